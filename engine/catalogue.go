@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// hashVersion names the placement hash below. It is stored with every entity: changing the hash needs a new number.
+const hashVersion = 1
+
+// place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on
+// nothing else and never changes.
+func place(id event.EntityID, number uint8, width int) PartitionID {
+	h := fnv.New32a()
+	h.Write([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), number})
+	return PartitionID(h.Sum32() % uint32(width))
+}
+
+// putQueue creates a queue or changes it; see [PutQueue].
+func (p *Partition) putQueue(cmd *PutQueue) Outcome {
+	if p.id != 0 {
+		panic(fmt.Sprintf("engine: catalogue command on partition %d", p.id))
+	}
+	old, ok := p.index.Catalogue.Find(cmd.Path)
+	if !ok {
+		ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
+		id := p.index.Catalogue.NextID()
+		ev.Envelope = p.envelope(event.Slice{Entity: id}, p.origin(cmd.Origin))
+		ev.EntityKind, ev.Path, ev.Properties = event.Queue, cmd.Path, cmd.Properties
+		ev.HashVersion, ev.Hosts = hashVersion, []byte{byte(place(id, 0, p.width))}
+		p.out = append(p.out, ev)
+		return p.done(log.Durable)
+	}
+	if old.Kind != event.Queue {
+		return p.refused(refuse(AlreadyExists, "There is a topic named '%s' already.", old.Path))
+	}
+	for _, fixed := range []struct {
+		name     string
+		old, new bool
+	}{
+		{"RequiresSession", old.Properties.RequiresSession, cmd.Properties.RequiresSession},
+		{"RequiresDuplicateDetection", old.Properties.RequiresDuplicateDetection, cmd.Properties.RequiresDuplicateDetection},
+		{"EnablePartitioning", old.Properties.EnablePartitioning, cmd.Properties.EnablePartitioning},
+	} {
+		if fixed.old != fixed.new {
+			return p.refused(refuse(InvalidArgument, "The value for the %s property of an existing Queue cannot be changed: '%s'.", fixed.name, old.Path))
+		}
+	}
+	if old.Properties == cmd.Properties {
+		return p.done(log.Ordered)
+	}
+	ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
+	ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, p.origin(cmd.Origin))
+	ev.Properties = cmd.Properties
+	p.out = append(p.out, ev)
+	return p.done(log.Durable)
+}
+
+// view is an entity as the protocol side sees it.
+func view(e index.Entity) *Entity {
+	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties}
+	for _, h := range e.Hosts {
+		v.Hosts = append(v.Hosts, PartitionID(h))
+	}
+	return v
+}

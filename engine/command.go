@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Command is what can be asked of a partition. The set is closed: the types of this file and [Receive].
+type Command interface{ command() }
+
+// Request is one command on its way to a partition.
+type Request struct {
+	Command Command
+	Sink    Sink   // gets the reply; nil: nobody does
+	Tag     uint64 // given back with the reply
+}
+
+// Sink takes replies. Post is called by a partition's goroutine: it must not block and must not keep the slice.
+type Sink interface{ Post([]Reply) }
+
+// Reply is the answer to a request, or a delivery to an attached receiver.
+type Reply struct {
+	Tag  uint64 // of the request; for a delivery or ReplyDrained, [Receiver.Tag]
+	Kind ReplyKind
+	// Err is nil, an [*Error] (a refusal: the command had no effect), or wraps [ErrUnknown] (it may or may not have had
+	// one: answer nothing that claims either, end the link).
+	Err      error
+	Delivery *Delivery    // ReplyDelivery
+	Times    []event.Time // for Renew: the new ends of the locks, in request order
+	Messages []Delivery   // for Peek: what was found, in sequence order
+	entity   *Entity      // for lookup
+}
+
+// ReplyKind tells what a reply is.
+type ReplyKind uint8
+
+const (
+	ReplyDone     ReplyKind = iota // the request with this tag has been carried out or refused
+	ReplyDelivery                  // a message for the receiver with this tag
+	ReplyDrained                   // the receiver's credit is used up: every delivery it paid for came before
+)
+
+// Origin is where commands come from; the engine gives it a number in every log that needs one. Make one per link and
+// keep it: it is compared by pointer.
+type Origin = event.Origin
+
+// Send stores messages in an entity: all of them or none.
+type Send struct {
+	Entity   *Entity
+	Slice    event.Slice
+	Origin   *Origin
+	Messages []Message
+	// Buffer, when not nil, is released once the bodies have been copied into the log's buffer or refused.
+	Buffer Buffer
+}
+
+// Buffer is memory that bytes of a command are part of.
+type Buffer interface{ Release() }
+
+// Message is one message to be stored.
+type Message struct {
+	Body         []byte        // encoded, with a message-id
+	ID           []byte        // the message-id as text, at most 128 bytes
+	SessionID    []byte        // group-id
+	HasSession   bool          // "" is a session id too
+	PartitionKey []byte        // empty: none
+	TimeToLive   time.Duration // 0: none
+}
+
+// ReceiveMode tells what a delivery does to the message.
+type ReceiveMode uint8
+
+const (
+	PeekLock ReceiveMode = iota
+	ReceiveAndDelete
+)
+
+// Receiver is one receiver link. Everything but its identity belongs to the partition's loop.
+type Receiver struct {
+	Entity   *Entity
+	Slice    event.Slice
+	SubQueue event.SubQueue
+	Mode     ReceiveMode
+	Origin   *Origin
+	Sink     Sink
+	Tag      uint64 // given with each delivery
+
+	volatile receiverState // owned by the loop
+}
+
+// Attach makes a receiver known. It has no credit yet.
+type Attach struct{ Receiver *Receiver }
+
+// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
+// 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
+// the credit is given up and a ReplyDrained follows.
+type Flow struct {
+	Receiver *Receiver
+	Limit    uint32
+	Drain    bool
+}
+
+// Detach forgets a receiver. Locks of messages in Unsent, which never reached the wire, are released without counting;
+// all others stay (semantics.md 6.1).
+type Detach struct {
+	Receiver *Receiver
+	Unsent   []event.LockToken
+}
+
+// Outcome is one of the ways to settle.
+type SettleOutcome uint8
+
+const (
+	Complete SettleOutcome = iota + 1
+	Abandon
+	Release
+	Defer
+	MoveToDeadLetter
+)
+
+// Settle ends a lock. Refused with [LockLost] when the token is not that of a live lock of this sub-queue.
+type Settle struct {
+	Entity      *Entity
+	Slice       event.Slice
+	SubQueue    event.SubQueue
+	Origin      *Origin
+	Token       event.LockToken
+	More        []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
+	Outcome     SettleOutcome
+	Changes     []byte // application properties to add or replace: an encoded AMQP map; empty: none
+	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
+	Description string
+}
+
+// Renew moves the ends of locks to now + LockDuration: of all tokens or none. Reply.Times answers in order.
+type Renew struct {
+	Entity   *Entity
+	Slice    event.Slice
+	SubQueue event.SubQueue
+	Origin   *Origin
+	Tokens   []event.LockToken
+}
+
+// Peek looks at messages of a sub-queue in sequence order without locking: active, locked and deferred ones, beginning
+// with sequence number From, at most Count, ending before MaxBytes are passed (the first always fits).
+type Peek struct {
+	Slice    event.Slice
+	SubQueue event.SubQueue
+	From     event.SequenceNumber
+	Count    int
+	MaxBytes int
+	// SessionID filters when HasSession is set: not supported yet, refused.
+	SessionID  []byte
+	HasSession bool
+}
+
+// Receive takes the first deliverable message for a receiver. The loop makes it when a receiver has credit.
+type Receive struct {
+	Receiver *Receiver
+	Token    event.LockToken // for the lock, fresh and random
+}
+
+// Tick ends locks whose time has passed, at most a batch of them.
+type Tick struct{}
+
+// PutQueue creates a queue or updates the properties of an existing one; nothing happens when they are equal already.
+type PutQueue struct {
+	Path       string
+	Properties event.Properties
+	Origin     *Origin
+}
+
+func (*Send) command()     {}
+func (*Attach) command()   {}
+func (*Flow) command()     {}
+func (*Detach) command()   {}
+func (*Settle) command()   {}
+func (*Renew) command()    {}
+func (*Peek) command()     {}
+func (*Receive) command()  {}
+func (*Tick) command()     {}
+func (*PutQueue) command() {}
+
+// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadAt].
+type Delivery struct {
+	Sequence      event.SequenceNumber
+	Token         event.LockToken // zero for receive-and-delete and peek
+	LockedUntil   event.Time      // 0 without a lock
+	DeliveryCount uint32          // failed earlier deliveries
+	EnqueuedAt    event.Time
+	ExpiresAt     event.Time    // 0: never
+	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
+	SubQueue      event.SubQueue
+	Deferred      bool
+	Body          event.Blob
+	Changes       []event.Blob // property changes, oldest first
+}

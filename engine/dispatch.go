@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// attach makes a receiver known to its line.
+func (l *Loop) attach(r *Receiver) {
+	lines := l.lines[r.Slice]
+	if lines == nil {
+		lines = new([3]*line)
+		l.lines[r.Slice] = lines
+	}
+	ln := lines[r.SubQueue]
+	if ln == nil {
+		ln = &line{key: lineKey{r.Slice, r.SubQueue}}
+		lines[r.SubQueue] = ln
+	}
+	ln.attached++
+	r.volatile = receiverState{line: ln}
+}
+
+// flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
+func (l *Loop) flow(now event.Time, cmd *Flow) {
+	r := cmd.Receiver
+	ln := r.volatile.line
+	if ln == nil {
+		return
+	}
+	ln.set(r, max(0, int32(cmd.Limit-r.volatile.assigned)))
+	if !cmd.Drain {
+		l.markLine(ln)
+		return
+	}
+	l.serve(now, ln, true)
+	ln.set(r, 0)
+	r.volatile.assigned, r.volatile.limit = cmd.Limit, cmd.Limit
+	l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyDrained, Tag: r.Tag}})
+}
+
+// detach forgets a receiver and takes back what never reached the wire.
+func (l *Loop) detach(now event.Time, cmd *Detach) {
+	r := cmd.Receiver
+	ln := r.volatile.line
+	if ln == nil {
+		return
+	}
+	ln.set(r, 0)
+	r.volatile.line = nil
+	if ln.attached--; ln.attached == 0 {
+		lines := l.lines[ln.key.slice]
+		lines[ln.key.subQueue] = nil
+		if *lines == [3]*line{} {
+			delete(l.lines, ln.key.slice)
+		}
+	}
+	for _, t := range cmd.Unsent {
+		l.release1(now, r, t)
+	}
+}
+
+// mark notes that a slice may have something for waiting receivers.
+func (l *Loop) mark(id event.Slice) {
+	if len(l.lines) == 0 {
+		return
+	}
+	if lines := l.lines[id]; lines != nil {
+		for _, ln := range lines {
+			if ln != nil {
+				l.markLine(ln)
+			}
+		}
+	}
+}
+
+func (l *Loop) markLine(ln *line) {
+	if !ln.marked && len(ln.grants) > 0 {
+		ln.marked = true
+		l.marked = append(l.marked, ln)
+	}
+}
+
+// serveMarked delivers to the lines that may have both credit and messages, until the frame is large enough.
+func (l *Loop) serveMarked(now event.Time) {
+	for len(l.marked) > 0 && !l.full() {
+		ln := l.marked[0]
+		if !l.serve(now, ln, false) {
+			return
+		}
+		ln.marked = false
+		l.marked = l.marked[:copy(l.marked, l.marked[1:])]
+	}
+}
+
+// serve delivers to one line until credit or messages run out, and reports whether they did; unless all is asked for it
+// stops at a full frame.
+func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
+	used := 0
+	defer func() {
+		if used > 0 {
+			ln.trim()
+		}
+	}()
+	for i := 0; i < len(ln.grants); {
+		g := &ln.grants[i]
+		if g.credit == 0 {
+			i++
+			continue
+		}
+		if !all && l.full() {
+			return false
+		}
+		r := g.receiver
+		l.take = Receive{Receiver: r}
+		if r.Mode == PeekLock {
+			l.take.Token = l.tokens()
+		}
+		out := l.part.Decide(now, &l.take)
+		l.write(now, out)
+		if out.Again {
+			continue
+		}
+		if out.Reply.Delivery == nil {
+			return true
+		}
+		g.credit--
+		used++
+		r.volatile.assigned++
+		l.hold(held{sink: r.Sink, reply: out.Reply, receiver: r})
+	}
+	return true
+}

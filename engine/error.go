@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is the class of a refusal. Exactly one table, in package servicebus, turns it into what the wire says.
+type Code uint8
+
+const (
+	NotFound        Code = iota + 1 // the entity does not exist
+	MessageNotFound                 // no message with that sequence number qualifies
+	LockLost                        // the token is not that of a live lock
+	Disabled                        // the entity's status forbids it
+	QuotaExceeded                   // the entity is full
+	NotAllowed                      // wrong use
+	InvalidArgument                 // a value out of bounds
+	MessageTooLarge                 // over the entity's message size
+	Busy                            // try again: the partition takes no more work now
+	NotImplemented                  // the broker does not do this yet
+	AlreadyExists                   // an entity of that path but another kind or with other fixed properties
+)
+
+// Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.
+type Error struct {
+	Code Code
+	Text string // first sentence of what the client is told
+}
+
+func (e *Error) Error() string { return e.Text }
+
+func refuse(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// ErrUnknown is the outcome of a command whose events may or may not be in the log: its partition stopped.
+var ErrUnknown = errors.New("engine: outcome unknown, the partition stopped")

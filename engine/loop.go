@@ -1,0 +1,395 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxOpen bounds the frame being filled while the disk works on the one before. Beyond it the loop takes no more requests.
+const maxOpen = 4 << 20
+
+// Loop gives a [Partition] time, commands and a log, and lets outcomes go when their frame is committed. There is one
+// frame being filled and at most one with the log's writer: while the disk syncs one group the next one fills, which is
+// all the batching there is.
+//
+// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
+type Loop struct {
+	// set once in NewLoop
+	part   *Partition
+	plog   log.Partition
+	writer log.Writer
+	clock  func() event.Time
+	tokens func() event.LockToken
+	logger *slog.Logger
+	mail   *mailbox
+	stop   chan struct{}
+	done   chan struct{}
+
+	// owned by the loop
+	lines    map[event.Slice]*[3]*line
+	marked   []*line // lines that may have both credit and messages
+	open     []held  // replies waiting for the frame being filled
+	flight   flight
+	spare    []held // emptied slice for the next open
+	returned []unsent
+	posts    []Reply
+	take     Receive // scratch of serve
+	err      error   // why the loop stopped
+	damaged  error   // a stored body could not be read: sends are refused
+	saver    saver
+}
+
+// held is a reply that waits for its frame.
+type held struct {
+	sink     Sink
+	reply    Reply
+	receiver *Receiver // of a delivery
+}
+
+// flight is the frame that is with the log's writer.
+type flight struct {
+	up     bool
+	ticket log.Ticket
+	held   []held
+	state  []byte // encoded index as of the frame's end, when a checkpoint is to be made of it
+}
+
+// unsent is a delivery whose receiver was gone when it could leave.
+type unsent struct {
+	receiver *Receiver
+	token    event.LockToken
+}
+
+// LoopOptions is what a loop needs from its surroundings.
+type LoopOptions struct {
+	Clock  func() event.Time      // broker time
+	Tokens func() event.LockToken // fresh random lock tokens
+	Logger *slog.Logger
+	// CheckpointBytes is how much log is written between two checkpoints; 0: 64 MiB, negative: none are made.
+	CheckpointBytes int64
+	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
+}
+
+// NewLoop is a loop over a recovered partition and its writer.
+func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
+	l := &Loop{
+		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger,
+		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
+		lines: map[event.Slice]*[3]*line{},
+	}
+	l.saver = newSaver(plog, opts)
+	return l
+}
+
+// Run serves until Close or until the log fails.
+func (l *Loop) Run() {
+	defer close(l.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var batch []Request
+	for l.err == nil {
+		batch = batch[:0]
+		mail := l.mail.wake
+		if l.full() {
+			mail = nil
+		} else {
+			batch = l.mail.take(batch)
+		}
+		l.Turn(batch)
+		clear(batch)
+		wait := time.Hour
+		if at := l.part.NextDeadline(); at != 0 {
+			wait = min(wait, max(0, at.Sub(l.clock())))
+		}
+		timer.Reset(wait)
+		select {
+		case <-mail:
+		case <-l.Flight():
+			l.Landed()
+		case <-timer.C:
+		case <-l.writer.Lost():
+			l.fail(fmt.Errorf("engine: partition %d lost its log", l.part.id))
+		case <-l.stop:
+			l.drain()
+			return
+		}
+	}
+	l.abort()
+}
+
+// full tells that the frame being filled is large enough for now.
+func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxOpen }
+
+// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on.
+func (l *Loop) Turn(requests []Request) {
+	now := l.now()
+	for i := range requests {
+		l.step(now, &requests[i])
+	}
+	for at := l.part.NextDeadline(); at != 0 && at <= now && !l.full(); at = l.part.NextDeadline() {
+		l.write(now, l.part.Decide(now, &Tick{}))
+	}
+	l.serveMarked(now)
+	l.seal()
+}
+
+// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
+func (l *Loop) now() event.Time { return max(l.clock(), l.part.index.LastAt()) }
+
+// Flight is closed when the frame that is with the writer is committed or has failed; nil when there is none.
+func (l *Loop) Flight() <-chan struct{} {
+	if !l.flight.up {
+		return nil
+	}
+	return l.flight.ticket.Done()
+}
+
+// Err is why the loop stopped, or nil.
+func (l *Loop) Err() error { return l.err }
+
+func (l *Loop) step(now event.Time, req *Request) {
+	switch cmd := req.Command.(type) {
+	case *Attach:
+		l.attach(cmd.Receiver)
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *Flow:
+		l.flow(now, cmd)
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *Detach:
+		l.detach(now, cmd)
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *configure:
+		l.part.Configure(cmd.entity)
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *damage:
+		l.damaged = cmd.err
+	case *Send:
+		var reply Reply
+		if l.damaged != nil {
+			reply.Err = refuse(Busy, "The partition takes no messages because stored data is damaged.")
+		} else {
+			out := l.part.Decide(now, cmd)
+			l.write(now, out)
+			reply = out.Reply
+		}
+		if cmd.Buffer != nil {
+			cmd.Buffer.Release()
+		}
+		reply.Tag = req.Tag
+		l.hold(held{sink: req.Sink, reply: reply})
+	case *lookup:
+		reply := Reply{Tag: req.Tag, Err: refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.path)}
+		if e, ok := l.part.index.Catalogue.Find(cmd.path); ok {
+			reply.Err, reply.entity = nil, view(e)
+		}
+		l.hold(held{sink: req.Sink, reply: reply})
+	default:
+		out := l.part.Decide(now, cmd)
+		l.write(now, out)
+		reply := out.Reply
+		reply.Tag = req.Tag
+		l.hold(held{sink: req.Sink, reply: reply})
+	}
+}
+
+// write puts a decision's events into the frame being filled and applies them: the next command sees them already.
+func (l *Loop) write(now event.Time, out Outcome) {
+	if len(out.Events) == 0 {
+		return
+	}
+	l.writer.Batch().AppendRecord(now, out.Events, out.Level)
+	for _, ev := range out.Events {
+		l.part.Apply(now, ev)
+		switch ev.(type) {
+		case *event.MessageEnqueued, *event.MessageReleased, *event.MessageAbandoned, *event.LockExpired,
+			*event.MessageDeadLettered:
+			l.mark(ev.Common().Slice)
+		}
+	}
+}
+
+// hold keeps a reply back until everything decided so far is committed.
+func (l *Loop) hold(h held) {
+	if mutant.On(mutant.ShowBeforeDurable) {
+		l.release([]held{h})
+		return
+	}
+	if h.sink != nil {
+		l.open = append(l.open, h)
+	}
+}
+
+// seal hands the frame being filled to the writer, unless the one before is still there.
+func (l *Loop) seal() {
+	if l.flight.up {
+		return
+	}
+	b := l.writer.Batch()
+	if b.Count() == 0 {
+		l.letGo() // nothing to commit before these replies
+		return
+	}
+	l.flight = flight{up: true, ticket: l.writer.Append(b), held: l.open}
+	if l.saver.due(l.flight.ticket.End()) {
+		l.flight.state = l.part.index.Encode(l.saver.buffer())
+	}
+	l.open, l.spare = l.spare[:0], nil
+}
+
+// Landed is called when the flight is over: its replies leave, and the next frame goes on its way.
+func (l *Loop) Landed() {
+	f := l.flight
+	l.flight = flight{}
+	if err := f.ticket.Err(); err != nil {
+		l.open = append(f.held, l.open...)
+		l.fail(err)
+		return
+	}
+	if f.state != nil {
+		l.saver.save(f.ticket.End(), f.state)
+	}
+	l.release(f.held)
+	clear(f.held)
+	l.spare = f.held[:0]
+	l.takeBack()
+	l.seal()
+}
+
+// letGo releases replies that wait for nothing.
+func (l *Loop) letGo() {
+	if len(l.open) == 0 {
+		return
+	}
+	l.release(l.open)
+	clear(l.open)
+	l.open = l.open[:0]
+	l.takeBack()
+	if l.writer.Batch().Count() > 0 {
+		l.seal()
+	}
+}
+
+// release posts replies in order, each run for one sink together.
+func (l *Loop) release(hs []held) {
+	for i := 0; i < len(hs); {
+		sink := hs[i].sink
+		l.posts = l.posts[:0]
+		for ; i < len(hs) && hs[i].sink == sink; i++ {
+			h := &hs[i]
+			if h.receiver != nil && h.receiver.volatile.line == nil {
+				l.returned = append(l.returned, unsent{h.receiver, h.reply.Delivery.Token})
+				continue
+			}
+			l.posts = append(l.posts, h.reply)
+		}
+		if sink != nil && len(l.posts) > 0 {
+			sink.Post(l.posts)
+		}
+	}
+	clear(l.posts)
+}
+
+// takeBack gives deliveries that found their receiver gone back to their queue, without counting.
+func (l *Loop) takeBack() {
+	if len(l.returned) == 0 {
+		return
+	}
+	now := l.now()
+	for _, u := range l.returned {
+		if u.receiver.Mode == PeekLock {
+			l.release1(now, u.receiver, u.token)
+		}
+	}
+	l.returned = l.returned[:0]
+	l.serveMarked(now)
+}
+
+func (l *Loop) release1(now event.Time, r *Receiver, token event.LockToken) {
+	l.write(now, l.part.Decide(now, &Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
+		Token: token, Outcome: Release}))
+}
+
+// fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
+// retried; everybody waiting learns that the outcome is unknown.
+func (l *Loop) fail(err error) {
+	if l.err == nil {
+		l.err = fmt.Errorf("engine: partition %d: %w", l.part.id, err)
+		l.logger.Error("partition stopped", "partition", l.part.id, "error", err)
+	}
+}
+
+// abort answers everybody who still waits.
+func (l *Loop) abort() {
+	unknown := fmt.Errorf("%w: %w", ErrUnknown, l.err)
+	waiting := l.open
+	if l.flight.up {
+		waiting = append(l.flight.held, waiting...)
+	}
+	for _, h := range waiting {
+		if h.sink != nil && h.receiver == nil {
+			h.sink.Post([]Reply{{Tag: h.reply.Tag, Err: unknown}})
+		}
+	}
+	l.turnAway(l.mail.close(), unknown)
+	l.saver.wait()
+}
+
+func (l *Loop) turnAway(requests []Request, err error) {
+	for i := range requests {
+		req := &requests[i]
+		if send, ok := req.Command.(*Send); ok && send.Buffer != nil {
+			send.Buffer.Release()
+		}
+		if req.Sink != nil {
+			req.Sink.Post([]Reply{{Tag: req.Tag, Err: err}})
+		}
+	}
+}
+
+// Submit hands requests to a running loop.
+func (l *Loop) Submit(requests []Request) {
+	if !l.mail.put(requests) {
+		l.turnAway(requests, ErrUnknown)
+	}
+}
+
+// drain finishes what was asked before the stop and makes a checkpoint, so that the next start is short.
+func (l *Loop) drain() {
+	l.Turn(l.mail.close())
+	for l.flight.up && l.err == nil {
+		<-l.Flight()
+		l.Landed()
+	}
+	if l.err != nil {
+		l.abort()
+		return
+	}
+	l.saver.wait()
+	l.saver.last(l.writer.Batch().LSN(), l.part.index)
+}
+
+// Close stops a running loop after finishing what was asked, and closes the log's writer.
+func (l *Loop) Close() error {
+	close(l.stop)
+	<-l.done
+	return errors.Join(l.err, l.writer.Close())
+}
+
+// configure gives a partition the settings of an entity.
+type configure struct{ entity *Entity }
+
+// lookup asks the catalogue for an entity.
+type lookup struct{ path string }
+
+// damage tells a partition that a stored body could not be read back.
+type damage struct{ err error }
+
+func (*configure) command() {}
+func (*lookup) command()    {}
+func (*damage) command()    {}

@@ -1,0 +1,371 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Options are the settings of a [Namespace].
+type Options struct {
+	Logger *slog.Logger     // nil: none
+	Wall   func() time.Time // nil: time.Now
+	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 64 MiB, negative: no
+	// checkpoints are made.
+	CheckpointBytes int64
+}
+
+// Namespace is a running engine over one data directory: a [Broker].
+type Namespace struct {
+	// set once in Open
+	loops     []*Loop // by partition; nil for one that was refused
+	refused   []error // by partition
+	logs      []log.Partition
+	clock     *Clock
+	logger    *slog.Logger
+	recovered []Recovered
+	failed    chan error
+
+	directory atomic.Pointer[directory]
+	mu        sync.Mutex // serialises changes of the directory
+	closed    sync.Once
+}
+
+// directory is every entity by lower-cased path. It is replaced, never changed.
+type directory map[string]*Entity
+
+// Recovered says what a partition's start found.
+type Recovered struct {
+	Partition  PartitionID
+	Log        log.Recovery
+	Checkpoint event.LSN // replay started here; 0: from the beginning
+	Replayed   int       // events
+	Messages   int       // live
+	Locks      int
+	Took       time.Duration
+	Err        error // why the partition is refused
+}
+
+// Open recovers every partition of a store and starts serving. A corrupt partition is refused and answers Busy; others go
+// on. A corrupt partition 0, which holds the catalogue, is an error.
+func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Wall == nil {
+		opts.Wall = time.Now
+	}
+	ids := store.Partitions()
+	n := &Namespace{
+		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)),
+	}
+	states := make([]*index.Index, len(ids))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range ids {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			states[i] = n.recover(ctx, store, PartitionID(i))
+		})
+	}
+	wg.Wait()
+	var newest event.Time
+	for i, r := range n.recovered {
+		if r.Err != nil && (i == 0 || !isCorrupt(r.Err)) {
+			return nil, r.Err
+		}
+		if states[i] != nil {
+			newest = max(newest, states[i].LastAt(), r.Log.Newest)
+		}
+	}
+	n.clock = NewClock(opts.Wall, newest, opts.Logger)
+	if err := n.start(ctx, states, opts); err != nil {
+		for _, l := range n.loops {
+			if l != nil {
+				l.writer.Close()
+			}
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+func isCorrupt(err error) bool {
+	var c *log.CorruptError
+	return errors.As(err, &c)
+}
+
+// recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
+func (n *Namespace) recover(ctx context.Context, store log.Store, id PartitionID) *index.Index {
+	began := time.Now()
+	r := Recovered{Partition: id}
+	x, err := n.replay(ctx, store, id, &r)
+	if err != nil {
+		r.Err = fmt.Errorf("engine: partition %d: %w", id, err)
+		n.refused[id] = r.Err
+		n.logger.Error("partition refused", "partition", id, "error", err)
+	} else {
+		r.Messages, r.Locks = x.Live(), x.Locks()
+	}
+	r.Took = time.Since(began)
+	n.recovered[id] = r
+	return x
+}
+
+func (n *Namespace) replay(ctx context.Context, store log.Store, id PartitionID, r *Recovered) (*index.Index, error) {
+	p, err := store.Open(ctx, log.PartitionID(id))
+	if err != nil {
+		return nil, err
+	}
+	n.logs[id], r.Log = p, p.Recovery()
+	x, from, replayed, err := Replay(ctx, p, n.logger)
+	r.Checkpoint, r.Replayed = from, replayed
+	return x, err
+}
+
+// Replay rebuilds the state of a partition from its log: the newest checkpoint that can be read, and every event behind
+// it. It says where it began and how many events it applied.
+func Replay(ctx context.Context, p log.Partition, logger *slog.Logger) (x *index.Index, from event.LSN, events int, err error) {
+	for _, c := range p.Checkpoints() {
+		if x, err = loadCheckpoint(p, c.LSN); err == nil {
+			from = c.LSN
+			break
+		}
+		logger.Warn("checkpoint discarded; replaying more of the log", "lsn", c.LSN, "error", err)
+		x = nil
+	}
+	if x == nil {
+		x = index.New()
+	}
+	var dec event.Decoder
+	for f, err := range p.Read(ctx, from) {
+		if err != nil {
+			return nil, from, events, err
+		}
+		rest := f.Records
+		for range f.Count {
+			var rec event.Record
+			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
+				return nil, from, events, fmt.Errorf("frame %d: %w", f.LSN, err)
+			}
+			for _, ev := range rec.Events {
+				x.Apply(rec.At, ev)
+			}
+			events += len(rec.Events)
+		}
+	}
+	return x, from, events, nil
+}
+
+func loadCheckpoint(p log.Partition, at event.LSN) (*index.Index, error) {
+	r, err := p.OpenCheckpoint(at)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	state, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return index.Decode(state)
+}
+
+// start takes the lead of every recovered partition, ends what was due while the broker was down, and begins to serve.
+func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Options) error {
+	for i, x := range states {
+		if x == nil || n.refused[i] != nil {
+			continue
+		}
+		writer, err := n.logs[i].Lead(ctx)
+		if err != nil {
+			return fmt.Errorf("engine: partition %d: %w", i, err)
+		}
+		n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
+			Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, CheckpointBytes: opts.CheckpointBytes})
+	}
+	dir := directory{}
+	for _, e := range states[0].Catalogue.All() {
+		v := view(e)
+		dir[strings.ToLower(v.Path)] = v
+		for _, h := range v.Hosts {
+			if l := n.loops[h]; l != nil {
+				l.part.Configure(v)
+			}
+		}
+	}
+	n.directory.Store(&dir)
+	for _, l := range n.loops {
+		if l == nil {
+			continue
+		}
+		go func() {
+			l.Run()
+			if l.err != nil {
+				n.failed <- l.err
+			}
+		}()
+	}
+	return nil
+}
+
+// newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one stream per loop.
+func newTokens() func() event.LockToken {
+	var seed [32]byte
+	rand.Read(seed[:])
+	src := mathrand.NewChaCha8(seed)
+	return func() (t event.LockToken) {
+		binary.LittleEndian.PutUint64(t[:8], src.Uint64())
+		binary.LittleEndian.PutUint64(t[8:], src.Uint64())
+		t[6], t[8] = t[6]&0x0f|0x40, t[8]&0x3f|0x80 // a version 4 UUID
+		return t
+	}
+}
+
+// Recovered says what the start found, by partition.
+func (n *Namespace) Recovered() []Recovered { return n.recovered }
+
+// Failed yields the error of every partition that stops while serving. By default the process should end then.
+func (n *Namespace) Failed() <-chan error { return n.failed }
+
+// Now implements [Broker].
+func (n *Namespace) Now() event.Time { return n.clock.Now() }
+
+// Entities returns every entity there is, in no order.
+func (n *Namespace) Entities() []*Entity {
+	var all []*Entity
+	for _, e := range *n.directory.Load() {
+		all = append(all, e)
+	}
+	return all
+}
+
+const (
+	deadLetterSuffix         = "/$deadletterqueue"
+	transferDeadLetterSuffix = "/$transfer/$deadletterqueue"
+)
+
+// Resolve implements [Broker].
+func (n *Namespace) Resolve(path string) (Target, error) {
+	name, q := strings.ToLower(path), event.Main
+	switch {
+	case strings.HasSuffix(name, transferDeadLetterSuffix):
+		name, q = strings.TrimSuffix(name, transferDeadLetterSuffix), event.TransferDeadLetter
+	case strings.HasSuffix(name, deadLetterSuffix):
+		name, q = strings.TrimSuffix(name, deadLetterSuffix), event.DeadLetter
+	}
+	e := (*n.directory.Load())[name]
+	if e == nil {
+		return Target{}, refuse(NotFound, "The messaging entity '%s' could not be found.", path)
+	}
+	return Target{Entity: e, SubQueue: q}, nil
+}
+
+// Submit implements [Broker].
+func (n *Namespace) Submit(p PartitionID, requests []Request) {
+	if l := n.loops[p]; l != nil {
+		l.Submit(requests)
+		return
+	}
+	(&Loop{}).turnAway(requests, refuse(Busy, "The partition is not available: its log is damaged."))
+}
+
+// ReadAt implements [Broker].
+func (n *Namespace) ReadAt(p PartitionID, at event.Position, dst []byte) (int, error) {
+	return n.logs[p].ReadAt(at, dst)
+}
+
+// ReportDamage implements [Broker].
+func (n *Namespace) ReportDamage(p PartitionID, err error) {
+	n.logger.Error("stored data cannot be read; the partition takes no more messages", "partition", p, "error", err)
+	n.Submit(p, []Request{{Command: &damage{err}}})
+}
+
+// answer is a sink for one request at a time.
+type answer chan Reply
+
+func (a answer) Post(rs []Reply) {
+	for _, r := range rs {
+		a <- r
+	}
+}
+
+// ask submits one request and waits for its reply.
+func (n *Namespace) ask(ctx context.Context, p PartitionID, cmd Command) (Reply, error) {
+	a := make(answer, 1)
+	n.Submit(p, []Request{{Command: cmd, Sink: a}})
+	select {
+	case r := <-a:
+		return r, r.Err
+	case <-ctx.Done():
+		return Reply{}, ctx.Err()
+	}
+}
+
+// PutQueue creates a queue or changes its settings, and returns once that is durable and in force.
+func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loops[0] == nil {
+		return nil, n.refused[0]
+	}
+	if _, err := n.ask(ctx, 0, &cmd); err != nil {
+		return nil, fmt.Errorf("engine: queue %q: %w", cmd.Path, err)
+	}
+	reply, err := n.ask(ctx, 0, &lookup{path: cmd.Path})
+	if err != nil {
+		return nil, err
+	}
+	e := reply.entity
+	for _, h := range e.Hosts {
+		if n.loops[h] != nil {
+			if _, err := n.ask(ctx, h, &configure{e}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	dir := directory{}
+	for k, v := range *n.directory.Load() {
+		dir[k] = v
+	}
+	dir[strings.ToLower(e.Path)] = e
+	n.directory.Store(&dir)
+	return e, nil
+}
+
+// Close stops every partition after what was asked is done.
+func (n *Namespace) Close() error {
+	var errs []error
+	n.closed.Do(func() {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for _, l := range n.loops {
+			if l == nil {
+				continue
+			}
+			wg.Go(func() {
+				err := l.Close()
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+	})
+	return errors.Join(errs...)
+}

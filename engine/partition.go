@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Partition is the state machine of one partition: single-threaded, no clock, no I/O, no goroutine, no randomness.
+type Partition struct {
+	id       PartitionID
+	width    int // partitions of the namespace, for placement
+	index    *index.Index
+	entities map[event.EntityID]*Entity // settings in force, an input: see Configure
+
+	events event.Pool
+	out    []event.Event // scratch of the decision being made
+
+	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
+	origins map[*Origin]event.OriginID
+	naming  *Origin // origin whose definition is among the events of the last decision
+}
+
+// maxOrigins bounds the cache of origin numbers; a full one is emptied.
+const maxOrigins = 1 << 14
+
+// NewPartition is a state machine over a recovered index, in a namespace of width partitions.
+func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
+	return &Partition{id: id, width: width, index: x, entities: map[event.EntityID]*Entity{},
+		origins: map[*Origin]event.OriginID{}}
+}
+
+// Outcome is what a decision leads to.
+type Outcome struct {
+	Events []event.Event  // one record; valid until the next Decide
+	Level  log.Durability // when the reply may leave
+	Reply  Reply
+	// Again asks the loop to decide the same command once more after applying: the events cleared something out of the
+	// way (an expired message) and the command itself is not answered yet.
+	Again bool
+}
+
+// Configure gives the settings of an entity in force from now on. They decide what follows; what was decided stands in
+// the events (semantics.md 4.3 R5).
+func (p *Partition) Configure(e *Entity) { p.entities[e.ID] = e }
+
+// Index is the partition's state, to be read.
+func (p *Partition) Index() *index.Index { return p.index }
+
+// NextDeadline is when the partition next wants a [Tick]; 0 is never.
+func (p *Partition) NextDeadline() event.Time { return p.index.NextDeadline() }
+
+// Apply changes the state by an event. It touches, it does not decide.
+func (p *Partition) Apply(at event.Time, ev event.Event) {
+	p.index.Apply(at, ev)
+	if def, ok := ev.(*event.OriginDefined); ok && p.naming != nil {
+		if len(p.origins) >= maxOrigins {
+			clear(p.origins)
+		}
+		p.origins[p.naming], p.naming = def.ID, nil
+	}
+}
+
+// Decide looks at a command and answers what follows from it at the given broker time. It does not touch the state: the
+// caller writes the events and applies them. A refusal is in the reply; it can come with events, when looking showed that
+// the time of something has passed.
+func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
+	p.events.Reset()
+	p.out, p.naming = p.out[:0], nil
+	switch cmd := cmd.(type) {
+	case *Send:
+		return p.send(now, cmd)
+	case *Receive:
+		return p.receive(now, cmd)
+	case *Settle:
+		return p.settle(now, cmd)
+	case *Renew:
+		return p.renew(now, cmd)
+	case *Peek:
+		return p.peek(cmd)
+	case *Tick:
+		return p.tick(now)
+	case *PutQueue:
+		return p.putQueue(cmd)
+	}
+	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
+}
+
+func (p *Partition) refused(err *Error) Outcome {
+	return Outcome{Events: p.out, Level: level(p.out), Reply: Reply{Err: err}}
+}
+
+func (p *Partition) done(l log.Durability) Outcome { return Outcome{Events: p.out, Level: l} }
+
+// level is Durable as soon as there is an event at all.
+func level(events []event.Event) log.Durability {
+	if len(events) == 0 {
+		return log.Ordered
+	}
+	return log.Durable
+}
+
+// entity finds the settings in force of a command's entity.
+func (p *Partition) entity(id event.Slice) (*Entity, *Error) {
+	if e := p.entities[id.Entity]; e != nil {
+		return e, nil
+	}
+	return nil, refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
+}
+
+// origin is the number of an origin in this log; the first use of one adds its definition to the record.
+func (p *Partition) origin(o *Origin) event.OriginID {
+	if o == nil {
+		return 0
+	}
+	if id, ok := p.origins[o]; ok {
+		return id
+	}
+	if p.naming == o {
+		return p.index.NextOrigin()
+	}
+	def := p.events.New(event.KindOriginDefined).(*event.OriginDefined)
+	def.ID, def.Origin = p.index.NextOrigin(), *o
+	p.naming = o
+	p.out = append(p.out, def)
+	return def.ID
+}
+
+func (p *Partition) envelope(id event.Slice, o event.OriginID) event.Envelope {
+	return event.Envelope{Slice: id, Origin: o}
+}

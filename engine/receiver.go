@@ -1,0 +1,60 @@
+package engine
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// receiverState is what the loop knows of a receiver. It dies with the process.
+type receiverState struct {
+	line     *line
+	assigned uint32 // deliveries decided since Attach, modulo 2^32
+	limit    uint32 // see Flow.Limit
+}
+
+func (r *Receiver) credit() int32 { return int32(r.volatile.limit - r.volatile.assigned) }
+
+type lineKey struct {
+	slice    event.Slice
+	subQueue event.SubQueue
+}
+
+// line is where receivers with credit wait for the messages of one sub-queue. Credit is served in the order it arrived,
+// over all links (wire-protocol.md 4.3).
+type line struct {
+	key      lineKey
+	attached int
+	grants   []grant
+	marked   bool // is among the loop's lines to serve
+}
+
+type grant struct {
+	receiver *Receiver
+	credit   int32
+}
+
+// set changes a receiver's credit: more of it waits behind the others, less is taken from its newest grants.
+func (ln *line) set(r *Receiver, credit int32) {
+	more := credit - r.credit()
+	r.volatile.limit = r.volatile.assigned + uint32(credit)
+	if more > 0 {
+		ln.grants = append(ln.grants, grant{r, more})
+	}
+	for i := len(ln.grants) - 1; i >= 0 && more < 0; i-- {
+		if g := &ln.grants[i]; g.receiver == r {
+			n := min(g.credit, -more)
+			g.credit -= n
+			more += n
+		}
+	}
+	ln.trim()
+}
+
+// trim drops used-up grants.
+func (ln *line) trim() {
+	kept := ln.grants[:0]
+	for _, g := range ln.grants {
+		if g.credit > 0 {
+			kept = append(kept, g)
+		}
+	}
+	clear(ln.grants[len(kept):])
+	ln.grants = kept
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+
+// maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
+const maxTick = 1024
+
+// maxChanges bounds all property changes of one message together: the header limit of semantics.md 16.3.
+const maxChanges = 64 << 10
+
+// held finds the live lock of a token. A lock whose time has passed is ended here, before anybody is answered
+// (semantics.md 6.1).
+func (p *Partition) held(now event.Time, e *Entity, id event.Slice, q event.SubQueue, token event.LockToken) (index.Message, bool) {
+	l, ok := p.index.Lock(token)
+	if !ok || l.Slice != id {
+		return index.Message{}, false
+	}
+	m, _ := p.index.Message(id, l.Sequence)
+	if m.SubQueue != q {
+		return index.Message{}, false
+	}
+	if now >= l.Until && !mutant.On(mutant.StaleToken) {
+		p.endLock(now, e, &m, l)
+		return index.Message{}, false
+	}
+	return m, true
+}
+
+// settle ends locks with one of the outcomes of semantics.md 5.3: those of all tokens or none.
+func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
+	e, err := p.entity(cmd.Slice)
+	if err != nil {
+		return p.refused(err)
+	}
+	if cmd.Outcome == MoveToDeadLetter && cmd.SubQueue != event.Main {
+		return p.refused(refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
+	}
+	m, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, cmd.Token)
+	if !ok {
+		return p.refused(refuse(LockLost, lockLostText))
+	}
+	if len(cmd.Changes) > 0 && changed(&m)+len(cmd.Changes) > maxChanges {
+		return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
+	}
+	if len(cmd.More) == 0 {
+		p.settleOne(now, e, cmd, &m, cmd.Token)
+		return p.done(log.Durable)
+	}
+	seen := map[event.LockToken]bool{cmd.Token: true}
+	for _, t := range cmd.More { // look at all before settling any: a passed lock's end is the only event so far
+		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok || seen[t] {
+			return p.refused(refuse(LockLost, lockLostText))
+		}
+		seen[t] = true
+	}
+	p.settleOne(now, e, cmd, &m, cmd.Token)
+	for _, t := range cmd.More {
+		m, _ := p.held(now, e, cmd.Slice, cmd.SubQueue, t)
+		p.settleOne(now, e, cmd, &m, t)
+	}
+	return p.done(log.Durable)
+}
+
+func changed(m *index.Message) (n int) {
+	for _, b := range m.Changes {
+		n += int(b.Size)
+	}
+	return n
+}
+
+func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.Message, token event.LockToken) {
+	env := p.envelope(cmd.Slice, p.origin(cmd.Origin))
+	switch cmd.Outcome {
+	case Complete:
+		ev := p.events.New(event.KindMessageCompleted).(*event.MessageCompleted)
+		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
+		p.out = append(p.out, ev)
+	case Release:
+		ev := p.events.New(event.KindMessageReleased).(*event.MessageReleased)
+		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
+		p.out = append(p.out, ev)
+		p.back(now, e, cmd.Slice, m, m.DeliveryCount)
+	case Abandon:
+		ev := p.events.New(event.KindMessageAbandoned).(*event.MessageAbandoned)
+		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
+		ev.DeliveryCount, ev.Changes.Data = failed(m), cmd.Changes
+		p.out = append(p.out, ev)
+		p.back(now, e, cmd.Slice, m, ev.DeliveryCount)
+	case Defer:
+		ev := p.events.New(event.KindMessageDeferred).(*event.MessageDeferred)
+		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
+		ev.DeliveryCount, ev.Changes.Data = failed(m), cmd.Changes
+		p.out = append(p.out, ev)
+	case MoveToDeadLetter:
+		ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
+		ev.Envelope, ev.Sequence, ev.Token, ev.Cause = env, m.Sequence, token, event.CauseApplication
+		ev.Reason, ev.Description, ev.Changes.Data = cmd.Reason, cmd.Description, cmd.Changes
+		p.out = append(p.out, ev)
+	default:
+		panic(fmt.Sprintf("engine: settle with outcome %d", cmd.Outcome))
+	}
+}
+
+// failed is the delivery count after one more failure: frozen in a dead-letter queue (semantics.md 6.3).
+func failed(m *index.Message) uint32 {
+	if m.SubQueue != event.Main {
+		return m.DeliveryCount
+	}
+	return m.DeliveryCount + 1
+}
+
+// back adds what follows when a message of the main queue came back with a new delivery count: it expires at once when its
+// time has passed (semantics.md 7.4), or is dead-lettered when it failed too often (6.4).
+func (p *Partition) back(now event.Time, e *Entity, id event.Slice, m *index.Message, count uint32) {
+	if m.SubQueue != event.Main {
+		return
+	}
+	deferred := m.State == index.DeferredLocked
+	switch {
+	case expired(m, now) && !deferred:
+		p.expire(e, id, m)
+	case count > m.DeliveryCount && count >= e.Properties.MaxDeliveryCount:
+		p.deadLetter(id, m.Sequence, event.CauseMaxDelivery, "MaxDeliveryCountExceeded",
+			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", count))
+	}
+}
+
+// endLock adds the end of a lock by time.
+func (p *Partition) endLock(now event.Time, e *Entity, m *index.Message, l index.Lock) {
+	ev := p.events.New(event.KindLockExpired).(*event.LockExpired)
+	ev.Envelope, ev.Sequence, ev.Token = p.envelope(l.Slice, 0), l.Sequence, l.Token
+	ev.DeliveryCount = failed(m)
+	p.out = append(p.out, ev)
+	p.back(now, e, l.Slice, m, ev.DeliveryCount)
+}
+
+// tick ends locks whose time has passed.
+func (p *Partition) tick(now event.Time) Outcome {
+	for _, l := range p.index.Due(now, maxTick) {
+		e := p.entities[l.Slice.Entity]
+		if e == nil { // an entity that is no more: its messages are ignored, but a lock must end
+			e = &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
+		}
+		m, _ := p.index.Message(l.Slice, l.Sequence)
+		p.endLock(now, e, &m, l)
+	}
+	return p.done(log.Durable)
+}
+
+// renew moves locks' ends to now + LockDuration in force: of all tokens or none (semantics.md 6.2).
+func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
+	e, err := p.entity(cmd.Slice)
+	if err != nil {
+		return p.refused(err)
+	}
+	for _, t := range cmd.Tokens {
+		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok {
+			return p.refused(refuse(LockLost, lockLostText))
+		}
+	}
+	until := now.Add(e.Properties.LockDuration)
+	origin := p.origin(cmd.Origin)
+	var times []event.Time
+	for _, t := range cmd.Tokens {
+		l, _ := p.index.Lock(t)
+		ev := p.events.New(event.KindLockRenewed).(*event.LockRenewed)
+		ev.Envelope, ev.Sequence, ev.Token, ev.LockedUntil = p.envelope(cmd.Slice, origin), l.Sequence, t, until
+		p.out = append(p.out, ev)
+		times = append(times, until)
+	}
+	out := p.done(log.Ordered)
+	out.Reply.Times = times
+	return out
+}

@@ -1,0 +1,305 @@
+package index
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// encodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload".
+const encodingVersion = 1
+
+// ErrEncoding is wrapped by every error of [Decode].
+var ErrEncoding = errors.New("index: bad encoding")
+
+// Encode appends the canonical encoding of the whole state: equal states have equal encodings, however they came about.
+func (x *Index) Encode(dst []byte) []byte {
+	dst = append(dst, encodingVersion)
+	dst = binary.AppendUvarint(dst, uint64(x.lastAt))
+	dst = binary.AppendUvarint(dst, uint64(x.nextOrigin))
+	dst = x.Catalogue.encode(dst)
+	ids := slices.SortedFunc(maps.Keys(x.slices), func(a, b event.Slice) int {
+		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+	})
+	dst = binary.AppendUvarint(dst, uint64(len(ids)))
+	for _, id := range ids {
+		dst = x.encodeSlice(dst, x.slices[id])
+	}
+	return dst
+}
+
+const (
+	flagOwnTTL  = 1 << 0
+	flagChanged = 1 << 1
+)
+
+func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
+	dst = binary.AppendUvarint(dst, uint64(s.id.Entity))
+	dst = append(dst, s.id.Partition)
+	dst = binary.AppendUvarint(dst, uint64(s.last))
+	live := 0
+	for _, c := range s.chunks {
+		live += c.live
+	}
+	dst = binary.AppendUvarint(dst, uint64(live))
+	dst = slices.Grow(dst, live*40)
+	var before event.SequenceNumber
+	for _, n := range slices.Sorted(maps.Keys(s.chunks)) {
+		c := s.chunks[n]
+		for i := range c.rows {
+			r := &c.rows[i]
+			if r.state == Gone {
+				continue
+			}
+			seq := event.SequenceNumber(n<<chunkBits + uint64(i))
+			dst = binary.AppendUvarint(dst, uint64(seq-before))
+			before = seq
+			var flags byte
+			if r.ownTTL {
+				flags |= flagOwnTTL
+			}
+			if r.changed {
+				flags |= flagChanged
+			}
+			dst = append(dst, byte(r.state), byte(r.subQueue), flags)
+			dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
+			dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
+			dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
+			dst = binary.AppendUvarint(dst, uint64(r.count))
+			if r.state == Locked || r.state == DeferredLocked {
+				l := x.locks.at(r.lock)
+				dst = append(dst, l.token[:]...)
+				dst = binary.AppendUvarint(dst, uint64(l.until))
+			}
+			if r.changed {
+				blobs := s.changes[seq]
+				dst = binary.AppendUvarint(dst, uint64(len(blobs)))
+				for _, b := range blobs {
+					dst = appendBlob(dst, b)
+				}
+			}
+		}
+	}
+	return dst
+}
+
+func appendBlob(dst []byte, b event.Blob) []byte {
+	dst = binary.AppendUvarint(dst, uint64(b.Position))
+	dst = binary.AppendUvarint(dst, uint64(b.Size))
+	return binary.LittleEndian.AppendUint32(dst, b.Sum)
+}
+
+func (c *Catalogue) encode(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(c.last))
+	all := c.All()
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for _, e := range all {
+		dst = binary.AppendUvarint(dst, uint64(e.ID))
+		dst = append(dst, byte(e.Kind), e.HashVersion)
+		dst = appendText(dst, e.Path)
+		dst = appendText(dst, string(e.Hosts))
+		dst = appendProperties(dst, &e.Properties)
+	}
+	return dst
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendProperties(dst []byte, p *event.Properties) []byte {
+	for _, v := range []uint64{uint64(p.LockDuration), uint64(p.MaxSizeMegabytes), uint64(p.MaxMessageSizeKilobytes),
+		bit(p.RequiresDuplicateDetection), uint64(p.DuplicateDetectionWindow), bit(p.RequiresSession),
+		uint64(p.DefaultMessageTimeToLive), bit(p.DeadLetteringOnMessageExpiration), uint64(p.MaxDeliveryCount),
+		bit(p.EnableBatchedOperations), uint64(p.Status), uint64(p.AutoDeleteOnIdle), bit(p.EnablePartitioning)} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	for _, s := range []string{p.ForwardTo, p.ForwardDeadLetteredMessagesTo, p.UserMetadata} {
+		dst = appendText(dst, s)
+	}
+	return dst
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Decode rebuilds an index from its encoding. The bytes have been checked against a checksum before; what does not fit
+// all the same is an error, never a panic, and nothing is allocated on the word of a count alone.
+func Decode(src []byte) (*Index, error) {
+	d := &decoding{src: src}
+	x := New()
+	if v := d.byte(); d.err == nil && v != encodingVersion {
+		d.fail("version %d", v)
+	}
+	x.lastAt = event.Time(d.number(uint64(event.EndOfTime)))
+	x.nextOrigin = event.OriginID(d.number(math.MaxUint32))
+	d.catalogue(&x.Catalogue)
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		d.slice(x)
+	}
+	if d.err == nil && len(d.src) > 0 {
+		d.fail("%d bytes too many", len(d.src))
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return x, nil
+}
+
+type decoding struct {
+	src []byte
+	err error
+}
+
+func (d *decoding) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %d bytes before the end: %s", ErrEncoding, len(d.src), fmt.Sprintf(format, args...))
+	}
+}
+
+func (d *decoding) number(limit uint64) uint64 {
+	v, n := binary.Uvarint(d.src)
+	if n <= 0 || v > limit {
+		d.fail("bad number")
+		d.src = nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return v
+}
+
+func (d *decoding) take(n uint64) []byte {
+	if n > uint64(len(d.src)) {
+		d.fail("needs %d bytes", n)
+		d.src = nil
+		return nil
+	}
+	p := d.src[:n]
+	d.src = d.src[n:]
+	return p
+}
+
+func (d *decoding) byte() byte {
+	if p := d.take(1); p != nil {
+		return p[0]
+	}
+	return 0
+}
+
+func (d *decoding) text() string { return string(d.take(d.number(1 << 20))) }
+
+func (d *decoding) blob() (b event.Blob) {
+	b.Position = event.Position(d.number(math.MaxUint64))
+	b.Size = uint32(d.number(math.MaxUint32))
+	if p := d.take(4); p != nil {
+		b.Sum = binary.LittleEndian.Uint32(p)
+	}
+	return b
+}
+
+func (d *decoding) catalogue(c *Catalogue) {
+	c.last = event.EntityID(d.number(math.MaxUint32))
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		e := Entity{ID: event.EntityID(d.number(uint64(c.last)))}
+		e.Kind, e.HashVersion = event.EntityKind(d.byte()), d.byte()
+		e.Path = d.text()
+		e.Hosts = []byte(d.text())
+		d.properties(&e.Properties)
+		lower := strings.ToLower(e.Path)
+		if _, twice := c.byPath[lower]; twice || e.ID == 0 || c.entities[e.ID] != nil {
+			d.fail("entity %d", e.ID)
+		}
+		if d.err == nil {
+			c.entities[e.ID], c.byPath[lower] = &e, e.ID
+		}
+	}
+}
+
+func (d *decoding) properties(p *event.Properties) {
+	span := func() time.Duration { return time.Duration(d.number(math.MaxInt64)) }
+	small := func() uint32 { return uint32(d.number(math.MaxUint32)) }
+	yes := func() bool { return d.number(1) == 1 }
+	p.LockDuration, p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes = span(), small(), small()
+	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow, p.RequiresSession = yes(), span(), yes()
+	p.DefaultMessageTimeToLive, p.DeadLetteringOnMessageExpiration, p.MaxDeliveryCount = span(), yes(), small()
+	p.EnableBatchedOperations, p.Status, p.AutoDeleteOnIdle = yes(), event.Status(d.number(255)), span()
+	p.EnablePartitioning = yes()
+	p.ForwardTo, p.ForwardDeadLetteredMessagesTo, p.UserMetadata = d.text(), d.text(), d.text()
+}
+
+func (d *decoding) slice(x *Index) {
+	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
+	if x.slices[id] != nil {
+		d.fail("slice %v twice", id)
+		return
+	}
+	s := newSlice(id)
+	s.last = event.SequenceNumber(d.number(math.MaxUint64))
+	live := d.number(uint64(len(d.src)))
+	var seq event.SequenceNumber
+	var run [subQueues][states][]uint64 // sequence numbers of each set, added in bulk
+	flush := func(q, st int) {
+		if len(run[q][st]) > 0 {
+			s.set(event.SubQueue(q), State(st)).AddMany(run[q][st])
+			run[q][st] = run[q][st][:0]
+		}
+	}
+	for ; live > 0 && d.err == nil; live-- {
+		delta := event.SequenceNumber(d.number(math.MaxUint64))
+		state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
+		if delta == 0 || seq+delta < seq || seq+delta > s.last || state == Gone || int(state) >= states || int(sub) >= subQueues {
+			d.fail("row after sequence number %d", seq)
+			return
+		}
+		seq += delta
+		b := d.blob()
+		r := s.insert(seq)
+		*r = row{position: b.Position, size: b.Size, sum: b.Sum, state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0,
+			changed:    flags&flagChanged != 0,
+			enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
+			count: uint32(d.number(math.MaxUint32))}
+		s.bytes += int64(b.Size)
+		if state == Locked || state == DeferredLocked {
+			d.lock(x, s, seq, r)
+		}
+		if r.changed {
+			for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+				s.change(seq, r, d.blob())
+			}
+		}
+		q, st := int(sub), int(state)
+		if run[q][st] = append(run[q][st], uint64(seq)); len(run[q][st]) == 4096 {
+			flush(q, st)
+		}
+	}
+	for q := range run {
+		for st := range run[q] {
+			flush(q, st)
+		}
+	}
+	x.slices[id] = s
+}
+
+func (d *decoding) lock(x *Index, s *slice, seq event.SequenceNumber, r *row) {
+	l := lock{slice: s.id, sequence: seq}
+	copy(l.token[:], d.take(16))
+	l.until = event.Time(d.number(uint64(event.EndOfTime)))
+	if _, twice := x.locks.byTok[l.token]; twice || d.err != nil {
+		d.fail("lock of message %d", seq)
+		return
+	}
+	r.lock = x.locks.add(l)
+	x.deadlines.add(l.until, r.lock)
+}

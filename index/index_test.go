@@ -1,0 +1,146 @@
+package index
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+var q1 = event.Envelope{Slice: event.Slice{Entity: 7}}
+
+func enqueued(seq event.SequenceNumber) *event.MessageEnqueued {
+	return &event.MessageEnqueued{Envelope: q1, Sequence: seq, EnqueuedAt: 1000,
+		Body: event.Blob{Position: event.Position(seq * 100), Size: 10, Sum: uint32(seq)}}
+}
+
+// random applies n random legal events.
+func random(x *Index, rng *rand.Rand, n int) {
+	id := q1.Slice
+	for range n {
+		switch rng.IntN(4) {
+		case 0, 1:
+			x.Apply(1, enqueued(x.NextSequence(id)))
+		case 2:
+			if m, ok := x.First(id, event.Main); ok {
+				var tok event.LockToken
+				for i := range tok {
+					tok[i] = byte(rng.Uint32())
+				}
+				x.Apply(2, &event.MessageLocked{Envelope: q1, Sequence: m.Sequence, Token: tok,
+					LockedUntil: event.Time(rng.IntN(100000)), DeliveryCount: m.DeliveryCount})
+			}
+		case 3:
+			due := x.Due(event.EndOfTime, 1)
+			if len(due) == 0 {
+				continue
+			}
+			l := due[0]
+			switch rng.IntN(6) {
+			case 0:
+				x.Apply(3, &event.MessageCompleted{Envelope: q1, Sequence: l.Sequence, Token: l.Token})
+			case 1:
+				x.Apply(3, &event.MessageAbandoned{Envelope: q1, Sequence: l.Sequence, Token: l.Token, DeliveryCount: 1,
+					Changes: event.Blob{Position: 5, Size: 3}})
+			case 2:
+				x.Apply(3, &event.LockRenewed{Envelope: q1, Sequence: l.Sequence, Token: l.Token, LockedUntil: l.Until + 500})
+			case 3:
+				x.Apply(3, &event.MessageDeferred{Envelope: q1, Sequence: l.Sequence, Token: l.Token})
+			case 4:
+				x.Apply(3, &event.MessageReleased{Envelope: q1, Sequence: l.Sequence, Token: l.Token})
+			case 5:
+				if m, _ := x.Message(id, l.Sequence); m.SubQueue == event.Main {
+					x.Apply(3, &event.MessageDeadLettered{Envelope: q1, Sequence: l.Sequence, Token: l.Token})
+				}
+			}
+		}
+	}
+}
+
+// R9, SM-361: an index that went through its encoding is the same index, and goes on the same way.
+func TestEncodingIsCanonical(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		x := New()
+		random(x, rand.New(rand.NewPCG(seed, 1)), 3000)
+		a := x.Encode(nil)
+		y, err := Decode(a)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if b := y.Encode(nil); !bytes.Equal(a, b) {
+			t.Fatalf("seed %d: encodings differ after a round trip", seed)
+		}
+		if x.Bytes(q1.Slice) != y.Bytes(q1.Slice) || x.Live() != y.Live() || x.Locks() != y.Locks() {
+			t.Fatalf("seed %d: counts differ", seed)
+		}
+		for x.Locks() > 0 { // slot numbers may differ, the sets must not
+			if x.NextDeadline() != y.NextDeadline() {
+				t.Fatalf("seed %d: next deadline %v and %v", seed, x.NextDeadline(), y.NextDeadline())
+			}
+			for _, l := range x.Due(event.EndOfTime, 1000) {
+				for _, z := range []*Index{x, y} {
+					z.Apply(4, &event.MessageReleased{Envelope: q1, Sequence: l.Sequence, Token: l.Token})
+				}
+			}
+		}
+		if !bytes.Equal(x.Encode(nil), y.Encode(nil)) {
+			t.Fatalf("seed %d: encodings differ after the same events", seed)
+		}
+	}
+}
+
+// SM-140: browsing shows every state in sequence order from a number on.
+func TestBrowse(t *testing.T) {
+	t.Parallel()
+	x := New()
+	for seq := range event.SequenceNumber(1000) {
+		x.Apply(1, enqueued(seq+1))
+	}
+	for seq := event.SequenceNumber(1); seq <= 1000; seq += 3 {
+		x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: seq, Token: event.LockToken{byte(seq), byte(seq >> 8)}, LockedUntil: 5})
+	}
+	want := event.SequenceNumber(17)
+	for m := range x.Browse(q1.Slice, event.Main, 17) {
+		if m.Sequence != want {
+			t.Fatalf("got %d, want %d", m.Sequence, want)
+		}
+		want++
+	}
+	if want != 1001 {
+		t.Fatalf("stopped at %d", want)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	x := New()
+	random(x, rand.New(rand.NewPCG(1, 1)), 200)
+	f.Add(x.Encode(nil))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		x, err := Decode(src)
+		if err != nil {
+			return
+		}
+		y, err := Decode(x.Encode(nil))
+		if err != nil || !bytes.Equal(x.Encode(nil), y.Encode(nil)) {
+			t.Fatalf("not a fixpoint: %v", err)
+		}
+	})
+}
+
+func BenchmarkMessageLife(b *testing.B) {
+	x := New()
+	const waiting = 100_000
+	for seq := range event.SequenceNumber(waiting) {
+		x.Apply(1, enqueued(seq+1))
+	}
+	b.ReportAllocs()
+	for i := range b.N {
+		x.Apply(1, enqueued(x.NextSequence(q1.Slice)))
+		m, _ := x.First(q1.Slice, event.Main)
+		tok := event.LockToken{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}
+		x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: m.Sequence, Token: tok, LockedUntil: event.Time(60000 + i/100)})
+		x.Apply(1, &event.MessageCompleted{Envelope: q1, Sequence: m.Sequence, Token: tok})
+	}
+}

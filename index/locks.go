@@ -1,0 +1,115 @@
+package index
+
+import (
+	"container/heap"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+type lock struct {
+	token    event.LockToken
+	slice    event.Slice
+	sequence event.SequenceNumber
+	until    event.Time
+}
+
+// peak is the number of slots from which on an empty table is made anew.
+const peak = 1 << 16
+
+// lockTable finds locks by slot and by token. Slot 0 is never used.
+type lockTable struct {
+	slots []lock
+	free  []uint32
+	byTok map[event.LockToken]uint32
+}
+
+func newLockTable() lockTable {
+	return lockTable{slots: make([]lock, 1), byTok: map[event.LockToken]uint32{}}
+}
+
+func (t *lockTable) add(l lock) uint32 {
+	if _, ok := t.byTok[l.token]; ok {
+		panic(fmt.Sprintf("index: lock token %v is in use", l.token))
+	}
+	var slot uint32
+	if n := len(t.free); n > 0 {
+		slot, t.free = t.free[n-1], t.free[:n-1]
+		t.slots[slot] = l
+	} else {
+		slot = uint32(len(t.slots))
+		t.slots = append(t.slots, l)
+	}
+	t.byTok[l.token] = slot
+	return slot
+}
+
+func (t *lockTable) at(slot uint32) *lock { return &t.slots[slot] }
+
+func (t *lockTable) remove(slot uint32) {
+	delete(t.byTok, t.slots[slot].token)
+	t.slots[slot] = lock{}
+	t.free = append(t.free, slot)
+	if len(t.byTok) == 0 && len(t.slots) > peak { // give its memory back
+		*t = newLockTable()
+	}
+}
+
+// bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late; using its token notices
+// it at once.
+const bucketBits = 6
+
+// deadlines holds lock slots by the time their locks end.
+type deadlines struct {
+	buckets map[int64]*roaring.Bitmap
+	keys    keyHeap // every key of buckets, and some that are gone
+}
+
+func newDeadlines() deadlines { return deadlines{buckets: map[int64]*roaring.Bitmap{}} }
+
+func (d *deadlines) add(t event.Time, slot uint32) {
+	k := int64(t) >> bucketBits
+	b := d.buckets[k]
+	if b == nil {
+		b = roaring.New()
+		d.buckets[k] = b
+		heap.Push(&d.keys, k)
+	}
+	b.Add(slot)
+}
+
+func (d *deadlines) remove(t event.Time, slot uint32) {
+	k := int64(t) >> bucketBits
+	b := d.buckets[k]
+	b.Remove(slot)
+	if b.IsEmpty() {
+		delete(d.buckets, k)
+	}
+}
+
+// first returns the earliest bucket and the time at which all in it are due.
+func (d *deadlines) first() (*roaring.Bitmap, event.Time) {
+	for len(d.keys) > 0 {
+		k := d.keys[0]
+		if b := d.buckets[k]; b != nil {
+			return b, event.Time((k + 1) << bucketBits)
+		}
+		heap.Pop(&d.keys)
+	}
+	return nil, 0
+}
+
+type keyHeap []int64
+
+func (h keyHeap) Len() int           { return len(h) }
+func (h keyHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h keyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *keyHeap) Push(x any)        { *h = append(*h, x.(int64)) }
+func (h *keyHeap) Pop() any {
+	old := *h
+	k := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return k
+}

@@ -1,0 +1,199 @@
+package index
+
+import (
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Message is what the index knows of a live message.
+type Message struct {
+	Sequence      event.SequenceNumber
+	State         State
+	SubQueue      event.SubQueue
+	EnqueuedAt    event.Time
+	ExpiresAt     event.Time // 0: never
+	OwnTTL        bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
+	DeliveryCount uint32     // failed deliveries
+	Body          event.Blob
+	Changes       []event.Blob // property changes, oldest first; not to be changed
+}
+
+// Lock is a peek-lock as stored; it may have ended by time without an event saying so yet.
+type Lock struct {
+	Token    event.LockToken
+	Slice    event.Slice
+	Sequence event.SequenceNumber
+	Until    event.Time
+}
+
+// LastAt is the newest time of any event applied.
+func (x *Index) LastAt() event.Time { return x.lastAt }
+
+// NextOrigin is the number of the next origin to be defined.
+func (x *Index) NextOrigin() event.OriginID { return x.nextOrigin }
+
+// NextSequence is the sequence number of the next message of a slice.
+func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
+	s := x.look(id)
+	if s == nil {
+		return event.SequenceNumber(id.Partition)<<48 + 1
+	}
+	if mutant.On(mutant.ReuseSequenceNumber) {
+		return s.newestLive() + 1
+	}
+	return s.last + 1
+}
+
+func (s *slice) newestLive() (newest event.SequenceNumber) {
+	for q := range s.members {
+		for _, b := range s.members[q] {
+			if b != nil && !b.IsEmpty() {
+				newest = max(newest, event.SequenceNumber(b.Maximum()))
+			}
+		}
+	}
+	return newest
+}
+
+// Bytes is the size of all live messages of a slice, sub-queues and property changes included.
+func (x *Index) Bytes(id event.Slice) int64 {
+	if s := x.look(id); s != nil {
+		return s.bytes
+	}
+	return 0
+}
+
+// Count is the number of messages of a sub-queue in a state.
+func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
+	if s := x.look(id); s != nil && s.members[q][st] != nil {
+		return int(s.members[q][st].GetCardinality())
+	}
+	return 0
+}
+
+// Live is the number of messages there are, in all slices.
+func (x *Index) Live() (n int) {
+	for _, s := range x.slices {
+		for _, c := range s.chunks {
+			n += c.live
+		}
+	}
+	return n
+}
+
+// First is the deliverable message with the smallest sequence number.
+func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
+	s := x.look(id)
+	if s == nil {
+		return Message{}, false
+	}
+	b := s.members[q][Active]
+	if b == nil || b.IsEmpty() {
+		return Message{}, false
+	}
+	seq := event.SequenceNumber(b.Minimum())
+	return s.message(seq, s.find(seq)), true
+}
+
+// Message finds a live message.
+func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool) {
+	s := x.look(id)
+	if s == nil {
+		return Message{}, false
+	}
+	r := s.find(seq)
+	if r == nil {
+		return Message{}, false
+	}
+	return s.message(seq, r), true
+}
+
+func (s *slice) message(seq event.SequenceNumber, r *row) Message {
+	m := Message{
+		Sequence: seq, State: r.state, SubQueue: r.subQueue,
+		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.ownTTL,
+		DeliveryCount: r.count,
+		Body:          event.Blob{Position: r.position, Size: r.size, Sum: r.sum},
+	}
+	if r.changed {
+		m.Changes = s.changes[seq]
+	}
+	return m
+}
+
+// Lock finds a lock by its token.
+func (x *Index) Lock(token event.LockToken) (Lock, bool) {
+	slot, ok := x.locks.byTok[token]
+	if !ok {
+		return Lock{}, false
+	}
+	return x.lock(slot), true
+}
+
+func (x *Index) lock(slot uint32) Lock {
+	l := x.locks.at(slot)
+	return Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
+}
+
+// Locks is the number of locks there are.
+func (x *Index) Locks() int { return len(x.locks.byTok) }
+
+// NextDeadline is when [Index.Due] has something next; 0 is never.
+func (x *Index) NextDeadline() event.Time {
+	_, at := x.deadlines.first()
+	return at
+}
+
+// Due returns locks that have ended at now, of the earliest bucket, at most limit of them.
+func (x *Index) Due(now event.Time, limit int) []Lock {
+	b, at := x.deadlines.first()
+	if b == nil || at > now {
+		return nil
+	}
+	out := make([]Lock, 0, min(limit, int(b.GetCardinality())))
+	for it := b.Iterator(); it.HasNext() && len(out) < limit; {
+		out = append(out, x.lock(it.Next()))
+	}
+	return out
+}
+
+// Browse yields the messages of a sub-queue in sequence order from a number on, in every state.
+func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		s := x.look(id)
+		if s == nil {
+			return
+		}
+		type cursor interface {
+			HasNext() bool
+			PeekNext() uint64
+			Next() uint64
+		}
+		var cursors []cursor
+		for _, b := range s.members[q] {
+			if b == nil || b.IsEmpty() {
+				continue
+			}
+			it := b.Iterator()
+			it.AdvanceIfNeeded(uint64(from))
+			cursors = append(cursors, it)
+		}
+		for {
+			var first cursor
+			for _, c := range cursors {
+				if c.HasNext() && (first == nil || c.PeekNext() < first.PeekNext()) {
+					first = c
+				}
+			}
+			if first == nil {
+				return
+			}
+			seq := event.SequenceNumber(first.Next())
+			if !yield(s.message(seq, s.find(seq))) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package event
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"time"
+)
+
+// schemaVersion is the version every event is written with. A decoder refuses versions it does not know: history is
+// never guessed at (semantics.md 4.3 R11).
+const schemaVersion = 1
+
+// Limits of a record, believed before anything is allocated.
+const (
+	maxEvents = 1 << 20
+	maxText   = 1 << 16
+)
+
+// ErrUnknown is wrapped by errors about event kinds or versions this binary does not know.
+var ErrUnknown = errors.New("unknown event")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the checksum of all stored bytes: CRC-32C.
+func Sum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
+
+// Frame is where a record is written to: the bodies and records of the frame being filled.
+type Frame interface {
+	// AppendBlob copies p behind the frame's other bodies and says where it stands.
+	AppendBlob(p []byte) (Position, uint32)
+	// Base is the position of the frame's first byte.
+	Base() Position
+}
+
+// AppendRecord appends the binary form of a record to dst and copies its blobs into the frame, filling in where they
+// stand. The events may be applied once it returns.
+func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
+	e := encoder{dst: dst, frame: frame}
+	e.uvarint(uint64(at))
+	e.uvarint(uint64(len(events)))
+	for _, ev := range events {
+		c := ev.Common()
+		e.dst = append(e.dst, byte(ev.Kind()), schemaVersion)
+		e.uvarint(uint64(c.Slice.Entity))
+		e.dst = append(e.dst, c.Slice.Partition)
+		e.uvarint(uint64(c.Origin))
+		ev.encode(&e)
+	}
+	return e.dst
+}
+
+// Decoder reads records. The events it returns, and the bytes they hold, are valid until its next call.
+type Decoder struct {
+	pool   Pool
+	events []Event
+}
+
+// Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
+// whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what follows it.
+func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
+	d.pool.Reset()
+	d.events = d.events[:0]
+	in := decoder{src: data, base: base, bodies: bodies}
+	at := in.uvarint()
+	n := in.uvarint()
+	if in.err == nil && (n > maxEvents || n > uint64(len(in.src))) {
+		in.fail("event count %d is out of bounds", n)
+	}
+	for i := uint64(0); i < n && in.err == nil; i++ {
+		kind, version := Kind(in.byte()), in.byte()
+		if in.err != nil {
+			break
+		}
+		ev := d.pool.New(kind)
+		if ev == nil || version != schemaVersion {
+			return Record{}, nil, fmt.Errorf("event: %w: kind %d version %d", ErrUnknown, kind, version)
+		}
+		c := ev.Common()
+		c.Slice.Entity = EntityID(in.uint32())
+		c.Slice.Partition = in.byte()
+		c.Origin = OriginID(in.uint32())
+		ev.decode(&in)
+		d.events = append(d.events, ev)
+	}
+	if in.err != nil {
+		return Record{}, nil, fmt.Errorf("event: record at byte %d: %w", len(data)-len(in.src), in.err)
+	}
+	return Record{At: Time(at), Events: d.events}, in.src, nil
+}
+
+type encoder struct {
+	dst   []byte
+	frame Frame
+}
+
+func (e *encoder) uvarint(v uint64)     { e.dst = binary.AppendUvarint(e.dst, v) }
+func (e *encoder) byte(v byte)          { e.dst = append(e.dst, v) }
+func (e *encoder) time(t Time)          { e.uvarint(uint64(t)) }
+func (e *encoder) token(t *LockToken)   { e.dst = append(e.dst, t[:]...) }
+func (e *encoder) seq(s SequenceNumber) { e.uvarint(uint64(s)) }
+func (e *encoder) text(s string)        { e.uvarint(uint64(len(s))); e.dst = append(e.dst, s...) }
+func (e *encoder) bytes(p []byte)       { e.uvarint(uint64(len(p))); e.dst = append(e.dst, p...) }
+func (e *encoder) span(d time.Duration) { e.uvarint(uint64(d)) }
+func (e *encoder) bool(v bool) {
+	if v {
+		e.dst = append(e.dst, 1)
+	} else {
+		e.dst = append(e.dst, 0)
+	}
+}
+
+func (e *encoder) blob(b *Blob) {
+	b.Size = uint32(len(b.Data))
+	e.uvarint(uint64(b.Size))
+	if b.Size == 0 {
+		b.Position, b.Sum = 0, 0
+		return
+	}
+	b.Position, b.Sum = e.frame.AppendBlob(b.Data)
+	e.uvarint(uint64(b.Position - e.frame.Base()))
+	e.dst = binary.LittleEndian.AppendUint32(e.dst, b.Sum)
+}
+
+// decoder reads fields; the first fault sticks and everything after it reads as zero.
+type decoder struct {
+	src    []byte
+	base   Position
+	bodies [2]uint32
+	err    error
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (d *decoder) uvarint() uint64 {
+	if d.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.src)
+	if n <= 0 {
+		d.fail("bad number")
+		return 0
+	}
+	d.src = d.src[n:]
+	return v
+}
+
+func (d *decoder) uint32() uint32 {
+	v := d.uvarint()
+	if v > math.MaxUint32 {
+		d.fail("number %d is over 32 bits", v)
+		return 0
+	}
+	return uint32(v)
+}
+
+func (d *decoder) take(n uint64) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n > uint64(len(d.src)) {
+		d.fail("needs %d bytes, %d left", n, len(d.src))
+		return nil
+	}
+	p := d.src[:n:n]
+	d.src = d.src[n:]
+	return p
+}
+
+func (d *decoder) byte() byte {
+	if p := d.take(1); p != nil {
+		return p[0]
+	}
+	return 0
+}
+
+func (d *decoder) bool() bool {
+	switch v := d.byte(); v {
+	case 0:
+		return false
+	case 1:
+		return true
+	default:
+		d.fail("%d is not a boolean", v)
+		return false
+	}
+}
+
+func (d *decoder) time() Time {
+	v := d.uvarint()
+	if v > uint64(EndOfTime) {
+		d.fail("time %d is after year 9999", v)
+		return 0
+	}
+	return Time(v)
+}
+
+func (d *decoder) span() time.Duration {
+	v := d.uvarint()
+	if v > math.MaxInt64 {
+		d.fail("duration %d is out of bounds", v)
+		return 0
+	}
+	return time.Duration(v)
+}
+
+func (d *decoder) token(t *LockToken)  { copy(t[:], d.take(16)) }
+func (d *decoder) seq() SequenceNumber { return SequenceNumber(d.uvarint()) }
+
+func (d *decoder) bytes() []byte {
+	n := d.uvarint()
+	if n > maxText {
+		d.fail("text of %d bytes is over the limit of %d", n, maxText)
+		return nil
+	}
+	return d.take(n)
+}
+
+func (d *decoder) text() string { return string(d.bytes()) }
+
+func (d *decoder) blob(b *Blob) {
+	*b = Blob{Size: d.uint32()}
+	if b.Size == 0 {
+		return
+	}
+	off := uint64(d.uint32())
+	sum := d.take(4)
+	if d.err != nil {
+		return
+	}
+	if off < uint64(d.bodies[0]) || off+uint64(b.Size) > uint64(d.bodies[1]) {
+		d.fail("blob of %d bytes at %d lies outside the frame's bodies", b.Size, off)
+		return
+	}
+	b.Position, b.Sum = d.base+Position(off), binary.LittleEndian.Uint32(sum)
+}

@@ -1,0 +1,263 @@
+package event
+
+import "time"
+
+// Kind is the type of an event as stored. Numbers are part of the file format: never reuse one.
+type Kind uint8
+
+const (
+	KindOriginDefined             Kind = 1
+	KindEntityCreated             Kind = 2
+	KindEntityUpdated             Kind = 3
+	KindEntityDeleted             Kind = 4
+	KindMessageEnqueued           Kind = 16
+	KindMessageLocked             Kind = 17
+	KindLockRenewed               Kind = 18
+	KindLockExpired               Kind = 19
+	KindMessageReleased           Kind = 20
+	KindMessageAbandoned          Kind = 21
+	KindMessageCompleted          Kind = 22
+	KindMessageReceivedAndDeleted Kind = 23
+	KindMessageDeferred           Kind = 24
+	KindMessageDeadLettered       Kind = 25
+	KindMessageExpired            Kind = 26
+)
+
+var kindNames = map[Kind]string{
+	KindOriginDefined: "OriginDefined", KindEntityCreated: "EntityCreated", KindEntityUpdated: "EntityUpdated",
+	KindEntityDeleted: "EntityDeleted", KindMessageEnqueued: "MessageEnqueued", KindMessageLocked: "MessageLocked",
+	KindLockRenewed: "LockRenewed", KindLockExpired: "LockExpired", KindMessageReleased: "MessageReleased",
+	KindMessageAbandoned: "MessageAbandoned", KindMessageCompleted: "MessageCompleted",
+	KindMessageReceivedAndDeleted: "MessageReceivedAndDeleted", KindMessageDeferred: "MessageDeferred",
+	KindMessageDeadLettered: "MessageDeadLettered", KindMessageExpired: "MessageExpired",
+}
+
+// String is the event's name in the catalogue of semantics.md 4.2.
+func (k Kind) String() string { return kindNames[k] }
+
+// Event is one fact. The set is closed: the types of this package.
+type Event interface {
+	Kind() Kind
+	// Common returns the fields every event has. It points into the event.
+	Common() *Envelope
+	encode(*encoder)
+	decode(*decoder)
+}
+
+// Record is what one decision wrote: all of its events or none of them.
+type Record struct {
+	At     Time // broker time of the decision; never decreases within a log (semantics.md 4.3 R4)
+	Events []Event
+}
+
+// Envelope is what every event carries (semantics.md 4.1). The position and the time are the record's.
+type Envelope struct {
+	Slice  Slice    // zero for OriginDefined
+	Origin OriginID // who asked; audit only, never read by Apply
+}
+
+// Common implements [Event].
+func (e *Envelope) Common() *Envelope { return e }
+
+// Origin says who asked for something and over what (architecture.md 3.3).
+type Origin struct {
+	Connection    uint64 // number of the connection, unique within one run of the broker
+	RemoteAddress string // host:port of the peer
+	ContainerID   string // from the peer's open frame
+	Product       string // SDK product and version, from the open properties
+	Principal     string // name of the access rule whose key signed the token
+	Link          string // link name, empty for a management request without one
+	Entity        string // address the link was attached to
+}
+
+// OriginDefined gives an origin the number by which later events of this log name it.
+type OriginDefined struct {
+	Envelope
+	ID     OriginID
+	Origin Origin
+}
+
+// EntityKind is what an entity is.
+type EntityKind uint8
+
+const (
+	Queue EntityKind = 1
+	Topic EntityKind = 2
+)
+
+// Status says what an entity allows (semantics.md 16.1).
+type Status uint8
+
+const (
+	Active Status = iota
+	Disabled
+	SendDisabled
+	ReceiveDisabled
+)
+
+// Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3).
+type Properties struct {
+	LockDuration                     time.Duration
+	MaxSizeMegabytes                 uint32
+	MaxMessageSizeKilobytes          uint32
+	RequiresDuplicateDetection       bool
+	DuplicateDetectionWindow         time.Duration
+	RequiresSession                  bool
+	DefaultMessageTimeToLive         time.Duration // Forever: none
+	DeadLetteringOnMessageExpiration bool
+	MaxDeliveryCount                 uint32
+	EnableBatchedOperations          bool
+	Status                           Status
+	AutoDeleteOnIdle                 time.Duration // Forever: never
+	EnablePartitioning               bool
+	ForwardTo                        string
+	ForwardDeadLetteredMessagesTo    string
+	UserMetadata                     string
+}
+
+// EntityCreated is an entity's beginning. It stands in the log of partition 0.
+type EntityCreated struct {
+	Envelope
+	EntityKind  EntityKind
+	Path        string // spelling given at creation; compared without regard to case
+	HashVersion uint8  // version of the placement hash that chose Hosts
+	Hosts       []byte // partition that hosts each entity partition, by entity partition number
+	Properties  Properties
+}
+
+// EntityUpdated replaces an entity's properties.
+type EntityUpdated struct {
+	Envelope
+	Properties Properties
+}
+
+// EntityDeleted is an entity's end, with all its messages.
+type EntityDeleted struct {
+	Envelope
+	Reason string // client, idle
+}
+
+// MessageEnqueued stores a message and makes it active in the main queue.
+type MessageEnqueued struct {
+	Envelope
+	Sequence     SequenceNumber
+	MessageID    []byte // as text; sent or generated
+	SessionID    []byte // group-id as sent; meaningless when HasSession is false
+	HasSession   bool
+	PartitionKey []byte        // empty: none
+	TimeToLive   time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	EnqueuedAt   Time
+	ExpiresAt    Time // 0: never
+	Batch        uint32
+	Body         Blob // the whole encoded message as sent, with its message-id
+}
+
+// MessageLocked hands an active message to one receiver.
+type MessageLocked struct {
+	Envelope
+	Sequence      SequenceNumber
+	Token         LockToken
+	LockedUntil   Time
+	DeliveryCount uint32 // failed earlier deliveries, as the receiver is shown it
+}
+
+// LockRenewed moves a lock's end.
+type LockRenewed struct {
+	Envelope
+	Sequence    SequenceNumber
+	Token       LockToken
+	LockedUntil Time
+}
+
+// LockExpired ends a lock whose time passed. A dead-lettering that follows from it is an event of its own in the record.
+type LockExpired struct {
+	Envelope
+	Sequence      SequenceNumber
+	Token         LockToken
+	DeliveryCount uint32 // new
+}
+
+// MessageReleased gives a locked message back without counting.
+type MessageReleased struct {
+	Envelope
+	Sequence SequenceNumber
+	Token    LockToken
+}
+
+// MessageAbandoned gives a locked message back as a failed delivery.
+type MessageAbandoned struct {
+	Envelope
+	Sequence      SequenceNumber
+	Token         LockToken
+	DeliveryCount uint32 // new
+	Changes       Blob   // application properties to add or replace, an encoded AMQP map; may be empty
+}
+
+// MessageCompleted ends a locked message: it is never delivered again.
+type MessageCompleted struct {
+	Envelope
+	Sequence SequenceNumber
+	Token    LockToken
+}
+
+// MessageReceivedAndDeleted ends a message that is handed out without a lock.
+type MessageReceivedAndDeleted struct {
+	Envelope
+	Sequence SequenceNumber
+}
+
+// MessageDeferred sets a locked message aside; only its sequence number finds it.
+type MessageDeferred struct {
+	Envelope
+	Sequence      SequenceNumber
+	Token         LockToken
+	DeliveryCount uint32 // new
+	Changes       Blob
+}
+
+// Cause says why a message was dead-lettered (semantics.md 9.2).
+type Cause uint8
+
+const (
+	CauseApplication Cause = 1
+	CauseExpired     Cause = 2
+	CauseMaxDelivery Cause = 3
+	CauseHeaderSize  Cause = 4
+)
+
+func (c Cause) String() string {
+	switch c {
+	case CauseApplication:
+		return "application"
+	case CauseExpired:
+		return "expired"
+	case CauseMaxDelivery:
+		return "max-delivery"
+	case CauseHeaderSize:
+		return "header-size"
+	}
+	return "unknown"
+}
+
+// MarshalText makes causes readable in JSON.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// MessageDeadLettered moves a message from the main queue to the dead-letter queue, in one step: there is no instant at
+// which it is in both or in neither. Its sequence number, enqueue time and delivery count stay.
+type MessageDeadLettered struct {
+	Envelope
+	Sequence    SequenceNumber
+	Token       LockToken // of the lock that ends with it; zero when it was not locked
+	Cause       Cause
+	Reason      string
+	Description string
+	Changes     Blob // all application properties to add or replace, reason and description included
+}
+
+// MessageExpired drops a message whose time to live ended. An expired message that goes to the dead-letter queue is a
+// MessageDeadLettered with CauseExpired instead.
+type MessageExpired struct {
+	Envelope
+	Sequence  SequenceNumber
+	ExpiresAt Time
+}

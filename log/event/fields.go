@@ -1,0 +1,268 @@
+package event
+
+// The fields of each event in the order they are stored. A change here is a new schema version.
+
+// Kind implements [Event].
+func (*OriginDefined) Kind() Kind { return KindOriginDefined }
+
+func (o *OriginDefined) encode(e *encoder) {
+	e.uvarint(uint64(o.ID))
+	e.uvarint(o.Origin.Connection)
+	for _, s := range o.Origin.texts() {
+		e.text(*s)
+	}
+}
+
+func (o *OriginDefined) decode(d *decoder) {
+	o.ID = OriginID(d.uint32())
+	o.Origin.Connection = d.uvarint()
+	for _, s := range o.Origin.texts() {
+		*s = d.text()
+	}
+}
+
+func (o *Origin) texts() [6]*string {
+	return [6]*string{&o.RemoteAddress, &o.ContainerID, &o.Product, &o.Principal, &o.Link, &o.Entity}
+}
+
+func (p *Properties) encode(e *encoder) {
+	e.span(p.LockDuration)
+	e.uvarint(uint64(p.MaxSizeMegabytes))
+	e.uvarint(uint64(p.MaxMessageSizeKilobytes))
+	e.bool(p.RequiresDuplicateDetection)
+	e.span(p.DuplicateDetectionWindow)
+	e.bool(p.RequiresSession)
+	e.span(p.DefaultMessageTimeToLive)
+	e.bool(p.DeadLetteringOnMessageExpiration)
+	e.uvarint(uint64(p.MaxDeliveryCount))
+	e.bool(p.EnableBatchedOperations)
+	e.byte(byte(p.Status))
+	e.span(p.AutoDeleteOnIdle)
+	e.bool(p.EnablePartitioning)
+	e.text(p.ForwardTo)
+	e.text(p.ForwardDeadLetteredMessagesTo)
+	e.text(p.UserMetadata)
+}
+
+func (p *Properties) decode(d *decoder) {
+	p.LockDuration = d.span()
+	p.MaxSizeMegabytes = d.uint32()
+	p.MaxMessageSizeKilobytes = d.uint32()
+	p.RequiresDuplicateDetection = d.bool()
+	p.DuplicateDetectionWindow = d.span()
+	p.RequiresSession = d.bool()
+	p.DefaultMessageTimeToLive = d.span()
+	p.DeadLetteringOnMessageExpiration = d.bool()
+	p.MaxDeliveryCount = d.uint32()
+	p.EnableBatchedOperations = d.bool()
+	p.Status = Status(d.byte())
+	p.AutoDeleteOnIdle = d.span()
+	p.EnablePartitioning = d.bool()
+	p.ForwardTo = d.text()
+	p.ForwardDeadLetteredMessagesTo = d.text()
+	p.UserMetadata = d.text()
+}
+
+// Kind implements [Event].
+func (*EntityCreated) Kind() Kind { return KindEntityCreated }
+
+func (c *EntityCreated) encode(e *encoder) {
+	e.byte(byte(c.EntityKind))
+	e.text(c.Path)
+	e.byte(c.HashVersion)
+	e.bytes(c.Hosts)
+	c.Properties.encode(e)
+}
+
+func (c *EntityCreated) decode(d *decoder) {
+	c.EntityKind = EntityKind(d.byte())
+	c.Path = d.text()
+	c.HashVersion = d.byte()
+	c.Hosts = append([]byte(nil), d.bytes()...)
+	c.Properties.decode(d)
+}
+
+// Kind implements [Event].
+func (*EntityUpdated) Kind() Kind          { return KindEntityUpdated }
+func (u *EntityUpdated) encode(e *encoder) { u.Properties.encode(e) }
+func (u *EntityUpdated) decode(d *decoder) { u.Properties.decode(d) }
+
+// Kind implements [Event].
+func (*EntityDeleted) Kind() Kind          { return KindEntityDeleted }
+func (x *EntityDeleted) encode(e *encoder) { e.text(x.Reason) }
+func (x *EntityDeleted) decode(d *decoder) { x.Reason = d.text() }
+
+// Kind implements [Event].
+func (*MessageEnqueued) Kind() Kind { return KindMessageEnqueued }
+
+func (m *MessageEnqueued) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.bytes(m.MessageID)
+	e.bool(m.HasSession)
+	e.bytes(m.SessionID)
+	e.bytes(m.PartitionKey)
+	e.span(m.TimeToLive)
+	e.time(m.EnqueuedAt)
+	e.time(m.ExpiresAt)
+	e.uvarint(uint64(m.Batch))
+	e.blob(&m.Body)
+}
+
+func (m *MessageEnqueued) decode(d *decoder) {
+	m.Sequence = d.seq()
+	m.MessageID = d.bytes()
+	m.HasSession = d.bool()
+	m.SessionID = d.bytes()
+	m.PartitionKey = d.bytes()
+	m.TimeToLive = d.span()
+	m.EnqueuedAt = d.time()
+	m.ExpiresAt = d.time()
+	m.Batch = d.uint32()
+	d.blob(&m.Body)
+}
+
+// Kind implements [Event].
+func (*MessageLocked) Kind() Kind { return KindMessageLocked }
+
+func (m *MessageLocked) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.time(m.LockedUntil)
+	e.uvarint(uint64(m.DeliveryCount))
+}
+
+func (m *MessageLocked) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.LockedUntil = d.time()
+	m.DeliveryCount = d.uint32()
+}
+
+// Kind implements [Event].
+func (*LockRenewed) Kind() Kind { return KindLockRenewed }
+
+func (m *LockRenewed) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.time(m.LockedUntil)
+}
+
+func (m *LockRenewed) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.LockedUntil = d.time()
+}
+
+// Kind implements [Event].
+func (*LockExpired) Kind() Kind { return KindLockExpired }
+
+func (m *LockExpired) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.uvarint(uint64(m.DeliveryCount))
+}
+
+func (m *LockExpired) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.DeliveryCount = d.uint32()
+}
+
+// Kind implements [Event].
+func (*MessageReleased) Kind() Kind { return KindMessageReleased }
+
+func (m *MessageReleased) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+}
+
+func (m *MessageReleased) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+}
+
+// Kind implements [Event].
+func (*MessageAbandoned) Kind() Kind { return KindMessageAbandoned }
+
+func (m *MessageAbandoned) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.uvarint(uint64(m.DeliveryCount))
+	e.blob(&m.Changes)
+}
+
+func (m *MessageAbandoned) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.DeliveryCount = d.uint32()
+	d.blob(&m.Changes)
+}
+
+// Kind implements [Event].
+func (*MessageCompleted) Kind() Kind { return KindMessageCompleted }
+
+func (m *MessageCompleted) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+}
+
+func (m *MessageCompleted) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+}
+
+// Kind implements [Event].
+func (*MessageReceivedAndDeleted) Kind() Kind          { return KindMessageReceivedAndDeleted }
+func (m *MessageReceivedAndDeleted) encode(e *encoder) { e.seq(m.Sequence) }
+func (m *MessageReceivedAndDeleted) decode(d *decoder) { m.Sequence = d.seq() }
+
+// Kind implements [Event].
+func (*MessageDeferred) Kind() Kind { return KindMessageDeferred }
+
+func (m *MessageDeferred) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.uvarint(uint64(m.DeliveryCount))
+	e.blob(&m.Changes)
+}
+
+func (m *MessageDeferred) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.DeliveryCount = d.uint32()
+	d.blob(&m.Changes)
+}
+
+// Kind implements [Event].
+func (*MessageDeadLettered) Kind() Kind { return KindMessageDeadLettered }
+
+func (m *MessageDeadLettered) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.token(&m.Token)
+	e.byte(byte(m.Cause))
+	e.text(m.Reason)
+	e.text(m.Description)
+	e.blob(&m.Changes)
+}
+
+func (m *MessageDeadLettered) decode(d *decoder) {
+	m.Sequence = d.seq()
+	d.token(&m.Token)
+	m.Cause = Cause(d.byte())
+	m.Reason = d.text()
+	m.Description = d.text()
+	d.blob(&m.Changes)
+}
+
+// Kind implements [Event].
+func (*MessageExpired) Kind() Kind { return KindMessageExpired }
+
+func (m *MessageExpired) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.time(m.ExpiresAt)
+}
+
+func (m *MessageExpired) decode(d *decoder) {
+	m.Sequence = d.seq()
+	m.ExpiresAt = d.time()
+}

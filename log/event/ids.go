@@ -1,0 +1,122 @@
+package event
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"time"
+)
+
+// EntityID is the stable identity of a queue or topic. It is never reused, also not when an entity of the same path is
+// created again (reliability.md P14). 0 is no entity.
+type EntityID uint32
+
+// SequenceNumber is the identity of a message in its entity: unique, increasing, never reused, first value 1. The top 16
+// bits hold the entity partition (semantics.md 2.2).
+type SequenceNumber uint64
+
+// LSN is the log sequence number of a frame: its place in its partition's log. It only ever grows; it has no other
+// meaning above package log.
+type LSN uint64
+
+// Position is the place of a byte in a partition's log: the LSN of its frame plus the distance from the frame's start.
+type Position uint64
+
+// OriginID names an [OriginDefined] event of the same partition log. 0 is the broker itself: a timer or recovery.
+type OriginID uint32
+
+// Slice names the state of one entity partition inside the log partition that hosts it.
+type Slice struct {
+	Entity    EntityID
+	Partition uint8 // entity partition, 0 to 15; 0 for an entity that is not partitioned
+}
+
+func (s Slice) String() string { return fmt.Sprintf("%d/%d", s.Entity, s.Partition) }
+
+// SubQueue tells the parts of a slice apart. All of them share the slice's sequence numbers.
+type SubQueue uint8
+
+const (
+	Main SubQueue = iota
+	DeadLetter
+	TransferDeadLetter
+)
+
+func (q SubQueue) String() string {
+	switch q {
+	case Main:
+		return "main"
+	case DeadLetter:
+		return "dead-letter"
+	case TransferDeadLetter:
+		return "transfer-dead-letter"
+	}
+	return fmt.Sprintf("sub-queue(%d)", uint8(q))
+}
+
+// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it.
+type LockToken [16]byte
+
+// String is the token's UUID text.
+func (t LockToken) String() string {
+	var b [36]byte
+	hex.Encode(b[0:8], t[0:4])
+	b[8] = '-'
+	hex.Encode(b[9:13], t[4:6])
+	b[13] = '-'
+	hex.Encode(b[14:18], t[6:8])
+	b[18] = '-'
+	hex.Encode(b[19:23], t[8:10])
+	b[23] = '-'
+	hex.Encode(b[24:36], t[10:16])
+	return string(b[:])
+}
+
+// MarshalText makes tokens readable in JSON.
+func (t LockToken) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// Time is broker time in milliseconds since 1970 UTC (reliability.md 1.4). 0 is no time.
+type Time int64
+
+// EndOfTime is the last millisecond of year 9999, where instants saturate (semantics.md 7.1).
+const EndOfTime Time = 253402300799999
+
+// Forever is a duration without limit: the cloud's P10675199DT2H48M5.4775807S.
+const Forever time.Duration = math.MaxInt64
+
+// TimeOf rounds t down to the millisecond.
+func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
+
+// Add returns t+d, saturating at [EndOfTime].
+func (t Time) Add(d time.Duration) Time {
+	ms := int64(d / time.Millisecond)
+	if ms >= int64(EndOfTime-t) {
+		return EndOfTime
+	}
+	return t + Time(ms)
+}
+
+// Sub returns t-u.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Millisecond }
+
+// Std is t as a standard time in UTC.
+func (t Time) Std() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+func (t Time) String() string {
+	if t == 0 {
+		return "-"
+	}
+	return t.Std().Format("2006-01-02T15:04:05.000Z")
+}
+
+// MarshalText makes times readable in JSON.
+func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// Blob is bytes of a client beside the events of a frame: a message as sent, or property changes as an encoded AMQP map.
+// On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
+type Blob struct {
+	Data     []byte   `json:"-"`
+	Position Position // of the first byte; 0 when Size is 0
+	Size     uint32   // bytes
+	Sum      uint32   // CRC-32C of the bytes
+}

@@ -1,0 +1,82 @@
+package event
+
+// Pool hands out events to be filled in and takes all of them back at once, so that deciding and replaying allocate
+// nothing once they have run for a while. Not safe for concurrent use.
+type Pool struct {
+	origins   shelf[OriginDefined]
+	created   shelf[EntityCreated]
+	updated   shelf[EntityUpdated]
+	deleted   shelf[EntityDeleted]
+	enqueued  shelf[MessageEnqueued]
+	locked    shelf[MessageLocked]
+	renewed   shelf[LockRenewed]
+	expired   shelf[LockExpired]
+	released  shelf[MessageReleased]
+	abandoned shelf[MessageAbandoned]
+	completed shelf[MessageCompleted]
+	removed   shelf[MessageReceivedAndDeleted]
+	deferred  shelf[MessageDeferred]
+	dead      shelf[MessageDeadLettered]
+	ended     shelf[MessageExpired]
+}
+
+// New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
+func (p *Pool) New(k Kind) Event {
+	switch k {
+	case KindOriginDefined:
+		return p.origins.next()
+	case KindEntityCreated:
+		return p.created.next()
+	case KindEntityUpdated:
+		return p.updated.next()
+	case KindEntityDeleted:
+		return p.deleted.next()
+	case KindMessageEnqueued:
+		return p.enqueued.next()
+	case KindMessageLocked:
+		return p.locked.next()
+	case KindLockRenewed:
+		return p.renewed.next()
+	case KindLockExpired:
+		return p.expired.next()
+	case KindMessageReleased:
+		return p.released.next()
+	case KindMessageAbandoned:
+		return p.abandoned.next()
+	case KindMessageCompleted:
+		return p.completed.next()
+	case KindMessageReceivedAndDeleted:
+		return p.removed.next()
+	case KindMessageDeferred:
+		return p.deferred.next()
+	case KindMessageDeadLettered:
+		return p.dead.next()
+	case KindMessageExpired:
+		return p.ended.next()
+	}
+	return nil
+}
+
+// Reset takes back every event handed out.
+func (p *Pool) Reset() {
+	p.origins.used, p.created.used, p.updated.used, p.deleted.used = 0, 0, 0, 0
+	p.enqueued.used, p.locked.used, p.renewed.used, p.expired.used = 0, 0, 0, 0
+	p.released.used, p.abandoned.used, p.completed.used, p.removed.used = 0, 0, 0, 0
+	p.deferred.used, p.dead.used, p.ended.used = 0, 0, 0
+}
+
+type shelf[T any] struct {
+	items []*T
+	used  int
+}
+
+func (s *shelf[T]) next() *T {
+	if s.used == len(s.items) {
+		s.items = append(s.items, new(T))
+	}
+	t := s.items[s.used]
+	s.used++
+	var zero T
+	*t = zero
+	return t
+}
