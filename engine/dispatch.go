@@ -55,7 +55,7 @@ func (l *Loop) detach(now event.Time, cmd *Detach) {
 		}
 	}
 	for _, t := range cmd.Unsent {
-		l.release1(now, r, t)
+		l.putBack(now, r, t)
 	}
 }
 

@@ -303,14 +303,14 @@ func (l *Loop) takeBack() {
 	now := l.now()
 	for _, u := range l.returned {
 		if u.receiver.Mode == PeekLock {
-			l.release1(now, u.receiver, u.token)
+			l.putBack(now, u.receiver, u.token)
 		}
 	}
 	l.returned = l.returned[:0]
 	l.serveMarked(now)
 }
 
-func (l *Loop) release1(now event.Time, r *Receiver, token event.LockToken) {
+func (l *Loop) putBack(now event.Time, r *Receiver, token event.LockToken) {
 	l.write(now, l.part.Decide(now, &Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
 		Token: token, Outcome: Release}))
 }

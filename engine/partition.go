@@ -17,6 +17,7 @@ type Partition struct {
 
 	events event.Pool
 	out    []event.Event // scratch of the decision being made
+	slab   []Delivery    // deliveries not yet given out
 
 	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
 	origins map[*Origin]event.OriginID

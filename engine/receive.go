@@ -28,7 +28,7 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 		return out
 	}
 	origin := p.origin(r.Origin)
-	d := describe(&m)
+	d := p.deliver(&m)
 	if r.Mode == ReceiveAndDelete {
 		ev := p.events.New(event.KindMessageReceivedAndDeleted).(*event.MessageReceivedAndDeleted)
 		ev.Envelope, ev.Sequence = p.envelope(r.Slice, origin), m.Sequence
@@ -72,9 +72,23 @@ func (p *Partition) deadLetter(id event.Slice, seq event.SequenceNumber, cause e
 	p.out = append(p.out, ev)
 }
 
+// deliverySlab is how many deliveries are allocated at once.
+const deliverySlab = 64
+
+// deliver is a new description of a message for a receiver. It lives as long as the protocol side needs it.
+func (p *Partition) deliver(m *index.Message) *Delivery {
+	if len(p.slab) == 0 {
+		p.slab = make([]Delivery, deliverySlab)
+	}
+	d := &p.slab[0]
+	p.slab = p.slab[1:]
+	*d = describe(m)
+	return d
+}
+
 // describe is a message as it is delivered or shown, without a lock.
-func describe(m *index.Message) *Delivery {
-	d := &Delivery{
+func describe(m *index.Message) Delivery {
+	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
 		SubQueue: m.SubQueue, Deferred: m.State == index.Deferred || m.State == index.DeferredLocked,
 		Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
@@ -100,7 +114,7 @@ func (p *Partition) peek(cmd *Peek) Outcome {
 		if left < 0 && len(out.Reply.Messages) > 0 {
 			break
 		}
-		out.Reply.Messages = append(out.Reply.Messages, *describe(&m))
+		out.Reply.Messages = append(out.Reply.Messages, describe(&m))
 	}
 	return out
 }

@@ -1,0 +1,97 @@
+// Package layering keeps the directions of the project's imports: the picture in docs/ARCHITECTURE.md is this test.
+package layering
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ledgerbus/ledgerbus/"
+
+// allowed lists what each package may import of ours (tests apart). A package that is not here may not exist.
+var allowed = map[string][]string{
+	"internal/mutant":     {},
+	"log/event":           {},
+	"log":                 {"log/event", "internal/mutant"},
+	"index":               {"log/event", "internal/mutant"},
+	"engine":              {"index", "log", "log/event", "internal/mutant"},
+	"protocol/amqp":       {},
+	"protocol/servicebus": {"protocol/amqp", "engine", "log/event"},
+	"tools":               {"index", "log", "log/event"},
+	"settings":            {"engine", "log/event", "protocol/servicebus"},
+	"client":              {"protocol/servicebus", "protocol/amqp"},
+	"server":              {"settings", "engine", "log", "log/event", "protocol/servicebus"},
+	"bench":               {"client", "test/floor"},
+	"cmd/ledgerbus":       {"settings", "server", "client", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
+}
+
+// owners lists libraries that only one package may import.
+var owners = map[string]string{
+	"github.com/tidwall/wal":             "log",
+	"github.com/klauspost/compress/zstd": "log",
+	"github.com/gofrs/flock":             "log",
+	"github.com/RoaringBitmap/roaring":   "index",
+}
+
+// Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1).
+var pure = map[string][]string{
+	"log/event":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"index":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"protocol/amqp": {"os", "net", "sync"},
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(out); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(name, "test/") {
+			continue // may see everything
+		}
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("package %s is not in the picture", name)
+		}
+		for _, imp := range p.Imports {
+			if ours, ok := strings.CutPrefix(imp, module); ok && !slices.Contains(may, ours) {
+				t.Errorf("%s must not import %s", name, ours)
+			}
+			if imp == "log" {
+				t.Errorf("%s imports the standard log; diagnostics are log/slog", name)
+			}
+			for lib, owner := range owners {
+				if strings.HasPrefix(imp, lib) && name != owner {
+					t.Errorf("%s must not import %s; %s does", name, imp, owner)
+				}
+			}
+			if slices.Contains(pure[name], imp) {
+				t.Errorf("%s must not import %s", name, imp)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
