@@ -1,0 +1,43 @@
+# Everything here is one line that can be typed as well. Only Go and make are needed; what needs more is skipped without it.
+
+FUZZTIME ?= 20s
+DURATION ?= 2m
+
+# The race detector needs a C compiler.
+RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+
+.PHONY: build run test test-js fuzz sim torture bench lint fmt
+
+build: ## the binary: bin/ledgerbus
+	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
+
+run: build ## a broker in ./data with the queues of the example
+	bin/ledgerbus serve --data ./data --entities examples/queues.json
+
+test: ## unit tests, and the JavaScript SDK against the broker where node is
+	go test $(RACE) -short -timeout 15m ./...
+	@if command -v node >/dev/null && command -v npm >/dev/null && [ -f test/sdk/js/package.json ]; then $(MAKE) test-js; fi
+
+test-js: build ## the JavaScript SDK against bin/ledgerbus
+	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
+
+fuzz: ## every fuzz target for FUZZTIME
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; done
+
+sim: ## the deterministic simulation, fresh seeds for DURATION
+	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
+
+torture: ## the real binary, killed again and again for DURATION
+	go test ./test/torture -count 1 -timeout 0 -run TestTorture -duration $(DURATION)
+
+bench: build ## throughput and latency on this machine
+	bin/ledgerbus bench
+
+lint: ## vet, staticcheck, formatting, directions of imports
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: make fmt"; exit 1; }
+	go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	go test ./test/layering
+
+fmt:
+	gofmt -w .

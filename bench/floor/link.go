@@ -1,0 +1,144 @@
+package floor
+
+import (
+	"encoding/binary"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// link is one link. Its role is ours: a receiver takes what the client sends.
+type link struct {
+	handle        uint32
+	role          amqp.Role
+	deliveryCount uint32
+	credit        uint32 // of a receiver the whole grant, of a sender what is left
+	address       any    // of the client's end: where replies for it go
+
+	// receivers
+	deliveryID uint32 // of the delivery that is coming in
+	settled    bool   // that delivery is
+	used       uint32 // credit since the last flow
+	claims     bool   // this is $cbs
+	request    []byte // the message coming in on $cbs
+
+	// senders
+	drain  bool
+	silent bool // $cbs and $management: nothing comes but replies
+	tag    [16]byte
+}
+
+const claimsNode = "$cbs"
+
+func (s *session) attach(p *amqp.Attach) {
+	l := &link{handle: p.Handle, role: !p.Role}
+	s.links[p.Handle] = l
+	reply := &amqp.Attach{
+		Name: p.Name, Handle: p.Handle, Role: l.role, SenderSettleMode: p.SenderSettleMode, ReceiverSettleMode: p.ReceiverSettleMode,
+		Source: p.Source, Target: p.Target,
+	}
+	if reply.Source == nil {
+		reply.Source = &amqp.Source{}
+	}
+	if reply.Target == nil {
+		reply.Target = &amqp.Target{}
+	}
+	target, _ := reply.Target.(*amqp.Target)
+	if l.role == amqp.RoleReceiver {
+		l.credit = s.conn.options.Credit
+		l.claims = target != nil && target.Address == claimsNode
+		reply.MaxMessageSize = amqp.Some[uint64](100 << 20)
+		s.put(reply)
+		s.putFlow(l)
+		return
+	}
+	address, _ := reply.Source.Address.(string)
+	l.silent = address == claimsNode || len(address) > len("$management") && address[len(address)-len("$management"):] == "$management"
+	if target != nil {
+		l.address = target.Address
+	}
+	reply.InitialDeliveryCount = amqp.Some[uint32](0)
+	s.put(reply)
+}
+
+// pump writes deliveries for all credit and window there is.
+func (s *session) pump() error {
+	for _, l := range s.links {
+		if l.role != amqp.RoleSender {
+			continue
+		}
+		for !l.silent && l.credit > 0 && s.remoteWindow > 0 {
+			if err := s.deliver(l, s.conn.message); err != nil {
+				return err
+			}
+		}
+		if l.drain && (l.credit == 0 || l.silent) {
+			l.deliveryCount += l.credit
+			l.credit = 0
+			s.putFlow(l)
+			l.drain = false
+		}
+	}
+	return nil
+}
+
+// deliver writes one message, in as many frames as the client's frame size makes necessary.
+func (s *session) deliver(l *link, message []byte) error {
+	binary.BigEndian.PutUint32(l.tag[12:], s.nextDelivery)
+	t := amqp.Transfer{
+		Handle: l.handle, DeliveryID: amqp.Some(s.nextDelivery), DeliveryTag: l.tag[:], MessageFormat: amqp.Some(amqp.MessageFormatPlain),
+		Settled: amqp.Some(false),
+	}
+	const transferHeader = 64 // bytes, rounded up
+	room := int(s.conn.maxFrame) - transferHeader
+	for {
+		part := message
+		if t.More = len(part) > room; t.More {
+			part = part[:room]
+		}
+		s.conn.out = append(amqp.AppendTransferHeader(s.conn.out, s.channel, &t, len(part)), part...)
+		s.nextOutgoing++
+		if s.remoteWindow > 0 {
+			s.remoteWindow--
+		}
+		message = message[len(part):]
+		if !t.More {
+			break
+		}
+		t.DeliveryID, t.DeliveryTag, t.MessageFormat = amqp.Opt[uint32]{}, nil, amqp.Opt[uint32]{}
+	}
+	s.nextDelivery++
+	l.deliveryCount++
+	if l.credit > 0 {
+		l.credit--
+	}
+	if len(s.conn.out) >= flushSize {
+		return s.conn.flush()
+	}
+	return nil
+}
+
+// grant answers a put-token on $cbs: whatever the token is, it is good.
+func (s *session) grant(request []byte) {
+	sections, err := amqp.ScanMessage(request, amqp.DefaultLimits)
+	if err != nil {
+		return
+	}
+	p, err := amqp.DecodeProperties(sections.Properties.Of(request))
+	if err != nil {
+		return
+	}
+	m := amqp.AppendProperties(nil, &amqp.Properties{CorrelationID: p.MessageID, To: p.ReplyTo})
+	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{
+		{Key: "status-code", Value: int32(202)}, {Key: "status-description", Value: "Accepted"},
+	})
+	m = amqp.AppendSection(m, amqp.SectionValue, nil)
+	var to *link
+	for _, l := range s.links {
+		if l.silent && (to == nil || p.ReplyTo.Set && l.address == p.ReplyTo.Value) {
+			to = l
+		}
+	}
+	if to != nil && to.credit > 0 {
+		s.deliver(to, m) //nolint:errcheck // the next write fails too
+	}
+}

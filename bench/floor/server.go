@@ -1,0 +1,114 @@
+package floor
+
+import (
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Options says what a [Server] offers. Zero fields mean their defaults.
+type Options struct {
+	MessageSize int    // bytes of the body of the messages receivers get; default 1,024
+	Credit      uint32 // deliveries granted to a sender; default 1,000
+	Window      uint32 // incoming window of a session in transfers; default 5,000
+	SettleRange int    // most settlements confirmed in one disposition; default 16, see settlements.flush
+}
+
+func (o Options) withDefaults() Options {
+	if o.MessageSize == 0 {
+		o.MessageSize = 1024
+	}
+	if o.Credit == 0 {
+		o.Credit = 1000
+	}
+	if o.Window == 0 {
+		o.Window = 5000
+	}
+	if o.SettleRange == 0 {
+		o.SettleRange = 16
+	}
+	return o
+}
+
+// Server is a floor server.
+type Server struct {
+	options  Options
+	listener net.Listener
+	message  []byte // every message a receiver gets, encoded
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // guarded by mu
+	closed bool               // guarded by mu
+	done   sync.WaitGroup     // the accept loop and every connection
+}
+
+// Listen starts a server on a TCP address; port 0 picks a free one.
+func Listen(address string, o Options) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: o.withDefaults(), listener: l, conns: make(map[*conn]struct{})}
+	s.message = encodeMessage(s.options.MessageSize)
+	s.done.Add(1)
+	go s.accept()
+	return s, nil
+}
+
+// Addr is the host:port the server listens on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is the address as AMQP clients want it.
+func (s *Server) URL() string { return "amqp://" + s.Addr() }
+
+// Close stops listening, cuts all connections and waits for them.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		c.net.Close()
+	}
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.done.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) accept() {
+	defer s.done.Done()
+	for {
+		nc, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		c := newConn(s, nc)
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			nc.Close()
+			return
+		}
+		s.conns[c] = struct{}{}
+		s.done.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.done.Done()
+			c.run()
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+		}()
+	}
+}
+
+// encodeMessage makes a message as the broker delivers them: header, properties with a message-id, one data section.
+func encodeMessage(bodySize int) []byte {
+	m := amqp.AppendHeader(nil, &amqp.Header{Durable: amqp.Some(true), DeliveryCount: amqp.Some[uint32](0)})
+	m = amqp.AppendProperties(m, &amqp.Properties{MessageID: "00000000000000000000000000000000"})
+	return amqp.AppendData(m, make([]byte, bodySize))
+}

@@ -1,0 +1,192 @@
+package floor
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// session is one AMQP session. Transfers of all its links share its ids and windows.
+type session struct {
+	conn    *conn
+	channel uint16
+	links   map[uint32]*link // by the client's handle, which is also ours
+
+	nextIncoming uint32 // transfer id
+	sinceFlow    uint32 // transfers since the client last heard of its window
+	nextOutgoing uint32 // transfer id
+	nextDelivery uint32 // delivery id
+	remoteWindow uint32 // transfers the client takes
+
+	acceptedFirst, acceptedLast uint32 // contiguous deliveries stored nowhere and not yet accepted
+	accepting                   bool   // there are any
+	completed                   []uint32
+	scratch                     amqp.Disposition
+}
+
+func (s *session) handle(p amqp.Performative, payload []byte) error {
+	switch p := p.(type) {
+	case *amqp.Transfer:
+		return s.transfer(p, payload)
+	case *amqp.Disposition:
+		s.disposition(p)
+	case *amqp.Flow:
+		return s.flow(p)
+	case *amqp.Attach:
+		s.attach(p)
+	case *amqp.Detach:
+		s.settle()
+		delete(s.links, p.Handle)
+		s.put(&amqp.Detach{Handle: p.Handle, Closed: true})
+	case *amqp.End:
+		s.settle()
+		s.put(&amqp.End{})
+		delete(s.conn.sessions, s.channel)
+	default:
+		return errProtocol
+	}
+	return nil
+}
+
+// transfer takes a frame of a delivery from the client.
+func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
+	l := s.links[p.Handle]
+	if l == nil {
+		return errProtocol
+	}
+	s.nextIncoming++
+	s.sinceFlow++
+	if p.DeliveryID.Set {
+		l.deliveryID = p.DeliveryID.Value
+	}
+	l.settled = l.settled || p.Settled.Value
+	if l.claims {
+		l.request = append(l.request, payload...)
+	}
+	if p.More {
+		return nil
+	}
+	l.deliveryCount++
+	l.used++
+	settled := l.settled
+	l.settled = false
+	if l.claims {
+		s.grant(l.request)
+		l.request = l.request[:0]
+	}
+	if !settled {
+		s.accept(l.deliveryID)
+	}
+	return nil
+}
+
+// accept adds a delivery to the disposition that leaves with the next write.
+func (s *session) accept(id uint32) {
+	if s.accepting && id == s.acceptedLast+1 {
+		s.acceptedLast = id
+		return
+	}
+	s.flushAccepted()
+	s.acceptedFirst, s.acceptedLast, s.accepting = id, id, true
+}
+
+func (s *session) flushAccepted() {
+	if s.accepting {
+		s.putDisposition(amqp.RoleReceiver, s.acceptedFirst, s.acceptedLast, amqp.StateAccepted)
+		s.accepting = false
+	}
+}
+
+// disposition takes what the client decided about deliveries it got. One that it has settled itself needs no answer.
+func (s *session) disposition(p *amqp.Disposition) {
+	if p.Role != amqp.RoleReceiver || p.Settled {
+		return
+	}
+	switch state := p.State.(type) {
+	case amqp.Accepted:
+		for id := p.First; ; id++ {
+			s.completed = append(s.completed, id)
+			if id == p.Last.Or(p.First) {
+				return
+			}
+		}
+	case amqp.Rejected:
+		s.putDisposition(amqp.RoleSender, p.First, p.Last.Or(p.First), amqp.Rejected{})
+	default:
+		s.putDisposition(amqp.RoleSender, p.First, p.Last.Or(p.First), state)
+	}
+}
+
+// settle writes the dispositions for everything that came since the last write. Confirmations of settlements come in any
+// order and leave as ranges; the ranges are short, because the Go client looks for every delivery of a range once per
+// delivery of the range.
+func (s *session) settle() {
+	s.flushAccepted()
+	slices.Sort(s.completed)
+	for rest := s.completed; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && n < s.conn.options.SettleRange && rest[n] == rest[0]+uint32(n) {
+			n++
+		}
+		s.putDisposition(amqp.RoleSender, rest[0], rest[n-1], amqp.StateAccepted)
+		rest = rest[n:]
+	}
+	s.completed = s.completed[:0]
+}
+
+func (s *session) putDisposition(role amqp.Role, first, last uint32, state amqp.DeliveryState) {
+	s.scratch = amqp.Disposition{Role: role, First: first, Last: amqp.Some(last), Settled: true, State: state}
+	s.conn.out = amqp.AppendDisposition(s.conn.out, s.channel, &s.scratch)
+}
+
+// flow takes a new window and, for a receiver, new credit.
+func (s *session) flow(p *amqp.Flow) error {
+	s.remoteWindow = p.NextIncomingID.Value + p.IncomingWindow - s.nextOutgoing
+	if !p.Handle.Set {
+		if p.Echo {
+			s.putFlow(nil)
+		}
+		return nil
+	}
+	l := s.links[p.Handle.Value]
+	if l == nil {
+		return errProtocol
+	}
+	if l.role == amqp.RoleSender && p.LinkCredit.Set {
+		l.credit = p.DeliveryCount.Value + p.LinkCredit.Value - l.deliveryCount
+		l.drain = p.Drain
+	}
+	if p.Echo {
+		s.putFlow(l)
+	}
+	return nil
+}
+
+// topUp renews credit of senders that have used half of it, and the window.
+func (s *session) topUp() {
+	for _, l := range s.links {
+		if l.role == amqp.RoleReceiver && l.used >= l.credit/2 {
+			l.used = 0
+			s.putFlow(l)
+		}
+	}
+	if s.sinceFlow >= s.conn.options.Window/5 {
+		s.putFlow(nil)
+	}
+}
+
+// putFlow writes a flow of a link, or of the session when l is nil.
+func (s *session) putFlow(l *link) {
+	f := amqp.Flow{
+		NextIncomingID: amqp.Some(s.nextIncoming), IncomingWindow: s.conn.options.Window,
+		NextOutgoingID: s.nextOutgoing, OutgoingWindow: s.conn.options.Window,
+	}
+	if l != nil {
+		f.Handle, f.DeliveryCount, f.LinkCredit = amqp.Some(l.handle), amqp.Some(l.deliveryCount), amqp.Some(l.credit)
+		f.Available, f.Drain = amqp.Some[uint32](0), l.drain
+	}
+	s.sinceFlow = 0
+	s.conn.out = amqp.AppendFlow(s.conn.out, s.channel, &f)
+}
+
+func (s *session) put(p amqp.Performative) { s.conn.put(s.channel, p) }

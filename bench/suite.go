@@ -1,0 +1,5 @@
+package bench
+
+import "github.com/urfave/cli/v2"
+
+func suiteCommand() *cli.Command { return &cli.Command{Name: "suite"} }

@@ -1,0 +1,198 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/go-amqp"
+)
+
+// Options are for those who need other than the usual.
+type Options struct {
+	ContainerID string      // "": random
+	TLS         *tls.Config // nil: the system's roots; ignored for an emulator
+	Product     string      // named to the broker; "": ledgerbus-client
+}
+
+// Client is one connection. It is safe for concurrent use.
+type Client struct {
+	cs   ConnectionString // set once in Dial
+	conn *amqp.Conn       // set once in Dial
+
+	stop    context.CancelFunc
+	renewed chan struct{} // closed when renewal has ended
+
+	mu      sync.Mutex
+	session *amqp.Session         // guarded by mu: of all senders and receivers
+	tokens  *requester            // guarded by mu: the $cbs links
+	manage  map[string]*requester // guarded by mu: the $management links, by node address
+	claims  map[string]bool       // guarded by mu: entities authorised
+}
+
+// Dial connects: plain TCP for an emulator, TLS otherwise. It shows no token yet; that happens per entity.
+func Dial(ctx context.Context, cs ConnectionString, o Options) (*Client, error) {
+	if o.Product == "" {
+		o.Product = "ledgerbus-client"
+	}
+	opts := &amqp.ConnOptions{
+		ContainerID: o.ContainerID,
+		HostName:    cs.authority(),
+		SASLType:    amqp.SASLTypeAnonymous(),
+		Properties:  map[string]any{"product": o.Product, "platform": runtime.GOOS, "framework": runtime.Version()},
+	}
+	scheme := "amqps://"
+	if cs.Emulator {
+		scheme = "amqp://"
+	} else {
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS != nil {
+			opts.TLSConfig = o.TLS.Clone()
+		}
+		if opts.TLSConfig.ServerName == "" {
+			opts.TLSConfig.ServerName = cs.Host
+		}
+	}
+	conn, err := amqp.Dial(ctx, scheme+cs.Address(), opts)
+	if err != nil {
+		return nil, dialError(cs, err)
+	}
+	background, stop := context.WithCancel(context.Background())
+	c := &Client{cs: cs, conn: conn, stop: stop, renewed: make(chan struct{}), manage: map[string]*requester{}, claims: map[string]bool{}}
+	go c.renew(background)
+	return c, nil
+}
+
+func dialError(cs ConnectionString, err error) error {
+	e := wrap("connect to "+cs.Address(), err).(*Error)
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		e.Text = fmt.Sprintf("%v; is the broker running there?", op.Err)
+	}
+	return e
+}
+
+// Close closes the connection. Locks of messages that were received and not settled stay until they end.
+func (c *Client) Close() error {
+	c.stop()
+	err := c.conn.Close()
+	<-c.renewed
+	return wrap("close", err)
+}
+
+// Done is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.conn.Done() }
+
+// entitySession returns the AMQP session of senders and receivers.
+func (c *Client) entitySession(ctx context.Context) (*amqp.Session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil {
+		s, err := c.conn.NewSession(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		c.session = s
+	}
+	return c.session, nil
+}
+
+// Authorize shows a token for an entity, and its sub-queues and management node, unless that was done before (2.2).
+// Senders, receivers and requests do it by themselves.
+func (c *Client) Authorize(ctx context.Context, entity string) error {
+	c.mu.Lock()
+	done := c.claims[entity]
+	c.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := c.putToken(ctx, entity); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.claims[entity] = true
+	c.mu.Unlock()
+	return nil
+}
+
+func (c *Client) putToken(ctx context.Context, entity string) error {
+	c.mu.Lock()
+	if c.tokens == nil {
+		r, err := c.newRequester(ctx, "$cbs")
+		if err != nil {
+			c.mu.Unlock()
+			return wrap("authorize", err)
+		}
+		c.tokens = r
+	}
+	tokens := c.tokens
+	c.mu.Unlock()
+
+	scheme := "amqps://"
+	if c.cs.Emulator {
+		scheme = "amqp://"
+	}
+	audience := scheme + c.cs.authority() + "/" + entity
+	_, err := tokens.call(ctx, "authorize", &amqp.Message{
+		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
+		Value:                 c.cs.token(audience, time.Now()),
+	})
+	if ended(err) { // the next token opens new links
+		c.mu.Lock()
+		if c.tokens == tokens {
+			c.tokens = nil
+		}
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// renew shows new tokens before the old ones end, until the client is closed.
+func (c *Client) renew(ctx context.Context) {
+	defer close(c.renewed)
+	ticker := time.NewTicker(tokenRenew)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.conn.Done():
+			return
+		case <-ticker.C:
+		}
+		c.mu.Lock()
+		var entities []string
+		for entity := range c.claims {
+			entities = append(entities, entity)
+		}
+		c.mu.Unlock()
+		for _, entity := range entities {
+			// A refusal shows by itself: the broker detaches the entity's links when the old token ends (2.6).
+			one, cancel := context.WithTimeout(ctx, time.Minute)
+			_ = c.putToken(one, entity)
+			cancel()
+		}
+	}
+}
+
+// cleanEntity takes outer slashes away.
+func cleanEntity(entity string) string { return strings.Trim(entity, "/") }
+
+// open authorises an entity and opens a link to it.
+func open[L any](ctx context.Context, c *Client, op, entity string, link func(*amqp.Session) (L, error)) (L, error) {
+	var none L
+	if err := c.Authorize(ctx, entity); err != nil {
+		return none, err
+	}
+	s, err := c.entitySession(ctx)
+	if err != nil {
+		return none, wrap(op+" "+entity, err)
+	}
+	l, err := link(s)
+	return l, wrap(op+" "+entity, err)
+}

@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/Azure/go-amqp"
+)
+
+// Error is what the broker, or the way to it, answered.
+type Error struct {
+	Op        string // what was asked: send, receive, complete, peek-message …
+	Condition string // AMQP condition such as com.microsoft:message-lock-lost, "" when there is none
+	Status    int    // of a management or token request, 0 otherwise
+	Text      string // the broker's own words
+	cause     error
+}
+
+// Error is one line.
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Text
+	switch {
+	case e.Condition != "" && e.Status != 0:
+		text += fmt.Sprintf(" (%s, status %d)", e.Condition, e.Status)
+	case e.Condition != "":
+		text += fmt.Sprintf(" (%s)", e.Condition)
+	case e.Status != 0:
+		text += fmt.Sprintf(" (status %d)", e.Status)
+	}
+	return text
+}
+
+// Unwrap returns the error of the AMQP library or of the network, if there was one.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Condition is the AMQP condition of an error of this package, "" when it has none.
+func Condition(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Condition
+	}
+	return ""
+}
+
+// wrap turns an error of the AMQP library into an [Error].
+func wrap(op string, err error) error {
+	if err == nil || errors.As(err, new(*Error)) {
+		return err
+	}
+	e := &Error{Op: op, Text: err.Error(), cause: err}
+	var (
+		remote *amqp.Error
+		conn   *amqp.ConnError
+		sess   *amqp.SessionError
+		link   *amqp.LinkError
+	)
+	switch {
+	case errors.As(err, &remote):
+	case errors.As(err, &conn):
+		remote, e.Text = conn.RemoteErr, "the connection ended: "+e.Text
+	case errors.As(err, &sess):
+		remote, e.Text = sess.RemoteErr, "the AMQP session ended: "+e.Text
+	case errors.As(err, &link):
+		remote, e.Text = link.RemoteErr, "the link ended: "+e.Text
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Text = "no answer in time"
+	case errors.Is(err, context.Canceled):
+		e.Text = "given up before the answer came"
+	}
+	if remote != nil {
+		e.Condition = string(remote.Condition)
+		if remote.Description != "" {
+			e.Text = remote.Description
+		}
+	}
+	return e
+}
+
+// ended tells whether an error means that a link, its session or the connection is over.
+func ended(err error) bool {
+	return errors.As(err, new(*amqp.LinkError)) || errors.As(err, new(*amqp.SessionError)) || errors.As(err, new(*amqp.ConnError))
+}

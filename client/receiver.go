@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/Azure/go-amqp"
+	"github.com/google/uuid"
+)
+
+// Mode is how messages are received.
+type Mode uint8
+
+const (
+	// PeekLock locks messages until they are settled or the lock ends.
+	PeekLock Mode = iota
+	// ReceiveAndDelete takes messages out of the queue as they are delivered.
+	ReceiveAndDelete
+)
+
+// Receiver receives from one entity. Nothing comes before credit has been given.
+type Receiver struct {
+	link   *amqp.Receiver
+	entity string
+}
+
+// NewReceiver opens a receiving link. Dead-letter queues are entities like any other: orders/$DeadLetterQueue.
+func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Receiver, error) {
+	entity = cleanEntity(entity)
+	options := &amqp.ReceiverOptions{Credit: -1} // by hand: see Credit
+	if mode == ReceiveAndDelete {
+		options.SettlementMode, options.RequestedSenderSettleMode = amqp.ReceiverSettleModeFirst.Ptr(), amqp.SenderSettleModeSettled.Ptr()
+	} else {
+		options.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr() // settlements are answered
+	}
+	link, err := open(ctx, c, "receive from", entity, func(s *amqp.Session) (*amqp.Receiver, error) {
+		return s.NewReceiver(ctx, entity, options)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Receiver{link: link, entity: entity}, nil
+}
+
+// Credit allows the broker to send n messages more.
+func (r *Receiver) Credit(n int) error {
+	return wrap("receive from "+r.entity, r.link.IssueCredit(uint32(n)))
+}
+
+// Receive waits for the next message. It returns the context's error as it is when there was none in time.
+func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
+	m, err := r.link.Receive(ctx, nil)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil, err
+	}
+	return m, wrap("receive from "+r.entity, err)
+}
+
+// Drain takes unused credit back and returns the messages that were still on their way.
+func (r *Receiver) Drain(ctx context.Context) ([]*amqp.Message, error) {
+	err := r.link.DrainCredit(ctx, nil)
+	var late []*amqp.Message
+	for m := r.link.Prefetched(); m != nil; m = r.link.Prefetched() {
+		late = append(late, m)
+	}
+	return late, wrap("receive from "+r.entity, err)
+}
+
+// Complete ends a message: it is never delivered again.
+func (r *Receiver) Complete(ctx context.Context, m *amqp.Message) error {
+	return wrap("complete", r.link.AcceptMessage(ctx, m))
+}
+
+// Abandon gives a message back as a failed delivery.
+func (r *Receiver) Abandon(ctx context.Context, m *amqp.Message) error {
+	return wrap("abandon", r.link.ModifyMessage(ctx, m, nil))
+}
+
+// Release gives a message back as if it had not been delivered.
+func (r *Receiver) Release(ctx context.Context, m *amqp.Message) error {
+	return wrap("release", r.link.ReleaseMessage(ctx, m))
+}
+
+// Defer sets a message aside: only its sequence number finds it.
+func (r *Receiver) Defer(ctx context.Context, m *amqp.Message) error {
+	return wrap("defer", r.link.ModifyMessage(ctx, m, &amqp.ModifyMessageOptions{UndeliverableHere: true}))
+}
+
+// DeadLetter moves a message to the dead-letter queue. Reason and description may be empty.
+func (r *Receiver) DeadLetter(ctx context.Context, m *amqp.Message, reason, description string) error {
+	info := map[string]any{"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
+	return wrap("dead-letter", r.link.RejectMessage(ctx, m, &amqp.Error{Condition: "com.microsoft:dead-letter", Info: info}))
+}
+
+// Close detaches the link. Locks of its messages stay until they end.
+func (r *Receiver) Close(ctx context.Context) error {
+	return wrap("close receiver", r.link.Close(ctx))
+}
+
+// LockToken is the token of a message's lock; zero when it has none. As a delivery tag its first three groups are
+// little-endian (4.5).
+func LockToken(m *amqp.Message) uuid.UUID {
+	var token uuid.UUID
+	t := m.DeliveryTag
+	if len(t) != len(token) {
+		return token
+	}
+	copy(token[:], []byte{t[3], t[2], t[1], t[0], t[5], t[4], t[7], t[6]})
+	copy(token[8:], t[8:])
+	return token
+}

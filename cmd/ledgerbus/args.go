@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagsFirst moves the flags of a command before its other arguments, so that both "send orders --count 5" and
+// "send --count 5 orders" work: the flag package stops at the first argument that is no flag.
+func flagsFirst(commands []*cli.Command, args []string) []string {
+	for i := 1; i < len(args); i++ {
+		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[i]) })
+		if at < 0 {
+			return args
+		}
+		if c := commands[at]; len(c.Subcommands) == 0 {
+			return slices.Concat(args[:i+1], reorder(c, args[i+1:]))
+		}
+		commands = commands[at].Subcommands
+	}
+	return args
+}
+
+func reorder(c *cli.Command, args []string) []string {
+	var flags, rest []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			return slices.Concat(flags, []string{"--"}, rest, args[i+1:])
+		case len(arg) < 2 || arg[0] != '-':
+			rest = append(rest, arg)
+			continue
+		}
+		flags = append(flags, arg)
+		if !strings.Contains(arg, "=") && takesValue(c, strings.TrimLeft(arg, "-")) && i+1 < len(args) {
+			i++
+			flags = append(flags, args[i])
+		}
+	}
+	if len(rest) == 0 {
+		return flags
+	}
+	return slices.Concat(flags, []string{"--"}, rest)
+}
+
+func takesValue(c *cli.Command, name string) bool {
+	for _, f := range c.Flags {
+		if slices.Contains(f.Names(), name) {
+			_, isSwitch := f.(*cli.BoolFlag)
+			return !isSwitch
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/server"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+// Exit codes (reliability.md 2).
+const (
+	exitWell       = 0
+	exitRefused    = 1 // a request of a client command was refused or got no answer
+	exitUsage      = 2 // configuration, security or usage
+	exitInUse      = 3
+	exitCorruption = 4
+	exitIO         = 5
+	exitInternal   = 6
+	exitFormat     = 7
+)
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(c *cli.Context, err error, _ bool) error {
+	return usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
+}
+
+// exitCode maps an error to the exit code, for every command in this one place.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitWell
+	case is[usageError](err), is[settings.Problems](err), is[*server.ListenError](err):
+		return exitUsage
+	case is[*client.Error](err):
+		return exitRefused
+	case errors.Is(err, log.ErrInUse):
+		return exitInUse
+	case errors.Is(err, log.ErrFormat):
+		return exitFormat
+	case is[*log.CorruptError](err), errors.Is(err, log.ErrChecksum), errors.Is(err, errDamaged):
+		return exitCorruption
+	case errors.Is(err, log.ErrPoisoned), errors.Is(err, engine.ErrUnknown), is[*fs.PathError](err), is[*os.LinkError](err), is[*os.SyscallError](err):
+		return exitIO
+	case errors.Is(err, errInternal):
+		return exitInternal
+	}
+	return exitRefused
+}
+
+var (
+	// errDamaged: a command found damage and has reported each place.
+	errDamaged = errors.New("the log is damaged")
+	// errInternal: a part of the broker stopped for a reason that no fault of the machine explains.
+	errInternal = errors.New("internal fault")
+)
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// report prints an error: one line, or each problem on its own.
+func report(w io.Writer, err error) {
+	if err == nil {
+		return
+	}
+	if problems := (settings.Problems)(nil); errors.As(err, &problems) && len(problems) > 1 {
+		fmt.Fprintf(w, "ledgerbus: %d problems\n", len(problems))
+		for _, p := range problems {
+			fmt.Fprintf(w, "  %s\n", printable(p.String()))
+		}
+		return
+	}
+	fmt.Fprintf(w, "ledgerbus: %s\n", printable(strings.TrimSpace(err.Error())))
+}
+
+func reportBug(bug any) int {
+	fmt.Fprintf(os.Stderr, "ledgerbus: internal fault: %v\n%s", bug, debug.Stack())
+	return exitInternal
+}

@@ -1,0 +1,58 @@
+// Command ledgerbus is a durable message broker that Azure Service Bus SDKs connect to, and the tools around it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/bench"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args)) }
+
+// run carries out one command line and returns the exit code.
+func run(ctx context.Context, args []string) (code int) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			code = reportBug(bug)
+		}
+	}()
+	a := app()
+	err := a.RunContext(ctx, flagsFirst(a.Commands, args))
+	report(os.Stderr, err)
+	return exitCode(err)
+}
+
+func app() *cli.App {
+	return &cli.App{
+		Name:  "ledgerbus",
+		Usage: "a durable message broker that Azure Service Bus SDKs connect to",
+		Description: "Start a broker:            ledgerbus serve --queue orders\n" +
+			"Send a message:            ledgerbus send orders --body hello\n" +
+			"Receive and complete it:   ledgerbus receive orders --complete\n" +
+			"See what happened:         ledgerbus log dump data\n\n" +
+			"Exit codes: 0 well, 1 a request failed, 2 configuration, security or usage, 3 data directory in use,\n" +
+			"4 corruption, 5 input/output failure, 6 internal fault, 7 data format of another version.",
+		Version:                versionText(),
+		Suggest:                true,
+		UseShortOptionHandling: false,
+		HideVersion:            true,
+		ExitErrHandler:         func(*cli.Context, error) {}, // run maps errors to exit codes
+		OnUsageError:           usage,
+		Action:                 commandOrHelp,
+		Commands: []*cli.Command{
+			serveCommand(), sendCommand(), receiveCommand(), peekCommand(), logCommand(), bench.Command(), versionCommand(),
+		},
+	}
+}
+
+// commandOrHelp is what happens without a command that exists.
+func commandOrHelp(c *cli.Context) error {
+	if name := c.Args().First(); name != "" && name != "help" {
+		return usageError{fmt.Errorf("there is no command %q; see ledgerbus --help", name)}
+	}
+	return cli.ShowAppHelp(c)
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/server"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+// asCommand makes the test binary be the command.
+const asCommand = "LEDGERBUS_TEST_IS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command is a run of ledgerbus in a process of its own, with no settings from outside.
+func command(t *testing.T, connection string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = []string{asCommand + "=1", "LEDGERBUS_CONNECTION_STRING=" + connection, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir()}
+	return cmd
+}
+
+type result struct {
+	code        int
+	out, errOut string
+}
+
+func execute(t *testing.T, connection, stdin string, args ...string) result {
+	t.Helper()
+	cmd := command(t, connection, args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// startBroker starts what the command line starts, on a free port, and returns its connection string.
+func startBroker(t *testing.T) string {
+	t.Helper()
+	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.ConnectionString()
+}
+
+func TestExitCodesAndMessages(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(broken, []byte("{\n\"UserConfig\": {\"Namespaces\": [{\"Name\": \"n\",\n\"Topics\": [{}],\n\"Colour\": 1}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nobody := "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		text string
+	}{
+		{"no such command", []string{"sned"}, 2, `ledgerbus: there is no command "sned"; see ledgerbus --help`},
+		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
+		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
+		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
+		{"all interfaces", []string{"serve", "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
+		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0]: topics are not supported yet\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key"},
+		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$DeadLetterQueue'"},
+		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: one entity at a time: "b" is too much`},
+		{"two settlements", []string{"receive", "a", "--complete", "--abandon"}, 2, "ledgerbus: choose one of --complete, --abandon, --dead-letter, --defer, --delete"},
+		{"output", []string{"peek", "a", "-o", "xml"}, 2, `ledgerbus: --output: "xml" is neither text nor json`},
+		{"property", []string{"send", "a", "--body", "x", "--property", "n:int=x"}, 2, `ledgerbus: --property: "n:int=x": "x" is no int`},
+		{"bad connection string", []string{"send", "a", "--body", "x", "--connection-string", "x"}, 2, "ledgerbus: connection string: every part must be Key=Value"},
+		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; is the broker running there?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := execute(t, nobody, "", c.args...)
+			if diff := cmp.Diff(c.text, strings.TrimSpace(r.errOut)); diff != "" || r.code != c.code || r.out != "" {
+				t.Errorf("exit code %d, want %d; output %q; (-want +got):\n%s", r.code, c.code, r.out, diff)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"help": {"--help"}, "serve": {"serve", "--help"}, "send": {"send", "--help"}, "receive": {"receive", "--help"}, "peek": {"peek", "--help"},
+	} {
+		r := execute(t, "", "", args...)
+		if r.code != 0 || r.errOut != "" {
+			t.Errorf("%s: exit code %d, %s", name, r.code, r.errOut)
+		}
+		file := filepath.Join("testdata", name+".txt")
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(r.out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), r.out); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+	if r := execute(t, "", "", "version"); r.code != 0 || !strings.HasPrefix(r.out, "ledgerbus ") {
+		t.Errorf("version: %+v", r)
+	}
+}
+
+// messages reads the JSON lines of receive and peek.
+func messages(t *testing.T, r result) []map[string]any {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("exit code %d: %s", r.code, r.errOut)
+	}
+	var list []map[string]any
+	for dec := json.NewDecoder(strings.NewReader(r.out)); dec.More(); {
+		var m map[string]any
+		if err := dec.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func TestSendPeekReceive(t *testing.T) {
+	t.Parallel()
+	broker := startBroker(t)
+	sent := execute(t, broker, "", "send", "orders", "--body", "first", "--property", "region=eu", "--property", "n:int=3", "--message-id", "m1",
+		"--subject", "s", "--content-type", "text/plain")
+	if sent.code != 0 || !strings.HasPrefix(sent.out, "1 message to orders, acknowledged in ") {
+		t.Fatalf("%+v", sent)
+	}
+	if r := execute(t, broker, "second\nthird \x1b[31m\n", "send", "orders", "--batch", "10", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"acknowledged":2`) {
+		t.Fatalf("%+v", r)
+	}
+
+	peeked := messages(t, execute(t, broker, "", "peek", "orders", "-o", "json"))
+	if len(peeked) != 3 || peeked[0]["messageId"] != "m1" || peeked[0]["subject"] != "s" || peeked[0]["contentType"] != "text/plain" ||
+		!cmp.Equal(peeked[0]["properties"], map[string]any{"region": "eu", "n": 3.0}) || peeked[1]["body"] != "second" || peeked[2]["sequenceNumber"] != 3.0 {
+		t.Fatalf("peeked %v", peeked)
+	}
+	if list := messages(t, execute(t, broker, "", "peek", "--from", "2", "--count", "1", "orders", "-o", "json")); len(list) != 1 || list[0]["body"] != "second" {
+		t.Errorf("peeked from 2: %v", list)
+	}
+	if text := execute(t, broker, "", "peek", "orders", "--from", "3"); !strings.Contains(text.out, `third \u001b[31m`) {
+		t.Errorf("control characters: %q", text.out)
+	}
+
+	first := messages(t, execute(t, broker, "", "receive", "orders", "--dead-letter", "--reason", "R", "--description", "D", "-o", "json"))
+	if len(first) != 1 || first[0]["body"] != "first" || first[0]["lockToken"] == nil {
+		t.Fatalf("received %v", first)
+	}
+	dead := messages(t, execute(t, broker, "", "receive", "orders/$DeadLetterQueue", "--complete", "-o", "json"))
+	if len(dead) != 1 || dead[0]["deadLetterReason"] != "R" || dead[0]["deadLetterErrorDescription"] != "D" || dead[0]["sequenceNumber"] != 1.0 {
+		t.Fatalf("dead-lettered %v", dead)
+	}
+	if r := execute(t, broker, "", "receive", "orders", "--abandon"); r.code != 0 || !strings.Contains(r.errOut, "1 message from orders abandoned") {
+		t.Fatalf("%+v", r)
+	}
+	rest := messages(t, execute(t, broker, "", "receive", "orders", "--count", "0", "--wait", "300ms", "--complete", "-o", "json"))
+	if len(rest) != 2 || rest[0]["body"] != "second" || rest[0]["deliveryCount"] != 1.0 || rest[1]["deliveryCount"] != 0.0 {
+		t.Fatalf("received %v", rest)
+	}
+	if r := execute(t, broker, "", "receive", "orders", "--wait", "100ms"); r.code != 0 || r.out != "" || !strings.Contains(r.errOut, "no message in orders within 100ms") {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, broker, "", "send", "nowhere", "--body", "x"); r.code != 1 || !strings.Contains(r.errOut, "amqp:not-found, status 404") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestManyMessages(t *testing.T) {
+	t.Parallel()
+	broker := startBroker(t)
+	for _, batch := range []string{"1", "64"} {
+		if r := execute(t, broker, "", "send", "orders", "--body", "x", "--count", "1000", "--batch", batch); r.code != 0 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	half := messages(t, execute(t, broker, "", "receive", "orders", "--count", "1000", "--delete", "-o", "json"))
+	if len(half) != 1000 || half[0]["lockToken"] != nil {
+		t.Errorf("received and deleted %d", len(half))
+	}
+	seen := map[any]bool{}
+	for _, m := range slices.Concat(half, messages(t, execute(t, broker, "", "receive", "orders", "--count", "1000", "--complete", "-o", "json"))) {
+		seen[m["sequenceNumber"]] = true
+	}
+	if len(seen) != 2000 {
+		t.Errorf("%d of 2000 messages", len(seen))
+	}
+	if left := messages(t, execute(t, broker, "", "peek", "orders", "-o", "json")); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestServeUntilASignal(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	for _, recovered := range []string{"a new data directory", "the last run ended cleanly"} {
+		cmd := command(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0", "--queue", "orders", "--queue", "payments", "--log-format", "json")
+		var errOut bytes.Buffer
+		cmd.Stderr = &errOut
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			text.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), "queues") { // the last line: it serves now
+				break
+			}
+		}
+		for _, want := range []string{"Ledgerbus ", "development mode", "listening on       127.0.0.1:", "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;", data, "orders, payments", recovered} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("no %q in\n%s", want, text.String())
+			}
+		}
+		if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != 3 {
+			t.Errorf("a second broker on the directory: %+v", r)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, errOut.String())
+		}
+		timer.Stop()
+	}
+}
+
+func TestFlagsFirst(t *testing.T) {
+	t.Parallel()
+	commands := []*cli.Command{sendCommand(), {Name: "log", Subcommands: []*cli.Command{{Name: "dump", Flags: []cli.Flag{&cli.BoolFlag{Name: "bodies"}, &cli.StringFlag{Name: "from"}}}}}}
+	for _, c := range []struct{ in, want string }{
+		{"x send orders --count 5 -o json", "x send --count 5 -o json -- orders"},
+		{"x send --count=5 orders", "x send --count=5 -- orders"},
+		{"x send orders -- --odd", "x send -- orders --odd"},
+		{"x log dump data --bodies --from 3 more", "x log dump --bodies --from 3 -- data more"},
+		{"x log dump", "x log dump"},
+		{"x unknown a --b", "x unknown a --b"},
+		{"x --help", "x --help"},
+		{"x", "x"},
+	} {
+		if got := strings.Join(flagsFirst(commands, strings.Fields(c.in)), " "); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\n\tü": "plain\n\tü", "\x1b[2J": `\u001b[2J`, "a\x00b": `a\u0000b`, "\xff\xfe": `\xff\xfe`, "\u202eabc": `\u202eabc`, "\u009b": `\u009b`, "\uFFFD": "\uFFFD",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("%q: got %q", in, got)
+		}
+	}
+}

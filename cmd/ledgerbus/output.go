@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/client"
+)
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"}
+}
+
+// asJSON tells which form was asked for.
+func asJSON(c *cli.Context) (bool, error) {
+	switch format := c.String("output"); format {
+	case "text":
+		return false, nil
+	case "json":
+		return true, nil
+	default:
+		return false, usageError{fmt.Errorf("--output: %q is neither text nor json", format)}
+	}
+}
+
+// printMessage prints one message: a line of what matters, its properties and its body; or one JSON object.
+func printMessage(w io.Writer, m client.Message, inJSON bool) error {
+	if inJSON {
+		return json.NewEncoder(w).Encode(m)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "#%d", m.SequenceNumber)
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %s=%s", name, printable(value))
+		}
+	}
+	field("id", m.MessageID)
+	if m.SessionID != nil {
+		field("session", fmt.Sprintf("%q", *m.SessionID))
+	}
+	field("subject", m.Subject)
+	field("content-type", m.ContentType)
+	field("correlation", m.CorrelationID)
+	field("state", m.State)
+	if m.DeliveryCount > 0 {
+		field("failed-deliveries", fmt.Sprint(m.DeliveryCount))
+	}
+	field("enqueued", when(m.EnqueuedTime))
+	field("dead-letter-reason", m.DeadLetterReason)
+	field("dead-letter-description", m.DeadLetterDescription)
+	if m.LockToken != nil && m.LockedUntil != nil {
+		field("lock", m.LockToken.String())
+		field("until", when(m.LockedUntil))
+	}
+	b.WriteByte('\n')
+	keys := make([]string, 0, len(m.Properties))
+	for key := range m.Properties {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		fmt.Fprintf(&b, "  %s: %s\n", printable(key), printable(fmt.Sprint(m.Properties[key])))
+	}
+	body := string(m.Body.Data)
+	if m.Body.Value != nil {
+		body = fmt.Sprint(m.Body.Value)
+	}
+	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(printable(body), "\n", "\n  "))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// printable escapes what could steer a terminal (reliability.md S33). New lines and tabs stay.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, steers) && strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == unicode.ReplacementChar && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case steers(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func steers(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and
+// not between messages that are printed to one.
+type progress struct{ bar *progressbar.ProgressBar }
+
+const longWork = 1000 // messages
+
+func newProgress(total int, what string, messagesPrinted bool) progress {
+	stderr := term.IsTerminal(int(os.Stderr.Fd()))
+	if !stderr || (total > 0 && total < longWork) || (messagesPrinted && term.IsTerminal(int(os.Stdout.Fd()))) {
+		return progress{}
+	}
+	if total <= 0 {
+		total = -1 // unknown
+	}
+	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
+}
+
+func (p progress) add(n int) {
+	if p.bar != nil {
+		_ = p.bar.Add(n) // a bar that cannot be drawn stops no work
+	}
+}
+
+func (p progress) finish() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client"
+)
+
+// peekPage is how many messages are asked for at a time; the broker may send fewer.
+const peekPage = 100
+
+func peekCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "peek",
+		Usage:     "look at messages without any effect on them",
+		ArgsUsage: "ENTITY",
+		Description: "Shows messages in the order of their sequence numbers: waiting, locked and deferred ones.\n\n" +
+			"   ledgerbus peek orders --count 0\n" +
+			"   ledgerbus peek 'orders/$DeadLetterQueue' --from 1042 -o json",
+		Flags: []cli.Flag{
+			connectionFlag(), outputFlag(),
+			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
+		},
+		OnUsageError: usage,
+		Action:       peek,
+	}
+}
+
+func peek(c *cli.Context) error {
+	inJSON, err := asJSON(c)
+	if err != nil {
+		return err
+	}
+	count, from := c.Int("count"), c.Int64("from")
+	if count < 0 || from < 0 {
+		return usageError{errors.New("--count and --from must not be negative")}
+	}
+	s, err := connect(c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	bar := newProgress(count, "peeking at "+s.entity, true)
+	defer bar.finish()
+	shown := 0
+	for count == 0 || shown < count {
+		page := peekPage
+		if count > 0 {
+			page = min(page, count-shown)
+		}
+		messages, err := s.Peek(s.ctx, s.entity, from, page)
+		if err != nil {
+			return err
+		}
+		if len(messages) == 0 {
+			break
+		}
+		for _, m := range messages {
+			v := client.View(m)
+			if v.SequenceNumber < from {
+				return fmt.Errorf("peek: the broker sent message #%d when asked for those from %d", v.SequenceNumber, from)
+			}
+			if err := printMessage(c.App.Writer, v, inJSON); err != nil {
+				return err
+			}
+			from = v.SequenceNumber + 1
+		}
+		shown += len(messages)
+		bar.add(len(messages))
+	}
+	if shown == 0 && !inJSON {
+		fmt.Fprintf(os.Stderr, "no message in %s from %d on\n", printable(s.entity), from)
+	}
+	return nil
+}

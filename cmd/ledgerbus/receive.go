@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/Azure/go-amqp"
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client"
+)
+
+const (
+	drainTimeout  = 5 * time.Second
+	settleTimeout = 30 * time.Second
+)
+
+func receiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "receive",
+		Usage:     "receive messages from a queue or its dead-letter queue",
+		ArgsUsage: "ENTITY",
+		Description: "Receives and locks messages, prints them, and then does what the flags say. Without --complete, --abandon,\n" +
+			"--dead-letter, --defer or --delete it leaves them locked and prints the lock token: the message comes back when the\n" +
+			"lock ends, and that counts as a failed delivery. To look without any effect use peek.\n\n" +
+			"   ledgerbus receive orders --complete\n" +
+			"   ledgerbus receive orders --count 0 --complete -o json > messages.json\n" +
+			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon",
+		Flags: []cli.Flag{
+			connectionFlag(), outputFlag(),
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many messages at most; 0: as many as come"},
+			&cli.DurationFlag{Name: "wait", Aliases: []string{"w"}, Value: 5 * time.Second, Usage: "how long to wait for a message before giving up"},
+			&cli.BoolFlag{Name: "complete", Usage: "complete each message: it is gone"},
+			&cli.BoolFlag{Name: "abandon", Usage: "give each message back as a failed delivery"},
+			&cli.BoolFlag{Name: "dead-letter", Usage: "move each message to the dead-letter queue"},
+			&cli.BoolFlag{Name: "defer", Usage: "set each message aside: only its sequence number finds it"},
+			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: no lock, each message is gone as it is sent to us"},
+			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
+			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
+		},
+		OnUsageError: usage,
+		Action:       receive,
+	}
+}
+
+// settlement is what happens to each message; nil: nothing.
+type settlement func(context.Context, *client.Receiver, *amqp.Message) error
+
+func chooseSettlement(c *cli.Context) (settlement, error) {
+	choices := map[string]settlement{
+		"complete": func(ctx context.Context, r *client.Receiver, m *amqp.Message) error { return r.Complete(ctx, m) },
+		"abandon":  func(ctx context.Context, r *client.Receiver, m *amqp.Message) error { return r.Abandon(ctx, m) },
+		"defer":    func(ctx context.Context, r *client.Receiver, m *amqp.Message) error { return r.Defer(ctx, m) },
+		"dead-letter": func(ctx context.Context, r *client.Receiver, m *amqp.Message) error {
+			return r.DeadLetter(ctx, m, c.String("reason"), c.String("description"))
+		},
+		"delete": nil,
+	}
+	var chosen settlement
+	n := 0
+	for name, s := range choices {
+		if c.Bool(name) {
+			chosen = s
+			n++
+		}
+	}
+	if n > 1 {
+		return nil, usageError{errors.New("choose one of --complete, --abandon, --dead-letter, --defer, --delete")}
+	}
+	if !c.Bool("dead-letter") && (c.IsSet("reason") || c.IsSet("description")) {
+		return nil, usageError{errors.New("--reason and --description go with --dead-letter")}
+	}
+	return chosen, nil
+}
+
+func receive(c *cli.Context) error {
+	inJSON, err := asJSON(c)
+	if err != nil {
+		return err
+	}
+	settle, err := chooseSettlement(c)
+	if err != nil {
+		return err
+	}
+	if c.Int("count") < 0 || c.Int("in-flight") < 1 || c.Duration("wait") <= 0 {
+		return usageError{errors.New("--count must not be negative, --in-flight at least 1, --wait more than 0")}
+	}
+	mode := client.PeekLock
+	if c.Bool("delete") {
+		mode = client.ReceiveAndDelete
+	}
+	s, err := connect(c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	link, err := s.NewReceiver(s.ctx, s.entity, mode)
+	if err != nil {
+		return err
+	}
+	r := &receiving{
+		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), w: c.App.Writer, inJSON: inJSON,
+		bar: newProgress(c.Int("count"), "receiving from "+s.entity, true), slots: make(chan struct{}, c.Int("in-flight")),
+	}
+	err = r.run(s.ctx)
+	r.bar.finish()
+	if err == nil && !inJSON {
+		r.summary(c, s.entity, mode)
+	}
+	return err
+}
+
+// receiving is one run of the receive command.
+type receiving struct {
+	link   *client.Receiver
+	settle settlement
+	count  int // 0: no limit
+	wait   time.Duration
+	window int
+	w      io.Writer
+	inJSON bool
+	bar    progress
+	slots  chan struct{} // one per settlement under way
+
+	received int
+	credit   int // given and not used
+	settling sync.WaitGroup
+	mu       sync.Mutex
+	failure  error // guarded by mu: the first settlement that failed
+}
+
+func (r *receiving) run(ctx context.Context) error {
+	err := r.receiveAll(ctx)
+	r.settling.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errors.Join(err, r.failure)
+}
+
+func (r *receiving) receiveAll(ctx context.Context) error {
+	for r.count == 0 || r.received < r.count {
+		if err := r.replenish(); err != nil {
+			return err
+		}
+		one, cancel := context.WithTimeout(ctx, r.wait)
+		m, err := r.link.Receive(one)
+		cancel()
+		switch {
+		case err == nil:
+			if err := r.take(ctx, m); err != nil {
+				return err
+			}
+		case one.Err() != nil: // nothing came, or a signal did: take what is on its way and end
+			return r.rest()
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// replenish gives credit for what may still come, never more, so that no message is locked that will not be shown.
+func (r *receiving) replenish() error {
+	want := r.window
+	if r.count > 0 {
+		want = min(want, r.count-r.received)
+	}
+	if r.credit > want/2 {
+		return nil
+	}
+	more := want - r.credit
+	r.credit += more
+	return r.link.Credit(more)
+}
+
+// rest takes the credit back and handles messages that were sent meanwhile: they are locked, or deleted, for us.
+func (r *receiving) rest() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	late, err := r.link.Drain(ctx)
+	for _, m := range late {
+		if err := r.take(ctx, m); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// take prints a message before it is settled: a message that was shown twice is better than one that is gone unseen.
+func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
+	r.received++
+	r.credit--
+	if err := printMessage(r.w, client.View(m), r.inJSON); err != nil {
+		return err
+	}
+	r.bar.add(1)
+	if r.settle == nil {
+		return nil
+	}
+	r.slots <- struct{}{}
+	r.settling.Go(func() {
+		defer func() { <-r.slots }()
+		// What was received before a signal is settled all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		if err := r.settle(ctx, r.link, m); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.failure == nil {
+				r.failure = fmt.Errorf("message #%d: %w", client.View(m).SequenceNumber, err)
+			}
+		}
+	})
+	return nil
+}
+
+// summary says on standard error what became of the messages.
+func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
+	what := "left locked: they come back when their locks end"
+	for name, done := range map[string]string{"complete": "completed", "abandon": "abandoned", "dead-letter": "dead-lettered", "defer": "deferred"} {
+		if c.Bool(name) {
+			what = done
+		}
+	}
+	if mode == client.ReceiveAndDelete {
+		what = "received and deleted"
+	}
+	if r.received == 0 {
+		fmt.Fprintf(os.Stderr, "no message in %s within %s\n", printable(entity), r.wait)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s from %s %s\n", plural(r.received, "message"), printable(entity), what)
+}

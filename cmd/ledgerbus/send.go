@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/go-amqp"
+	"github.com/google/uuid"
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client"
+)
+
+const maxLine = 100 << 20 // bytes: the largest message any tier takes
+
+func sendCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "send messages to a queue",
+		ArgsUsage: "ENTITY",
+		Description: "Sends what --body or --body-file gives, or every line of standard input as a message. Returns when the broker has\n" +
+			"stored all of them. When it fails, those not acknowledged may be stored or not.\n\n" +
+			"   ledgerbus send orders --body '{\"id\": 7}' --content-type application/json --property region=eu\n" +
+			"   ledgerbus send orders --body test --count 10000 --batch 100\n" +
+			"   ledgerbus send orders < lines.txt",
+		Flags: []cli.Flag{
+			connectionFlag(), outputFlag(),
+			&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "text of the message"},
+			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many times to send the body"},
+			&cli.StringSliceFlag{Name: "property", Aliases: []string{"p"}, Usage: "application property NAME=VALUE, a string; NAME:int=, NAME:float= or NAME:bool= for other types; repeatable"},
+			&cli.StringFlag{Name: "message-id", Usage: "the same for all", DefaultText: "random"},
+			&cli.StringFlag{Name: "session-id", Usage: "message session"},
+			&cli.StringFlag{Name: "subject", Usage: "subject, also called label"},
+			&cli.StringFlag{Name: "content-type", Usage: "such as application/json"},
+			&cli.StringFlag{Name: "correlation-id", Usage: "for whoever answers"},
+			&cli.DurationFlag{Name: "time-to-live", Usage: "such as 90s", DefaultText: "the queue's"},
+			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
+		},
+		OnUsageError: usage,
+		Action:       send,
+	}
+}
+
+func send(c *cli.Context) error {
+	inJSON, err := asJSON(c)
+	if err != nil {
+		return err
+	}
+	if c.Int("count") < 1 || c.Int("batch") < 1 || c.Int("in-flight") < 1 {
+		return usageError{errors.New("--count, --batch and --in-flight must be at least 1")}
+	}
+	properties, err := parseProperties(c.StringSlice("property"))
+	if err != nil {
+		return usageError{err}
+	}
+	next, total, closeInput, err := bodies(c)
+	if err != nil {
+		return err
+	}
+	defer closeInput()
+	s, err := connect(c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	sender, err := s.NewSender(s.ctx, s.entity)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(total, "sending to "+s.entity, false)
+	began := time.Now()
+	sent, err := sendAll(s.ctx, sender, func() (*amqp.Message, error) {
+		body, err := next()
+		if err != nil {
+			return nil, err
+		}
+		return message(c, body, properties), nil
+	}, c.Int("batch"), c.Int("in-flight"), bar.add)
+	bar.finish()
+	took := time.Since(began)
+	if inJSON {
+		if err := json.NewEncoder(c.App.Writer).Encode(map[string]any{"entity": s.entity, "acknowledged": sent, "seconds": took.Seconds()}); err != nil {
+			return err
+		}
+	} else if err == nil {
+		fmt.Fprintf(c.App.Writer, "%s to %s, acknowledged in %s\n", plural(sent, "message"), printable(s.entity), took.Round(time.Millisecond))
+	}
+	if err != nil && sent > 0 {
+		return fmt.Errorf("after %s acknowledged: %w", plural(sent, "message"), err)
+	}
+	return err
+}
+
+// sendAll sends what next yields until it ends with [io.EOF], and returns how many messages the broker acknowledged.
+// Messages are begun in order, with at most inFlight unanswered.
+func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Message, error), perBatch, inFlight int, acknowledged func(int)) (sent int, err error) {
+	type begun struct {
+		wait  func(context.Context) error
+		count int
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unanswered := make(chan begun, inFlight-1) // one more is held by the goroutine below
+	answered := make(chan error, 1)
+	go func() { // the only one that waits for answers: sends go on meanwhile
+		var failure error
+		for b := range unanswered {
+			err := b.wait(ctx)
+			switch {
+			case err == nil:
+				sent += b.count
+				acknowledged(b.count)
+			case failure == nil:
+				failure = err
+				cancel(err) // no further sends; what is under way is not waited for
+			}
+		}
+		answered <- failure
+	}()
+	err = eachBatch(next, sender.NewBatch, perBatch, func(m *amqp.Message, count int) error {
+		wait, err := sender.Begin(ctx, m)
+		if err != nil {
+			return err
+		}
+		unanswered <- begun{wait, count}
+		return nil
+	})
+	close(unanswered)
+	if failure := <-answered; failure != nil {
+		err = failure
+	}
+	return sent, err
+}
+
+// eachBatch groups messages: one by one for a batch size of 1, else as many as were asked for and fit.
+func eachBatch(next func() (*amqp.Message, error), empty func() *client.Batch, perBatch int, begin func(*amqp.Message, int) error) error {
+	var batch *client.Batch
+	flush := func() error {
+		if batch == nil || batch.Len() == 0 {
+			return nil
+		}
+		full := batch
+		batch = nil
+		return begin(full.Message(), full.Len())
+	}
+	for {
+		m, err := next()
+		if errors.Is(err, io.EOF) {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		if perBatch == 1 {
+			if err := begin(m, 1); err != nil {
+				return err
+			}
+			continue
+		}
+		if batch == nil {
+			batch = empty()
+		}
+		if err := batch.Add(m); errors.Is(err, client.ErrBatchFull) && batch.Len() > 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+			batch = empty()
+			if err := batch.Add(m); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		if batch.Len() == perBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// bodies says where bodies come from, and how many there are: 0 when that is not known.
+func bodies(c *cli.Context) (next func() ([]byte, error), total int, done func(), err error) {
+	done = func() {}
+	count := c.Int("count")
+	var body []byte
+	switch {
+	case c.IsSet("body") && c.IsSet("body-file"):
+		return nil, 0, done, usageError{errors.New("give either --body or --body-file")}
+	case c.IsSet("body"):
+		body = []byte(c.String("body"))
+	case c.IsSet("body-file"):
+		if body, err = os.ReadFile(c.String("body-file")); err != nil {
+			return nil, 0, done, usageError{err}
+		}
+	case c.IsSet("count"):
+		return nil, 0, done, usageError{errors.New("--count needs --body or --body-file: without them every line of standard input is sent once")}
+	default:
+		lines := bufio.NewScanner(os.Stdin)
+		lines.Buffer(nil, maxLine)
+		return func() ([]byte, error) {
+			if !lines.Scan() {
+				if err := lines.Err(); err != nil {
+					return nil, usageError{fmt.Errorf("standard input: %w", err)}
+				}
+				return nil, io.EOF
+			}
+			return []byte(lines.Text()), nil // its own copy: it is in flight while the next line is read
+		}, 0, done, nil
+	}
+	return func() ([]byte, error) {
+		if count == 0 {
+			return nil, io.EOF
+		}
+		count--
+		return body, nil
+	}, count, done, nil
+}
+
+func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Message {
+	m := client.NewMessage(body)
+	m.ApplicationProperties = properties
+	if id := c.String("message-id"); id != "" {
+		m.Properties.MessageID = id
+	}
+	for name, field := range map[string]**string{"session-id": &m.Properties.GroupID, "subject": &m.Properties.Subject, "content-type": &m.Properties.ContentType} {
+		if c.IsSet(name) {
+			value := c.String(name)
+			*field = &value
+		}
+	}
+	if id := c.String("correlation-id"); id != "" {
+		m.Properties.CorrelationID = id
+	}
+	if ttl := c.Duration("time-to-live"); ttl > 0 {
+		m.Header = &amqp.MessageHeader{Durable: true, Priority: 4, TTL: ttl}
+	}
+	return m
+}
+
+// parseProperties reads NAME=VALUE and NAME:TYPE=VALUE.
+func parseProperties(list []string) (map[string]any, error) {
+	properties := make(map[string]any, len(list))
+	for _, item := range list {
+		name, value, ok := strings.Cut(item, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--property: %q is not NAME=VALUE", item)
+		}
+		name, kind, _ := cutLast(name, ":")
+		var v any = value
+		var err error
+		switch kind {
+		case "", "string":
+		case "int":
+			v, err = strconv.ParseInt(value, 10, 64)
+		case "float":
+			v, err = strconv.ParseFloat(value, 64)
+		case "bool":
+			v, err = strconv.ParseBool(value)
+		case "uuid":
+			var id uuid.UUID
+			id, err = uuid.Parse(value)
+			v = amqp.UUID(id)
+		default:
+			return nil, fmt.Errorf("--property: %q: there is no type %q; choose from string, int, float, bool, uuid", item, kind)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--property: %q: %q is no %s", item, value, kind)
+		}
+		properties[name] = v
+	}
+	if len(properties) == 0 {
+		return nil, nil
+	}
+	return properties, nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/server"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "run the broker",
+		Description: "Runs until it is told to stop (SIGINT or SIGTERM): then it takes no more connections, ends those there are,\n" +
+			"and closes the log. A second signal ends it at once; nothing that was acknowledged is lost by that either.\n\n" +
+			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
+			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP and answer GET /health;\n" +
+			"entity management over HTTP and TLS come with later versions. Until then an address that other machines can\n" +
+			"reach needs --insecure-no-tls, and a public one --i-accept-the-risk as well.\n\n" +
+			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
+			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
+			"over the environment, the environment over the file.",
+		Flags:        serveFlags(),
+		OnUsageError: usage,
+		Action: func(c *cli.Context) error {
+			s, err := loadSettings(c)
+			if err != nil {
+				return err
+			}
+			startLogging(s.Logging)
+			return serve(c.Context, s, c.App.Writer)
+		},
+	}
+}
+
+// serveFlags makes a flag of every word of the settings.
+func serveFlags() []cli.Flag {
+	flags := []cli.Flag{&cli.StringFlag{Name: "config", Usage: "YAML file with settings [$LEDGERBUS_CONFIG]"}}
+	for _, w := range settings.Words() {
+		usage := fmt.Sprintf("%s [$%s]", w.Usage, w.Variable())
+		category := ""
+		if strings.HasPrefix(w.Name, "limits.") {
+			category = "Limits"
+		}
+		switch w.Shape {
+		case settings.Many:
+			flags = append(flags, &cli.StringSliceFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Category: category})
+		case settings.Switch:
+			flags = append(flags, &cli.BoolFlag{Name: w.Flag(), Usage: usage, Category: category})
+		default:
+			flags = append(flags, &cli.StringFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Category: category})
+		}
+	}
+	return flags
+}
+
+func loadSettings(c *cli.Context) (settings.Settings, error) {
+	if c.Args().Present() {
+		return settings.Settings{}, usageError{fmt.Errorf("serve takes no argument %q; see ledgerbus serve --help", c.Args().First())}
+	}
+	from := settings.Sources{File: c.String("config"), Env: os.LookupEnv, Flags: map[string][]string{}}
+	if from.File == "" {
+		from.File = os.Getenv("LEDGERBUS_CONFIG")
+	}
+	for _, w := range settings.Words() {
+		name := w.Flag()
+		switch {
+		case !c.IsSet(name):
+		case w.Shape == settings.Many:
+			from.Flags[w.Name] = c.StringSlice(name)
+		case w.Shape == settings.Switch:
+			from.Flags[w.Name] = []string{fmt.Sprint(c.Bool(name))}
+		default:
+			from.Flags[w.Name] = []string{c.String(name)}
+		}
+	}
+	return settings.Load(from)
+}
+
+func startLogging(l settings.Logging) {
+	options := &slog.HandlerOptions{Level: l.Level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if l.Format == "json" {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	slog.SetDefault(slog.New(handler))
+}
+
+// serve runs a broker until a signal, the end of the context or a failure.
+func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	broker, err := server.Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	announce(w, broker)
+	var failure error
+	select {
+	case <-ctx.Done():
+		slog.Info("stopping")
+	case failure = <-broker.Failed():
+		slog.Error("stopping because a part of the broker failed", "error", failure)
+	}
+	stop() // from here on a signal has its usual effect: it ends the process at once
+	err = broker.Close()
+	if failure != nil {
+		if exitCode(failure) == exitRefused { // not a fault we know
+			failure = fmt.Errorf("%w: %w", errInternal, failure)
+		}
+		return failure
+	}
+	if errors.Is(err, log.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// announce prints what a person needs to use the broker.
+func announce(w io.Writer, broker *server.Server) {
+	s := broker.Settings()
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-18s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "Ledgerbus %s, %s mode\n", versionText(), s.Mode)
+	for _, a := range broker.Addrs() {
+		line("listening on", "%s", a)
+	}
+	line("connection string", "%s", broker.ConnectionString())
+	data := s.Storage.Data
+	if absolute, err := filepath.Abs(data); err == nil {
+		data = absolute
+	}
+	line("data directory", "%s", data)
+	line("recovered", "%s", broker.Recovered())
+	for _, err := range broker.Recovered().Refused {
+		line("NOT SERVED", "%v", err)
+	}
+	var names []string
+	for _, e := range broker.Engine().Entities() {
+		names = append(names, e.Path)
+	}
+	slices.Sort(names)
+	switch n := len(names); {
+	case n == 0:
+		line("queues", "none yet: start with --queue NAME or --entities FILE")
+	case n > 10:
+		line("queues", "%s and %d more", strings.Join(names[:10], ", "), n-10)
+	default:
+		line("queues", "%s", strings.Join(names, ", "))
+	}
+	if s.Listening.InsecureNoTLS {
+		line("INSECURE", "addresses other than loopback are served without TLS")
+	}
+	_, _ = io.WriteString(w, b.String()) // nobody may be reading; the broker runs all the same
+}

@@ -1,0 +1,28 @@
+// Package log keeps records durably and in order: one append-only event log per partition, and nothing else that is true.
+// It knows frames, checksums, segment files, torn tails and checkpoints. It does not know what an event means, which
+// queue it belongs to, or what time it is (callers stamp records).
+//
+// A [Store] is a data directory. [Open] reads every frame of every partition, compares every checksum, and decides what
+// the end of each log is; it writes nothing. A [Partition] is then read with Read, and written after Lead, by the one
+// [Writer] of this run. The writer's goroutine owns the partition's files; engine and log meet in a [Batch], of which
+// exactly one is open at a time, and a [Ticket].
+//
+//	part, err := store.Open(ctx, 0)
+//	for f, err := range part.Read(ctx, checkpoint) { ... }     // replay
+//	w, err := part.Lead(ctx)
+//	b := w.Batch()
+//	b.AppendRecord(now, events, log.Durable)                   // positions are final
+//	t := w.Append(b)                                           // never waits for the disk
+//	<-t.Done()                                                 // now the outcome may leave
+//
+// Invariants:
+//
+//  1. Tickets complete in the order of Append. If one fails, all later ones fail, and nothing is written any more.
+//  2. A Durable ticket completes without error only when its frame, and every frame before it, is synced.
+//  3. LSNs only grow, are final when handed out, and mean nothing above this package but order.
+//  4. Recovery ends a log only where nobody was promised anything; any other damage refuses the partition.
+//  5. No file is changed in place but by appending to the last segment of the running chapter.
+//
+// Every byte is described in docs/log-format.md. All I/O goes through [FS], so that a simulation can be the disk; on a
+// real disk the tail is written by tidwall/wal, and a test proves that our own tail writer makes the same bytes.
+package log

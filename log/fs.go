@@ -1,0 +1,43 @@
+package log
+
+import "io"
+
+// FS is the disk as this package sees it. Names are paths of the operating system. Errors for missing and existing names
+// satisfy errors.Is with fs.ErrNotExist and fs.ErrExist. Its methods may be called concurrently.
+//
+// An implementation other than the operating system's is a simulation: the tail is then written by our own writer instead of
+// tidwall/wal, which calls os itself.
+type FS interface {
+	// Create makes an empty file with permissions 0600, replacing what has the name.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading and syncing. It follows no symbolic link.
+	Open(name string) (File, error)
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(name string) ([]Entry, error)
+	Stat(name string) (Entry, error)
+	// Mkdir makes a directory with permissions 0700.
+	Mkdir(name string) error
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the directory's entries durable.
+	SyncDir(name string) error
+	// Lock takes the lock file exclusively, creating it, or returns ErrInUse. Closing gives it back.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file. ReadAt may be called concurrently with everything else.
+type File interface {
+	io.ReaderAt
+	io.Writer        // appends
+	Sync() error     // makes bytes and size durable
+	Datasync() error // likewise, without times
+	Size() (int64, error)
+	io.Closer
+}
+
+// Entry is a name in a directory.
+type Entry struct {
+	Name string
+	Size int64 // bytes, of a file
+	Dir  bool
+}

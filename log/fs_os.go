@@ -1,0 +1,195 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// OS is the file system of the operating system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+type osFile struct{ *os.File }
+
+func (osFS) Create(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Open(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) ReadDir(name string) ([]Entry, error) {
+	list, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(list))
+	for _, e := range list {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, Entry{Name: e.Name(), Size: info.Size(), Dir: e.IsDir()})
+	}
+	return entries, nil
+}
+
+func (osFS) Stat(name string) (Entry, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Name: info.Name(), Size: info.Size(), Dir: info.IsDir()}, nil
+}
+
+func (osFS) Mkdir(name string) error      { return os.Mkdir(name, 0o700) }
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFS) Remove(name string) error     { return os.Remove(name) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}
+
+func (osFS) Lock(name string) (io.Closer, error) {
+	l := flock.New(name, flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, ErrInUse
+	}
+	return l, nil
+}
+
+func (f osFile) Datasync() error {
+	for {
+		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
+			return os.NewSyscallError("fdatasync", err)
+		}
+	}
+}
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// bootID asks the kernel for the id of this boot; empty when it has none.
+func bootID() string {
+	p, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(p))
+}
+
+// lookFS reads a directory that may have been made by an enemy: no symbolic link is followed, nothing is written, and
+// a process that uses the directory is respected (reliability.md S33).
+type lookFS struct {
+	osFS
+	root string
+}
+
+func (l lookFS) check(name string) error {
+	rel, err := filepath.Rel(l.root, name)
+	if err != nil || !filepath.IsLocal(rel) && rel != "." {
+		return fmt.Errorf("log: %s is outside of %s", name, l.root)
+	}
+	path := l.root
+	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+		path = filepath.Join(path, part)
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if m := info.Mode(); !m.IsDir() && !m.IsRegular() {
+			return fmt.Errorf("log: %s is a %s: refused", path, m.Type())
+		}
+	}
+	return nil
+}
+
+func (l lookFS) Open(name string) (File, error) {
+	if err := l.check(name); err != nil {
+		return nil, err
+	}
+	return l.osFS.Open(name)
+}
+
+func (l lookFS) ReadDir(name string) ([]Entry, error) {
+	if err := l.check(name); err != nil {
+		return nil, err
+	}
+	return l.osFS.ReadDir(name)
+}
+
+func (l lookFS) Stat(name string) (Entry, error) {
+	if err := l.check(name); err != nil {
+		return Entry{}, err
+	}
+	return l.osFS.Stat(name)
+}
+
+func (lookFS) Create(string) (File, error) { return nil, ErrReadOnly }
+func (lookFS) Mkdir(string) error          { return ErrReadOnly }
+func (lookFS) Rename(_, _ string) error    { return ErrReadOnly }
+func (lookFS) Remove(string) error         { return ErrReadOnly }
+func (lookFS) SyncDir(string) error        { return ErrReadOnly }
+
+// Lock takes a shared lock on an existing lock file. A copy has a lock file of its own, which nobody holds, or none.
+func (l lookFS) Lock(name string) (io.Closer, error) {
+	f, err := l.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(nil), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.(osFile).Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		err = ErrInUse
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,235 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// PartitionID numbers the logs of a namespace from 0. Partition 0 holds the catalogue.
+type PartitionID uint16
+
+// Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
+type Epoch uint64
+
+// Durability says what a ticket waits for.
+type Durability uint8
+
+const (
+	Ordered Durability = iota // written and in its place; survives the death of the process, not a power loss
+	Durable                   // synced, with all before it
+)
+
+// Kind is what a frame is for.
+type Kind uint8
+
+const (
+	Events     Kind = 1 // records
+	EpochStart Kind = 2 // a run begins
+	Skip       Kind = 3 // nothing happened for a second
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Events:
+		return "Events"
+	case EpochStart:
+		return "EpochStart"
+	case Skip:
+		return "Skip"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Options are the settings of a store. The zero value of each means its default.
+type Options struct {
+	FS           FS               // default: the operating system
+	Partitions   int              // number of partitions when the directory is created, 1 to 64; default 4
+	SegmentBytes int              // a segment file ends with the frame that reaches it; default 1 MiB
+	ChapterBytes int              // a chapter ends with the frame that reaches it; default 64 MiB
+	ChapterAge   time.Duration    // a chapter older than this ends with the next frame; default 1 h
+	BootID       string           // of the running kernel; default: asked of the OS; with another FS empty, which means unknown
+	NamespaceID  string           // UUID used when the directory is created; default random. For simulations
+	Logger       *slog.Logger     // default: discard
+	Now          func() time.Time // ages chapters, nothing else; default time.Now
+	// Manual starts no goroutine: the caller drives [Writer.Work] and [Writer.Tick]. Partitions are recovered one after
+	// the other. For simulations.
+	Manual        bool
+	MaxFrameBytes int  // longest frame, bytes; default 128 MiB
+	ReadOnly      bool // nothing is created or written, Lead refuses; the directory must exist. For tools
+}
+
+var (
+	// ErrInUse: another process has the directory (reliability.md F13).
+	ErrInUse = errors.New("log: directory is in use by another process")
+	// ErrFormat: written by a newer version of this program (F23).
+	ErrFormat = errors.New("log: newer data format than this program knows")
+	// ErrPoisoned: a write or sync failed earlier; the partition takes no more writes in this process (F9).
+	ErrPoisoned = errors.New("log: no writes after an I/O error")
+	// ErrUnknown: the append may or may not be found in the log after a restart.
+	ErrUnknown = errors.New("log: outcome unknown")
+	// ErrClosed: the writer or the store was closed before.
+	ErrClosed = errors.New("log: closed")
+	// ErrChecksum: bytes read are not those that were written (F5).
+	ErrChecksum = errors.New("log: checksum mismatch")
+	// ErrReadOnly: the store was opened to be looked at.
+	ErrReadOnly = errors.New("log: opened read-only")
+)
+
+// CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
+type CorruptError struct {
+	Partition PartitionID
+	File      string    // path below the data directory
+	Offset    int64     // bytes from the start of the file
+	LSN       event.LSN // address of the place; 0 when it has none
+	Reason    string
+	Cause     error // an I/O error, or nil
+}
+
+func (e *CorruptError) Error() string {
+	s := fmt.Sprintf("log: partition %d: %s at byte %d (LSN %d): %s", e.Partition, e.File, e.Offset, e.LSN, e.Reason)
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+func (e *CorruptError) Unwrap() error { return e.Cause }
+
+// Namespace is what a data directory is.
+type Namespace struct {
+	ID         string // UUID
+	Format     int
+	Partitions int
+	Created    time.Time
+}
+
+// Store is a data directory, held exclusively until Close. Its methods may be called concurrently.
+type Store interface {
+	Namespace() Namespace
+	Partitions() []PartitionID // all of them, refused ones too
+	// Open returns a partition, always the same one. The error is a *CorruptError for a partition that was refused.
+	Open(ctx context.Context, id PartitionID) (Partition, error)
+	// Close gives the directory back. When every partition's writer was closed without error, or none was needed, it
+	// first writes the clean marker. Writers must be closed before.
+	Close() error
+}
+
+// Partition is one log. Its methods may be called concurrently.
+type Partition interface {
+	ID() PartitionID
+	// Lead repairs the tail, starts a chapter and an epoch, and returns the log's only writer (log-format.md 5.4). It
+	// refuses while a writer is open, and with ErrPoisoned after an I/O error.
+	Lead(ctx context.Context) (Writer, error)
+	// Bounds returns the LSN of the first frame and the end of what is durable: frames below committed are safe. Before
+	// Lead, committed is the end of the recovered log.
+	Bounds() (first, committed event.LSN)
+	Recovery() Recovery
+	// Read yields the frames from the first at or after from up to the committed end at the time of the call, of all
+	// kinds. The frame's bytes are valid until the next. Bodies are not read. After an error nothing follows; damage is a
+	// *CorruptError.
+	Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error]
+	// ReadAt reads what is written from pos on, up to len(dst) bytes of one segment file. It returns io.EOF with fewer
+	// bytes, or none, when the segment or the written log ends before; the next segment begins at pos+n. Nothing is
+	// verified: compare with the blob's Sum. Positions outside the log are an error.
+	ReadAt(pos event.Position, dst []byte) (int, error)
+	// ReadBlob appends the blob's bytes to dst. An error that wraps ErrChecksum names the place of the damage (F5).
+	ReadBlob(b event.Blob, dst []byte) ([]byte, error)
+	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and
+	// durable by the time write returns. The newest two are kept.
+	SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
+	// Checkpoints lists the usable ones, newest first. Their headers are verified, their state when it is opened.
+	Checkpoints() []CheckpointInfo
+	// OpenCheckpoint compares the checksum of the whole stored state and returns a reader of it. Reading ends with an
+	// error that wraps ErrChecksum instead of io.EOF if the state hash is another.
+	OpenCheckpoint(at event.LSN) (io.ReadCloser, error)
+	Segments() []SegmentInfo
+}
+
+// Frame is one commit unit as read back. Records, Base and Bodies go to [event.Decoder.Record].
+type Frame struct {
+	LSN, Next   event.LSN // of this frame and of the one behind it
+	Epoch       Epoch
+	Kind        Kind
+	Level       Durability
+	DurableUpTo event.LSN      // everything below was synced when it was written
+	Time        event.Time     // of the first record; 0 without one
+	Count       uint32         // records
+	Base        event.Position // of the entry's first byte
+	Bodies      [2]uint32      // where its bodies begin and end, from Base
+	Records     []byte         // for an EpochStart the boot id
+}
+
+// SegmentInfo is a file of the hot log.
+type SegmentInfo struct {
+	File       string // path below the data directory
+	Chapter    uint32
+	First, End event.LSN
+}
+
+// Writer appends to one partition. Batch, Append and the batches belong to one goroutine, Work and Tick to one; the
+// other methods may be called from anywhere.
+type Writer interface {
+	Epoch() Epoch
+	// Batch returns the open batch. There is always exactly one.
+	Batch() *Batch
+	// Append seals the open batch, which b must be, and queues it. It never waits for the disk. An empty batch is a
+	// no-op whose ticket keeps the order.
+	Append(b *Batch) Ticket
+	Durable() event.LSN    // everything below is synced
+	Lost() <-chan struct{} // closed when the writer failed
+	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
+	Close() error
+	// Work, in Manual mode, does the next piece of I/O, a write or a sync, and tells whether there was one.
+	Work() bool
+	// Tick, in Manual mode, does what is due once a second: it asks for the sync of frames that nobody waits for, for a
+	// Skip frame after a second without traffic (both done by Work), and writes the progress note.
+	Tick()
+}
+
+// Ticket is the receipt of an append.
+type Ticket interface {
+	Done() <-chan struct{} // closed when the outcome is known
+	// Err is nil when the batch is as durable as its level says. It wraps ErrPoisoned when the log failed, and also
+	// ErrUnknown when the batch may have reached it. Call it after Done.
+	Err() error
+	LSN() event.LSN // of the frame
+	End() event.LSN // of what follows it
+}
+
+// Recovery is what opening a partition found.
+type Recovery struct {
+	Clean       bool // the last run ended with a clean marker, and the log ends there
+	Frames      uint64
+	Records     uint64
+	Bytes       int64 // read and verified
+	Chapters    int
+	Epoch       Epoch      // of the last frame
+	Newest      event.Time // of the newest record; 0 without any
+	CutBytes    int64      // unacknowledged bytes at the end that are not part of the log any more
+	CutReason   string     // what was wrong with the first of them
+	CutFile     string     // path below the data directory where Lead keeps them; empty when nothing was cut
+	Checkpoints int        // usable ones
+	Discarded   []Discard  // checkpoints and notes that are not used
+}
+
+// Discard is a file recovery does without, and why (F6).
+type Discard struct {
+	File   string // path below the data directory
+	Reason string
+}
+
+// CheckpointInfo describes a saved state.
+type CheckpointInfo struct {
+	LSN   event.LSN // the state holds all frames below it; replay goes on from here
+	Epoch Epoch
+	Size  int64    // of the state, bytes
+	Hash  [32]byte // SHA-256 of the state
+	File  string   // path below the data directory
+}

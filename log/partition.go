@@ -1,0 +1,257 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+type partition struct {
+	// set once in Open
+	store *store
+	id    PartitionID
+	dir   string
+	err   error // why it is refused
+
+	lead   sync.Mutex // held by Lead
+	saving sync.Mutex // held by SaveCheckpoint
+
+	mu sync.RWMutex // guards the rest
+	// segments are ordered by base; only the last one's end moves.
+	segments []*segment
+	manifest manifest
+	first    event.LSN
+	end      mark // of the recovered log, or of what a closed writer left
+	clean    bool // all up to end is synced: after a clean stop, a repair, or a writer's close
+	found    *found
+	noted    event.LSN // progress note
+	writer   *writer
+	poison   error
+	ckpts    []checkpoint // usable ones, oldest first
+
+	files fileCache
+}
+
+// take adopts what recovery found.
+func (p *partition) take(f *found) {
+	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
+	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
+}
+
+// ID implements [Partition].
+func (p *partition) ID() PartitionID { return p.id }
+
+// Recovery implements [Partition].
+func (p *partition) Recovery() Recovery { return p.found.report }
+
+// Bounds implements [Partition].
+func (p *partition) Bounds() (first, committed event.LSN) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.writer != nil {
+		return p.first, p.writer.Durable()
+	}
+	return p.first, p.end.lsn
+}
+
+// Segments implements [Partition].
+func (p *partition) Segments() []SegmentInfo {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	list := make([]SegmentInfo, len(p.segments))
+	for i, s := range p.segments {
+		list[i] = SegmentInfo{File: filepath.Join(partitionName(p.id), s.relative()), Chapter: s.chapter, First: s.base, End: s.end}
+	}
+	return list
+}
+
+// settled returns the end of the log, and whether a clean marker may vouch for it.
+func (p *partition) settled() (mark, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.end, p.err == nil && p.clean && p.writer == nil && p.poison == nil
+}
+
+// fail stops all writing of this partition in this process.
+func (p *partition) fail(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.poison == nil {
+		p.poison = fmt.Errorf("%w: partition %d: %w", ErrPoisoned, p.id, err)
+		p.store.opts.Logger.Error("partition takes no more writes", "partition", p.id, "err", err)
+	}
+	return p.poison
+}
+
+// Lead implements [Partition]. The steps are those of log-format.md 5.4.
+func (p *partition) Lead(ctx context.Context) (Writer, error) {
+	if p.store.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	p.lead.Lock()
+	defer p.lead.Unlock()
+	p.mu.RLock()
+	busy, poison, clean := p.writer != nil, p.poison, p.clean
+	p.mu.RUnlock()
+	if err := errors.Join(poison, ctx.Err()); err != nil {
+		return nil, err
+	}
+	if busy {
+		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
+	}
+	if err := p.store.unmark(); err != nil {
+		return nil, err
+	}
+	if !clean {
+		if err := p.repair(); err != nil {
+			return nil, p.fail(fmt.Errorf("repair: %w", err))
+		}
+	}
+	w, err := p.start()
+	if err != nil {
+		return nil, p.fail(fmt.Errorf("start: %w", err))
+	}
+	if err := p.tidy(); err != nil {
+		return nil, w.fail(fmt.Errorf("start: %w", err))
+	}
+	w.run()
+	return w, nil
+}
+
+// repair keeps the tail that was cut in a side file, and puts what is good of the last segment into a new file: after a
+// failed sync the page cache may show what the disk lacks (F9). Also when nothing was cut.
+func (p *partition) repair() error {
+	fsys := p.store.fs
+	p.mu.RLock()
+	n := len(p.segments)
+	p.mu.RUnlock()
+	if n == 0 {
+		return nil
+	}
+	last := p.segments[n-1]
+	name := filepath.Join(p.dir, last.relative())
+	good := int64(last.end - last.base)
+	src, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if cut := p.found.cut; cut > 0 {
+		dir := filepath.Join(p.dir, "cut")
+		if err := makeDir(fsys, dir); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(p.dir); err != nil { // an interrupted repair may have made it
+			return err
+		}
+		side := filepath.Join(p.store.root, p.found.report.CutFile)
+		if err := copyRange(fsys, src, good, cut, side); err != nil {
+			return err
+		}
+		p.found.temps = append(p.found.temps, filepath.Join("cut", filepath.Base(side)+tempSuffix))
+	}
+	if err := copyRange(fsys, src, 0, good, name); err != nil {
+		return err
+	}
+	p.files.drop(last)
+	p.mu.Lock()
+	p.clean = true
+	p.mu.Unlock()
+	return nil
+}
+
+// copyRange writes n bytes of src from off on to a durable file of that name.
+func copyRange(fsys FS, src File, off, n int64, name string) error {
+	dst, err := fsys.Create(name + tempSuffix)
+	if err != nil {
+		return err
+	}
+	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, io.NewSectionReader(src, off, n), make([]byte, min(1<<20, max(n, 1))))
+	if err == nil && copied != n {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		dst.Close()
+		return err
+	}
+	return commitFile(fsys, dst, name)
+}
+
+// start removes what an interrupted creation of a chapter left, begins a chapter and commits the EpochStart.
+func (p *partition) start() (*writer, error) {
+	fsys := p.store.fs
+	for _, stray := range p.found.stray {
+		dir := filepath.Join(p.dir, stray)
+		if err := fsys.Remove(filepath.Join(dir, segmentName(1))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err := fsys.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if len(p.found.stray) > 0 {
+		if err := fsys.SyncDir(filepath.Join(p.dir, "wal")); err != nil {
+			return nil, err
+		}
+		p.found.stray = nil
+	}
+	w := newWriter(p)
+	if err := w.begin(); err != nil {
+		return nil, w.fail(fmt.Errorf("start: %w", err))
+	}
+	p.mu.Lock()
+	p.writer = w
+	p.mu.Unlock()
+	return w, nil
+}
+
+// tidy removes, after a successful start, what is not needed any more.
+func (p *partition) tidy() error {
+	for _, t := range p.found.temps {
+		if err := p.remove(t); err != nil {
+			return err
+		}
+	}
+	p.found.temps = nil
+	for _, t := range []string{"manifest", "progress", "fault"} {
+		if err := p.remove(t + tempSuffix); err != nil {
+			return err
+		}
+	}
+	if !p.found.fault {
+		return nil
+	}
+	p.found.fault = false
+	if err := p.remove("fault"); err != nil {
+		return err
+	}
+	return p.store.fs.SyncDir(p.dir)
+}
+
+func (p *partition) remove(name string) error {
+	err := p.store.fs.Remove(filepath.Join(p.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// grow adds a segment that begins at base.
+func (p *partition) grow(s *segment) {
+	p.mu.Lock()
+	p.segments = append(p.segments, s)
+	p.mu.Unlock()
+}
+
+// written moves the end of the last segment.
+func (p *partition) written(s *segment, end event.LSN) {
+	p.mu.Lock()
+	s.end = end
+	p.mu.Unlock()
+}

@@ -1,0 +1,319 @@
+package log
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// readWindow is how much Read reads at once, bytes.
+const readWindow = 256 << 10
+
+// fileCache keeps segment files open for reading, the least recently used ones closing first.
+type fileCache struct {
+	limit int
+
+	mu     sync.Mutex
+	open   map[*segment]*list.Element
+	recent list.List // of *openFile, newest first
+}
+
+type openFile struct {
+	seg  *segment
+	file File
+	refs int // readers, and one for the cache
+}
+
+// get returns the segment's file; done gives it back.
+func (c *fileCache) get(fs FS, dir string, s *segment) (*openFile, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.open[s]; ok {
+		c.recent.MoveToFront(e)
+		f := e.Value.(*openFile)
+		f.refs++
+		return f, nil
+	}
+	file, err := fs.Open(filepath.Join(dir, s.relative()))
+	if err != nil {
+		return nil, err
+	}
+	f := &openFile{seg: s, file: file, refs: 2}
+	if c.open == nil {
+		c.open = make(map[*segment]*list.Element)
+	}
+	c.open[s] = c.recent.PushFront(f)
+	for c.recent.Len() > c.limit {
+		c.evict(c.recent.Back())
+	}
+	return f, nil
+}
+
+func (c *fileCache) done(f *openFile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.release(f)
+}
+
+func (c *fileCache) release(f *openFile) {
+	if f.refs--; f.refs == 0 {
+		f.file.Close() // read only: nothing can be lost
+	}
+}
+
+func (c *fileCache) evict(e *list.Element) {
+	f := c.recent.Remove(e).(*openFile)
+	delete(c.open, f.seg)
+	c.release(f)
+}
+
+// drop forgets the segment's file, which was replaced.
+func (c *fileCache) drop(s *segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.open[s]; ok {
+		c.evict(e)
+	}
+}
+
+func (c *fileCache) closeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.recent.Len() > 0 {
+		c.evict(c.recent.Back())
+	}
+}
+
+// locate finds the segment that holds the address, and its end. Segments may be empty: the last one that begins at or
+// before the address is it.
+func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	i, ok := slices.BinarySearchFunc(p.segments, lsn, func(s *segment, at event.LSN) int {
+		if s.base <= at {
+			return -1
+		}
+		return 1
+	})
+	if ok || i == 0 {
+		return nil, 0
+	}
+	return p.segments[i-1], p.segments[i-1].end
+}
+
+// ReadAt implements [Partition].
+func (p *partition) ReadAt(pos event.Position, dst []byte) (int, error) {
+	s, end := p.locate(event.LSN(pos))
+	if s == nil {
+		return 0, fmt.Errorf("log: partition %d: position %d is before the log", p.id, pos)
+	}
+	if event.LSN(pos) >= end {
+		if event.LSN(pos) > end {
+			return 0, fmt.Errorf("log: partition %d: position %d is behind the log", p.id, pos)
+		}
+		return 0, io.EOF
+	}
+	short := uint64(len(dst)) > uint64(end)-uint64(pos)
+	if short {
+		dst = dst[:uint64(end)-uint64(pos)]
+	}
+	f, err := p.files.get(p.store.fs, p.dir, s)
+	if err != nil {
+		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
+	}
+	n, err := f.file.ReadAt(dst, int64(pos)-int64(s.base))
+	p.files.done(f)
+	switch {
+	case n < len(dst):
+		if err == nil || errors.Is(err, io.EOF) { // not the end: the file has lost bytes
+			err = io.ErrUnexpectedEOF
+		}
+		return n, fmt.Errorf("log: partition %d: %s: %w", p.id, s.relative(), err)
+	case short:
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// ReadBlob implements [Partition].
+func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
+	if b.Size == 0 {
+		return dst, nil
+	}
+	s, end := p.locate(event.LSN(b.Position))
+	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) { // a blob never leaves its segment
+		return dst, fmt.Errorf("log: partition %d: blob of %d bytes at position %d is outside of the log", p.id, b.Size, b.Position)
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, int(b.Size))[:start+int(b.Size)]
+	if _, err := p.ReadAt(b.Position, dst[start:]); err != nil {
+		return dst[:start], err
+	}
+	if sum := event.Sum(dst[start:]); !sumOK(sum, b.Sum) {
+		return dst[:start], fmt.Errorf("log: partition %d: %s: blob of %d bytes at byte %d (position %d): %w",
+			p.id, s.relative(), b.Size, int64(b.Position)-int64(s.base), b.Position, ErrChecksum)
+	}
+	return dst, nil
+}
+
+// extent is a segment as a reader saw it.
+type extent struct {
+	seg *segment
+	end event.LSN
+}
+
+// extents returns the segments that hold something from from on and below to.
+func (p *partition) extents(from, to event.LSN) []extent {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var list []extent
+	for _, s := range p.segments {
+		if s.end > from && s.base < to && s.end > s.base {
+			list = append(list, extent{s, min(s.end, to)})
+		}
+	}
+	return list
+}
+
+// Read implements [Partition].
+func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		_, committed := p.Bounds()
+		r := frameReader{p: p, win: window{buf: make([]byte, readWindow)}}
+		for _, e := range p.extents(from, committed) {
+			if more, err := r.segment(ctx, e, from, yield); err != nil {
+				yield(Frame{}, err)
+				return
+			} else if !more {
+				return
+			}
+		}
+	}
+}
+
+type frameReader struct {
+	p   *partition
+	win window
+	big []byte // records that are longer than the window
+}
+
+func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yield func(Frame, error) bool) (bool, error) {
+	f, err := r.p.files.get(r.p.store.fs, r.p.dir, e.seg)
+	if err != nil {
+		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
+	}
+	defer r.p.files.done(f)
+	r.win.reset(f.file, int64(e.end-e.seg.base))
+	for lsn := e.seg.base; lsn < e.end; {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		h, err := r.header(e.seg, lsn)
+		if err != nil {
+			return false, err
+		}
+		if lsn >= from {
+			fr, err := r.frame(e.seg, &h)
+			if err != nil {
+				return false, err
+			}
+			if !yield(fr, nil) {
+				return false, nil
+			}
+		}
+		lsn = h.next()
+	}
+	return true, nil
+}
+
+func (r *frameReader) corrupt(s *segment, lsn event.LSN, reason string, cause error) error {
+	return &CorruptError{
+		Partition: r.p.id, File: filepath.Join(partitionName(r.p.id), s.relative()), Offset: int64(lsn - s.base), LSN: lsn,
+		Reason: reason, Cause: cause,
+	}
+}
+
+// header reads and checks the header of the frame at lsn, which must lie in the window's file.
+func (r *frameReader) header(s *segment, lsn event.LSN) (header, error) {
+	var h header
+	off := int64(lsn - s.base)
+	p, err := r.win.bytes(off, bodiesAt)
+	if err != nil {
+		return h, r.corrupt(s, lsn, "cannot be read", err)
+	}
+	intact, err := h.get(p[prefixSize:])
+	if err != nil {
+		return h, err
+	}
+	if !intact || h.lsn != lsn || h.tag != r.p.store.tag || h.partition != r.p.id || h.chapter != s.chapter || h.entry() > r.win.size-off {
+		return h, r.corrupt(s, lsn, "frame header is not what was recovered", nil)
+	}
+	return h, nil
+}
+
+func (r *frameReader) frame(s *segment, h *header) (Frame, error) {
+	off := int64(h.lsn-s.base) + h.recordsAt()
+	var records []byte
+	var err error
+	if n := int(h.records); n <= len(r.win.buf) {
+		records, err = r.win.bytes(off, n)
+	} else {
+		r.big = slices.Grow(r.big[:0], n)[:n]
+		records = r.big
+		_, err = r.win.file.ReadAt(records, off)
+	}
+	if err != nil {
+		return Frame{}, r.corrupt(s, h.lsn, "cannot be read", err)
+	}
+	if !sumOK(event.Sum(records), h.recordSum) {
+		return Frame{}, r.corrupt(s, h.lsn, "records", ErrChecksum)
+	}
+	return Frame{
+		LSN: h.lsn, Next: h.next(), Epoch: h.epoch, Kind: h.kind, Level: h.level, DurableUpTo: h.durable, Time: h.first,
+		Count: h.count, Base: event.Position(h.lsn), Bodies: [2]uint32{bodiesAt, bodiesAt + h.bodies}, Records: records,
+	}, nil
+}
+
+// chainAt returns the chain and epoch of the frame that ends at the LSN.
+func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
+	p.mu.RLock()
+	end := p.end
+	if p.writer != nil {
+		end = p.writer.head()
+	}
+	first := p.first
+	p.mu.RUnlock()
+	if at == end.lsn {
+		return end.chain, end.epoch, nil
+	}
+	if at == firstLSN {
+		return 0, 0, nil
+	}
+	s, e := p.locate(at)
+	if at < first || s == nil || at >= e {
+		return 0, 0, fmt.Errorf("LSN is outside of the log")
+	}
+	f, err := p.files.get(p.store.fs, p.dir, s)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer p.files.done(f)
+	r := frameReader{p: p, win: window{buf: make([]byte, bodiesAt)}}
+	r.win.reset(f.file, int64(e-s.base))
+	h, err := r.header(s, at)
+	if err != nil {
+		return 0, 0, err
+	}
+	if h.kind == EpochStart {
+		h.epoch--
+	}
+	return h.chain, h.epoch, nil
+}

@@ -1,0 +1,355 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	maxPartitions     = 64
+	defaultPartitions = 4
+	// openFiles is how many segment files all partitions together keep open for reading.
+	openFiles = 256
+)
+
+// withDefaults fills in what zero means and refuses what makes no sense.
+func (o Options) withDefaults(dir string) (Options, error) {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&o.Partitions, defaultPartitions)
+	set(&o.SegmentBytes, 1<<20)
+	set(&o.ChapterBytes, 64<<20)
+	set(&o.MaxFrameBytes, defaultMaxFrame)
+	if o.ChapterAge == 0 {
+		o.ChapterAge = time.Hour
+	}
+	if o.FS == nil {
+		o.FS = OS
+	}
+	if _, ok := o.FS.(osFS); ok && o.BootID == "" {
+		o.BootID = bootID()
+	}
+	if _, ok := o.FS.(osFS); ok && o.ReadOnly {
+		o.FS = lookFS{root: dir}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NamespaceID == "" {
+		o.NamespaceID = uuid.NewString()
+	}
+	if o.Partitions < 1 || o.Partitions > maxPartitions {
+		return o, fmt.Errorf("log: %d partitions: 1 to %d are possible", o.Partitions, maxPartitions)
+	}
+	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < bodiesAt || o.MaxFrameBytes > maxFrame {
+		return o, errors.New("log: sizes are out of bounds")
+	}
+	if len(o.BootID) > 64 {
+		return o, errors.New("log: boot id is too long")
+	}
+	return o, nil
+}
+
+type store struct {
+	// set once in Open
+	fs    FS
+	root  string
+	opts  Options
+	ns    Namespace
+	tag   uint32
+	lock  io.Closer
+	parts []*partition // refused ones have err
+
+	mu sync.Mutex // guards the rest
+	// unmarked: the clean marker is known to be gone, so partitions may be written.
+	unmarked bool
+	fault    error // of removing the marker
+	closed   bool
+}
+
+// Open takes the data directory, creating it if there is none, and recovers all partitions. A partition that is refused
+// does not stop the others, but for partition 0, whose *CorruptError is returned. Other errors wrap ErrInUse, ErrFormat or
+// the cause. Nothing but the lock file and a new directory is written before Lead.
+func Open(ctx context.Context, dir string, opts Options) (Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	opts, err = opts.withDefaults(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{fs: opts.FS, root: dir, opts: opts}
+	if !opts.ReadOnly {
+		if err := makeDir(s.fs, dir); err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+	} else if _, err := s.fs.ReadDir(dir); err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
+		return nil, fmt.Errorf("log: %s: %w", dir, err)
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	return s, nil
+}
+
+func makeDir(fsys FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return err
+	}
+	if err := makeDir(fsys, parent); err != nil {
+		return err
+	}
+	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return fsys.SyncDir(parent)
+}
+
+func (s *store) open(ctx context.Context) error {
+	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
+	if errors.Is(err, fs.ErrNotExist) && !s.opts.ReadOnly {
+		p, err = s.create()
+	}
+	if err == nil {
+		s.ns, s.tag, err = decodeNamespace(p)
+	}
+	if errors.Is(err, errDamaged) {
+		return &CorruptError{File: "namespace.json", Reason: err.Error()}
+	}
+	if err != nil {
+		return fmt.Errorf("log: namespace: %w", err)
+	}
+	ends, err := s.readClean()
+	if err != nil {
+		return err
+	}
+	if err := s.recover(ctx, ends); err != nil {
+		return err
+	}
+	return s.parts[0].err
+}
+
+// create makes a new directory. What an interrupted creation left is made again; a directory with chapters in it has
+// lost its namespace.json and is refused.
+func (s *store) create() ([]byte, error) {
+	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
+		return nil, fmt.Errorf("%w: missing, but the clean marker is there", errDamaged)
+	}
+	id, err := uuid.Parse(s.opts.NamespaceID)
+	if err != nil {
+		return nil, err
+	}
+	ns := Namespace{ID: s.opts.NamespaceID, Format: formatVersion, Partitions: s.opts.Partitions, Created: s.opts.Now()}
+	all := filepath.Join(s.root, "partitions")
+	if err := makeDir(s.fs, all); err != nil {
+		return nil, err
+	}
+	old, err := s.fs.ReadDir(all)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range old {
+		chapters, err := s.fs.ReadDir(filepath.Join(all, e.Name, "wal"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if len(chapters) > 0 {
+			return nil, fmt.Errorf("%w: missing, but partition %s has a log", errDamaged, e.Name)
+		}
+	}
+	for i := range ns.Partitions {
+		dir := filepath.Join(s.root, partitionName(PartitionID(i)))
+		for _, d := range []string{dir, filepath.Join(dir, "wal"), filepath.Join(dir, "checkpoints")} {
+			if err := s.fs.Mkdir(d); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, err
+			}
+		}
+		m := manifest{generation: 1}
+		if err := replaceFile(s.fs, filepath.Join(dir, "manifest"), m.encode(PartitionID(i), le.Uint32(id[:4]))); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range []string{all, s.root} {
+		if err := s.fs.SyncDir(d); err != nil {
+			return nil, err
+		}
+	}
+	p := encodeNamespace(ns)
+	return p, replaceFile(s.fs, filepath.Join(s.root, "namespace.json"), p)
+}
+
+// readClean returns the end of every log from the clean marker, nil without one.
+func (s *store) readClean() ([]mark, error) {
+	p, err := readFile(s.fs, filepath.Join(s.root, "clean"), noteMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var ends []mark
+	if err == nil {
+		ends, err = decodeClean(p, s.tag, s.ns.Partitions)
+	}
+	if err != nil && !errors.Is(err, ErrFormat) {
+		return nil, &CorruptError{File: "clean", Reason: "nobody can say where the logs ended", Cause: err}
+	}
+	return ends, err
+}
+
+// recover reads all partitions, a few at a time.
+func (s *store) recover(ctx context.Context, ends []mark) error {
+	s.parts = make([]*partition, s.ns.Partitions)
+	workers := min(runtime.GOMAXPROCS(0), len(s.parts))
+	if s.opts.Manual {
+		workers = 1
+	}
+	var wg sync.WaitGroup
+	next := make(chan int, len(s.parts))
+	for i := range s.parts {
+		next <- i
+	}
+	close(next)
+	for range workers {
+		work := func() {
+			buf := make([]byte, windowBytes)
+			for i := range next {
+				s.parts[i] = s.recoverPartition(ctx, PartitionID(i), ends, buf)
+			}
+		}
+		if workers == 1 {
+			work()
+			break
+		}
+		wg.Go(work)
+	}
+	wg.Wait()
+	for _, p := range s.parts {
+		var c *CorruptError
+		if p.err != nil && !errors.As(p.err, &c) {
+			return p.err
+		}
+	}
+	return nil
+}
+
+func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mark, buf []byte) *partition {
+	r := recovery{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
+	r.scan.win.buf = buf
+	if ends != nil {
+		r.clean = &ends[id]
+	}
+	start := time.Now()
+	out, err := r.run(ctx)
+	p := &partition{store: s, id: id, dir: r.dir(), err: err}
+	p.files.limit = max(4, openFiles/s.ns.Partitions)
+	logger := s.opts.Logger.With("partition", id)
+	if err != nil {
+		logger.Error("partition is refused", "err", err)
+		return p
+	}
+	p.take(out)
+	rep := &out.report
+	logger.Info("log recovered", "clean", rep.Clean, "frames", rep.Frames, "records", rep.Records, "bytes", rep.Bytes,
+		"end", out.end.lsn, "epoch", rep.Epoch, "took", time.Since(start))
+	if rep.CutBytes > 0 {
+		logger.Warn("unacknowledged tail is cut off", "bytes", rep.CutBytes, "at", out.end.lsn, "reason", rep.CutReason, "kept", rep.CutFile)
+	}
+	for _, d := range rep.Discarded {
+		logger.Warn("file is not used", "file", d.File, "reason", d.Reason)
+	}
+	return p
+}
+
+// Namespace implements [Store].
+func (s *store) Namespace() Namespace { return s.ns }
+
+// Partitions implements [Store].
+func (s *store) Partitions() []PartitionID {
+	ids := make([]PartitionID, len(s.parts))
+	for i := range ids {
+		ids[i] = PartitionID(i)
+	}
+	return ids
+}
+
+// Open implements [Store].
+func (s *store) Open(_ context.Context, id PartitionID) (Partition, error) {
+	if int(id) >= len(s.parts) {
+		return nil, fmt.Errorf("log: no partition %d", id)
+	}
+	p := s.parts[id]
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p, nil
+}
+
+// unmark removes the clean marker before the first write of this run.
+func (s *store) unmark() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.unmarked || s.fault != nil {
+		return s.fault
+	}
+	err := s.fs.Remove(filepath.Join(s.root, "clean"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = s.fs.SyncDir(s.root)
+	}
+	s.unmarked = err == nil
+	if err != nil {
+		s.fault = fmt.Errorf("%w: clean marker: %w", ErrPoisoned, err)
+	}
+	return s.fault
+}
+
+// Close implements [Store].
+func (s *store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.closed = true
+	ends := make([]mark, len(s.parts))
+	clean := s.unmarked
+	var errs []error
+	for i, p := range s.parts {
+		end, ok := p.settled()
+		ends[i] = end
+		clean = clean && ok
+		p.files.closeAll()
+	}
+	if clean {
+		if err := replaceFile(s.fs, filepath.Join(s.root, "clean"), encodeClean(s.tag, ends)); err != nil {
+			errs = append(errs, fmt.Errorf("log: clean marker: %w", err))
+		}
+	}
+	errs = append(errs, s.lock.Close())
+	return errors.Join(errs...)
+}

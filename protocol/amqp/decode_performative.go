@@ -1,0 +1,249 @@
+package amqp
+
+// DecodePerformative decodes the body of a frame: a performative and, behind a transfer, the payload, which aliases body.
+// Everything else is a copy. It is lenient as wire-protocol 9.1 wants: lists may be list0, list8 or list32 and cut after
+// their last set field, descriptors may be ulong or symbol. An error is a *DecodeError. The empty body of a keep-alive
+// frame holds no performative and is an error: ask Frame.Empty first.
+func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte, err error) {
+	r := newReader(body, lim)
+	if code, ok := r.compositeCode(); ok {
+		p = r.performative(code)
+	}
+	return r.finish(p)
+}
+
+// Decoder is DecodePerformative for a busy connection: transfers, dispositions and flows are decoded into the Decoder's own
+// structs, without allocating. The performative returned, its DeliveryTag and the payload are valid until the next call and
+// as long as body does not change; delivery states and maps are the caller's to keep. A Decoder belongs to one goroutine.
+type Decoder struct {
+	Limits Limits // the zero Limits means DefaultLimits
+
+	transfer    Transfer
+	disposition Disposition
+	flow        Flow
+}
+
+// Decode decodes the body of a frame as DecodePerformative does, but see Decoder for how long the result is valid.
+func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
+	r := newReader(body, d.Limits)
+	code, ok := r.compositeCode()
+	if !ok {
+		return r.finish(nil)
+	}
+	switch code {
+	case DescTransfer:
+		d.transfer = Transfer{}
+		r.transfer(&d.transfer)
+		p = &d.transfer
+	case DescDisposition:
+		d.disposition = Disposition{}
+		r.disposition(&d.disposition)
+		p = &d.disposition
+	case DescFlow:
+		d.flow = Flow{}
+		r.flow(&d.flow)
+		p = &d.flow
+	default:
+		p = r.performative(code)
+	}
+	return r.finish(p)
+}
+
+// finish returns the results of decoding a frame's body.
+func (r *reader) finish(p Performative) (Performative, []byte, error) {
+	if _, ok := p.(*Transfer); !ok && r.err == nil && r.pos != len(r.src) {
+		r.fail(r.pos, "bytes behind the performative")
+	}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	return p, r.src[r.pos:], nil
+}
+
+// performative reads the fields of the performative that has the descriptor code.
+func (r *reader) performative(code byte) Performative {
+	switch code {
+	case DescOpen:
+		return r.open()
+	case DescBegin:
+		return r.begin()
+	case DescAttach:
+		return r.attach()
+	case DescFlow:
+		f := new(Flow)
+		r.flow(f)
+		return f
+	case DescTransfer:
+		t := new(Transfer)
+		r.transfer(t)
+		if t.DeliveryTag != nil {
+			t.DeliveryTag = copied(t.DeliveryTag)
+		}
+		return t
+	case DescDisposition:
+		d := new(Disposition)
+		r.disposition(d)
+		return d
+	case DescDetach:
+		return r.detach()
+	case DescEnd:
+		return &End{Error: r.lonelyError()}
+	case DescClose:
+		return &Close{Error: r.lonelyError()}
+	case DescSASLMechanisms, DescSASLInit, DescSASLChallenge, DescSASLResponse, DescSASLOutcome:
+		return r.sasl(code)
+	}
+	r.fail(0, "unknown performative")
+	return nil
+}
+
+func (r *reader) open() *Open {
+	s := r.openFields()
+	p := new(Open)
+	if r.require("open without container-id") {
+		p.ContainerID = string(r.text())
+	}
+	p.Hostname = r.stringField()
+	p.MaxFrameSize = r.optUint32()
+	p.ChannelMax = r.optUint16()
+	p.IdleTimeout = r.optUint32()
+	p.OutgoingLocales = r.symbolsField()
+	p.IncomingLocales = r.symbolsField()
+	p.OfferedCapabilities = r.symbolsField()
+	p.DesiredCapabilities = r.symbolsField()
+	p.Properties = r.mapField()
+	r.closeFields(s)
+	return p
+}
+
+func (r *reader) begin() *Begin {
+	s := r.openFields()
+	p := new(Begin)
+	p.RemoteChannel = r.optUint16()
+	p.NextOutgoingID = r.uint32Field("begin without next-outgoing-id")
+	p.IncomingWindow = r.uint32Field("begin without incoming-window")
+	p.OutgoingWindow = r.uint32Field("begin without outgoing-window")
+	p.HandleMax = r.optUint32()
+	p.OfferedCapabilities = r.symbolsField()
+	p.DesiredCapabilities = r.symbolsField()
+	p.Properties = r.mapField()
+	r.closeFields(s)
+	return p
+}
+
+func (r *reader) attach() *Attach {
+	s := r.openFields()
+	p := new(Attach)
+	if r.require("attach without name") {
+		p.Name = string(r.text())
+	}
+	p.Handle = r.uint32Field("attach without handle")
+	p.Role = r.roleField("attach without role")
+	p.SenderSettleMode = r.optSenderMode()
+	p.ReceiverSettleMode = r.optReceiverMode()
+	p.Source = r.sourceField()
+	p.Target = r.targetField()
+	p.Unsettled = r.mapField()
+	p.IncompleteUnsettled = r.boolField()
+	p.InitialDeliveryCount = r.optUint32()
+	p.MaxMessageSize = r.optUint64()
+	p.OfferedCapabilities = r.symbolsField()
+	p.DesiredCapabilities = r.symbolsField()
+	p.Properties = r.mapField()
+	r.closeFields(s)
+	return p
+}
+
+func (r *reader) flow(p *Flow) {
+	s := r.openFields()
+	p.NextIncomingID = r.optUint32()
+	p.IncomingWindow = r.uint32Field("flow without incoming-window")
+	p.NextOutgoingID = r.uint32Field("flow without next-outgoing-id")
+	p.OutgoingWindow = r.uint32Field("flow without outgoing-window")
+	p.Handle = r.optUint32()
+	p.DeliveryCount = r.optUint32()
+	p.LinkCredit = r.optUint32()
+	p.Available = r.optUint32()
+	p.Drain = r.boolField()
+	p.Echo = r.boolField()
+	p.Properties = r.mapField()
+	r.closeFields(s)
+}
+
+// transfer reads into p; the delivery tag aliases the input.
+func (r *reader) transfer(p *Transfer) {
+	s := r.openFields()
+	p.Handle = r.uint32Field("transfer without handle")
+	p.DeliveryID = r.optUint32()
+	if r.next() {
+		p.DeliveryTag = r.binaryValue()
+	}
+	p.MessageFormat = r.optUint32()
+	p.Settled = r.optBool()
+	p.More = r.boolField()
+	p.ReceiverSettleMode = r.optReceiverMode()
+	p.State = r.stateField()
+	p.Resume = r.boolField()
+	p.Aborted = r.boolField()
+	p.Batchable = r.boolField()
+	r.closeFields(s)
+}
+
+func (r *reader) disposition(p *Disposition) {
+	s := r.openFields()
+	p.Role = r.roleField("disposition without role")
+	p.First = r.uint32Field("disposition without first")
+	p.Last = r.optUint32()
+	p.Settled = r.boolField()
+	p.State = r.stateField()
+	p.Batchable = r.boolField()
+	r.closeFields(s)
+}
+
+func (r *reader) detach() *Detach {
+	s := r.openFields()
+	p := new(Detach)
+	p.Handle = r.uint32Field("detach without handle")
+	p.Closed = r.boolField()
+	p.Error = r.errorField()
+	r.closeFields(s)
+	return p
+}
+
+// lonelyError reads the fields of a composite whose only one is an error.
+func (r *reader) lonelyError() *Error {
+	s := r.openFields()
+	e := r.errorField()
+	r.closeFields(s)
+	return e
+}
+
+func (r *reader) sasl(code byte) Performative {
+	s := r.openFields()
+	var p Performative
+	switch code {
+	case DescSASLMechanisms:
+		p = &SASLMechanisms{Mechanisms: r.symbolsField()}
+	case DescSASLInit:
+		init := new(SASLInit)
+		if r.require("sasl-init without mechanism") {
+			init.Mechanism = r.symbol()
+		}
+		init.InitialResponse = r.binaryField()
+		init.Hostname = r.stringField()
+		p = init
+	case DescSASLChallenge:
+		p = &SASLChallenge{Challenge: r.binaryField()}
+	case DescSASLResponse:
+		p = &SASLResponse{Response: r.binaryField()}
+	default:
+		outcome := new(SASLOutcome)
+		if r.require("sasl-outcome without code") {
+			outcome.Code = SASLCode(r.unsigned(uint64(SASLSysTemp)))
+		}
+		outcome.AdditionalData = r.binaryField()
+		p = outcome
+	}
+	r.closeFields(s)
+	return p
+}

@@ -1,0 +1,253 @@
+package amqp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func header(size uint32, doff, frameType uint8, channel uint16) []byte {
+	b := binary.BigEndian.AppendUint32(nil, size)
+	return binary.BigEndian.AppendUint16(append(b, doff, frameType), channel)
+}
+
+// S18: 8 <= size, doff >= 2, 4·doff <= size, known type.
+func TestParseFrameHeader(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		b    []byte
+		ok   bool
+	}{
+		{"smallest", header(8, 2, 0, 65535), true},
+		{"SASL", header(8, 2, 1, 0), true},
+		{"largest doff", header(1020, 255, 0, 0), true},
+		{"largest size", header(1<<32-1, 2, 0, 0), true},
+		{"size 7", header(7, 2, 0, 0), false},
+		{"size 0", header(0, 0, 0, 0), false},
+		{"doff 1", header(8, 1, 0, 0), false},
+		{"doff 0", header(8, 0, 0, 0), false},
+		{"doff behind the frame", header(11, 3, 0, 0), false},
+		{"doff behind the frame, 255", header(1019, 255, 0, 0), false},
+		{"type 2", header(8, 2, 2, 0), false},
+		{"cut", header(8, 2, 0, 0)[:7], false},
+		{"HTTP", []byte("GET / HTTP/1.1\r\n"), false},
+	} {
+		h, err := ParseFrameHeader(c.b)
+		var f *FramingError
+		switch {
+		case c.ok && (err != nil || !bytes.Equal(header(h.Size, h.DOFF, h.Type, h.Channel), c.b)):
+			t.Errorf("%s: %+v, %v", c.name, h, err)
+		case !c.ok && !errors.As(err, &f):
+			t.Errorf("%s: %+v, %v", c.name, h, err)
+		}
+	}
+}
+
+// WP-012, S18: a frame one byte below, at and above the maximum.
+func TestSplitterLimit(t *testing.T) {
+	const limit = 512
+	for size, ok := range map[int]bool{limit - 1: true, limit: true, limit + 1: false} {
+		frame := append(header(uint32(size), 2, 0, 0), make([]byte, size-8)...)
+		s := NewFrameSplitter(limit)
+		s.Feed(frame[:8]) // refused before its body is read
+		_, _, err := s.Next()
+		if (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		s.Feed(frame[8:])
+		f, got, err := s.Next()
+		if got != ok || (err == nil) != ok || ok && len(f.Body) != size-8 {
+			t.Errorf("%d bytes: %v %v", size, got, err)
+		}
+	}
+	s := NewFrameSplitter(0)
+	s.SetMaxFrameSize(1000)
+	s.Feed(header(1000, 2, 0, 0))
+	if _, _, err := s.Next(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSplitter(t *testing.T) {
+	s := NewFrameSplitter(65536)
+	s.Feed(ProtocolSASL[:5])
+	if h, ok := s.Header(); ok {
+		t.Fatalf("header %x of 5 bytes", h)
+	}
+	stream := append([]byte(nil), ProtocolSASL[5:]...)
+	stream = AppendSASLFrame(stream, &SASLOutcome{})
+	stream = append(stream, ProtocolAMQP[:]...)
+	stream = append(stream, header(16, 3, 0, 9)...)
+	stream = append(stream, "exthbody"...)
+	stream = AppendEmptyFrame(stream)
+	s.Feed(stream)
+	if h, ok := s.Header(); !ok || h != ProtocolSASL {
+		t.Fatalf("header %x %v", h, ok)
+	}
+	f, ok, err := s.Next()
+	if !ok || err != nil || f.Type != FrameTypeSASL || f.Empty() {
+		t.Fatalf("%+v %v %v", f, ok, err)
+	}
+	if p, _, err := DecodePerformative(f.Body, HandshakeLimits); err != nil || !reflect.DeepEqual(p, &SASLOutcome{}) {
+		t.Fatalf("%v %v", p, err)
+	}
+	if h, ok := s.Header(); !ok || h != ProtocolAMQP {
+		t.Fatalf("header %x %v", h, ok)
+	}
+	f, ok, err = s.Next()
+	if !ok || err != nil || f.Channel != 9 || string(f.Body) != "body" {
+		t.Fatalf("%+v %v %v", f, ok, err)
+	}
+	f, ok, err = s.Next()
+	if !ok || err != nil || !f.Empty() {
+		t.Fatalf("%+v %v %v", f, ok, err)
+	}
+	if _, ok, err = s.Next(); ok || err != nil || s.Buffered() != 0 {
+		t.Fatalf("%v %v, %d bytes left", ok, err, s.Buffered())
+	}
+	s.Feed(header(7, 2, 0, 0))
+	_, _, err = s.Next()
+	var framing *FramingError
+	if !errors.As(err, &framing) || framing.Offset != int64(5+len(stream)) {
+		t.Fatalf("%v", err)
+	}
+	s.Feed(AppendEmptyFrame(nil))
+	if _, ok, again := s.Next(); ok || again != err {
+		t.Fatalf("after an error: %v %v", ok, again)
+	}
+}
+
+// S15: the buffer follows what has arrived, not what is announced, and does not grow with the stream.
+func TestSplitterBuffer(t *testing.T) {
+	s := NewFrameSplitter(1 << 31)
+	s.Feed(header(1<<30, 2, 0, 0))
+	if _, ok, err := s.Next(); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if len(s.buf) > firstBuffer {
+		t.Errorf("buffer of %d bytes for 8", len(s.buf))
+	}
+	s = NewFrameSplitter(65536)
+	frame := append(header(60000, 2, 0, 0), make([]byte, 60000-8)...)
+	for i, rest := 0, frame; i < 1000; {
+		n := copy(s.Space(), rest)
+		s.Commit(n)
+		if rest = rest[n:]; len(rest) == 0 {
+			i, rest = i+1, frame
+		}
+		for {
+			_, ok, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+		}
+	}
+	if len(s.buf) > 2*65536 {
+		t.Errorf("buffer of %d bytes for frames of 60000", len(s.buf))
+	}
+}
+
+// WP-011: TransferHeaderSize is what the header takes, so that frame and payload fit exactly.
+func TestTransferHeaderSize(t *testing.T) {
+	for _, tr := range []*Transfer{
+		{}, benchTransfer(), {DeliveryTag: []byte{}}, {DeliveryTag: make([]byte, 300)}, {DeliveryTag: make([]byte, 242)},
+		{DeliveryTag: make([]byte, 241)}, {DeliveryTag: make([]byte, 240)}, {DeliveryTag: make([]byte, 256)},
+		{ReceiverSettleMode: Some(ReceiverSecond), MessageFormat: Some(MessageFormatBatch), DeliveryID: Some(uint32(255))}, {Handle: 1 << 20, DeliveryTag: make([]byte, 32), State: StateAccepted},
+		{State: TransactionalState{TxnID: make([]byte, 32)}},
+		{State: Rejected{&Error{Condition: CondTimeout, Description: string(make([]byte, 1000))}}},
+	} {
+		n := TransferHeaderSize(tr)
+		b := AppendTransferHeader([]byte("before"), 5, tr, 512-n)
+		if len(b) != 6+n {
+			t.Errorf("%v: header of %d bytes, said %d", tr, len(b)-6, n)
+		}
+		if h, err := ParseFrameHeader(b[6:]); err != nil || h.Size != 512 || h.Channel != 5 {
+			if len(b) < 512 {
+				t.Errorf("%v: %+v %v", tr, h, err)
+			}
+		}
+	}
+}
+
+func TestAppendedFramesAreTheSame(t *testing.T) {
+	d, f, tr := benchDisposition(), benchFlow(), benchTransfer()
+	for name, c := range map[string][2][]byte{
+		"disposition": {AppendDisposition(nil, 3, d), AppendFrame(nil, 3, d, nil)},
+		"flow":        {AppendFlow(nil, 3, f), AppendFrame(nil, 3, f, nil)},
+		"transfer":    {append(AppendTransferHeader(nil, 3, tr, 2), "pp"...), AppendFrame(nil, 3, tr, []byte("pp"))},
+	} {
+		if !bytes.Equal(c[0], c[1]) {
+			t.Errorf("%s: %x and %x", name, c[0], c[1])
+		}
+	}
+}
+
+// A Decoder's results alias the input where it says so, and only there.
+func TestDecoderAliasing(t *testing.T) {
+	tr := benchTransfer()
+	tr.State = TransactionalState{TxnID: []byte("txn")}
+	body := AppendFrame(nil, 0, tr, []byte("payload"))[FrameHeaderSize:]
+	d := &Decoder{}
+	p, payload, err := d.Decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, _, err := DecodePerformative(body, DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.(*Transfer)
+	clear(body)
+	if !bytes.Equal(got.DeliveryTag, make([]byte, 16)) || !bytes.Equal(payload, make([]byte, 7)) {
+		t.Errorf("tag %x, payload %x", got.DeliveryTag, payload)
+	}
+	if txn := got.State.(TransactionalState).TxnID; string(txn) != "txn" {
+		t.Errorf("transaction id %q", txn)
+	}
+	if !reflect.DeepEqual(copied, tr) {
+		t.Errorf("%v", copied)
+	}
+	// The struct is used again and holds nothing of the call before.
+	q, _, err := d.Decode(AppendFrame(nil, 0, &Transfer{Handle: 9}, nil)[FrameHeaderSize:])
+	if err != nil || q != p || !reflect.DeepEqual(q, &Transfer{Handle: 9}) {
+		t.Errorf("%v %v", q, err)
+	}
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	buf := make([]byte, 0, 4096)
+	tr, di, fl := benchTransfer(), benchDisposition(), benchFlow()
+	transfer := append(AppendTransferHeader(nil, 0, tr, 4), "body"...)[FrameHeaderSize:]
+	disposition, flow := AppendDisposition(nil, 0, di)[FrameHeaderSize:], AppendFlow(nil, 0, fl)[FrameHeaderSize:]
+	d := &Decoder{}
+	decode := func(b []byte) func() {
+		return func() {
+			if _, _, err := d.Decode(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, f := range map[string]func(){
+		"AppendTransferHeader": func() { buf = AppendTransferHeader(buf[:0], 1, tr, 4) },
+		"TransferHeaderSize":   func() { TransferHeaderSize(tr) },
+		"AppendDisposition":    func() { buf = AppendDisposition(buf[:0], 1, di) },
+		"AppendFlow":           func() { buf = AppendFlow(buf[:0], 1, fl) },
+		"AppendHeader":         func() { buf = AppendHeader(buf[:0], &sampleHeader) },
+		"AppendProperties":     func() { buf = AppendProperties(buf[:0], &sampleProperties) },
+		"new disposition": func() {
+			buf = AppendDisposition(buf[:0], 1, &Disposition{First: 1, Settled: true, State: Accepted{}})
+		},
+		"transfer":    decode(transfer),
+		"disposition": decode(disposition),
+		"flow":        decode(flow),
+	} {
+		if n := testing.AllocsPerRun(100, f); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package amqp
+
+// Header is the header section of a message (AMQP 3.2.1). It is written with all five fields.
+type Header struct {
+	Durable       Opt[bool]
+	Priority      Opt[uint8]  // null means 4
+	TTL           Opt[uint32] // milliseconds; some clients send 0 for none (wire-protocol 5.1)
+	FirstAcquirer Opt[bool]
+	DeliveryCount Opt[uint32] // earlier unsuccessful deliveries (wire-protocol 4.8)
+}
+
+// Properties is the properties section of a message (AMQP 3.2.4). It is written with all thirteen fields.
+type Properties struct {
+	MessageID          any    // string, uint64, UUID, []byte, or nil for null
+	UserID             []byte // nil means null
+	To                 Opt[string]
+	Subject            Opt[string]
+	ReplyTo            Opt[string]
+	CorrelationID      any // as MessageID; in a reply it has the type of the request's message-id (wire-protocol 0.5)
+	ContentType        Opt[Symbol]
+	ContentEncoding    Opt[Symbol]
+	AbsoluteExpiryTime Opt[Timestamp]
+	CreationTime       Opt[Timestamp]
+	GroupID            Opt[string] // the message session; "" is one, null is none
+	GroupSequence      Opt[uint32]
+	ReplyToGroupID     Opt[string]
+}
+
+// Places of the fields of the properties section, for PropertiesField.
+const (
+	FieldMessageID          = 0
+	FieldUserID             = 1
+	FieldTo                 = 2
+	FieldSubject            = 3
+	FieldReplyTo            = 4
+	FieldCorrelationID      = 5
+	FieldContentType        = 6
+	FieldContentEncoding    = 7
+	FieldAbsoluteExpiryTime = 8
+	FieldCreationTime       = 9
+	FieldGroupID            = 10
+	FieldGroupSequence      = 11
+	FieldReplyToGroupID     = 12
+)
+
+// Span is a range of bytes of an encoded message, Start to End (exclusive). The zero Span is empty.
+type Span struct{ Start, End int }
+
+// Empty reports whether there is nothing in s.
+func (s Span) Empty() bool { return s.Start == s.End }
+
+// Len returns the number of bytes.
+func (s Span) Len() int { return s.End - s.Start }
+
+// Of returns the bytes of s in b, nil for an empty s. They alias b.
+func (s Span) Of(b []byte) []byte {
+	if s.Start == s.End {
+		return nil
+	}
+	return b[s.Start:s.End:s.End]
+}
+
+// BodyKind is the kind of section a message's body is made of.
+type BodyKind uint8
+
+// The kinds. A message without a body section is legal (wire-protocol 5.1).
+const (
+	BodyNone BodyKind = iota
+	BodyData
+	BodySequence
+	BodyValue
+)
+
+// Sections says where the sections of an encoded message are. Each span holds the descriptor and the value; one that the
+// message does not have is empty.
+type Sections struct {
+	Header                Span
+	DeliveryAnnotations   Span
+	MessageAnnotations    Span
+	Properties            Span
+	ApplicationProperties Span
+	Body                  Span // all body sections
+	Footer                Span
+	BodyKind              BodyKind
+	BodyCount             int // sections the body is made of
+	// LongDescriptors tells that some section's descriptor is not the small 00 53 7x: AppendNormalized has a use.
+	LongDescriptors bool
+}
+
+// Tail is the part that goes from sender to receiver byte for byte: application-properties, body and footer (wire-protocol
+// 5.1). They stand together at the end of a message.
+func (s *Sections) Tail() Span {
+	var t Span
+	for _, p := range [...]Span{s.ApplicationProperties, s.Body, s.Footer} {
+		switch {
+		case p.Empty():
+		case t.Empty():
+			t = p
+		default:
+			t.End = p.End
+		}
+	}
+	return t
+}

@@ -1,0 +1,38 @@
+package amqp
+
+// SASLMechanisms offers ways to log in, in the order of preference (AMQP 5.3.3.1).
+type SASLMechanisms struct {
+	// Mechanisms is written as an array of sym32, as the real service does (wire-protocol 1.5).
+	Mechanisms []Symbol
+}
+
+// SASLInit picks a mechanism (AMQP 5.3.3.2).
+type SASLInit struct {
+	Mechanism       Symbol
+	InitialResponse []byte // nil means null. May hold a password: never print it
+	Hostname        string // "" means null
+}
+
+// SASLChallenge asks for more (AMQP 5.3.3.3). No mechanism offered here needs it; it is decoded so that it can be named.
+type SASLChallenge struct{ Challenge []byte }
+
+// SASLResponse answers a challenge (AMQP 5.3.3.4).
+type SASLResponse struct{ Response []byte }
+
+// SASLCode is the result of a login.
+type SASLCode uint8
+
+// The results (AMQP 5.3.3.6).
+const (
+	SASLOK      SASLCode = 0
+	SASLAuth    SASLCode = 1 // wrong credentials
+	SASLSys     SASLCode = 2 // a fault of the server
+	SASLSysPerm SASLCode = 3 // one that stays
+	SASLSysTemp SASLCode = 4 // one that passes
+)
+
+// SASLOutcome ends the login (AMQP 5.3.3.5). Both fields are always written: one client formats both (wire-protocol 1.5).
+type SASLOutcome struct {
+	Code           SASLCode
+	AdditionalData []byte // nil means null
+}

@@ -1,0 +1,234 @@
+package amqp
+
+import "iter"
+
+// ScanMessage finds the sections of the encoded message b and checks everything in it that could hurt a consumer
+// (reliability S15-S17, F20): the order and number of sections, sizes, counts, depth, texts, keys, and the types of the
+// fields of header and properties. It builds no value and allocates nothing, except for a map of more than 16 keys a scratch
+// buffer that is used again. The limits hold for each section, ZeroWidth for all of them together. A message without any
+// section is well-formed. An error is a *DecodeError.
+func ScanMessage(b []byte, lim Limits) (Sections, error) {
+	r := newReader(b, lim)
+	var s Sections
+	last := SectionHeader - 1
+	for r.pos < r.end && r.err == nil {
+		start := r.pos
+		code, ok := r.compositeCode()
+		switch {
+		case !ok:
+		case !isSection(code):
+			r.fail(start, "not a message section")
+		case code < last || code == last && code != SectionData && code != SectionSequence:
+			r.fail(start, "message sections out of order")
+		case isBody(code) && isBody(last) && code != last:
+			r.fail(start, "body of more than one kind")
+		default:
+			r.section(code)
+			s.add(code, Span{start, r.pos}, b[start] == CodeDescribed && b[start+1] == CodeSmallUlong)
+		}
+		if s.BodyCount > r.elements {
+			r.fail(start, "too many body sections")
+		}
+		last = code
+	}
+	if r.err != nil {
+		return Sections{}, r.err
+	}
+	return s, nil
+}
+
+func isSection(code byte) bool { return code >= SectionHeader && code <= SectionFooter }
+
+func isBody(code byte) bool { return code >= SectionData && code <= SectionValue }
+
+// add records a section that was found at p.
+func (s *Sections) add(code byte, p Span, small bool) {
+	s.LongDescriptors = s.LongDescriptors || !small
+	switch code {
+	case SectionHeader:
+		s.Header = p
+	case SectionDeliveryAnnotations:
+		s.DeliveryAnnotations = p
+	case SectionMessageAnnotations:
+		s.MessageAnnotations = p
+	case SectionProperties:
+		s.Properties = p
+	case SectionApplicationProperties:
+		s.ApplicationProperties = p
+	case SectionFooter:
+		s.Footer = p
+	default:
+		if s.BodyCount == 0 {
+			s.Body.Start = p.Start
+		}
+		s.Body.End = p.End
+		s.BodyCount++
+		s.BodyKind = BodyKind(code-SectionData) + BodyData
+	}
+}
+
+// section checks the value of a section, whose descriptor has been read.
+func (r *reader) section(code byte) {
+	switch code {
+	case SectionHeader:
+		r.header()
+	case SectionProperties:
+		r.properties()
+	case SectionDeliveryAnnotations, SectionMessageAnnotations, SectionApplicationProperties, SectionFooter:
+		r.mapSection(code)
+	case SectionData:
+		r.binaryValue()
+	case SectionSequence:
+		if r.pos < r.end && r.src[r.pos] != CodeList0 && r.src[r.pos] != CodeList8 && r.src[r.pos] != CodeList32 {
+			r.fail(r.pos, "amqp-sequence is not a list")
+		}
+		r.skip()
+	default:
+		r.skip()
+	}
+}
+
+// mapSection checks a map and the types of its keys. Annotations may have keys that are symbols or ulongs, and strings in
+// their place; application-properties have strings, and symbols in their place.
+func (r *reader) mapSection(code byte) {
+	at := r.pos
+	if at >= r.end || r.src[at] != CodeMap8 && r.src[at] != CodeMap32 {
+		r.fail(at, "section is not a map")
+		return
+	}
+	r.skip()
+	if r.err != nil {
+		return
+	}
+	for b := mapContent(r.src[at:r.pos]); len(b) > 0; {
+		switch b[0] {
+		case CodeStr8, CodeStr32, CodeSym8, CodeSym32:
+		case CodeUlong0, CodeSmallUlong, CodeUlong:
+			if code == SectionApplicationProperties {
+				r.fail(at, "key of application-properties is not a string")
+				return
+			}
+		default:
+			r.fail(at, "key of a map section is neither text nor ulong")
+			return
+		}
+		b = b[plainLen(b):]
+		b = b[rawLen(b):]
+	}
+}
+
+// mapContent returns the keys and values of an encoded map, nil if b is none.
+func mapContent(b []byte) []byte {
+	if len(b) == 0 || b[0] != CodeMap8 && b[0] != CodeMap32 {
+		return nil
+	}
+	n := plainLen(b)
+	switch {
+	case n < 0:
+		return nil
+	case b[0] == CodeMap8 && n >= narrowHeader:
+		return b[narrowHeader:n:n]
+	case b[0] == CodeMap32 && n >= wideHeader:
+		return b[wideHeader:n:n]
+	}
+	return nil
+}
+
+// SectionContent takes the descriptor off an encoded section. ok is false if there is none that names a section. The value
+// aliases section.
+func SectionContent(section []byte) (code byte, value []byte, ok bool) {
+	r := newReader(section, DefaultLimits)
+	code, ok = r.compositeCode()
+	if !ok || !isSection(code) {
+		return 0, nil, false
+	}
+	return code, section[r.pos:], true
+}
+
+// withoutDescriptor returns the value of a section; what is no section it returns as it is.
+func withoutDescriptor(section []byte) []byte {
+	if len(section) >= 3 && section[0] == CodeDescribed && section[1] == CodeSmallUlong { // nearly always
+		return section[3:]
+	}
+	if _, value, ok := SectionContent(section); ok {
+		return value
+	}
+	return section
+}
+
+// MapEntries walks over the keys and encoded values of a section that is a map, or of an encoded map, in their order and
+// without allocating. The key is the text of a symbol or string; entries with other keys are passed over. Key and value alias
+// section. Bytes that are not well-formed end the walk: scan a message first.
+func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, raw []byte) bool) {
+		for b := mapContent(withoutDescriptor(section)); len(b) > 0; {
+			k := plainLen(b)
+			if k < 0 {
+				return
+			}
+			v := rawLen(b[k:])
+			if v < 0 {
+				return
+			}
+			if key, ok := RawText(b[:k]); ok && !yield(key, b[k:k+v:k+v]) {
+				return
+			}
+			b = b[k+v:]
+		}
+	}
+}
+
+// MapLookup returns the encoded value that key, a symbol or string, has in a section that is a map, or in an encoded map. It
+// allocates nothing; the result aliases section.
+func MapLookup(section []byte, key string) (raw []byte, ok bool) {
+	for k, v := range MapEntries(section) {
+		if string(k) == key {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// DataSections walks over the contents of a body's data sections: the parts of a body or, in a batch, the encoded messages
+// (wire-protocol 3.4). They alias body. Anything but a data section ends the walk.
+func DataSections(body []byte) iter.Seq[[]byte] {
+	return func(yield func(data []byte) bool) {
+		for len(body) > 0 {
+			code, value, ok := SectionContent(body)
+			if !ok || code != SectionData {
+				return
+			}
+			n := plainLen(value)
+			if n < 0 {
+				return
+			}
+			data, ok := RawBinary(value[:n])
+			if !ok || !yield(data) {
+				return
+			}
+			body = value[n:]
+		}
+	}
+}
+
+// AppendNormalized appends the message b, of sections s, with every section's descriptor in its small form; the values stay
+// as they are. It is for messages with LongDescriptors, which clients that look for 00 53 7x could not read (wire-protocol
+// 5.1).
+func AppendNormalized(dst, b []byte, s *Sections) []byte {
+	if !s.LongDescriptors {
+		return append(dst, b...)
+	}
+	for len(b) > 0 {
+		code, value, ok := SectionContent(b)
+		if !ok {
+			return append(dst, b...)
+		}
+		n := rawLen(value)
+		if n < 0 {
+			return append(dst, b...)
+		}
+		dst = append(AppendDescriptor(dst, code), value[:n]...)
+		b = value[n:]
+	}
+	return dst
+}

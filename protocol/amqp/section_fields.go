@@ -1,0 +1,237 @@
+package amqp
+
+import "encoding/binary"
+
+// AppendHeader appends a header section with all five fields.
+func AppendHeader(dst []byte, h *Header) []byte {
+	dst, mark := beginFields(dst, SectionHeader)
+	dst = appendOptBool(dst, h.Durable)
+	dst = appendOptUbyte(dst, h.Priority)
+	dst = appendOptUint(dst, h.TTL)
+	dst = appendOptBool(dst, h.FirstAcquirer)
+	dst = appendOptUint(dst, h.DeliveryCount)
+	return EndList(dst, mark, 5)
+}
+
+// DecodeHeader decodes a header section, descriptor included, with DefaultLimits and without allocating. It does not look at
+// what follows the section. An error is a *DecodeError.
+func DecodeHeader(section []byte) (Header, error) {
+	r := newReader(section, DefaultLimits)
+	var h Header
+	if code, ok := r.compositeCode(); ok && code == SectionHeader {
+		h = r.header()
+	} else {
+		r.fail(0, "not a header section")
+	}
+	if r.err != nil {
+		return Header{}, r.err
+	}
+	return h, nil
+}
+
+func (r *reader) header() Header {
+	s := r.openFields()
+	h := Header{
+		Durable:       r.optBool(),
+		Priority:      r.optUint8(),
+		TTL:           r.optUint32(),
+		FirstAcquirer: r.optBool(),
+		DeliveryCount: r.optUint32(),
+	}
+	r.closeFields(s)
+	return h
+}
+
+// AppendProperties appends a properties section with all thirteen fields.
+func AppendProperties(dst []byte, p *Properties) []byte {
+	dst, mark := beginFields(dst, SectionProperties)
+	dst = AppendValue(dst, p.MessageID)
+	dst = appendOptBinary(dst, p.UserID)
+	dst = appendOptString(dst, p.To)
+	dst = appendOptString(dst, p.Subject)
+	dst = appendOptString(dst, p.ReplyTo)
+	dst = AppendValue(dst, p.CorrelationID)
+	dst = appendOptSymbol(dst, p.ContentType)
+	dst = appendOptSymbol(dst, p.ContentEncoding)
+	dst = appendOptTimestamp(dst, p.AbsoluteExpiryTime)
+	dst = appendOptTimestamp(dst, p.CreationTime)
+	dst = appendOptString(dst, p.GroupID)
+	dst = appendOptUint(dst, p.GroupSequence)
+	dst = appendOptString(dst, p.ReplyToGroupID)
+	return EndList(dst, mark, 13)
+}
+
+// DecodeProperties decodes a properties section, descriptor included, with DefaultLimits. The result is a copy. It does not
+// look at what follows the section. An error is a *DecodeError.
+func DecodeProperties(section []byte) (Properties, error) {
+	r := newReader(section, DefaultLimits)
+	var raw rawProperties
+	if code, ok := r.compositeCode(); ok && code == SectionProperties {
+		raw = r.properties()
+	} else {
+		r.fail(0, "not a properties section")
+	}
+	if r.err != nil {
+		return Properties{}, r.err
+	}
+	return raw.copied(), nil
+}
+
+// rawProperties are properties that alias the input. A nil slice is a null.
+type rawProperties struct {
+	messageID, correlationID     []byte // encoded values
+	userID                       []byte
+	to, subject, replyTo         []byte
+	contentType, contentEncoding []byte
+	groupID, replyToGroupID      []byte
+	absoluteExpiryTime           Opt[Timestamp]
+	creationTime                 Opt[Timestamp]
+	groupSequence                Opt[uint32]
+}
+
+func (r *reader) properties() (p rawProperties) {
+	s := r.openFields()
+	p.messageID = r.idField()
+	if r.next() {
+		p.userID = r.binaryValue()
+	}
+	p.to = r.textField()
+	p.subject = r.textField()
+	p.replyTo = r.textField()
+	p.correlationID = r.idField()
+	p.contentType = r.asciiField()
+	p.contentEncoding = r.asciiField()
+	p.absoluteExpiryTime = r.optTimestamp()
+	p.creationTime = r.optTimestamp()
+	p.groupID = r.textField()
+	p.groupSequence = r.optUint32()
+	p.replyToGroupID = r.textField()
+	r.closeFields(s)
+	return p
+}
+
+// idField reads a message-id or correlation-id, encoded (wire-protocol 5.1).
+func (r *reader) idField() []byte {
+	if !r.next() {
+		return nil
+	}
+	at := r.pos
+	switch code, _ := r.constructor(); code {
+	case CodeStr8, CodeStr32, CodeUlong0, CodeSmallUlong, CodeUlong, CodeUUID, CodeBin8, CodeBin32:
+		r.skipBody(code)
+	default:
+		r.fail(at, "id is not a string, ulong, uuid or binary")
+	}
+	if r.err != nil {
+		return nil
+	}
+	return r.src[at:r.pos]
+}
+
+func (r *reader) textField() []byte {
+	if !r.next() {
+		return nil
+	}
+	return r.text()
+}
+
+func (r *reader) asciiField() []byte {
+	at := r.pos
+	b := r.textField()
+	if !isASCII(b) {
+		r.fail(at, "symbol is not ASCII")
+	}
+	return b
+}
+
+func (p *rawProperties) copied() Properties {
+	return Properties{
+		MessageID:          idOf(p.messageID),
+		UserID:             optCopy(p.userID),
+		To:                 optString(p.to),
+		Subject:            optString(p.subject),
+		ReplyTo:            optString(p.replyTo),
+		CorrelationID:      idOf(p.correlationID),
+		ContentType:        optSymbol(p.contentType),
+		ContentEncoding:    optSymbol(p.contentEncoding),
+		AbsoluteExpiryTime: p.absoluteExpiryTime,
+		CreationTime:       p.creationTime,
+		GroupID:            optString(p.groupID),
+		GroupSequence:      p.groupSequence,
+		ReplyToGroupID:     optString(p.replyToGroupID),
+	}
+}
+
+func idOf(raw []byte) any {
+	if raw == nil {
+		return nil
+	}
+	r := newReader(raw, DefaultLimits)
+	return r.value()
+}
+
+func optCopy(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return copied(b)
+}
+
+func optString(b []byte) Opt[string] {
+	if b == nil {
+		return Opt[string]{}
+	}
+	return Some(string(b))
+}
+
+func optSymbol(b []byte) Opt[Symbol] {
+	if b == nil {
+		return Opt[Symbol]{}
+	}
+	return Some(Symbol(b))
+}
+
+// DecodeAnnotations decodes a section that is a map, descriptor included, or an encoded map, with DefaultLimits: the two
+// annotations, application-properties or the footer. The result is a copy. It does not look at what follows. An error is a
+// *DecodeError.
+func DecodeAnnotations(section []byte) (Map, error) {
+	value := withoutDescriptor(section)
+	r := newReader(section, DefaultLimits)
+	r.pos = len(section) - len(value)
+	if len(value) == 0 || value[0] != CodeMap8 && value[0] != CodeMap32 {
+		r.fail(r.pos, "section is not a map")
+		return nil, r.err
+	}
+	m, _ := r.value().(Map)
+	return m, r.fault()
+}
+
+// PropertiesField returns the encoded field i of a properties section, descriptor included; i is one of the Field constants.
+// ok is false if the field is null or behind the end of the list. It allocates nothing; the result aliases section. It
+// trusts that ScanMessage has passed the section, and does not panic if not.
+func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
+	b := withoutDescriptor(section)
+	if len(b) == 0 {
+		return nil, false
+	}
+	n, count := plainLen(b), 0
+	switch {
+	case b[0] == CodeList8 && n >= narrowHeader:
+		b, count = b[narrowHeader:n], int(b[2])
+	case b[0] == CodeList32 && n >= wideHeader:
+		b, count = b[wideHeader:n], int(min(binary.BigEndian.Uint32(b[5:]), 1<<16))
+	}
+	if i >= count {
+		return nil, false
+	}
+	for ; i > 0; i-- {
+		if n = rawLen(b); n < 0 {
+			return nil, false
+		}
+		b = b[n:]
+	}
+	if n = rawLen(b); n < 0 || b[0] == CodeNull {
+		return nil, false
+	}
+	return b[:n:n], true
+}

@@ -1,0 +1,62 @@
+package amqp
+
+// DeliveryState is the state of a delivery: Accepted, Rejected, Released, Modified, Received, TransactionalState or
+// Declared, as values and not as pointers. Use a type switch; states that hold maps cannot be compared with ==.
+type DeliveryState interface {
+	Composite
+	deliveryState()
+}
+
+// The states without fields, ready made. Decoders return these, so they cost no memory.
+var (
+	StateAccepted DeliveryState = Accepted{}
+	StateReleased DeliveryState = Released{}
+)
+
+// Accepted means done: stored by the server, or completed by a receiver (wire-protocol 3.3, 4.6).
+type Accepted struct{}
+
+// Rejected means refused or, from a receiver, dead-lettered. As the answer to a dead-letter its error must be nil
+// (wire-protocol 0.8); as the answer to a send it must not be (wire-protocol 3.3).
+type Rejected struct{ Error *Error }
+
+// Released gives a delivery back untouched.
+type Released struct{}
+
+// Modified gives a delivery back: abandoned, or deferred when UndeliverableHere is set (wire-protocol 4.6).
+type Modified struct {
+	DeliveryFailed     bool
+	UndeliverableHere  bool
+	MessageAnnotations Map // properties to modify; keys are symbols or strings
+}
+
+// Received tells how much of a delivery has arrived (AMQP 3.4.1). It is not an outcome.
+type Received struct {
+	SectionNumber uint32
+	SectionOffset uint64 // bytes
+}
+
+// TransactionalState is a state that takes effect with a transaction (AMQP 4.5.8).
+type TransactionalState struct {
+	TxnID   []byte
+	Outcome DeliveryState // nil means null, as on a transfer
+}
+
+// Declared answers a Declare with the id of the new transaction (AMQP 4.5.7).
+type Declared struct{ TxnID []byte }
+
+func (Accepted) deliveryState()           {}
+func (Rejected) deliveryState()           {}
+func (Released) deliveryState()           {}
+func (Modified) deliveryState()           {}
+func (Received) deliveryState()           {}
+func (TransactionalState) deliveryState() {}
+func (Declared) deliveryState()           {}
+
+func (Accepted) descriptor() byte           { return DescAccepted }
+func (Rejected) descriptor() byte           { return DescRejected }
+func (Released) descriptor() byte           { return DescReleased }
+func (Modified) descriptor() byte           { return DescModified }
+func (Received) descriptor() byte           { return DescReceived }
+func (TransactionalState) descriptor() byte { return DescTransactionalState }
+func (Declared) descriptor() byte           { return DescDeclared }

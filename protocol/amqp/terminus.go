@@ -1,0 +1,55 @@
+package amqp
+
+// Terminus is the target of a link: *Target or *Coordinator.
+type Terminus interface {
+	Composite
+	terminus()
+}
+
+// Source is where a link takes messages from (AMQP 3.5.3). Decoded and encoded again it has the same values, so an attach
+// can echo what it was sent (wire-protocol 0.3).
+type Source struct {
+	Address               any         // as sent, a string in practice; nil means null
+	Durable               Opt[uint32] // 0 none, 1 configuration, 2 unsettled state
+	ExpiryPolicy          Symbol      // "" means null
+	Timeout               Opt[uint32] // seconds
+	Dynamic               bool        // false is written as null: an empty source is 11 nulls (wire-protocol 3.1)
+	DynamicNodeProperties Map
+	DistributionMode      Symbol        // "" means null
+	Filter                Map           // described values keep their descriptors (wire-protocol 4.2)
+	DefaultOutcome        DeliveryState // nil means null
+	Outcomes              []Symbol
+	Capabilities          []Symbol
+}
+
+// Target is where a link puts messages (AMQP 3.5.4).
+type Target struct {
+	Address               any         // as sent, a string in practice; nil means null
+	Durable               Opt[uint32] // as in Source
+	ExpiryPolicy          Symbol      // "" means null
+	Timeout               Opt[uint32] // seconds
+	Dynamic               bool
+	DynamicNodeProperties Map
+	Capabilities          []Symbol
+}
+
+// Coordinator is the target of a link that controls transactions (AMQP 4.5.1, wire-protocol 7.1).
+type Coordinator struct{ Capabilities []Symbol }
+
+// Declare asks for a new transaction, in the amqp-value body of a message to a coordinator (AMQP 4.5.2).
+type Declare struct{ GlobalID any }
+
+// Discharge ends a transaction, in the amqp-value body of a message to a coordinator (AMQP 4.5.3).
+type Discharge struct {
+	TxnID []byte
+	Fail  bool // true rolls back, false commits
+}
+
+func (*Target) terminus()      {}
+func (*Coordinator) terminus() {}
+
+func (*Source) descriptor() byte      { return DescSource }
+func (*Target) descriptor() byte      { return DescTarget }
+func (*Coordinator) descriptor() byte { return DescCoordinator }
+func (*Declare) descriptor() byte     { return DescDeclare }
+func (*Discharge) descriptor() byte   { return DescDischarge }

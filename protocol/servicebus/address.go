@@ -1,0 +1,72 @@
+package servicebus
+
+import (
+	"net/url"
+	"strings"
+)
+
+// address is where a link leads, taken apart as section 1.9 says.
+type address struct {
+	path       string // entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
+	management bool   // a $management suffix was cut off
+	cbs        bool   // the claims node
+}
+
+const managementSuffix = "/$management"
+
+// parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
+func parseAddress(s string) address {
+	a := address{path: cleanPath(cutAuthority(s))}
+	if strings.EqualFold(a.path, "$cbs") {
+		return address{path: "$cbs", cbs: true}
+	}
+	if n := len(a.path) - len(managementSuffix); n >= 0 && strings.EqualFold(a.path[n:], managementSuffix) {
+		a.path, a.management = a.path[:n], true
+	} else if strings.EqualFold(a.path, managementSuffix[1:]) {
+		a.path, a.management = "", true
+	}
+	return a
+}
+
+// claimPath is the path that a claim must cover to use the address: lower-case, a management node below its entity.
+func (a address) claimPath() string {
+	p := strings.ToLower(a.path)
+	if a.management {
+		return p + managementSuffix
+	}
+	return p
+}
+
+// cutAuthority drops scheme://authority.
+func cutAuthority(s string) string {
+	_, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		return s
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return ""
+}
+
+// cleanPath percent-decodes once and strips outer slashes; a path that does not decode stays as it is.
+func cleanPath(p string) string {
+	if strings.IndexByte(p, '%') >= 0 {
+		if d, err := url.PathUnescape(p); err == nil {
+			p = d
+		}
+	}
+	if strings.IndexByte(p, '\\') >= 0 {
+		p = strings.ReplaceAll(p, `\`, "/")
+	}
+	return strings.Trim(p, "/")
+}
+
+// covers says whether a claim for parent holds for path: equal, or parent ends at a / boundary of path. Both are
+// lower-case and clean. The empty path covers everything (2.4).
+func covers(parent, path string) bool {
+	if parent == "" {
+		return true
+	}
+	return strings.HasPrefix(path, parent) && (len(path) == len(parent) || path[len(parent)] == '/')
+}

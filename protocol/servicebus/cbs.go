@@ -1,0 +1,72 @@
+package servicebus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// putToken handles a request to the $cbs node (2.2, 2.3). The signature is checked before the entity's existence, so that
+// names cannot be probed.
+func (c *conn) putToken(req *request) {
+	if op := req.text("operation"); op != "put-token" {
+		c.answerToken(req, 400, amqp.CondNotImplemented, fmt.Sprintf("The operation '%s' is not known.", clip([]byte(op))))
+		return
+	}
+	token, ok := req.body.(string)
+	name := req.text("name")
+	if !ok || name == "" {
+		c.answerToken(req, 400, amqp.CondArgumentError, "The request needs the property 'name' and a token as its body.")
+		return
+	}
+	if kind := req.text("type"); kind != "servicebus.windows.net:sastoken" {
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, fmt.Sprintf("InvalidToken: Tokens of type '%s' are not accepted.", clip([]byte(kind))))
+		return
+	}
+	g, err := c.verifier.verify(token, name, c.now)
+	switch {
+	case errors.Is(err, errExpired):
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess,
+			"ExpiredToken: The token is expired. Expiration time: "+g.expires.UTC().Format(time.RFC3339)+".")
+		return
+	case errors.Is(err, errScope):
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, "InvalidAudience: The token's resource does not cover the audience.")
+		return
+	case err != nil:
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, "InvalidSignature: The token has an invalid signature.")
+		return
+	}
+	at := parseAddress(g.path)
+	g.path = at.claimPath()
+	if at.path != "" {
+		if _, err := c.broker.Resolve(at.path); err != nil {
+			e := c.attachError(err, at.path)
+			cond, _ := conditionOf(err)
+			c.answerToken(req, cond.status, e.Condition, e.Description)
+			return
+		}
+	}
+	if !c.claims.put(g) {
+		c.answerToken(req, 403, amqp.CondResourceLimit, fmt.Sprintf("The maximum number of '%d' tokens per connection has been reached.", c.claims.limit))
+		return
+	}
+	c.authenticated()
+	c.timers.by(c, g.expires)
+	c.log.Debug("servicebus: token accepted", "rule", g.rule, "entity", at.path, "expires", g.expires)
+	c.respondToken(req, 202, "", "Accepted")
+}
+
+func (c *conn) answerToken(req *request, status int32, symbol amqp.Symbol, text string) {
+	c.log.Warn("servicebus: token refused", "status", status, "condition", symbol, "reason", text, "audience", clip([]byte(req.text("name"))))
+	c.respondToken(req, status, symbol, c.suffixed(text, "", c.now))
+}
+
+func (c *conn) respondToken(req *request, status int32, symbol amqp.Symbol, text string) {
+	p := amqp.Map{{Key: "status-code", Value: status}, {Key: "status-description", Value: text}}
+	if symbol != "" {
+		p = append(p, amqp.Pair{Key: "error-condition", Value: symbol})
+	}
+	c.respond(req, p, nil)
+}

@@ -1,0 +1,71 @@
+package servicebus
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Whoever keeps
+// bytes of it holds a reference.
+type chunk struct {
+	buf  []byte
+	refs atomic.Int32
+	pool *sync.Pool // nil: left to the garbage collector
+}
+
+const (
+	smallChunk = 4 << 10
+	largeChunk = 128 << 10 // holds at least one frame of the default size behind a partial one
+)
+
+var (
+	smallChunks = sync.Pool{New: func() any { return &chunk{buf: make([]byte, smallChunk)} }}
+	largeChunks = sync.Pool{New: func() any { return &chunk{buf: make([]byte, largeChunk)} }}
+)
+
+// newChunk returns a chunk of at least size bytes with one reference.
+func newChunk(size int) *chunk {
+	var c *chunk
+	switch {
+	case size <= smallChunk:
+		c = smallChunks.Get().(*chunk)
+		c.pool = &smallChunks
+	case size <= largeChunk:
+		c = largeChunks.Get().(*chunk)
+		c.pool = &largeChunks
+	default:
+		c = &chunk{buf: make([]byte, size)}
+	}
+	c.refs.Store(1)
+	return c
+}
+
+func (c *chunk) retain() *chunk {
+	c.refs.Add(1)
+	return c
+}
+
+// Release implements engine.Buffer.
+func (c *chunk) Release() {
+	switch n := c.refs.Add(-1); {
+	case n == 0:
+		if c.pool != nil {
+			c.pool.Put(c)
+		}
+	case n < 0:
+		panic("servicebus: chunk released twice")
+	}
+}
+
+// alone reports that nobody but the caller has a reference, so its bytes may be written over.
+func (c *chunk) alone() bool { return c.refs.Load() == 1 }
+
+// chunks is several chunks released together.
+type chunks []*chunk
+
+// Release implements engine.Buffer.
+func (cs chunks) Release() {
+	for _, c := range cs {
+		c.Release()
+	}
+}

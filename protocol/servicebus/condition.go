@@ -1,0 +1,85 @@
+package servicebus
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// scope is what a failure ends.
+type scope uint8
+
+const (
+	endsDelivery scope = iota // rejected; the link goes on
+	endsLink                  // detach
+)
+
+// condition is what the wire says of a refusal.
+type condition struct {
+	symbol amqp.Symbol
+	status int32 // of a management reply
+	ends   scope // on a sending link; a settlement always ends its delivery only
+	text   string
+}
+
+const (
+	lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+	sessionText  = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
+	notFoundText = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
+)
+
+// conditions is the one table from engine codes to the wire (8.2, 6.2).
+var conditions = [...]condition{
+	engine.NotFound:        {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
+	engine.MessageNotFound: {symbol: amqp.CondMessageNotFound, status: 404},
+	engine.LockLost:        {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
+	engine.Disabled:        {symbol: amqp.CondEntityDisabled, status: 400},
+	engine.QuotaExceeded:   {symbol: amqp.CondResourceLimit, status: 403},
+	engine.NotAllowed:      {symbol: amqp.CondNotAllowed, status: 400},
+	engine.InvalidArgument: {symbol: amqp.CondArgumentError, status: 400},
+	engine.MessageTooLarge: {symbol: amqp.CondMessageSizeExceeded, status: 403, ends: endsLink},
+	engine.Busy:            {symbol: amqp.CondServerBusy, status: 503},
+	engine.NotImplemented:  {symbol: amqp.CondNotImplemented, status: 501},
+	engine.AlreadyExists:   {symbol: amqp.CondEntityAlreadyExists, status: 409},
+}
+
+// conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]
+// above all, ends the link with a condition every SDK retries: 'rejected' would claim that nothing happened.
+func conditionOf(err error) (condition, string) {
+	var refusal *engine.Error
+	if !errors.As(err, &refusal) || int(refusal.Code) >= len(conditions) || conditions[refusal.Code].symbol == "" {
+		return condition{symbol: amqp.CondDetachForced, status: 503, ends: endsLink},
+			"The operation's outcome is unknown because the partition stopped; try again."
+	}
+	c := conditions[refusal.Code]
+	if c.text != "" {
+		return c, c.text
+	}
+	return c, refusal.Text
+}
+
+// tracking makes the texts of 8.4: every text ends in what an operator needs to find its cause.
+type tracking struct {
+	namespace string
+	newID     func() string
+}
+
+// suffixed appends the suffix. entity may be empty.
+func (t *tracking) suffixed(text, entity string, now time.Time) string {
+	var b strings.Builder
+	b.WriteString(text)
+	b.WriteString(" TrackingId:")
+	b.WriteString(t.newID())
+	b.WriteString(", SystemTracker:")
+	b.WriteString(t.namespace)
+	if entity != "" {
+		b.WriteString(":")
+		b.WriteString(entity)
+	}
+	b.WriteString(", Timestamp:")
+	b.WriteString(now.UTC().Format("2006-01-02T15:04:05"))
+	return b.String()
+}

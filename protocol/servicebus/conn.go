@@ -1,0 +1,452 @@
+package servicebus
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// phase is how far a connection has come.
+type phase uint8
+
+const (
+	atHeader     phase = iota // nothing received
+	atSASL                    // SASL header exchanged
+	atAMQPHeader              // logged in with SASL, the AMQP header has to come
+	atOpen                    // AMQP header exchanged
+	opened
+	closing // our close is sent, the peer's has not come
+	over    // nothing more is read; what is buffered is written
+)
+
+// conn is one connection. Its run method owns everything below the first group.
+type conn struct {
+	// set once in newConn
+	*environment
+	net     net.Conn
+	number  uint64
+	remote  string // host:port of the peer
+	host    string // host of the peer
+	tls     bool
+	reader  *reader
+	writer  *writer
+	outbox  *outbox
+	quit    chan struct{} // closed when run no longer takes what the reader has
+	stop    chan struct{} // closed by askToStop
+	stopped sync.Once
+	onPanic func()
+	onLogin func()
+
+	newcomer bool // guarded by the server's mutex
+
+	// owned by run
+	phase    phase
+	log      *slog.Logger
+	now      time.Time // of this turn of the loop
+	decoder  amqp.Decoder
+	chunk    *chunk // the frame being handled stands in it
+	failed   error  // the socket is gone
+	claims   claims
+	loggedIn bool // there has been a valid token
+	peer     peer
+	sessions map[uint16]*session
+	names    map[linkName]*link
+	links    int // attached
+	pendings pendings
+	bufferIn int // bytes of sends without an answer
+	joining  int // bytes of deliveries of which frames are missing
+	requests int // without an answer
+	locked   int // unsettled deliveries sent
+	batch    batch
+	answers  answers
+	ready    []*link // receivers with something to write, in the order they got it
+	replies  []engine.Reply
+	sasl     saslState
+
+	out      []byte // frames not yet handed to the writer
+	spare    []byte // the writer's last buffer
+	writing  int    // bytes the writer has
+	timers   timers
+	detaches int // receivers whose detach the engine has not answered
+}
+
+// peer is what the open frame said.
+type peer struct {
+	container string
+	product   string
+	maxFrame  uint32
+	idle      time.Duration // 0: none
+	channels  uint16
+}
+
+func newConn(env *environment, nc net.Conn, number uint64) *conn {
+	c := &conn{
+		environment: env, net: nc, number: number,
+		outbox: newOutbox(), quit: make(chan struct{}), stop: make(chan struct{}),
+		sessions: make(map[uint16]*session), names: make(map[linkName]*link),
+	}
+	if a := nc.RemoteAddr(); a != nil {
+		c.remote = a.String()
+	}
+	c.host = c.remote
+	if h, _, err := net.SplitHostPort(c.remote); err == nil {
+		c.host = h
+	}
+	if t, ok := nc.(interface{ IsTLS() bool }); ok {
+		c.tls = t.IsTLS()
+	} else {
+		c.tls = isTLS(nc)
+	}
+	c.claims.limit = env.limits.Tokens
+	c.peer.maxFrame = amqp.MinMaxFrameSize
+	c.decoder.Limits = amqp.HandshakeLimits
+	c.batch.c, c.answers.c = c, c
+	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
+	c.writer = newWriter(nc, env.limits.WriteStallLogin)
+	c.log = env.logger.With("connection", number, "remote", c.remote)
+	return c
+}
+
+// askToStop makes run close the connection in order. Safe from any goroutine.
+func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
+
+// run serves the connection until it is over: one goroutine, all state.
+func (c *conn) run() {
+	readerDone, writerDone := make(chan struct{}), make(chan struct{})
+	go func() { c.reader.run(); close(readerDone) }()
+	go func() { c.writer.run(); close(writerDone) }()
+	c.now = time.Now()
+	c.timers.start(c)
+	c.log.Debug("servicebus: connection opened")
+	c.guard(c.loop)
+	c.net.Close()
+	close(c.quit)
+	close(c.writer.in)
+	c.timers.timer.Stop()
+	c.guard(c.leave)
+	c.outbox.close()
+	<-readerDone
+	<-writerDone
+	c.drop()
+	c.log.Debug("servicebus: connection closed", "error", c.failed)
+}
+
+// guard runs f and survives a bug in it: this connection ends, nobody else notices (reliability.md F21).
+func (c *conn) guard(f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.log.Error("servicebus: panic, connection dropped", "panic", r, "stack", string(debug.Stack()))
+			c.failed = errPanic
+			c.onPanic()
+		}
+	}()
+	f()
+}
+
+var errPanic = errors.New("servicebus: internal error")
+
+func (c *conn) loop() {
+	stop := c.stop
+	for {
+		c.flush()
+		if c.failed != nil || c.phase == over && len(c.out) == 0 && c.writing == 0 {
+			return
+		}
+		var frames chan inbound
+		if c.mayRead() {
+			frames = c.reader.out
+		}
+		select {
+		case in := <-frames:
+			c.now = time.Now()
+			c.receive(in)
+		case <-c.outbox.wake:
+			c.now = time.Now()
+			c.drain()
+		case err := <-c.writer.done:
+			c.now = time.Now()
+			c.written(err)
+		case <-c.timers.timer.C:
+			c.now = time.Now()
+			c.timers.fire(c)
+		case <-stop:
+			stop = nil
+			c.now = time.Now()
+			c.shutdown()
+		}
+		c.batch.submit()
+		c.pump()
+		c.answers.flush()
+	}
+}
+
+// mayRead is false while the peer has to wait for the engine or for its own reading.
+func (c *conn) mayRead() bool {
+	return c.phase != over && c.bufferIn <= c.limits.BufferedIn && len(c.out)+c.writing <= c.limits.BufferedOut
+}
+
+// receive handles the frames of one read. Their requests are submitted as one run per partition.
+func (c *conn) receive(in inbound) {
+	c.chunk = in.chunk
+	c.timers.heard = c.now
+	for data := in.data; len(data) > 0 && c.phase != over; {
+		size := frameSize(data)
+		c.frame(data[:size:size])
+		data = data[size:]
+	}
+	c.batch.submit() // before the chunk goes: sends hold references of their own
+	c.chunk = nil
+	in.chunk.Release()
+	var framing *amqp.FramingError
+	switch {
+	case in.err == nil:
+	case errors.As(in.err, &framing) && c.phase < closing:
+		c.protocolFault(amqp.CondFramingError, framing.Reason)
+		c.phase = over // the stream makes no sense any more
+	case errors.Is(in.err, io.EOF) && c.phase >= closing:
+		c.phase = over
+	default:
+		c.failed = in.err
+	}
+}
+
+// frame handles one frame or protocol header.
+func (c *conn) frame(b []byte) {
+	if isProtocolHeader(b) {
+		c.protocolHeader(amqp.ProtocolHeader(b))
+		return
+	}
+	h, err := amqp.ParseFrameHeader(b)
+	if err != nil || int(h.DOFF)*4 > len(b) || h.DOFF < 2 {
+		c.protocolFault(amqp.CondFramingError, "The frame header is invalid.")
+		return
+	}
+	body := b[int(h.DOFF)*4:]
+	switch {
+	case h.Type == amqp.FrameTypeSASL && c.phase == atSASL:
+		c.saslFrame(body)
+	case h.Type == amqp.FrameTypeAMQP && c.phase >= atOpen:
+		if len(body) > 0 {
+			c.amqpFrame(h.Channel, body)
+		}
+	default:
+		c.protocolFault(amqp.CondFramingError, "The frame's type is not expected now.")
+	}
+}
+
+func (c *conn) amqpFrame(channel uint16, body []byte) {
+	p, payload, err := c.decoder.Decode(body)
+	if err != nil {
+		c.protocolFault(amqp.CondDecodeError, err.Error())
+		return
+	}
+	if c.phase == closing {
+		if _, ok := p.(*amqp.Close); ok {
+			c.phase = over
+		}
+		return
+	}
+	if c.phase == atOpen {
+		if p, ok := p.(*amqp.Open); ok {
+			c.open(p)
+			return
+		}
+		c.protocolFault(amqp.CondNotAllowed, "The first frame must be an open.")
+		return
+	}
+	switch p := p.(type) {
+	case *amqp.Open:
+		c.protocolFault(amqp.CondNotAllowed, "The connection is open already.")
+	case *amqp.Close:
+		c.peerClosed(p)
+	case *amqp.Begin:
+		c.begin(channel, p)
+	default:
+		s := c.sessions[channel]
+		if s == nil {
+			c.protocolFault(amqp.CondNotAllowed, "There is no session on the channel.")
+			return
+		}
+		s.frame(p, payload)
+	}
+}
+
+// open answers the peer's open (1.6).
+func (c *conn) open(o *amqp.Open) {
+	c.phase = opened
+	size := o.MaxFrameSize.Or(amqp.NoLimit)
+	if size < amqp.MinMaxFrameSize {
+		c.writeOpen(o)
+		c.protocolFault(amqp.CondFramingError, "max-frame-size must be at least 512.")
+		return
+	}
+	c.peer = peer{
+		container: o.ContainerID, maxFrame: min(size, c.limits.MaxFrameSize), product: product(o.Properties),
+		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
+		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
+	}
+	c.writeOpen(o)
+	c.timers.opened(c)
+	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
+}
+
+func (c *conn) writeOpen(*amqp.Open) {
+	c.write(0, &amqp.Open{
+		ContainerID:  c.containerID,
+		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
+		ChannelMax:   amqp.Some(min(c.peer.channels, c.limits.Channels)),
+		IdleTimeout:  amqp.Some(uint32(c.limits.IdleTimeout / time.Millisecond)),
+	})
+}
+
+// product names the SDK for the audit trail.
+func product(m amqp.Map) string {
+	name := textOf(m, "product")
+	if v := textOf(m, "version"); name != "" && v != "" {
+		return name + "/" + v
+	}
+	if name != "" {
+		return name
+	}
+	return textOf(m, "user-agent")
+}
+
+// textOf is the entry of a map when it is a string or symbol.
+func textOf(m amqp.Map, key string) string {
+	switch v, _ := m.Get(key); v := v.(type) {
+	case string:
+		return v
+	case amqp.Symbol:
+		return string(v)
+	}
+	return ""
+}
+
+// authenticated notes the first valid login: the peer is allowed more from now on.
+func (c *conn) authenticated() {
+	if c.loggedIn {
+		return
+	}
+	c.loggedIn = true
+	c.decoder.Limits = amqp.DefaultLimits
+	c.writer.stall.Store(int64(c.limits.WriteStall))
+	c.onLogin()
+}
+
+// peerClosed answers the peer's close; the socket goes when the answer is written (1.8).
+func (c *conn) peerClosed(p *amqp.Close) {
+	if p.Error != nil {
+		c.log.Debug("servicebus: closed by peer", "condition", p.Error.Condition, "text", p.Error.Description)
+	}
+	c.closeWith(nil)
+	c.phase = over
+}
+
+// protocolFault ends a connection that broke the protocol. Before the open frames there is nobody to tell.
+func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
+	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
+	if c.phase < opened {
+		if c.phase == atOpen {
+			c.writeOpen(nil)
+			c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
+		}
+		c.phase = over
+		return
+	}
+	c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
+}
+
+// closeWith sends close once; after it nothing else is sent.
+func (c *conn) closeWith(e *amqp.Error) {
+	if c.phase >= closing {
+		return
+	}
+	c.batch.submit()
+	c.answers.flush()
+	c.write(0, &amqp.Close{Error: e})
+	c.phase = closing
+	c.timers.closing(c)
+	for _, s := range c.sessions {
+		s.leave()
+	}
+	clear(c.sessions)
+	c.ready = nil
+}
+
+// shutdown closes the connection because the server stops.
+func (c *conn) shutdown() {
+	if c.phase < opened {
+		c.phase = over
+		return
+	}
+	c.closeWith(&amqp.Error{
+		Condition:   amqp.CondConnectionForced,
+		Description: c.suffixed("The connection is closed because the server is stopping.", "", c.now),
+	})
+}
+
+// leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
+// that never reached the wire is released (4.7).
+func (c *conn) leave() {
+	c.phase = over
+	for _, s := range c.sessions {
+		s.leave()
+	}
+	clear(c.sessions)
+	c.batch.submit()
+	for c.detaches > 0 {
+		<-c.outbox.wake
+		c.drain()
+		c.batch.submit()
+	}
+}
+
+// drop releases chunks the reader left behind.
+func (c *conn) drop() {
+	select {
+	case in := <-c.reader.out:
+		in.chunk.Release()
+	default:
+	}
+}
+
+// write appends a frame to what goes out next.
+func (c *conn) write(channel uint16, p amqp.Performative) {
+	if c.phase >= closing {
+		return
+	}
+	c.out = amqp.AppendFrame(c.out, channel, p, nil)
+}
+
+// flush hands what is buffered to the writer if it is idle.
+func (c *conn) flush() {
+	if len(c.out) == 0 || c.writing > 0 || c.failed != nil {
+		return
+	}
+	c.timers.spoke = c.now
+	c.writing = len(c.out)
+	c.writer.in <- c.out
+	c.out, c.spare = c.spare[:0], c.out
+}
+
+// written takes the buffer back from the writer.
+func (c *conn) written(err error) {
+	c.writing = 0
+	if err != nil {
+		c.failed = err
+		return
+	}
+	if cap(c.spare) > 4*highWater {
+		c.spare = nil
+	}
+}
+
+// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that bodies are read late.
+const highWater = 256 << 10

@@ -1,0 +1,359 @@
+package servicebus
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// WP-001, WP-002, WP-003, WP-004: the login layer.
+func TestSASL(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		for _, test := range []struct {
+			mechanism amqp.Symbol
+			response  string
+			code      amqp.SASLCode
+		}{
+			{"ANONYMOUS", "anonymous", 0}, {"ANONYMOUS", "", 0}, {"MSSBCBS", "", 0}, {"PLAIN", "\x00root\x00root-key", 0},
+			{"PLAIN", "\x00root\x00root-key-2", 0}, {"PLAIN", "\x00root\x00wrong", 1}, {"PLAIN", "\x00nobody\x00root-key", 1},
+			{"PLAIN", "\x00send\x00", 1}, {"PLAIN", "x", 1}, {"EXTERNAL", "", 1},
+		} {
+			p := b.dial()
+			p.raw(amqp.ProtocolSASL[:])
+			if r := p.next(); string(r.header) != string(amqp.ProtocolSASL[:]) {
+				t.Fatalf("header %q", r.header)
+			}
+			if m := expect[*amqp.SASLMechanisms](p); len(m.Mechanisms) != 3 || m.Mechanisms[0] != "MSSBCBS" {
+				t.Errorf("%v", m.Mechanisms)
+			}
+			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: test.mechanism, InitialResponse: []byte(test.response)}))
+			if o := expect[*amqp.SASLOutcome](p); o.Code != test.code || o.AdditionalData == nil {
+				t.Errorf("%s %q: %+v", test.mechanism, test.response, o)
+			}
+			if test.code != 0 {
+				p.closed()
+			} else {
+				p.open()
+			}
+			p.net.Close()
+		}
+	})
+}
+
+// WP-006: an unknown header is answered with the wanted one, and the end.
+func TestUnknownHeader(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial()
+		p.raw([]byte("AMQP\x07\x01\x00\x00"))
+		if r := p.next(); string(r.header) != string(amqp.ProtocolSASL[:]) {
+			t.Fatalf("%+v", r)
+		}
+		p.closed()
+	})
+}
+
+// WP-008, WP-009, WP-017, WP-018: frames sent before any answer is read.
+func TestPipelinedOpen(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial()
+		out := append([]byte(nil), amqp.ProtocolAMQP[:]...)
+		out = amqp.AppendFrame(out, 0, &amqp.Open{ContainerID: "c", MaxFrameSize: amqp.Some(uint32(512))}, nil)
+		for _, channel := range []uint16{1, 7} {
+			out = amqp.AppendFrame(out, channel, &amqp.Begin{IncomingWindow: 10, OutgoingWindow: 10}, nil)
+		}
+		out = amqp.AppendFrame(out, 1, &amqp.Attach{Name: "cbs", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, nil)
+		go p.raw(out)
+		p.next()
+		o := expect[*amqp.Open](p)
+		if o.MaxFrameSize.Value < 512 || o.IdleTimeout.Value < 120000 || o.ContainerID == "" {
+			t.Errorf("%+v", o)
+		}
+		for _, channel := range []uint16{1, 7} {
+			begin := expect[*amqp.Begin](p)
+			if begin.RemoteChannel != amqp.Some(channel) || !begin.HandleMax.Set || begin.IncomingWindow == 0 || begin.OutgoingWindow == 0 || begin.NextOutgoingID != 1 {
+				t.Errorf("%+v", begin)
+			}
+		}
+		expect[*amqp.Attach](p)
+	})
+}
+
+// WP-012: a frame over max-frame-size, and other broken frames (reliability.md S18, F19).
+func TestBrokenFrames(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"too large":    {0, 1, 0, 1, 2, 0, 0, 0},
+		"too small":    {0, 0, 0, 7, 2, 0, 0},
+		"doff small":   {0, 0, 0, 8, 1, 0, 0, 0},
+		"doff large":   {0, 0, 0, 8, 3, 0, 0, 0},
+		"type":         {0, 0, 0, 9, 2, 9, 0, 0, 0},
+		"sasl":         {0, 0, 0, 9, 2, 1, 0, 0, 0},
+		"no value":     {0, 0, 0, 9, 2, 0, 0, 0, 0},
+		"no session":   amqp.AppendFrame(nil, 9, &amqp.Flow{}, nil),
+		"high channel": amqp.AppendFrame(nil, 60000, &amqp.Begin{}, nil),
+		"second open":  amqp.AppendFrame(nil, 0, &amqp.Open{}, nil),
+		"begin twice":  amqp.AppendFrame(nil, 0, &amqp.Begin{}, nil),
+		"header":       amqp.ProtocolAMQP[:],
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				other := b.root()
+				p := b.dial().open()
+				p.raw(frame)
+				c := expect[*amqp.Close](p)
+				if c.Error == nil {
+					t.Fatal("no error")
+				}
+				p.tracked(c.Error.Description)
+				if name == "too large" && c.Error.Condition != amqp.CondFramingError {
+					t.Errorf("%+v", c.Error)
+				}
+				p.closed()
+				other.attachSender(1, "q")
+				other.send(1, 0, message("a", "x")) // nobody else notices
+			})
+		})
+	}
+}
+
+// WP-013: the peer hears something at least every half of its idle time-out.
+func TestHeartbeat(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.login("root", "root-key")
+		p.write(0, &amqp.Close{}, nil)
+		p.closed()
+
+		p = b.dial()
+		p.raw(amqp.ProtocolAMQP[:])
+		p.next()
+		p.write(0, &amqp.Open{ContainerID: "c", IdleTimeout: amqp.Some(uint32(10000))}, nil)
+		expect[*amqp.Open](p)
+		for range 3 {
+			start := time.Now()
+			if r := <-p.in; r.err != nil || r.p != nil {
+				t.Fatalf("%+v", r)
+			}
+			if d := time.Since(start); d > 5*time.Second {
+				t.Errorf("silent for %v", d)
+			}
+		}
+	})
+}
+
+// WP-014, WP-015: silence and connections without links end.
+func TestIdleConnection(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.NoLinksFresh = time.Hour }, func(b *bench) {
+		p := b.root()
+		start := time.Now()
+		c := expect[*amqp.Close](p)
+		if c.Error.Condition != amqp.CondConnectionForced || time.Since(start) != 240*time.Second {
+			t.Errorf("%+v after %v", c.Error, time.Since(start))
+		}
+	})
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		start := time.Now()
+		c := expect[*amqp.Close](p)
+		if c.Error.Condition != amqp.CondConnectionForced || !strings.Contains(c.Error.Description, "60000 milliseconds and is closed by container 'LinkTracker'.") ||
+			time.Since(start) != time.Minute {
+			t.Errorf("%+v after %v", c.Error, time.Since(start))
+		}
+		p.closed()
+	})
+}
+
+// reliability.md 8, S12: no header, no open, no token in time.
+func TestSlowStart(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		start := time.Now()
+		b.dial().closed()
+		if d := time.Since(start); d != 10*time.Second {
+			t.Error(d)
+		}
+		p := b.dial().open()
+		if e := p.attachSender(1, "q"); e.Target != nil || e.Source != nil {
+			t.Errorf("attached without a token: %+v", e)
+		}
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !d.Closed { // WP-059, WP-129
+			t.Errorf("%+v", d)
+		}
+		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced {
+			t.Errorf("%+v", c)
+		}
+		if d := time.Since(start); d != 30*time.Second {
+			t.Error(d)
+		}
+	})
+}
+
+// WP-020, WP-021: echo and close.
+func TestEchoAndClose(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.write(0, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
+		if f := expect[*amqp.Flow](p); f.Handle.Set || f.IncomingWindow == 0 {
+			t.Errorf("%+v", f)
+		}
+		p.write(0, &amqp.Close{}, nil)
+		expect[*amqp.Close](p)
+		p.closed()
+	})
+}
+
+// WP-019: the session's window is replenished without a flow of the peer.
+func TestIncomingWindow(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		for i := range uint32(2500) {
+			p.send(1, i, message("a", "x"))
+		}
+	})
+}
+
+// The peer is told when the server stops, and the socket goes when it answers.
+func TestServerClose(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		go b.server.Close(context.Background())
+		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced {
+			t.Errorf("%+v", c)
+		}
+		p.write(0, &amqp.Close{}, nil)
+		p.closed()
+		synctest.Wait()
+		if n := b.server.Connections(); n != 0 {
+			t.Errorf("%d connections left", n)
+		}
+	})
+}
+
+// reliability.md 8: a peer that does not read is cut after 30 s without progress.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.root().attachSender(1, "q")
+		client, server := netPipe()
+		done := make(chan struct{})
+		go func() { b.server.ServeConn(server); close(done) }()
+		start := time.Now()
+		client.Write(amqp.ProtocolSASL[:])
+		<-done
+		if d := time.Since(start); d > 10*time.Second {
+			t.Error(d)
+		}
+		client.Close()
+	})
+}
+
+// The 100th frame of a connection that breaks at every byte leaves nothing behind (F17).
+func TestCutAtEveryByte(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		script := append([]byte(nil), amqp.ProtocolAMQP[:]...)
+		script = amqp.AppendFrame(script, 0, &amqp.Open{ContainerID: "c"}, nil)
+		script = amqp.AppendFrame(script, 0, &amqp.Begin{IncomingWindow: 10, OutgoingWindow: 10}, nil)
+		script = amqp.AppendFrame(script, 0, &amqp.Attach{Name: "cbs", Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, nil)
+		for n := range script {
+			p := b.dial()
+			p.raw(script[:n])
+			p.net.Close()
+		}
+		synctest.Wait()
+		if n := b.server.Connections(); n != 0 {
+			t.Errorf("%d connections left", n)
+		}
+	})
+}
+
+// Limits on connections (reliability.md 8, F18).
+func TestConnectionLimits(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.ConnectionsPerHost = 2; o.Limits.Connections = 4 }, func(b *bench) {
+		b.dial().open()
+		b.dial().open()
+		b.dial().closed()
+	})
+	bubble(t, func(o *Options) { o.Limits.SessionsLogin = 2 }, func(b *bench) {
+		p := b.dial().open()
+		p.begin(1)
+		p.begin(2)
+		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// Session errors end the session and nothing else; after end nothing is sent for it (WP-213).
+func TestSessionErrors(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.begin(3)
+		p.attachSender(1, "q")
+		p.write(3, &amqp.Transfer{Handle: 9, DeliveryID: amqp.Some(uint32(0))}, nil)
+		p.write(3, &amqp.Transfer{Handle: 9, DeliveryID: amqp.Some(uint32(1))}, nil)
+		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondUnattachedHandle {
+			t.Errorf("%+v", e)
+		}
+		p.write(3, &amqp.End{}, nil)
+		p.begin(3)
+		p.send(1, 0, message("a", "x"))
+	})
+}
+
+// WP-011: no frame is larger than the peer's max-frame-size; WP-131.
+func TestSmallFrames(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		s := b.root()
+		s.attachSender(1, "q")
+		body := strings.Repeat("x", 100_000)
+		m := message("large", body)
+		for i := 0; i < len(m); i += 400 { // through 512-byte frames
+			f := &amqp.Transfer{Handle: 1, More: i+400 < len(m)}
+			if i == 0 {
+				f.DeliveryID, f.DeliveryTag = amqp.Some(uint32(0)), []byte{1}
+			}
+			s.write(0, f, m[i:min(i+400, len(m))])
+		}
+		expect[*amqp.Disposition](s)
+
+		p := b.dial()
+		p.raw(amqp.ProtocolSASL[:])
+		p.next()
+		p.next()
+		p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00root-key")}))
+		p.next()
+		p.raw(amqp.ProtocolAMQP[:])
+		p.next()
+		p.write(0, &amqp.Open{ContainerID: "c", MaxFrameSize: amqp.Some(uint32(512))}, nil)
+		expect[*amqp.Open](p)
+		p.write(0, &amqp.Begin{IncomingWindow: 10, OutgoingWindow: 10}, nil) // and a small window
+		expect[*amqp.Begin](p)
+		p.attachReceiver(1, "q", amqp.SenderUnsettled)
+		p.credit(1, 0, 1, false)
+		var got []byte
+		frames := uint32(0)
+		for more := true; more; frames++ {
+			if frames > 0 && frames%10 == 0 {
+				p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(1 + frames), IncomingWindow: 10, OutgoingWindow: 10}, nil)
+			}
+			r := p.next()
+			tr, ok := r.p.(*amqp.Transfer)
+			if !ok {
+				if _, flow := r.p.(*amqp.Flow); flow {
+					frames--
+					continue
+				}
+				t.Fatalf("%+v", r)
+			}
+			if n := binary.BigEndian.Uint32(r.raw); n > 512 {
+				t.Fatalf("frame of %d bytes", n)
+			}
+			got, more = append(got, r.payload...), tr.More
+		}
+		if d := decodeMessage(t, got); d.body != body {
+			t.Errorf("%d bytes", len(d.body))
+		}
+	})
+}

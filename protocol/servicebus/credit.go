@@ -1,0 +1,96 @@
+package servicebus
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// flow takes the peer's credit (4.3). Only the sum of its delivery-count and link-credit matters: what is on its way is
+// accounted for by that.
+func (r *receiver) flow(f *amqp.Flow) {
+	if f.LinkCredit.Set {
+		r.limit = f.DeliveryCount.Or(0) + f.LinkCredit.Value
+	}
+	if r.credit() < 0 { // what was taken away is on its way already
+		r.limit = r.count
+	}
+	r.drain, r.dry = f.Drain, false
+	r.drainTo = r.limit
+	switch {
+	case r.engine != nil:
+		r.pass()
+	case r.drain:
+		r.dry = true
+	}
+	if f.Echo && !r.drain {
+		r.sendFlow()
+	}
+	r.makeReady()
+}
+
+// pass gives the engine as much of the credit as the limits of this connection allow: at most so many deliveries ahead,
+// and none over the number of unsettled ones (reliability.md 8).
+func (r *receiver) pass() {
+	c := r.l.c
+	if r.l.detached || r.engine == nil {
+		return
+	}
+	room := min(int64(c.limits.ReceiverCredit), max(0, int64(c.limits.Locked-c.locked)))
+	limit := r.limit
+	if int64(r.credit()) > room {
+		limit = r.count + uint32(room)
+	}
+	offset := r.offset()
+	limit += offset
+	drain := r.drain && !r.dry
+	if limit == r.granted && !drain {
+		return
+	}
+	// Small steps towards a limit that grows with every delivery are saved up.
+	if ahead := int32(limit - r.granted); !drain && limit != r.limit+offset && ahead > 0 && int64(ahead) < int64(c.limits.ReceiverCredit)/2 {
+		return
+	}
+	r.granted = limit
+	if drain {
+		r.drains = append(r.drains, limit)
+	}
+	r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
+}
+
+// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never reached the wire, and
+// credit that was used up by a drain the peer does not know of.
+func (r *receiver) offset() uint32 { return r.got - r.count - uint32(len(r.waiting)-r.next) }
+
+// drained says that the engine has nothing more to deliver for a drain, and has used up the credit it had.
+func (r *receiver) drained() {
+	r.got = r.drains[0]
+	r.drains = r.drains[1:]
+	switch {
+	case r.l.detached:
+	case r.drain && len(r.drains) == 0:
+		r.dry = true
+		r.makeReady()
+	default: // the peer changed its mind meanwhile
+		r.pass()
+	}
+}
+
+// finishDrain uses up the credit once all that was there is written (4.3).
+func (r *receiver) finishDrain() {
+	if !r.drain || !r.dry || !r.empty() {
+		return
+	}
+	r.drain, r.dry = false, false
+	r.count, r.limit = r.drainTo, r.drainTo
+	r.l.s.writeFlow(&amqp.Flow{
+		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(0)),
+		Available: amqp.Some(uint32(0)), Drain: true,
+	})
+}
+
+func (r *receiver) sendFlow() {
+	r.l.s.writeFlow(&amqp.Flow{
+		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(max(0, r.credit()))),
+		Available: amqp.Some(uint32(len(r.waiting) - r.next + len(r.answers))),
+	})
+}

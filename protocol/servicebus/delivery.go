@@ -1,0 +1,307 @@
+package servicebus
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// view says for whom a message is encoded: what a receiver and what a peek shows differs (semantics.md 7.3, 14.2).
+type view struct {
+	peek     bool
+	omitBody bool
+}
+
+// appendMessage appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). changes
+// are the encoded maps of d.Changes.
+func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v view) ([]byte, error) {
+	s, err := splitSections(stored)
+	if err != nil {
+		return dst, err
+	}
+	expires, ttl := d.ExpiresAt, d.TimeToLive
+	switch {
+	case v.peek && ttl == 0:
+		expires = 0 // a limit that comes from the entity alone is not shown
+	case ttl == 0 && expires != 0:
+		ttl = expires.Sub(d.EnqueuedAt)
+	}
+	dst, err = appendHeader(dst, s.header, d.DeliveryCount, ttl)
+	if err != nil {
+		return dst, err
+	}
+	dst = appendDeliveryAnnotations(dst, s.deliveryAnnotations)
+	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v)
+	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt)
+	if len(changes) == 0 {
+		dst = append(dst, s.applicationProperties...)
+	} else {
+		dst = appendChanged(dst, s.applicationProperties, changes)
+	}
+	if v.omitBody {
+		return dst, nil
+	}
+	return append(dst, s.tail...), nil
+}
+
+// parts is the sections of a stored message. It was checked when it came, so only the borders are looked for.
+type parts struct {
+	header, deliveryAnnotations, messageAnnotations, properties, applicationProperties []byte
+	tail                                                                               []byte // body and footer
+}
+
+var errStored = fmt.Errorf("servicebus: stored message is not one")
+
+func splitSections(b []byte) (p parts, err error) {
+	for len(b) > 0 {
+		if len(b) < 4 || b[0] != amqp.CodeDescribed || b[1] != amqp.CodeSmallUlong {
+			return p, errStored
+		}
+		code := b[2]
+		if code >= amqp.SectionData {
+			p.tail = b
+			return p, nil
+		}
+		n := 3 + compoundSize(b[3:])
+		if n < 4 || n > len(b) {
+			return p, errStored
+		}
+		section := b[:n:n]
+		b = b[n:]
+		switch code {
+		case amqp.SectionHeader:
+			p.header = section
+		case amqp.SectionDeliveryAnnotations:
+			p.deliveryAnnotations = section
+		case amqp.SectionMessageAnnotations:
+			p.messageAnnotations = section
+		case amqp.SectionProperties:
+			p.properties = section
+		case amqp.SectionApplicationProperties:
+			p.applicationProperties = section
+		default:
+			return p, errStored
+		}
+	}
+	return p, nil
+}
+
+// compoundSize is the length of an encoded list or map, negative when b is none.
+func compoundSize(b []byte) int {
+	switch {
+	case b[0] == amqp.CodeList0:
+		return 1
+	case (b[0] == amqp.CodeList8 || b[0] == amqp.CodeMap8) && len(b) >= 2:
+		return 2 + int(b[1])
+	case (b[0] == amqp.CodeList32 || b[0] == amqp.CodeMap32) && len(b) >= 5:
+		return 5 + int(binary.BigEndian.Uint32(b[1:]))
+	}
+	return math.MinInt32
+}
+
+// appendHeader writes the header every delivery has (0.12): priority as sent, durable, the time to live and count of now.
+func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, error) {
+	h := amqp.Header{Priority: amqp.Some(uint8(4))}
+	if sent != nil {
+		old, err := amqp.DecodeHeader(sent)
+		if err != nil {
+			return dst, err
+		}
+		h.Priority = amqp.Some(old.Priority.Or(4))
+		h.FirstAcquirer = old.FirstAcquirer
+	}
+	h.Durable = amqp.Some(true)
+	h.DeliveryCount = amqp.Some(count)
+	if ttl > 0 {
+		h.TTL = amqp.Some(uint32(min(int64(ttl/time.Millisecond), math.MaxUint32)))
+	}
+	return amqp.AppendHeader(dst, &h), nil
+}
+
+// appendDeliveryAnnotations passes the sender's on, without a lock token of its invention.
+func appendDeliveryAnnotations(dst, sent []byte) []byte {
+	if sent == nil {
+		return dst
+	}
+	if _, ok := amqp.MapLookup(sent, keyLockToken); !ok {
+		if mapLen(sent) == 0 {
+			return dst
+		}
+		return append(dst, sent...)
+	}
+	return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, func(key string) bool { return key == keyLockToken }, nil)
+}
+
+// appendMessageAnnotations replaces the broker's annotations and keeps the user's.
+func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view) []byte {
+	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, brokers, func(dst []byte) ([]byte, int) {
+		n := 2
+		dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyEnqueuedTime), amqp.Timestamp(d.EnqueuedAt))
+		dst = appendLong(amqp.AppendSymbol(dst, keySequence), int64(d.Sequence))
+		if d.LockedUntil != 0 && !v.peek {
+			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
+			n++
+		}
+		if d.Deferred || v.peek {
+			state := int32(0)
+			if d.Deferred {
+				state = 1
+			}
+			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), state)
+			n++
+		}
+		return dst, n
+	})
+}
+
+// brokers names the annotations that are the broker's to set (5.2).
+func brokers(key string) bool {
+	switch key {
+	case keyEnqueuedTime, keySequence, keyEnqueueSequence, keyLockedUntil, keyState, keyPartitionID, keyLockToken:
+		return true
+	}
+	return false
+}
+
+// appendLong writes a long in eight bytes: some decoders want that of sequence numbers.
+func appendLong(dst []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, amqp.CodeLong), uint64(v))
+}
+
+// appendMapSection writes a map section of the entries of sent that drop does not name, behind what first appends. A map
+// that would be empty is left out (0.13).
+func appendMapSection(dst []byte, code byte, sent []byte, drop func(string) bool, first func([]byte) ([]byte, int)) []byte {
+	start := len(dst)
+	dst = amqp.AppendDescriptor(dst, code)
+	dst, mark := amqp.BeginMap(dst)
+	pairs := 0
+	if first != nil {
+		dst, pairs = first(dst)
+	}
+	for entry, key := range mapEntries(sent) {
+		if drop(string(key)) {
+			continue
+		}
+		dst = append(dst, entry...)
+		pairs++
+	}
+	if pairs == 0 {
+		return dst[:start]
+	}
+	return amqp.EndMap(dst, mark, pairs)
+}
+
+// mapEntries walks over the entries of a map section, key and value as they are encoded, with the text of the key.
+func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
+	return func(yield func(entry, key []byte) bool) {
+		b := mapBytes(section)
+		for len(b) > 0 {
+			rest, err := amqp.SkipValue(b, amqp.DefaultLimits)
+			if err != nil {
+				return
+			}
+			key, _ := amqp.RawText(b[:len(b)-len(rest)])
+			if rest, err = amqp.SkipValue(rest, amqp.DefaultLimits); err != nil {
+				return
+			}
+			n := len(b) - len(rest)
+			if !yield(b[:n:n], key) {
+				return
+			}
+			b = rest
+		}
+	}
+}
+
+// mapBytes is the encoded entries of a map, with or without a section descriptor.
+func mapBytes(b []byte) []byte {
+	if len(b) > 3 && b[0] == amqp.CodeDescribed {
+		b = b[3:]
+	}
+	n := 0
+	if len(b) > 0 {
+		n = compoundSize(b)
+	}
+	switch {
+	case n < 3 || n > len(b):
+		return nil
+	case b[0] == amqp.CodeMap8:
+		return b[3:n]
+	case b[0] == amqp.CodeMap32 && n >= 9:
+		return b[9:n]
+	}
+	return nil
+}
+
+func mapLen(section []byte) int { return len(mapBytes(section)) }
+
+// appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
+// (semantics.md 7.3). The creation time then is the enqueue time: one SDK takes the difference for the time to live.
+func appendProperties(dst, sent []byte, expires, enqueued event.Time) []byte {
+	_, had := amqp.PropertiesField(sent, amqp.FieldAbsoluteExpiryTime)
+	if expires == 0 && !had && sent != nil {
+		return append(dst, sent...)
+	}
+	dst = amqp.AppendDescriptor(dst, amqp.SectionProperties)
+	dst, mark := amqp.BeginList(dst)
+	for i := amqp.FieldMessageID; i <= amqp.FieldReplyToGroupID; i++ {
+		raw, ok := amqp.PropertiesField(sent, i)
+		switch {
+		case i == amqp.FieldAbsoluteExpiryTime && expires != 0:
+			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(expires))
+		case i == amqp.FieldAbsoluteExpiryTime || !ok:
+			dst = amqp.AppendNull(dst)
+		case i == amqp.FieldCreationTime && expires != 0:
+			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(enqueued))
+		default:
+			dst = append(dst, raw...)
+		}
+	}
+	return amqp.EndList(dst, mark, 13)
+}
+
+// appendChanged merges property changes into application-properties: later ones win, none is removed (semantics.md 5.3).
+func appendChanged(dst, sent []byte, changes [][]byte) []byte {
+	type property struct {
+		key   string
+		entry []byte
+	}
+	var merged []property
+	for _, section := range append([][]byte{sent}, changes...) {
+		for entry, key := range mapEntries(section) {
+			found := false
+			for i := range merged {
+				if merged[i].key == string(key) {
+					merged[i].entry, found = entry, true
+					break
+				}
+			}
+			if !found {
+				merged = append(merged, property{string(key), entry})
+			}
+		}
+	}
+	if len(merged) == 0 {
+		return dst
+	}
+	dst = amqp.AppendDescriptor(dst, amqp.SectionApplicationProperties)
+	dst, mark := amqp.BeginMap(dst)
+	for _, p := range merged {
+		dst = append(dst, p.entry...)
+	}
+	return amqp.EndMap(dst, mark, len(merged))
+}
+
+// tagOf is a lock token as delivery tag: a GUID in .NET byte order (4.5).
+func tagOf(t event.LockToken) (tag [16]byte) {
+	tag = t
+	tag[0], tag[1], tag[2], tag[3] = t[3], t[2], t[1], t[0]
+	tag[4], tag[5] = t[5], t[4]
+	tag[6], tag[7] = t[7], t[6]
+	return tag
+}

@@ -1,0 +1,22 @@
+// Package servicebus is the AMQP side of the broker: what a client of Azure Service Bus sees. It owns connections,
+// sessions, links, credit, SASL, the $cbs and $management nodes, and turns transfers into engine commands and outcomes
+// into frames. It does not know how anything is stored and decides no rule about messages: that is package engine.
+//
+// # Who owns what
+//
+// One goroutine (conn.run) owns all AMQP state of a connection: sessions, links, credit, claims. A reader goroutine cuts
+// the byte stream into frames and a writer goroutine writes finished buffers; both only move bytes. Partitions answer
+// through the connection's outbox, which never blocks them; the connection drains it when it is woken.
+//
+// # The way of a message
+//
+//  1. reader.go reads into a reference-counted chunk and hands whole frames to the connection.
+//  2. session.go counts the transfer, sender.go joins its frames, message.go checks it and finds the fields rules need.
+//  3. batch.go puts an engine.Send in the run for its partition; a run is one Submit. The bodies still stand in the chunk.
+//  4. The engine releases the chunk when the bodies are in its buffer and posts a reply to outbox.go when they are durable.
+//  5. answer.go joins replies with contiguous delivery-ids to one disposition.
+//  6. receiver.go gets deliveries the same way, delivery.go reads each body at the moment it is written and puts the
+//     broker's sections around it.
+//
+// Section numbers in comments without a file name are those of wire-protocol.md.
+package servicebus

@@ -1,0 +1,94 @@
+package servicebus
+
+import "time"
+
+// Limits bounds what a peer can make the broker spend (reliability.md 8). The zero value of a field means its default.
+type Limits struct {
+	Handshake          time.Duration // from accept to the peer's open; default 10 s
+	FirstToken         time.Duration // from accept to the first valid token; default 20 s
+	IdleTimeout        time.Duration // silence after which a peer is closed, offered in open; default 240 s
+	IdleBeforeLogin    time.Duration // the same before the first valid token; default 20 s
+	LinkIdle           time.Duration // a link without activity is detached; default 10 min
+	NoLinks            time.Duration // a connection that has no links any more is closed; default 5 min
+	NoLinksFresh       time.Duration // a connection that never had one is closed; default 1 min
+	WriteStall         time.Duration // a write without progress ends the connection; default 30 s
+	WriteStallLogin    time.Duration // the same before the first valid token; default 5 s
+	Close              time.Duration // grace for the peer's close and for Server.Close; default 5 s
+	Connections        int           // open connections; default 5,000
+	ConnectionsPerHost int           // connections without a valid token per address; default 100
+	Unauthenticated    int           // connections without a valid token; default 1,000
+	MaxFrameSize       uint32        // bytes, offered in open; default 65,536
+	SASLFrameSize      uint32        // bytes; default 512
+	Channels           uint16        // highest channel number offered; default 4,999
+	Sessions           int           // per connection; default 5,000
+	SessionsLogin      int           // the same before the first valid token; default 16
+	Links              int           // per connection; default 5,000
+	Window             uint32        // incoming window of a session in transfers; default 5,000
+	SenderCredit       uint32        // deliveries granted to a sending link; default 1,000
+	SenderCreditLogin  uint32        // the same on $cbs; default 100 (the real service's value)
+	ReceiverCredit     uint32        // deliveries counted of a receiving link's credit; default 5,000
+	Locked             int           // unsettled deliveries per connection, no more are delivered above; default 50,000
+	BufferedIn         int           // bytes of sends the engine has not answered; reading pauses above; default 32 MiB
+	BufferedOut        int           // bytes not yet written; reading pauses above; default 8 MiB
+	Requests           int           // management and token requests without an answer per connection; default 1,000
+	RequestSize        int           // bytes of a request to $cbs or $management; default 65,536
+	Tokens             int           // claims per connection; default 1,000
+	IDLength           int           // characters of message-id, session id and partition key; default 128
+	PropertySize       int           // bytes of one property; default 32 KiB
+	HeaderSize         int           // bytes of all properties of a message; default 64 KiB
+	BatchSize          int           // bytes of a batch where an entity allows larger messages; default 1 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	orDuration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	orInt := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	orUint := func(n *uint32, v uint32) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	orDuration(&l.Handshake, 10*time.Second)
+	orDuration(&l.FirstToken, 20*time.Second)
+	orDuration(&l.IdleTimeout, 240*time.Second)
+	orDuration(&l.IdleBeforeLogin, 20*time.Second)
+	orDuration(&l.LinkIdle, 10*time.Minute)
+	orDuration(&l.NoLinks, 5*time.Minute)
+	orDuration(&l.NoLinksFresh, time.Minute)
+	orDuration(&l.WriteStall, 30*time.Second)
+	orDuration(&l.WriteStallLogin, 5*time.Second)
+	orDuration(&l.Close, 5*time.Second)
+	orInt(&l.Connections, 5000)
+	orInt(&l.ConnectionsPerHost, 100)
+	orInt(&l.Unauthenticated, 1000)
+	orUint(&l.MaxFrameSize, 65536)
+	orUint(&l.SASLFrameSize, 512)
+	if l.Channels == 0 {
+		l.Channels = 4999
+	}
+	orInt(&l.Sessions, 5000)
+	orInt(&l.SessionsLogin, 16)
+	orInt(&l.Links, 5000)
+	orUint(&l.Window, 5000)
+	orUint(&l.SenderCredit, 1000)
+	orUint(&l.SenderCreditLogin, 100)
+	orUint(&l.ReceiverCredit, 5000)
+	orInt(&l.Locked, 50_000)
+	orInt(&l.BufferedIn, 32<<20)
+	orInt(&l.BufferedOut, 8<<20)
+	orInt(&l.Requests, 1000)
+	orInt(&l.RequestSize, 64<<10)
+	orInt(&l.Tokens, 1000)
+	orInt(&l.IDLength, 128)
+	orInt(&l.PropertySize, 32<<10)
+	orInt(&l.HeaderSize, 64<<10)
+	orInt(&l.BatchSize, 1<<20)
+	return l
+}

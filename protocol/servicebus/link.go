@@ -1,0 +1,358 @@
+package servicebus
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// link is one attached link. Exactly one of sender and receiver is set, named for what the peer is. Its handle is the
+// peer's own: unique in the session while the link lives.
+type link struct {
+	s        *session
+	c        *conn
+	name     string
+	handle   uint32
+	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
+	at       address
+	right    Rights // of the claim it lives on; 0: none needed
+	target   engine.Target
+	origin   *engine.Origin
+	active   time.Time // of the last frame
+	sender   *sender
+	receiver *receiver
+}
+
+// linkName identifies a link on a connection: names are unique per direction (9.5).
+type linkName struct {
+	name string
+	role amqp.Role
+}
+
+const sessionFilter = "com.microsoft:session-filter"
+
+// attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
+func (s *session) attach(a *amqp.Attach) {
+	c := s.c
+	if s.links[a.Handle] != nil {
+		s.end(amqp.CondHandleInUse, "The handle is in use.")
+		return
+	}
+	if a.Handle > handleMax {
+		s.end(amqp.CondNotAllowed, "The handle is over handle-max.")
+		return
+	}
+	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}
+	if e := l.resolve(a); e != nil {
+		l.refuse(a, e)
+		return
+	}
+	key := linkName{a.Name, a.Role}
+	if old := c.names[key]; old != nil {
+		old.end(amqp.CondLinkStolen, "The link was attached again under the same name.")
+	}
+	c.names[key] = l
+	c.links++
+	c.timers.attached()
+	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
+	s.links[a.Handle] = l
+	if a.Role == amqp.RoleSender {
+		l.sender = newSender(l)
+	} else {
+		l.receiver = newReceiver(l, a)
+	}
+	l.writeAttach(a)
+	if l.sender != nil {
+		l.sender.grant()
+	} else {
+		l.receiver.start()
+	}
+	c.log.Debug("servicebus: link attached", "link", l.name, "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
+}
+
+// resolve finds what the link leads to and whether the peer may have it.
+func (l *link) resolve(a *amqp.Attach) *amqp.Error {
+	c := l.c
+	raw, e := addressOf(a)
+	if e != nil {
+		return e
+	}
+	l.at = parseAddress(raw)
+	if l.at.cbs {
+		l.origin = &engine.Origin{}
+		return l.room(a)
+	}
+	l.right = Listen
+	if a.Role == amqp.RoleSender && !l.at.management {
+		l.right = Send
+	}
+	g, ok := c.claims.allow(l.at.claimPath(), l.right, c.now)
+	if l.at.management && !ok { // either right opens the node; each request is checked again (6.3)
+		if g, ok = c.claims.allow(l.at.claimPath(), Send, c.now); ok {
+			l.right = Send
+		}
+	}
+	if !ok {
+		return &amqp.Error{Condition: amqp.CondUnauthorizedAccess, Description: c.unauthorized(l.right, l.at.path)}
+	}
+	target, err := c.broker.Resolve(l.at.path)
+	if err != nil {
+		return c.attachError(err, l.at.path)
+	}
+	l.target = target
+	l.origin = &engine.Origin{
+		Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product,
+		Principal: g.rule, Link: a.Name, Entity: l.at.path,
+	}
+	if e := l.permitted(a); e != nil {
+		return e
+	}
+	return l.room(a)
+}
+
+// addressOf is the address at the broker's end of the link.
+func addressOf(a *amqp.Attach) (string, *amqp.Error) {
+	var at any
+	if a.Role == amqp.RoleSender {
+		switch t := a.Target.(type) {
+		case *amqp.Coordinator:
+			return "", &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Transactions are not implemented."}
+		case *amqp.Target:
+			at = t.Address
+		}
+	} else if a.Source != nil {
+		at = a.Source.Address
+	}
+	switch at := at.(type) {
+	case string:
+		return at, nil
+	case amqp.Symbol:
+		return string(at), nil
+	}
+	return "", &amqp.Error{Condition: amqp.CondInvalidField, Description: "The link has no address."}
+}
+
+// permitted checks what the entity allows and what the broker does not do yet.
+func (l *link) permitted(a *amqp.Attach) *amqp.Error {
+	refuse := func(symbol amqp.Symbol, text string) *amqp.Error {
+		return &amqp.Error{Condition: symbol, Description: text}
+	}
+	if l.at.management {
+		return nil
+	}
+	e := l.target.Entity
+	p := &e.Properties
+	sends := a.Role == amqp.RoleSender
+	switch {
+	case p.Status == event.Disabled,
+		sends && p.Status == event.SendDisabled,
+		!sends && p.Status == event.ReceiveDisabled:
+		return refuse(amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
+	case sends && l.target.SubQueue != event.Main:
+		return refuse(amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue.")
+	case !sends && e.Kind == event.Topic:
+		return refuse(amqp.CondNotAllowed, "Messages cannot be received from a topic.")
+	case e.Kind != event.Queue:
+		return refuse(amqp.CondNotImplemented, "Topics are not implemented.")
+	case len(e.Hosts) != 1:
+		return refuse(amqp.CondNotImplemented, "Partitioned entities are not implemented.")
+	}
+	if sends {
+		if _, ok := a.Properties.Get("com.microsoft:transfer-destination-address"); ok {
+			return refuse(amqp.CondNotImplemented, "Sending through another entity (com.microsoft:transfer-destination-address) is not implemented.")
+		}
+		return nil
+	}
+	for _, f := range a.Source.Filter {
+		if k := fmt.Sprint(f.Key); k == sessionFilter || k == "com.microsoft:non-exclusive-session-filter" {
+			return refuse(amqp.CondNotImplemented, "Session receivers ("+k+") are not implemented.")
+		}
+	}
+	switch {
+	case p.RequiresSession && l.target.SubQueue == event.Main:
+		return refuse(amqp.CondNotAllowed, sessionText)
+	case p.ForwardTo != "" && l.target.SubQueue == event.Main,
+		p.ForwardDeadLetteredMessagesTo != "" && l.target.SubQueue == event.DeadLetter:
+		return refuse(amqp.CondNotAllowed, "Cannot create a message receiver/browser on an entity with auto-forwarding enabled.")
+	}
+	return nil
+}
+
+// room checks the limits on links (reliability.md 8).
+func (l *link) room(*amqp.Attach) *amqp.Error {
+	limit := l.c.limits.Links
+	if !l.c.loggedIn {
+		limit = 2 * l.c.limits.SessionsLogin
+		if len(l.s.links) >= 2 {
+			limit = 0
+		}
+	}
+	if l.c.links >= limit {
+		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
+	}
+	return nil
+}
+
+// attachError is the refusal of an address.
+func (c *conn) attachError(err error, path string) *amqp.Error {
+	cond, text := conditionOf(err)
+	if cond.symbol == amqp.CondNotFound {
+		text = fmt.Sprintf(notFoundText, "sb://"+c.namespace+"/"+path)
+	}
+	return &amqp.Error{Condition: cond.symbol, Description: text}
+}
+
+// unauthorized is the text of 8.4 that SDK tests look for.
+func (c *conn) unauthorized(right Rights, path string) string {
+	return fmt.Sprintf("Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://%s/%s'.",
+		right, c.namespace, strings.ToLower(path))
+}
+
+// refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The handle stays taken until
+// the peer's detach.
+func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
+	l.c.log.Info("servicebus: attach refused", "link", a.Name, "entity", l.at.path, "condition", e.Condition, "text", e.Description)
+	reply := amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
+	if a.Role == amqp.RoleSender {
+		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
+	} else {
+		reply.InitialDeliveryCount = amqp.Some(uint32(0))
+	}
+	l.c.write(l.s.channel, &reply)
+	l.detached = true
+	l.s.links[l.handle] = l
+	l.writeDetach(e.Condition, e.Description)
+}
+
+// writeAttach echoes the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1).
+func (l *link) writeAttach(a *amqp.Attach) {
+	reply := amqp.Attach{
+		Name: a.Name, Handle: a.Handle, Role: !a.Role,
+		SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode,
+		Source: a.Source, Target: a.Target,
+	}
+	if reply.Source == nil {
+		reply.Source = &amqp.Source{}
+	}
+	if reply.Target == nil {
+		reply.Target = &amqp.Target{}
+	}
+	reply.Source.Filter = nil // none is known, so none is echoed (4.1)
+	if l.sender != nil {
+		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))
+	} else {
+		reply.InitialDeliveryCount = amqp.Some(uint32(0))
+		reply.MaxMessageSize = amqp.Some(uint64(l.maxMessageSize()))
+	}
+	l.c.write(l.s.channel, &reply)
+}
+
+// maxMessageSize is the entity's limit in bytes.
+func (l *link) maxMessageSize() int {
+	if l.target.Entity == nil || l.at.management {
+		return max(l.c.limits.RequestSize, 65536)
+	}
+	return int(l.target.Entity.Properties.MaxMessageSizeKilobytes) << 10
+}
+
+func (l *link) touch() { l.active = l.c.now }
+
+// end detaches the link because of an error; the handle stays taken until the peer's detach.
+func (l *link) end(symbol amqp.Symbol, text string) {
+	if l.detached {
+		return
+	}
+	l.c.log.Info("servicebus: link detached", "link", l.name, "entity", l.at.path, "condition", symbol, "text", text)
+	l.leave()
+	l.c.answers.flush()
+	l.writeDetach(symbol, text)
+}
+
+func (l *link) writeDetach(symbol amqp.Symbol, text string) {
+	l.c.write(l.s.channel, &amqp.Detach{
+		Handle: l.handle, Closed: true,
+		Error: &amqp.Error{Condition: symbol, Description: l.c.suffixed(text, l.at.path, l.c.now)},
+	})
+}
+
+// leave lets go of everything the link holds; nothing is sent.
+func (l *link) leave() {
+	if l.detached {
+		return
+	}
+	l.detached = true
+	c := l.c
+	c.links--
+	role := amqp.RoleReceiver
+	if l.sender != nil {
+		role = amqp.RoleSender
+		l.sender.leave()
+	} else {
+		l.receiver.leave()
+	}
+	if key := (linkName{l.name, role}); c.names[key] == l {
+		delete(c.names, key)
+	}
+	c.timers.detached(c)
+}
+
+// detachIdle detaches links without activity (1.8).
+func (c *conn) detachIdle() {
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			if l.detached || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
+				continue
+			}
+			idle := hms(c.limits.LinkIdle)
+			if l.sender != nil {
+				l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in publisher(link%d). "+
+					"Detach origin: AmqpMessagePublisher.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
+			} else {
+				l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: consumer(link%d). "+
+					"Details: AmqpMessageConsumer.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
+			}
+		}
+	}
+}
+
+// nextIdleLink is when the first link will have been idle too long.
+func (c *conn) nextIdleLink() time.Time {
+	var at time.Time
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			if !l.detached && (at.IsZero() || l.active.Before(at)) {
+				at = l.active
+			}
+		}
+	}
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(c.limits.LinkIdle)
+}
+
+// detachUnclaimed detaches links whose claim has expired without a successor (2.6).
+func (c *conn) detachUnclaimed() {
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			if l.detached || l.right == 0 {
+				continue
+			}
+			if _, ok := c.claims.allow(l.at.claimPath(), l.right, c.now); ok {
+				continue
+			}
+			l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: RenewToken. Details: %s.",
+				l.name, c.unauthorized(l.right, l.at.path)))
+		}
+	}
+}
+
+// hms is a duration as the service writes it, 00:10:00.
+func hms(d time.Duration) string {
+	s := int(d / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

@@ -1,0 +1,379 @@
+package servicebus
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Annotations with a meaning (5.2).
+const (
+	keyEnqueuedTime    = "x-opt-enqueued-time"
+	keySequence        = "x-opt-sequence-number"
+	keyEnqueueSequence = "x-opt-enqueue-sequence-number"
+	keyLockedUntil     = "x-opt-locked-until"
+	keyScheduled       = "x-opt-scheduled-enqueue-time"
+	keyPartitionKey    = "x-opt-partition-key"
+	keyViaPartitionKey = "x-opt-via-partition-key"
+	keyPartitionID     = "x-opt-partition-id"
+	keyState           = "x-opt-message-state"
+	keyLockToken       = "x-opt-lock-token"
+)
+
+func argumentError(format string, args ...any) *amqp.Error {
+	return &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf(format, args...)}
+}
+
+// inspected is what the checks of one message found.
+type inspected struct {
+	message  engine.Message
+	sections amqp.Sections
+	hasID    bool
+}
+
+// ingestOne makes cmd store one message of which buf holds the bytes. On refusal cmd holds no buffer.
+func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+	in, e := c.inspect(body)
+	if e != nil {
+		return e
+	}
+	cmd.Messages = c.batch.newMessage()
+	if in.hasID {
+		cmd.Messages[0], cmd.Buffer = in.message, buf.retain()
+		return nil
+	}
+	space := newChunk(splicedSize(len(body)))
+	c.splice(space.buf[:0], in.message.Body, &in)
+	cmd.Messages[0] = in.message
+	if len(in.message.SessionID)+len(in.message.PartitionKey) > 0 {
+		cmd.Buffer = chunks{space, buf.retain()}
+	} else {
+		cmd.Buffer = space
+	}
+	return nil
+}
+
+// ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says nothing we need.
+func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
+	if err != nil {
+		return decodeError(err)
+	}
+	if envelope.BodyKind != amqp.BodyData && envelope.BodyKind != amqp.BodyNone {
+		return argumentError("A batch must consist of data sections.")
+	}
+	found := make([]inspected, 0, envelope.BodyCount)
+	missing := 0
+	for message := range amqp.DataSections(envelope.Body.Of(body)) {
+		in, e := c.inspect(message)
+		if e != nil {
+			return e
+		}
+		if !in.hasID {
+			missing += splicedSize(len(in.message.Body))
+		}
+		found = append(found, in)
+	}
+	var space *chunk
+	var free []byte
+	if missing > 0 {
+		space = newChunk(missing)
+		free = space.buf[:0]
+		cmd.Buffer = chunks{buf.retain(), space}
+	} else {
+		cmd.Buffer = buf.retain()
+	}
+	cmd.Messages = make([]engine.Message, len(found))
+	for i := range found {
+		in := &found[i]
+		if !in.hasID {
+			n := splicedSize(len(in.message.Body))
+			c.splice(free[:0:n], in.message.Body, in)
+			free = free[n:cap(free)]
+		}
+		cmd.Messages[i] = in.message
+	}
+	return nil
+}
+
+func decodeError(err error) *amqp.Error {
+	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
+}
+
+// inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). Its slices alias b.
+func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
+	s, err := amqp.ScanMessage(b, c.decoder.Limits)
+	if err != nil {
+		return in, decodeError(err)
+	}
+	if s.LongDescriptors { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
+		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
+		if s, err = amqp.ScanMessage(b, c.decoder.Limits); err != nil {
+			return in, decodeError(err)
+		}
+	}
+	in.sections, in.message.Body = s, b
+	if n := len(b) - s.Body.Len() - s.Footer.Len(); n > c.limits.HeaderSize {
+		return in, argumentError("The size quota for this stream (%d) has been exceeded.", c.limits.HeaderSize)
+	}
+	if e = c.inspectProperties(s.Properties.Of(b), &in); e != nil {
+		return in, e
+	}
+	if e = c.inspectAnnotations(s.MessageAnnotations.Of(b), &in.message); e != nil {
+		return in, e
+	}
+	if e = c.inspectApplicationProperties(s.ApplicationProperties.Of(b)); e != nil {
+		return in, e
+	}
+	m := &in.message
+	if m.HasSession && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
+		return in, argumentError("The partition key must equal the session id when both are set.")
+	}
+	m.TimeToLive, e = timeToLive(s.Header.Of(b), s.Properties.Of(b))
+	return in, e
+}
+
+func (c *conn) inspectProperties(section []byte, in *inspected) *amqp.Error {
+	if section == nil {
+		return nil
+	}
+	m := &in.message
+	if len(section) > c.limits.PropertySize {
+		for i := amqp.FieldMessageID; i <= amqp.FieldReplyToGroupID; i++ {
+			if raw, ok := amqp.PropertiesField(section, i); ok && len(raw) > c.limits.PropertySize+5 {
+				return argumentError("A property is larger than %d bytes.", c.limits.PropertySize)
+			}
+		}
+	}
+	if raw, ok := amqp.PropertiesField(section, amqp.FieldMessageID); ok {
+		in.hasID = true
+		m.ID = idText(raw)
+		if utf8.RuneCount(m.ID) > c.limits.IDLength {
+			return argumentError("The message id is longer than %d characters.", c.limits.IDLength)
+		}
+		m.ID = shortID(m.ID)
+	}
+	if raw, ok := amqp.PropertiesField(section, amqp.FieldGroupID); ok {
+		m.SessionID, m.HasSession = amqp.RawText(raw)
+		if utf8.RuneCount(m.SessionID) > c.limits.IDLength {
+			return argumentError("The session id is longer than %d characters.", c.limits.IDLength)
+		}
+	}
+	if raw, ok := amqp.PropertiesField(section, amqp.FieldReplyToGroupID); ok {
+		if text, _ := amqp.RawText(raw); utf8.RuneCount(text) > c.limits.IDLength {
+			return argumentError("The reply-to session id is longer than %d characters.", c.limits.IDLength)
+		}
+	}
+	return nil
+}
+
+// idText is a message-id as text: as it is, or in the usual form of its type.
+func idText(raw []byte) []byte {
+	if text, ok := amqp.RawText(raw); ok {
+		return text
+	}
+	if id, ok := amqp.RawUUID(raw); ok {
+		return []byte(id.String())
+	}
+	if b, ok := amqp.RawBinary(raw); ok {
+		return hex.AppendEncode(nil, b)
+	}
+	switch raw[0] {
+	case amqp.CodeUlong:
+		return strconv.AppendUint(nil, binary.BigEndian.Uint64(raw[1:]), 10)
+	default:
+		n, _ := amqp.RawInt(raw)
+		return strconv.AppendInt(nil, n, 10)
+	}
+}
+
+// shortID keeps the engine's bound of 128 bytes for ids of up to 128 characters of more than one byte.
+func shortID(id []byte) []byte {
+	if len(id) <= 128 {
+		return id
+	}
+	sum := sha256.Sum256(id)
+	return hex.AppendEncode(nil, sum[:])
+}
+
+func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error {
+	if section == nil {
+		return nil
+	}
+	for name, value := range amqp.MapEntries(section) {
+		if len(name)+len(value) > c.limits.PropertySize {
+			return argumentError("The annotation '%s' is larger than %d bytes.", clip(name), c.limits.PropertySize)
+		}
+		switch string(name) {
+		case keyScheduled:
+			at, ok := amqp.RawTimestamp(value)
+			if !ok {
+				return argumentError("The annotation '%s' must be a timestamp.", keyScheduled)
+			}
+			if event.Time(at) > c.broker.Now() {
+				return &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Scheduled messages (" + keyScheduled + ") are not implemented."}
+			}
+		case keyState, keyEnqueueSequence:
+			if amqp.RawIsNull(value) {
+				return argumentError("The annotation '%s' must not be null.", name)
+			}
+		case keyPartitionKey, keyViaPartitionKey:
+			if amqp.RawIsNull(value) {
+				continue
+			}
+			text, ok := amqp.RawText(value)
+			if !ok || utf8.RuneCount(text) > c.limits.IDLength {
+				return argumentError("The annotation '%s' must be a string of at most %d characters.", name, c.limits.IDLength)
+			}
+			if string(name) == keyPartitionKey {
+				m.PartitionKey = text
+			}
+		}
+	}
+	return nil
+}
+
+func (c *conn) inspectApplicationProperties(section []byte) *amqp.Error {
+	if section == nil {
+		return nil
+	}
+	for name, value := range amqp.MapEntries(section) {
+		switch {
+		case len(name)+len(value) > c.limits.PropertySize:
+			return argumentError("The property '%s' is larger than %d bytes.", clip(name), c.limits.PropertySize)
+		case !simpleRaw(value):
+			return argumentError("The property '%s' is not of a simple type.", clip(name))
+		}
+	}
+	return nil
+}
+
+// clip keeps a peer's text in an error short.
+func clip(name []byte) []byte { return name[:min(len(name), 64)] }
+
+// simpleRaw reports whether an encoded value may be an application property.
+func simpleRaw(value []byte) bool {
+	for len(value) > 0 && value[0] == amqp.CodeDescribed {
+		rest, err := amqp.SkipValue(value[1:], amqp.DefaultLimits)
+		if err != nil {
+			return false
+		}
+		value = rest
+	}
+	if len(value) == 0 {
+		return false
+	}
+	switch value[0] >> 4 {
+	case 0xC, 0xD, 0xE, 0xF:
+		return false
+	}
+	return value[0] != amqp.CodeList0
+}
+
+// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16).
+func timeToLive(header, properties []byte) (time.Duration, *amqp.Error) {
+	var ttl uint32
+	if header != nil {
+		h, err := amqp.DecodeHeader(header)
+		if err != nil {
+			return 0, decodeError(err)
+		}
+		ttl = h.TTL.Or(0)
+	}
+	if ttl != 0 && ttl != math.MaxUint32 || properties == nil {
+		return time.Duration(ttl) * time.Millisecond, nil
+	}
+	// Longer than 32 bits hold: the difference of the two times says it.
+	expiry, ok1 := amqp.PropertiesField(properties, amqp.FieldAbsoluteExpiryTime)
+	created, ok2 := amqp.PropertiesField(properties, amqp.FieldCreationTime)
+	if !ok1 || !ok2 {
+		return time.Duration(ttl) * time.Millisecond, nil
+	}
+	end, ok1 := amqp.RawTimestamp(expiry)
+	start, ok2 := amqp.RawTimestamp(created)
+	if !ok1 || !ok2 {
+		return time.Duration(ttl) * time.Millisecond, nil
+	}
+	end = min(end, amqp.Timestamp(event.EndOfTime)) // .NET's "never" is one millisecond later (5.4)
+	start = max(start, 0)
+	if end <= start {
+		return 0, argumentError("The absolute expiry time is not after the creation time.")
+	}
+	ms := int64(end - start)
+	if ms > int64(event.Forever/time.Millisecond) {
+		return event.Forever, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// splicedSize bounds the size of a message of n bytes after a message-id was spliced in.
+func splicedSize(n int) int { return n + 64 }
+
+// splice writes the message with a generated message-id to dst, which has room for it, and makes in.message stand there.
+func (c *conn) splice(dst, body []byte, in *inspected) {
+	id := c.newUUID()
+	s := &in.sections
+	at := max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
+	rest := at
+	var fields []byte // behind the null message-id
+	count := 0
+	if !s.Properties.Empty() {
+		at, rest = s.Properties.Start, s.Properties.End
+		fields, count = listFields(s.Properties.Of(body))
+		if count > 0 {
+			fields = fields[1:]
+		}
+	}
+	dst = append(dst, body[:at]...)
+	dst = amqp.AppendDescriptor(dst, amqp.SectionProperties)
+	dst, mark := amqp.BeginList(dst)
+	dst = append(dst, amqp.CodeStr8, 36)
+	from := len(dst)
+	dst = appendUUID(dst, id)
+	in.message.ID = dst[from:len(dst):len(dst)]
+	dst = append(dst, fields...)
+	before := len(dst)
+	dst = amqp.EndList(dst, mark, max(count, 1))
+	moved := before - len(dst) // a narrow list begins earlier
+	in.message.ID = dst[from-moved : from-moved+36 : from-moved+36]
+	dst = append(dst, body[rest:]...)
+	in.message.Body = dst[:len(dst):len(dst)]
+	in.hasID = true
+}
+
+// appendUUID appends the text of a UUID.
+func appendUUID(dst []byte, u [16]byte) []byte {
+	for i, from := range [...]int{0, 4, 6, 8, 10} {
+		to := [...]int{4, 6, 8, 10, 16}[i]
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, u[from:to])
+	}
+	return dst
+}
+
+// listFields is the encoded fields of a section that is a list, and how many there are.
+func listFields(section []byte) ([]byte, int) {
+	_, value, ok := amqp.SectionContent(section)
+	if !ok || len(value) == 0 {
+		return nil, 0
+	}
+	switch value[0] {
+	case amqp.CodeList8:
+		return value[3 : 2+int(value[1])], int(value[2])
+	case amqp.CodeList32:
+		return value[9 : 5+int(binary.BigEndian.Uint32(value[1:]))], int(binary.BigEndian.Uint32(value[5:]))
+	}
+	return nil, 0
+}

@@ -1,0 +1,528 @@
+package servicebus
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+var testQueue = event.Properties{
+	LockDuration: 30 * time.Second, MaxSizeMegabytes: 1024, MaxMessageSizeKilobytes: 256, DefaultMessageTimeToLive: event.Forever,
+	MaxDeliveryCount: 3, EnableBatchedOperations: true, AutoDeleteOnIdle: event.Forever,
+}
+
+var testRules = []AccessRule{
+	{Name: "root", Primary: "root-key", Secondary: "root-key-2", Rights: Manage},
+	{Name: "listen", Primary: "listen-key", Rights: Listen},
+	{Name: "send", Primary: "send-key", Rights: Send},
+}
+
+// bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a test adds.
+type bench struct {
+	*testing.T
+	ns     *engine.Namespace
+	broker *faultyBroker
+	server *Server
+}
+
+// faultyBroker is the engine with the faults a test asks for.
+type faultyBroker struct {
+	engine.Broker
+	refuse  func(engine.Command) error // of a request instead of carrying it out
+	corrupt bool
+	damage  int
+}
+
+func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
+	for _, r := range rs {
+		if b.refuse != nil {
+			if err := b.refuse(r.Command); err != nil {
+				if s, ok := r.Command.(*engine.Send); ok && s.Buffer != nil {
+					s.Buffer.Release()
+				}
+				if r.Sink != nil {
+					r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
+				}
+				continue
+			}
+		}
+		b.Broker.Submit(p, []engine.Request{r})
+	}
+}
+
+func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
+	n, err := b.Broker.ReadAt(p, at, dst)
+	if b.corrupt && n > 0 {
+		dst[n/2] ^= 1
+	}
+	return n, err
+}
+
+func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage++ }
+
+// bubble runs a test in fake time. change, when not nil, adjusts the options.
+func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns, err := engine.Open(context.Background(), store, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{T: t, ns: ns, broker: &faultyBroker{Broker: ns}}
+		b.queue("q", nil)
+		b.queue("q2", nil)
+		options := Options{
+			Namespace: "ns", Development: true, AllowPlainWithoutTLS: true, Rules: testRules,
+			Logger: slog.New(slog.DiscardHandler),
+		}
+		if change != nil {
+			change(&options)
+		}
+		b.server = &Server{Broker: b.broker, Options: options}
+		test(b)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		b.server.Close(ctx)
+		if n := b.server.Panics(); n > 0 {
+			t.Errorf("%d connections ended in a panic", n)
+		}
+		ns.Close()
+		store.Close()
+	})
+}
+
+func (b *bench) queue(path string, change func(*event.Properties)) {
+	b.Helper()
+	p := testQueue
+	if change != nil {
+		change(&p)
+	}
+	if _, err := b.ns.PutQueue(context.Background(), engine.PutQueue{Path: path, Properties: p}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// peerConn is a client made of frames.
+type peerConn struct {
+	*bench
+	net    net.Conn
+	in     chan received
+	header bool
+}
+
+type received struct {
+	channel uint16
+	p       amqp.Performative
+	payload []byte
+	raw     []byte
+	header  []byte
+	err     error
+}
+
+func (b *bench) dial() *peerConn {
+	client, server := net.Pipe()
+	go b.server.ServeConn(server)
+	p := &peerConn{bench: b, net: client, in: make(chan received, 10000)}
+	go p.read()
+	b.Cleanup(func() { client.Close() })
+	return p
+}
+
+func (p *peerConn) read() {
+	defer close(p.in)
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(p.net, head[:]); err != nil {
+			p.in <- received{err: err}
+			return
+		}
+		if string(head[:4]) == "AMQP" {
+			p.in <- received{header: head[:]}
+			continue
+		}
+		size := binary.BigEndian.Uint32(head[:])
+		body := make([]byte, size-8)
+		if _, err := io.ReadFull(p.net, body); err != nil {
+			p.in <- received{err: err}
+			return
+		}
+		r := received{channel: binary.BigEndian.Uint16(head[6:]), raw: append(head[:], body...)}
+		if len(body) > 0 {
+			if head[5] == 0 {
+				checkFields(p, body)
+			}
+			r.p, r.payload, r.err = amqp.DecodePerformative(body, amqp.DefaultLimits)
+		}
+		p.in <- r
+	}
+}
+
+// checkFields is the frame recorder of WP-210: every field of every performative, in a list that is not list0, behind a
+// small descriptor.
+func checkFields(t testing.TB, body []byte) {
+	counts := map[byte]int{0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
+	if body[0] != 0 || body[1] != amqp.CodeSmallUlong {
+		t.Errorf("descriptor % x", body[:3])
+		return
+	}
+	n := -1
+	switch body[3] {
+	case amqp.CodeList8:
+		n = int(body[5])
+	case amqp.CodeList32:
+		n = int(binary.BigEndian.Uint32(body[8:]))
+	}
+	if want := counts[body[2]]; n != want {
+		t.Errorf("performative %#x has %d fields, not %d", body[2], n, want)
+	}
+}
+
+func (p *peerConn) raw(b []byte) { p.net.Write(b) }
+
+func (p *peerConn) write(channel uint16, f amqp.Performative, payload []byte) {
+	p.net.Write(amqp.AppendFrame(nil, channel, f, payload))
+}
+
+// next is the next frame, keep-alives left out.
+func (p *peerConn) next() received {
+	p.Helper()
+	for {
+		select {
+		case r, ok := <-p.in:
+			if !ok {
+				return received{err: io.EOF}
+			}
+			if r.p == nil && r.header == nil && r.err == nil {
+				continue
+			}
+			return r
+		case <-time.After(time.Hour):
+			p.Fatal("nothing came for an hour")
+		}
+	}
+}
+
+// quiet fails when a frame other than a keep-alive comes within d.
+func (p *peerConn) quiet(d time.Duration) {
+	p.Helper()
+	end := time.After(d)
+	for {
+		select {
+		case r := <-p.in:
+			if r.p != nil || r.err != nil {
+				p.Fatalf("unexpected: %T %+v %v", r.p, r.p, r.err)
+			}
+		case <-end:
+			return
+		}
+	}
+}
+
+// expect is the next frame, which must be of type T; flows in front of it are passed over.
+func expect[T amqp.Performative](p *peerConn) T {
+	p.Helper()
+	for {
+		r := p.next()
+		if f, ok := r.p.(T); ok {
+			return f
+		}
+		if _, ok := r.p.(*amqp.Flow); ok {
+			continue
+		}
+		var want T
+		p.Fatalf("%T instead of %T: %+v %v", r.p, want, r.p, r.err)
+	}
+}
+
+func expectFrame[T amqp.Performative](p *peerConn) (T, []byte) {
+	p.Helper()
+	for {
+		r := p.next()
+		if f, ok := r.p.(T); ok {
+			return f, r.payload
+		}
+		if _, ok := r.p.(*amqp.Flow); ok {
+			continue
+		}
+		var want T
+		p.Fatalf("%T instead of %T: %+v %v", r.p, want, r.p, r.err)
+	}
+}
+
+// closed waits for the end of the stream, whatever comes before.
+func (p *peerConn) closed() {
+	p.Helper()
+	for {
+		if r := p.next(); errors.Is(r.err, io.EOF) || errors.Is(r.err, io.ErrUnexpectedEOF) {
+			return
+		}
+	}
+}
+
+// open brings the connection to an open session on channel 0 without a token.
+func (p *peerConn) open() *peerConn {
+	p.Helper()
+	p.raw(amqp.ProtocolAMQP[:])
+	if r := p.next(); string(r.header) != string(amqp.ProtocolAMQP[:]) {
+		p.Fatalf("header %v", r)
+	}
+	p.write(0, &amqp.Open{ContainerID: "test", MaxFrameSize: amqp.Some(uint32(65536))}, nil)
+	expect[*amqp.Open](p)
+	p.begin(0)
+	return p
+}
+
+func (p *peerConn) begin(channel uint16) *amqp.Begin {
+	p.Helper()
+	p.write(channel, &amqp.Begin{NextOutgoingID: 0, IncomingWindow: 5000, OutgoingWindow: 5000, HandleMax: amqp.Some(uint32(255))}, nil)
+	return expect[*amqp.Begin](p)
+}
+
+// login is open with SASL PLAIN.
+func (b *bench) login(user, password string) *peerConn {
+	b.Helper()
+	p := b.dial()
+	p.raw(amqp.ProtocolSASL[:])
+	p.next()
+	expect[*amqp.SASLMechanisms](p)
+	p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00" + user + "\x00" + password)}))
+	if o := expect[*amqp.SASLOutcome](p); o.Code != amqp.SASLOK {
+		b.Fatalf("login: %+v", o)
+	}
+	return p.open()
+}
+
+func (b *bench) root() *peerConn { b.Helper(); return b.login("root", "root-key") }
+
+// attachSender attaches handle on channel 0 and waits for credit.
+func (p *peerConn) attachSender(handle uint32, address string) *amqp.Attach {
+	p.Helper()
+	p.write(0, &amqp.Attach{Name: fmt.Sprint("s", handle), Handle: handle, Role: amqp.RoleSender,
+		Source: &amqp.Source{}, Target: &amqp.Target{Address: address}}, nil)
+	a := expect[*amqp.Attach](p)
+	if a.Target != nil {
+		expect[*amqp.Flow](p)
+	}
+	return a
+}
+
+// attachReceiver attaches handle on channel 0 without credit.
+func (p *peerConn) attachReceiver(handle uint32, address string, mode amqp.SenderSettleMode) *amqp.Attach {
+	p.Helper()
+	p.write(0, &amqp.Attach{Name: fmt.Sprint("r", handle), Handle: handle, Role: amqp.RoleReceiver,
+		SenderSettleMode: amqp.Some(mode), ReceiverSettleMode: amqp.Some(amqp.ReceiverSecond),
+		Source: &amqp.Source{Address: address}, Target: &amqp.Target{Address: fmt.Sprint("reply", handle)}}, nil)
+	return expect[*amqp.Attach](p)
+}
+
+func (p *peerConn) credit(handle, count, credit uint32, drain bool) {
+	p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, NextOutgoingID: 0, OutgoingWindow: 5000,
+		Handle: amqp.Some(handle), DeliveryCount: amqp.Some(count), LinkCredit: amqp.Some(credit), Drain: drain}, nil)
+}
+
+func (p *peerConn) transfer(handle, id uint32, message []byte) {
+	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(uint32(0))}, message)
+}
+
+// send sends a message and wants it accepted.
+func (p *peerConn) send(handle, id uint32, message []byte) {
+	p.Helper()
+	p.transfer(handle, id, message)
+	d := expect[*amqp.Disposition](p)
+	if _, ok := d.State.(amqp.Accepted); !ok || d.First != id || !d.Settled || d.Role != amqp.RoleReceiver {
+		p.Fatalf("%+v", d)
+	}
+}
+
+// rejected wants delivery id rejected with a condition.
+func (p *peerConn) rejected(id uint32, symbol amqp.Symbol) *amqp.Error {
+	p.Helper()
+	d := expect[*amqp.Disposition](p)
+	r, ok := d.State.(amqp.Rejected)
+	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled {
+		p.Fatalf("%+v", d)
+	}
+	p.tracked(r.Error.Description)
+	return r.Error
+}
+
+// tracked wants the suffix of 8.4 (WP-215).
+func (p *peerConn) tracked(text string) {
+	p.Helper()
+	for _, part := range []string{" TrackingId:", ", SystemTracker:", ", Timestamp:"} {
+		if !strings.Contains(text, part) {
+			p.Errorf("no %q in %q", part, text)
+		}
+	}
+}
+
+func (p *peerConn) settle(id uint32, state amqp.DeliveryState, settled bool) {
+	p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: id, Settled: settled, State: state}, nil)
+}
+
+// outcome wants a settled answer with a state.
+func (p *peerConn) outcome(id uint32, state amqp.DeliveryState) {
+	p.Helper()
+	d := expect[*amqp.Disposition](p)
+	if d.Role != amqp.RoleSender || d.First != id || !d.Settled || !reflect.DeepEqual(d.State, state) {
+		p.Fatalf("%+v", d)
+	}
+}
+
+// message makes an encoded message with an id and a body.
+func message(id any, body string) []byte {
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id})
+	return amqp.AppendData(m, []byte(body))
+}
+
+// opened is a delivery taken apart.
+type openedMessage struct {
+	id          uint32
+	tag         []byte
+	header      amqp.Header
+	properties  amqp.Properties
+	annotations amqp.Map
+	application amqp.Map
+	body        string
+	settled     bool
+}
+
+func (p *peerConn) receive() openedMessage {
+	p.Helper()
+	t, payload := expectFrame[*amqp.Transfer](p)
+	for more := t.More; more; {
+		next, rest := expectFrame[*amqp.Transfer](p)
+		if next.DeliveryID.Set || next.DeliveryTag != nil {
+			p.Fatalf("continuation frame with an id: %+v", next)
+		}
+		payload, more = append(payload, rest...), next.More
+	}
+	m := decodeMessage(p, payload)
+	m.id, m.tag, m.settled = t.DeliveryID.Value, t.DeliveryTag, t.Settled.Value
+	if len(m.tag) != 16 || t.MessageFormat.Value != 0 || !t.MessageFormat.Set {
+		p.Errorf("%+v", t)
+	}
+	return m
+}
+
+func decodeMessage(t testing.TB, b []byte) (m openedMessage) {
+	t.Helper()
+	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
+	if err != nil {
+		t.Fatalf("%v in % x", err, b)
+	}
+	if s.Header.Empty() || s.Properties.Empty() {
+		t.Fatal("no header or no properties")
+	}
+	m.header, _ = amqp.DecodeHeader(s.Header.Of(b))
+	m.properties, _ = amqp.DecodeProperties(s.Properties.Of(b))
+	m.annotations, _ = amqp.DecodeAnnotations(s.MessageAnnotations.Of(b))
+	if !s.ApplicationProperties.Empty() {
+		m.application, _ = amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
+	}
+	for d := range amqp.DataSections(s.Body.Of(b)) {
+		m.body += string(d)
+	}
+	return m
+}
+
+// putToken sets up a $cbs pair on handles 100 and 101 if there is none and puts a token.
+func (p *peerConn) putToken(audience, token string, id any) amqp.Map {
+	p.Helper()
+	if !p.header {
+		p.header = true
+		p.attachSender(100, "$cbs")
+		p.attachReceiver(101, "$cbs", amqp.SenderSettled)
+		p.credit(101, 0, 1000, false)
+	}
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, ReplyTo: amqp.Some("reply101")})
+	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{
+		{Key: "operation", Value: "put-token"}, {Key: "type", Value: "servicebus.windows.net:sastoken"}, {Key: "name", Value: audience},
+	})
+	m = amqp.AppendSection(m, amqp.SectionValue, token)
+	p.write(0, &amqp.Transfer{Handle: 100, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
+	return p.reply(id)
+}
+
+// reply is the application-properties of an answer, which must be for message id.
+func (p *peerConn) reply(id any) amqp.Map {
+	p.Helper()
+	properties, _ := p.replyWithBody(id)
+	return properties
+}
+
+func (p *peerConn) replyWithBody(id any) (amqp.Map, any) {
+	p.Helper()
+	t, b := expectFrame[*amqp.Transfer](p)
+	if !t.Settled.Value {
+		p.Error("answer is not settled")
+	}
+	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
+	if err != nil {
+		p.Fatal(err)
+	}
+	props, _ := amqp.DecodeProperties(s.Properties.Of(b))
+	if !reflect.DeepEqual(props.CorrelationID, id) {
+		p.Fatalf("correlation-id %#v, not %#v", props.CorrelationID, id)
+	}
+	application, _ := amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
+	_, raw, _ := amqp.SectionContent(s.Body.Of(b))
+	body, _, err := amqp.DecodeValue(raw, amqp.DefaultLimits)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return application, body
+}
+
+// manage sends a request to a node whose pair is handles 200 and 201.
+func (p *peerConn) manage(operation string, body amqp.Map, more ...amqp.Pair) (status int32, properties amqp.Map, answer any) {
+	p.Helper()
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m", ReplyTo: amqp.Some("reply201")})
+	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, append(amqp.Map{{Key: "operation", Value: operation}}, more...))
+	m = amqp.AppendSection(m, amqp.SectionValue, body)
+	p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
+	properties, answer = p.replyWithBody("m")
+	v, _ := properties.Get("statusCode")
+	status, ok := v.(int32)
+	if text, _ := properties.Get("statusDescription"); !ok || text == nil {
+		p.Fatalf("%+v", properties)
+	}
+	if c, ok := properties.Get("errorCondition"); (status >= 300) != ok {
+		p.Errorf("status %d and condition %v", status, c)
+	} else if _, symbol := c.(amqp.Symbol); ok && !symbol {
+		p.Errorf("condition is a %T", c)
+	}
+	return status, properties, answer
+}
+
+func (p *peerConn) attachManagement(entity string) {
+	p.Helper()
+	p.attachSender(200, entity+"/$management")
+	p.attachReceiver(201, entity+"/$management", amqp.SenderSettled)
+	p.credit(201, 0, 1000, false)
+}
+
+func token(audience, rule, key string, life time.Duration) string {
+	return NewSASToken(audience, rule, key, time.Now().Add(life))
+}
+
+func netPipe() (client, server net.Conn) { return net.Pipe() }

@@ -1,0 +1,140 @@
+package servicebus
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// inbound is what a read brought: whole frames and protocol headers, one behind the other. The receiver owns one
+// reference of the chunk. err ends the stream; there may be frames before it.
+type inbound struct {
+	chunk *chunk
+	data  []byte
+	err   error
+}
+
+// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the connection's business.
+type reader struct {
+	source   io.Reader
+	out      chan inbound
+	quit     <-chan struct{} // closed when nobody takes from out any more
+	maxFrame atomic.Uint32   // bytes; set by the connection
+	offset   int64           // in the stream, of the first byte not handed on
+
+	// owned by run
+	chunk      *chunk
+	start, end int // bytes read and not handed on
+	quiet      int // reads in a row that a small chunk would have held
+}
+
+func newReader(source net.Conn, quit <-chan struct{}, maxFrame uint32) *reader {
+	r := &reader{source: source, out: make(chan inbound, 1), quit: quit, chunk: newChunk(smallChunk)}
+	r.maxFrame.Store(maxFrame)
+	return r
+}
+
+func (r *reader) run() {
+	defer func() { r.chunk.Release() }()
+	for {
+		r.makeRoom()
+		space := len(r.chunk.buf) - r.end
+		n, err := r.source.Read(r.chunk.buf[r.end:])
+		r.end += n
+		r.tune(n, space)
+		whole, bad := r.whole()
+		if bad != nil {
+			err = bad
+		}
+		if !r.hand(whole, err) || err != nil {
+			return
+		}
+	}
+}
+
+// makeRoom sees to it that there is room for a read, and for all of a frame of which the size is known.
+func (r *reader) makeRoom() {
+	if r.start == r.end && r.chunk.alone() {
+		r.start, r.end = 0, 0
+	}
+	pending := r.end - r.start
+	need := pending + 1
+	if pending >= 4 {
+		need = max(need, int(frameSize(r.chunk.buf[r.start:])))
+	}
+	want := smallChunk
+	if r.quiet < quietReads && r.offset > 0 || need > smallChunk {
+		want = largeChunk
+	}
+	want = max(want, need)
+	roomy := r.start+need <= len(r.chunk.buf) && len(r.chunk.buf)-r.end >= 512
+	if roomy && !(len(r.chunk.buf) > smallChunk && want <= smallChunk && pending == 0) {
+		return
+	}
+	next := newChunk(want)
+	r.end = copy(next.buf, r.chunk.buf[r.start:r.end])
+	r.start = 0
+	r.chunk.Release()
+	r.chunk = next
+}
+
+const quietReads = 32
+
+// tune decides by the last reads whether the next chunk is a large one.
+func (r *reader) tune(n, space int) {
+	switch {
+	case n == space:
+		r.quiet = 0
+	case n < smallChunk/2 && r.quiet < quietReads:
+		r.quiet++
+	}
+}
+
+// whole finds the end of the last complete frame.
+func (r *reader) whole() (end int, err error) {
+	end = r.start
+	for r.end-end >= 4 {
+		size := frameSize(r.chunk.buf[end:])
+		if size < amqp.FrameHeaderSize {
+			return end, &amqp.FramingError{Offset: r.offset + int64(end-r.start), Reason: "frame smaller than its header"}
+		}
+		if size > r.maxFrame.Load() {
+			return end, &amqp.FramingError{Offset: r.offset + int64(end-r.start), Reason: "frame larger than max-frame-size"}
+		}
+		if r.end-end < int(size) {
+			break
+		}
+		end += int(size)
+	}
+	return end, nil
+}
+
+func (r *reader) hand(whole int, err error) bool {
+	if whole == r.start && err == nil {
+		return true
+	}
+	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], err: err}
+	r.offset += int64(whole - r.start)
+	r.start = whole
+	select {
+	case r.out <- in:
+		return true
+	case <-r.quit:
+		in.chunk.Release()
+		return false
+	}
+}
+
+// frameSize is the size of the frame or protocol header at the start of b, of which there are four bytes. A protocol
+// header begins with "AMQP", which would be a frame of a gigabyte.
+func frameSize(b []byte) uint32 {
+	if isProtocolHeader(b) {
+		return uint32(len(amqp.ProtocolHeader{}))
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+func isProtocolHeader(b []byte) bool { return len(b) >= 4 && string(b[:4]) == "AMQP" }

@@ -1,0 +1,140 @@
+package servicebus
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// receiver is a link on which the peer receives: messages of an entity, or answers of a $cbs or $management node.
+type receiver struct {
+	l       *link
+	settled bool // deliveries leave settled
+	replyTo any  // target address, for the routing of answers (2.3)
+
+	count   uint32 // delivery-count: deliveries begun on the wire
+	limit   uint32 // delivery-count + link-credit as the peer last gave it
+	queued  bool   // in conn.ready
+	rest    []byte // encoded bytes of the delivery that is partly written
+	restAt  int
+	drain   bool   // the peer wants its credit used up
+	drainTo uint32 // delivery-count after the drain
+
+	// deliveries of an entity
+	engine  *engine.Receiver // nil for a node
+	tag     uint64
+	granted uint32   // Flow.Limit the engine last got
+	got     uint32   // deliveries the engine has assigned, as it counts them
+	drains  []uint32 // Flow.Limit of drains the engine has not answered
+	waiting []*engine.Delivery
+	next    int  // of waiting
+	dry     bool // the engine has nothing more for the drain
+	ahead   readAhead
+
+	// answers of a node
+	answers [][]byte
+}
+
+func newReceiver(l *link, a *amqp.Attach) *receiver {
+	r := &receiver{l: l, settled: a.SenderSettleMode.Or(amqp.SenderMixed) == amqp.SenderSettled}
+	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
+		r.replyTo = t.Address
+	}
+	if l.at.cbs || l.at.management {
+		return r
+	}
+	r.engine = &engine.Receiver{
+		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
+	}
+	if r.settled {
+		r.engine.Mode = engine.ReceiveAndDelete
+	}
+	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
+	r.engine.Tag = r.tag
+	return r
+}
+
+// start makes the link known to the engine.
+func (r *receiver) start() {
+	if r.engine != nil {
+		r.submit(&engine.Attach{Receiver: r.engine}, r.tag)
+	}
+}
+
+func (r *receiver) submit(cmd engine.Command, tag uint64) {
+	r.l.c.batch.add(r.l.target.Host(0), engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
+}
+
+// done is the engine's answer to an attach or a flow: only a refusal matters.
+func (r *receiver) done(err error) {
+	if err != nil && !r.l.detached {
+		cond, text := conditionOf(err)
+		r.l.end(cond.symbol, text)
+	}
+}
+
+// assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and is released.
+func (r *receiver) assigned(d *engine.Delivery) {
+	r.got++
+	if r.l.detached {
+		r.release(d)
+		return
+	}
+	r.waiting = append(r.waiting, d)
+	r.makeReady()
+}
+
+// release gives a lock back without counting.
+func (r *receiver) release(d *engine.Delivery) {
+	if r.settled {
+		return // receive-and-delete: it is gone (5.2)
+	}
+	cmd := r.l.c.batch.newSettle()
+	*cmd = engine.Settle{
+		Entity: r.engine.Entity, Slice: r.engine.Slice, SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
+		Token: d.Token, Outcome: engine.Release,
+	}
+	r.l.c.batch.add(r.l.target.Host(0), engine.Request{Command: cmd})
+}
+
+// makeReady puts the link in the row of those with something to write.
+func (r *receiver) makeReady() {
+	if r.queued || r.l.detached || r.l.c.phase != opened {
+		return
+	}
+	r.queued = true
+	r.l.c.ready = append(r.l.c.ready, r.l)
+}
+
+// leave gives back what never reached the wire; all other locks stay (4.7).
+func (r *receiver) leave() {
+	c := r.l.c
+	r.rest, r.answers = nil, nil
+	r.ahead.drop()
+	if r.engine == nil {
+		return
+	}
+	var unsent []event.LockToken
+	if !r.settled {
+		for _, d := range r.waiting[r.next:] {
+			unsent = append(unsent, d.Token)
+		}
+	}
+	r.waiting, r.next = nil, 0
+	for id, u := range r.l.s.unsettled {
+		if u.link == r.l {
+			delete(r.l.s.unsettled, id)
+			c.locked--
+		}
+	}
+	c.detaches++
+	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
+}
+
+// empty reports that nothing waits to be written.
+func (r *receiver) empty() bool {
+	return len(r.rest) == 0 && r.next == len(r.waiting) && len(r.answers) == 0
+}
+
+// credit is how many deliveries the peer takes now.
+func (r *receiver) credit() int32 { return int32(r.limit - r.count) }

@@ -1,0 +1,152 @@
+package servicebus
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// request is a message to a $cbs or $management node, and its way back (2.3, 6.2).
+type request struct {
+	l          *link // it came on
+	id         any   // message-id
+	replyTo    string
+	properties amqp.Map // application-properties
+	body       any      // of the amqp-value section
+	answer     func(*request, *engine.Reply)
+}
+
+// request takes a whole request. It is accepted first: what comes of it is said in the answer.
+func (s *sender) request(body []byte) {
+	c := s.l.c
+	req, e := c.parseRequest(s.l, body)
+	if e != nil {
+		s.reject(e.Condition, e.Description)
+		return
+	}
+	if !s.delivery.settled {
+		c.answers.settle(s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
+	}
+	if s.l.at.cbs {
+		c.putToken(req)
+		return
+	}
+	c.manage(req)
+}
+
+func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
+	s, err := amqp.ScanMessage(b, c.decoder.Limits)
+	if err != nil {
+		return nil, decodeError(err)
+	}
+	req := &request{l: l}
+	if section := s.Properties.Of(b); section != nil {
+		p, err := amqp.DecodeProperties(section)
+		if err != nil {
+			return nil, decodeError(err)
+		}
+		req.id, req.replyTo = p.MessageID, p.ReplyTo.Value
+	}
+	if _, raw, ok := amqp.SectionContent(s.ApplicationProperties.Of(b)); ok {
+		v, _, err := amqp.DecodeValue(raw, c.decoder.Limits)
+		if err != nil {
+			return nil, decodeError(err)
+		}
+		req.properties, _ = v.(amqp.Map)
+	}
+	if s.BodyKind == amqp.BodyValue {
+		if _, raw, ok := amqp.SectionContent(s.Body.Of(b)); ok {
+			if req.body, _, err = amqp.DecodeValue(raw, c.decoder.Limits); err != nil {
+				return nil, decodeError(err)
+			}
+		}
+	}
+	return req, nil
+}
+
+// answered is called with the engine's reply.
+func (req *request) answered(r *engine.Reply) {
+	c := req.l.c
+	if c.phase != opened {
+		return
+	}
+	if r.Err != nil {
+		cond, text := conditionOf(r.Err)
+		if cond.symbol == amqp.CondDetachForced {
+			req.l.end(cond.symbol, text)
+			return
+		}
+		c.refuseRequest(req, cond.status, cond.symbol, text)
+		return
+	}
+	req.answer(req, r)
+}
+
+// respond sends an answer: properties with the correlation-id in the type of the message-id, application-properties, and
+// an amqp-value, null where there is nothing to say.
+func (c *conn) respond(req *request, properties, body amqp.Map) {
+	r := c.replyLink(req)
+	if r == nil {
+		c.log.Info("servicebus: no link for the answer to a request", "link", req.l.name, "entity", req.l.at.path)
+		return
+	}
+	if len(r.answers) >= c.limits.Requests {
+		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
+		return
+	}
+	dst := amqp.AppendProperties(nil, &amqp.Properties{CorrelationID: req.id})
+	dst = amqp.AppendSection(dst, amqp.SectionApplicationProperties, properties)
+	if len(body) == 0 {
+		dst = amqp.AppendSection(dst, amqp.SectionValue, nil)
+	} else {
+		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
+	}
+	r.answers = append(r.answers, dst)
+	r.makeReady()
+}
+
+// replyLink finds the link for an answer within this connection: by target address, else by name, else the one of the same
+// session and node, else the only one to that node (2.3). Where several fit, the closest to the request wins.
+func (c *conn) replyLink(req *request) *receiver {
+	var best *receiver
+	bestScore, fallbacks := 0, 0
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			r := l.receiver
+			if r == nil || l.detached || r.engine != nil || l.at.cbs != req.l.at.cbs {
+				continue
+			}
+			score := 0
+			sameNode := l.at.claimPath() == req.l.at.claimPath()
+			address, _ := r.replyTo.(string)
+			switch {
+			case req.replyTo != "" && address == req.replyTo:
+				score = 40
+			case req.replyTo != "" && l.name == req.replyTo:
+				score = 30
+			case l.s == req.l.s && sameNode:
+				score = 20
+			case sameNode:
+				score = 10
+				fallbacks++
+			default:
+				continue
+			}
+			if sameNode {
+				score += 2
+			}
+			if l.s == req.l.s {
+				score++
+			}
+			if score > bestScore {
+				best, bestScore = r, score
+			}
+		}
+	}
+	if bestScore < 20 && fallbacks > 1 {
+		return nil
+	}
+	return best
+}
+
+// text is a string of the request's application-properties.
+func (req *request) text(key string) string { return textOf(req.properties, key) }

@@ -1,0 +1,242 @@
+package servicebus
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// sender is a link on which the peer sends: to an entity, to $cbs or to a $management node.
+type sender struct {
+	l       *link
+	maxSize int
+	room    uint32 // deliveries granted at most
+	count   uint32 // delivery-count: deliveries begun
+	credit  uint32 // deliveries the peer may still begin
+	pending uint32 // sends without an answer
+
+	// the delivery of which frames are missing
+	joining  bool
+	delivery incoming
+	joined   *chunk
+	size     int
+}
+
+// incoming is what the first frame of a delivery says.
+type incoming struct {
+	id      uint32
+	format  uint32
+	settled bool
+	state   amqp.DeliveryState
+}
+
+func newSender(l *link) *sender {
+	s := &sender{l: l, room: l.c.limits.SenderCredit, maxSize: l.maxMessageSize()}
+	if l.at.cbs {
+		s.room = l.c.limits.SenderCreditLogin
+	}
+	return s
+}
+
+// grant tops up the credit when it has fallen below half, as far as unanswered sends leave room (3.1).
+func (s *sender) grant() {
+	if s.l.detached || s.credit > s.room/2 || s.pending >= s.room {
+		return
+	}
+	credit := s.room - s.pending
+	if credit <= s.credit {
+		return
+	}
+	s.credit = credit
+	s.sendFlow()
+}
+
+func (s *sender) sendFlow() {
+	s.l.s.writeFlow(&amqp.Flow{
+		Handle: amqp.Some(s.l.handle), DeliveryCount: amqp.Some(s.count), LinkCredit: amqp.Some(s.credit),
+		Available: amqp.Some(uint32(0)),
+	})
+}
+
+// transfer takes one frame of a delivery (3.2).
+func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
+	c := s.l.c
+	if !s.joining {
+		if !t.DeliveryID.Set {
+			s.l.s.end(amqp.CondInvalidField, "The first transfer of a delivery has no delivery-id.")
+			return
+		}
+		if s.credit == 0 {
+			s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
+			return
+		}
+		s.credit--
+		s.count++
+		s.delivery = incoming{id: t.DeliveryID.Value, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), state: t.State}
+	}
+	if t.Settled.Or(false) {
+		s.delivery.settled = true // may be said in any frame of the delivery (AMQP 2.7.5)
+	}
+	if t.Aborted {
+		s.discard()
+		s.joining = false
+		s.grant()
+		return
+	}
+	if s.size+len(payload) > s.maxSize {
+		s.tooLarge()
+		return
+	}
+	if !s.joining && !t.More {
+		s.deliver(payload, c.chunk)
+		return
+	}
+	s.joining = true
+	if !s.join(payload) {
+		return
+	}
+	if t.More {
+		return
+	}
+	s.joining = false
+	body, buf := s.joined.buf[:s.size:s.size], s.joined
+	c.joining -= s.size
+	s.joined, s.size = nil, 0
+	s.deliver(body, buf)
+	buf.Release()
+}
+
+// join copies a frame behind the ones before it. The buffer grows with the bytes that arrive (reliability.md S15).
+func (s *sender) join(payload []byte) bool {
+	c := s.l.c
+	if c.joining += len(payload); c.joining > c.limits.BufferedIn {
+		c.joining -= len(payload)
+		s.l.end(amqp.CondResourceLimit, "Too many bytes of unfinished messages.")
+		return false
+	}
+	need := s.size + len(payload)
+	if s.joined == nil || need > len(s.joined.buf) {
+		grown := newChunk(min(max(2*need, smallChunk), max(s.maxSize, need)))
+		if s.joined != nil {
+			copy(grown.buf, s.joined.buf[:s.size])
+			s.joined.Release()
+		}
+		s.joined = grown
+	}
+	copy(s.joined.buf[s.size:], payload)
+	s.size = need
+	return true
+}
+
+func (s *sender) discard() {
+	if s.joined != nil {
+		s.l.c.joining -= s.size
+		s.joined.Release()
+		s.joined, s.size = nil, 0
+	}
+}
+
+func (s *sender) tooLarge() {
+	s.l.end(amqp.CondMessageSizeExceeded, fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.",
+		s.delivery.id, s.maxSize))
+}
+
+// leave drops what was begun. Sends in the engine go on; their answers find the link gone.
+func (s *sender) leave() {
+	s.joining = false
+	s.discard()
+}
+
+// deliver handles a whole delivery, of which buf holds the bytes.
+func (s *sender) deliver(body []byte, buf *chunk) {
+	if s.delivery.state != nil {
+		if _, ok := s.delivery.state.(amqp.TransactionalState); ok {
+			s.reject(amqp.CondNotImplemented, "Transactions (transactional-state on a transfer) are not implemented.")
+			return
+		}
+	}
+	switch {
+	case s.l.at.cbs || s.l.at.management:
+		s.request(body)
+	case s.delivery.format == amqp.MessageFormatPlain || s.delivery.format == amqp.MessageFormatBatch:
+		s.send(body, buf)
+	default:
+		s.reject(amqp.CondNotImplemented, fmt.Sprintf("The message format 0x%08x is not known.", s.delivery.format))
+		return
+	}
+	s.grant()
+}
+
+// send hands the messages of a delivery to the engine, or refuses all of them.
+func (s *sender) send(body []byte, buf *chunk) {
+	c := s.l.c
+	cmd := c.batch.newSend()
+	var e *amqp.Error
+	if s.delivery.format == amqp.MessageFormatBatch {
+		limit := s.maxSize
+		if limit > c.limits.BatchSize {
+			limit = c.limits.BatchSize
+		}
+		if len(body) > limit {
+			s.tooLarge()
+			return
+		}
+		e = c.ingestBatch(cmd, body, buf)
+	} else {
+		e = c.ingestOne(cmd, body, buf)
+	}
+	if e != nil {
+		s.reject(e.Condition, e.Description)
+		return
+	}
+	if len(cmd.Messages) == 0 { // an empty batch succeeds without effect (semantics.md 5.1)
+		cmd.Buffer.Release()
+		if !s.delivery.settled {
+			c.answers.settle(s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
+		}
+		return
+	}
+	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
+	s.pending++
+	c.bufferIn += len(body)
+	tag := c.pendings.add(pending{
+		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(len(body)),
+	})
+	c.batch.add(s.l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+}
+
+// sent handles the engine's answer to a send.
+func (s *sender) sent(delivery uint32, settled bool, err error) {
+	s.pending--
+	c := s.l.c
+	if s.l.detached {
+		return
+	}
+	if err == nil {
+		if !settled {
+			c.answers.settle(s.l.s, amqp.RoleReceiver, delivery, accepted)
+		}
+		s.grant()
+		return
+	}
+	cond, text := conditionOf(err)
+	switch {
+	case cond.ends == endsLink:
+		s.l.end(cond.symbol, text)
+		return
+	case !settled:
+		c.answers.reject(s.l.s, amqp.RoleReceiver, delivery, cond.symbol, c.suffixed(text, s.l.at.path, c.now))
+	}
+	s.grant()
+}
+
+// reject refuses the delivery at hand; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1).
+func (s *sender) reject(symbol amqp.Symbol, text string) {
+	c := s.l.c
+	c.log.Debug("servicebus: delivery rejected", "link", s.l.name, "condition", symbol, "text", text)
+	if !s.delivery.settled {
+		c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, symbol, c.suffixed(text, s.l.at.path, c.now))
+	}
+	s.grant()
+}

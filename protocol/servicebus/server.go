@@ -1,0 +1,256 @@
+package servicebus
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Options says how a [Server] behaves. The zero value serves a namespace nobody can log in to.
+type Options struct {
+	// Namespace is the name in error texts, and the first label of the host names that tokens are made for.
+	Namespace string
+	// Hosts are further host names tokens may be made for (reliability.md S9). In development any host will do.
+	Hosts []string
+	// Rules are the access rules of the namespace. Whoever wires the server adds the well-known development key, and only
+	// in development mode (reliability.md S2).
+	Rules []AccessRule
+	// Development accepts tokens made for any host name.
+	Development bool
+	// AllowPlainWithoutTLS accepts SASL PLAIN, which carries a key, on a connection without TLS (reliability.md 7.2).
+	AllowPlainWithoutTLS bool
+	// Limits bounds what a peer can spend. Zero fields mean their defaults.
+	Limits Limits
+	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
+	Logger *slog.Logger
+	// NewID makes message-ids and tracking ids: random UUIDs. nil: uuid.New.
+	NewID func() [16]byte
+}
+
+// Server speaks AMQP 1.0 as Azure Service Bus does, on connections of any listener.
+type Server struct {
+	Broker  engine.Broker
+	Options Options
+
+	once   sync.Once
+	env    *environment
+	panics atomic.Uint64
+	number atomic.Uint64 // of the last connection
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	byHost    map[string]int // connections without a valid token, by address
+	newcomers int            // the sum of byHost
+	closed    bool
+	done      sync.WaitGroup // one per connection
+}
+
+// environment is what every connection of a server has in common.
+type environment struct {
+	tracking
+	broker      engine.Broker
+	limits      Limits
+	verifier    *sasVerifier
+	logger      *slog.Logger
+	newUUID     func() [16]byte
+	plainNoTLS  bool
+	containerID string
+}
+
+// ErrClosed is what Serve returns after Close.
+var ErrClosed = errors.New("servicebus: server closed")
+
+func (s *Server) init() {
+	s.once.Do(func() {
+		o := &s.Options
+		env := &environment{
+			broker: s.Broker, limits: o.Limits.withDefaults(), logger: o.Logger, newUUID: o.NewID,
+			plainNoTLS: o.AllowPlainWithoutTLS,
+		}
+		if env.logger == nil {
+			env.logger = slog.Default()
+		}
+		if env.newUUID == nil {
+			env.newUUID = func() [16]byte { return uuid.New() }
+		}
+		env.verifier = &sasVerifier{rules: o.Rules}
+		if !o.Development {
+			ns := strings.ToLower(o.Namespace)
+			env.verifier.hosts = []string{ns, ns + ".servicebus.windows.net"}
+			for _, h := range o.Hosts {
+				env.verifier.hosts = append(env.verifier.hosts, hostName(h))
+			}
+		}
+		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
+		id := env.newUUID()
+		env.containerID = hex.EncodeToString(id[:]) + "_G0"
+		s.env = env
+		s.listeners = make(map[net.Listener]struct{})
+		s.conns = make(map[*conn]struct{})
+		s.byHost = make(map[string]int)
+	})
+}
+
+// Serve accepts connections until the context ends, the listener fails or the server is closed, and closes the listener.
+// Connections stay open until [Server.Close].
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.init()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer func() {
+		stop()
+		l.Close()
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+	}()
+	var backoff time.Duration
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			backoff = 0
+			go s.ServeConn(nc)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case s.isClosed():
+			return ErrClosed
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default: // out of descriptors, most likely (reliability.md F18): those that are open go on
+			backoff = min(max(5*time.Millisecond, 2*backoff), time.Second)
+			s.env.logger.Warn("servicebus: accept", "error", err, "retry", backoff)
+			select {
+			case <-time.After(backoff):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// ServeConn serves one connection and returns when it is over. A connection over a limit is closed at once.
+func (s *Server) ServeConn(nc net.Conn) {
+	s.init()
+	c := newConn(s.env, nc, s.number.Add(1))
+	c.onPanic = func() { s.panics.Add(1) }
+	c.onLogin = func() { s.loggedIn(c) }
+	if why := s.admit(c); why != "" {
+		s.env.logger.Warn("servicebus: connection refused", "remote", c.remote, "reason", why)
+		nc.Close()
+		return
+	}
+	defer s.forget(c)
+	c.run()
+}
+
+// admit enters a connection in the books or says why not.
+func (s *Server) admit(c *conn) string {
+	limits := &s.env.limits
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "server closed"
+	case len(s.conns) >= limits.Connections:
+		return "too many connections"
+	case s.newcomers >= limits.Unauthenticated:
+		return "too many connections without a token"
+	case s.byHost[c.host] >= limits.ConnectionsPerHost:
+		return "too many connections without a token from one address"
+	}
+	s.conns[c] = struct{}{}
+	s.byHost[c.host]++
+	s.newcomers++
+	c.newcomer = true
+	s.done.Add(1)
+	return ""
+}
+
+func (s *Server) forget(c *conn) {
+	s.loggedIn(c)
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.done.Done()
+}
+
+// loggedIn takes a connection out of the count of those without a valid token.
+func (s *Server) loggedIn(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.newcomer {
+		return
+	}
+	c.newcomer = false
+	s.newcomers--
+	if s.byHost[c.host]--; s.byHost[c.host] == 0 {
+		delete(s.byHost, c.host)
+	}
+}
+
+// Close closes listeners and tells every connection that it is over, then waits for them. When the context ends first
+// their sockets are cut.
+func (s *Server) Close(ctx context.Context) error {
+	s.init()
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.askToStop()
+	}
+	s.mu.Unlock()
+	over := make(chan struct{})
+	go func() {
+		s.done.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.net.Close()
+	}
+	s.mu.Unlock()
+	<-over
+	return ctx.Err()
+}
+
+// Connections is the number of open connections.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Panics is the number of connections that ended in a bug of this package (reliability.md F21).
+func (s *Server) Panics() uint64 { return s.panics.Load() }
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}

@@ -1,0 +1,210 @@
+package servicebus
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// session is one AMQP session. Its channel number is the peer's own: unique while the session lives.
+type session struct {
+	c       *conn
+	channel uint16
+	ended   bool // our end is sent, the peer's has not come
+	links   map[uint32]*link
+	last    *link // of the last transfer, to spare a look-up
+
+	nextIncoming uint32 // transfer-id of the next transfer from the peer
+	sinceFlow    uint32 // transfers since the peer was told the window
+	nextOutgoing uint32
+	window       int64 // transfers the peer takes
+	nextDelivery uint32
+
+	unsettled  map[uint32]unsettled // by delivery-id
+	presettled []idRange            // delivery-ids sent settled, oldest first: dispositions for them mean nothing
+}
+
+// idRange is the delivery-ids first to last.
+type idRange struct{ first, last uint32 }
+
+const handleMax = 262143
+
+// begin starts a session (1.7).
+func (c *conn) begin(channel uint16, b *amqp.Begin) {
+	switch {
+	case channel > c.limits.Channels:
+		c.protocolFault(amqp.CondFramingError, "The channel number is over channel-max.")
+		return
+	case c.sessions[channel] != nil:
+		c.protocolFault(amqp.CondNotAllowed, "The channel is in use.")
+		return
+	}
+	s := &session{
+		c: c, channel: channel, links: make(map[uint32]*link),
+		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow),
+	}
+	c.sessions[channel] = s
+	c.write(channel, &amqp.Begin{
+		RemoteChannel:  amqp.Some(channel),
+		NextOutgoingID: s.nextOutgoing,
+		IncomingWindow: c.limits.Window,
+		OutgoingWindow: c.limits.Window,
+		HandleMax:      amqp.Some(min(b.HandleMax.Or(handleMax), handleMax)),
+	})
+	limit := c.limits.Sessions
+	if !c.loggedIn {
+		limit = c.limits.SessionsLogin
+	}
+	if len(c.sessions) > limit {
+		s.end(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
+	}
+}
+
+// frame handles a frame of the session. After our end everything but the peer's end is ignored.
+func (s *session) frame(p amqp.Performative, payload []byte) {
+	if s.ended {
+		if _, ok := p.(*amqp.End); ok {
+			delete(s.c.sessions, s.channel)
+		}
+		return
+	}
+	switch p := p.(type) {
+	case *amqp.Transfer:
+		s.transfer(p, payload)
+	case *amqp.Disposition:
+		s.disposition(p)
+	case *amqp.Flow:
+		s.flow(p)
+	case *amqp.Attach:
+		s.attach(p)
+	case *amqp.Detach:
+		s.detach(p)
+	case *amqp.End:
+		s.leave()
+		s.c.answers.flush()
+		s.c.write(s.channel, &amqp.End{})
+		delete(s.c.sessions, s.channel)
+	default:
+		s.c.protocolFault(amqp.CondNotAllowed, "The frame is not expected in a session.")
+	}
+}
+
+// end ends the session because of an error. The channel stays taken until the peer's end.
+func (s *session) end(symbol amqp.Symbol, text string) {
+	if s.ended {
+		return
+	}
+	s.c.log.Info("servicebus: session ended", "channel", s.channel, "condition", symbol, "text", text)
+	s.leave()
+	s.c.answers.flush()
+	s.c.write(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
+	s.ended = true
+}
+
+// leave lets go of all links; nothing is sent.
+func (s *session) leave() {
+	s.c.answers.flush()
+	for _, l := range s.links {
+		l.leave()
+	}
+	clear(s.links)
+	s.c.locked -= len(s.unsettled)
+	s.unsettled, s.last = nil, nil
+	s.ended = true
+}
+
+// transfer counts a transfer, replenishes the window in time (1.7) and hands the transfer to its link.
+func (s *session) transfer(t *amqp.Transfer, payload []byte) {
+	s.nextIncoming++
+	s.sinceFlow++
+	if s.sinceFlow >= min(1000, max(1, s.c.limits.Window/5)) {
+		s.sendFlow()
+	}
+	l := s.last
+	if l == nil || l.handle != t.Handle {
+		if l = s.links[t.Handle]; l == nil {
+			s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
+			return
+		}
+		s.last = l
+	}
+	if l.detached {
+		return
+	}
+	if l.sender == nil {
+		s.end(amqp.CondNotAllowed, "A transfer came on a link of which the peer is the receiver.")
+		return
+	}
+	l.touch()
+	l.sender.transfer(t, payload)
+}
+
+// flow takes the peer's view of the windows, then of a link's credit.
+func (s *session) flow(f *amqp.Flow) {
+	// What the peer takes = its window, less what is on its way to it (AMQP 2.5.6). Before our first transfer it may not
+	// know our next-outgoing-id.
+	seen := f.NextIncomingID.Or(1)
+	opened := s.window <= 0
+	s.window = int64(f.IncomingWindow) + int64(int32(seen-s.nextOutgoing))
+	if opened && s.window > 0 {
+		for _, l := range s.links {
+			if l.receiver != nil {
+				l.receiver.makeReady()
+			}
+		}
+	}
+	if !f.Handle.Set {
+		if f.Echo {
+			s.sendFlow()
+		}
+		return
+	}
+	l := s.links[f.Handle.Value]
+	switch {
+	case l == nil:
+		s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
+	case l.detached:
+	case l.receiver != nil:
+		l.touch()
+		l.receiver.flow(f)
+	case l.sender != nil:
+		l.touch()
+		if f.Echo {
+			l.sender.sendFlow()
+		}
+	}
+}
+
+// sendFlow tells the peer our windows.
+func (s *session) sendFlow() { s.writeFlow(&amqp.Flow{}) }
+
+// writeFlow completes a flow with the session's numbers and sends it.
+func (s *session) writeFlow(f *amqp.Flow) {
+	if s.ended || s.c.phase >= closing {
+		return
+	}
+	s.sinceFlow = 0
+	f.NextIncomingID = amqp.Some(s.nextIncoming)
+	f.IncomingWindow = s.c.limits.Window
+	f.NextOutgoingID = s.nextOutgoing
+	f.OutgoingWindow = s.c.limits.Window
+	s.c.out = amqp.AppendFlow(s.c.out, s.channel, f)
+}
+
+// detach handles the peer's detach: the answer is always closed, no link is ever resumed (4.7).
+func (s *session) detach(d *amqp.Detach) {
+	l := s.links[d.Handle]
+	if l == nil {
+		s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
+		return
+	}
+	if !l.detached {
+		l.leave()
+		s.c.answers.flush()
+		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: true})
+	}
+	delete(s.links, d.Handle)
+	if s.last == l {
+		s.last = nil
+	}
+}

@@ -1,0 +1,212 @@
+package servicebus
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// unsettled is a delivery the peer has to settle.
+type unsettled struct {
+	link  *link
+	token event.LockToken
+}
+
+// maxSpan is how many delivery-ids one disposition may name.
+const maxSpan = 1 << 20
+
+// disposition takes the peer's outcomes (4.6). As sender of transfers it settles nothing we wait for.
+func (s *session) disposition(d *amqp.Disposition) {
+	if d.Role == amqp.RoleSender {
+		return
+	}
+	first, last := d.First, d.Last.Or(d.First)
+	n := last - first
+	if n >= maxSpan {
+		s.end(amqp.CondInvalidField, "The range of a disposition is empty or too large.")
+		return
+	}
+	w, e := settlementOf(d.State)
+	for i := uint32(0); ; i++ {
+		s.settle(first+i, d, &w, e)
+		if i == n || s.ended {
+			return
+		}
+	}
+}
+
+// settlement is what the peer wants to happen to a delivery.
+type settlement struct {
+	outcome     engine.SettleOutcome // 0: nothing
+	changes     []byte
+	reason      string
+	description string
+}
+
+// settle applies an outcome to one delivery.
+func (s *session) settle(id uint32, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
+	c := s.c
+	u, ok := s.unsettled[id]
+	switch {
+	case !ok && (d.Settled || w.outcome == 0 && bad == nil || s.sentSettled(id)):
+		return // nothing is asked, or nothing is there to be settled
+	case !ok:
+		c.answers.reject(s, amqp.RoleSender, id, amqp.CondMessageLockLost, c.suffixed(lockLostText, "", c.now))
+		return
+	}
+	l := u.link
+	l.touch()
+	if bad == nil && w.outcome == 0 && !d.Settled {
+		return // received: not an outcome
+	}
+	delete(s.unsettled, id)
+	c.locked--
+	l.receiver.pass()
+	switch {
+	case bad != nil:
+	case w.outcome == 0:
+		return // settled without an outcome: the lock runs out
+	case w.outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main:
+		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
+	}
+	if bad != nil {
+		if !d.Settled {
+			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.suffixed(bad.Description, l.at.path, c.now))
+		}
+		return
+	}
+	cmd := c.batch.newSettle()
+	*cmd = engine.Settle{
+		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin,
+		Token: u.token, Outcome: w.outcome, Changes: w.changes, Reason: w.reason, Description: w.description,
+	}
+	tag := c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, settled: d.Settled, outcome: w.outcome})
+	c.batch.add(l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+}
+
+// settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).
+func (c *conn) settled(p *pending, err error) {
+	l := p.link
+	if p.settled || l.s.ended || l.detached {
+		return // the peer wants no answer, or nobody is there to get it
+	}
+	if err == nil {
+		c.answers.settle(l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
+		return
+	}
+	cond, text := conditionOf(err)
+	if cond.ends == endsLink && cond.symbol == amqp.CondDetachForced {
+		l.end(cond.symbol, text)
+		return
+	}
+	c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.suffixed(text, l.at.path, c.now))
+}
+
+// settlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3).
+func settlementOf(state amqp.DeliveryState) (settlement, *amqp.Error) {
+	switch st := state.(type) {
+	case nil, amqp.Received:
+		return settlement{}, nil
+	case amqp.Accepted:
+		return settlement{outcome: engine.Complete}, nil
+	case amqp.Released:
+		return settlement{outcome: engine.Release}, nil
+	case amqp.Modified:
+		w := settlement{outcome: engine.Abandon}
+		if st.UndeliverableHere {
+			w.outcome = engine.Defer
+		}
+		var e *amqp.Error
+		w.changes, e = encodeChanges(st.MessageAnnotations)
+		return w, e
+	case amqp.Rejected:
+		if st.Error == nil {
+			return deadLetter(nil)
+		}
+		return deadLetter(st.Error.Info)
+	case amqp.TransactionalState:
+		return settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Transactions (transactional-state on a disposition) are not implemented."}
+	}
+	return settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "The delivery state is not implemented."}
+}
+
+const (
+	deadLetterReason      = "DeadLetterReason"
+	deadLetterDescription = "DeadLetterErrorDescription"
+)
+
+// deadLetter makes a dead-lettering of an info map: reason and description are properties like the others (5.3).
+func deadLetter(info amqp.Map) (settlement, *amqp.Error) {
+	w := settlement{outcome: engine.MoveToDeadLetter, reason: textOf(info, deadLetterReason), description: textOf(info, deadLetterDescription)}
+	var e *amqp.Error
+	w.changes, e = encodeChanges(info)
+	return w, e
+}
+
+// encodeChanges makes the map of application properties to add or replace: string keys, simple values. A null reason or
+// description is left out: one SDK panics on it (5.3).
+func encodeChanges(m amqp.Map) ([]byte, *amqp.Error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	dst, mark := amqp.BeginMap(nil)
+	pairs := 0
+	for _, p := range m {
+		var key string
+		switch k := p.Key.(type) {
+		case string:
+			key = k
+		case amqp.Symbol:
+			key = string(k)
+		default:
+			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: "The key of a property to modify must be a string."}
+		}
+		if p.Value == nil && (key == deadLetterReason || key == deadLetterDescription) {
+			continue
+		}
+		if !simple(p.Value) {
+			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf("The property '%s' is not of a simple type.", key)}
+		}
+		dst = amqp.AppendValue(amqp.AppendString(dst, key), p.Value)
+		pairs++
+	}
+	if pairs == 0 {
+		return nil, nil
+	}
+	return amqp.EndMap(dst, mark, pairs), nil
+}
+
+// simple reports whether a value may be an application property; described simple values are .NET's own types (5.3).
+func simple(v any) bool {
+	switch v := v.(type) {
+	case amqp.Map, amqp.List, amqp.Array, amqp.Composite:
+		return false
+	case amqp.Described:
+		return simple(v.Value)
+	}
+	return true
+}
+
+// noteSettled remembers that a delivery was sent settled: dispositions for it mean nothing (4.4).
+func (s *session) noteSettled(id uint32) {
+	if n := len(s.presettled); n > 0 && s.presettled[n-1].last+1 == id {
+		s.presettled[n-1].last = id
+		return
+	}
+	const kept = 1024
+	if len(s.presettled) == kept {
+		s.presettled = append(s.presettled[:0], s.presettled[1:]...)
+	}
+	s.presettled = append(s.presettled, idRange{id, id})
+}
+
+func (s *session) sentSettled(id uint32) bool {
+	for i := len(s.presettled) - 1; i >= 0; i-- {
+		if r := s.presettled[i]; id-r.first <= r.last-r.first {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package servicebus
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// timers is everything a connection does because time passes. One timer wakes the loop at the earliest deadline;
+// deadlines that move away are found out when it fires.
+type timers struct {
+	timer   *time.Timer
+	at      time.Time // when timer fires
+	began   time.Time
+	heard   time.Time // last bytes from the peer
+	spoke   time.Time // last bytes to it
+	noLinks time.Time // since when there are no links; zero while there are
+	hadLink bool
+	closeBy time.Time // end of the grace after close
+}
+
+func (t *timers) start(c *conn) {
+	t.began, t.heard, t.spoke, t.noLinks = c.now, c.now, c.now, c.now
+	t.at = c.now.Add(c.limits.Handshake)
+	t.timer = time.NewTimer(c.limits.Handshake)
+}
+
+// by makes the timer fire at the latest at a time.
+func (t *timers) by(c *conn, at time.Time) {
+	if at.Before(t.at) {
+		t.at = at
+		t.timer.Reset(max(0, at.Sub(c.now)))
+	}
+}
+
+func (t *timers) opened(c *conn) { t.rearm(c) }
+
+func (t *timers) closing(c *conn) {
+	t.closeBy = c.now.Add(c.limits.Close)
+	t.by(c, t.closeBy)
+}
+
+func (t *timers) attached() { t.noLinks, t.hadLink = time.Time{}, true }
+
+func (t *timers) detached(c *conn) {
+	if c.links == 0 {
+		t.noLinks = c.now
+		t.by(c, c.now.Add(c.limits.NoLinks))
+	}
+}
+
+// fire does what is due and sets the timer anew.
+func (t *timers) fire(c *conn) {
+	due := func(at time.Time) bool { return !at.IsZero() && !c.now.Before(at) }
+	switch {
+	case c.phase == over:
+	case c.phase == closing:
+		if due(t.closeBy) {
+			c.phase = over
+			c.failed = errGrace
+		}
+	case c.phase < opened:
+		if due(t.began.Add(c.limits.Handshake)) {
+			c.log.Info("servicebus: no open in time")
+			c.phase = over
+		}
+	case !c.loggedIn && due(t.began.Add(c.limits.FirstToken)):
+		c.log.Info("servicebus: no valid token in time")
+		t.force(c, "The connection was closed because no valid token was put in time.")
+	case due(t.silence(c)):
+		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", t.patience(c).Milliseconds()))
+	case due(t.linkless(c)):
+		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds and is closed by container 'LinkTracker'.",
+			t.linklessLimit(c).Milliseconds()))
+	default:
+		if c.claims.sweep(c.now) {
+			c.detachUnclaimed()
+		}
+		c.detachIdle()
+		if due(t.heartbeat(c)) {
+			if len(c.out) == 0 && c.writing == 0 {
+				c.out = amqp.AppendEmptyFrame(c.out)
+			}
+			t.spoke = c.now
+		}
+	}
+	t.rearm(c)
+}
+
+func (t *timers) force(c *conn, text string) {
+	c.closeWith(&amqp.Error{Condition: amqp.CondConnectionForced, Description: c.suffixed(text, "", c.now)})
+}
+
+// rearm sets the timer to the earliest deadline.
+func (t *timers) rearm(c *conn) {
+	var at time.Time
+	earliest := func(d time.Time) {
+		if !d.IsZero() && (at.IsZero() || d.Before(at)) {
+			at = d
+		}
+	}
+	switch {
+	case c.phase == over:
+		at = c.now.Add(c.limits.Close)
+	case c.phase == closing:
+		at = t.closeBy
+	case c.phase < opened:
+		at = t.began.Add(c.limits.Handshake)
+	default:
+		if !c.loggedIn {
+			earliest(t.began.Add(c.limits.FirstToken))
+		}
+		earliest(t.silence(c))
+		earliest(t.linkless(c))
+		earliest(t.heartbeat(c))
+		earliest(c.claims.next())
+		earliest(c.nextIdleLink())
+	}
+	t.at = at
+	t.timer.Reset(max(0, at.Sub(c.now)))
+}
+
+func (t *timers) patience(c *conn) time.Duration {
+	if !c.loggedIn {
+		return c.limits.IdleBeforeLogin
+	}
+	return c.limits.IdleTimeout
+}
+
+func (t *timers) silence(c *conn) time.Time { return t.heard.Add(t.patience(c)) }
+
+func (t *timers) linklessLimit(c *conn) time.Duration {
+	if t.hadLink {
+		return c.limits.NoLinks
+	}
+	return c.limits.NoLinksFresh
+}
+
+func (t *timers) linkless(c *conn) time.Time {
+	if t.noLinks.IsZero() {
+		return time.Time{}
+	}
+	return t.noLinks.Add(t.linklessLimit(c))
+}
+
+// heartbeat is when the peer must hear something: half of what it waits, a little earlier (1.8).
+func (t *timers) heartbeat(c *conn) time.Time {
+	if c.peer.idle == 0 {
+		return time.Time{}
+	}
+	return t.spoke.Add(max(c.peer.idle/2-c.peer.idle/16, 10*time.Millisecond))
+}

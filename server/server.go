@@ -1,0 +1,239 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+// closeGrace is how long connections get to end by themselves when the broker closes.
+const closeGrace = 10 * time.Second
+
+// namespaceName stands in the error texts clients see.
+const namespaceName = "ledgerbus"
+
+// ListenError is an address that cannot be listened on.
+type ListenError struct {
+	Address string
+	Err     error
+}
+
+func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
+
+// Unwrap returns the network's error.
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Server is a running broker.
+type Server struct {
+	settings  settings.Settings
+	store     log.Store
+	engine    *engine.Namespace
+	amqp      *servicebus.Server
+	addrs     []net.Addr
+	recovered Recovered
+
+	failed  chan error
+	serving sync.WaitGroup  // one per listener, one for the engine's failures
+	closing context.Context // ends when Close begins
+	stop    context.CancelFunc
+	once    sync.Once
+	closed  error // of Close; set in once
+}
+
+// Start opens the data directory, recovers it, makes the queues of the settings and listens. The context bounds the start
+// alone: a broker that runs is ended by Close. After an error nothing is left open.
+func Start(ctx context.Context, s settings.Settings) (*Server, error) {
+	srv := &Server{settings: s, failed: make(chan error, 1)}
+	srv.closing, srv.stop = context.WithCancel(context.Background())
+	for _, step := range []func() error{
+		func() error { return srv.open(ctx) },
+		func() error { return srv.putQueues(ctx) },
+		func() error { return srv.listen(ctx) },
+	} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, srv.Close())
+		}
+	}
+	return srv, nil
+}
+
+// open recovers the data directory.
+func (s *Server) open(ctx context.Context) error {
+	began := time.Now()
+	var err error
+	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{Partitions: s.settings.Storage.Partitions, Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	if has := len(s.store.Partitions()); s.settings.Storage.Partitions != 0 && has != s.settings.Storage.Partitions {
+		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
+			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
+	}
+	if s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default()}); err != nil {
+		return err
+	}
+	s.recovered = recovered(s.engine.Recovered(), time.Since(began))
+	s.serving.Go(s.watch)
+	return nil
+}
+
+// watch hands on the first failure of a partition.
+func (s *Server) watch() {
+	select {
+	case err := <-s.engine.Failed():
+		s.fail(err)
+	case <-s.closing.Done():
+	}
+}
+
+func (s *Server) putQueues(ctx context.Context) error {
+	for _, q := range s.settings.Entities.Put {
+		if _, err := s.engine.PutQueue(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen binds every address before it serves any: a broker is there on all of them or not at all.
+func (s *Server) listen(ctx context.Context) error {
+	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
+	var listeners []net.Listener
+	for _, address := range s.settings.Listening.Addresses {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			for _, l := range listeners {
+				err = errors.Join(err, l.Close())
+			}
+			return &ListenError{Address: address, Err: err}
+		}
+		listeners = append(listeners, l)
+		s.addrs = append(s.addrs, l.Addr())
+	}
+	for _, l := range listeners {
+		s.serving.Go(func() {
+			err := s.amqp.Serve(s.closing, healthListener{l})
+			if !errors.Is(err, servicebus.ErrClosed) && !errors.Is(err, context.Canceled) {
+				s.fail(&ListenError{Address: l.Addr().String(), Err: err})
+			}
+		})
+	}
+	return nil
+}
+
+// options translates settings into the protocol's words.
+func (s *Server) options() servicebus.Options {
+	limits := s.settings.Limits
+	o := servicebus.Options{
+		Namespace:   namespaceName,
+		Development: s.settings.Mode == settings.Development,
+		Hosts:       append([]string{"localhost"}, s.settings.Listening.Hosts...),
+		Logger:      slog.Default(),
+		Limits: servicebus.Limits{
+			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
+			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
+			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
+		},
+	}
+	for _, address := range s.settings.Listening.Addresses {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			o.Hosts = append(o.Hosts, host)
+		}
+	}
+	for _, rule := range s.settings.Access {
+		r := servicebus.AccessRule{Name: rule.Name, Primary: rule.Primary.Reveal(), Secondary: rule.Secondary.Reveal()}
+		for _, right := range rule.Rights {
+			switch right {
+			case settings.Manage:
+				r.Rights |= servicebus.Manage
+			case settings.Send:
+				r.Rights |= servicebus.Send
+			case settings.Listen:
+				r.Rights |= servicebus.Listen
+			}
+		}
+		o.Rules = append(o.Rules, r)
+	}
+	return o
+}
+
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // the first one is enough: the process ends because of it
+	}
+}
+
+// Failed yields the error of a part that stopped while the broker was running. The broker should be closed then.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Addrs are the addresses listened on, in the order of the settings.
+func (s *Server) Addrs() []net.Addr { return s.addrs }
+
+// Settings are those the broker was started with.
+func (s *Server) Settings() settings.Settings { return s.settings }
+
+// Engine is the namespace behind the protocol.
+func (s *Server) Engine() *engine.Namespace { return s.engine }
+
+// Recovered says what the start found in the data directory.
+func (s *Server) Recovered() Recovered { return s.recovered }
+
+// ConnectionString is what an SDK connects to the first listener with. The key is shown only when it is the emulator's,
+// which everybody knows.
+func (s *Server) ConnectionString() string {
+	host, port, err := net.SplitHostPort(s.addrs[0].String())
+	if err != nil {
+		host, port = s.addrs[0].String(), ""
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		host = "localhost"
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port != "5672" {
+		host += ":" + port
+	}
+	rule := s.settings.Access[0]
+	key := rule.Primary.String()
+	if rule.IsDevelopment() {
+		key = rule.Primary.Reveal()
+	}
+	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true;", host, rule.Name, key)
+}
+
+// Close stops accepting, ends the connections, commits what was asked, and marks the data directory as cleanly closed.
+func (s *Server) Close() error {
+	s.once.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Server) close() error {
+	var errs []error
+	s.stop()
+	if s.amqp != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		if err := s.amqp.Close(ctx); err != nil {
+			slog.Warn("connections were cut because they did not end in time", "error", err)
+		}
+	}
+	if s.engine != nil {
+		errs = append(errs, s.engine.Close())
+	}
+	s.serving.Wait()
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// load makes settings for a broker in a directory, on a free port.
+func load(t *testing.T, dir string, more map[string][]string) settings.Settings {
+	t.Helper()
+	flags := map[string][]string{"data": {dir}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}
+	for name, values := range more {
+		flags[name] = values
+	}
+	s, err := settings.Load(settings.Sources{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func start(t *testing.T, s settings.Settings) *Server {
+	t.Helper()
+	srv, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv
+}
+
+func dial(t *testing.T, srv *Server) *client.Client {
+	t.Helper()
+	cs, err := client.ParseConnectionString(srv.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Dial(t.Context(), cs, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // the broker may have closed it first
+	return c
+}
+
+func TestMessagesSurviveARestart(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	first := start(t, s)
+	if r := first.Recovered(); !r.New || r.Messages != 0 {
+		t.Errorf("a new directory: %+v", r)
+	}
+	sender, err := dial(t, first).NewSender(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Send(t.Context(), client.NewMessage([]byte("kept"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := start(t, s)
+	if r := second.Recovered(); r.New || !r.Clean || r.Messages != 1 || r.Bytes == 0 || len(r.Refused) != 0 {
+		t.Errorf("after a restart: %+v", r)
+	}
+	c := dial(t, second)
+	peeked, err := c.Peek(t.Context(), "orders", 1, 10)
+	if err != nil || len(peeked) != 1 || string(peeked[0].GetData()) != "kept" {
+		t.Fatalf("%v, %v", peeked, err)
+	}
+	r, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Credit(1); err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Receive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := c.RenewLocks(t.Context(), "orders", client.LockToken(m))
+	if err != nil || len(ends) != 1 || time.Until(ends[0]) < 30*time.Second {
+		t.Errorf("renewed until %v, %v", ends, err)
+	}
+	if err := r.Complete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if peeked, err := c.Peek(t.Context(), "orders", 1, 10); err != nil || len(peeked) != 0 {
+		t.Errorf("after completing: %v, %v", peeked, err)
+	}
+}
+
+func TestUnknownEntityIsRefused(t *testing.T) {
+	t.Parallel()
+	c := dial(t, start(t, load(t, t.TempDir(), nil)))
+	if _, err := c.NewSender(t.Context(), "nowhere"); client.Condition(err) != "amqp:not-found" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRightsOfAnAccessRule(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	s.Access = []settings.AccessRule{{Name: "reader", Rights: []settings.Right{settings.Listen}, Primary: settings.NewSecret("first"), Secondary: settings.NewSecret("second")}}
+	srv := start(t, s)
+	if strings.Contains(srv.ConnectionString(), "first") {
+		t.Error("the connection string shows a real key")
+	}
+	for _, key := range []string{"first", "second", "third"} {
+		cs, err := client.ParseConnectionString(strings.Replace(srv.ConnectionString(), "***", key, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.Dial(t.Context(), cs, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.NewReceiver(t.Context(), "orders", client.PeekLock)
+		if (err == nil) != (key != "third") {
+			t.Errorf("receiving with the %s key: %v", key, err)
+		}
+		if _, err := c.NewSender(t.Context(), "orders"); err == nil {
+			t.Errorf("sending with the %s key of a rule that may only listen", key)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0", "127.0.0.1:0"}}))
+	if len(srv.Addrs()) != 2 {
+		t.Fatal(srv.Addrs())
+	}
+	for _, addr := range srv.Addrs() {
+		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/x": "404 "} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr.String()+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := response.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := response.Status[:4] + string(body); got != want {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+	}
+}
+
+func TestRefusedStarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	srv := start(t, load(t, dir, nil))
+
+	if _, err := Start(t.Context(), load(t, dir, nil)); !errors.Is(err, log.ErrInUse) {
+		t.Errorf("a second broker on the directory: %v", err)
+	}
+	other := load(t, t.TempDir(), map[string][]string{"listen": {srv.Addrs()[0].String()}})
+	_, err := Start(t.Context(), other)
+	if listen := (*ListenError)(nil); !errors.As(err, &listen) || listen.Address != srv.Addrs()[0].String() {
+		t.Errorf("an address in use: %v", err)
+	}
+	other.Listening.Addresses = []string{"127.0.0.1:0"} // nothing of the failed start is left: the directory is free
+	if err := start(t, other).Close(); err != nil {
+		t.Error(err)
+	}
+	other.Storage.Partitions = 7
+	if _, err := Start(t.Context(), other); err == nil || !strings.Contains(err.Error(), "cannot be changed to 7") {
+		t.Errorf("another number of partitions: %v", err)
+	}
+}
+
+func TestCloseEndsConnections(t *testing.T) {
+	t.Parallel()
+	srv := start(t, load(t, t.TempDir(), nil))
+	c := dial(t, srv)
+	silent, err := net.Dial("tcp", srv.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+		t.Error("the connection is still open")
+	}
+}

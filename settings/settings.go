@@ -1,0 +1,120 @@
+package settings
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// Settings is everything a person decides about one broker.
+type Settings struct {
+	Mode      Mode
+	Storage   Storage
+	Listening Listening
+	Entities  Entities
+	Logging   Logging
+	Access    []AccessRule // never empty after Load
+	Limits    Limits
+}
+
+// Mode is what the broker is for.
+type Mode string
+
+const (
+	// Development is for a developer's machine and for test containers: the emulator's addresses and its well-known key.
+	Development Mode = "development"
+	// Production needs access rules with keys of your own.
+	Production Mode = "production"
+)
+
+// Storage says where and how messages are kept.
+type Storage struct {
+	Data       string // data directory; made when absent
+	Partitions int    // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
+}
+
+// Listening says where clients connect.
+type Listening struct {
+	Addresses     []string // host:port each; port 0 picks a free one
+	Hosts         []string // further names of this machine that tokens may be made for, in production mode; there any other is refused
+	InsecureNoTLS bool     // allow addresses other than loopback without TLS
+	AcceptRisk    bool     // allow public addresses too; only together with InsecureNoTLS
+}
+
+// Entities says which queues must exist. Queues that exist already and are not named stay.
+type Entities struct {
+	File   string   // the emulator's Config.json; "": none
+	Queues []string // names of queues that get the defaults of DefaultQueue, unless the file describes them
+	// Put is what both come to: filled in by Load.
+	Put []engine.PutQueue
+}
+
+// Logging says what the process tells about itself, on standard error.
+type Logging struct {
+	Level  slog.Level
+	Format string // text or json
+}
+
+// AccessRule is a named pair of keys and what they allow. Either key signs tokens.
+type AccessRule struct {
+	Name      string
+	Rights    []Right
+	Primary   Secret
+	Secondary Secret // zero: none
+}
+
+// Right is something an access rule allows.
+type Right string
+
+// The rights. Manage includes the other two.
+const (
+	Manage Right = "Manage"
+	Send   Right = "Send"
+	Listen Right = "Listen"
+)
+
+// Limits bounds what clients can make the broker spend (reliability.md 8). Zero means the default given.
+type Limits struct {
+	Connections           int           // open connections; 5,000
+	ConnectionsPerAddress int           // connections of one address that have shown no valid token yet; 100
+	Unauthenticated       int           // all connections that have shown no valid token yet; 1,000
+	Sessions              int           // AMQP sessions per connection; 5,000
+	Links                 int           // links per connection; 5,000
+	Locked                int           // messages locked through one connection; 50,000
+	MaxFrameSize          int           // bytes of an AMQP frame, at least 512; 65,536
+	BufferedIn            int           // bytes a connection has sent and the log has not taken; 32 MiB
+	BufferedOut           int           // bytes waiting to be written to a connection; 8 MiB
+	IdleTimeout           time.Duration // silence after which a connection is closed; 240 s
+}
+
+// Names and keys of the emulator's well-known connection string.
+const (
+	developmentRule = "RootManageSharedAccessKey"
+	developmentKey  = "SAS_KEY_VALUE"
+)
+
+// Addresses of the emulator: AMQP, and its second port.
+const (
+	developmentAMQP = "127.0.0.1:5672"
+	developmentHTTP = "127.0.0.1:5300"
+)
+
+func defaults() Settings {
+	return Settings{
+		Mode:    Development,
+		Storage: Storage{Data: "data"},
+		Logging: Logging{Level: slog.LevelInfo, Format: "text"},
+	}
+}
+
+// IsDevelopment tells whether one of the rule's keys is the emulator's, which everybody knows.
+func (r AccessRule) IsDevelopment() bool {
+	return r.Primary.Reveal() == developmentKey || r.Secondary.Reveal() == developmentKey
+}
+
+// DevelopmentKey tells whether any access rule has the emulator's key.
+func (s Settings) DevelopmentKey() bool {
+	return slices.ContainsFunc(s.Access, AccessRule.IsDevelopment)
+}

@@ -1,0 +1,231 @@
+package settings
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func environment(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+func write(t *testing.T, name, text string, mode os.FileMode) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, mode); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	s, err := Load(Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Listening.Addresses, " "); got != "127.0.0.1:5672 127.0.0.1:5300" {
+		t.Errorf("listens on %s", got)
+	}
+	if len(s.Access) != 1 || s.Access[0].Name != "RootManageSharedAccessKey" || s.Access[0].Primary.Reveal() != "SAS_KEY_VALUE" {
+		t.Errorf("access rules %v", s.Access)
+	}
+	if s.Mode != Development || s.Storage.Data != "data" || s.Storage.Partitions != 0 || !s.DevelopmentKey() {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	file := write(t, "c.yaml", "data: from-file\nlog-level: warn\nlog-format: json\nlisten: [127.0.0.1:1, 127.0.0.1:2]\nlimits:\n  links: 7\n  idle-timeout: 90s\n", 0o644)
+	s, err := Load(Sources{
+		File:  file,
+		Env:   environment("LEDGERBUS_LOG_LEVEL", "error", "LEDGERBUS_LISTEN", "127.0.0.1:3, localhost:4", "LEDGERBUS_DATA", "from-env", "LEDGERBUS_PORT", "tcp://1.2.3.4:1"),
+		Flags: map[string][]string{"data": {"from-flag"}, "limits.links": {"9"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Storage.Data != "from-flag" || s.Logging.Level != slog.LevelError || s.Logging.Format != "json" ||
+		strings.Join(s.Listening.Addresses, " ") != "127.0.0.1:3 localhost:4" || s.Limits.Links != 9 || s.Limits.IdleTimeout != 90*time.Second {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestEmulatorVariableNamesTheEntityFile(t *testing.T) {
+	t.Parallel()
+	s, err := Load(Sources{Env: environment("CONFIG_PATH", "testdata/sample.json"), Flags: map[string][]string{"queue": {"extra", "QUEUE.1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, q := range s.Entities.Put {
+		names = append(names, fmt.Sprint(q.Path, " ", q.Properties.MaxDeliveryCount))
+	}
+	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, big 2147483647, extra 10" {
+		t.Error(got)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		file  string // %s in want stands for its name
+		mode  os.FileMode
+		env   []string
+		flags map[string][]string
+		want  string
+	}{
+		{name: "file", file: "data: x\ncolour: red\nlimits:\n  legs: 4\n  links: many\nlisten:\n  - a: b\ndata: y\nlog-format: [text]\nmode: test\n", want: `%[1]s:2: colour: unknown key
+%[1]s:4: limits.legs: unknown key
+%[1]s:5: limits.links: "many" is not a whole number from 1 to 1000000
+%[1]s:7: listen: must be a list of plain values
+%[1]s:8: data: given twice
+%[1]s:9: log-format: must be a plain value
+%[1]s:10: mode: "test" is neither development nor production`},
+		{name: "not a block", file: "- a\n", want: "%[1]s:1: must be a block of keys"},
+		{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
+		{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.max-frame-size": {"511"}, "queue": {"a b"}},
+			want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
+LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
+--limits-max-frame-size: "511" is not a whole number from 512 to 16777216
+--queue: "a b": a queue's name has letters, digits and . - _ ~ / only, not ' '`},
+		{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
+		{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},
+			want: `--listen: "localhost": must be HOST:PORT
+--listen: "127.0.0.1:99999": the port must be a number from 0 to 65535
+--listen: "127.0.0.1:1" is listed twice`},
+		{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
+			want: `--listen: "0.0.0.0:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
+--listen: "10.0.0.1:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
+		{name: "public", flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
+			want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
+		{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
+			want: "access-rules: production mode needs at least one rule with a key of its own, in the config file or in LEDGERBUS_ACCESS_RULES"},
+		{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
+			want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; make one with: openssl rand -base64 32"},
+		{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
+			want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen
+%[1]s:5: access-rules[0].colour: unknown key
+%[1]s:6: access-rules[1].rights: must be a list with at least one of Manage, Send, Listen
+%[1]s:6: access-rules[1].name: missing
+%[1]s:6: access-rules[1].primary-key: missing, or use primary-key-file
+%[1]s:9: access-rules[2].primary-key-file: stat /nonexistent: no such file or directory
+%[1]s:2: access-rules: two rules are named "a"`},
+		{name: "keys others may read", mode: 0o640, file: "access-rules:\n- {name: a, rights: [Send], primary-key: k}\n",
+			want: "%[1]s:1: access-rules: %[1]s holds keys and others may read it (mode 0640); chmod 600 it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			from := Sources{Flags: c.flags, Env: environment(c.env...)}
+			if c.file != "" {
+				from.File = write(t, "c.yaml", c.file, max(c.mode, 0o600))
+			}
+			want := strings.ReplaceAll(c.want, "%[1]s", from.File)
+			_, err := Load(from)
+			if problems := (Problems)(nil); !errors.As(err, &problems) || err.Error() != want {
+				t.Errorf("got\n%v\nwant\n%s", err, want)
+			}
+		})
+	}
+}
+
+func TestAllowedListeners(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []map[string][]string{
+		{"listen": {"localhost:1", "127.0.0.5:1", "[::1]:1"}},
+		{"listen": {"192.168.1.1:1", "[fd00::1]:1"}, "insecure-no-tls": {"true"}},
+		{"listen": {"0.0.0.0:1", "8.8.8.8:1", "broker.example:1"}, "insecure-no-tls": {"true"}, "i-accept-the-risk": {"true"}},
+	} {
+		if _, err := Load(Sources{Flags: flags}); err != nil {
+			t.Errorf("%v: %v", flags, err)
+		}
+	}
+}
+
+func TestAccessRules(t *testing.T) {
+	t.Parallel()
+	key := write(t, "key", "from-a-file\n", 0o600)
+	file := write(t, "c.yaml", "mode: production\naccess-rules:\n- name: app\n  rights: [Send, Listen]\n  primary-key-file: "+key+"\n  secondary-key-file: "+key+"\n", 0o644)
+	s, err := Load(Sources{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Access[0]; len(s.Access) != 1 || r.Name != "app" || len(r.Rights) != 2 || r.Primary.Reveal() != "from-a-file" || r.Secondary.Reveal() != "from-a-file" || s.DevelopmentKey() {
+		t.Errorf("%+v", r)
+	}
+	if got := strings.Join(s.Listening.Addresses, " "); got != "127.0.0.1:5672" {
+		t.Errorf("production listens on %s", got)
+	}
+}
+
+func TestKeysAreNeverPrinted(t *testing.T) {
+	t.Parallel()
+	const marker = "MARKER-5f1c"
+	s := Settings{Access: []AccessRule{{Name: "a", Primary: NewSecret(marker), Secondary: NewSecret(marker)}}}
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&out, verb+" "+verb+" "+verb+"\n", s.Access[0].Primary, &s.Access[0].Primary, s)
+	}
+	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(h).Info("m", "key", s.Access[0].Primary, "all", s)
+	}
+	asJSON, err := json.Marshal(s.Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(s.Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(asJSON)
+	out.Write(asYAML)
+	for _, file := range []string{
+		"access-rules:\n- primary-key: *" + marker + "\n",
+		"access-rules:\n- primary-key: '" + marker + "\n",
+		"access-rules: " + marker + "\n",
+		"access-rules: [" + marker + "]\n",
+		"access-rules: [{rights: [" + marker + "], primary-key: [" + marker + "], name: {a: " + marker + "}}]\n",
+	} {
+		for _, mode := range []os.FileMode{0o600, 0o644} {
+			_, err := Load(Sources{File: write(t, "c.yaml", file, mode)})
+			fmt.Fprintln(&out, err)
+			_, err = Load(Sources{Env: environment("LEDGERBUS_ACCESS_RULES", strings.TrimPrefix(file, "access-rules:"))})
+			fmt.Fprintln(&out, err)
+		}
+	}
+	if text := out.String(); strings.Contains(text, marker) || !strings.Contains(text, "***") {
+		t.Errorf("the key shows:\n%s", text)
+	}
+}
+
+func TestWordsAreWhole(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, w := range Words() {
+		if seen[w.Flag()] || w.Usage == "" || w.set == nil || strings.Contains(w.Name, "key") {
+			t.Errorf("word %q", w.Name)
+		}
+		seen[w.Flag()] = true
+	}
+}

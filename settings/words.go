@@ -1,0 +1,157 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Word is the name of one setting, the same as a flag (--log-level), an environment variable (LEDGERBUS_LOG_LEVEL) and a
+// key of the file (log-level: or, with a dot in it, a key inside a block: limits.links is links: inside limits:).
+type Word struct {
+	Name    string
+	Usage   string
+	Default string // for people, "" when there is none
+	Shape   Shape
+
+	alias string // another environment variable with the same meaning
+	set   func(s *Settings, values []string) error
+}
+
+// Shape is how many values a word takes.
+type Shape uint8
+
+const (
+	One    Shape = iota // one value
+	Many                // a list: flag repeatable, commas in the environment, a sequence in the file
+	Switch              // true or false
+)
+
+// Flag is the word as a flag, without the dashes.
+func (w Word) Flag() string { return strings.ReplaceAll(w.Name, ".", "-") }
+
+// Variable is the word as an environment variable.
+func (w Word) Variable() string {
+	return "LEDGERBUS_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(w.Name))
+}
+
+// Words lists every setting that may be given as a flag. Access rules are not among them: a key on a command line is seen
+// by everyone on the machine.
+func Words() []Word { return words }
+
+var words = []Word{
+	{Name: "data", Usage: "data directory; made when absent", Default: "data",
+		set: text(func(s *Settings) *string { return &s.Storage.Data })},
+	{Name: "listen", Shape: Many, Usage: "HOST:PORT to listen on for AMQP; repeatable", Default: developmentAMQP + " and " + developmentHTTP,
+		set: list(func(s *Settings) *[]string { return &s.Listening.Addresses })},
+	{Name: "hosts", Shape: Many, Usage: "production mode: name by which clients know this machine, for tokens; repeatable", Default: "those of --listen",
+		set: list(func(s *Settings) *[]string { return &s.Listening.Hosts })},
+	{Name: "entities", Usage: "entity file: the emulator's Config.json", alias: "CONFIG_PATH",
+		set: text(func(s *Settings) *string { return &s.Entities.File })},
+	{Name: "queue", Shape: Many, Usage: "name of a queue that shall exist, with the cloud's default properties; repeatable",
+		set: list(func(s *Settings) *[]string { return &s.Entities.Queues })},
+	{Name: "mode", Usage: "development or production", Default: string(Development), set: setMode},
+	{Name: "partitions", Usage: "number of partition logs, 1 to 64; fixed when the data directory is made", Default: "4",
+		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
+	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
+	{Name: "log-format", Usage: "text or json", Default: "text", set: setFormat},
+	{Name: "insecure-no-tls", Shape: Switch, Usage: "allow addresses other than loopback although there is no TLS yet",
+		set: toggle(func(s *Settings) *bool { return &s.Listening.InsecureNoTLS })},
+	{Name: "i-accept-the-risk", Shape: Switch, Usage: "with --insecure-no-tls: allow public addresses as well",
+		set: toggle(func(s *Settings) *bool { return &s.Listening.AcceptRisk })},
+	{Name: "limits.connections", Usage: "open connections", Default: "5000",
+		set: count(func(s *Settings) *int { return &s.Limits.Connections }, 1, 1_000_000)},
+	{Name: "limits.connections-per-address", Usage: "connections of one address before they have shown a valid token", Default: "100",
+		set: count(func(s *Settings) *int { return &s.Limits.ConnectionsPerAddress }, 1, 100)},
+	{Name: "limits.unauthenticated", Usage: "all connections before they have shown a valid token", Default: "1000",
+		set: count(func(s *Settings) *int { return &s.Limits.Unauthenticated }, 1, 1000)},
+	{Name: "limits.sessions", Usage: "AMQP sessions per connection", Default: "5000",
+		set: count(func(s *Settings) *int { return &s.Limits.Sessions }, 1, 5000)},
+	{Name: "limits.links", Usage: "links per connection", Default: "5000",
+		set: count(func(s *Settings) *int { return &s.Limits.Links }, 1, 1_000_000)},
+	{Name: "limits.locked", Usage: "messages locked through one connection", Default: "50000",
+		set: count(func(s *Settings) *int { return &s.Limits.Locked }, 1, 10_000_000)},
+	{Name: "limits.max-frame-size", Usage: "bytes of an AMQP frame", Default: "65536",
+		set: count(func(s *Settings) *int { return &s.Limits.MaxFrameSize }, 512, 16<<20)},
+	{Name: "limits.buffered-in", Usage: "bytes a connection has sent and the log has not taken yet", Default: "33554432",
+		set: count(func(s *Settings) *int { return &s.Limits.BufferedIn }, 64<<10, 1<<30)},
+	{Name: "limits.buffered-out", Usage: "bytes waiting to be written to a connection", Default: "8388608",
+		set: count(func(s *Settings) *int { return &s.Limits.BufferedOut }, 64<<10, 1<<30)},
+	{Name: "limits.idle-timeout", Usage: "silence after which a connection is closed", Default: "240s",
+		set: period(func(s *Settings) *time.Duration { return &s.Limits.IdleTimeout }, 5*time.Second, time.Hour)},
+}
+
+func text(field func(*Settings) *string) func(*Settings, []string) error {
+	return func(s *Settings, values []string) error {
+		if values[0] == "" {
+			return errors.New("must not be empty")
+		}
+		*field(s) = values[0]
+		return nil
+	}
+}
+
+func list(field func(*Settings) *[]string) func(*Settings, []string) error {
+	return func(s *Settings, values []string) error {
+		*field(s) = values
+		return nil
+	}
+}
+
+func toggle(field func(*Settings) *bool) func(*Settings, []string) error {
+	return func(s *Settings, values []string) error {
+		v, err := strconv.ParseBool(values[0])
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", values[0])
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+func count(field func(*Settings) *int, least, most int) func(*Settings, []string) error {
+	return func(s *Settings, values []string) error {
+		v, err := strconv.Atoi(values[0])
+		if err != nil || v < least || v > most {
+			return fmt.Errorf("%q is not a whole number from %d to %d", values[0], least, most)
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+func period(field func(*Settings) *time.Duration, least, most time.Duration) func(*Settings, []string) error {
+	return func(s *Settings, values []string) error {
+		v, err := time.ParseDuration(values[0])
+		if err != nil || v < least || v > most {
+			return fmt.Errorf("%q is not a duration from %s to %s, such as 90s", values[0], least, most)
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+func setMode(s *Settings, values []string) error {
+	switch s.Mode = Mode(values[0]); s.Mode {
+	case Development, Production:
+		return nil
+	}
+	return fmt.Errorf("%q is neither %s nor %s", values[0], Development, Production)
+}
+
+func setLevel(s *Settings, values []string) error {
+	switch values[0] {
+	case "debug", "info", "warn", "error":
+		return s.Logging.Level.UnmarshalText([]byte(values[0]))
+	}
+	return fmt.Errorf("%q is none of debug, info, warn, error", values[0])
+}
+
+func setFormat(s *Settings, values []string) error {
+	if s.Logging.Format = values[0]; values[0] != "text" && values[0] != "json" {
+		return fmt.Errorf("%q is neither text nor json", values[0])
+	}
+	return nil
+}

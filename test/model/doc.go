@@ -1,0 +1,11 @@
+// Package model says what a partition of queues must do, in maps and slices, as docs and specification have it
+// (semantics.md 3, 5, 6, 7, 9). It is the oracle of test/sim: slow, small, and written without looking at how the broker
+// does it. It shares no code with the engine or the index, and imports nothing of ours.
+//
+// A [Partition] is told what is asked, with the time of the decision, and answers what must come of it. Every decision that
+// changes something is one record, counted like the records of the partition's log, so that after a crash
+// [Partition.Rewind] takes the model back to the prefix of the log that survived.
+//
+// Two things are taken from the broker's own documents because the specification leaves them open: a lock that ended by
+// time is noticed when its token is used or at the next multiple of [Grain], and a refusal that noticed one is a record.
+package model
