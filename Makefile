@@ -22,7 +22,7 @@ test-js: build ## the JavaScript SDK against bin/ledgerbus
 	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
 
 fuzz: ## every fuzz target for FUZZTIME
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; done
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$dir" || exit 1; done
 
 sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
@@ -31,7 +31,7 @@ torture: ## the real binary, killed again and again for DURATION
 	go test ./test/torture -count 1 -timeout 0 -run TestTorture -duration $(DURATION)
 
 bench: build ## throughput and latency on this machine
-	bin/ledgerbus bench
+	bin/ledgerbus bench suite
 
 lint: ## vet, staticcheck, formatting, directions of imports
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: make fmt"; exit 1; }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,8 +40,8 @@ func Command() *cli.Command {
 func targetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "connection-string", Aliases: []string{"c"}, EnvVars: []string{"LEDGERBUS_CONNECTION_STRING"},
-			Usage: "of a Service Bus namespace. It holds a key: prefer the environment",
+			Name: "connection-string", Aliases: []string{"c"},
+			Usage: "of a Service Bus namespace. It holds a key: prefer the environment (not for the suite) [$LEDGERBUS_CONNECTION_STRING]",
 		},
 		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, in place of a connection string"},
 		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are a key's name and the key that signs tokens for $cbs"},
@@ -55,8 +56,8 @@ func targetOf(c *cli.Context) (Target, error) {
 	if c.IsSet("url") && c.IsSet("connection-string") {
 		return Target{}, errors.New("bench: --url or --connection-string, not both")
 	}
-	if t.URL != "" {
-		t.ConnectionString = ""
+	if t.URL == "" && t.ConnectionString == "" {
+		t.ConnectionString = os.Getenv("LEDGERBUS_CONNECTION_STRING")
 	}
 	if t.URL == "" && t.ConnectionString == "" {
 		return Target{}, errors.New("bench: which broker? --connection-string or --url")
@@ -117,6 +118,72 @@ func loadCommand(name, usage string, measure func(context.Context, Target, Load)
 			return result.print(c.App.Writer)
 		},
 	}
+}
+
+func suiteCommand() *cli.Command {
+	return &cli.Command{
+		Name: "suite", Usage: "measure disk, floor server and broker in turn and print a table",
+		Description: "Starts the broker itself on a temporary data directory, unless --connection-string or --url names one that\n" +
+			"runs; then there is no measurement of memory and restarts. A short run, to see that it works:\n\n" +
+			"   ledgerbus bench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
+		Flags: append(targetFlags(),
+			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of everything but memory and restarts; figures are medians"},
+			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "of each measurement"},
+			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "of each measurement of the disk"},
+			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
+			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "sends without an answer; repeatable"},
+			&cli.IntFlag{Name: "acceptors", Value: 64, Usage: "settlements without an answer"},
+			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
+			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
+			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
+			&cli.StringFlag{Name: "program", DefaultText: "this one", Usage: "ledgerbus program to start"},
+		),
+		Action: func(c *cli.Context) error {
+			o := SuiteOptions{
+				Rounds: c.Int("rounds"), Duration: c.Duration("duration"), DiskDuration: c.Duration("disk-duration"),
+				Size: c.Int("size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
+				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"),
+				Log: func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
+			}
+			if o.Waiting == 0 {
+				o.Waiting = -1
+			}
+			if c.IsSet("url") || c.IsSet("connection-string") {
+				t, err := targetOf(c)
+				if err != nil {
+					return err
+				}
+				o.Running = &t
+			}
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			report, err := Suite(ctx, o)
+			if err != nil {
+				return err
+			}
+			report.Command = suiteText(c)
+			if c.String("output") == "json" {
+				return report.JSON(c.App.Writer)
+			}
+			return report.Markdown(c.App.Writer)
+		},
+	}
+}
+
+// suiteText is the command that makes the same run again, without what names a place or holds a key.
+func suiteText(c *cli.Context) string {
+	text := "ledgerbus bench suite"
+	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "waiting", "restarts"} {
+		if !c.IsSet(name) {
+			continue
+		}
+		value := fmt.Sprint(c.Value(name))
+		if name == "in-flight" {
+			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(c.IntSlice(name)), " ", ","), "[]")
+		}
+		text += " --" + name + " " + value
+	}
+	return text
 }
 
 // progress shows a bar to a person at a terminal; count 0 means that the end is not known.

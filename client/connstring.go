@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -89,6 +90,9 @@ func (cs *ConnectionString) endpoint(s string) error {
 		return errors.New("connection string: Endpoint must begin with sb://")
 	}
 	cs.Host = u.Hostname()
+	if _, err := netip.ParseAddr(cs.Host); err != nil && strings.ContainsFunc(cs.Host, notInHost) {
+		return errors.New("connection string: Endpoint must be sb://HOST or sb://HOST:PORT")
+	}
 	if u.Port() != "" {
 		port, err := strconv.ParseUint(u.Port(), 10, 16)
 		if err != nil || port == 0 {
@@ -97,6 +101,11 @@ func (cs *ConnectionString) endpoint(s string) error {
 		cs.Port = int(port)
 	}
 	return nil
+}
+
+// notInHost tells what cannot stand in a host name.
+func notInHost(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune(`:;/\@?#[]%"<>`, r)
 }
 
 // Address is the host:port to connect to.

@@ -43,6 +43,7 @@ type Loop struct {
 	err      error   // why the loop stopped
 	damaged  error   // a stored body could not be read: sends are refused
 	saver    saver
+	pace     pacer
 }
 
 // held is a reply that waits for its frame.
@@ -74,6 +75,7 @@ type LoopOptions struct {
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 64 MiB, negative: none are made.
 	CheckpointBytes int64
 	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
+	Pace            bool // small frames wait a moment for company; needs Run
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
@@ -83,7 +85,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		lines: map[event.Slice]*[3]*line{},
 	}
-	l.saver = newSaver(plog, opts)
+	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
 	return l
 }
 
@@ -104,6 +106,9 @@ func (l *Loop) Run() {
 		l.Turn(batch)
 		clear(batch)
 		wait := time.Hour
+		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up {
+			wait = l.pace.wait(n)
+		}
 		if at := l.part.NextDeadline(); at != 0 {
 			wait = min(wait, max(0, at.Sub(l.clock())))
 		}
@@ -235,6 +240,10 @@ func (l *Loop) seal() {
 		l.letGo() // nothing to commit before these replies
 		return
 	}
+	if l.pace.wait(b.Count()) > 0 {
+		return // Run comes back in time
+	}
+	l.pace.seal(b.Count())
 	l.flight = flight{up: true, ticket: l.writer.Append(b), held: l.open}
 	if l.saver.due(l.flight.ticket.End()) {
 		l.flight.state = l.part.index.Encode(l.saver.buffer())
@@ -246,6 +255,7 @@ func (l *Loop) seal() {
 func (l *Loop) Landed() {
 	f := l.flight
 	l.flight = flight{}
+	l.pace.land()
 	if err := f.ticket.Err(); err != nil {
 		l.open = append(f.held, l.open...)
 		l.fail(err)
@@ -361,6 +371,7 @@ func (l *Loop) Submit(requests []Request) {
 
 // drain finishes what was asked before the stop and makes a checkpoint, so that the next start is short.
 func (l *Loop) drain() {
+	l.pace.on = false
 	l.Turn(l.mail.close())
 	for l.flight.up && l.err == nil {
 		<-l.Flight()

@@ -188,16 +188,25 @@ func loadCheckpoint(p log.Partition, at event.LSN) (*index.Index, error) {
 
 // start takes the lead of every recovered partition, ends what was due while the broker was down, and begins to serve.
 func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Options) error {
+	errs := make([]error, len(states))
+	var wg sync.WaitGroup
 	for i, x := range states {
 		if x == nil || n.refused[i] != nil {
 			continue
 		}
-		writer, err := n.logs[i].Lead(ctx)
-		if err != nil {
-			return fmt.Errorf("engine: partition %d: %w", i, err)
-		}
-		n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
-			Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, CheckpointBytes: opts.CheckpointBytes})
+		wg.Go(func() { // mostly waiting for syncs
+			writer, err := n.logs[i].Lead(ctx)
+			if err != nil {
+				errs[i] = fmt.Errorf("engine: partition %d: %w", i, err)
+				return
+			}
+			n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
+				Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, CheckpointBytes: opts.CheckpointBytes, Pace: true})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	dir := directory{}
 	for _, e := range states[0].Catalogue.All() {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -21,6 +22,14 @@ const (
 	keepCheckpoints   = 2
 	maxWindow         = 8 << 20 // of the zstd stream, bytes; what SpeedFastest writes is less
 )
+
+var encoders = sync.Pool{New: func() any {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return z
+}}
 
 func checkpointName(at event.LSN) string { return fmt.Sprintf("%020d.ckpt", at) }
 
@@ -163,10 +172,9 @@ func (p *partition) writeCheckpoint(c *checkpoint, write func(io.Writer) error) 
 			return err
 		}
 		out := &summed{w: f}
-		z, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return err
-		}
+		z := encoders.Get().(*zstd.Encoder)
+		defer encoders.Put(z)
+		z.Reset(out)
 		h := sha256.New()
 		state := &summed{w: io.MultiWriter(z, h)}
 		err = write(state)
@@ -261,7 +269,9 @@ func openCheckpoint(fs FS, name string, part PartitionID, tag uint32, want check
 	if err != nil {
 		return nil, err
 	}
-	w := window{file: f, size: checkpointHead + c.payload, buf: make([]byte, 256<<10)}
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	w := window{file: f, size: checkpointHead + c.payload, buf: buf[:]}
 	sum, err := w.sum(checkpointHead, c.payload)
 	if err == nil && sum != c.payloadSum {
 		err = ErrChecksum

@@ -425,6 +425,9 @@ func seeds(t *testing.T, n int, f func(seed uint64)) {
 		return
 	}
 	first := uint64(time.Now().UnixNano())
+	if v, err := strconv.Atoi(os.Getenv("LEDGERBUS_SEEDS")); err == nil {
+		n = v
+	}
 	if testing.Short() {
 		n /= 10
 	}
@@ -438,7 +441,7 @@ func seeds(t *testing.T, n int, f func(seed uint64)) {
 func TestRandomCrashes(t *testing.T) {
 	t.Parallel()
 	crashes := 0
-	seeds(t, 3000, func(seed uint64) {
+	seeds(t, 600, func(seed uint64) {
 		w := newWorld(t, fmt.Sprintf("LEDGERBUS_SEED=%d", seed), seed)
 		w.opts.SegmentBytes = 1 + w.rng.IntN(4000)
 		w.opts.ChapterBytes = 1 + w.rng.IntN(20000)

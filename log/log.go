@@ -61,8 +61,10 @@ type Options struct {
 	// Manual starts no goroutine: the caller drives [Writer.Work] and [Writer.Tick]. Partitions are recovered one after
 	// the other. For simulations.
 	Manual        bool
-	MaxFrameBytes int  // longest frame, bytes; default 128 MiB
-	ReadOnly      bool // nothing is created or written, Lead refuses; the directory must exist. For tools
+	MaxFrameBytes int // longest frame, bytes; default 128 MiB
+	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link is followed, the directory must exist and be
+	// used by nobody, and a refused partition 0 does not fail Open. For tools.
+	ReadOnly bool
 }
 
 var (

@@ -172,7 +172,7 @@ func copyRange(fsys FS, src File, off, n int64, name string) error {
 	if err != nil {
 		return err
 	}
-	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, io.NewSectionReader(src, off, n), make([]byte, min(1<<20, max(n, 1))))
+	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, io.NewSectionReader(src, off, n), make([]byte, min(1<<20, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
 	if err == nil && copied != n {
 		err = io.ErrUnexpectedEOF
 	}
@@ -188,11 +188,10 @@ func (p *partition) start() (*writer, error) {
 	fsys := p.store.fs
 	for _, stray := range p.found.stray {
 		dir := filepath.Join(p.dir, stray)
-		if err := fsys.Remove(filepath.Join(dir, segmentName(1))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if err := fsys.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		for _, name := range []string{filepath.Join(dir, segmentName(1)), filepath.Join(dir, segmentName(1)+tempSuffix), dir} {
+			if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
 		}
 	}
 	if len(p.found.stray) > 0 {

@@ -17,6 +17,8 @@ import (
 // readWindow is how much Read reads at once, bytes.
 const readWindow = 256 << 10
 
+var readWindows = sync.Pool{New: func() any { return new([readWindow]byte) }}
+
 // fileCache keeps segment files open for reading, the least recently used ones closing first.
 type fileCache struct {
 	limit int
@@ -187,7 +189,9 @@ func (p *partition) extents(from, to event.LSN) []extent {
 func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		_, committed := p.Bounds()
-		r := frameReader{p: p, win: window{buf: make([]byte, readWindow)}}
+		buf := readWindows.Get().(*[readWindow]byte)
+		defer readWindows.Put(buf)
+		r := frameReader{p: p, win: window{buf: buf[:]}}
 		for _, e := range p.extents(from, committed) {
 			if more, err := r.segment(ctx, e, from, yield); err != nil {
 				yield(Frame{}, err)

@@ -251,8 +251,8 @@ func (r *recovery) listChapters() error {
 		if err != nil {
 			return r.wrap(name, 0, 0, err)
 		}
-		for _, f := range files { // what an interrupted creation can leave, and nothing else
-			if f.Dir || f.Size != 0 || f.Name != segmentName(1) {
+		for _, f := range files { // what an interrupted creation, or a repair after it, can leave, and nothing else
+			if f.Dir || f.Name != segmentName(1) && f.Name != segmentName(1)+tempSuffix || f.Size != 0 {
 				return r.corrupt(filepath.Join(name, f.Name), 0, 0, "chapter is not in the manifest, but holds data")
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -16,6 +17,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // windowBytes is how much of a file is read at once.
 const windowBytes = 2 << 20
+
+var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
 
 // window is a part of a file held in memory, moving forward.
 type window struct {

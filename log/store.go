@@ -112,6 +112,8 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	return s, nil
 }
 
+// makeDir makes a directory and those above it that are missing. That they are durable is the caller's business: an
+// earlier run may have died between making and syncing one.
 func makeDir(fsys FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +129,23 @@ func makeDir(fsys FS, dir string) error {
 	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return fsys.SyncDir(parent)
+	return nil
+}
+
+// syncPath makes the entries that lead to dir durable. Directories far above that may not be read are not ours.
+func syncPath(fsys FS, dir string) error {
+	for near := true; ; near = false {
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		if err := fsys.SyncDir(parent); errors.Is(err, fs.ErrPermission) && !near {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		dir = parent
+	}
 }
 
 func (s *store) open(ctx context.Context) error {
@@ -150,6 +168,9 @@ func (s *store) open(ctx context.Context) error {
 	}
 	if err := s.recover(ctx, ends); err != nil {
 		return err
+	}
+	if s.opts.ReadOnly {
+		return nil
 	}
 	return s.parts[0].err
 }
@@ -194,10 +215,11 @@ func (s *store) create() ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, d := range []string{all, s.root} {
-		if err := s.fs.SyncDir(d); err != nil {
-			return nil, err
-		}
+	if err := s.fs.SyncDir(all); err != nil {
+		return nil, err
+	}
+	if err := syncPath(s.fs, all); err != nil {
+		return nil, err
 	}
 	p := encodeNamespace(ns)
 	return p, replaceFile(s.fs, filepath.Join(s.root, "namespace.json"), p)
@@ -234,9 +256,10 @@ func (s *store) recover(ctx context.Context, ends []mark) error {
 	close(next)
 	for range workers {
 		work := func() {
-			buf := make([]byte, windowBytes)
+			buf := windows.Get().(*[windowBytes]byte)
+			defer windows.Put(buf)
 			for i := range next {
-				s.parts[i] = s.recoverPartition(ctx, PartitionID(i), ends, buf)
+				s.parts[i] = s.recoverPartition(ctx, PartitionID(i), ends, buf[:])
 			}
 		}
 		if workers == 1 {

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +150,56 @@ func TestRightsOfAnAccessRule(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The way into the cloud: TLS, and an audience of that scheme. A TLS listener in front of the broker plays the cloud.
+func TestClientOverTLS(t *testing.T) {
+	t.Parallel()
+	srv := start(t, load(t, t.TempDir(), nil))
+	cloud := httptest.NewUnstartedServer(nil)
+	cloud.StartTLS() // for its certificate, valid for example.com
+	defer cloud.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: cloud.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var pumps sync.WaitGroup
+	pumps.Go(func() {
+		front, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		back, err := net.Dial("tcp", srv.Addrs()[0].String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		pumps.Go(func() { _, _ = io.Copy(front, back); front.Close() })
+		_, _ = io.Copy(back, front)
+		back.Close()
+	})
+	cs, err := client.ParseConnectionString("Endpoint=sb://" + l.Addr().String() + ";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := cloud.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	c, err := client.Dial(t.Context(), cs, client.Options{TLS: &tls.Config{RootCAs: roots}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := c.NewSender(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Send(t.Context(), client.NewMessage([]byte("x"))); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	pumps.Wait()
 }
 
 func TestHealth(t *testing.T) {

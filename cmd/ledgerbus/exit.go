@@ -39,12 +39,21 @@ func usage(c *cli.Context, err error, _ bool) error {
 	return usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
 }
 
+// answerUsage makes every command answer a wrong flag in the same way.
+func answerUsage(commands []*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.OnUsageError = usage
+		answerUsage(c.Subcommands)
+	}
+	return commands
+}
+
 // exitCode maps an error to the exit code, for every command in this one place.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitWell
-	case is[usageError](err), is[settings.Problems](err), is[*server.ListenError](err):
+	case is[usageError](err), is[cli.ExitCoder](err), is[settings.Problems](err), is[*server.ListenError](err):
 		return exitUsage
 	case is[*client.Error](err):
 		return exitRefused

@@ -36,16 +36,15 @@ func app() *cli.App {
 			"See what happened:         ledgerbus log dump data\n\n" +
 			"Exit codes: 0 well, 1 a request failed, 2 configuration, security or usage, 3 data directory in use,\n" +
 			"4 corruption, 5 input/output failure, 6 internal fault, 7 data format of another version.",
-		Version:                versionText(),
-		Suggest:                true,
-		UseShortOptionHandling: false,
-		HideVersion:            true,
-		ExitErrHandler:         func(*cli.Context, error) {}, // run maps errors to exit codes
-		OnUsageError:           usage,
-		Action:                 commandOrHelp,
-		Commands: []*cli.Command{
+		Version:        versionText(),
+		Suggest:        true,
+		HideVersion:    true,
+		ExitErrHandler: func(*cli.Context, error) {}, // run maps errors to exit codes
+		OnUsageError:   usage,
+		Action:         commandOrHelp,
+		Commands: answerUsage([]*cli.Command{
 			serveCommand(), sendCommand(), receiveCommand(), peekCommand(), logCommand(), bench.Command(), versionCommand(),
-		},
+		}),
 	}
 }
 

@@ -92,6 +92,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		text string
 	}{
 		{"no such command", []string{"sned"}, 2, `ledgerbus: there is no command "sned"; see ledgerbus --help`},
+		{"no such command below a command", []string{"bench", "sned"}, 2, `ledgerbus: No help topic for 'sned'. Did you mean "send"?`},
 		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
 		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
 		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},

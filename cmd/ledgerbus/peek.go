@@ -26,8 +26,7 @@ func peekCommand() *cli.Command {
 			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
 		},
-		OnUsageError: usage,
-		Action:       peek,
+		Action: peek,
 	}
 }
 

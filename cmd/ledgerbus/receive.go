@@ -44,8 +44,7 @@ func receiveCommand() *cli.Command {
 			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
 		},
-		OnUsageError: usage,
-		Action:       receive,
+		Action: receive,
 	}
 }
 

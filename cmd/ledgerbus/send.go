@@ -46,8 +46,7 @@ func sendCommand() *cli.Command {
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
 		},
-		OnUsageError: usage,
-		Action:       send,
+		Action: send,
 	}
 }
 

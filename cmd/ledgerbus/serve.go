@@ -33,8 +33,7 @@ func serveCommand() *cli.Command {
 			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
 			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
 			"over the environment, the environment over the file.",
-		Flags:        serveFlags(),
-		OnUsageError: usage,
+		Flags: serveFlags(),
 		Action: func(c *cli.Context) error {
 			s, err := loadSettings(c)
 			if err != nil {

@@ -135,8 +135,8 @@ func AppendData(dst, body []byte) []byte {
 // BeginList starts a list whose elements the caller appends next. The mark is for EndList.
 func BeginList(dst []byte) (_ []byte, mark int) { return beginCompound(dst, CodeList32) }
 
-// EndList ends the list begun at mark, of count elements. It never writes list0: a list without elements is a list8 of size 1
-// (wire-protocol 0.1).
+// EndList ends the list begun at mark, of count elements. It never writes list0: a list without elements is a list8 of
+// size 1 (wire-protocol 0.1).
 func EndList(dst []byte, mark, count int) []byte { return endCompound(dst, mark, count) }
 
 // BeginMap starts a map whose keys and values the caller appends in turn. The mark is for EndMap.

@@ -157,7 +157,8 @@ func TestTransferHeaderSize(t *testing.T) {
 	for _, tr := range []*Transfer{
 		{}, benchTransfer(), {DeliveryTag: []byte{}}, {DeliveryTag: make([]byte, 300)}, {DeliveryTag: make([]byte, 242)},
 		{DeliveryTag: make([]byte, 241)}, {DeliveryTag: make([]byte, 240)}, {DeliveryTag: make([]byte, 256)},
-		{ReceiverSettleMode: Some(ReceiverSecond), MessageFormat: Some(MessageFormatBatch), DeliveryID: Some(uint32(255))}, {Handle: 1 << 20, DeliveryTag: make([]byte, 32), State: StateAccepted},
+		{ReceiverSettleMode: Some(ReceiverSecond), MessageFormat: Some(MessageFormatBatch), DeliveryID: Some(uint32(255))},
+		{Handle: 1 << 20, DeliveryTag: make([]byte, 32), State: StateAccepted},
 		{State: TransactionalState{TxnID: make([]byte, 32)}},
 		{State: Rejected{&Error{Condition: CondTimeout, Description: string(make([]byte, 1000))}}},
 	} {

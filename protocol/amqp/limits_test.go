@@ -266,6 +266,17 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+func TestErrorTexts(t *testing.T) {
+	_, err := SkipValue([]byte{CodeUbyte}, DefaultLimits)
+	if got := err.Error(); got != "amqp: byte 1: value cut short" {
+		t.Error(got)
+	}
+	_, err = ParseFrameHeader(nil)
+	if got := err.Error(); got != "amqp: stream byte 0: frame header cut short" {
+		t.Error(got)
+	}
+}
+
 // Keys of different types are different keys.
 func TestKeysOfDifferentTypes(t *testing.T) {
 	m := Map{

@@ -436,7 +436,8 @@ func TestCutPerformatives(t *testing.T) {
 	}
 }
 
-// Every byte of every performative changed in every way: no panic, and what is accepted is encoded and accepted again.
+// Every byte of every performative changed in the ways that matter: no panic, and what is accepted is encoded and accepted
+// again.
 func TestDamagedPerformatives(t *testing.T) {
 	for _, s := range samples() {
 		p, ok := s.value.(Performative)
@@ -446,8 +447,11 @@ func TestDamagedPerformatives(t *testing.T) {
 		b := AppendFrame(nil, 0, p, nil)[FrameHeaderSize:]
 		for i := range b {
 			was := b[i]
-			for v := range 256 {
-				b[i] = byte(v)
+			for _, v := range []byte{
+				was + 1, was - 1, was ^ 0x10, was ^ 0x80, 0, 1, 0xFF, CodeNull, CodeTrue, CodeUint0, CodeList0, CodeSmallUlong,
+				CodeUint, CodeStr8, CodeSym32, CodeList8, CodeMap32, CodeArray8,
+			} {
+				b[i] = v
 				checkPerformative(t, b)
 			}
 			b[i] = was

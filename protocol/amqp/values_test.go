@@ -164,6 +164,30 @@ func TestFloatBitsSurvive(t *testing.T) {
 	}
 }
 
+// Arrays of every type that has a constructor, in each of its widths.
+func TestArraysOfEveryType(t *testing.T) {
+	for code, v := range map[byte]any{
+		CodeNull: nil, CodeTrue: true, CodeFalse: false, CodeBool: true, CodeUint0: uint32(0), CodeUlong0: uint64(0),
+		CodeUbyte: uint8(1), CodeByte: int8(-1), CodeSmallUint: uint32(1), CodeSmallUlong: uint64(1), CodeSmallInt: int32(-1),
+		CodeSmallLong: int64(-1), CodeUshort: uint16(1), CodeShort: int16(-1), CodeUint: uint32(1), CodeInt: int32(-1),
+		CodeFloat: float32(1.5), CodeChar: Char('x'), CodeUlong: uint64(1), CodeLong: int64(-1), CodeDouble: 1.5,
+		CodeTimestamp: Timestamp(-1), CodeUUID: sampleUUID, CodeBin8: []byte("x"), CodeBin32: []byte("x"), CodeStr8: "x",
+		CodeStr32: "x", CodeSym8: Symbol("x"), CodeSym32: Symbol("x"), CodeList0: List{}, CodeList8: List{nil},
+		CodeList32: List{nil}, CodeMap8: Map{{"k", nil}}, CodeMap32: Map{{"k", nil}},
+		CodeArray8:     Array{Elem: CodeUbyte, Values: []any{uint8(1)}},
+		CodeArray32:    Array{Elem: CodeUbyte, Values: []any{uint8(1)}},
+		CodeDecimal32:  Opaque{CodeDecimal32, []byte("1234")},
+		CodeDecimal64:  Opaque{CodeDecimal64, []byte("12345678")},
+		CodeDecimal128: Opaque{CodeDecimal128, []byte("1234567812345678")},
+	} {
+		want := Array{Elem: code, Values: []any{v, v}}
+		got, rest, err := DecodeValue(AppendValue(nil, want), DefaultLimits)
+		if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%#02x: %#v, rest %x, err %v", code, got, rest, err)
+		}
+	}
+}
+
 // A narrow constructor is widened when a value does not fit.
 func TestArrayWidens(t *testing.T) {
 	long, wide := strings.Repeat("x", 256), make(List, 300)

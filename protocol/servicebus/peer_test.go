@@ -34,9 +34,10 @@ var testRules = []AccessRule{
 // bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a test adds.
 type bench struct {
 	*testing.T
-	ns     *engine.Namespace
-	broker *faultyBroker
-	server *Server
+	ns      *engine.Namespace
+	broker  *faultyBroker
+	server  *Server
+	clients []net.Conn
 }
 
 // faultyBroker is the engine with the faults a test asks for.
@@ -98,15 +99,20 @@ func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
 			change(&options)
 		}
 		b.server = &Server{Broker: b.broker, Options: options}
+		defer func() {
+			for _, c := range b.clients {
+				c.Close()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			b.server.Close(ctx)
+			if n := b.server.Panics(); n > 0 {
+				t.Errorf("%d connections ended in a panic", n)
+			}
+			ns.Close()
+			store.Close()
+		}()
 		test(b)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		b.server.Close(ctx)
-		if n := b.server.Panics(); n > 0 {
-			t.Errorf("%d connections ended in a panic", n)
-		}
-		ns.Close()
-		store.Close()
 	})
 }
 
@@ -143,7 +149,7 @@ func (b *bench) dial() *peerConn {
 	go b.server.ServeConn(server)
 	p := &peerConn{bench: b, net: client, in: make(chan received, 10000)}
 	go p.read()
-	b.Cleanup(func() { client.Close() })
+	b.clients = append(b.clients, client)
 	return p
 }
 
@@ -340,7 +346,15 @@ func (p *peerConn) credit(handle, count, credit uint32, drain bool) {
 }
 
 func (p *peerConn) transfer(handle, id uint32, message []byte) {
-	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(uint32(0))}, message)
+	for first := true; first || len(message) > 0; first = false {
+		n := min(len(message), 60000)
+		t := &amqp.Transfer{Handle: handle, More: n < len(message)}
+		if first {
+			t.DeliveryID, t.DeliveryTag, t.MessageFormat = amqp.Some(id), []byte{1}, amqp.Some(uint32(0))
+		}
+		p.write(0, t, message[:n])
+		message = message[n:]
+	}
 }
 
 // send sends a message and wants it accepted.

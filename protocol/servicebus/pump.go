@@ -95,6 +95,7 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	if err != nil {
 		c.out = c.out[:start]
 		c.damage(r.l.target, d, err)
+		r.pass() // the peer's credit is not used up
 		return
 	}
 	c.out = out

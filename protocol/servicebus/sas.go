@@ -300,5 +300,5 @@ func hostName(s string) string {
 func NewSASToken(resource, ruleName, key string, expiry time.Time) string {
 	sr, se := url.QueryEscape(resource), strconv.FormatInt(expiry.Unix(), 10)
 	sig := base64.StdEncoding.EncodeToString(sign(sr, se, key))
-	return sasPrefix + "sr=" + sr + "&sig=" + url.QueryEscape(sig) + "&se=" + se + "&skn=" + url.QueryEscape(ruleName)
+	return sasPrefix + "sr=" + sr + "&sig=" + url.QueryEscape(sig) + "&se=" + se + "&skn=" + url.PathEscape(ruleName)
 }

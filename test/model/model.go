@@ -89,6 +89,7 @@ type Queue struct {
 	Last     uint64     // newest sequence number given out
 	Live     []*Message // by sequence number
 	Gone     map[uint64]Reason
+	Returned int // how often a message became deliverable, taken back or not
 }
 
 // Bytes is what counts against the quota.
@@ -251,6 +252,7 @@ func (p *Partition) Send(now int64, q *Queue, drafts []Draft) Refusal {
 			m.ExpiresAt = now + ttl
 		}
 		q.Live = append(q.Live, m)
+		q.Returned++
 	}
 	return Accepted
 }
@@ -296,6 +298,7 @@ func (p *Partition) expire(q *Queue, m *Message) {
 func (p *Partition) deadLetter(q *Queue, seq uint64, reason, description string) {
 	m := p.touch(q, seq)
 	m.State, m.Dead, m.Token, m.Until = Active, true, Token{}, 0
+	q.Returned++
 	m.Changes = append(slices.Clip(m.Changes), properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
 }
 
@@ -355,6 +358,7 @@ func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
 func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte) {
 	m := p.touch(q, seq)
 	m.State, m.Token, m.Until = Active, Token{}, 0
+	q.Returned++
 	m.change(changes)
 	if m.Dead {
 		return
@@ -409,6 +413,7 @@ func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes
 	switch how {
 	case Release:
 		m.State = Active
+		q.Returned++
 		if m.expired(now) {
 			p.expire(q, m)
 		}
@@ -420,6 +425,7 @@ func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes
 		}
 	case DeadLetter:
 		m.State, m.Dead = Active, true
+		q.Returned++
 		m.change(changes)
 	}
 }

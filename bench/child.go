@@ -1,0 +1,255 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/Azure/go-amqp"
+)
+
+// child is a server in a process of its own, so that its CPU time and memory can be told from ours.
+type child struct {
+	cmd    *exec.Cmd
+	output *childOutput
+	target Target
+	began  time.Time     // just before the process was started
+	ended  chan struct{} // closed when the process has ended
+	err    error         // how it ended; written before ended is closed
+}
+
+// start starts the process and watches for its end.
+func (c *child) start() error {
+	c.began, c.ended = time.Now(), make(chan struct{})
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	return nil
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// stop asks the process to end and waits for it.
+func (c *child) stop() error {
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	<-c.ended
+	if c.err != nil {
+		return fmt.Errorf("bench: %s: %w%s", filepath.Base(c.cmd.Path), c.err, c.output.tail())
+	}
+	return nil
+}
+
+// kill ends the process as a crash does.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // it may have ended
+	<-c.ended
+}
+
+// startFloorChild runs `bench floor` of this program.
+func startFloorChild(ctx context.Context, program string, size int) (*child, error) {
+	c := &child{cmd: exec.CommandContext(ctx, program, "bench", "floor", "--size", strconv.Itoa(size)), output: &childOutput{}}
+	c.cmd.Stderr = c.output
+	stdout, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	c.cmd.Stdout = in
+	err = c.start()
+	in.Close()
+	if err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		c.kill()
+		return nil, fmt.Errorf("bench: the floor server did not start: %w%s", err, c.output.tail())
+	}
+	c.target = Target{URL: strings.TrimSpace(line), Queue: "bench"}
+	return c, nil
+}
+
+// broker is how to start the broker, again and again on the same data directory and port.
+type broker struct {
+	program string
+	dir     string // holds the data directory and the entity file
+	port    int
+	env     []string // in addition to ours
+}
+
+const brokerQueue = "bench"
+
+// newBroker prepares a broker with one large queue in a new directory.
+func newBroker(program, parent string) (*broker, error) {
+	dir, err := os.MkdirTemp(parent, "ledgerbus-bench-")
+	if err != nil {
+		return nil, err
+	}
+	const entities = `{"UserConfig": {"Namespaces": [{"Name": "bench", "Queues": [{"Name": "` + brokerQueue + `", ` +
+		`"Properties": {"MaxSizeInMegabytes": 81920, "LockDuration": "PT5M", "MaxDeliveryCount": 1000}}]}]}}`
+	if err := os.WriteFile(filepath.Join(dir, "entities.json"), []byte(entities), 0o600); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return &broker{program: program, dir: dir, port: l.Addr().(*net.TCPAddr).Port}, nil
+}
+
+func (b *broker) remove() error { return os.RemoveAll(b.dir) }
+
+// start runs the broker; it need not be ready when start returns.
+func (b *broker) start(ctx context.Context) (*child, error) {
+	c := &child{
+		cmd: exec.CommandContext(ctx, b.program, "serve", "--data", filepath.Join(b.dir, "data"), "--entities",
+			filepath.Join(b.dir, "entities.json"), "--listen", "127.0.0.1:"+strconv.Itoa(b.port), "--log-level", "warn"),
+		output: &childOutput{},
+		target: Target{
+			ConnectionString: fmt.Sprintf("Endpoint=sb://127.0.0.1:%d;SharedAccessKeyName=RootManageSharedAccessKey;"+
+				"SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true", b.port),
+			Queue: brokerQueue,
+		},
+	}
+	c.cmd.Stdout, c.cmd.Stderr = io.Discard, c.output
+	c.cmd.Env = append(os.Environ(), b.env...)
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkpoints are the files that make a restart faster.
+func (b *broker) checkpoints() []string {
+	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*")) // the pattern is good
+	return files
+}
+
+const (
+	startPatience = 10 * time.Minute
+	startPoll     = 2 * time.Millisecond
+)
+
+// ready waits until the queue of a server that has just been started takes a sender.
+func (c *child) ready(ctx context.Context) error {
+	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
+		_, err := s.NewSender(ctx, c.target.Queue, nil)
+		return err
+	})
+}
+
+// firstMessage waits until a server that has just been started has handed out a message, and completes that.
+func (c *child) firstMessage(ctx context.Context) error {
+	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
+		r, err := s.NewReceiver(ctx, c.target.Queue, &amqp.ReceiverOptions{Credit: 1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
+		if err != nil {
+			return err
+		}
+		m, err := r.Receive(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return r.AcceptMessage(ctx, m)
+	})
+}
+
+func (c *child) poll(ctx context.Context, try func(context.Context, *amqp.Session) error) error {
+	e, err := c.target.endpoint()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		err := func() error {
+			conn, err := e.dial(ctx, false)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			s, err := conn.NewSession(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return try(ctx, s)
+		}()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.ended:
+			return fmt.Errorf("bench: the server has ended: %v%s", c.err, c.output.tail())
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last garbage collection,
+// which it tells there with GODEBUG=gctrace=1.
+type childOutput struct {
+	mu   sync.Mutex
+	last []byte // guarded by mu
+	part []byte // guarded by mu: a line without its end
+	heap int64  // guarded by mu: bytes
+}
+
+var gcTrace = regexp.MustCompile(`^gc \d+ @.* \d+->\d+->(\d+) MB`)
+
+// Write implements io.Writer.
+func (o *childOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.part = append(o.part, p...)
+	for {
+		line, rest, ok := strings.Cut(string(o.part), "\n")
+		if !ok {
+			return len(p), nil
+		}
+		o.part = []byte(rest)
+		if m := gcTrace.FindStringSubmatch(line); m != nil {
+			mib, _ := strconv.ParseInt(m[1], 10, 64) // it is digits
+			o.heap = mib << 20
+			continue
+		}
+		o.last = append(append(o.last, line...), '\n')
+		o.last = o.last[max(0, len(o.last)-2000):]
+	}
+}
+
+// liveHeap is how many bytes the last garbage collection left; 0 when there was none.
+func (o *childOutput) liveHeap() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.heap
+}
+
+// tail is the end of the output, for an error text.
+func (o *childOutput) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.last) == 0 {
+		return ""
+	}
+	return "\n" + string(o.last)
+}

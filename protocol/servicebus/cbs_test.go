@@ -1,0 +1,176 @@
+package servicebus
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// status wants a $cbs answer.
+func (p *peerConn) tokenAnswer(m amqp.Map, status int32, text string) {
+	p.Helper()
+	code, _ := m.Get("status-code")
+	description, _ := m.Get("status-description")
+	if code != status || !strings.HasPrefix(fmt.Sprint(description), text) {
+		p.Errorf("%+v", m)
+	}
+}
+
+// WP-005, WP-040, WP-041, WP-045, WP-046, WP-047: put-token over a bare AMQP connection.
+func TestPutToken(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		for _, id := range []any{"id", uint64(7), amqp.UUID{1, 2}, []byte{9}} {
+			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), id), 202, "Accepted")
+		}
+		p.attachSender(1, "q")
+		p.send(1, 0, message("a", "x"))
+	})
+}
+
+// WP-048, WP-049, WP-060 and reliability.md S5 to S9: tokens that are refused.
+func TestBadTokens(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		p.tokenAnswer(p.putToken("sb://ns/none", token("sb://ns/none", "root", "root-key", time.Hour), "1"), 404, "The messaging entity 'sb://ns/none' could not be found.")
+		p.tokenAnswer(p.putToken("sb://ns/none", token("sb://ns/none", "root", "wrong", time.Hour), "1"), 401, "InvalidSignature")
+		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "nobody", "root-key", time.Hour), "1"), 401, "InvalidSignature")
+		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", -time.Second), "1"), 401, "ExpiredToken: The token is expired. Expiration time: ")
+		p.tokenAnswer(p.putToken("sb://ns/q2", token("sb://ns/q", "root", "root-key", time.Hour), "1"), 401, "InvalidAudience")
+		p.tokenAnswer(p.putToken("sb://ns/q", "eyJhbGciOi", "1"), 401, "InvalidSignature")
+		p.attachSender(1, "q")
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// WP-053, WP-057, WP-058: what a claim covers.
+func TestClaimScope(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		attach := func(handle uint32, at string, sends, ok bool, text string) {
+			t.Helper()
+			var a *amqp.Attach
+			if sends {
+				a = p.attachSender(handle, at)
+			} else {
+				a = p.attachReceiver(handle, at, amqp.SenderUnsettled)
+			}
+			if granted := a.Source != nil; granted != ok {
+				t.Errorf("%s: %v", at, granted)
+			}
+			if !ok {
+				if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, text) {
+					t.Errorf("%+v", d.Error)
+				}
+			}
+		}
+		p.putToken("amqp://host:5672/Q", token("sb://HOST/q", "listen", "listen-key", time.Hour), "1")
+		attach(1, "q", false, true, "")
+		attach(2, "q/$management", false, true, "")
+		attach(3, "q/$DeadLetterQueue", false, true, "")
+		attach(4, "q2", false, false, "'Listen' claim(s) are required")
+		attach(5, "q", true, false, "Unauthorized access. 'Send' claim(s) are required to perform this operation. Resource: 'sb://ns/q'.")
+		p.putToken("sb://ns/q2", token("sb://ns", "send", "send-key", time.Hour), "1")
+		attach(6, "q2", true, true, "")
+		attach(7, "q2", false, false, "'Listen' claim(s) are required")
+	})
+}
+
+// WP-055, WP-056: renewal, and expiry without one.
+func TestTokenExpiry(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.IdleTimeout = time.Hour; o.Limits.LinkIdle = time.Hour }, func(b *bench) {
+		p := b.dial().open()
+		p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Minute), "1")
+		p.putToken("sb://ns/q2", token("sb://ns/q2", "root", "root-key", time.Hour), "1")
+		p.attachSender(1, "q")
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.attachSender(3, "q2")
+		time.Sleep(30 * time.Second)
+		p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Minute), "1")
+		start := time.Now()
+		for range 2 {
+			d := expect[*amqp.Detach](p)
+			if d.Error.Condition != amqp.CondDetachForced || !strings.Contains(d.Error.Description, "is force detached. Code: RenewToken. Details: Unauthorized access. '") {
+				t.Errorf("%+v", d)
+			}
+		}
+		if d := time.Since(start); d < 59*time.Second || d > time.Minute {
+			t.Error(d)
+		}
+		p.send(3, 0, message("a", "x")) // the connection stays
+	})
+}
+
+// WP-042, WP-043: the way of the answer when there is no reply-to, or it is a link's name.
+func TestReplyRouting(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		for _, replyTo := range []amqp.Opt[string]{{}, amqp.Some("name-of-link"), amqp.Some("address")} {
+			p := b.dial().open()
+			p.begin(1)
+			for channel := range uint16(2) { // a pair per session, as one client has
+				a := &amqp.Attach{Name: fmt.Sprint("out", channel), Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}
+				p.write(channel, a, nil)
+				expect[*amqp.Attach](p)
+				in := &amqp.Attach{Name: "other", Handle: 2, Role: amqp.RoleReceiver, SenderSettleMode: amqp.Some(amqp.SenderSettled), Source: &amqp.Source{Address: "$cbs"}}
+				if channel == 1 {
+					in.Name = "name-of-link"
+					if replyTo.Value == "address" {
+						in.Target = &amqp.Target{Address: "address"}
+					}
+				}
+				p.write(channel, in, nil)
+				expect[*amqp.Attach](p)
+				p.write(channel, &amqp.Flow{IncomingWindow: 100, OutgoingWindow: 1, Handle: amqp.Some(uint32(2)), LinkCredit: amqp.Some(uint32(10))}, nil)
+			}
+			m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: amqp.UUID{5}, ReplyTo: replyTo})
+			m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: "what"}})
+			p.write(1, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}}, m)
+			got := map[string]uint16{}
+			for range 2 { // an unsettled request is accepted, and answered
+				r := p.next()
+				if _, ok := r.p.(*amqp.Flow); ok {
+					r = p.next()
+				}
+				for {
+					if _, ok := r.p.(*amqp.Flow); !ok {
+						break
+					}
+					r = p.next()
+				}
+				got[reflect.TypeOf(r.p).String()] = r.channel
+			}
+			if !reflect.DeepEqual(got, map[string]uint16{"*amqp.Disposition": 1, "*amqp.Transfer": 1}) {
+				t.Errorf("%v: %v", replyTo, got)
+			}
+			p.net.Close()
+		}
+	})
+}
+
+// WP-054: a pair in a fresh session, over and over.
+func TestManyTokenSessions(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		for range 1000 {
+			p.begin(5)
+			p.write(5, &amqp.Attach{Name: "a", Handle: 0, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, nil)
+			if a := expect[*amqp.Attach](p); a.Target == nil {
+				t.Fatal("refused")
+			}
+			p.write(5, &amqp.Attach{Name: "a", Handle: 1, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "$cbs"}}, nil)
+			if a := expect[*amqp.Attach](p); a.Source == nil {
+				t.Fatal("refused")
+			}
+			p.write(5, &amqp.Detach{Handle: 0, Closed: true}, nil)
+			expect[*amqp.Detach](p)
+			p.write(5, &amqp.End{}, nil)
+			expect[*amqp.End](p)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package servicebus
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+func uuids(values ...amqp.UUID) amqp.Array {
+	a := amqp.Array{Elem: amqp.CodeUUID}
+	for _, v := range values {
+		a.Values = append(a.Values, v)
+	}
+	return a
+}
+
+// WP-160, WP-162, WP-163, WP-164, SM-026, SM-027, SM-048.
+func TestRenewLock(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(2)
+		p.credit(2, 0, 2, false)
+		first, second := uuidOf(p.receive().tag), uuidOf(p.receive().tag)
+		time.Sleep(20 * time.Second)
+		other := b.root()
+		other.attachManagement("q")
+		status, _, body := other.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(second, first)}})
+		v, _ := body.(amqp.Map).Get("expirations")
+		times, ok := v.(amqp.Array)
+		want := amqp.TimestampOf(time.Now().Add(30 * time.Second))
+		if status != 200 || !ok || len(times.Values) != 2 || times.Values[0] != want || times.Values[1] != want {
+			t.Errorf("%d %+v", status, body)
+		}
+		status, properties, _ := other.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: amqp.List{amqp.UUID{}}}},
+			amqp.Pair{Key: "com.microsoft:tracking-id", Value: "mine"})
+		text, _ := properties.Get("statusDescription")
+		condition, _ := properties.Get("errorCondition")
+		tracking, _ := properties.Get("com.microsoft:tracking-id")
+		if status != 410 || condition != amqp.CondMessageLockLost || !strings.HasPrefix(text.(string), "The lock supplied is invalid.") || tracking != "mine" {
+			t.Errorf("%d %+v", status, properties)
+		}
+		time.Sleep(20 * time.Second)
+		p.settle(0, amqp.StateAccepted, false) // alive through the renewal
+		p.outcome(0, amqp.StateAccepted)
+		for _, bad := range []amqp.Map{nil, {{Key: "lock-tokens", Value: "x"}}, {{Key: "lock-tokens", Value: amqp.List{}}}, {{Key: "lock-tokens", Value: amqp.List{"x"}}}} {
+			if status, _, _ := other.manage("com.microsoft:renew-lock", bad); status != 400 {
+				t.Error(status)
+			}
+		}
+		for _, operation := range []string{"com.microsoft:schedule-message", "com.microsoft:get-session-state", "renew-lock", "what", ""} {
+			if status, properties, _ := other.manage(operation, amqp.Map{}); status != 501 {
+				t.Errorf("%s: %+v", operation, properties)
+			}
+		}
+	})
+}
+
+// WP-161, WP-165, WP-166, WP-167, WP-168, WP-183, WP-185.
+func TestPeek(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(4)
+		p.credit(2, 0, 2, false)
+		p.receive()
+		p.receive()
+		p.settle(1, amqp.Modified{UndeliverableHere: true}, false)
+		p.outcome(1, amqp.Modified{UndeliverableHere: true})
+		p.attachManagement("q")
+		peek := func(from, count any, more ...amqp.Pair) (int32, []openedMessage) {
+			t.Helper()
+			status, _, body := p.manage("com.microsoft:peek-message", append(amqp.Map{{Key: "from-sequence-number", Value: from}, {Key: "message-count", Value: count}}, more...))
+			if body == nil {
+				return status, nil
+			}
+			v, _ := body.(amqp.Map).Get("messages")
+			var found []openedMessage
+			for _, e := range v.(amqp.List) {
+				raw, _ := e.(amqp.Map).Get("message")
+				found = append(found, decodeMessage(t, raw.([]byte)))
+			}
+			return status, found
+		}
+		status, found := peek(int64(1), int32(10))
+		if status != 200 || len(found) != 4 {
+			t.Fatal(status, len(found))
+		}
+		for i, m := range found {
+			state, _ := m.annotations.Get(keyState)
+			seq, _ := m.annotations.Get(keySequence)
+			_, locked := m.annotations.Get(keyLockedUntil)
+			if want := map[bool]int32{true: 1}[i == 1]; state != want || seq != int64(i+1) || locked {
+				t.Errorf("%d: %+v", i, m.annotations)
+			}
+		}
+		for _, from := range []any{int32(3), uint32(3), uint64(3), uint8(3), int8(3), int16(3), uint16(3)} {
+			if status, found := peek(from, uint8(1)); status != 200 || len(found) != 1 || found[0].properties.MessageID != "2" {
+				t.Errorf("%T: %d %+v", from, status, found)
+			}
+		}
+		if _, found := peek(int64(0), int64(1), amqp.Pair{Key: "omit-message-body", Value: true}); found[0].body != "" || found[0].properties.MessageID != "0" {
+			t.Errorf("%+v", found)
+		}
+		if status, found := peek(int64(99), int32(1)); status != 204 || found != nil {
+			t.Error(status, found)
+		}
+		if status, _ := peek(int64(1), int32(0)); status != 400 {
+			t.Error(status)
+		}
+		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: "s"}); status != 501 {
+			t.Error(status)
+		}
+	})
+}
+
+// WP-174, WP-175, WP-185, SM-036, SM-049: settling by token alone, in the main queue and the dead-letter queue.
+func TestUpdateDisposition(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(4)
+		p.credit(2, 0, 4, false)
+		var tokens []amqp.UUID
+		for range 4 {
+			tokens = append(tokens, uuidOf(p.receive().tag))
+		}
+		m := b.root()
+		m.attachManagement("q")
+		update := func(status string, lock []amqp.UUID, more ...amqp.Pair) int32 {
+			t.Helper()
+			code, _, _ := m.manage("com.microsoft:update-disposition", append(amqp.Map{{Key: "disposition-status", Value: status}, {Key: "lock-tokens", Value: uuids(lock...)}}, more...))
+			return code
+		}
+		if code := update("completed", []amqp.UUID{tokens[0], {9}}); code != 410 {
+			t.Error(code)
+		}
+		if code := update("completed", tokens[:1]); code != 200 { // none was applied above
+			t.Error(code)
+		}
+		if code := update("suspended", tokens[1:2], amqp.Pair{Key: "deadletter-reason", Value: "r"}, amqp.Pair{Key: "deadletter-description", Value: nil},
+			amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: int64(1)}}}); code != 200 {
+			t.Error(code)
+		}
+		if code := update("defered", tokens[2:3]); code != 200 {
+			t.Error(code)
+		}
+		if code := update("abandoned", tokens[3:4], amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: "v"}}}); code != 200 {
+			t.Error(code)
+		}
+		if code := update("lost", tokens[3:4]); code != 400 {
+			t.Error(code)
+		}
+		if code := update("completed", tokens[3:4]); code != 410 {
+			t.Error(code)
+		}
+		p.credit(2, 4, 10, false)
+		if d := p.receive(); d.header.DeliveryCount.Value != 1 || d.properties.MessageID != "3" {
+			t.Errorf("%+v", d)
+		}
+		dead := b.root()
+		dead.attachManagement("q/$DeadLetterQueue")
+		dead.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderUnsettled)
+		dead.credit(3, 0, 1, false)
+		d := dead.receive()
+		if r, _ := d.application.Get("DeadLetterReason"); r != "r" || len(d.application) != 2 {
+			t.Errorf("%+v", d.application)
+		}
+		for status, want := range map[string]int32{"suspended": 400, "completed": 200} {
+			if status == "completed" {
+				continue
+			}
+			if code, _, _ := dead.manage("com.microsoft:update-disposition", amqp.Map{{Key: "disposition-status", Value: status}, {Key: "lock-tokens", Value: uuids(uuidOf(d.tag))}}); code != want {
+				t.Error(status, code)
+			}
+		}
+		if code, _, _ := dead.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(d.tag))}}); code != 200 {
+			t.Error(code)
+		}
+	})
+}
+
+// reliability.md S10: the right is checked for each request; 1.1: an unknown outcome is not answered.
+func TestManagementRefusals(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.login("send", "send-key")
+		p.attachManagement("q")
+		status, properties, _ := p.manage("com.microsoft:peek-message", amqp.Map{})
+		if c, _ := properties.Get("errorCondition"); status != 401 || c != amqp.CondUnauthorizedAccess {
+			t.Errorf("%+v", properties)
+		}
+		p = b.root()
+		p.attachManagement("q")
+		b.broker.refuse = func(engine.Command) error { return engine.ErrUnknown }
+		m := amqp.AppendSection(nil, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: "com.microsoft:renew-lock"}})
+		m = amqp.AppendSection(m, amqp.SectionValue, amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{})}})
+		p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(0)), Settled: amqp.Some(true)}, m)
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
+			t.Errorf("%+v", d)
+		}
+	})
+}

@@ -1,0 +1,432 @@
+package servicebus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// received puts n messages in q and attaches a peek-lock receiver as handle 2.
+func (b *bench) loaded(n int) *peerConn {
+	b.Helper()
+	p := b.root()
+	p.attachSender(1, "q")
+	for i := range n {
+		p.send(1, uint32(i), message(fmt.Sprint(i), fmt.Sprint("body ", i)))
+	}
+	p.attachReceiver(2, "q", amqp.SenderUnsettled)
+	return p
+}
+
+// WP-100, WP-101, WP-102, WP-103, WP-105, WP-106, WP-107, WP-108, WP-125.
+func TestReceive(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(5)
+		a := p.attachReceiver(3, "q", amqp.SenderUnsettled)
+		if a.Role != amqp.RoleSender || a.InitialDeliveryCount != amqp.Some(uint32(0)) || a.SenderSettleMode != amqp.Some(amqp.SenderUnsettled) ||
+			a.ReceiverSettleMode != amqp.Some(amqp.ReceiverSecond) || a.Source.Address != "q" {
+			t.Errorf("%+v", a)
+		}
+		p.quiet(time.Second) // no credit, no transfer
+		p.credit(2, 0, 2, false)
+		p.credit(3, 0, 1, false)
+		for i := range uint32(3) {
+			if m := p.receive(); m.id != i || m.header.DeliveryCount.Value != 0 || m.settled || m.properties.MessageID != fmt.Sprint(i) {
+				t.Errorf("%+v", m)
+			}
+		}
+		p.quiet(time.Second) // credit is used up
+		p.credit(2, 2, 0, false)
+		p.quiet(time.Second)
+		p.settle(0, amqp.StateAccepted, false)
+		p.outcome(0, amqp.StateAccepted)
+		p.settle(0, amqp.StateAccepted, false) // SM-031
+		p.outcomeLost(0)
+		p.settle(77, amqp.StateAccepted, false)
+		p.outcomeLost(77)
+		p.settle(78, amqp.StateAccepted, true)
+		p.quiet(time.Second)
+	})
+}
+
+func (p *peerConn) outcomeLost(id uint32) {
+	p.Helper()
+	d := expect[*amqp.Disposition](p)
+	r, ok := d.State.(amqp.Rejected)
+	if !ok || d.Role != amqp.RoleSender || d.First != id || !d.Settled || r.Error == nil || r.Error.Condition != amqp.CondMessageLockLost ||
+		!strings.HasPrefix(r.Error.Description, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.") {
+		p.Fatalf("%+v", d)
+	}
+	p.tracked(r.Error.Description)
+}
+
+// WP-109 to WP-119, SM-032, SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
+func TestOutcomes(t *testing.T) {
+	deadLettered := amqp.Rejected{Error: &amqp.Error{Condition: amqp.CondDeadLetter, Description: "x", Info: amqp.Map{
+		{Key: amqp.Symbol("DeadLetterReason"), Value: "why"}, {Key: "DeadLetterErrorDescription", Value: nil}, {Key: amqp.Symbol("k"), Value: int32(5)}}}}
+	modify := amqp.Map{{Key: amqp.Symbol("k"), Value: "v"}}
+	for name, test := range map[string]struct {
+		state, answer amqp.DeliveryState
+		count         int // of the next delivery; -1: none
+		dead          bool
+	}{
+		"complete":        {amqp.StateAccepted, amqp.StateAccepted, -1, false},
+		"abandon":         {amqp.Modified{MessageAnnotations: modify}, amqp.Modified{}, 1, false},
+		"abandon py":      {amqp.Modified{DeliveryFailed: true, MessageAnnotations: modify}, amqp.Modified{}, 1, false},
+		"release":         {amqp.StateReleased, amqp.StateReleased, 0, false},
+		"defer":           {amqp.Modified{UndeliverableHere: true}, amqp.Modified{UndeliverableHere: true}, -1, false},
+		"dead-letter":     {deadLettered, amqp.Rejected{}, -1, true},
+		"rejected, empty": {amqp.Rejected{}, amqp.Rejected{}, -1, true},
+	} {
+		for _, settled := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, settled), func(t *testing.T) {
+				bubble(t, nil, func(b *bench) {
+					p := b.loaded(1)
+					p.credit(2, 0, 10, false)
+					p.settle(p.receive().id, test.state, settled)
+					if !settled && test.count < 0 {
+						p.outcome(0, test.answer)
+					}
+					if test.count >= 0 {
+						var m openedMessage
+						if settled {
+							m = p.receive()
+						} else { // the answer and the next delivery come in any order
+							for range 2 {
+								switch r := p.next(); f := r.p.(type) {
+								case *amqp.Transfer:
+									m = decodeMessage(t, r.payload)
+								case *amqp.Disposition:
+									if f.First != 0 || fmt.Sprint(f.State) != fmt.Sprint(test.answer) {
+										t.Errorf("%+v", f)
+									}
+								default:
+									t.Fatalf("%+v", r)
+								}
+							}
+						}
+						if m.header.DeliveryCount.Value != uint32(test.count) {
+							t.Errorf("count %+v", m.header)
+						}
+						if v, ok := m.application.Get("k"); ok != (test.count == 1) || ok && v != "v" {
+							t.Errorf("%+v", m.application)
+						}
+						return
+					}
+					p.quiet(5 * time.Second)
+					p.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderUnsettled)
+					p.credit(3, 0, 1, false)
+					if !test.dead {
+						p.quiet(time.Second)
+						return
+					}
+					m := p.receive()
+					reason, hasReason := m.application.Get("DeadLetterReason")
+					_, hasText := m.application.Get("DeadLetterErrorDescription")
+					if withInfo := name == "dead-letter"; hasReason != withInfo || withInfo && reason != "why" || hasText {
+						t.Errorf("%+v", m.application)
+					}
+					p.settle(m.id, amqp.Rejected{}, false) // no dead-lettering out of a dead-letter queue
+					d := expect[*amqp.Disposition](p)
+					if r, ok := d.State.(amqp.Rejected); !ok || r.Error == nil || r.Error.Condition != amqp.CondNotAllowed {
+						t.Errorf("%+v", d)
+					}
+				})
+			})
+		}
+	}
+}
+
+// WP-117: a range settles every delivery of it, with as few answers.
+func TestSettleRange(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(10)
+		p.credit(2, 0, 10, false)
+		for range 10 {
+			p.receive()
+		}
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(9)), State: amqp.StateAccepted}, nil)
+		if d := expect[*amqp.Disposition](p); d.First != 0 || d.Last.Value != 9 || d.State != amqp.StateAccepted {
+			t.Errorf("%+v", d)
+		}
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(1 << 30)), State: amqp.StateAccepted}, nil)
+		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondInvalidField {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// WP-118, WP-121, SM-033: lock expiry.
+func TestLockExpiry(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(1)
+		p.credit(2, 0, 10, false)
+		for i := range uint32(3) {
+			if m := p.receive(); m.header.DeliveryCount.Value != i {
+				t.Errorf("%+v", m)
+			}
+		}
+		p.settle(0, amqp.StateAccepted, false)
+		p.outcomeLost(0)
+		p.quiet(40 * time.Second)
+		p.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderSettled)
+		p.credit(3, 0, 1, false)
+		m := p.receive()
+		if reason, _ := m.application.Get("DeadLetterReason"); reason != "MaxDeliveryCountExceeded" {
+			t.Errorf("%+v", m.application)
+		}
+	})
+}
+
+// WP-122, SM-021, SM-056: receive-and-delete; dispositions for its deliveries mean nothing.
+func TestReceiveAndDelete(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(2)
+		p.attachReceiver(3, "q", amqp.SenderSettled)
+		p.credit(3, 0, 10, false)
+		for range 2 {
+			m := p.receive()
+			if _, ok := m.annotations.Get(keyLockedUntil); ok || !m.settled {
+				t.Errorf("%+v", m)
+			}
+			p.settle(m.id, amqp.StateAccepted, false)
+			p.settle(m.id, amqp.StateAccepted, true)
+		}
+		p.credit(2, 0, 10, false)
+		p.quiet(time.Minute)
+	})
+}
+
+// WP-123, WP-124, SM-044: drain.
+func TestDrain(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		start := time.Now()
+		p.credit(2, 0, 10, true)
+		for range 3 {
+			p.receive()
+		}
+		drained := func(count uint32) {
+			t.Helper()
+			f := expect[*amqp.Flow](p)
+			if f.Handle != amqp.Some(uint32(2)) || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain || f.Echo || f.DeliveryCount != amqp.Some(count) {
+				t.Errorf("%+v", f)
+			}
+		}
+		drained(10)
+		p.credit(2, 10, 5, true) // nothing is there any more
+		drained(15)
+		if d := time.Since(start); d > 200*time.Millisecond {
+			t.Error(d)
+		}
+		p.attachReceiver(3, "q", amqp.SenderUnsettled)
+		p.send(1, 100, message("x", "x"))
+		p.quiet(time.Second) // the credit is gone
+		p.credit(2, 15, 1, false)
+		p.receive()
+		p.credit(2, 16, 3, false) // credit after drains is not counted double
+		for i := range uint32(5) {
+			p.transfer(1, 200+i, message("x", "x"))
+		}
+		n := 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			select {
+			case r := <-p.in:
+				if _, ok := r.p.(*amqp.Transfer); ok {
+					n++
+				}
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d deliveries for a credit of 3", n)
+		}
+	})
+}
+
+// WP-120, WP-127, SM-035: locks outlive links and connections; detach is answered closed, and nothing follows.
+func TestDetachKeepsLocks(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(2)
+		p.credit(2, 0, 1, false)
+		m := p.receive()
+		p.write(0, &amqp.Detach{Handle: 2, Closed: false}, nil)
+		if d := expect[*amqp.Detach](p); d.Handle != 2 || !d.Closed || d.Error != nil {
+			t.Errorf("%+v", d)
+		}
+		p.quiet(time.Second)
+		p.net.Close()
+
+		p = b.root()
+		p.attachManagement("q")
+		tokens := amqp.Array{Elem: amqp.CodeUUID, Values: []any{uuidOf(m.tag)}}
+		if status, _, _ := p.manage("com.microsoft:update-disposition", amqp.Map{{Key: "lock-tokens", Value: tokens}, {Key: "disposition-status", Value: "completed"}}); status != 200 {
+			t.Error(status)
+		}
+		p.attachReceiver(2, "q", amqp.SenderSettled)
+		p.credit(2, 0, 10, false)
+		if m := p.receive(); m.properties.MessageID != "1" {
+			t.Errorf("%+v", m)
+		}
+		p.quiet(time.Minute)
+	})
+}
+
+// uuidOf is a delivery tag as the token in management requests (4.5, WP-105).
+func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(tagOf(event.LockToken(tag))) }
+
+// 4.7: what was taken for a link but never written goes back without counting.
+func TestUnsentGoesBack(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		// A window of one transfer holds two of three deliveries back.
+		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 1, OutgoingWindow: 1,
+			Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(3))}, nil)
+		p.receive()
+		p.quiet(time.Second)
+		other := b.root()
+		other.attachReceiver(2, "q", amqp.SenderUnsettled)
+		other.credit(2, 0, 10, false)
+		other.quiet(time.Second)
+		p.net.Close()
+		for _, want := range []string{"1", "2"} {
+			if m := other.receive(); m.properties.MessageID != want || m.header.DeliveryCount.Value != 0 {
+				t.Errorf("%+v", m)
+			}
+		}
+		other.quiet(10 * time.Second)
+	})
+	bubble(t, nil, func(b *bench) { // the same when the credit is taken away
+		p := b.loaded(3)
+		window := func(n, credit uint32) {
+			p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(2)), IncomingWindow: n, OutgoingWindow: 1,
+				Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(credit)}, nil)
+		}
+		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 1, OutgoingWindow: 1,
+			Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(3))}, nil)
+		p.receive()
+		window(0, 1)
+		window(100, 1)
+		p.quiet(time.Second)
+		window(100, 3)
+		for _, want := range []string{"1", "2"} {
+			if m := p.receive(); m.properties.MessageID != want || m.header.DeliveryCount.Value != 0 {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
+// A body that is not what was stored is never delivered, and the partition hears of it.
+func TestDamagedBody(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(1)
+		b.broker.corrupt = true
+		p.credit(2, 0, 1, false)
+		p.quiet(time.Second)
+		if b.broker.damage == 0 {
+			t.Error("not reported")
+		}
+		b.broker.corrupt = false
+		if m := p.receive(); m.body != "body 0" { // its lock ran out
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// SM-041, SM-042, WP-128, 8.3: entities a receiver cannot have.
+func TestReceiverRefusals(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("session", func(p *event.Properties) { p.RequiresSession = true })
+		b.queue("forward", func(p *event.Properties) { p.ForwardTo = "q" })
+		b.queue("off", func(p *event.Properties) { p.Status = event.ReceiveDisabled })
+		p := b.root()
+		for i, test := range []struct {
+			entity string
+			symbol amqp.Symbol
+			text   string
+		}{
+			{"session", amqp.CondNotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."},
+			{"forward", amqp.CondNotAllowed, "auto-forwarding"}, {"off", amqp.CondEntityDisabled, "disabled"}, {"none", amqp.CondNotFound, "could not be found"},
+		} {
+			if a := p.attachReceiver(uint32(i), test.entity, amqp.SenderUnsettled); a.Source != nil || a.Target != nil {
+				t.Errorf("%+v", a)
+			}
+			if d := expect[*amqp.Detach](p); d.Error.Condition != test.symbol || !strings.Contains(d.Error.Description, test.text) {
+				t.Errorf("%+v", d.Error)
+			}
+		}
+		p.attachReceiver(50, "session/$DeadLetterQueue", amqp.SenderUnsettled)
+		p.attachSender(51, "off")
+	})
+}
+
+// semantics.md 7.1, 7.3, 7.5: what a time to live looks like on the way out.
+func TestTimeToLive(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("ttl", func(p *event.Properties) {
+			p.DefaultMessageTimeToLive = time.Hour
+			p.DeadLetteringOnMessageExpiration = true
+		})
+		p := b.root()
+		p.attachSender(1, "ttl")
+		start := amqp.TimestampOf(time.Now())
+		own := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(60000))})
+		p.send(1, 0, append(own, message("own", "x")...))
+		p.send(1, 1, message("default", "x"))
+		long := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(4294967295))})
+		long = amqp.AppendProperties(long, &amqp.Properties{MessageID: "long", CreationTime: amqp.Some(amqp.Timestamp(0)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(90 * 86400e3))})
+		p.send(1, 2, long)
+		p.attachManagement("ttl")
+		_, _, body := p.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(9)}})
+		v, _ := body.(amqp.Map).Get("messages")
+		for i, ttl := range []uint32{60000, 0, 3600000} {
+			raw, _ := v.(amqp.List)[i].(amqp.Map).Get("message")
+			m := decodeMessage(t, raw.([]byte))
+			if m.header.TTL != (amqp.Opt[uint32]{Value: ttl, Set: ttl > 0}) || m.properties.AbsoluteExpiryTime.Set != (ttl > 0) {
+				t.Errorf("peek %d: %+v %+v", i, m.header, m.properties)
+			}
+		}
+		p.attachReceiver(2, "ttl", amqp.SenderUnsettled)
+		p.credit(2, 0, 3, false)
+		for i, ttl := range []uint32{60000, 3600000, 3600000} {
+			m := p.receive()
+			if m.header.TTL != amqp.Some(ttl) || m.properties.AbsoluteExpiryTime != amqp.Some(start+amqp.Timestamp(ttl)) {
+				t.Errorf("receive %d: %+v %+v", i, m.header, m.properties)
+			}
+		}
+	})
+}
+
+// WP-016, 2.6: a link without activity.
+func TestIdleLink(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.IdleTimeout = time.Hour; o.Limits.NoLinks = time.Hour }, func(b *bench) {
+		p := b.root()
+		p.attachManagement("q")
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		start := time.Now()
+		for range 3 {
+			time.Sleep(9 * time.Minute)
+			p.manage("com.microsoft:nothing", nil, amqp.Pair{Key: "associated-link-name", Value: "r2"})
+		}
+		detached := map[uint32]string{}
+		for range 3 {
+			d := expect[*amqp.Detach](p)
+			if d.Error.Condition != amqp.CondDetachForced {
+				t.Errorf("%+v", d)
+			}
+			detached[d.Handle] = d.Error.Description
+		}
+		if d := time.Since(start); d != 37*time.Minute {
+			t.Error(d)
+		}
+		if !strings.Contains(detached[2], "AmqpMessageConsumer.IdleTimerExpired: Idle timeout: 00:10:00.") ||
+			!strings.Contains(detached[200], "AmqpMessagePublisher.IdleTimerExpired: Idle timeout: 00:10:00.") {
+			t.Errorf("%v", detached)
+		}
+	})
+}

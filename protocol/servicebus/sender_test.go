@@ -1,0 +1,463 @@
+package servicebus
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// WP-030, WP-032, WP-034, WP-035: many spellings, one queue; the reply carries the address as it was sent.
+func TestAddresses(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("a/b-1", nil)
+		p := b.root()
+		handle := uint32(0)
+		for _, at := range []string{"q", "/q", "Q", "q/", "amqps://any:1/q", "sb://h/q", "%71", "a/b-1", "/A/B-1", "a%2Fb-1"} {
+			handle++
+			if a := p.attachSender(handle, at); a.Target == nil || a.Target.(*amqp.Target).Address != at {
+				t.Errorf("%q: %+v", at, a)
+			}
+		}
+		for _, at := range []string{"q/$DeadLetterQueue", "/q/$deadletterqueue", "q/$Transfer/$DeadLetterQueue", "q/$management", "q/$DeadLetterQueue/$management"} {
+			handle++
+			if a := p.attachReceiver(handle, at, amqp.SenderUnsettled); a.Source == nil || a.Source.Address != at {
+				t.Errorf("%q: %+v", at, a)
+			}
+		}
+	})
+}
+
+// WP-070, WP-071, WP-085, WP-129, SM-009: what an attach answers.
+func TestSenderAttach(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.write(0, &amqp.Attach{Name: "s", Handle: 4, Role: amqp.RoleSender, SenderSettleMode: amqp.Some(amqp.SenderMixed),
+			ReceiverSettleMode: amqp.Some(amqp.ReceiverFirst), Target: &amqp.Target{Address: "q"}}, nil)
+		a := expect[*amqp.Attach](p)
+		if a.Role != amqp.RoleReceiver || a.Name != "s" || a.MaxMessageSize.Value != 256<<10 || a.Source == nil ||
+			a.SenderSettleMode != amqp.Some(amqp.SenderMixed) || a.ReceiverSettleMode != amqp.Some(amqp.ReceiverFirst) {
+			t.Errorf("%+v", a)
+		}
+		f := expect[*amqp.Flow](p)
+		if f.LinkCredit.Value != 1000 || !f.DeliveryCount.Set || !f.NextIncomingID.Set {
+			t.Errorf("%+v", f)
+		}
+		refused := func(a amqp.Attach, symbol amqp.Symbol, text string) {
+			t.Helper()
+			a.Name, a.Handle = "refused", 5
+			p.write(0, &a, nil)
+			reply := expect[*amqp.Attach](p)
+			d := expect[*amqp.Detach](p)
+			if reply.Source != nil || reply.Target != nil || reply.Role == a.Role || reply.Name != a.Name || !d.Closed ||
+				d.Error.Condition != symbol || !strings.Contains(d.Error.Description, text) {
+				t.Errorf("%+v %+v", reply, d.Error)
+			}
+			p.tracked(d.Error.Description)
+			p.write(0, &amqp.Detach{Handle: 5, Closed: true}, nil)
+		}
+		to := func(at any) amqp.Attach { return amqp.Attach{Role: amqp.RoleSender, Target: &amqp.Target{Address: at}} }
+		refused(to("nothing"), amqp.CondNotFound, "could not be found")
+		refused(to("q/$DeadLetterQueue"), amqp.CondNotAllowed, "sub-queue")
+		refused(to(nil), amqp.CondInvalidField, "no address")
+		refused(amqp.Attach{Role: amqp.RoleSender, Target: &amqp.Coordinator{}}, amqp.CondNotImplemented, "Transactions")
+		via := to("q")
+		via.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:transfer-destination-address"), Value: "q2"}}
+		refused(via, amqp.CondNotImplemented, "transfer-destination-address")
+		session := amqp.Attach{Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Filter: amqp.Map{{Key: amqp.Symbol(sessionFilter), Value: nil}}}}
+		refused(session, amqp.CondNotImplemented, "session-filter")
+	})
+}
+
+// WP-072, SM-005: credit never runs out for a peer that waits for its answers; without credit the link is detached.
+func TestSenderCredit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.SenderCredit = 4 }, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		credit, sent := uint32(4), uint32(0)
+		for sent < 50 {
+			if credit == 0 {
+				t.Fatal("out of credit")
+			}
+			p.transfer(1, sent, message("a", "x"))
+			sent++
+			credit--
+			for done := false; !done; {
+				switch f := p.next().p.(type) {
+				case *amqp.Flow:
+					if f.Handle.Set {
+						credit = f.DeliveryCount.Value + f.LinkCredit.Value - sent
+					}
+				case *amqp.Disposition:
+					done = true
+				}
+			}
+		}
+	})
+	bubble(t, func(o *Options) { o.Limits.SenderCredit = 2 }, func(b *bench) {
+		hold := make(chan struct{})
+		b.broker.refuse = func(c engine.Command) error {
+			if _, ok := c.(*engine.Send); ok {
+				<-hold
+			}
+			return nil
+		}
+		p := b.root()
+		p.attachSender(1, "q")
+		go func() {
+			for i := range uint32(3) {
+				p.transfer(1, i, message("a", "x"))
+			}
+		}()
+		time.Sleep(time.Second)
+		close(hold)
+		for {
+			switch f := p.next().p.(type) {
+			case *amqp.Detach:
+				if f.Error.Condition != amqp.CondTransferLimit {
+					t.Errorf("%+v", f)
+				}
+				return
+			case nil:
+				t.Fatal("no detach")
+			}
+		}
+	})
+}
+
+// WP-073, WP-074, WP-076, SM-002, SM-006: one disposition, none for settled and aborted deliveries.
+func TestTransfers(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), Settled: amqp.Some(true)}, message("settled", "x"))
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(1)), Settled: amqp.Some(true)}, []byte("rubbish"))
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(2)), More: true}, message("aborted", "x"))
+		p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil)
+		p.send(1, 3, message("kept", "y"))
+		p.transfer(1, 4, []byte("rubbish"))
+		p.rejected(4, amqp.CondDecodeError)
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(5)), MessageFormat: amqp.Some(uint32(77))}, message("z", "y"))
+		p.rejected(5, amqp.CondNotImplemented)
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(6)), State: amqp.TransactionalState{TxnID: []byte{1}}}, message("z", "y"))
+		p.rejected(6, amqp.CondNotImplemented)
+		p.attachReceiver(2, "q", amqp.SenderSettled)
+		p.credit(2, 0, 10, false)
+		for _, want := range []string{"settled", "kept"} {
+			if m := p.receive(); m.properties.MessageID != want {
+				t.Errorf("%+v", m)
+			}
+		}
+		p.quiet(time.Second)
+	})
+}
+
+// Answers with contiguous delivery-ids leave as one range.
+func TestDispositionRange(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		var out []byte
+		for i := range uint32(20) {
+			out = amqp.AppendFrame(out, 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(i)}, message("a", "x"))
+		}
+		p.raw(out)
+		frames := 0
+		for next := uint32(0); next < 20; frames++ {
+			d := expect[*amqp.Disposition](p)
+			if d.First != next {
+				t.Fatalf("%+v", d)
+			}
+			next = d.Last.Value + 1
+		}
+		if frames > 5 {
+			t.Errorf("%d frames", frames)
+		}
+	})
+}
+
+// WP-077: a message over the limit detaches its link; another link goes on.
+func TestMessageSize(t *testing.T) {
+	bubble(t, func(o *Options) {}, func(b *bench) {
+		b.queue("small", nil)
+		p := b.root()
+		p.attachSender(1, "q")
+		p.attachSender(2, "q2")
+		big := message("big", strings.Repeat("x", 256<<10-len(message("big", ""))-3)) // exactly at the limit
+		if len(big) != 256<<10 {
+			t.Fatal(len(big))
+		}
+		send := func(handle uint32, m []byte) {
+			for i := 0; i < len(m); i += 60000 {
+				p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(uint32(7)), More: i+60000 < len(m)}, m[i:min(i+60000, len(m))])
+			}
+		}
+		send(1, big)
+		expect[*amqp.Disposition](p)
+		send(1, append(big, 0))
+		d := expect[*amqp.Detach](p)
+		if d.Error.Condition != amqp.CondMessageSizeExceeded || !d.Closed {
+			t.Errorf("%+v", d)
+		}
+		p.send(2, 9, message("a", "x"))
+		p.write(0, &amqp.Detach{Handle: 1, Closed: true}, nil)
+		p.attachSender(1, "q") // the handle is free again
+		p.send(1, 10, message("a", "x"))
+	})
+}
+
+// WP-078, WP-079, SM-010, SM-011: a batch is all or nothing.
+func TestBatch(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		batch := func(id uint32, messages ...[]byte) {
+			m := message("envelope", "")[:0]
+			for _, one := range messages {
+				m = amqp.AppendData(m, one)
+			}
+			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(id), MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, m)
+		}
+		batch(0, message("1", "a"), message("2", "b"), []byte("rubbish"))
+		p.rejected(0, amqp.CondDecodeError)
+		batch(1, message("1", "a"), amqp.AppendData(nil, []byte("no id")), message("3", "c"))
+		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
+			t.Fatalf("%+v", d)
+		}
+		batch(2)
+		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
+			t.Fatalf("%+v", d)
+		}
+		p.attachReceiver(2, "q", amqp.SenderSettled)
+		p.credit(2, 0, 10, false)
+		for i, want := range []string{"a", "no id", "c"} {
+			m := p.receive()
+			if seq, _ := m.annotations.Get(keySequence); m.body != want || seq != int64(i+1) {
+				t.Errorf("%+v", m)
+			}
+			if id, ok := m.properties.MessageID.(string); !ok || id == "" {
+				t.Errorf("id %v", m.properties.MessageID)
+			}
+		}
+		p.quiet(time.Second)
+	})
+}
+
+// SM-013, SM-014, SM-017, WP-083, WP-084: what is refused at the door, each at its limit and one above.
+func TestIngestLimits(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		id := uint32(0)
+		annotated := func(key string, v any) []byte {
+			m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(key), Value: v}})
+			return append(m, message("a", "x")...)
+		}
+		properties := func(pr amqp.Properties) []byte { return amqp.AppendData(amqp.AppendProperties(nil, &pr), []byte("x")) }
+		application := func(m amqp.Map) []byte {
+			return amqp.AppendData(amqp.AppendSection(message("a", "")[:len(message("a", ""))-5], amqp.SectionApplicationProperties, m), nil)
+		}
+		text := func(n int) string { return strings.Repeat("é", n) }
+		long := func(n int) string { return strings.Repeat("x", n) }
+		many := func(n int) (m amqp.Map) {
+			for i := range n {
+				m = append(m, amqp.Pair{Key: fmt.Sprint("k", i), Value: long(16 << 10)})
+			}
+			return m
+		}
+		for _, good := range [][]byte{
+			properties(amqp.Properties{MessageID: text(128)}),
+			properties(amqp.Properties{MessageID: "a", GroupID: amqp.Some(text(128)), ReplyToGroupID: amqp.Some(text(128))}),
+			annotated(keyPartitionKey, text(128)), annotated(keyPartitionKey, nil), annotated("x-opt-deadletter-source", nil),
+			annotated(keyScheduled, amqp.Timestamp(1)), annotated(keyState, int32(7)), annotated(keySequence, int64(99)), annotated(keyLockedUntil, nil),
+			application(amqp.Map{{Key: "k", Value: long(32<<10 - 6)}}), application(many(3)),
+			application(amqp.Map{{Key: "k", Value: amqp.Described{Descriptor: amqp.Symbol("com.microsoft:uri"), Value: "u"}}}),
+			properties(amqp.Properties{MessageID: uint64(1 << 63)}), properties(amqp.Properties{MessageID: amqp.UUID{1}}), properties(amqp.Properties{MessageID: []byte{1}}),
+			properties(amqp.Properties{MessageID: "t", AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(253402300800000)), CreationTime: amqp.Some(amqp.Timestamp(0))}), // WP-214
+			{}, // no section at all
+		} {
+			p.send(1, id, good)
+			id++
+		}
+		for _, bad := range [][]byte{
+			properties(amqp.Properties{MessageID: text(129)}), properties(amqp.Properties{GroupID: amqp.Some(text(129))}),
+			properties(amqp.Properties{ReplyToGroupID: amqp.Some(text(129))}), annotated(keyPartitionKey, text(129)),
+			annotated(keyScheduled, nil), annotated(keyState, nil), annotated(keyEnqueueSequence, nil), annotated(keyPartitionKey, int32(1)),
+			application(amqp.Map{{Key: "k", Value: long(32<<10 + 1)}}), application(many(4)), application(amqp.Map{{Key: "k", Value: amqp.List{"x"}}}),
+			properties(amqp.Properties{Subject: amqp.Some(long(32<<10 + 1))}),
+			append(annotated(keyPartitionKey, "p")[:0:0], append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyPartitionKey), Value: "p"}}),
+				properties(amqp.Properties{GroupID: amqp.Some("s")})...)...),
+		} {
+			p.transfer(1, id, bad)
+			p.rejected(id, amqp.CondArgumentError)
+			id++
+		}
+		p.transfer(1, id, annotated(keyScheduled, amqp.TimestampOf(time.Now().Add(time.Hour))))
+		p.rejected(id, amqp.CondNotImplemented)
+	})
+}
+
+// WP-080, WP-081, WP-083, SM-012, SM-015, SM-016: what comes back is what was sent, with the broker's own annotations.
+func TestFidelity(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		application := amqp.Map{
+			{Key: "ubyte", Value: uint8(1)}, {Key: "ushort", Value: uint16(1)}, {Key: "uint", Value: uint32(1)}, {Key: "ulong", Value: uint64(1)},
+			{Key: "byte", Value: int8(-1)}, {Key: "short", Value: int16(-1)}, {Key: "int", Value: int32(-1)}, {Key: "long", Value: int64(-1)},
+			{Key: "float", Value: float32(1.5)}, {Key: "double", Value: 1.5}, {Key: "bool", Value: true}, {Key: "string", Value: "s"},
+			{Key: "timestamp", Value: amqp.Timestamp(5)}, {Key: "uuid", Value: amqp.UUID{1}}, {Key: "binary", Value: []byte{1}}, {Key: "null", Value: nil},
+			{Key: "described", Value: amqp.Described{Descriptor: amqp.Symbol("com.microsoft:timespan"), Value: int64(9)}},
+		}
+		for i, body := range [][]byte{
+			amqp.AppendData(amqp.AppendData(nil, []byte("one")), []byte("two")),
+			amqp.AppendSection(nil, amqp.SectionValue, amqp.Map{{Key: "k", Value: amqp.List{int32(1)}}}),
+			amqp.AppendSection(amqp.AppendSection(nil, amqp.SectionSequence, amqp.List{"a"}), amqp.SectionSequence, amqp.List{"b"}),
+			nil,
+		} {
+			m := amqp.AppendHeader(nil, &amqp.Header{Priority: amqp.Some(uint8(9)), DeliveryCount: amqp.Some(uint32(5))})
+			m = amqp.AppendSection(m, amqp.SectionDeliveryAnnotations, amqp.Map{{Key: amqp.Symbol("d"), Value: "x"}, {Key: amqp.Symbol(keyLockToken), Value: amqp.UUID{}}})
+			m = amqp.AppendSection(m, amqp.SectionMessageAnnotations, amqp.Map{
+				{Key: amqp.Symbol("user"), Value: "u"}, {Key: uint64(77), Value: "n"}, {Key: amqp.Symbol(keySequence), Value: int64(999)}, {Key: amqp.Symbol(keyLockedUntil), Value: amqp.Timestamp(1)},
+				{Key: amqp.Symbol(keyEnqueuedTime), Value: amqp.Timestamp(1)}, {Key: amqp.Symbol(keyPartitionKey), Value: nil},
+			})
+			m = amqp.AppendProperties(m, &amqp.Properties{Subject: amqp.Some("subject"), To: amqp.Some("to")})
+			tail := append(amqp.AppendSection(nil, amqp.SectionApplicationProperties, application), body...)
+			tail = amqp.AppendSection(tail, amqp.SectionFooter, amqp.Map{{Key: amqp.Symbol("f"), Value: "y"}})
+			p.send(1, uint32(i), append(m, tail...))
+			if i == 0 {
+				p.attachReceiver(2, "q", amqp.SenderUnsettled)
+			}
+			p.credit(2, uint32(i), 1, false)
+			_, got := expectFrame[*amqp.Transfer](p)
+			if !strings.HasSuffix(string(got), string(tail)) {
+				t.Errorf("tail changed:\n% x\n% x", tail, got)
+			}
+			d := decodeMessage(t, got)
+			seq, _ := d.annotations.Get(keySequence)
+			at, _ := d.annotations.Get(keyEnqueuedTime)
+			until, _ := d.annotations.Get(keyLockedUntil)
+			user, _ := d.annotations.Get("user")
+			key, ok := d.annotations.Get(keyPartitionKey)
+			now := amqp.TimestampOf(time.Now())
+			if seq != int64(i+1) || at != now || until != now+30000 || user != "u" || key != nil || !ok || len(d.annotations) != 6 {
+				t.Errorf("%+v", d.annotations)
+			}
+			if d.header.Priority.Value != 9 || d.header.DeliveryCount != amqp.Some(uint32(0)) || d.header.TTL.Set || d.properties.Subject.Value != "subject" {
+				t.Errorf("%+v %+v", d.header, d.properties)
+			}
+			if id, ok := d.properties.MessageID.(string); !ok || len(id) != 36 {
+				t.Errorf("id %v", d.properties.MessageID)
+			}
+		}
+	})
+}
+
+// WP-086, WP-089, reliability.md 1.1: refusals of the engine, and an unknown outcome that must not be called a rejection.
+func TestEngineRefusals(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		var err error
+		b.broker.refuse = func(c engine.Command) error {
+			if _, ok := c.(*engine.Send); ok {
+				return err
+			}
+			return nil
+		}
+		p := b.root()
+		p.attachSender(1, "q")
+		for code, symbol := range map[engine.Code]amqp.Symbol{
+			engine.QuotaExceeded: amqp.CondResourceLimit, engine.Disabled: amqp.CondEntityDisabled, engine.Busy: amqp.CondServerBusy,
+			engine.InvalidArgument: amqp.CondArgumentError, engine.NotAllowed: amqp.CondNotAllowed, engine.NotImplemented: amqp.CondNotImplemented,
+		} {
+			err = &engine.Error{Code: code, Text: "No."}
+			p.transfer(1, 1, message("a", "x"))
+			p.rejected(1, symbol)
+		}
+		for i, e := range []error{fmt.Errorf("%w", engine.ErrUnknown), &engine.Error{Code: engine.NotFound}, &engine.Error{Code: engine.MessageTooLarge}} {
+			err = e
+			handle := uint32(10 + i)
+			p.attachSender(handle, "q")
+			p.transfer(handle, 1, message("a", "x"))
+			want := []amqp.Symbol{amqp.CondDetachForced, amqp.CondNotFound, amqp.CondMessageSizeExceeded}[i]
+			if d := expect[*amqp.Detach](p); d.Error.Condition != want || d.Handle != handle {
+				t.Errorf("%+v", d.Error)
+			}
+		}
+		p.quiet(time.Second)
+	})
+}
+
+// WP-216: what clients leave out, and the long forms they may write.
+func TestLenientDecoding(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		// attach: name, handle, role, cut after target; source is list0, descriptors are ulong and symbol
+		body := []byte{0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x12}
+		fields := []byte{0xA1, 1, 'x', 0x52, 3, 0x42, 0x40, 0x40, 0, 0x53, 0x28, 0x45}
+		fields = append(fields, 0, 0xA3, 16)
+		fields = append(fields, "amqp:target:list"...)
+		fields = append(fields, 0xC0, 4, 1, 0xA1, 1, 'q')
+		body = append(body, 0xC0, byte(len(fields)+1), 7)
+		body = append(body, fields...)
+		frame := append([]byte{0, 0, 0, byte(len(body) + 8), 2, 0, 0, 0}, body...)
+		p.raw(frame)
+		if a := expect[*amqp.Attach](p); a.Target == nil || a.Source == nil || a.Handle != 3 {
+			t.Errorf("%+v", a)
+		}
+		// a message whose sections have ulong descriptors is stored with small ones
+		m := append([]byte{0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x75, 0xA0, 1}, 'b')
+		p.send(3, 0, m)
+		p.attachReceiver(4, "q", amqp.SenderSettled)
+		p.credit(4, 0, 1, false)
+		if d := p.receive(); d.body != "b" {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+func TestSplice(t *testing.T) {
+	c := &conn{environment: &environment{newUUID: func() [16]byte { return [16]byte{0xAB} }, limits: Limits{}.withDefaults()}}
+	for name, m := range map[string][]byte{
+		"nothing":    {},
+		"body":       amqp.AppendData(nil, []byte("x")),
+		"list0":      append([]byte{0, 0x53, 0x73, 0x45}, amqp.AppendData(nil, []byte("x"))...),
+		"empty":      {0, 0x53, 0x73, 0xC0, 1, 0},
+		"null":       {0, 0x53, 0x73, 0xC0, 2, 1, 0x40},
+		"all":        amqp.AppendProperties(amqp.AppendHeader(nil, &amqp.Header{}), &amqp.Properties{Subject: amqp.Some(strings.Repeat("x", 300))}),
+		"short":      amqp.AppendData(amqp.AppendProperties(nil, &amqp.Properties{Subject: amqp.Some("x")}), []byte("y")),
+		"wide list":  {0, 0x53, 0x73, 0xD0, 0, 0, 0, 8, 0, 0, 0, 4, 0x40, 0x40, 0x40, 0x40},
+		"before":     amqp.AppendSection(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol("a"), Value: "b"}}), amqp.SectionApplicationProperties, amqp.Map{{Key: "a", Value: "b"}}),
+		"wide items": amqp.AppendProperties(nil, &amqp.Properties{UserID: []byte(strings.Repeat("u", 200))}),
+	} {
+		in, e := c.inspect(m)
+		if e != nil || in.hasID {
+			t.Fatal(name, e)
+		}
+		c.splice(make([]byte, 0, splicedSize(len(m))), m, &in)
+		got, e := c.inspect(in.message.Body)
+		if e != nil || !got.hasID || string(got.message.ID) != "ab000000-0000-0000-0000-000000000000" || string(in.message.ID) != string(got.message.ID) {
+			t.Errorf("%s: %v % x", name, e, in.message.Body)
+			continue
+		}
+		if len(in.message.Body) > splicedSize(len(m)) {
+			t.Errorf("%s: grew from %d to %d", name, len(m), len(in.message.Body))
+		}
+		before, _ := amqp.ScanMessage(m, amqp.DefaultLimits)
+		after, _ := amqp.ScanMessage(in.message.Body, amqp.DefaultLimits)
+		if string(before.Tail().Of(m)) != string(after.Tail().Of(in.message.Body)) {
+			t.Errorf("%s: tail changed", name)
+		}
+		if !before.Properties.Empty() {
+			old, _ := amqp.DecodeProperties(before.Properties.Of(m))
+			now, _ := amqp.DecodeProperties(after.Properties.Of(in.message.Body))
+			now.MessageID = nil
+			if !reflect.DeepEqual(old, now) {
+				t.Errorf("%s: %+v became %+v", name, old, now)
+			}
+		}
+	}
+}

@@ -1,0 +1,381 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+const root = "/data"
+
+// stop is how the last run ended.
+type stop int
+
+const (
+	stopClean stop = iota
+	stopKill
+	stopPower
+)
+
+// hook is asked before every call of the file system.
+func (w *world) hook(c faultfs.Call) faultfs.Fault {
+	if w.armed > 0 {
+		if w.armed--; w.armed == 0 {
+			w.note("dies at "+string(c.Op)+" "+c.Name, int64(c.N))
+			w.crashed = true
+			w.stats.CrashesInCalls++
+			f := faultfs.Fault{Err: faultfs.ErrCrashed}
+			if c.Op == faultfs.OpWrite && w.chance(70) {
+				f.Short = w.rng.IntN(pick(w.rng, 100, 5000))
+			}
+			return f
+		}
+	}
+	if w.failing > 0 && (c.Op == faultfs.OpWrite || c.Op == faultfs.OpSync || c.Op == faultfs.OpDatasync || c.Op == faultfs.OpSyncDir || c.Op == faultfs.OpCreate) {
+		if w.failing--; w.failing == 0 {
+			w.faulted = true
+			w.stats.IOErrors++
+			f := faultfs.Fault{Err: pick(w.rng, syscall.EIO, syscall.ENOSPC)}
+			switch c.Op {
+			case faultfs.OpWrite:
+				f.Short = w.rng.IntN(pick(w.rng, 2, 100, 5000))
+			case faultfs.OpSync, faultfs.OpDatasync:
+				f.DropPages = w.chance(50)
+				w.dropped = w.dropped || f.DropPages
+			}
+			w.note("fails at "+string(c.Op)+" "+c.Name, int64(c.N), int64(f.Short))
+			if w.chance(10) {
+				w.failing = 1 // and again
+			}
+			return f
+		}
+	}
+	return faultfs.Fault{}
+}
+
+// crash ends the process here and now.
+func (w *world) crash() {
+	w.note("dies")
+	w.crashed = true
+}
+
+// reborn brings a dead process back: the image it left, recovery, and on.
+func (w *world) reborn() {
+	for tries := 0; w.crashed; tries++ {
+		how := stopKill
+		if w.chance(w.o.power) {
+			how = stopPower
+		}
+		if tries == 0 && w.faulted {
+			w.stats.FailedRuns++
+		}
+		w.image(how)
+		deep := w.o.deep && !w.draining && tries < 4 && w.chance(40)
+		w.armed, w.failing, w.crashed, w.faulted = 0, 0, false, false
+		if deep {
+			w.armed = 1 + w.rng.IntN(pick(w.rng, 8, 60))
+		}
+		w.restart(how)
+		if w.ended {
+			return
+		}
+		if w.crashed && deep {
+			w.stats.CrashesInRecovery++
+		}
+		if !w.crashed && w.armed > 0 && w.chance(50) {
+			w.armed = 0
+		}
+	}
+}
+
+// image makes the disk what the crash left of it, and forgets what only lived in memory.
+func (w *world) image(how stop) {
+	if how == stopPower {
+		w.stats.PowerLosses++
+		w.disk = w.disk.Crash(w.rng, faultfs.PowerLoss)
+		w.boot++
+	} else {
+		w.stats.Kills++
+		w.disk = w.disk.Crash(w.rng, faultfs.Kill)
+	}
+	w.note("image", int64(how))
+	w.forget()
+	if how == stopPower || w.dropped {
+		w.hist.powerLost()
+	}
+	if w.chance(20) { // the wall clock was set meanwhile
+		w.wall = w.wall.Add(time.Duration(w.rng.Int64N(int64(20*time.Second))) - 10*time.Second)
+	}
+}
+
+func (w *world) forget() {
+	for _, p := range w.parts {
+		p.inbox, p.posted, p.issued = nil, nil, nil
+		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
+	}
+	for _, q := range w.queues {
+		q.lines = [2]*line{}
+	}
+	w.receivers = nil
+}
+
+// restart opens what a stop left, damaged or not.
+func (w *world) restart(how stop) {
+	if w.o.damage && !w.draining && w.chance(60) {
+		if w.damaged(how) {
+			return
+		}
+	}
+	w.reopen(how)
+}
+
+// documented tells whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
+// note about it could not be written.
+func (w *world) documented(c *log.CorruptError) bool {
+	if !w.dropped {
+		return false
+	}
+	_, err := w.disk.ReadFile(filepath.Join(root, "partitions", fmt.Sprintf("%02d", c.Partition), "fault"))
+	return err != nil
+}
+
+// reopen starts a process over the disk. It leaves w.crashed set when that process died on the way.
+func (w *world) reopen(how stop) {
+	err := w.open(how, false)
+	var c *log.CorruptError
+	switch {
+	case w.crashed:
+		return
+	case err == nil:
+		w.dropped = false
+		return
+	case errors.As(err, &c) && w.documented(c):
+		w.note("refused as documented")
+		w.stats.RefusedByRule++
+		w.ended = true
+		return
+	case w.faulted:
+		w.crashed = true // the process gives up
+		return
+	}
+	w.broken("F3", "nothing was damaged, and the start is refused: %v", err)
+}
+
+// open recovers everything, checks what was recovered, and begins to serve.
+func (w *world) open(how stop, damaged bool) error {
+	w.disk.Hook(w.hook)
+	ctx := context.Background()
+	boot := ""
+	if w.o.bootKnown {
+		boot = fmt.Sprintf("boot-%d", w.boot)
+	}
+	var err error
+	w.store, err = log.Open(ctx, root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes,
+		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
+		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: func() time.Time { return w.wall }})
+	if err != nil {
+		return err
+	}
+	var newest event.Time
+	states := make([]*index.Index, len(w.parts))
+	for i, p := range w.parts {
+		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
+			return err
+		}
+		x, _, events, err := engine.Replay(ctx, p.plog, w.logger())
+		if err != nil {
+			return err
+		}
+		states[i] = x
+		rec := p.plog.Recovery()
+		w.note("recovered", int64(i), int64(rec.Records), int64(events), rec.CutBytes)
+		w.stats.Recoveries++
+		if rec.CutBytes > 0 {
+			w.stats.Cuts++
+			w.stats.CutBytes += rec.CutBytes
+		}
+		w.survived(p, x, how, damaged)
+		if w.ended || w.crashed {
+			return nil
+		}
+		newest = max(newest, x.LastAt(), rec.Newest)
+	}
+	if w.crashed {
+		return nil
+	}
+	w.clock = engine.NewClock(func() time.Time { return w.wall }, newest, w.logger())
+	w.newest = int64(newest)
+	for i, p := range w.parts {
+		writer, err := p.plog.Lead(ctx)
+		if err != nil {
+			return err
+		}
+		p.writer = &tap{Writer: writer, p: p}
+		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
+		p.loop = engine.NewLoop(p.state, p.plog, p.writer, engine.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
+			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, Inline: true})
+		p.model.Keep()
+		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
+		p.shadow = &shadow{m: p.model, w: w, p: p, sealed: p.model.Records}
+	}
+	for _, q := range w.queues {
+		if q.host != nil {
+			w.configure(q, w.decided(q))
+		}
+	}
+	for _, p := range w.parts { // what was due is ended before the first client is served
+		w.turn(p, nil)
+	}
+	return nil
+}
+
+// survived finds the prefix of the decisions that the log kept, and takes the model there.
+func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
+	n := int(p.plog.Recovery().Records)
+	need, id := p.needKill, "I1"
+	switch {
+	case how == stopClean:
+		need = p.model.Records
+	case how == stopPower || w.dropped:
+		need = p.needPower
+	}
+	if n < need && damaged && n >= p.noted && w.residual(how) {
+		w.note("ambiguous", int64(p.id), int64(n), int64(need))
+		w.stats.Ambiguous++
+		w.ended = true
+		return
+	}
+	if n < need {
+		w.broken(id, "partition %d: %d records survived, %d were acknowledged or shown (of %d written at the most)", p.id, n, need, p.appended)
+	}
+	if n > p.appended {
+		w.broken("I2", "partition %d: %d records survived, only %d were written", p.id, n, p.appended)
+	}
+	w.stats.RecordsLost += int64(p.model.Records - n)
+	p.model.Rewind(n)
+	p.appended = n
+	p.needKill, p.needPower = min(p.needKill, n), min(p.needPower, n)
+	if p.id == 0 {
+		w.catalogue = slices.DeleteFunc(w.catalogue, func(s setting) bool { return s.record > n })
+		for _, q := range w.queues {
+			e, ok := x.Catalogue.Find(strings.ToUpper(q.path))
+			if !ok || e.ID != q.slice.Entity || e.Properties != w.decided(q) {
+				w.broken("P14", "%s in the catalogue after the start: found %v, %+v, it must be %+v", q.path, ok, e.Properties, w.decided(q))
+			}
+		}
+	}
+	w.equal(p, x)
+	w.contents(p, x)
+	w.replays(p, x)
+}
+
+// residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
+// was clean, nor when only the process died and nothing else was wrong.
+func (w *world) residual(how stop) bool {
+	if how == stopClean {
+		return false
+	}
+	return how == stopPower || w.dropped || !w.o.bootKnown
+}
+
+// stop ends the process cleanly and starts it again.
+func (w *world) stop() {
+	w.note("stop")
+	for _, p := range w.parts {
+		w.turn(p, p.inbox)
+		p.inbox = nil
+		if !w.gone() {
+			w.settle(p)
+		}
+		if w.gone() || p.failed() || p.loop.Err() != nil {
+			w.crashed = true
+			return
+		}
+		if x := p.state.Index(); w.o.checkpointBytes >= 0 && w.chance(80) { // as Loop.Close does
+			at := p.writer.Batch().LSN()
+			p.plog.SaveCheckpoint(at, encoded(x))
+			w.stats.Checkpoints++
+		}
+		if w.gone() {
+			return
+		}
+	}
+	for _, p := range w.parts {
+		if err := p.writer.Close(); err != nil || w.gone() {
+			w.crashed = true
+			return
+		}
+	}
+	if err := w.store.Close(); err != nil || w.gone() {
+		w.crashed = true
+		return
+	}
+	w.stats.CleanStops++
+	w.forget()
+	w.restart(stopClean)
+}
+
+// damaged flips bits at rest and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
+// is repaired. It tells whether the process is started, or dead.
+func (w *world) damaged(how stop) bool {
+	files := slices.DeleteFunc(w.disk.Files(root), func(name string) bool {
+		p, _ := w.disk.ReadFile(name)
+		return len(p) == 0 || strings.HasSuffix(name, ".tmp") || strings.Contains(name, "/cut/")
+	})
+	if w.chance(75) {
+		if wal := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.Contains(name, "/wal/") }); len(wal) > 0 {
+			files = wal
+		}
+	}
+	if len(files) == 0 {
+		return false
+	}
+	name := files[w.rng.IntN(len(files))]
+	if w.chance(50) {
+		name = files[len(files)-1]
+	}
+	before, _ := w.disk.ReadFile(name)
+	armed := w.armed
+	w.armed = 0
+	for range pick(w.rng, 1, 1, 3) {
+		off := w.rng.IntN(len(before))
+		if w.chance(30) { // near the end
+			off = len(before) - 1 - w.rng.IntN(min(len(before), 200))
+		}
+		w.disk.Flip(name, int64(off), 1<<w.rng.IntN(8))
+		w.note("flip "+name, int64(off))
+	}
+	w.stats.Flips++
+	err := w.open(how, true)
+	if w.crashed || w.ended {
+		return true
+	}
+	var c *log.CorruptError
+	if err == nil {
+		w.stats.FlipsHarmless++
+		w.dropped = false
+		return true
+	}
+	if !errors.As(err, &c) && !errors.Is(err, log.ErrFormat) {
+		w.broken("F4", "damage of %s is reported as %v", name, err)
+	}
+	w.note("refused " + err.Error())
+	w.stats.FlipsRefused++
+	if w.store != nil {
+		w.store.Close()
+	}
+	w.disk.WriteFile(name, before)
+	w.armed = armed
+	return false
+}

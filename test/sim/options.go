@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// options is what one seed plays with: few messages, much contention, some kinds of operations often and others never.
+type options struct {
+	partitions int
+	queues     []event.Properties
+	steps      int
+
+	segmentBytes    int
+	chapterBytes    int
+	chapterAge      time.Duration
+	checkpointBytes int64
+	bootKnown       bool
+
+	maxBody   int
+	ownTTL    time.Duration // longest a sender asks for; 0: none does
+	operation [operations]int
+	actions   [actions]int
+	longStep  time.Duration // longest ordinary advance of the clock
+
+	crashes bool // at all
+	deep    bool // crashes inside calls of the file system, recovery and checkpoints too
+	power   int  // percent of the crashes that are power losses
+	errors  bool // writes and syncs that fail
+	damage  bool // bits that flip at rest
+	forge   bool // bodies that look like frames of the log
+}
+
+// action is what the scheduler does next.
+type action int
+
+const (
+	actRequest action = iota // a client asks for something
+	actTurn                  // a loop takes what was asked
+	actWork                  // a writer does one piece of I/O
+	actLand                  // a loop hears of a commit
+	actClock                 // time goes on
+	actSecond                // a writer's once-a-second duties
+	actCheck                 // state and replays are compared
+	actCrash                 // the process or the machine dies here
+	actArm                   // … or soon, inside a call of the file system
+	actError                 // a write or sync will fail soon
+	actStop                  // the process stops cleanly and starts again
+	actions
+)
+
+// operation is what clients ask for.
+type operation int
+
+const (
+	opSend operation = iota
+	opBatch
+	opAttach
+	opFlow
+	opDetach
+	opSettle
+	opSettleMany
+	opStale
+	opRenew
+	opPeek
+	opUpdate
+	operations
+)
+
+func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
+
+func swarm(rng *rand.Rand) options {
+	o := options{
+		partitions: 1 + rng.IntN(3), steps: 150 + rng.IntN(450),
+		segmentBytes:    pick(rng, 1<<10, 2<<10, 4<<10, 16<<10, 64<<10),
+		chapterBytes:    pick(rng, 1, 4<<10, 32<<10, 1<<20),
+		chapterAge:      pick(rng, 50*time.Millisecond, time.Second, time.Hour),
+		checkpointBytes: pick[int64](rng, -1, -1, 1, 2<<10, 16<<10, 64<<10),
+		bootKnown:       rng.IntN(8) != 0,
+		maxBody:         pick(rng, 16, 100, 1000, 4096),
+		ownTTL:          pick(rng, 0, 0, 2*time.Millisecond, 50*time.Millisecond, 5*time.Second),
+		longStep:        pick(rng, 2*time.Millisecond, 20*time.Millisecond, 300*time.Millisecond),
+		crashes:         rng.IntN(8) != 0,
+		deep:            rng.IntN(3) != 0,
+		power:           pick(rng, 0, 50, 50, 100),
+		errors:          rng.IntN(5) == 0,
+		damage:          rng.IntN(6) == 0,
+		forge:           rng.IntN(10) == 0,
+	}
+	for range 1 + rng.IntN(3) {
+		o.queues = append(o.queues, queueProperties(rng))
+	}
+	o.operation = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opFlow: 20, opDetach: 4, opSettle: 40, opSettleMany: 4,
+		opStale: 6, opRenew: 6, opPeek: 8, opUpdate: 1}
+	for i := range o.operation {
+		switch rng.IntN(8) {
+		case 0:
+			if i != int(opSend) && i != int(opAttach) && i != int(opFlow) {
+				o.operation[i] = 0
+			}
+		case 1:
+			o.operation[i] *= 3
+		}
+	}
+	o.actions = [actions]int{actRequest: 50, actTurn: 24, actWork: 30, actLand: 20, actClock: 14, actSecond: 2, actCheck: 1}
+	for i := range o.actions {
+		if rng.IntN(5) == 0 {
+			o.actions[i] = o.actions[i]/3 + 1
+		}
+	}
+	if o.crashes {
+		o.actions[actCrash] = pick(rng, 0, 1, 1, 2)
+		o.actions[actStop] = pick(rng, 0, 1)
+		if o.deep {
+			o.actions[actArm] = pick(rng, 1, 2)
+		}
+	}
+	if o.errors {
+		o.actions[actError] = 1
+	}
+	return o
+}
+
+func queueProperties(rng *rand.Rand) event.Properties {
+	p := event.Properties{
+		LockDuration:            pick(rng, 5*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, time.Second, 5*time.Second),
+		MaxDeliveryCount:        pick[uint32](rng, 1, 2, 3, 10),
+		MaxSizeMegabytes:        pick[uint32](rng, 1, 1, 1024),
+		MaxMessageSizeKilobytes: pick[uint32](rng, 1, 3, 256),
+
+		DefaultMessageTimeToLive:         event.Forever,
+		DeadLetteringOnMessageExpiration: rng.IntN(2) == 0,
+		AutoDeleteOnIdle:                 event.Forever,
+	}
+	if rng.IntN(3) == 0 {
+		p.DefaultMessageTimeToLive = pick(rng, time.Millisecond, 30*time.Millisecond, time.Second, 10*time.Second)
+	}
+	switch rng.IntN(20) {
+	case 0:
+		p.Status = event.Disabled
+	case 1:
+		p.Status = event.SendDisabled
+	case 2:
+		p.Status = event.ReceiveDisabled
+	}
+	return p
+}

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	flagSeeds    = flag.Int("seeds", 300, "seeds to run")
+	flagFirst    = flag.Uint64("first", 1, "first seed")
+	flagSeed     = flag.Uint64("seed", 0, "run this one seed; with -v its trace is printed")
+	flagDuration = flag.Duration("duration", 0, "run seeds until this time is up")
+	flagDamage   = flag.Bool("damage", false, "with seeds of the damage mode only")
+	flagHashes   = flag.Bool("hashes", false, "with -v, print the trace hash of each seed")
+)
+
+func TestSim(t *testing.T) {
+	if *flagSeed != 0 {
+		one(t, *flagSeed)
+		return
+	}
+	var (
+		next  = *flagFirst
+		end   = *flagFirst + uint64(*flagSeeds)
+		stop  time.Time
+		mu    sync.Mutex
+		stats Stats
+		bad   atomic.Bool
+		wg    sync.WaitGroup
+	)
+	if *flagDuration > 0 {
+		stop, end = time.Now().Add(*flagDuration), ^uint64(0)
+	}
+	began := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for !bad.Load() {
+				mu.Lock()
+				seed := next
+				next++
+				mu.Unlock()
+				if seed >= end || !stop.IsZero() && time.Now().After(stop) {
+					return
+				}
+				if *flagDamage && !Damaging(seed) {
+					continue
+				}
+				res := Run(seed, nil)
+				if res.Violation == nil && seed%100 == 0 { // 1 % run twice
+					if again := Run(seed, nil); again.Hash != res.Hash {
+						res.Violation = &Violation{Seed: seed, Invariant: "determinism", Text: fmt.Sprintf("trace hashes %x and %x", res.Hash, again.Hash)}
+					}
+					res.Stats.Reruns++
+				}
+				mu.Lock()
+				stats.Add(res.Stats)
+				if *flagHashes && testing.Verbose() {
+					t.Logf("seed %d hash %016x", seed, res.Hash)
+				}
+				if res.Violation != nil {
+					bad.Store(true)
+					report(t, res.Violation)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	t.Logf("%d seeds in %v, %.0f seeds/s\n%v", stats.Seeds, took.Round(time.Millisecond), float64(stats.Seeds)/took.Seconds(), stats)
+}
+
+// report says what was broken and how to see it again.
+func report(t *testing.T, v *Violation) {
+	t.Errorf("VIOLATION %v\nafter %d seeds; replay: go test ./test/sim -run TestSim -seed %d -v", v, v.Seed-*flagFirst+1, v.Seed)
+}
+
+func one(t *testing.T, seed uint64) {
+	var res Result
+	if testing.Verbose() {
+		out := bufio.NewWriter(os.Stdout)
+		res = Run(seed, out)
+		out.Flush()
+	} else {
+		res = Run(seed, nil)
+	}
+	t.Logf("seed %d hash %016x\n%v", seed, res.Hash, res.Stats)
+	if res.Violation != nil {
+		report(t, res.Violation)
+	}
+}
+
+// TestSavedSeeds runs the seeds that found something once.
+func TestSavedSeeds(t *testing.T) {
+	file, err := os.ReadFile("testdata/seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(file)) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		seed, err := strconv.ParseUint(line, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := Run(seed, nil); res.Violation != nil {
+			report(t, res.Violation)
+		}
+	}
+}
