@@ -39,9 +39,10 @@ type Loop struct {
 	spare    []held // emptied slice for the next open
 	returned []unsent
 	posts    []Reply
-	take     Receive // scratch of serve
-	err      error   // why the loop stopped
-	damaged  error   // a stored body could not be read: sends are refused
+	take     Receive   // scratch of serve
+	end      event.LSN // of the log after drain
+	err      error     // why the loop stopped
+	damaged  error     // a stored body could not be read: sends are refused
 	saver    saver
 	pace     pacer
 }
@@ -244,8 +245,9 @@ func (l *Loop) seal() {
 		return // Run comes back in time
 	}
 	l.pace.seal(b.Count())
+	durable := b.Level() == log.Durable // only what is synced may be in a checkpoint
 	l.flight = flight{up: true, ticket: l.writer.Append(b), held: l.open}
-	if l.saver.due(l.flight.ticket.End()) {
+	if durable && l.saver.due(l.flight.ticket.End()) {
 		l.flight.state = l.part.index.Encode(l.saver.buffer())
 	}
 	l.open, l.spare = l.spare[:0], nil
@@ -369,7 +371,7 @@ func (l *Loop) Submit(requests []Request) {
 	}
 }
 
-// drain finishes what was asked before the stop and makes a checkpoint, so that the next start is short.
+// drain finishes what was asked before the stop.
 func (l *Loop) drain() {
 	l.pace.on = false
 	l.Turn(l.mail.close())
@@ -382,14 +384,19 @@ func (l *Loop) drain() {
 		return
 	}
 	l.saver.wait()
-	l.saver.last(l.writer.Batch().LSN(), l.part.index)
+	l.end = l.writer.Batch().LSN()
 }
 
-// Close stops a running loop after finishing what was asked, and closes the log's writer.
+// Close stops a running loop after finishing what was asked, closes the log's writer, which syncs what is written, and
+// then makes a checkpoint, so that the next start is short.
 func (l *Loop) Close() error {
 	close(l.stop)
 	<-l.done
-	return errors.Join(l.err, l.writer.Close())
+	err := errors.Join(l.err, l.writer.Close())
+	if err == nil {
+		l.saver.last(l.end, l.part.index)
+	}
+	return err
 }
 
 // configure gives a partition the settings of an entity.

@@ -197,7 +197,11 @@ func decodeNamespace(p []byte) (Namespace, uint32, error) {
 	if err != nil || err2 != nil || f.Sum != f.sum() || f.Format != formatVersion || f.Partitions < 1 || f.Partitions > maxPartitions {
 		return Namespace{}, 0, fmt.Errorf("%w: contents do not agree", errDamaged)
 	}
-	return Namespace{ID: f.Namespace, Format: f.Format, Partitions: f.Partitions, Created: created}, le.Uint32(id[:4]), nil
+	n := Namespace{ID: f.Namespace, Format: f.Format, Partitions: f.Partitions, Created: created}
+	if !bytes.Equal(encodeNamespace(n), p) { // JSON is read more leniently than it is written
+		return Namespace{}, 0, fmt.Errorf("%w: not as it was written", errDamaged)
+	}
+	return n, le.Uint32(id[:4]), nil
 }
 
 // readFile returns a small file. Files over limit are damage: nothing we write is longer.

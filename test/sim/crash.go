@@ -225,6 +225,7 @@ func (w *world) open(how stop, damaged bool) error {
 		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
 		p.loop = engine.NewLoop(p.state, p.plog, p.writer, engine.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
 			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, Inline: true})
+		p.ledIn = w.boot
 		p.model.Keep()
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 		p.shadow = &shadow{m: p.model, w: w, p: p, sealed: p.model.Records}
@@ -250,7 +251,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	case how == stopPower || w.dropped:
 		need = p.needPower
 	}
-	if n < need && damaged && n >= p.noted && w.residual(how) {
+	if n < need && damaged && n >= p.noted && w.residual(p, how) {
 		w.note("ambiguous", int64(p.id), int64(n), int64(need))
 		w.stats.Ambiguous++
 		w.ended = true
@@ -282,11 +283,8 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 
 // residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
 // was clean, nor when only the process died and nothing else was wrong.
-func (w *world) residual(how stop) bool {
-	if how == stopClean {
-		return false
-	}
-	return how == stopPower || w.dropped || !w.o.bootKnown
+func (w *world) residual(p *part, how stop) bool {
+	return how != stopClean && (p.ledIn != w.boot || w.dropped || !w.o.bootKnown)
 }
 
 // stop ends the process cleanly and starts it again.
@@ -322,6 +320,9 @@ func (w *world) stop() {
 		return
 	}
 	w.stats.CleanStops++
+	for _, p := range w.parts {
+		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
+	}
 	w.forget()
 	w.restart(stopClean)
 }

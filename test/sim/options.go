@@ -73,7 +73,7 @@ func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 func swarm(rng *rand.Rand) options {
 	o := options{
-		partitions: 1 + rng.IntN(3), steps: 150 + rng.IntN(450),
+		partitions: 1 + rng.IntN(3), steps: 200 + rng.IntN(800),
 		segmentBytes:    pick(rng, 1<<10, 2<<10, 4<<10, 16<<10, 64<<10),
 		chapterBytes:    pick(rng, 1, 4<<10, 32<<10, 1<<20),
 		chapterAge:      pick(rng, 50*time.Millisecond, time.Second, time.Hour),

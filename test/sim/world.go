@@ -79,6 +79,7 @@ type part struct {
 	needKill  int // records that must survive the death of the process
 	needPower int // … and a power loss
 	noted     int // of those, at the last progress note
+	ledIn     int // boot in which the log was last taken over
 }
 
 type lockGrant struct {
@@ -158,6 +159,7 @@ func Run(seed uint64, out io.Writer) (res Result) {
 
 // broken ends the run with a violation.
 func (w *world) broken(invariant, format string, args ...any) {
+	w.dump()
 	panic(&Violation{Seed: w.seed, Invariant: invariant, Text: fmt.Sprintf(format, args...), Step: w.step})
 }
 
@@ -533,3 +535,16 @@ func (w *world) logger() *slog.Logger {
 
 // Damaging tells whether a seed flips bits at rest.
 func Damaging(seed uint64) bool { return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))).damage }
+
+// dump writes what the model holds to the readable trace.
+func (w *world) dump() {
+	for _, q := range w.queues {
+		if w.out == nil || q.model == nil {
+			continue
+		}
+		w.say("queue", fmt.Sprintf("%s on partition %d, last %d, lines %+v %+v, %+v", q.path, q.host.id, q.model.Last, q.lines[0], q.lines[1], q.model.Settings))
+		for _, m := range q.model.Live {
+			w.say("  message", fmt.Sprintf("%d %v dead=%v count=%d until=%d expires=%d bytes=%d", m.Seq, m.State, m.Dead, m.Count, m.Until, m.ExpiresAt, len(m.Body)))
+		}
+	}
+}

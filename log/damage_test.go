@@ -1,0 +1,589 @@
+package log_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+const walDir = simDir + "/partitions/00/wal/"
+
+// quiet is a log after a second without traffic, and then the power failed: everything up to the last Skip frame is known
+// to be durable by what is written. It returns the world and the LSN of that frame.
+func quiet(t testing.TB) (*world, event.LSN) {
+	w := newWorld(t, t.Name(), 7)
+	if err := w.life(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.send(1, 300, log.Durable)
+	}
+	for range 2 {
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		w.w.Tick()
+	}
+	if err := w.work(); err != nil {
+		t.Fatal(err)
+	}
+	skip := w.lastFrame()
+	if skip.Kind != log.Skip || skip.DurableUpTo != skip.LSN {
+		t.Fatalf("last frame is %+v", skip)
+	}
+	w.crash(faultfs.Kill)
+	w.boot++
+	w.safe = 0
+	return w, skip.LSN
+}
+
+func (w *world) lastFrame() (last log.Frame) {
+	for f, err := range w.part.Read(ctx, 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		last = f
+	}
+	return last
+}
+
+// segments lists the segment files, with the bytes they hold.
+func (w *world) segments() []string {
+	var list []string
+	for _, f := range w.fs.Files(walDir) {
+		if p, _ := w.fs.ReadFile(f); len(p) > 0 {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// on runs f on a copy of the disk.
+func (w *world) on(fs *faultfs.FS, f func(*world)) {
+	c := *w
+	c.fs, c.sent = fs.Clone(), append([]uint64(nil), w.sent...)
+	f(&c)
+}
+
+func (w *world) refused(what string) *log.CorruptError {
+	w.t.Helper()
+	before := map[string]string{}
+	for _, f := range w.fs.Files(simDir) {
+		p, _ := w.fs.ReadFile(f)
+		before[f] = string(p)
+	}
+	err := w.open()
+	var c *log.CorruptError
+	if !errors.As(err, &c) {
+		w.failf("%s: opened with %v, want a refusal", what, err)
+	}
+	for _, f := range w.fs.Files(simDir) {
+		if p, _ := w.fs.ReadFile(f); before[f] != string(p) {
+			w.failf("%s: %s was changed", what, f)
+		}
+	}
+	return c
+}
+
+// TestF4FlipAtEveryByte damages each byte of the log. What is known to be durable is refused, naming the frame; the last
+// frame, which nobody was promised, is cut.
+func TestF4FlipAtEveryByte(t *testing.T) {
+	t.Parallel()
+	w, skip := quiet(t)
+	lsn := event.LSN(8)
+	for _, name := range w.segments() {
+		p, _ := w.fs.ReadFile(name)
+		for off := range p {
+			w.on(w.fs, func(w *world) {
+				what := fmt.Sprintf("%s byte %d", name, off)
+				if err := w.fs.Flip(name, int64(off), 1<<(off%8)); err != nil {
+					t.Fatal(err)
+				}
+				if at := lsn + event.LSN(off); at >= skip {
+					if err := w.open(); err != nil || w.part.Recovery().CutBytes == 0 {
+						w.failf("%s: %v", what, err)
+					}
+					return
+				}
+				c := w.refused(what)
+				if simDir+"/"+c.File != name || c.Offset > int64(off) || c.LSN != lsn+event.LSN(c.Offset) {
+					w.failf("%s: reported %v", what, c)
+				}
+			})
+		}
+		lsn += event.LSN(len(p))
+	}
+}
+
+// TestF3TornAtEveryByte cuts the last segment at each byte, and the whole log at each file.
+func TestF3TornAtEveryByte(t *testing.T) {
+	t.Parallel()
+	w, skip := quiet(t)
+	files := w.segments()
+	name := files[len(files)-1]
+	p, _ := w.fs.ReadFile(name)
+	base := int(skip) + 96 - len(p)
+	for size := range p {
+		for _, tail := range []string{"", strings.Repeat("\x00", len(p)-size), strings.Repeat("\x5a", len(p)-size)} {
+			w.on(w.fs, func(w *world) {
+				what := fmt.Sprintf("cut at %d, then %d bytes of %.1q", size, len(tail), tail)
+				w.fs.WriteFile(name, append(bytes.Clone(p[:size]), tail...))
+				if data, _ := w.fs.ReadFile(name); base+len(data) >= int(skip) && bytes.Equal(data[:int(skip)-base], p[:int(skip)-base]) {
+					if err := w.open(); err != nil {
+						w.failf("%s: %v", what, err)
+					}
+					return
+				}
+				w.refused(what)
+			})
+		}
+	}
+}
+
+// Without Skip and progress the frames of the last sync may be lost, but never one that a later frame vouches for.
+func TestF3TornWithoutNotes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 3)
+	w.opts.SegmentBytes, w.opts.ChapterBytes = 1<<20, 1<<20
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	var sure []event.LSN // per message, where its successor says it is durable
+	for range 5 {
+		w.send(1, 200, log.Durable)
+		sure = append(sure, w.wait[0].End())
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.crash(faultfs.Kill)
+	w.boot++
+	w.safe = 0
+	name := w.segments()[0]
+	p, _ := w.fs.ReadFile(name)
+	for off := range p {
+		w.on(w.fs, func(w *world) {
+			w.fs.Flip(name, int64(off), 0xff)
+			what := fmt.Sprintf("byte %d", off)
+			if event.LSN(off)+8 < sure[3] {
+				w.refused(what)
+				return
+			}
+			w.acked = 4
+			if err := w.open(); err != nil || len(w.sent) != 4 {
+				w.failf("%s: %v, %d messages", what, err, len(w.sent))
+			}
+		})
+	}
+}
+
+// TestSameBoot: when only the process died, nothing but a short frame may stand at the end.
+func TestSameBoot(t *testing.T) {
+	t.Parallel()
+	w, skip := quiet(t)
+	w.boot-- // no reboot
+	files := w.segments()
+	name := files[len(files)-1]
+	p, _ := w.fs.ReadFile(name)
+	at := len(p) - 96
+	for off := at; off < len(p); off++ {
+		w.on(w.fs, func(w *world) {
+			w.fs.Flip(name, int64(off), 4)
+			w.refused(fmt.Sprintf("LSN %d byte %d", skip, off))
+		})
+		w.on(w.fs, func(w *world) {
+			w.fs.TruncateFile(name, int64(off))
+			if err := w.open(); err != nil {
+				w.failf("short by %d: %v", len(p)-off, err)
+			}
+		})
+		if off > at+15 { // from the magic on a prefix that is not ours is noticed
+			w.on(w.fs, func(w *world) {
+				w.fs.WriteFile(name, append(bytes.Clone(p[:at]), make([]byte, off-at)...))
+				w.refused(fmt.Sprintf("%d zeroes", off-at))
+			})
+		}
+	}
+}
+
+// TestF7Files: files missing, doubled, swapped, renamed, foreign.
+func TestF7Files(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t)
+	files := w.segments()
+	other := newWorld(t, "other", 9)
+	other.opts.NamespaceID = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
+	if err := other.life(); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range files {
+		try := func(what string, damage func(*world)) {
+			w.on(w.fs, func(w *world) {
+				damage(w)
+				w.refused(what + " " + name)
+			})
+		}
+		try("missing", func(w *world) { w.fs.RemoveAll(name) })
+		try("empty", func(w *world) { w.fs.WriteFile(name, nil) })
+		try("renamed", func(w *world) {
+			w.fs.Swap(name, name) // exists
+			p, _ := w.fs.ReadFile(name)
+			w.fs.RemoveAll(name)
+			w.fs.WriteFile(filepath.Join(filepath.Dir(name), fmt.Sprintf("%020d", 77+i)), p)
+		})
+		try("doubled", func(w *world) {
+			p, _ := w.fs.ReadFile(name)
+			w.fs.WriteFile(filepath.Join(filepath.Dir(name), fmt.Sprintf("%020d", 1000)), p)
+		})
+		if i > 0 {
+			try("swapped", func(w *world) { w.fs.Swap(name, files[i-1]) })
+			try("chapter swapped", func(w *world) {
+				if filepath.Dir(name) == filepath.Dir(files[i-1]) {
+					w.fs.RemoveAll(name)
+				} else {
+					w.fs.Swap(filepath.Dir(name), filepath.Dir(files[i-1]))
+				}
+			})
+		}
+		try("foreign", func(w *world) {
+			p, err := other.fs.ReadFile(name)
+			if err != nil {
+				p, _ = other.fs.ReadFile(other.segments()[0])
+			}
+			w.fs.WriteFile(name, p)
+		})
+		try("chapter missing", func(w *world) { w.fs.RemoveAll(filepath.Dir(name)) })
+		try("stranger", func(w *world) { w.fs.WriteFile(filepath.Join(filepath.Dir(name), "notes.txt"), nil) })
+	}
+	// A leftover temp file is ignored, then removed.
+	temp := files[0] + ".tmp"
+	w.fs.WriteFile(temp, []byte("half"))
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.ReadFile(temp); err == nil {
+		t.Fatal("temp file was not removed")
+	}
+}
+
+// TestNotes flips each byte of the small files of a clean and an unclean directory: they are refused or do not matter,
+// and messages are never wrong.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	unclean, _ := quiet(t)
+	clean := newWorld(t, t.Name(), 8)
+	if err := errors.Join(clean.life(), clean.stop()); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*world{unclean, clean} {
+		for _, name := range []string{"namespace.json", "clean", "partitions/00/manifest", "partitions/00/progress"} {
+			p, err := w.fs.ReadFile(simDir + "/" + name)
+			if err != nil {
+				continue
+			}
+			for off := range p {
+				w.on(w.fs, func(c *world) {
+					c.fs.Flip(simDir+"/"+name, int64(off), 1<<(off%7))
+					if name == "partitions/00/progress" && w == clean {
+						if err := c.open(); err != nil || len(c.part.Recovery().Discarded) != 1 {
+							c.failf("%s byte %d: %v", name, off, err)
+						}
+						return
+					}
+					if err := c.open(); err == nil {
+						c.failf("%s byte %d: opened", name, off)
+					}
+				})
+			}
+			if name == "clean" || name == "partitions/00/progress" {
+				continue
+			}
+			w.on(w.fs, func(w *world) {
+				w.fs.RemoveAll(simDir + "/" + name)
+				w.refused(name + " missing")
+			})
+		}
+	}
+}
+
+// TestCleanMarker: with the marker the log must end exactly there.
+func TestCleanMarker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 8)
+	if err := errors.Join(w.life(), w.stop()); err != nil {
+		t.Fatal(err)
+	}
+	marker, _ := w.fs.ReadFile(simDir + "/clean")
+	w.on(w.fs, func(w *world) { // stale: the log went on
+		if err := errors.Join(w.open(), w.life2()); err != nil {
+			t.Fatal(err)
+		}
+		w.fs.WriteFile(simDir+"/clean", marker)
+		w.refused("stale marker")
+	})
+	files := w.segments()
+	p, _ := w.fs.ReadFile(files[len(files)-1])
+	w.on(w.fs, func(w *world) { // one frame less
+		w.fs.WriteFile(files[len(files)-1], p[:len(p)-1])
+		w.refused("short log")
+	})
+	w.on(w.fs, func(w *world) { // also without the marker: the last progress note says how far it went
+		w.fs.WriteFile(files[len(files)-1], p[:len(p)-1])
+		w.fs.RemoveAll(simDir + "/clean")
+		w.boot++
+		w.refused("short log, no marker")
+	})
+	w.on(w.fs, func(w *world) {
+		if err := w.open(); err != nil || !w.part.Recovery().Clean {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestF6Checkpoints: damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
+func TestF6Checkpoints(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t)
+	var name string
+	for _, f := range w.fs.Files(simDir + "/partitions/00/checkpoints") {
+		name = f
+	}
+	p, err := w.fs.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := range p {
+		for _, cut := range []bool{false, true} {
+			w.on(w.fs, func(w *world) {
+				if cut {
+					w.fs.TruncateFile(name, int64(off))
+				} else {
+					w.fs.Flip(name, int64(off), 0x10)
+				}
+				err := w.open() // reads the state of all it lists
+				if err == nil && len(w.part.Checkpoints()) > 0 || err != nil && !errors.Is(err, log.ErrChecksum) {
+					w.failf("byte %d, cut %v: %v", off, cut, err)
+				}
+				if err == nil && len(w.part.Recovery().Discarded) != 1 {
+					w.failf("byte %d, cut %v: not reported", off, cut)
+				}
+			})
+		}
+	}
+	// Of a longer log: the checkpoint is ahead.
+	w.on(w.fs, func(w *world) {
+		if err := errors.Join(w.open(), w.lead()); err != nil {
+			t.Fatal(err)
+		}
+		w.send(3, 100, log.Durable)
+		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		list := w.part.Checkpoints()
+		if len(list) != 2 || list[0].LSN < list[1].LSN {
+			t.Fatalf("checkpoints %+v", list)
+		}
+		future := simDir + "/" + list[0].File
+		p, _ := w.fs.ReadFile(future)
+		old, _ := quiet(t)
+		old.fs.WriteFile(future, p)
+		if err := old.open(); err != nil || len(old.part.Checkpoints()) != 1 || len(old.part.Recovery().Discarded) != 1 {
+			t.Fatal(err, old.part.Recovery().Discarded)
+		}
+	})
+}
+
+// TestSaveCheckpoint: only at a frame boundary that is durable; the newest two stay.
+func TestSaveCheckpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 1)
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(io.Writer) error { return nil }
+	for range 3 {
+		w.send(1, 10, log.Durable)
+		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.part.Checkpoints()); n != 2 {
+		t.Fatalf("%d checkpoints", n)
+	}
+	at := w.part.Checkpoints()[0].LSN
+	for _, bad := range []event.LSN{0, 1, 16, at - 8, at + 8, 1 << 40} {
+		if err := w.part.SaveCheckpoint(bad, nothing); err == nil {
+			t.Fatalf("checkpoint at %d of %d", bad, at)
+		}
+	}
+	w.send(1, 10, log.Ordered)
+	w.w.Work()
+	if err := w.part.SaveCheckpoint(w.wait[0].End(), nothing); err == nil {
+		t.Fatal("checkpoint of what is not durable")
+	}
+	boom := errors.New("boom")
+	if err := w.part.SaveCheckpoint(at, func(io.Writer) error { return boom }); !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.stop(), w.open()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.part.Checkpoints()); n != 2 {
+		t.Fatalf("%d checkpoints after restart", n)
+	}
+}
+
+// TestF9FaultNote: after a failed sync whose pages are gone, without a reboot, what was acknowledged is served, and a log
+// that ends before it is refused.
+func TestF9FaultNote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 2)
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	w.send(2, 200, log.Durable)
+	if err := w.work(); err != nil {
+		t.Fatal(err)
+	}
+	w.send(1, 1000, log.Durable)
+	w.w.Work()
+	w.fs.FailAt(1, faultfs.Fault{Err: errors.New("EIO"), DropPages: true}, false)
+	if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, log.ErrUnknown) {
+		t.Fatal(err)
+	}
+	w.fs.Hook(nil)
+	w.crash(faultfs.Kill)
+	name := w.segments()[0]
+	w.on(w.fs, func(w *world) {
+		w.fs.RemoveAll(simDir + "/partitions/00/fault")
+		w.refused("no note")
+	})
+	w.on(w.fs, func(w *world) {
+		w.fs.TruncateFile(name, 200)
+		w.refused("shorter than the note")
+	})
+	if err := w.open(); err != nil || len(w.sent) != 2 || w.part.Recovery().CutBytes == 0 {
+		t.Fatal(err, len(w.sent))
+	}
+	if err := w.life2(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.ReadFile(simDir + "/partitions/00/fault"); err == nil {
+		t.Fatal("note is still there")
+	}
+	cut, err := w.fs.ReadFile(simDir + "/" + w.part.Recovery().CutFile)
+	if err != nil || int64(len(cut)) != w.part.Recovery().CutBytes {
+		t.Fatal("cut bytes were not kept", err)
+	}
+}
+
+// TestF13InUse, on the simulated and the real disk.
+func TestF13InUse(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []log.Options{{FS: faultfs.New()}, {}} {
+		dir := t.TempDir()
+		s := must(log.Open(ctx, dir, opts))(t)
+		if _, err := log.Open(ctx, dir, opts); !errors.Is(err, log.ErrInUse) {
+			t.Fatal(err)
+		}
+		if _, err := log.Open(ctx, dir, log.Options{FS: opts.FS, ReadOnly: true}); !errors.Is(err, log.ErrInUse) {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := must(log.Open(ctx, dir, opts))(t).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestF23Format: newer formats are refused as such, and nothing is written.
+func TestF23Format(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t)
+	newer := func(name string, off int, sums ...func([]byte)) {
+		w.on(w.fs, func(w *world) {
+			p, _ := w.fs.ReadFile(name)
+			p[off] = 2
+			for _, sum := range sums {
+				sum(p)
+			}
+			w.fs.WriteFile(name, p)
+			if err := w.open(); !errors.Is(err, log.ErrFormat) {
+				w.failf("%s: %v", name, err)
+			}
+		})
+	}
+	put := func(p []byte, at int, sum uint32) {
+		for i := range 4 {
+			p[at+i] = byte(sum >> (8 * i))
+		}
+	}
+	note := func(p []byte) { put(p, len(p)-4, event.Sum(p[:len(p)-4])) }
+	newer(w.segments()[0], 8+4, func(p []byte) { put(p, 8+84, event.Sum(p[8:8+84])) })
+	newer(simDir+"/partitions/00/manifest", 4, note)
+	newer(simDir+"/partitions/00/progress", 4, note)
+	w.on(w.fs, func(w *world) {
+		p, _ := w.fs.ReadFile(simDir + "/namespace.json")
+		w.fs.WriteFile(simDir+"/namespace.json", bytes.Replace(p, []byte(`"format":1`), []byte(`"format":2`), 1))
+		if err := w.open(); !errors.Is(err, log.ErrFormat) {
+			w.failf("namespace: %v", err)
+		}
+	})
+}
+
+// TestP24Contained: damage of one partition does not stop another; of the catalogue it does. A refused partition stays
+// refused after the others ran and stopped.
+func TestP24Contained(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New()
+	opts := log.Options{FS: disk, Partitions: 2, Manual: true}
+	s := must(log.Open(ctx, simDir, opts))(t)
+	for _, id := range s.Partitions() {
+		w := must(must(s.Open(ctx, id))(t).Lead(ctx))(t)
+		b := w.Batch()
+		b.AppendRecord(1, []event.Event{message(1, 100)}, log.Durable)
+		w.Append(b)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names := [2]string{}
+	for i := range names {
+		names[i] = fmt.Sprintf("%s/partitions/%02d/wal/0000000001/%020d", simDir, i, 1)
+	}
+	for range 2 {
+		opts.FS = disk
+		p, _ := disk.ReadFile(names[1])
+		if p[30] != 0xee {
+			disk.Flip(names[1], 30, p[30]^0xee)
+		}
+		s = must(log.Open(ctx, simDir, opts))(t)
+		_, err := s.Open(ctx, 1)
+		var c *log.CorruptError
+		if !errors.As(err, &c) || c.Partition != 1 {
+			t.Fatal(err)
+		}
+		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t)
+		if err := errors.Join(w.Close(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk.Flip(names[0], 30, 1)
+	var c *log.CorruptError
+	if _, err := log.Open(ctx, simDir, opts); !errors.As(err, &c) || c.Partition != 0 {
+		t.Fatal(err)
+	}
+}
