@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,7 +116,14 @@ func isCorrupt(err error) bool {
 func (n *Namespace) recover(ctx context.Context, store log.Store, id PartitionID) *index.Index {
 	began := time.Now()
 	r := Recovered{Partition: id}
-	x, err := n.replay(ctx, store, id, &r)
+	x, err := func() (x *index.Index, err error) {
+		defer func() {
+			if v := recover(); v != nil { // an event that does not fit the state: a bug when it was written, or now
+				x, err = nil, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		return n.replay(ctx, store, id, &r)
+	}()
 	if err != nil {
 		r.Err = fmt.Errorf("engine: partition %d: %w", id, err)
 		n.refused[id] = r.Err
@@ -224,6 +232,12 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 			continue
 		}
 		go func() {
+			defer func() {
+				if v := recover(); v != nil { // the state may be wrong: nothing goes on from here (reliability.md F21)
+					n.logger.Error("partition panicked", "partition", l.part.id, "panic", v, "stack", string(debug.Stack()))
+					n.failed <- fmt.Errorf("engine: partition %d: panic: %v", l.part.id, v)
+				}
+			}()
 			l.Run()
 			if l.err != nil {
 				n.failed <- l.err

@@ -26,6 +26,9 @@ func (c *conn) putToken(req *request) {
 		return
 	}
 	g, err := c.verifier.verify(token, name, c.now)
+	if errors.Is(err, errSignature) {
+		c.onFail()
+	}
 	switch {
 	case errors.Is(err, errExpired):
 		c.answerToken(req, 401, amqp.CondUnauthorizedAccess,

@@ -43,6 +43,7 @@ type conn struct {
 	stopped sync.Once
 	onPanic func()
 	onLogin func()
+	onFail  func() // a login failed
 
 	newcomer bool // guarded by the server's mutex
 
@@ -60,10 +61,11 @@ type conn struct {
 	names    map[linkName]*link
 	links    int // attached
 	pendings pendings
-	bufferIn int // bytes of sends without an answer
-	joining  int // bytes of deliveries of which frames are missing
-	requests int // without an answer
-	locked   int // unsettled deliveries sent
+	bufferIn int       // bytes of sends without an answer
+	joining  int       // bytes of deliveries of which frames are missing
+	requests int       // without an answer
+	locked   int       // unsettled deliveries sent
+	forgot   time.Time // last time expired ones were forgotten
 	batch    batch
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it

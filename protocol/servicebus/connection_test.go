@@ -357,3 +357,20 @@ func TestSmallFrames(t *testing.T) {
 		}
 	})
 }
+
+// reliability.md S13: an address that keeps failing is refused for a minute.
+func TestFailedLogins(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.FailedLogins = 3 }, func(b *bench) {
+		for range 3 {
+			p := b.dial()
+			p.raw(amqp.ProtocolSASL[:])
+			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00wrong")}))
+			p.closed()
+		}
+		if r := b.dial().next(); r.err == nil {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(time.Minute)
+		b.root()
+	})
+}

@@ -1,6 +1,8 @@
 package servicebus
 
 import (
+	"time"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -34,6 +36,9 @@ func (r *receiver) pass() {
 	c := r.l.c
 	if r.l.detached || r.engine == nil {
 		return
+	}
+	if c.locked >= c.limits.Locked {
+		c.forgetExpired()
 	}
 	room := min(int64(c.limits.ReceiverCredit), max(0, int64(c.limits.Locked-c.locked)))
 	limit := r.limit
@@ -93,4 +98,24 @@ func (r *receiver) sendFlow() {
 		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(max(0, r.credit()))),
 		Available: amqp.Some(uint32(len(r.waiting) - r.next + len(r.answers))),
 	})
+}
+
+// expiredFor is how long after the end of its lock a delivery is remembered at least: it may have been renewed.
+const expiredFor = time.Hour
+
+// forgetExpired makes room for a peer that lets locks run out instead of settling.
+func (c *conn) forgetExpired() {
+	if c.now.Sub(c.forgot) < time.Minute {
+		return
+	}
+	c.forgot = c.now
+	before := c.broker.Now().Add(-expiredFor)
+	for _, s := range c.sessions {
+		for id, u := range s.unsettled {
+			if u.until < before {
+				delete(s.unsettled, id)
+				c.locked--
+			}
+		}
+	}
 }

@@ -49,9 +49,11 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 	}
 }
 
-func (b *emptyBroker) ReadAt(engine.PartitionID, event.Position, []byte) (int, error) { return 0, io.EOF }
-func (b *emptyBroker) ReportDamage(engine.PartitionID, error)                         {}
-func (b *emptyBroker) Now() event.Time                                                { return event.TimeOf(time.Now()) }
+func (b *emptyBroker) ReadAt(engine.PartitionID, event.Position, []byte) (int, error) {
+	return 0, io.EOF
+}
+func (b *emptyBroker) ReportDamage(engine.PartitionID, error) {}
+func (b *emptyBroker) Now() event.Time                        { return event.TimeOf(time.Now()) }
 
 // FuzzConnection sends a script of frames to a logged-in connection: the server answers with whole frames that have all
 // their fields, nothing follows a close, and all goroutines end (reliability.md T4).

@@ -10,6 +10,7 @@ import (
 	"net"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,8 +45,8 @@ type bench struct {
 type faultyBroker struct {
 	engine.Broker
 	refuse  func(engine.Command) error // of a request instead of carrying it out
-	corrupt bool
-	damage  int
+	corrupt atomic.Bool
+	damage  atomic.Int32
 }
 
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
@@ -67,13 +68,13 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 
 func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
 	n, err := b.Broker.ReadAt(p, at, dst)
-	if b.corrupt && n > 0 {
+	if b.corrupt.Load() && n > 0 {
 		dst[n/2] ^= 1
 	}
 	return n, err
 }
 
-func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage++ }
+func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage.Add(1) }
 
 // bubble runs a test in fake time. change, when not nil, adjusts the options.
 func bubble(t *testing.T, change func(*Options), test func(b *bench)) {

@@ -122,8 +122,9 @@ func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
 }
 
 func (r *receiver) transfer(tag [16]byte, settled bool) amqp.Transfer {
+	r.tagged = tag
 	return amqp.Transfer{
-		Handle: r.l.handle, DeliveryID: amqp.Some(r.l.s.nextDelivery), DeliveryTag: tag[:],
+		Handle: r.l.handle, DeliveryID: amqp.Some(r.l.s.nextDelivery), DeliveryTag: r.tagged[:],
 		MessageFormat: amqp.Some(amqp.MessageFormatPlain), Settled: amqp.Some(settled), Batchable: true,
 	}
 }
@@ -140,7 +141,7 @@ func (r *receiver) sent(d *engine.Delivery) {
 		if s.unsettled == nil {
 			s.unsettled = make(map[uint32]unsettled)
 		}
-		s.unsettled[id] = unsettled{link: r.l, token: d.Token}
+		s.unsettled[id] = unsettled{link: r.l, token: d.Token, until: d.LockedUntil}
 		r.l.c.locked++
 	}
 	r.pass()

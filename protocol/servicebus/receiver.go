@@ -17,8 +17,9 @@ type receiver struct {
 	queued  bool   // in conn.ready
 	rest    []byte // encoded bytes of the delivery that is partly written
 	restAt  int
-	drain   bool   // the peer wants its credit used up
-	drainTo uint32 // delivery-count after the drain
+	tagged  [16]byte // tag of the delivery being written
+	drain   bool     // the peer wants its credit used up
+	drainTo uint32   // delivery-count after the drain
 
 	// deliveries of an entity
 	engine  *engine.Receiver // nil for a node

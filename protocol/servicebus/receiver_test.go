@@ -49,6 +49,10 @@ func TestReceive(t *testing.T) {
 		p.settle(77, amqp.StateAccepted, false)
 		p.outcomeLost(77)
 		p.settle(78, amqp.StateAccepted, true)
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 100, Last: amqp.Some(uint32(1 << 19)), State: amqp.StateAccepted}, nil)
+		if d := expect[*amqp.Disposition](p); d.First != 100 || d.Last.Value != 1<<19 { // one frame for all
+			t.Errorf("%+v", d)
+		}
 		p.quiet(time.Second)
 	})
 }
@@ -325,13 +329,13 @@ func TestUnsentGoesBack(t *testing.T) {
 func TestDamagedBody(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(1)
-		b.broker.corrupt = true
+		b.broker.corrupt.Store(true)
 		p.credit(2, 0, 1, false)
 		p.quiet(time.Second)
-		if b.broker.damage == 0 {
+		if b.broker.damage.Load() == 0 {
 			t.Error("not reported")
 		}
-		b.broker.corrupt = false
+		b.broker.corrupt.Store(false)
 		if m := p.receive(); m.body != "body 0" { // its lock ran out
 			t.Errorf("%+v", m)
 		}

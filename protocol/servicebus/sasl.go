@@ -77,7 +77,8 @@ func (c *conn) saslPlain(response []byte) amqp.SASLCode {
 	}
 	g, ok := c.verifier.plain(string(parts[1]), string(parts[2]))
 	if !ok {
-		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(parts[1]))
+		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[1])))
+		c.onFail()
 		return amqp.SASLAuth
 	}
 	c.claims.put(g)

@@ -53,6 +53,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
 	newcomers int            // the sum of byHost
+	failures  map[string]failures
 	closed    bool
 	done      sync.WaitGroup // one per connection
 }
@@ -100,6 +101,7 @@ func (s *Server) init() {
 		s.listeners = make(map[net.Listener]struct{})
 		s.conns = make(map[*conn]struct{})
 		s.byHost = make(map[string]int)
+		s.failures = make(map[string]failures)
 	})
 }
 
@@ -153,6 +155,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s.env, nc, s.number.Add(1))
 	c.onPanic = func() { s.panics.Add(1) }
 	c.onLogin = func() { s.loggedIn(c) }
+	c.onFail = func() { s.loginFailed(c.host, time.Now()) }
 	if why := s.admit(c); why != "" {
 		s.env.logger.Warn("servicebus: connection refused", "remote", c.remote, "reason", why)
 		nc.Close()
@@ -170,6 +173,8 @@ func (s *Server) admit(c *conn) string {
 	switch {
 	case s.closed:
 		return "server closed"
+	case s.refusedFor(c.host, time.Now()):
+		return "too many failed logins from the address"
 	case len(s.conns) >= limits.Connections:
 		return "too many connections"
 	case s.newcomers >= limits.Unauthenticated:
@@ -183,6 +188,42 @@ func (s *Server) admit(c *conn) string {
 	c.newcomer = true
 	s.done.Add(1)
 	return ""
+}
+
+// failures counts the failed logins of an address within a minute (reliability.md S13).
+type failures struct {
+	count int
+	since time.Time
+}
+
+const failureWindow = time.Minute
+
+// refusedFor reports whether an address has failed to log in too often. The caller holds mu.
+func (s *Server) refusedFor(host string, now time.Time) bool {
+	f := s.failures[host]
+	return f.count >= s.env.limits.FailedLogins && now.Sub(f.since) < failureWindow
+}
+
+// loginFailed counts a failure; at the limit the minute begins anew, as the time of being refused.
+func (s *Server) loginFailed(host string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.failures) > 10_000 {
+		for h, f := range s.failures {
+			if now.Sub(f.since) >= failureWindow {
+				delete(s.failures, h)
+			}
+		}
+	}
+	f := s.failures[host]
+	if now.Sub(f.since) >= failureWindow {
+		f = failures{since: now}
+	}
+	if f.count++; f.count == s.env.limits.FailedLogins {
+		f.since = now
+		s.env.logger.Warn("servicebus: address refused after failed logins", "host", host, "for", failureWindow)
+	}
+	s.failures[host] = f
 }
 
 func (s *Server) forget(c *conn) {

@@ -12,6 +12,7 @@ import (
 type unsettled struct {
 	link  *link
 	token event.LockToken
+	until event.Time // end of the lock as it was delivered; renewals are not seen here
 }
 
 // maxSpan is how many delivery-ids one disposition may name.
@@ -29,12 +30,32 @@ func (s *session) disposition(d *amqp.Disposition) {
 		return
 	}
 	w, e := settlementOf(d.State)
-	for i := uint32(0); ; i++ {
-		s.settle(first+i, d, &w, e)
-		if i == n || s.ended {
-			return
+	asked := !d.Settled && (w.outcome != 0 || e != nil)
+	lost := uint32(0) // deliveries in a row, up to here, of which nothing is known
+	for i := uint32(0); !s.ended; i++ {
+		id := first + i
+		u, ok := s.unsettled[id]
+		if !ok && asked && !s.sentSettled(id) {
+			lost++
+		} else if lost > 0 {
+			s.lockLost(id-lost, id-1)
+			lost = 0
+		}
+		if ok {
+			s.settle(id, u, d, &w, e)
+		}
+		if i == n {
+			break
 		}
 	}
+	if lost > 0 {
+		s.lockLost(last-lost+1, last)
+	}
+}
+
+// lockLost answers for deliveries that are not (any more) waiting to be settled, in one frame.
+func (s *session) lockLost(first, last uint32) {
+	s.c.answers.rejectRange(s, amqp.RoleSender, first, last, amqp.CondMessageLockLost, s.c.suffixed(lockLostText, "", s.c.now))
 }
 
 // settlement is what the peer wants to happen to a delivery.
@@ -46,16 +67,8 @@ type settlement struct {
 }
 
 // settle applies an outcome to one delivery.
-func (s *session) settle(id uint32, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
+func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
 	c := s.c
-	u, ok := s.unsettled[id]
-	switch {
-	case !ok && (d.Settled || w.outcome == 0 && bad == nil || s.sentSettled(id)):
-		return // nothing is asked, or nothing is there to be settled
-	case !ok:
-		c.answers.reject(s, amqp.RoleSender, id, amqp.CondMessageLockLost, c.suffixed(lockLostText, "", c.now))
-		return
-	}
 	l := u.link
 	l.touch()
 	if bad == nil && w.outcome == 0 && !d.Settled {

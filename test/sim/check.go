@@ -176,6 +176,7 @@ func (w *world) finish() {
 	}
 	w.step = -1
 	w.note("draining")
+	w.pump()
 	longest := time.Second
 	for _, q := range w.queues {
 		longest = max(longest, q.lockEver)

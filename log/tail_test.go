@@ -1,0 +1,191 @@
+package log
+
+import (
+	"bytes"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// plainFS is the disk without tidwall/wal: newTail sees that it is not the operating system's.
+type plainFS struct{ osFS }
+
+func dirBytes(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		p, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		info, _ := d.Info()
+		files[rel] = info.Mode().String() + string(p)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestTailBytes writes random frames with tidwall/wal and with our own writer: names, modes and bytes are the same.
+func TestTailBytes(t *testing.T) {
+	t.Parallel()
+	const seed = 1
+	rng := rand.New(rand.NewPCG(seed, 2))
+	for range 60 {
+		limit := 1 + rng.IntN(40000)
+		dirs := [2]string{t.TempDir(), t.TempDir()}
+		var tails [2]tail
+		for i, fsys := range []FS{OS, plainFS{}} {
+			var err error
+			if tails[i], err = newTail(fsys, dirs[i], limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := tails[0].(walTail); !ok {
+			t.Fatal("not tidwall/wal")
+		}
+		if _, ok := tails[1].(*ownTail); !ok {
+			t.Fatal("not our own")
+		}
+		for index := uint64(1); index <= uint64(1+rng.IntN(30)); index++ {
+			sizes := []int{0, rng.IntN(200), rng.IntN(20000), rng.IntN(100)}
+			h := header{kind: Events, bodies: uint32(sizes[rng.IntN(4)]), records: uint32(sizes[rng.IntN(4)])}
+			h.length = uint32(frameLength(int(h.bodies), int(h.records)))
+			entry := make([]byte, h.entry())
+			for i := bodiesAt; i < len(entry); i++ {
+				entry[i] = byte(rng.Uint32())
+			}
+			h.seal(entry)
+			for _, tl := range tails {
+				if err := tl.write(index, entry, prefixLen(h.length)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, tl := range tails {
+			if err := tl.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, b := dirBytes(t, dirs[0]), dirBytes(t, dirs[1])
+		if len(a) != len(b) {
+			t.Fatalf("limit %d: %d files, %d files", limit, len(a), len(b))
+		}
+		for name := range a {
+			if a[name] != b[name] {
+				t.Fatalf("limit %d: %s differs", limit, name)
+			}
+		}
+	}
+}
+
+// TestPrefix: every length has exactly one prefix, and it is what tidwall/wal reads.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	check := func(length uint32) {
+		var p [prefixSize]byte
+		u := putPrefix(p[:], length)
+		fits := 0
+		for n := 1; n < prefixSize; n++ {
+			v := uint64(length) + uint64(prefixSize-n)
+			if size := len(le.AppendUint64(nil, v)); size == 8 && uvarintLen(v) == n {
+				fits++
+			}
+		}
+		if fits != 1 || u != uvarintLen(uint64(length)+uint64(prefixSize-u)) || !prefixOK(p[:], length) {
+			t.Fatalf("length %d: %d bytes, %d fit", length, u, fits)
+		}
+	}
+	for length := uint32(headerSize); length < 1<<22; length += 8 {
+		check(length)
+	}
+	for length := uint32(1<<28 - 1<<12); length < 1<<28+1<<12; length += 8 {
+		check(length)
+	}
+}
+
+func uvarintLen(v uint64) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// TestRealAndSimulatedDirectory: a whole data directory made with tidwall/wal and with our own writer is the same.
+func TestRealAndSimulatedDirectory(t *testing.T) {
+	t.Parallel()
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	for i, fsys := range []FS{OS, plainFS{}} {
+		for range 2 {
+			s, err := Open(t.Context(), dirs[i], goldenOptions(fsys))
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeGolden(t, s)
+		}
+	}
+	a, b := dirBytes(t, dirs[0]), dirBytes(t, dirs[1])
+	if len(a) != len(b) || len(a) < 8 {
+		t.Fatalf("%d files, %d files", len(a), len(b))
+	}
+	for name := range a {
+		if a[name] != b[name] {
+			t.Errorf("%s differs", name)
+		}
+		if a[name][:10] != "-rw-------" {
+			t.Errorf("%s has mode %s", name, a[name][:10])
+		}
+	}
+	err := filepath.WalkDir(dirs[0], func(path string, d fs.DirEntry, err error) error {
+		if info, _ := d.Info(); d.IsDir() && path != dirs[0] && info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeGolden(t *testing.T, s Store) {
+	t.Helper()
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		b := w.Batch()
+		for k := range i + 1 {
+			m := &event.MessageEnqueued{
+				Envelope: event.Envelope{Slice: event.Slice{Entity: 3, Partition: 2}, Origin: 1}, Sequence: event.SequenceNumber(10*i + k),
+				MessageID: []byte("id"), EnqueuedAt: 1_600_000_000_000, Body: event.Blob{Data: bytes.Repeat([]byte{byte('a' + k)}, 20*i+3)},
+			}
+			b.AppendRecord(event.Time(1_600_000_000_000+i*1000+k), []event.Event{m}, Durability(i%2))
+		}
+		w.Append(b)
+		for w.Work() {
+		}
+	}
+	w.Tick()
+	w.Tick()
+	for w.Work() {
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
