@@ -133,6 +133,7 @@ func suiteCommand() *cli.Command {
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
 			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "sends without an answer; repeatable"},
 			&cli.IntFlag{Name: "acceptors", Value: 64, Usage: "settlements without an answer"},
+			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
 			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
 			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
 			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
@@ -147,6 +148,9 @@ func suiteCommand() *cli.Command {
 			}
 			if o.Waiting == 0 {
 				o.Waiting = -1
+			}
+			if o.Rate = c.Float64("rate"); o.Rate == 0 {
+				o.Rate = -1
 			}
 			if c.IsSet("url") || c.IsSet("connection-string") {
 				t, err := targetOf(c)
@@ -173,7 +177,7 @@ func suiteCommand() *cli.Command {
 // suiteText is the command that makes the same run again, without what names a place or holds a key.
 func suiteText(c *cli.Context) string {
 	text := "ledgerbus bench suite"
-	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "waiting", "restarts"} {
+	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts"} {
 		if !c.IsSet(name) {
 			continue
 		}

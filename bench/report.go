@@ -34,8 +34,8 @@ const (
 func sendRate(n int) string { return fmt.Sprintf("durable sends/s, %d in flight", n) }
 func sendP50(n int) string  { return fmt.Sprintf("send p50, %d in flight, µs", n) }
 func sendP99(n int) string  { return fmt.Sprintf("send p99, %d in flight, µs", n) }
-func bothLatency(what, quantile string) string {
-	return fmt.Sprintf("both at once, %s %s, µs", what, quantile)
+func latencyOf(run, what, quantile string) string {
+	return fmt.Sprintf("%s, %s %s, µs", run, what, quantile)
 }
 func cpuOf(what string) string       { return "server CPU s per million, " + what }
 func clientCPUOf(what string) string { return "client CPU s per million, " + what }

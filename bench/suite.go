@@ -18,6 +18,7 @@ type SuiteOptions struct {
 	Size         int           // bytes of a body; default 1,024
 	InFlight     []int         // default 1, 64, 512
 	Acceptors    int           // default 64
+	Rate         float64       // sends/s of the measurement of latency below saturation; default 5,000, negative: not measured
 	Waiting      int64         // messages that wait for memory and restart; default 1,000,000, negative: not measured
 	Restarts     int           // restarts of each kind; default 3
 	Dir          string        // on the disk to measure; default the temporary directory
@@ -36,6 +37,7 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 		o.InFlight = []int{1, 64, 512}
 	}
 	o.Acceptors = cmp.Or(o.Acceptors, 64)
+	o.Rate = cmp.Or(o.Rate, 5000)
 	o.Waiting = cmp.Or(o.Waiting, 1_000_000)
 	o.Restarts = cmp.Or(o.Restarts, 3)
 	o.Dir = cmp.Or(o.Dir, os.TempDir())
@@ -184,16 +186,34 @@ func (s *suite) loads(ctx context.Context, round int, to side) error {
 	log("both", r)
 	add(bothSendRate, r.PerSecond)
 	add(bothReceiveRate, *r.Received)
-	add(bothLatency("send", "p50"), micros(r.Send.P50))
-	add(bothLatency("send", "p99"), micros(r.Send.P99))
-	add(bothLatency("send", "p99.9"), micros(r.Send.P999))
-	if r.EndToEnd != nil {
-		add(bothLatency("end to end", "p50"), micros(r.EndToEnd.P50))
-		add(bothLatency("end to end", "p99"), micros(r.EndToEnd.P99))
-		add(bothLatency("end to end", "p99.9"), micros(r.EndToEnd.P999))
-	}
+	s.latencies(to, "both at once", r)
 	cpu("both at once, per message sent", r)
+	if s.Rate < 0 {
+		return nil
+	}
+	load.Rate = s.Rate
+	if r, err = Both(ctx, to.target, load); err != nil {
+		return fmt.Errorf("%s, both at a fixed rate: %w", to.name, err)
+	}
+	what := fmt.Sprintf("both at %.0f/s", s.Rate)
+	log(what, r)
+	s.latencies(to, what, r)
 	return nil
+}
+
+// latencies adds those of a run that sent and received.
+func (s *suite) latencies(to side, what string, r Result) {
+	for _, l := range []struct {
+		name    string
+		latency *Latency
+	}{{"send", r.Send}, {"end to end", r.EndToEnd}} {
+		if l.latency == nil {
+			continue
+		}
+		s.report.add(to.name, latencyOf(what, l.name, "p50"), micros(l.latency.P50))
+		s.report.add(to.name, latencyOf(what, l.name, "p99"), micros(l.latency.P99))
+		s.report.add(to.name, latencyOf(what, l.name, "p99.9"), micros(l.latency.P999))
+	}
 }
 
 // waiting measures what waiting messages cost: memory, and time at a restart.

@@ -458,7 +458,7 @@ func (w *writer) Tick() {
 	}
 	if w.appends != w.seen {
 		w.seen = w.appends
-	} else if w.dirty && w.open.lsn == 0 && len(w.queue) == 0 {
+	} else if w.dirty && w.open.lsn == 0 {
 		b := newBatch(w, Skip)
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())

@@ -137,7 +137,7 @@ func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) error {
 		switch v := f.Value.(type) {
 		case string:
 			if i >= head {
-				v = strconv.Quote(v)
+				v = strconv.QuoteToASCII(v)
 			}
 			f.Value = v
 		}

@@ -53,7 +53,7 @@ func Verify(w io.Writer, dir string) (Report, error) {
 
 func (r *Report) damage(w io.Writer, c *log.CorruptError) error {
 	r.Damaged = append(r.Damaged, c)
-	_, err := fmt.Fprintf(w, "DAMAGED partition %d file %q byte %d LSN %d: %q\n", c.Partition, c.File, c.Offset, c.LSN, c.Reason)
+	_, err := fmt.Fprintf(w, "DAMAGED partition %d file %+q byte %d LSN %d: %+q\n", c.Partition, c.File, c.Offset, c.LSN, c.Reason)
 	return err
 }
 
@@ -74,11 +74,11 @@ func (r *Report) partition(w io.Writer, p log.Partition) error {
 	_, err := fmt.Fprintf(w, "ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s\n",
 		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest)
 	if err == nil && rec.CutBytes > 0 {
-		_, err = fmt.Fprintf(w, "tail partition %d LSN %d: %d unacknowledged bytes: %q\n", p.ID(), end, rec.CutBytes, rec.CutReason)
+		_, err = fmt.Fprintf(w, "tail partition %d LSN %d: %d unacknowledged bytes: %+q\n", p.ID(), end, rec.CutBytes, rec.CutReason)
 	}
 	for _, d := range discarded {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "unused file %q: %q\n", d.File, d.Reason)
+			_, err = fmt.Fprintf(w, "unused file %+q: %+q\n", d.File, d.Reason)
 		}
 	}
 	return err

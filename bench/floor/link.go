@@ -23,7 +23,8 @@ type link struct {
 
 	// senders
 	drain  bool
-	silent bool // $cbs and $management: nothing comes but replies
+	silent bool   // $cbs and $management: nothing comes but replies
+	reply  []byte // not yet sent: the client's credit may come after its request
 	tag    [16]byte
 }
 
@@ -65,6 +66,12 @@ func (s *session) pump() error {
 	for _, l := range s.links {
 		if l.role != amqp.RoleSender {
 			continue
+		}
+		if l.reply != nil && l.credit > 0 {
+			if err := s.deliver(l, l.reply); err != nil {
+				return err
+			}
+			l.reply = nil
 		}
 		for !l.silent && l.credit > 0 && s.remoteWindow > 0 {
 			if err := s.deliver(l, s.conn.message); err != nil {
@@ -138,7 +145,7 @@ func (s *session) grant(request []byte) {
 			to = l
 		}
 	}
-	if to != nil && to.credit > 0 {
-		s.deliver(to, m) //nolint:errcheck // the next write fails too
+	if to != nil {
+		to.reply = m
 	}
 }

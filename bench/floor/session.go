@@ -31,7 +31,7 @@ func (s *session) handle(p amqp.Performative, payload []byte) error {
 	case *amqp.Disposition:
 		s.disposition(p)
 	case *amqp.Flow:
-		return s.flow(p)
+		s.flow(p)
 	case *amqp.Attach:
 		s.attach(p)
 	case *amqp.Detach:
@@ -140,26 +140,26 @@ func (s *session) putDisposition(role amqp.Role, first, last uint32, state amqp.
 }
 
 // flow takes a new window and, for a receiver, new credit.
-func (s *session) flow(p *amqp.Flow) error {
-	s.remoteWindow = p.NextIncomingID.Value + p.IncomingWindow - s.nextOutgoing
+func (s *session) flow(p *amqp.Flow) {
+	s.remoteWindow = uint32(max(0, int64(p.IncomingWindow)+int64(int32(p.NextIncomingID.Value-s.nextOutgoing))))
 	if !p.Handle.Set {
 		if p.Echo {
 			s.putFlow(nil)
 		}
-		return nil
+		return
 	}
 	l := s.links[p.Handle.Value]
-	if l == nil {
-		return errProtocol
+	if l == nil { // the Go client can send credit behind its detach
+		return
 	}
 	if l.role == amqp.RoleSender && p.LinkCredit.Set {
-		l.credit = p.DeliveryCount.Value + p.LinkCredit.Value - l.deliveryCount
+		// Less than nothing when the client has not seen yet what is on its way to it.
+		l.credit = uint32(max(0, int32(p.DeliveryCount.Value+p.LinkCredit.Value-l.deliveryCount)))
 		l.drain = p.Drain
 	}
 	if p.Echo {
 		s.putFlow(l)
 	}
-	return nil
 }
 
 // topUp renews credit of senders that have used half of it, and the window.

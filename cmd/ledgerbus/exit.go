@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/client"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/server"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
@@ -59,7 +60,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.Is(err, log.ErrInUse):
 		return exitInUse
-	case errors.Is(err, log.ErrFormat):
+	case errors.Is(err, log.ErrFormat), errors.Is(err, event.ErrUnknown):
 		return exitFormat
 	case is[*log.CorruptError](err), errors.Is(err, log.ErrChecksum), errors.Is(err, errDamaged):
 		return exitCorruption

@@ -30,9 +30,10 @@ func (b *batch) submit() {
 	if len(b.requests) == 0 {
 		return
 	}
-	b.c.broker.Submit(b.host, b.requests)
-	clear(b.requests)
-	b.requests = b.requests[:0]
+	run := b.requests
+	b.requests = run[:0] // before the call: a run is submitted once, whatever happens in it
+	b.c.broker.Submit(b.host, run)
+	clear(run)
 }
 
 // newSend, newMessage and newSettle hand out parts of slabs: one allocation for many.

@@ -70,7 +70,6 @@ type conn struct {
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it
 	replies  []engine.Reply
-	sasl     saslState
 
 	out      []byte // frames not yet handed to the writer
 	spare    []byte // the writer's last buffer
@@ -101,11 +100,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	if h, _, err := net.SplitHostPort(c.remote); err == nil {
 		c.host = h
 	}
-	if t, ok := nc.(interface{ IsTLS() bool }); ok {
-		c.tls = t.IsTLS()
-	} else {
-		c.tls = isTLS(nc)
-	}
+	c.tls = isTLS(nc)
 	c.claims.limit = env.limits.Tokens
 	c.peer.maxFrame = amqp.MinMaxFrameSize
 	c.decoder.Limits = amqp.HandshakeLimits
@@ -206,16 +201,22 @@ func (c *conn) receive(in inbound) {
 	c.batch.submit() // before the chunk goes: sends hold references of their own
 	c.chunk = nil
 	in.chunk.Release()
+	if in.err != nil {
+		c.ended(in.err)
+	}
+}
+
+// ended handles the end of the stream.
+func (c *conn) ended(err error) {
 	var framing *amqp.FramingError
 	switch {
-	case in.err == nil:
-	case errors.As(in.err, &framing) && c.phase < closing:
+	case errors.As(err, &framing) && c.phase < closing:
 		c.protocolFault(amqp.CondFramingError, framing.Reason)
 		c.phase = over // the stream makes no sense any more
-	case errors.Is(in.err, io.EOF) && c.phase >= closing:
+	case errors.Is(err, io.EOF) && c.phase >= closing:
 		c.phase = over
 	default:
-		c.failed = in.err
+		c.failed = err
 	}
 }
 
@@ -285,7 +286,7 @@ func (c *conn) open(o *amqp.Open) {
 	c.phase = opened
 	size := o.MaxFrameSize.Or(amqp.NoLimit)
 	if size < amqp.MinMaxFrameSize {
-		c.writeOpen(o)
+		c.writeOpen()
 		c.protocolFault(amqp.CondFramingError, "max-frame-size must be at least 512.")
 		return
 	}
@@ -294,12 +295,12 @@ func (c *conn) open(o *amqp.Open) {
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
-	c.writeOpen(o)
+	c.writeOpen()
 	c.timers.opened(c)
 	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
 }
 
-func (c *conn) writeOpen(*amqp.Open) {
+func (c *conn) writeOpen() {
 	c.write(0, &amqp.Open{
 		ContainerID:  c.containerID,
 		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
@@ -356,7 +357,7 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
 	if c.phase < opened {
 		if c.phase == atOpen {
-			c.writeOpen(nil)
+			c.writeOpen()
 			c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
 		}
 		c.phase = over

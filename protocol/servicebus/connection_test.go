@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -372,5 +373,56 @@ func TestFailedLogins(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b.root()
+	})
+}
+
+// reliability.md F21: a bug ends one connection; the others go on.
+func TestPanic(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.panics = 1
+		other := b.root()
+		other.attachSender(1, "q")
+		p := b.root()
+		p.attachSender(1, "q2")
+		b.broker.refuse = func(c engine.Command) error {
+			if s, ok := c.(*engine.Send); ok && s.Entity.Path == "q2" {
+				panic("planted")
+			}
+			return nil
+		}
+		p.transfer(1, 0, message("a", "x"))
+		p.closed()
+		other.send(1, 0, message("a", "x"))
+	})
+}
+
+// WP-010, WP-044: any hostname, and answers that stay on their connection.
+func TestTwoConnections(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		first, second := b.root(), b.root()
+		first.attachManagement("q")
+		second.attachManagement("q")
+		for range 3 {
+			if status, _, _ := first.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}); status != 204 {
+				t.Error(status)
+			}
+			second.quiet(time.Second)
+		}
+	})
+}
+
+// Limits on what is waiting (reliability.md 8): unsettled deliveries stop further ones until some are settled.
+func TestLockedLimit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
+		p := b.loaded(5)
+		p.credit(2, 0, 5, false)
+		p.receive()
+		p.receive()
+		p.quiet(time.Second)
+		for i := range uint32(3) {
+			p.settle(i, amqp.StateAccepted, true)
+			p.receive()
+		}
+		p.quiet(time.Second)
 	})
 }

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	l.at = parseAddress(raw)
 	if l.at.cbs {
 		l.origin = &engine.Origin{}
-		return l.room(a)
+		return l.room()
 	}
 	l.right = Listen
 	if a.Role == amqp.RoleSender && !l.at.management {
@@ -111,7 +112,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	if e := l.permitted(a); e != nil {
 		return e
 	}
-	return l.room(a)
+	return l.room()
 }
 
 // addressOf is the address at the broker's end of the link.
@@ -183,7 +184,7 @@ func (l *link) permitted(a *amqp.Attach) *amqp.Error {
 }
 
 // room checks the limits on links (reliability.md 8).
-func (l *link) room(*amqp.Attach) *amqp.Error {
+func (l *link) room() *amqp.Error {
 	limit := l.c.limits.Links
 	if !l.c.loggedIn {
 		limit = 2 * l.c.limits.SessionsLogin
@@ -244,9 +245,14 @@ func (l *link) writeAttach(a *amqp.Attach) {
 	reply.Source.Filter = nil // none is known, so none is echoed (4.1)
 	if l.sender != nil {
 		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))
+		if l.sender.maxSize > l.c.limits.BatchSize {
+			reply.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(l.c.limits.BatchSize)}}
+		}
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
-		reply.MaxMessageSize = amqp.Some(uint64(l.maxMessageSize()))
+		// Not the entity's limit: what the broker adds to a message, and the answer to a peek, are over it, and go-amqp closes a
+		// link that delivers more than was announced.
+		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
 	l.c.write(l.s.channel, &reply)
 }

@@ -31,12 +31,10 @@ type pending struct {
 type pendings struct {
 	table []pending
 	free  int32 // first free entry + 1
-	used  int
 }
 
 // add stores p and returns the tag that finds it.
 func (t *pendings) add(p pending) uint64 {
-	t.used++
 	i := t.free - 1
 	if i < 0 {
 		t.table = append(t.table, p)
@@ -67,7 +65,6 @@ func (t *pendings) remove(tag uint64) {
 	if e == nil {
 		return
 	}
-	t.used--
 	*e = pending{generation: e.generation + 1, next: t.free}
 	t.free = int32(uint32(tag)) + 1
 }

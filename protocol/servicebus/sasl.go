@@ -11,13 +11,9 @@ import (
 
 var errGrace = errors.New("servicebus: the peer did not answer the close")
 
-// saslState is the login layer's memory.
-type saslState struct {
-	offered bool
-}
-
+// isTLS reports whether a connection is encrypted. A wrapper around a tls.Conn passes its ConnectionState on.
 func isTLS(nc net.Conn) bool {
-	_, ok := nc.(*tls.Conn)
+	_, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
 	return ok
 }
 

@@ -276,7 +276,10 @@ func (s *Server) Close(ctx context.Context) error {
 		c.net.Close()
 	}
 	s.mu.Unlock()
-	<-over
+	select {
+	case <-over:
+	case <-time.After(s.env.limits.Close): // the engine does not answer
+	}
 	return ctx.Err()
 }
 

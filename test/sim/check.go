@@ -222,14 +222,31 @@ func (w *world) finish() {
 		w.broken("I26", "the last stop failed")
 	}
 	w.accounts()
-	w.stats.Records += w.records()
+	w.count()
 }
 
-func (w *world) records() (n int64) {
+// count adds up what the logs hold at the end.
+func (w *world) count() {
+	var dec event.Decoder
 	for _, p := range w.parts {
-		n += int64(p.model.Records)
+		for f, err := range p.plog.Read(context.Background(), 0) {
+			if err != nil {
+				w.broken("F4", "partition %d: %v", p.id, err)
+			}
+			w.stats.Records += int64(f.Count)
+			rest := f.Records
+			for range f.Count {
+				var rec event.Record
+				if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
+					w.broken("F4", "partition %d: frame %d: %v", p.id, f.LSN, err)
+				}
+				w.stats.Events += int64(len(rec.Events))
+				for _, ev := range rec.Events {
+					w.stats.Kinds[ev.Kind()]++
+				}
+			}
+		}
 	}
-	return n
 }
 
 // pump serves until nothing is waiting.

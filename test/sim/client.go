@@ -159,8 +159,11 @@ func (w *world) useTokens(a *ask) bool {
 	}
 	for range n {
 		i := w.rng.IntN(len(*pool))
-		if a.op != opRenew && w.chance(60) {
+		switch n := w.rng.IntN(10); {
+		case n < 2:
 			i = 0 // the oldest: it may be about to end
+		case n < 7:
+			i = len(*pool) - 1
 		}
 		t := (*pool)[i]
 		if len(a.tokens) > 0 && t.q != a.q && !w.chance(10) {
@@ -413,7 +416,7 @@ func (h *history) asked(a *ask) {
 		switch {
 		case l == nil || l.token != t:
 		case a.op == opRenew:
-			l.latest = math.MaxInt64
+			l.until, l.latest = 0, math.MaxInt64 // a renewal may also shorten it, when the settings have changed
 		default:
 			l.loose = true
 		}
@@ -521,7 +524,7 @@ func (h *history) answered(a *ask, x *want) {
 		}
 		switch {
 		case a.op == opRenew:
-			l.until = max(l.until, x.until)
+			l.until = x.until
 		case a.how == model.Complete:
 			if l.done {
 				w.broken("I6", "%s: message %d was completed twice", a.q.path, l.seq)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -113,6 +114,9 @@ func (w *world) image(how stop) {
 	w.forget()
 	if how == stopPower || w.dropped {
 		w.hist.powerLost()
+		for _, p := range w.parts {
+			p.needKill = p.needPower
+		}
 	}
 	if w.chance(20) { // the wall clock was set meanwhile
 		w.wall = w.wall.Add(time.Duration(w.rng.Int64N(int64(20*time.Second))) - 10*time.Second)
@@ -146,8 +150,12 @@ func (w *world) documented(c *log.CorruptError) bool {
 	if !w.dropped {
 		return false
 	}
-	_, err := w.disk.ReadFile(filepath.Join(root, "partitions", fmt.Sprintf("%02d", c.Partition), "fault"))
-	return err != nil
+	return !w.hasFault(int(c.Partition))
+}
+
+func (w *world) hasFault(partition int) bool {
+	_, err := w.disk.ReadFile(filepath.Join(root, "partitions", fmt.Sprintf("%02d", partition), "fault"))
+	return err == nil
 }
 
 // reopen starts a process over the disk. It leaves w.crashed set when that process died on the way.
@@ -159,6 +167,9 @@ func (w *world) reopen(how stop) {
 		return
 	case err == nil:
 		w.dropped = false
+		return
+	case errors.As(err, &c) && w.repaired(c):
+		w.reopen(how)
 		return
 	case errors.As(err, &c) && w.documented(c):
 		w.note("refused as documented")
@@ -244,11 +255,8 @@ func (w *world) open(how stop, damaged bool) error {
 // survived finds the prefix of the decisions that the log kept, and takes the model there.
 func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	n := int(p.plog.Recovery().Records)
-	need, id := p.needKill, "I1"
-	switch {
-	case how == stopClean:
-		need = p.model.Records
-	case how == stopPower || w.dropped:
+	need := p.needKill
+	if damaged && how != stopClean && w.hasFault(p.id) { // then the tail is judged as after a power loss (log-format.md 5.3 rule 4)
 		need = p.needPower
 	}
 	if n < need && damaged && n >= p.noted && w.residual(p, how) {
@@ -258,10 +266,13 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 		return
 	}
 	if n < need {
-		w.broken(id, "partition %d: %d records survived, %d were acknowledged or shown (of %d written at the most)", p.id, n, need, p.appended)
+		w.broken("I1", "partition %d: %d records survived, %d were acknowledged or shown (of %d written at the most)", p.id, n, need, p.appended)
 	}
 	if n > p.appended {
 		w.broken("I2", "partition %d: %d records survived, only %d were written", p.id, n, p.appended)
+	}
+	if n < p.needKill { // locks that were written, but not synced
+		w.hist.powerLost()
 	}
 	w.stats.RecordsLost += int64(p.model.Records - n)
 	p.model.Rewind(n)
@@ -282,9 +293,10 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 }
 
 // residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
-// was clean, nor when only the process died and nothing else was wrong.
+// was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
+// with the boot id away.
 func (w *world) residual(p *part, how stop) bool {
-	return how != stopClean && (p.ledIn != w.boot || w.dropped || !w.o.bootKnown)
+	return how != stopClean && (p.ledIn != w.boot || w.dropped || !w.o.bootKnown || w.flips > 1)
 }
 
 // stop ends the process cleanly and starts it again.
@@ -349,7 +361,8 @@ func (w *world) damaged(how stop) bool {
 	before, _ := w.disk.ReadFile(name)
 	armed := w.armed
 	w.armed = 0
-	for range pick(w.rng, 1, 1, 3) {
+	w.flips = pick(w.rng, 1, 1, 3)
+	for range w.flips {
 		off := w.rng.IntN(len(before))
 		if w.chance(30) { // near the end
 			off = len(before) - 1 - w.rng.IntN(min(len(before), 200))
@@ -366,17 +379,50 @@ func (w *world) damaged(how stop) bool {
 	if err == nil {
 		w.stats.FlipsHarmless++
 		w.dropped = false
+		after, _ := w.disk.ReadFile(name)
+		w.latent = append(w.latent, flip{name, before, after})
 		return true
+	}
+	if errors.As(err, &c) && w.repaired(c) {
+		w.disk.WriteFile(name, before)
+		w.close()
+		return false
 	}
 	if !errors.As(err, &c) && !errors.Is(err, log.ErrFormat) {
 		w.broken("F4", "damage of %s is reported as %v", name, err)
 	}
 	w.note("refused " + err.Error())
 	w.stats.FlipsRefused++
+	w.close()
+	w.disk.WriteFile(name, before)
+	w.armed = armed
+	return false
+}
+
+// close gives the directory back after a start that was refused.
+func (w *world) close() {
 	if w.store != nil {
 		w.store.Close()
 	}
-	w.disk.WriteFile(name, before)
-	w.armed = armed
+}
+
+// flip is damage that did no harm when it was new.
+type flip struct {
+	name          string
+	before, after []byte
+}
+
+// repaired puts back what was damaged earlier and is refused only now: a note that nothing depended on then.
+func (w *world) repaired(c *log.CorruptError) bool {
+	for i, f := range w.latent {
+		if now, err := w.disk.ReadFile(f.name); err == nil && strings.HasSuffix(f.name, c.File) && bytes.Equal(now, f.after) {
+			w.note("late refusal of " + f.name)
+			w.stats.FlipsLate++
+			w.close()
+			w.disk.WriteFile(f.name, f.before)
+			w.latent = slices.Delete(w.latent, i, i+1)
+			return true
+		}
+	}
 	return false
 }

@@ -73,7 +73,7 @@ func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 func swarm(rng *rand.Rand) options {
 	o := options{
-		partitions: 1 + rng.IntN(3), steps: 200 + rng.IntN(800),
+		partitions: 1 + rng.IntN(3), steps: 300 + rng.IntN(1200),
 		segmentBytes:    pick(rng, 1<<10, 2<<10, 4<<10, 16<<10, 64<<10),
 		chapterBytes:    pick(rng, 1, 4<<10, 32<<10, 1<<20),
 		chapterAge:      pick(rng, 50*time.Millisecond, time.Second, time.Hour),
@@ -81,7 +81,7 @@ func swarm(rng *rand.Rand) options {
 		bootKnown:       rng.IntN(8) != 0,
 		maxBody:         pick(rng, 16, 100, 1000, 4096),
 		ownTTL:          pick(rng, 0, 0, 2*time.Millisecond, 50*time.Millisecond, 5*time.Second),
-		longStep:        pick(rng, 2*time.Millisecond, 20*time.Millisecond, 300*time.Millisecond),
+		longStep:        pick(rng, 300*time.Microsecond, 2*time.Millisecond, 2*time.Millisecond, 20*time.Millisecond, 300*time.Millisecond),
 		crashes:         rng.IntN(8) != 0,
 		deep:            rng.IntN(3) != 0,
 		power:           pick(rng, 0, 50, 50, 100),
@@ -104,7 +104,7 @@ func swarm(rng *rand.Rand) options {
 			o.operation[i] *= 3
 		}
 	}
-	o.actions = [actions]int{actRequest: 50, actTurn: 24, actWork: 30, actLand: 20, actClock: 14, actSecond: 2, actCheck: 1}
+	o.actions = [actions]int{actRequest: 120, actTurn: 50, actWork: 60, actLand: 40, actClock: 28, actSecond: 3, actCheck: 1}
 	for i := range o.actions {
 		if rng.IntN(5) == 0 {
 			o.actions[i] = o.actions[i]/3 + 1

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 var (
@@ -40,6 +43,7 @@ func TestSim(t *testing.T) {
 	if *flagDuration > 0 {
 		stop, end = time.Now().Add(*flagDuration), ^uint64(0)
 	}
+	debug.SetGCPercent(400)
 	began := time.Now()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -61,6 +65,9 @@ func TestSim(t *testing.T) {
 					}
 					res.Stats.Reruns++
 				}
+				if alwaysFail {
+					res.Violation = &Violation{Seed: seed, Invariant: "canary", Text: "this test must fail"}
+				}
 				mu.Lock()
 				stats.Add(res.Stats)
 				if *flagHashes && testing.Verbose() {
@@ -77,7 +84,25 @@ func TestSim(t *testing.T) {
 	wg.Wait()
 	took := time.Since(began)
 	t.Logf("%d seeds in %v, %.0f seeds/s\n%v", stats.Seeds, took.Round(time.Millisecond), float64(stats.Seeds)/took.Seconds(), stats)
+	if stats.Seeds < 1000 || *flagDamage || t.Failed() {
+		return
+	}
+	for k := event.KindOriginDefined; k <= event.KindMessageExpired; k++ { // a generator that never gets there proves nothing
+		if k.String() != "" && k != event.KindEntityDeleted && stats.Kinds[k] == 0 {
+			t.Errorf("no %v in %d seeds", k, stats.Seeds)
+		}
+	}
+	for what, n := range map[string]int64{"kills": stats.Kills, "power losses": stats.PowerLosses, "clean stops": stats.CleanStops,
+		"crashes inside recovery": stats.CrashesInRecovery, "cuts": stats.Cuts, "I/O errors": stats.IOErrors,
+		"refused flips": stats.FlipsRefused, "checkpoints": stats.Checkpoints, "refusals": stats.Refusals} {
+		if n == 0 {
+			t.Errorf("no %s in %d seeds", what, stats.Seeds)
+		}
+	}
 }
+
+// alwaysFail makes every seed report a violation: the canary of TestPlantedBugs.
+var alwaysFail bool
 
 // report says what was broken and how to see it again.
 func report(t *testing.T, v *Violation) {

@@ -116,6 +116,8 @@ type world struct {
 	crashed bool
 	faulted bool // an injected error was returned in this run
 	dropped bool // … by a sync that lost pages
+	latent  []flip
+	flips   int // of the newest damage
 	boot    int
 	wall    time.Time
 	store   log.Store
@@ -369,10 +371,10 @@ func (w *world) choose() action {
 
 func (w *world) advance() {
 	d := time.Duration(w.rng.Int64N(int64(w.o.longStep)))
-	switch w.rng.IntN(30) {
-	case 0:
+	switch n := w.rng.IntN(200); {
+	case n < 5:
 		d = time.Duration(w.rng.Int64N(int64(6 * time.Second)))
-	case 1:
+	case n == 5:
 		d = time.Hour // the machine slept
 	}
 	w.wall = w.wall.Add(d)

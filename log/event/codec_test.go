@@ -1,0 +1,264 @@
+package event
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// body is a frame that keeps its blobs, the first one standing at base+96.
+type body struct {
+	base Position
+	data []byte
+}
+
+func (b *body) Base() Position { return b.base }
+
+func (b *body) AppendBlob(p []byte) (Position, uint32) {
+	at := b.base + 96 + Position(len(b.data))
+	b.data = append(b.data, p...)
+	return at, Sum(p)
+}
+
+func (b *body) bounds() [2]uint32 { return [2]uint32{96, 96 + uint32(len(b.data))} }
+
+// samples returns an event of every kind, every field different and not zero.
+func samples() []Event {
+	var pool Pool
+	var list []Event
+	for k := range 256 {
+		ev := pool.New(Kind(k))
+		if ev == nil {
+			continue
+		}
+		n := 0
+		fill(reflect.ValueOf(ev).Elem(), &n)
+		list = append(list, ev)
+	}
+	return list
+}
+
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch x := v.Addr().Interface().(type) {
+	case *Blob:
+		x.Data = fmt.Appendf(nil, "blob %d", *n)
+		return
+	case *Slice:
+		*x = Slice{Entity: EntityID(1000 + *n), Partition: uint8(*n)}
+		return
+	case *Time:
+		*x = Time(1_600_000_000_000 + *n)
+		return
+	case *time.Duration:
+		*x = time.Duration(*n) * time.Second
+		return
+	case *[]byte:
+		*x = fmt.Appendf(nil, "bytes %d", *n)
+		return
+	case *Cause:
+		*x = CauseMaxDelivery
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text %d", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n % 128))
+	case reflect.Uint8:
+		v.SetUint(uint64(*n))
+	default:
+		v.SetUint(uint64(*n) * 300)
+	}
+}
+
+// blobs returns the blobs of an event.
+func blobs(v reflect.Value) []*Blob {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	var list []*Blob
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	if b, ok := v.Addr().Interface().(*Blob); ok {
+		return []*Blob{b}
+	}
+	for i := range v.NumField() {
+		list = append(list, blobs(v.Field(i))...)
+	}
+	return list
+}
+
+// TestGolden keeps old logs readable: a difference here needs a new schema version.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, ev := range samples() {
+		name := ev.Kind().String()
+		if name == "" {
+			t.Errorf("kind %d has no name", ev.Kind())
+			continue
+		}
+		frame := body{base: 4096}
+		got := hex.Dump(AppendRecord(nil, &frame, 1_600_000_000_000, []Event{ev}))
+		file := filepath.Join("testdata", name+".hex")
+		if *update {
+			if err := os.MkdirAll("testdata", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Errorf("%v (new kinds: go test ./log/event -run Golden -update)", err)
+		} else if string(want) != got {
+			t.Errorf("%s differs:\n%s", name, got)
+		}
+	}
+}
+
+// TestRoundTrip: all events in one record come back as they were, and their blobs say where their bytes are.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	events := samples()
+	frame := body{base: 4096}
+	data := AppendRecord([]byte("before"), &frame, 77, events)[6:]
+	var d Decoder
+	for range 2 { // the pool is clean again
+		rec, rest, err := d.Record(4096, frame.bounds(), append(bytes.Clone(data), "after"...))
+		if err != nil || string(rest) != "after" || rec.At != 77 || len(rec.Events) != len(events) {
+			t.Fatal(err, string(rest), rec.At, len(rec.Events))
+		}
+		for i, ev := range rec.Events {
+			for _, b := range blobs(reflect.ValueOf(ev)) {
+				b.Data = frame.data[b.Position-4096-96:][:b.Size]
+				if Sum(b.Data) != b.Sum {
+					t.Errorf("%T: blob %q", ev, b.Data)
+				}
+			}
+			if !reflect.DeepEqual(ev, events[i]) {
+				t.Errorf("%T:\n%+v\n%+v", ev, ev, events[i])
+			}
+		}
+	}
+	for n := range data {
+		if _, _, err := d.Record(4096, frame.bounds(), data[:n]); err == nil {
+			t.Fatalf("%d of %d bytes decode", n, len(data))
+		}
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	var d Decoder
+	for _, p := range [][]byte{{0, 1, 0, 1, 1, 0, 0}, {0, 1, 255, 1, 1, 0, 0}, {0, 1, 1, 2, 1, 0, 0}} {
+		if _, _, err := d.Record(0, [2]uint32{}, p); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+// FuzzRecord: no panic, blobs inside the bodies, and what decodes encodes to a fixpoint.
+func FuzzRecord(f *testing.F) {
+	for _, ev := range samples() {
+		frame := body{base: 4096}
+		f.Add(AppendRecord(nil, &frame, 5, []Event{ev, ev}))
+	}
+	const base, bodies = Position(4096), 1000
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d Decoder
+		again := func(data []byte) []byte {
+			rec, rest, err := d.Record(base, [2]uint32{96, 96 + bodies}, data)
+			if err != nil {
+				return nil
+			}
+			if len(rest) > len(data) {
+				t.Fatal("more is left than there was")
+			}
+			r := replay{base: base}
+			for _, ev := range rec.Events {
+				for _, b := range blobs(reflect.ValueOf(ev)) {
+					if b.Size == 0 {
+						continue
+					}
+					if b.Position < base+96 || b.Position+Position(b.Size) > base+96+bodies {
+						t.Fatalf("blob at %d of %d bytes", b.Position, b.Size)
+					}
+					b.Data = make([]byte, b.Size)
+					r.at = append(r.at, *b)
+				}
+			}
+			return AppendRecord(nil, &r, rec.At, rec.Events)
+		}
+		one := again(data)
+		if one == nil {
+			return
+		}
+		if two := again(one); !bytes.Equal(one, two) {
+			t.Fatalf("no fixpoint:\n%x\n%x\n%x", data, one, two)
+		}
+	})
+}
+
+// replay is a frame that puts blobs where they were.
+type replay struct {
+	base Position
+	at   []Blob
+}
+
+func (r *replay) Base() Position { return r.base }
+
+func (r *replay) AppendBlob([]byte) (Position, uint32) {
+	b := r.at[0]
+	r.at = r.at[1:]
+	return b.Position, b.Sum
+}
+
+func BenchmarkRecord(b *testing.B) {
+	frame := body{base: 4096}
+	ev := &MessageEnqueued{MessageID: make([]byte, 32), Body: Blob{Data: make([]byte, 1024)}}
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		var dst []byte
+		for b.Loop() {
+			frame.data = frame.data[:0]
+			dst = AppendRecord(dst[:0], &frame, 1, []Event{ev})
+		}
+	})
+	data := AppendRecord(nil, &frame, 1, []Event{ev})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		var d Decoder
+		for b.Loop() {
+			if _, _, err := d.Record(4096, [2]uint32{96, 1 << 20}, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

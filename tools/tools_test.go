@@ -1,0 +1,202 @@
+package tools_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// directory is a stopped data directory with two partitions and hostile text in it.
+func directory(t *testing.T) string {
+	t.Helper()
+	ctx := context.Background()
+	dir := t.TempDir()
+	s, err := log.Open(ctx, dir, log.Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range s.Partitions() {
+		p, err := s.Open(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := p.Lead(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := w.Batch()
+		b.AppendRecord(1000, []event.Event{&event.OriginDefined{ID: 7, Origin: event.Origin{
+			Connection: 1, RemoteAddress: "10.0.0.1:99", ContainerID: "evil\x1b[2J\u202e", Principal: "RootManage",
+		}}}, log.Durable)
+		w.Append(b)
+		b = w.Batch()
+		b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{
+			Envelope: event.Envelope{Slice: event.Slice{Entity: 4}, Origin: 7}, Sequence: 1, MessageID: []byte("m\xff\x9b1\n"),
+			EnqueuedAt: 2000, TimeToLive: event.Forever, Body: event.Blob{Data: []byte("secret \x1b]0;x\x07 body")},
+		}, &event.MessageExpired{Sequence: 1}}, log.Durable)
+		w.Append(b)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			files[path] = ""
+			return err
+		}
+		p, err := os.ReadFile(path)
+		files[path] = string(p)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestDump(t *testing.T) {
+	t.Parallel()
+	dir := directory(t)
+	before := contents(t, dir)
+	var text, bodies, lines bytes.Buffer
+	for out, opts := range map[*bytes.Buffer]tools.DumpOptions{
+		&text: {Partition: -1}, &bodies: {Bodies: true}, &lines: {Partition: 1, JSON: true, Bodies: true},
+	} {
+		if err := tools.Dump(out, dir, opts); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range out.String() {
+			if r != '\n' && (r < 0x20 || r > 0x7e) {
+				t.Errorf("%q in the output", r)
+			}
+		}
+	}
+	if strings.Contains(text.String(), "secret") || !strings.Contains(bodies.String(), "secret") {
+		t.Error("bodies")
+	}
+	want := `0 152 1970-01-01T00:00:02.000Z 4/0 MessageEnqueued  Sequence=1`
+	if got := strings.Split(text.String(), "\n"); len(got) != 7 || !strings.Contains(got[1], "MessageEnqueued  Sequence=1 ") ||
+		!strings.Contains(got[1], "RootManage 10.0.0.1:99") {
+		t.Errorf("%s\nwant like %s", text.String(), want)
+	}
+	n := 0
+	for sc := bufio.NewScanner(&lines); sc.Scan(); n++ {
+		var v map[string]any
+		if err := json.Unmarshal(sc.Bytes(), &v); err != nil {
+			t.Fatal(err, sc.Text())
+		}
+		if n == 1 && (v["Body"] != "secret \x1b]0;x\x07 body" || v["TimeToLive"] != "forever" || v["Event"] != "MessageEnqueued" || v["LSN"] == nil) {
+			t.Errorf("%v", v)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d lines", n)
+	}
+	if err := tools.Dump(&text, dir, tools.DumpOptions{Partition: 9}); err == nil {
+		t.Error("partition 9")
+	}
+	for name, p := range contents(t, dir) {
+		if q, ok := before[name]; !ok || p != q {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	dir := directory(t)
+	var out bytes.Buffer
+	r, err := tools.Verify(&out, dir)
+	if err != nil || len(r.Damaged) != 0 || r.Records != 4 {
+		t.Fatal(err, r, out.String())
+	}
+	for _, part := range []string{"00", "01"} { // both are reported
+		name := filepath.Join(dir, "partitions", part, "wal", "0000000001", "00000000000000000001")
+		p, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p[250] ^= 4
+		if err := os.WriteFile(name, p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.Reset()
+	r, err = tools.Verify(&out, dir)
+	if err != nil || len(r.Damaged) != 2 || r.Damaged[1].Partition != 1 || strings.Count(out.String(), "DAMAGED") != 2 {
+		t.Fatal(err, r, out.String())
+	}
+	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err == nil {
+		t.Fatal("dump of a damaged directory says nothing")
+	}
+}
+
+// TestInUse: a directory that is in use is refused, a copy of it is not.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	dir := directory(t)
+	s, err := log.Open(context.Background(), dir, log.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out bytes.Buffer
+	if _, err := tools.Verify(&out, dir); !errors.Is(err, log.ErrInUse) {
+		t.Fatal(err)
+	}
+	if err := tools.Dump(&out, dir, tools.DumpOptions{}); !errors.Is(err, log.ErrInUse) {
+		t.Fatal(err)
+	}
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := tools.Verify(&out, copied); err != nil || len(r.Damaged) > 0 {
+		t.Fatal(err)
+	}
+}
+
+// FuzzVerify reads a segment made of anything: no panic, nothing written, output without control characters.
+func FuzzVerify(f *testing.F) {
+	f.Add([]byte("LBFR"), uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, at uint16) {
+		dir := directory(t)
+		name := filepath.Join(dir, "partitions", "00", "wal", "0000000001", "00000000000000000001")
+		p, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(p[:min(int(at), len(p))], data...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if _, err := tools.Verify(&out, dir); err != nil && !errors.Is(err, log.ErrFormat) {
+			t.Fatal(err)
+		}
+		tools.Dump(&out, dir, tools.DumpOptions{Bodies: true})
+		for _, r := range out.String() {
+			if r != '\n' && (r < 0x20 || r > 0x7e) {
+				t.Fatalf("%q in the output", r)
+			}
+		}
+	})
+}
