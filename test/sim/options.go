@@ -25,6 +25,7 @@ type options struct {
 	actions   [actions]int
 	longStep  time.Duration // longest ordinary advance of the clock
 
+	prompt  bool // the disk is fast: what a turn wrote is synced at once
 	crashes bool // at all
 	deep    bool // crashes inside calls of the file system, recovery and checkpoints too
 	power   int  // percent of the crashes that are power losses
@@ -82,6 +83,7 @@ func swarm(rng *rand.Rand) options {
 		maxBody:         pick(rng, 16, 100, 1000, 4096),
 		ownTTL:          pick(rng, 0, 0, 2*time.Millisecond, 50*time.Millisecond, 5*time.Second),
 		longStep:        pick(rng, 300*time.Microsecond, 2*time.Millisecond, 2*time.Millisecond, 20*time.Millisecond, 300*time.Millisecond),
+		prompt:          rng.IntN(2) == 0,
 		crashes:         rng.IntN(8) != 0,
 		deep:            rng.IntN(3) != 0,
 		power:           pick(rng, 0, 50, 50, 100),

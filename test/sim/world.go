@@ -315,6 +315,9 @@ func (w *world) act() {
 		asks := p.inbox[:n:n]
 		p.inbox = p.inbox[n:]
 		w.turn(p, asks)
+		if w.o.prompt && !w.gone() && w.chance(80) {
+			w.settle(p)
+		}
 	case actWork:
 		for range 1 + w.rng.IntN(3) {
 			if !p.writer.Work() {

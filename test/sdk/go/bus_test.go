@@ -211,6 +211,9 @@ func (b *bus) wantCode(err error, code azservicebus.Code) {
 	}
 }
 
+// failures is the delivery count of the wire: how many deliveries failed before. The Go SDK shows one more, peeked or not.
+func failures(m *azservicebus.ReceivedMessage) uint32 { return m.DeliveryCount - 1 }
+
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

@@ -18,8 +18,8 @@ func peeking(b *bus) {
 		b.wantBodies(peeked, "locked", "deferred", "active")
 		for i, state := range []azservicebus.MessageState{azservicebus.MessageStateActive, azservicebus.MessageStateDeferred, azservicebus.MessageStateActive} {
 			m := peeked[i]
-			if m.State != state || m.DeliveryCount != 0 || m.LockedUntil != nil && !m.LockedUntil.IsZero() && string(m.Body) != "locked" {
-				b.Errorf("%q: state %d, count %d, locked until %v", m.Body, m.State, m.DeliveryCount, m.LockedUntil)
+			if m.State != state || failures(m) != 0 || m.LockedUntil != nil && !m.LockedUntil.IsZero() && string(m.Body) != "locked" {
+				b.Errorf("%q: state %d, count %d, locked until %v", m.Body, m.State, failures(m), m.LockedUntil)
 			}
 			if i > 0 && *m.SequenceNumber <= *peeked[i-1].SequenceNumber {
 				b.Errorf("%q has number %d after %d", m.Body, *m.SequenceNumber, *peeked[i-1].SequenceNumber)

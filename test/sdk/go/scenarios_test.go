@@ -30,7 +30,7 @@ var scenarios = []struct {
 	{"abandon", "SM-028 SM-032 SM-040 SM-045 WP-109", nil, abandon},
 	{"defer", "SM-040 SM-127 WP-110 WP-165", nil, deferring},
 	{"dead-letter", "SM-034 SM-040 SM-110 WP-111", nil, deadLetter},
-	{"dead-letter without a reason", "SM-050 WP-113", nil, deadLetterWithoutReason},
+	{"dead-letter without a reason", "SM-034 WP-111", nil, deadLetterWithoutReason},
 	{"receive and delete", "SM-021 WP-122", nil, receivingAndDeleting},
 	{"second settlement", "SM-031", nil, secondSettlement},
 	{"released by the SDK between calls", "SM-039 WP-114", nil, released},
@@ -57,7 +57,7 @@ var scenarios = []struct {
 	{"peek large messages", "SM-142", nil, peekLarge},
 	{"peek the dead-letter queue", "SM-146 WP-185", nil, peekDeadLetters},
 
-	{"time to live", "SM-060 SM-061 SM-065 SM-111", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLive},
+	{"time to live", "SM-060 SM-061 SM-062 SM-111", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLive},
 	{"time to live: dropped", "SM-071", nil, timeToLiveDropped},
 	{"time to live: the queue's limit", "SM-067 SM-068", func(p *event.Properties) { p.DefaultMessageTimeToLive = time.Minute }, timeToLiveLimit},
 	{"time to live: passes under a lock", "SM-064", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLiveLocked},

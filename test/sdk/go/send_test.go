@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -23,8 +24,8 @@ func sendAndReceive(b *bus) {
 	r := b.receiver(peekLock)
 	m := b.takeOne(r)
 	b.wantBodies([]*azservicebus.ReceivedMessage{m}, "hello")
-	if m.DeliveryCount != 0 || deref(m.SequenceNumber) < 1 || m.LockToken == [16]byte{} || m.State != azservicebus.MessageStateActive {
-		b.Errorf("count %d, number %d, token %x, state %d", m.DeliveryCount, deref(m.SequenceNumber), m.LockToken, m.State)
+	if failures(m) != 0 || deref(m.SequenceNumber) < 1 || m.LockToken == [16]byte{} || m.State != azservicebus.MessageStateActive {
+		b.Errorf("count %d, number %d, token %x, state %d", failures(m), deref(m.SequenceNumber), m.LockToken, m.State)
 	}
 	if at := deref(m.EnqueuedTime); at.Before(before) || at.After(time.Now().Add(time.Second)) {
 		b.Errorf("enqueued at %s", at)
@@ -61,9 +62,12 @@ func propertyTypes(b *bus) {
 		"ubyte": uint8(200), "byte": int8(-100), "ushort": uint16(60000), "short": int16(-30000), "uint": uint32(4e9), "int": int32(-2e9),
 		"ulong": uint64(math.MaxUint64), "long": int64(math.MinInt64), "float": float32(1.5), "double": math.Pi, "true": true, "false": false,
 		"string": "ein Äpfelchen", "empty": "", "long string": strings.Repeat("x", 1000), "timestamp": time.UnixMilli(1700000000123).UTC(),
-		"uuid": amqp.UUID{1, 2, 3, 15: 16}, "binary": []byte{0, 255}, "symbol": amqp.Symbol("sign"), "zero": int64(0), "null": nil,
+		"uuid": amqp.UUID{1, 2, 3, 15: 16}, "binary": []byte{0, 255}, "zero": int64(0), "null": nil,
 	}
-	b.must(b.sender().SendMessage(b.patient(), &azservicebus.Message{ApplicationProperties: sent}, nil))
+	properties := maps.Clone(sent)
+	properties["symbol"] = amqp.Symbol("sign")
+	sent["symbol"] = "sign" // what the SDK makes of a symbol when it reads one
+	b.must(b.sender().SendMessage(b.patient(), &azservicebus.Message{ApplicationProperties: properties}, nil))
 	got := b.takeOne(b.receiver(receiveAndDelete)).ApplicationProperties
 	for name, want := range sent {
 		v := got[name]
