@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"hash/fnv"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -11,6 +12,11 @@ import (
 
 // hashVersion names the placement hash below. It is stored with every entity: changing the hash needs a new number.
 const hashVersion = 1
+
+const (
+	maxPath     = 260  // characters (semantics.md 1.2)
+	maxMetadata = 4096 // bytes: 1,024 characters
+)
 
 // place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on
 // nothing else and never changes.
@@ -24,6 +30,12 @@ func place(id event.EntityID, number uint8, width int) PartitionID {
 func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	if p.id != 0 {
 		panic(fmt.Sprintf("engine: catalogue command on partition %d", p.id))
+	}
+	if n := utf8.RuneCountInString(cmd.Path); n == 0 || n > maxPath {
+		return p.refused(refuse(InvalidArgument, "A queue's path has 1 to %d characters.", maxPath))
+	}
+	if s := &cmd.Properties; max(len(s.ForwardTo), len(s.ForwardDeadLetteredMessagesTo), len(s.UserMetadata)) > maxMetadata {
+		return p.refused(refuse(InvalidArgument, "A property of queue '%s' is longer than %d bytes.", cmd.Path, maxMetadata))
 	}
 	old, ok := p.index.Catalogue.Find(cmd.Path)
 	if !ok {

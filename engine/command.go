@@ -61,7 +61,7 @@ type Buffer interface{ Release() }
 // Message is one message to be stored.
 type Message struct {
 	Body         []byte        // encoded, with a message-id
-	ID           []byte        // the message-id as text, at most 128 bytes
+	ID           []byte        // the message-id as text, at most 512 bytes
 	SessionID    []byte        // group-id
 	HasSession   bool          // "" is a session id too
 	PartitionKey []byte        // empty: none

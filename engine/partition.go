@@ -124,6 +124,10 @@ func (p *Partition) origin(o *Origin) event.OriginID {
 	}
 	def := p.events.New(event.KindOriginDefined).(*event.OriginDefined)
 	def.ID, def.Origin = p.index.NextOrigin(), *o
+	for _, text := range []*string{&def.Origin.RemoteAddress, &def.Origin.ContainerID, &def.Origin.Product,
+		&def.Origin.Principal, &def.Origin.Link, &def.Origin.Entity} {
+		*text = clip(*text)
+	}
 	p.naming = o
 	p.out = append(p.out, def)
 	return def.ID

@@ -7,6 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+const (
+	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Whoever knows characters counts
+	// them; this is what the log relies on.
+	maxKey = 512
+	// idRoom is how much longer a message may be than the entity's limit: a message that was sent without a message-id is
+	// stored with one.
+	idRoom = 64
+)
+
 // send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
 func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	e, err := p.entity(cmd.Slice)
@@ -19,8 +28,12 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	var size int64
 	limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
 	for i := range cmd.Messages {
-		n := int64(len(cmd.Messages[i].Body))
-		if n > limit {
+		m := &cmd.Messages[i]
+		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
+			return p.refused(refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters."))
+		}
+		n := int64(len(m.Body))
+		if n > limit+idRoom {
 			return p.refused(refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path))
 		}
 		size += n

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -70,6 +71,21 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	return p.done(log.Durable)
 }
 
+// maxAuditText bounds texts of clients that stand in events for the audit alone.
+const maxAuditText = 4096
+
+// clip cuts a text for the audit at a character.
+func clip(s string) string {
+	if len(s) <= maxAuditText {
+		return s
+	}
+	n := maxAuditText
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
 func changed(m *index.Message) (n int) {
 	for _, b := range m.Changes {
 		n += int(b.Size)
@@ -103,7 +119,7 @@ func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.M
 	case MoveToDeadLetter:
 		ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
 		ev.Envelope, ev.Sequence, ev.Token, ev.Cause = env, m.Sequence, token, event.CauseApplication
-		ev.Reason, ev.Description, ev.Changes.Data = cmd.Reason, cmd.Description, cmd.Changes
+		ev.Reason, ev.Description, ev.Changes.Data = clip(cmd.Reason), clip(cmd.Description), cmd.Changes
 		p.out = append(p.out, ev)
 	default:
 		panic(fmt.Sprintf("engine: settle with outcome %d", cmd.Outcome))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 	"time"
 )
 
@@ -38,7 +39,12 @@ type Frame interface {
 // AppendRecord appends the binary form of a record to dst and copies its blobs into the frame, filling in where they
 // stand. The events may be applied once it returns.
 func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
-	e := encoder{dst: dst, frame: frame}
+	e := encoders.Get().(*encoder)
+	defer func() {
+		*e = encoder{}
+		encoders.Put(e)
+	}()
+	e.dst, e.frame = dst, frame
 	e.uvarint(uint64(at))
 	e.uvarint(uint64(len(events)))
 	for _, ev := range events {
@@ -47,7 +53,7 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 		e.uvarint(uint64(c.Slice.Entity))
 		e.dst = append(e.dst, c.Slice.Partition)
 		e.uvarint(uint64(c.Origin))
-		ev.encode(&e)
+		ev.encode(e)
 	}
 	return e.dst
 }
@@ -56,6 +62,7 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 type Decoder struct {
 	pool   Pool
 	events []Event
+	in     decoder
 }
 
 // Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
@@ -63,7 +70,8 @@ type Decoder struct {
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
 	d.events = d.events[:0]
-	in := decoder{src: data, base: base, bodies: bodies}
+	in := &d.in
+	*in = decoder{src: data, base: base, bodies: bodies}
 	at := in.uvarint()
 	n := in.uvarint()
 	if in.err == nil && (n > maxEvents || n > uint64(len(in.src))) {
@@ -82,7 +90,7 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 		c.Slice.Entity = EntityID(in.uint32())
 		c.Slice.Partition = in.byte()
 		c.Origin = OriginID(in.uint32())
-		ev.decode(&in)
+		ev.decode(in)
 		d.events = append(d.events, ev)
 	}
 	if in.err != nil {
@@ -96,13 +104,15 @@ type encoder struct {
 	frame Frame
 }
 
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
 func (e *encoder) uvarint(v uint64)     { e.dst = binary.AppendUvarint(e.dst, v) }
 func (e *encoder) byte(v byte)          { e.dst = append(e.dst, v) }
 func (e *encoder) time(t Time)          { e.uvarint(uint64(t)) }
 func (e *encoder) token(t *LockToken)   { e.dst = append(e.dst, t[:]...) }
 func (e *encoder) seq(s SequenceNumber) { e.uvarint(uint64(s)) }
-func (e *encoder) text(s string)        { e.uvarint(uint64(len(s))); e.dst = append(e.dst, s...) }
-func (e *encoder) bytes(p []byte)       { e.uvarint(uint64(len(p))); e.dst = append(e.dst, p...) }
+func (e *encoder) text(s string)        { e.length(len(s)); e.dst = append(e.dst, s...) }
+func (e *encoder) bytes(p []byte)       { e.length(len(p)); e.dst = append(e.dst, p...) }
 func (e *encoder) span(d time.Duration) { e.uvarint(uint64(d)) }
 func (e *encoder) bool(v bool) {
 	if v {
@@ -110,6 +120,14 @@ func (e *encoder) bool(v bool) {
 	} else {
 		e.dst = append(e.dst, 0)
 	}
+}
+
+// length asserts what the decoder believes: a record that cannot be read back must not be written.
+func (e *encoder) length(n int) {
+	if n > maxText {
+		panic(fmt.Sprintf("event: text of %d bytes is over the limit of %d", n, maxText))
+	}
+	e.uvarint(uint64(n))
 }
 
 func (e *encoder) blob(b *Blob) {

@@ -30,6 +30,10 @@ var verdictOf = [...]verdict{
 	engine.Defer: deferred, engine.MoveToDeadLetter: deadLettered,
 }
 
+// maxConfirmed bounds a range of confirmed settlements: a go-amqp receiver looks at all of a range once for each delivery
+// in it.
+const maxConfirmed = 16
+
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
 type answers struct {
 	c           *conn
@@ -41,7 +45,7 @@ type answers struct {
 
 // settle answers one delivery. role is ours: receiver to a sending peer, sender to a receiving one.
 func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
-	if a.verdict == v && a.s == s && a.role == role && id == a.last+1 {
+	if a.verdict == v && a.s == s && a.role == role && id == a.last+1 && (role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
 		a.last = id
 		return
 	}

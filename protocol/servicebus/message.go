@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -161,7 +160,6 @@ func (c *conn) inspectProperties(section []byte, in *inspected) *amqp.Error {
 		if utf8.RuneCount(m.ID) > c.limits.IDLength {
 			return argumentError("The message id is longer than %d characters.", c.limits.IDLength)
 		}
-		m.ID = shortID(m.ID)
 	}
 	if raw, ok := amqp.PropertiesField(section, amqp.FieldGroupID); ok {
 		m.SessionID, m.HasSession = amqp.RawText(raw)
@@ -195,15 +193,6 @@ func idText(raw []byte) []byte {
 		n, _ := amqp.RawInt(raw)
 		return strconv.AppendInt(nil, n, 10)
 	}
-}
-
-// shortID keeps the engine's bound of 128 bytes for ids of up to 128 characters of more than one byte.
-func shortID(id []byte) []byte {
-	if len(id) <= 128 {
-		return id
-	}
-	sum := sha256.Sum256(id)
-	return hex.AppendEncode(nil, sum[:])
 }
 
 func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error {

@@ -17,9 +17,12 @@ func peeking(b *bus) {
 		peeked := b.peek(peekLock)
 		b.wantBodies(peeked, "locked", "deferred", "active")
 		for i, state := range []azservicebus.MessageState{azservicebus.MessageStateActive, azservicebus.MessageStateDeferred, azservicebus.MessageStateActive} {
-			m := peeked[i]
-			if m.State != state || failures(m) != 0 || m.LockedUntil != nil && !m.LockedUntil.IsZero() && string(m.Body) != "locked" {
-				b.Errorf("%q: state %d, count %d, locked until %v", m.Body, m.State, failures(m), m.LockedUntil)
+			m, count := peeked[i], uint32(0)
+			if state == azservicebus.MessageStateDeferred {
+				count = 1 // deferring counts
+			}
+			if m.State != state || failures(m) != count || m.LockedUntil != nil || m.LockToken != [16]byte{} {
+				b.Errorf("%q: state %d, count %d, locked until %v by %x", m.Body, m.State, failures(m), m.LockedUntil, m.LockToken)
 			}
 			if i > 0 && *m.SequenceNumber <= *peeked[i-1].SequenceNumber {
 				b.Errorf("%q has number %d after %d", m.Body, *m.SequenceNumber, *peeked[i-1].SequenceNumber)
