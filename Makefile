@@ -6,7 +6,7 @@ DURATION ?= 2m
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
-.PHONY: build run test test-js fuzz sim torture bench lint fmt
+.PHONY: build run test test-js fuzz sim mutants torture bench lint fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -26,6 +26,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
+
+mutants: ## planted bugs, each of which a suite must catch
+	go test -tags mutants ./test/sim -count 1 -timeout 0 -run TestPlantedBugs -v
 
 torture: ## the real binary, killed again and again for DURATION
 	go test ./test/torture -count 1 -timeout 0 -run TestTorture -duration $(DURATION)

@@ -78,7 +78,7 @@ var (
 	rateFlags     = []cli.Flag{&cli.Float64Flag{Name: "rate", Usage: "sends per second, to measure latency below saturation; 0: as many as possible"}}
 	creditFlags   = []cli.Flag{
 		&cli.IntFlag{Name: "credit", Value: 1000, Usage: "of each receiving link"},
-		&cli.IntFlag{Name: "acceptors", Value: 64, Usage: "settlements without an answer, in total"},
+		&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer, in total"},
 	}
 )
 
@@ -132,7 +132,7 @@ func suiteCommand() *cli.Command {
 			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "of each measurement of the disk"},
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
 			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "sends without an answer; repeatable"},
-			&cli.IntFlag{Name: "acceptors", Value: 64, Usage: "settlements without an answer"},
+			&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer"},
 			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
 			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
 			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},

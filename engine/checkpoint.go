@@ -11,10 +11,10 @@ import (
 
 const (
 	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
-	defaultCheckpointBytes = 64 << 20
+	defaultCheckpointBytes = 256 << 20
 	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
 	// large state stay a small part of what is written.
-	checkpointRatio = 8
+	checkpointRatio = 16
 )
 
 // saver decides when a checkpoint is made and writes it beside the loop. A checkpoint is never the truth: when one cannot

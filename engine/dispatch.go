@@ -4,8 +4,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// maxReceivers is how many receivers of one sub-queue there may be (semantics.md 16.3).
+const maxReceivers = 5000
+
 // attach makes a receiver known to its line.
-func (l *Loop) attach(r *Receiver) {
+func (l *Loop) attach(r *Receiver) *Error {
 	lines := l.lines[r.Slice]
 	if lines == nil {
 		lines = new([3]*line)
@@ -16,8 +19,12 @@ func (l *Loop) attach(r *Receiver) {
 		ln = &line{key: lineKey{r.Slice, r.SubQueue}}
 		lines[r.SubQueue] = ln
 	}
+	if ln.attached >= maxReceivers {
+		return refuse(QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", maxReceivers, r.Entity.Path)
+	}
 	ln.attached++
 	r.volatile = receiverState{line: ln}
+	return nil
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.

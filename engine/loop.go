@@ -73,7 +73,7 @@ type LoopOptions struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens
 	Logger *slog.Logger
-	// CheckpointBytes is how much log is written between two checkpoints; 0: 64 MiB, negative: none are made.
+	// CheckpointBytes is how much log is written between two checkpoints; 0: 256 MiB, negative: none are made.
 	CheckpointBytes int64
 	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
 	Pace            bool // small frames wait a moment for company; needs Run
@@ -162,8 +162,11 @@ func (l *Loop) Err() error { return l.err }
 func (l *Loop) step(now event.Time, req *Request) {
 	switch cmd := req.Command.(type) {
 	case *Attach:
-		l.attach(cmd.Receiver)
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+		reply := Reply{Tag: req.Tag}
+		if err := l.attach(cmd.Receiver); err != nil {
+			reply.Err = err
+		}
+		l.hold(held{sink: req.Sink, reply: reply})
 	case *Flow:
 		l.flow(now, cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
@@ -348,11 +351,12 @@ func (l *Loop) abort() {
 			h.sink.Post([]Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}
-	l.turnAway(l.mail.close(), unknown)
+	turnAway(l.mail.close(), unknown)
 	l.saver.wait()
 }
 
-func (l *Loop) turnAway(requests []Request, err error) {
+// turnAway answers requests that no loop will look at.
+func turnAway(requests []Request, err error) {
 	for i := range requests {
 		req := &requests[i]
 		if send, ok := req.Command.(*Send); ok && send.Buffer != nil {
@@ -367,7 +371,7 @@ func (l *Loop) turnAway(requests []Request, err error) {
 // Submit hands requests to a running loop.
 func (l *Loop) Submit(requests []Request) {
 	if !l.mail.put(requests) {
-		l.turnAway(requests, ErrUnknown)
+		turnAway(requests, ErrUnknown)
 	}
 }
 

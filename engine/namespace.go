@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Logger *slog.Logger     // nil: none
 	Wall   func() time.Time // nil: time.Now
-	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 64 MiB, negative: no
+	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 256 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
 }
@@ -305,7 +305,7 @@ func (n *Namespace) Submit(p PartitionID, requests []Request) {
 		l.Submit(requests)
 		return
 	}
-	(&Loop{}).turnAway(requests, refuse(Busy, "The partition is not available: its log is damaged."))
+	turnAway(requests, refuse(Busy, "The partition is not available: its log is damaged."))
 }
 
 // ReadAt implements [Broker].

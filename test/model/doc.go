@@ -6,6 +6,7 @@
 // changes something is one record, counted like the records of the partition's log, so that after a crash
 // [Partition.Rewind] takes the model back to the prefix of the log that survived.
 //
-// Two things are taken from the broker's own documents because the specification leaves them open: a lock that ended by
-// time is noticed when its token is used or at the next multiple of [Grain], and a refusal that noticed one is a record.
+// Three things are taken from the broker's own documents because the specification leaves them open: a lock that ended by
+// time is noticed when its token is used or at the next multiple of [Grain], a refusal that noticed one is a record, and the
+// limit of a message's size leaves room for the message-id that the broker adds.
 package model

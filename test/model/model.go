@@ -9,6 +9,9 @@ import (
 // Grain is how late the end of a lock may be noticed when nobody uses its token, ms.
 const Grain = 64
 
+// idRoom is how much longer than the limit a stored message may be, bytes: one sent without a message-id is stored with one.
+const idRoom = 64
+
 // Token identifies a lock.
 type Token [16]byte
 
@@ -228,7 +231,7 @@ func (p *Partition) Send(now int64, q *Queue, drafts []Draft) Refusal {
 	}
 	var size int64
 	for _, d := range drafts {
-		if int64(len(d.Body)) > q.Settings.MaxMessage {
+		if int64(len(d.Body)) > q.Settings.MaxMessage+idRoom {
 			return TooLarge
 		}
 		size += int64(len(d.Body))

@@ -294,7 +294,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 
 // residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
 // was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
-// with the boot id away.
+// with the boot id away, and an end that is missing since the last progress note leaves no trace.
 func (w *world) residual(p *part, how stop) bool {
 	return how != stopClean && (p.ledIn != w.boot || w.dropped || !w.o.bootKnown || w.flips > 1)
 }
@@ -312,18 +312,18 @@ func (w *world) stop() {
 			w.crashed = true
 			return
 		}
-		if x := p.state.Index(); w.o.checkpointBytes >= 0 && w.chance(80) { // as Loop.Close does
-			at := p.writer.Batch().LSN()
-			p.plog.SaveCheckpoint(at, encoded(x))
+	}
+	for _, p := range w.parts {
+		end := p.writer.Batch().LSN()
+		if err := p.writer.Close(); err != nil || w.gone() {
+			w.crashed = true
+			return
+		}
+		if w.o.checkpointBytes >= 0 && w.chance(80) { // as Loop.Close does
+			p.plog.SaveCheckpoint(end, encoded(p.state.Index()))
 			w.stats.Checkpoints++
 		}
 		if w.gone() {
-			return
-		}
-	}
-	for _, p := range w.parts {
-		if err := p.writer.Close(); err != nil || w.gone() {
-			w.crashed = true
 			return
 		}
 	}
@@ -336,10 +336,11 @@ func (w *world) stop() {
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 	}
 	w.forget()
+	w.faulted = false
 	w.restart(stopClean)
 }
 
-// damaged flips bits at rest and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
+// damaged flips bits at rest, or cuts a file of the log short, and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
 // is repaired. It tells whether the process is started, or dead.
 func (w *world) damaged(how stop) bool {
 	files := slices.DeleteFunc(w.disk.Files(root), func(name string) bool {
@@ -371,6 +372,11 @@ func (w *world) damaged(how stop) bool {
 		w.note("flip "+name, int64(off))
 	}
 	w.stats.Flips++
+	if w.flips == 1 && strings.Contains(name, "/wal/") && w.chance(25) { // the end is missing instead
+		w.disk.WriteFile(name, before[:w.rng.IntN(len(before))])
+		w.note("cut short " + name)
+		w.flips = 2
+	}
 	err := w.open(how, true)
 	if w.crashed || w.ended {
 		return true
@@ -391,7 +397,8 @@ func (w *world) damaged(how stop) bool {
 	if !errors.As(err, &c) && !errors.Is(err, log.ErrFormat) {
 		w.broken("F4", "damage of %s is reported as %v", name, err)
 	}
-	w.note("refused " + err.Error())
+	w.say("refused", err) // which of two faults is named first is not decided by the seed
+	w.note("refused")
 	w.stats.FlipsRefused++
 	w.close()
 	w.disk.WriteFile(name, before)

@@ -106,7 +106,7 @@ func swarm(rng *rand.Rand) options {
 			o.operation[i] *= 3
 		}
 	}
-	o.actions = [actions]int{actRequest: 120, actTurn: 50, actWork: 60, actLand: 40, actClock: 28, actSecond: 3, actCheck: 1}
+	o.actions = [actions]int{actRequest: 120, actTurn: 50, actWork: 60, actLand: 40, actClock: 28, actSecond: 6, actCheck: 1}
 	for i := range o.actions {
 		if rng.IntN(5) == 0 {
 			o.actions[i] = o.actions[i]/3 + 1

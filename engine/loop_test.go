@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// send stores n messages and waits until they are durable.
+func (b *broker) send(t testing.TB, q Target, n int) {
+	t.Helper()
+	in := newInbox()
+	for i := range n {
+		b.Submit(q.Host(0), []Request{{Sink: in, Command: &Send{Entity: q.Entity, Slice: q.Slice(0),
+			Messages: []Message{{ID: fmt.Appendf(nil, "%d", i), Body: []byte("x")}}}}})
+	}
+	for _, r := range in.wait(n) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// receiver attaches a receiver with credit and returns the sink of its deliveries.
+func (b *broker) receiver(q Target, tag uint64, credit uint32) (*Receiver, *inbox) {
+	in := newInbox()
+	r := &Receiver{Entity: q.Entity, Slice: q.Slice(0), SubQueue: q.SubQueue, Sink: in, Tag: tag}
+	b.Submit(q.Host(0), []Request{{Command: &Attach{r}}, {Command: &Flow{Receiver: r, Limit: credit}}})
+	return r, in
+}
+
+// What was taken for a link but never reached the wire goes to the next receiver in its old place, not counted; what did
+// reach it stays locked (wire-protocol.md 4.7).
+func TestDetachReturnsUnsent(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	defer b.close(t)
+	q := b.queue(t, "orders", testQueue())
+	b.send(t, q, 4)
+	r1, in1 := b.receiver(q, 1, 3)
+	got := in1.wait(3)
+	unsent := []event.LockToken{got[1].Delivery.Token, got[2].Delivery.Token}
+	_, in2 := b.receiver(q, 2, 10)
+	if d := in2.wait(1)[0].Delivery; d.Sequence != 4 {
+		t.Fatalf("the second receiver got %d first", d.Sequence)
+	}
+	b.Submit(q.Host(0), []Request{{Command: &Detach{Receiver: r1, Unsent: unsent}}})
+	for i, r := range in2.wait(2) {
+		if d := r.Delivery; d.Sequence != event.SequenceNumber(i+2) || d.DeliveryCount != 0 {
+			t.Errorf("delivery %d: number %d, count %d", i, d.Sequence, d.DeliveryCount)
+		}
+	}
+	in := newInbox()
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got[0].Delivery.Token, Outcome: Complete}},
+		{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: unsent[0], Outcome: Complete}}})
+	replies := in.wait(2)
+	var refusal *Error
+	if replies[0].Err != nil || !errors.As(replies[1].Err, &refusal) || refusal.Code != LockLost {
+		t.Errorf("settling: %v, %v", replies[0].Err, replies[1].Err)
+	}
+}
+
+// Credit taken back is taken from the newest grants; a credit of zero stops deliveries (WP-125).
+func TestCreditIsTakenBack(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	defer b.close(t)
+	q := b.queue(t, "orders", testQueue())
+	r1, in1 := b.receiver(q, 1, 5)
+	_, in2 := b.receiver(q, 2, 5)
+	b.Submit(q.Host(0), []Request{{Command: &Flow{Receiver: r1, Limit: 0}}})
+	b.send(t, q, 5)
+	in2.wait(5)
+	b.Submit(q.Host(0), []Request{{Command: &Flow{Receiver: r1, Limit: 2, Drain: true}}})
+	if r := in1.wait(1)[0]; r.Kind != ReplyDrained {
+		t.Fatalf("got %v", r.Kind)
+	}
+}
+
+// F5: after a damaged body was reported the partition refuses sends and goes on with everything else.
+func TestDamageStopsSends(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	defer b.close(t)
+	q := b.queue(t, "orders", testQueue())
+	b.send(t, q, 1)
+	b.ReportDamage(q.Host(0), errors.New("checksum"))
+	in := newInbox()
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Send{Slice: q.Slice(0), Messages: []Message{{Body: []byte("x")}}}}})
+	var refusal *Error
+	if err := in.wait(1)[0].Err; !errors.As(err, &refusal) || refusal.Code != Busy {
+		t.Fatalf("send: %v", err)
+	}
+	_, deliveries := b.receiver(q, 1, 1)
+	deliveries.wait(1)
+}
+
+// Requests after the stop are answered, not lost.
+func TestSubmitAfterClose(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	q := b.queue(t, "orders", testQueue())
+	b.close(t)
+	in := newInbox()
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), Count: 1}}})
+	if err := in.wait(1)[0].Err; !errors.Is(err, ErrUnknown) {
+		t.Fatalf("got %v", err)
+	}
+}

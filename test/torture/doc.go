@@ -1,0 +1,13 @@
+// Package torture kills the real broker again and again while the unmodified Go SDK sends and receives, and checks afterwards that every promise was kept
+// (reliability.md 4-T2, 5).
+//
+//	go test ./test/torture -run TestTorture -rounds 100 -seed 7
+//
+// A supervisor starts the binary on a real directory and ends it with SIGKILL, now and then while it is still starting.
+// Producers send messages that carry their name and a checksum; receivers complete, abandon, dead-letter, defer, renew,
+// stall and vanish. The ledger writes down what was tried and what the clients were told: ok, or unknown where the answer
+// got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure.
+//
+// The seed gives the plan of the faults and of the load. How they meet is up to the machine, so a failure keeps its data
+// directory.
+package torture

@@ -1,0 +1,265 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/ledgerbus/ledgerbus/test/harness"
+)
+
+var (
+	rounds   = flag.Int("rounds", 5, "how often to kill the broker at least")
+	duration = flag.Duration("duration", 0, "how long to go on at least")
+	seed     = flag.Uint64("seed", 0, "of faults and load; 0: a new one")
+)
+
+const (
+	lockDuration = 5 * time.Second // the shortest an entity file may ask for
+	onceQueue    = "once"          // of receive-and-delete
+	enoughAcks   = 500             // per second between kills, or the run does not count
+	producers    = 8               // per queue
+	consumers    = 3
+)
+
+var lockQueues = []string{"work-1", "work-2"}
+
+const entities = `{"UserConfig": {"Namespaces": [{"Name": "torture", "Queues": [
+	{"Name": "work-1", "Properties": {"LockDuration": "PT5S", "MaxDeliveryCount": 100000}},
+	{"Name": "work-2", "Properties": {"LockDuration": "PT5S", "MaxDeliveryCount": 100000}},
+	{"Name": "once", "Properties": {"LockDuration": "PT5S"}}]}]}}`
+
+// figures of a run.
+type figures struct {
+	kills, early int // early: while starting
+	ready        []time.Duration
+	served       time.Duration // between the first answer after a start and the kill
+	acks         int64         // calls answered in that time
+}
+
+// rig is a broker under torture.
+type rig struct {
+	*testing.T
+	process *harness.Process
+	ledger  *ledger
+	rng     *rand.Rand
+	figures figures
+}
+
+// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5.
+func TestTorture(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64N(1 << 32)
+	}
+	dir, err := os.MkdirTemp("", "ledgerbus-torture-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("the data directory is kept: %s", dir)
+			t.Logf("again: go test ./test/torture -run TestTorture -rounds %d -duration %s -seed %d", *rounds, *duration, *seed)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	config, data := filepath.Join(dir, "entities.json"), filepath.Join(dir, "data")
+	if err := os.WriteFile(config, []byte(entities), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := harness.Build(t, dir)
+	r := &rig{T: t, ledger: newLedger(), rng: rand.New(rand.NewPCG(*seed, 0)),
+		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
+	r.start()
+	defer func() { _ = r.process.Kill() }()
+
+	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
+	r.run(l)
+	r.drain(l)
+	if err := r.process.Stop(); err != nil {
+		t.Errorf("a clean end: %v", err)
+	}
+	if out, err := exec.CommandContext(t.Context(), binary, "log", "verify", data).CombinedOutput(); err != nil {
+		t.Errorf("log verify: %v\n%s", err, out)
+	}
+	r.report()
+}
+
+// run lets the load work while the broker is killed.
+func (r *rig) run(l *load) {
+	ctx, stop := context.WithCancel(r.Context())
+	for p := range producers {
+		for _, queue := range append([]string{onceQueue}, lockQueues...) {
+			if queue != onceQueue || p < 2 {
+				l.workers.Go(func() { l.produce(ctx, queue, p) })
+			}
+		}
+	}
+	for _, queue := range lockQueues {
+		for n := range consumers {
+			l.workers.Go(func() { l.consume(ctx, queue, 0, n) })
+		}
+		l.workers.Go(func() { l.consume(ctx, queue, azservicebus.SubQueueDeadLetter, 0) })
+	}
+	l.workers.Go(func() { l.takeAway(ctx, 0) })
+
+	began := time.Now()
+	for round := 0; !r.Failed() && (round < *rounds || time.Since(began) < *duration); round++ {
+		r.round()
+	}
+	l.hurry.Store(true)
+	stop()
+	l.workers.Wait()
+}
+
+// round lets the broker serve for a moment, kills it and starts it again.
+func (r *rig) round() {
+	acks := r.acks()
+	for until := time.Now().Add(30 * time.Second); r.acks() == acks; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(until) {
+			r.Fatal("I26 liveness: the broker serves, and for 30 seconds nobody gets an answer")
+		}
+	}
+	acks, began := r.acks(), time.Now()
+	time.Sleep(200*time.Millisecond + time.Duration(r.rng.Int64N(int64(2800*time.Millisecond))))
+	r.figures.acks += r.acks() - acks
+	r.figures.served += time.Since(began)
+	if err := r.process.Kill(); err != nil {
+		r.Fatal(err)
+	}
+	r.figures.kills++
+	for r.rng.IntN(5) == 0 { // again, before it is there
+		after := time.Duration(r.rng.Int64N(int64(60 * time.Millisecond)))
+		dead := make(chan error, 1)
+		go func() {
+			time.Sleep(after)
+			dead <- r.process.Kill()
+		}()
+		_, err := r.process.Start()
+		if killed := <-dead; killed != nil {
+			r.Fatal(killed)
+		}
+		if err := r.process.Kill(); err != nil { // when it came before the start
+			r.Fatal(err)
+		}
+		if err != nil && !errors.Is(err, harness.ErrKilledEarly) {
+			r.Fatal(err)
+		}
+		r.figures.kills++
+		r.figures.early++
+	}
+	r.start()
+}
+
+func (r *rig) acks() int64 {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	return r.ledger.acks
+}
+
+func (r *rig) start() {
+	took, err := r.process.Start()
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.figures.ready = append(r.figures.ready, took)
+}
+
+// drain takes out all there is, once every lock has ended. There are no faults now, so every call must succeed.
+func (r *rig) drain(l *load) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
+	defer cancel()
+	client := l.connect()
+	defer hangUp(client)
+	for _, queue := range lockQueues {
+		for _, sub := range []azservicebus.SubQueue{0, azservicebus.SubQueueDeadLetter} {
+			receiver, err := client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{SubQueue: sub})
+			if err != nil {
+				r.Fatal(err)
+			}
+			r.drainQueue(ctx, l, receiver, queue, sub)
+		}
+	}
+	once, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	l.takeAway(once, 1)
+	receiver, err := client.NewReceiverForQueue(onceQueue, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, m := range r.peek(ctx, receiver) {
+		r.ledger.stillThere(onceQueue, 0, m)
+	}
+}
+
+// drainQueue completes messages until only deferred ones are left: nobody can receive those yet.
+func (r *rig) drainQueue(ctx context.Context, l *load, receiver *azservicebus.Receiver, queue string, sub azservicebus.SubQueue) {
+	idle := time.Now()
+	for ctx.Err() == nil {
+		some := l.receive(ctx, receiver)
+		for _, m := range some {
+			idle = time.Now()
+			if r.ledger.delivered(queue, sub, m) && l.settle(ctx, receiver, sub, m, complete, false) {
+				r.Errorf("completing number %d of %s failed with no fault around", *m.SequenceNumber, queue)
+			}
+		}
+		if len(some) > 0 {
+			continue
+		}
+		left := r.peek(ctx, receiver)
+		waiting := slices.ContainsFunc(left, func(m *azservicebus.ReceivedMessage) bool { return m.State != azservicebus.MessageStateDeferred })
+		if !waiting || time.Since(idle) > lockDuration+5*time.Second {
+			for _, m := range left {
+				r.ledger.stillThere(queue, sub, m)
+			}
+			return
+		}
+	}
+	r.Errorf("I26 liveness: %s was not drained in time", queue)
+}
+
+// peek looks at all there is.
+func (r *rig) peek(ctx context.Context, receiver *azservicebus.Receiver) (all []*azservicebus.ReceivedMessage) {
+	for from := int64(0); ; {
+		some, err := receiver.PeekMessages(ctx, 200, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+		if err != nil {
+			r.Fatalf("peek: %v", err)
+		}
+		if len(some) == 0 {
+			return all
+		}
+		all = append(all, some...)
+		from = *some[len(some)-1].SequenceNumber + 1
+	}
+}
+
+// report closes the books.
+func (r *rig) report() {
+	f := &r.figures
+	b := r.ledger.close((f.kills + 1) * credit * 2)
+	rate := float64(f.acks) / f.served.Seconds()
+	slices.Sort(f.ready)
+	r.Logf("seed %d: %d kills, %d of them while starting", *seed, f.kills, f.early)
+	r.Logf("%d calls acknowledged with %d messages, %.0f calls a second between kills; %d unknown outcomes", r.ledger.acks, r.ledger.ackedMsg, rate, r.ledger.unknowns)
+	r.Logf("%d messages: %d sent with ok, %d unknown, of which %d were there; %d lost, %d duplicated, %d vanished in receive-and-delete mode",
+		b.messages, b.sentOK, b.sentUnknown, b.appeared, b.lost, b.doubled, b.unseen)
+	r.Logf("time to ready: p50 %s, max %s", f.ready[len(f.ready)/2].Round(time.Millisecond), f.ready[len(f.ready)-1].Round(time.Millisecond))
+	for _, invariant := range slices.Sorted(maps.Keys(r.ledger.faults)) {
+		faults := r.ledger.faults[invariant]
+		r.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
+	}
+	if rate < enoughAcks {
+		r.Logf("THIS RUN DOES NOT COUNT: under %d calls a second", enoughAcks)
+	}
+}
