@@ -26,7 +26,7 @@ func recovered(partitions []engine.Recovered, took time.Duration) Recovered {
 			sum.Refused = append(sum.Refused, p.Err)
 		}
 		sum.New = sum.New && p.Err == nil && p.Log.Frames == 0
-		sum.Clean = sum.Clean && p.Err == nil && p.Log.Clean
+		sum.Clean = sum.Clean && (p.Err != nil || p.Log.Clean)
 		sum.Messages += p.Messages
 		sum.Locks += p.Locks
 		sum.Bytes += p.Log.Bytes

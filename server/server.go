@@ -22,6 +22,10 @@ const closeGrace = 10 * time.Second
 // namespaceName stands in the error texts clients see.
 const namespaceName = "ledgerbus"
 
+// earliest is a time before which no build of this program existed: a clock that shows less is wrong, and broker time must
+// not begin there (reliability.md 1.4).
+var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
 // ListenError is an address that cannot be listened on.
 type ListenError struct {
 	Address string
@@ -53,6 +57,10 @@ type Server struct {
 // Start opens the data directory, recovers it, makes the queues of the settings and listens. The context bounds the start
 // alone: a broker that runs is ended by Close. After an error nothing is left open.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
+	if now := time.Now(); now.Before(earliest) {
+		return nil, settings.Problems{{Where: "clock", Text: fmt.Sprintf("the machine's clock says %s, before this program was made; set it first",
+			now.UTC().Format(time.RFC3339))}}
+	}
 	srv := &Server{settings: s, failed: make(chan error, 1)}
 	srv.closing, srv.stop = context.WithCancel(context.Background())
 	for _, step := range []func() error{

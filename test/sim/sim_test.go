@@ -75,7 +75,7 @@ func TestSim(t *testing.T) {
 				}
 				if res.Violation != nil {
 					bad.Store(true)
-					report(t, res.Violation)
+					report(t, res.Violation, seed-*flagFirst+1)
 				}
 				mu.Unlock()
 			}
@@ -105,8 +105,8 @@ func TestSim(t *testing.T) {
 var alwaysFail bool
 
 // report says what was broken and how to see it again.
-func report(t *testing.T, v *Violation) {
-	t.Errorf("VIOLATION %v\nafter %d seeds; replay: go test ./test/sim -run TestSim -seed %d -v", v, v.Seed-*flagFirst+1, v.Seed)
+func report(t *testing.T, v *Violation, seeds uint64) {
+	t.Errorf("VIOLATION %v\nafter %d seeds; replay: go test ./test/sim -run TestSim -seed %d -v", v, seeds, v.Seed)
 }
 
 func one(t *testing.T, seed uint64) {
@@ -120,7 +120,7 @@ func one(t *testing.T, seed uint64) {
 	}
 	t.Logf("seed %d hash %016x\n%v", seed, res.Hash, res.Stats)
 	if res.Violation != nil {
-		report(t, res.Violation)
+		report(t, res.Violation, 1)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestSavedSeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res := Run(seed, nil); res.Violation != nil {
-			report(t, res.Violation)
+			report(t, res.Violation, 1)
 		}
 	}
 }

@@ -85,8 +85,11 @@ func TestTorture(t *testing.T) {
 	defer func() { _ = r.process.Kill() }()
 
 	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
+	t0 := time.Now()
 	r.run(l)
+	t.Logf("run %s", time.Since(t0)); t0 = time.Now()
 	r.drain(l)
+	t.Logf("drain %s", time.Since(t0))
 	if err := r.process.Stop(); err != nil {
 		t.Errorf("a clean end: %v", err)
 	}
@@ -125,12 +128,13 @@ func (r *rig) run(l *load) {
 
 // round lets the broker serve for a moment, kills it and starts it again.
 func (r *rig) round() {
-	acks := r.acks()
+	acks := r.acks(); t1 := time.Now()
 	for until := time.Now().Add(30 * time.Second); r.acks() == acks; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(until) {
 			r.Fatal("I26 liveness: the broker serves, and for 30 seconds nobody gets an answer")
 		}
 	}
+	r.Logf("round: first ack %s after, unknown %d", time.Since(t1), r.ledger.unknowns)
 	acks, began := r.acks(), time.Now()
 	time.Sleep(200*time.Millisecond + time.Duration(r.rng.Int64N(int64(2800*time.Millisecond))))
 	r.figures.acks += r.acks() - acks
