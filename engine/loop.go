@@ -139,7 +139,11 @@ func (l *Loop) Turn(requests []Request) {
 		l.step(now, &requests[i])
 	}
 	for at := l.part.NextDeadline(); at != 0 && at <= now && !l.full(); at = l.part.NextDeadline() {
-		l.write(now, l.part.Decide(now, &Tick{}))
+		out := l.part.Decide(now, &Tick{})
+		if len(out.Events) == 0 {
+			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.id, at, now))
+		}
+		l.write(now, out)
 	}
 	l.serveMarked(now)
 	l.seal()

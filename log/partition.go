@@ -105,6 +105,9 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if busy {
 		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
 	}
+	if err := p.replaceNotes(); err != nil {
+		return nil, p.fail(fmt.Errorf("notes: %w", err))
+	}
 	if err := p.store.unmark(); err != nil {
 		return nil, err
 	}
@@ -122,6 +125,29 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	w.run()
 	return w, nil
+}
+
+// replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches for the end of the log:
+// without it the next start would have to refuse them.
+func (p *partition) replaceNotes() error {
+	for _, name := range p.found.badNotes {
+		path := filepath.Join(p.dir, name)
+		if name == "progress" && p.end.lsn > firstLSN {
+			if err := replaceFile(p.store.fs, path, sealNote("LBPR", p.id, p.store.tag, p.end.append(nil))); err != nil {
+				return err
+			}
+			p.noted = p.end.lsn
+			continue
+		}
+		if err := p.remove(name); err != nil {
+			return err
+		}
+		if err := p.store.fs.SyncDir(p.dir); err != nil {
+			return err
+		}
+	}
+	p.found.badNotes = nil
+	return nil
 }
 
 // repair keeps the tail that was cut in a side file, and puts what is good of the last segment into a new file: after a

@@ -44,6 +44,7 @@ type found struct {
 	report   Recovery
 	ckpts    []checkpoint // usable ones, oldest first
 	noted    event.LSN    // progress note
+	badNotes []string     // damaged progress or fault notes that a clean marker made up for
 }
 
 // recovery reads one partition (log-format.md 5.3).
@@ -118,10 +119,11 @@ func (r *recovery) run(ctx context.Context) (*found, error) {
 	if r.out.end.lsn > r.out.first { // places before any frame have no chain
 		r.scan.watch[r.out.end.lsn] = r.scan.chain
 	}
-	for name, m := range map[string]*mark{"progress": progress, "fault": fault} {
-		if err := r.reached(name, m); err != nil {
-			return nil, err
-		}
+	if err := r.reached("progress", progress); err != nil {
+		return nil, err
+	}
+	if err := r.reached("fault", fault); err != nil {
+		return nil, err
 	}
 	if c := r.clean; c != nil && *c != r.out.end {
 		return nil, &CorruptError{
@@ -180,6 +182,7 @@ func (r *recovery) readMark(name, magic string) (*mark, error) {
 	if errors.Is(err, errDamaged) {
 		if r.clean != nil {
 			r.discard(name, err)
+			r.out.badNotes = append(r.out.badNotes, name)
 			return nil, nil
 		}
 		return nil, r.corrupt(name, 0, 0, "%v", err)

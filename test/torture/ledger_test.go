@@ -99,11 +99,11 @@ func idOf(b []byte) (string, bool) {
 }
 
 // sending writes down messages before they are sent.
-func (l *ledger) sending(queue string, producer int, counters []int, batch string) []string {
+func (l *ledger) sending(queue string, producer, counter, count int, batch string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var ids []string
-	for _, n := range counters {
+	for n := counter; n < counter+count; n++ {
 		id := fmt.Sprintf("%s/%d-%d", queue, producer, n)
 		l.messages[id] = &entry{queue: queue, producer: producer, counter: n, batch: batch}
 		ids = append(ids, id)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,10 +13,10 @@ import (
 )
 
 const (
-	callTimeout = 2 * time.Second        // of a send
-	settleTime  = 400 * time.Millisecond // of a settlement on its link; the SDK tries again after four seconds, and ends the connection then
-	pause       = 20 * time.Millisecond  // after a failure
-	credit      = 20                     // messages a receiver asks for
+	sendTime   = 2 * time.Second       // of a call to send
+	settleTime = time.Second           // of a call to settle; after four seconds the SDK would try again by itself
+	pause      = 20 * time.Millisecond // between two clients
+	credit     = 20                    // messages a receiver asks for
 )
 
 // load is the clients.
@@ -26,7 +25,6 @@ type load struct {
 	address string // connection string
 	ledger  *ledger
 	seed    uint64
-	hurry   atomic.Bool // no more stalling: the end is near
 	workers sync.WaitGroup
 }
 
@@ -54,38 +52,29 @@ func hangUp(c *azservicebus.Client) {
 	_ = c.Close(ctx) // the broker may be gone
 }
 
-// produce sends until the context ends: single messages, and every so often a batch.
+// produce sends until the context ends: single messages, and every so often a batch. A sender that may not try again is
+// of no use after a failure: a new one takes its place.
 func (l *load) produce(ctx context.Context, queue string, producer int) {
 	rng := l.rng(queue, producer)
-	client := l.connect()
-	defer hangUp(client)
-	s, err := client.NewSender(queue, nil)
-	if err != nil {
-		l.t.Error(err)
-		return
-	}
-	for counter := 0; ctx.Err() == nil; {
-		n, name := 1, ""
-		if rng.IntN(8) == 0 {
-			n = 2 + rng.IntN(20)
-			name = fmt.Sprintf("%s/%d-%d", queue, producer, counter)
+	for counter := 0; ctx.Err() == nil; time.Sleep(pause) {
+		client := l.connect()
+		s, err := client.NewSender(queue, nil)
+		for err == nil && ctx.Err() == nil {
+			n, batch := 1, ""
+			if rng.IntN(8) == 0 {
+				n, batch = 2+rng.IntN(20), fmt.Sprintf("%s/%d-%d", queue, producer, counter)
+			}
+			ids := l.ledger.sending(queue, producer, counter, n, batch)
+			counter += n
+			err = l.send(ctx, s, ids, batch != "", rng)
+			l.ledger.sentAs(ids, err)
 		}
-		counters := make([]int, n)
-		for i := range counters {
-			counters[i] = counter
-			counter++
-		}
-		ids := l.ledger.sending(queue, producer, counters, name)
-		err := l.send(ctx, s, ids, name != "", rng)
-		l.ledger.sentAs(ids, err)
-		if err != nil {
-			time.Sleep(pause)
-		}
+		hangUp(client)
 	}
 }
 
 func (l *load) send(ctx context.Context, s *azservicebus.Sender, ids []string, batched bool, rng *rand.Rand) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	if !batched {
 		return s.SendMessage(ctx, &azservicebus.Message{Body: body(ids[0], rng), MessageID: &ids[0]}, nil)
@@ -107,97 +96,128 @@ func (l *load) send(ctx context.Context, s *azservicebus.Sender, ids []string, b
 	return s.SendMessageBatch(ctx, batch, nil)
 }
 
-// consume receives under locks until the context ends, and does with each message what the dice say.
+// consume receives under locks until the context ends, one client after another.
 func (l *load) consume(ctx context.Context, queue string, sub azservicebus.SubQueue, n int) {
 	rng := l.rng(fmt.Sprint(queue, sub, "consumer"), n)
-	for ctx.Err() == nil {
-		client := l.connect()
-		l.session(ctx, client, queue, sub, rng)
-		hangUp(client)
+	for ; ctx.Err() == nil; time.Sleep(pause) {
+		c := l.consumer(queue, sub)
+		for again := true; again && ctx.Err() == nil; {
+			again = l.take(ctx, c, rng)
+		}
+		hangUp(c.client)
 	}
 }
 
-// session receives with one client until that vanishes.
-func (l *load) session(ctx context.Context, client *azservicebus.Client, queue string, sub azservicebus.SubQueue, rng *rand.Rand) {
-	r, err := client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{SubQueue: sub})
-	if err != nil {
-		l.t.Error(err)
-		return
+// consumer is a client that receives from one sub-queue.
+type consumer struct {
+	client   *azservicebus.Client
+	receiver *azservicebus.Receiver
+	queue    string
+	sub      azservicebus.SubQueue
+}
+
+func (l *load) consumer(queue string, sub azservicebus.SubQueue) *consumer {
+	c := &consumer{client: l.connect(), queue: queue, sub: sub}
+	var err error
+	if c.receiver, err = c.client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{SubQueue: sub}); err != nil {
+		panic(err) // of the arguments
 	}
-	for ctx.Err() == nil {
-		some := l.receive(ctx, r)
-		gone := false // the connection these came by
-		for i, m := range some {
-			if !l.ledger.delivered(queue, sub, m) {
-				continue
+	return c
+}
+
+// take receives once and does with each message what the dice say. It says whether the client is still good.
+func (l *load) take(ctx context.Context, c *consumer, rng *rand.Rand) bool {
+	some, good := l.receive(ctx, c.receiver)
+	var rescue *consumer // settles by tokens what came by a connection that is gone
+	settle := func(m *azservicebus.ReceivedMessage, how settlement) {
+		if good {
+			good = l.settle(c, m, m, how)
+		}
+		if !good {
+			if rescue == nil {
+				rescue = l.consumer(c.queue, c.sub)
 			}
-			switch dice := rng.IntN(1000); {
-			case sub == azservicebus.SubQueueDeadLetter && dice < 900:
-				gone = l.settle(ctx, r, sub, m, complete, gone) || gone
-			case sub == azservicebus.SubQueueDeadLetter:
-				gone = l.settle(ctx, r, sub, m, abandon, gone) || gone
-			case dice < 750:
-				gone = l.settle(ctx, r, sub, m, complete, gone) || gone
-			case dice < 850:
-				gone = l.settle(ctx, r, sub, m, abandon, gone) || gone
-			case dice < 890:
-				gone = l.settle(ctx, r, sub, m, bury, gone) || gone
-			case dice < 900:
-				gone = l.settle(ctx, r, sub, m, postpone, gone) || gone
-			case dice < 970:
-				if l.renew(ctx, r, m) {
-					gone = l.settle(ctx, r, sub, m, complete, gone) || gone
-				}
-			case dice < 975 && !l.hurry.Load(): // stall, and come too late
-				l.workers.Go(func() {
-					late := *m
-					select {
-					case <-time.After(time.Until(*late.LockedUntil) + time.Duration(rng.IntN(200))*time.Millisecond):
-					case <-ctx.Done():
-					}
-					l.settle(context.WithoutCancel(ctx), r, sub, &late, complete, true)
-				})
-			case dice < 976 && i > 0: // vanish, with locks held
-				return
-			default: // forget it
-			}
+			l.settle(rescue, m, token(m), how)
 		}
 	}
+	for i, m := range some {
+		if !l.ledger.delivered(c.queue, c.sub, m) {
+			continue
+		}
+		dice := rng.IntN(1000)
+		switch {
+		case c.sub == azservicebus.SubQueueDeadLetter && dice < 900:
+			settle(m, complete)
+		case c.sub == azservicebus.SubQueueDeadLetter:
+			settle(m, abandon)
+		case dice < 750:
+			settle(m, complete)
+		case dice < 850:
+			settle(m, abandon)
+		case dice < 890:
+			settle(m, bury)
+		case dice < 900:
+			settle(m, postpone)
+		case dice < 970:
+			if l.renew(c, m) {
+				settle(m, complete)
+			}
+		case dice < 972:
+			l.stall(ctx, c, m, time.Duration(rng.IntN(200))*time.Millisecond)
+		case dice == 972 && i > 0: // vanish, with locks held
+			good = false
+			some = nil
+		default: // forget it
+		}
+		if some == nil {
+			break
+		}
+	}
+	if rescue != nil {
+		hangUp(rescue.client)
+	}
+	return good
 }
 
-func (l *load) receive(ctx context.Context, r *azservicebus.Receiver) []*azservicebus.ReceivedMessage {
+// stall completes a message when its lock has ended: too late.
+func (l *load) stall(ctx context.Context, c *consumer, m *azservicebus.ReceivedMessage, late time.Duration) {
+	l.workers.Go(func() {
+		select {
+		case <-time.After(time.Until(*m.LockedUntil) + late):
+		case <-ctx.Done():
+			return
+		}
+		other := l.consumer(c.queue, c.sub)
+		defer hangUp(other.client)
+		l.settle(other, m, token(m), complete)
+	})
+}
+
+// receive says whether the client is still good, beside what came.
+func (l *load) receive(ctx context.Context, r *azservicebus.Receiver) ([]*azservicebus.ReceivedMessage, bool) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	some, err := r.ReceiveMessages(waiting, credit, nil)
-	if err != nil && waiting.Err() == nil || err == nil && len(some) == 0 {
-		time.Sleep(pause)
-	}
-	return some
+	return some, err == nil && len(some) > 0 || waiting.Err() != nil
 }
 
-// settle settles a delivery: on its link, or by its token when the link is gone or fails. It says whether it failed.
-func (l *load) settle(ctx context.Context, r *azservicebus.Receiver, sub azservicebus.SubQueue, m *azservicebus.ReceivedMessage, how settlement, gone bool) (failed bool) {
-	ctx = context.WithoutCancel(ctx) // its own time is short
-	l.ledger.settling(sub, m)
-	until := *m.LockedUntil
-	if !gone {
-		began := time.Now()
-		err := attempt(ctx, settleTime, r, m, how)
-		l.ledger.settled(sub, m, how, began, until, err)
-		if err == nil {
-			return false
-		}
-	}
-	token := &azservicebus.ReceivedMessage{LockToken: m.LockToken}
-	began := time.Now()
-	err := attempt(ctx, 2*settleTime, r, token, how)
-	l.ledger.settled(sub, m, how, began, until, err)
-	return true
+// token is what is left of a message for a client that did not receive it.
+func token(m *azservicebus.ReceivedMessage) *azservicebus.ReceivedMessage {
+	return &azservicebus.ReceivedMessage{LockToken: m.LockToken}
 }
 
-func attempt(ctx context.Context, timeout time.Duration, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// settle settles the delivery m: as itself on its link, or as its token. It says whether that went well.
+func (l *load) settle(c *consumer, m, as *azservicebus.ReceivedMessage, how settlement) bool {
+	l.ledger.settling(c.sub, m)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
+	began := time.Now()
+	err := attempt(ctx, c.receiver, as, how)
+	l.ledger.settled(c.sub, m, how, began, *m.LockedUntil, err)
+	return err == nil
+}
+
+func attempt(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
 	switch how {
 	case complete:
 		return r.CompleteMessage(ctx, m, nil)
@@ -211,33 +231,29 @@ func attempt(ctx context.Context, timeout time.Duration, r *azservicebus.Receive
 	panic(how)
 }
 
-func (l *load) renew(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+// renew renews a lock. An answer that gets lost may have moved the end all the same; the later one is not relied on.
+func (l *load) renew(c *consumer, m *azservicebus.ReceivedMessage) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
-	// An answer that gets lost may have moved the end of the lock: from here on it is not known.
-	err := r.RenewMessageLock(ctx, m, nil)
+	err := c.receiver.RenewMessageLock(ctx, m, nil)
 	l.ledger.renewed(m, err)
 	return err == nil
 }
 
 // takeAway receives and deletes until the context ends.
-func (l *load) takeAway(ctx context.Context, n int) {
-	client := l.connect()
-	defer hangUp(client)
-	r, err := client.NewReceiverForQueue(onceQueue, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-	if err != nil {
-		l.t.Error(err)
-		return
-	}
-	for ctx.Err() == nil {
-		waiting, cancel := context.WithTimeout(ctx, time.Second)
-		some, err := r.ReceiveMessages(waiting, credit, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: pause})
-		cancel()
-		for _, m := range some {
-			l.ledger.took(onceQueue, m)
+func (l *load) takeAway(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(pause) {
+		client := l.connect()
+		r, err := client.NewReceiverForQueue(onceQueue, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+		for good := err == nil; good && ctx.Err() == nil; {
+			waiting, cancel := context.WithTimeout(ctx, time.Second)
+			some, err := r.ReceiveMessages(waiting, credit, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: pause})
+			good = err == nil && len(some) > 0 || waiting.Err() != nil
+			cancel()
+			for _, m := range some {
+				l.ledger.took(onceQueue, m)
+			}
 		}
-		if err != nil {
-			time.Sleep(pause)
-		}
+		hangUp(client)
 	}
 }
