@@ -20,7 +20,6 @@ type scriptedPeer struct {
 	splitter  *amqp.FrameSplitter
 	decoder   amqp.Decoder
 	out       []byte
-	handles   uint32
 	attached  []*amqp.Attach
 	delivered []byte   // what to deliver on the receiver link
 	received  [][]byte // messages that came

@@ -40,7 +40,6 @@ type receiver struct {
 	got      uint32 // deliveries that reached the client
 	recent   []model.Token
 	detached bool // the loop has taken the detach
-	closing  bool // the client has asked for it
 
 	assigned, limit uint32
 	line            *line
