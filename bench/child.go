@@ -186,7 +186,7 @@ func (c *child) poll(ctx context.Context, try func(context.Context, *amqp.Sessio
 				return err
 			}
 			defer conn.Close()
-			s, err := conn.NewSession(ctx, nil)
+			s, err := conn.Conn().NewSession(ctx, nil)
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func (r *run) openLinks(ctx context.Context, total int, open func(s *amqp.Sessio
 			return err
 		}
 		r.conns = append(r.conns, conn)
-		s, err := conn.NewSession(ctx, nil)
+		s, err := conn.Conn().NewSession(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("bench: session: %w", err)
 		}

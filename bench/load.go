@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/go-amqp"
+	"github.com/ledgerbus/ledgerbus/client"
 )
 
 // Load says how much to ask of a broker and for how long. Zero fields mean their defaults.
@@ -84,7 +84,7 @@ type run struct {
 	sendsBegan time.Time // by firstSend; with Rate
 	senders    []*worker
 	receivers  []*worker
-	conns      []*amqp.Conn
+	conns      []*client.Client
 	group      sync.WaitGroup // all workers
 	sending    sync.WaitGroup // the senders of group
 

@@ -19,6 +19,9 @@ type Options struct {
 	ContainerID string      // "": random
 	TLS         *tls.Config // nil: the system's roots; ignored for an emulator
 	Product     string      // named to the broker; "": ledgerbus-client
+	// SASL logs in; nil: ANONYMOUS. Whoever is let in by it alone need not call Authorize.
+	SASL amqp.SASLType
+	Wrap func(net.Conn) net.Conn // put between AMQP and the network; nil: nothing
 }
 
 // Client is one connection. It is safe for concurrent use.
@@ -41,26 +44,34 @@ func Dial(ctx context.Context, cs ConnectionString, o Options) (*Client, error) 
 	if o.Product == "" {
 		o.Product = "ledgerbus-client"
 	}
-	opts := &amqp.ConnOptions{
+	if o.SASL == nil {
+		o.SASL = amqp.SASLTypeAnonymous()
+	}
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", cs.Address())
+	if err != nil {
+		return nil, dialError(cs, err)
+	}
+	if !cs.Emulator {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS != nil {
+			config = o.TLS.Clone()
+		}
+		if config.ServerName == "" {
+			config.ServerName = cs.Host
+		}
+		nc = tls.Client(nc, config)
+	}
+	if o.Wrap != nil {
+		nc = o.Wrap(nc)
+	}
+	conn, err := amqp.NewConn(ctx, nc, &amqp.ConnOptions{
 		ContainerID: o.ContainerID,
 		HostName:    cs.authority(),
-		SASLType:    amqp.SASLTypeAnonymous(),
+		SASLType:    o.SASL,
 		Properties:  map[string]any{"product": o.Product, "platform": runtime.GOOS, "framework": runtime.Version()},
-	}
-	scheme := "amqps://"
-	if cs.Emulator {
-		scheme = "amqp://"
-	} else {
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS != nil {
-			opts.TLSConfig = o.TLS.Clone()
-		}
-		if opts.TLSConfig.ServerName == "" {
-			opts.TLSConfig.ServerName = cs.Host
-		}
-	}
-	conn, err := amqp.Dial(ctx, scheme+cs.Address(), opts)
+	})
 	if err != nil {
+		nc.Close()
 		return nil, dialError(cs, err)
 	}
 	background, stop := context.WithCancel(context.Background())
@@ -84,6 +95,9 @@ func (c *Client) Close() error {
 	<-c.renewed
 	return wrap("close", err)
 }
+
+// Conn is the connection underneath, for links that this package does not open.
+func (c *Client) Conn() *amqp.Conn { return c.conn }
 
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.conn.Done() }

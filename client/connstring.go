@@ -29,6 +29,12 @@ type ConnectionString struct {
 	signature string
 }
 
+// WithKey returns the connection string with a rule's name and key to sign tokens with.
+func (cs ConnectionString) WithKey(name, key string) ConnectionString {
+	cs.KeyName, cs.key, cs.signature = name, key, ""
+	return cs
+}
+
 // ParseConnectionString reads a connection string. Keys are case-insensitive and unknown ones are ignored, as most SDKs
 // do. Its errors name the key that is wrong, never a value.
 func ParseConnectionString(s string) (ConnectionString, error) {
