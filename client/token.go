@@ -23,5 +23,5 @@ func (cs ConnectionString) token(audience string, now time.Time) string {
 	mac := hmac.New(sha256.New, []byte(cs.key))
 	mac.Write([]byte(resource + "\n" + expiry))
 	sig := base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	return "SharedAccessSignature sr=" + resource + "&sig=" + url.QueryEscape(sig) + "&se=" + expiry + "&skn=" + url.QueryEscape(cs.KeyName)
+	return "SharedAccessSignature sr=" + resource + "&sig=" + url.QueryEscape(sig) + "&se=" + expiry + "&skn=" + url.PathEscape(cs.KeyName)
 }

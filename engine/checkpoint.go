@@ -11,7 +11,7 @@ import (
 
 const (
 	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
-	defaultCheckpointBytes = 256 << 20
+	defaultCheckpointBytes = 512 << 20
 	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
 	// large state stay a small part of what is written.
 	checkpointRatio = 16

@@ -73,7 +73,7 @@ type LoopOptions struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens
 	Logger *slog.Logger
-	// CheckpointBytes is how much log is written between two checkpoints; 0: 256 MiB, negative: none are made.
+	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
 	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
 	Pace            bool // small frames wait a moment for company; needs Run
@@ -251,9 +251,13 @@ func (l *Loop) seal() {
 	if l.pace.wait(b.Count()) > 0 {
 		return // Run comes back in time
 	}
+	commit := l.writer.Append
+	if l.pace.lone(b.Count()) {
+		commit = l.writer.Commit
+	}
 	l.pace.seal(b.Count())
 	durable := b.Level() == log.Durable // only what is synced may be in a checkpoint
-	l.flight = flight{up: true, ticket: l.writer.Append(b), held: l.open}
+	l.flight = flight{up: true, ticket: commit(b), held: l.open}
 	if durable && l.saver.due(l.flight.ticket.End()) {
 		l.flight.state = l.part.index.Encode(l.saver.buffer())
 	}

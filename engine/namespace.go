@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Logger *slog.Logger     // nil: none
 	Wall   func() time.Time // nil: time.Now
-	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 256 MiB, negative: no
+	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
 }

@@ -184,6 +184,9 @@ type Writer interface {
 	// Append seals the open batch, which b must be, and queues it. It never waits for the disk. An empty batch is a
 	// no-op whose ticket keeps the order.
 	Append(b *Batch) Ticket
+	// Commit is Append, but the caller's goroutine does the I/O and waits for it. For a frame that comes alone that saves
+	// the way to another goroutine and back, which can cost as much time as half a sync.
+	Commit(b *Batch) Ticket
 	Durable() event.LSN    // everything below is synced
 	Lost() <-chan struct{} // closed when the writer failed
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.

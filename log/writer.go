@@ -160,6 +160,28 @@ func (w *writer) poke() {
 
 // Append implements [Writer].
 func (w *writer) Append(b *Batch) Ticket {
+	t := w.append(b)
+	w.poke()
+	return t
+}
+
+// Commit implements [Writer].
+func (w *writer) Commit(b *Batch) Ticket {
+	t := w.append(b)
+	for {
+		select {
+		case <-t.done:
+			return t
+		default:
+			if !w.Work() {
+				w.poke() // whoever has the rest does it
+				return t
+			}
+		}
+	}
+}
+
+func (w *writer) append(b *Batch) *ticket {
 	if b != w.open {
 		panic("log: appended batch is not the open one")
 	}
@@ -193,7 +215,6 @@ func (w *writer) Append(b *Batch) Ticket {
 	} else if size-prefixSize > w.p.store.opts.MaxFrameBytes {
 		w.fail(fmt.Errorf("frame of %d bytes is over the limit of %d", size-prefixSize, w.p.store.opts.MaxFrameBytes))
 	}
-	w.poke()
 	return t
 }
 

@@ -3,10 +3,12 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 )
 
 // healthListener lets connections that begin with an HTTP request be answered: GET /health as the emulator answers it, so
@@ -26,6 +28,14 @@ func (l healthListener) Accept() (net.Conn, error) {
 type healthConn struct {
 	net.Conn
 	seen bool // owned by the reader
+}
+
+// SyscallConn implements [syscall.Conn]: writing goes straight to the socket.
+func (c *healthConn) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := c.Conn.(syscall.Conn); ok {
+		return sc.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 const maxHealthRequest = 8 << 10

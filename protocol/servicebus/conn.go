@@ -434,10 +434,19 @@ func (c *conn) flush() {
 		return
 	}
 	c.timers.spoke = c.now
+	if len(c.out) <= smallWrite {
+		n := c.writer.try(c.out)
+		if c.out = c.out[:copy(c.out, c.out[n:])]; len(c.out) == 0 {
+			return
+		}
+	}
 	c.writing = len(c.out)
 	c.writer.in <- c.out
 	c.out, c.spare = c.spare[:0], c.out
 }
+
+// smallWrite is how many bytes the owner writes by itself when the socket takes them at once.
+const smallWrite = 4 << 10
 
 // written takes the buffer back from the writer.
 func (c *conn) written(err error) {

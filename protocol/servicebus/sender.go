@@ -137,9 +137,14 @@ func (s *sender) discard() {
 	}
 }
 
+// tooLarge rejects the delivery before it ends the link: of a send that has no answer the JavaScript SDK learns nothing
+// from the end of its link, and waits until its time is over.
 func (s *sender) tooLarge() {
-	s.l.end(amqp.CondMessageSizeExceeded, fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.",
-		s.delivery.id, s.maxSize))
+	text := fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.", s.delivery.id, s.maxSize)
+	if !s.delivery.settled {
+		s.l.c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, amqp.CondMessageSizeExceeded, s.l.c.suffixed(text, s.l.at.path, s.l.c.now))
+	}
+	s.l.end(amqp.CondMessageSizeExceeded, text)
 }
 
 // leave drops what was begun. Sends in the engine go on; their answers find the link gone.

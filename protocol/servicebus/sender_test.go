@@ -199,6 +199,9 @@ func TestMessageSize(t *testing.T) {
 		send(1, big)
 		expect[*amqp.Disposition](p)
 		send(1, append(big, 0))
+		if r, _ := expect[*amqp.Disposition](p).State.(amqp.Rejected); r.Error == nil || r.Error.Condition != amqp.CondMessageSizeExceeded {
+			t.Errorf("the delivery over the limit was answered with %+v", r)
+		}
 		d := expect[*amqp.Detach](p)
 		if d.Error.Condition != amqp.CondMessageSizeExceeded || !d.Closed {
 			t.Errorf("%+v", d)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -15,12 +16,28 @@ type writer struct {
 	in    chan []byte
 	done  chan error
 	stall atomic.Int64 // nanoseconds without progress after which a write fails
+
+	raw      syscall.RawConn // of a plain socket; nil: there is none
+	deadline bool            // one is set; belongs to whoever has the writer's turn
 }
 
 func newWriter(sink net.Conn, stall time.Duration) *writer {
 	w := &writer{sink: sink, in: make(chan []byte, 1), done: make(chan error, 1)}
 	w.stall.Store(int64(stall))
+	if sc, ok := sink.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			w.raw = raw
+		}
+	}
 	return w
+}
+
+// clearDeadline takes back the deadline of the last write. The writer's goroutine must be idle.
+func (w *writer) clearDeadline() {
+	if w.deadline {
+		w.deadline = false
+		_ = w.sink.SetWriteDeadline(time.Time{}) // a closed socket shows at the write
+	}
 }
 
 // run writes until in is closed or a write fails.
@@ -36,6 +53,7 @@ func (w *writer) run() {
 
 // write goes on after a deadline as long as some bytes went out (reliability.md 8, write without progress).
 func (w *writer) write(buf []byte) error {
+	w.deadline = true
 	for {
 		if err := w.sink.SetWriteDeadline(time.Now().Add(time.Duration(w.stall.Load()))); err != nil {
 			return err

@@ -24,6 +24,7 @@ var scenarios = []struct {
 	{"batch", "SM-010 SM-018 WP-078", nil, batch},
 	{"batch of one mebibyte", "SM-010 WP-075 WP-078", func(p *event.Properties) { p.MaxMessageSizeKilobytes = 1024 }, bigBatch},
 	{"message of 200 KiB", "SM-015 WP-075 WP-131", nil, largeMessage},
+	{"message at the limit, with all the broker adds", "SM-015 SM-034", nil, atTheLimit},
 	{"message over the limit", "SM-008 WP-077", nil, oversized},
 	{"150 sends at once on one link", "SM-002 SM-005 WP-072", nil, manySends},
 

@@ -199,6 +199,23 @@ func largeMessage(b *bus) {
 	b.must(r.CompleteMessage(b.patient(), m, nil))
 }
 
+func atTheLimit(b *bus) {
+	s := b.sender()
+	body := noise(256 << 10)
+	for errors.Is(s.SendMessage(b.patient(), &azservicebus.Message{Body: body}, nil), azservicebus.ErrMessageTooLarge) {
+		body = body[1:]
+	}
+	r := b.receiver(peekLock)
+	m := b.takeOne(r)
+	if !bytes.Equal(m.Body, body) {
+		b.Errorf("%d bytes differ from the %d sent", len(m.Body), len(body))
+	}
+	b.must(r.DeadLetterMessage(b.patient(), m, &azservicebus.DeadLetterOptions{ErrorDescription: to.Ptr(strings.Repeat("x", 4000))}))
+	if m := b.takeOne(b.receiver(deadLetters)); !bytes.Equal(m.Body, body) {
+		b.Errorf("%d bytes differ from the %d sent", len(m.Body), len(body))
+	}
+}
+
 func oversized(b *bus) {
 	s := b.sender()
 	for range 2 {
