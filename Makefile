@@ -33,7 +33,8 @@ mutants: ## planted bugs, each of which a suite must catch
 torture: ## the real binary, killed again and again for DURATION
 	go test ./test/torture -count 1 -timeout 0 -run TestTorture -duration $(DURATION)
 
-bench: build ## throughput and latency on this machine
+bench: build ## codec, index, engine and log alone, then the whole broker beside disk and floor
+	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./index ./engine ./log
 	bin/ledgerbus bench suite
 
 lint: ## vet, staticcheck, formatting, directions of imports

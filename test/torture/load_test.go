@@ -162,9 +162,9 @@ func (l *load) take(ctx context.Context, c *consumer, rng *rand.Rand) bool {
 			if l.renew(c, m) {
 				settle(m, complete)
 			}
-		case dice < 972:
+		case dice < 974:
 			l.stall(ctx, c, m, time.Duration(rng.IntN(200))*time.Millisecond)
-		case dice == 972 && i > 0: // vanish, with locks held
+		case dice == 974 && i > 0: // vanish, with locks held
 			good = false
 			some = nil
 		default: // forget it
