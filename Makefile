@@ -2,6 +2,7 @@
 
 FUZZTIME ?= 20s
 DURATION ?= 2m
+ROUNDS ?= 100
 
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
@@ -30,8 +31,8 @@ sim: ## the deterministic simulation, fresh seeds for DURATION
 mutants: ## planted bugs, each of which a suite must catch
 	go test -tags mutants ./test/sim -count 1 -timeout 0 -run TestPlantedBugs -v
 
-torture: ## the real binary, killed again and again for DURATION
-	go test ./test/torture -count 1 -timeout 0 -run TestTorture -duration $(DURATION)
+torture: ## the real binary under load, killed ROUNDS times
+	go test ./test/torture -count 1 -timeout 0 -run TestTorture -rounds $(ROUNDS) -v
 
 bench: build ## codec, index, engine and log alone, then the whole broker beside disk and floor
 	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./index ./engine ./log

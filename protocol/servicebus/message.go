@@ -210,7 +210,8 @@ func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error
 				return argumentError("The annotation '%s' must be a timestamp.", keyScheduled)
 			}
 			if event.Time(at) > c.broker.Now() {
-				return &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Scheduled messages (" + keyScheduled + ") are not implemented."}
+				// not-allowed, because every SDK gives up on it at once; not-implemented makes one of them reconnect and retry
+				return &amqp.Error{Condition: amqp.CondNotAllowed, Description: "Scheduled messages (" + keyScheduled + ") are not supported yet."}
 			}
 		case keyState, keyEnqueueSequence:
 			if amqp.RawIsNull(value) {

@@ -300,7 +300,7 @@ func TestIngestLimits(t *testing.T) {
 			id++
 		}
 		p.transfer(1, id, annotated(keyScheduled, amqp.TimestampOf(time.Now().Add(time.Hour))))
-		p.rejected(id, amqp.CondNotImplemented)
+		p.rejected(id, amqp.CondNotAllowed)
 	})
 }
 

@@ -266,6 +266,6 @@ func (r *rig) report() {
 		r.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
 	}
 	if rate < enoughAcks {
-		r.Logf("THIS RUN DOES NOT COUNT: under %d calls a second", enoughAcks)
+		r.Errorf("this run does not count: %.0f calls a second were acknowledged between kills, under %d", rate, enoughAcks)
 	}
 }
