@@ -41,6 +41,7 @@ type Loop struct {
 	posts    []Reply
 	take     Receive   // scratch of serve
 	end      event.LSN // of the log after drain
+	backlog  []Request // taken from the mailbox, waiting for room in the frame
 	err      error     // why the loop stopped
 	damaged  error     // a stored body could not be read: sends are refused
 	saver    saver
@@ -98,14 +99,17 @@ func (l *Loop) Run() {
 	var batch []Request
 	for l.err == nil {
 		batch = batch[:0]
-		mail := l.mail.wake
-		if l.full() {
-			mail = nil
-		} else {
+		if len(l.backlog) == 0 && !l.full() {
 			batch = l.mail.take(batch)
 		}
 		l.Turn(batch)
 		clear(batch)
+		mail := l.mail.wake
+		if l.full() {
+			mail = nil // the disk is behind: whoever sends waits
+		} else if len(l.backlog) > 0 {
+			continue
+		}
 		wait := time.Hour
 		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up {
 			wait = l.pace.wait(n)
@@ -132,11 +136,19 @@ func (l *Loop) Run() {
 // full tells that the frame being filled is large enough for now.
 func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxOpen }
 
-// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on.
+// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on. What does
+// not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []Request) {
 	now := l.now()
-	for i := range requests {
-		l.step(now, &requests[i])
+	if len(l.backlog) > 0 {
+		l.backlog = append(l.backlog, requests...)
+		n := l.steps(now, l.backlog)
+		clear(l.backlog[:n])
+		if l.backlog = l.backlog[n:]; len(l.backlog) == 0 {
+			l.backlog = nil
+		}
+	} else if n := l.steps(now, requests); n < len(requests) {
+		l.backlog = append(l.backlog, requests[n:]...)
 	}
 	for at := l.part.NextDeadline(); at != 0 && at <= now && !l.full(); at = l.part.NextDeadline() {
 		out := l.part.Decide(now, &Tick{})
@@ -147,6 +159,20 @@ func (l *Loop) Turn(requests []Request) {
 	}
 	l.serveMarked(now)
 	l.seal()
+}
+
+// steps takes requests until the frame being filled is full, and returns how many.
+func (l *Loop) steps(now event.Time, requests []Request) int {
+	for i := range requests {
+		if l.full() {
+			return i
+		}
+		l.step(now, &requests[i])
+		if l.writer.Batch().Len() > maxOpen {
+			l.seal()
+		}
+	}
+	return len(requests)
 }
 
 // now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
@@ -248,7 +274,7 @@ func (l *Loop) seal() {
 		l.letGo() // nothing to commit before these replies
 		return
 	}
-	if l.pace.wait(b.Count()) > 0 {
+	if b.Len() <= maxOpen && l.pace.wait(b.Count()) > 0 {
 		return // Run comes back in time
 	}
 	commit := l.writer.Append
@@ -359,6 +385,7 @@ func (l *Loop) abort() {
 			h.sink.Post([]Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}
+	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
 	l.saver.wait()
 }
@@ -390,6 +417,9 @@ func (l *Loop) drain() {
 	for l.flight.up && l.err == nil {
 		<-l.Flight()
 		l.Landed()
+		if len(l.backlog) > 0 && l.err == nil {
+			l.Turn(nil)
+		}
 	}
 	if l.err != nil {
 		l.abort()

@@ -109,3 +109,35 @@ func TestSubmitAfterClose(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// Requests of more bytes than a frame should have are spread over frames; none is lost and the order stays.
+func TestLargeMailIsSpreadOverFrames(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	defer b.close(t)
+	q := b.queue(t, "orders", testQueue())
+	in := newInbox()
+	body := make([]byte, 200<<10)
+	const n = 400 // 80 MB in one mailbox
+	reqs := make([]Request, n)
+	for i := range reqs {
+		reqs[i] = Request{Sink: in, Tag: uint64(i), Command: &Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []Message{{ID: []byte("x"), Body: body}}}}
+	}
+	b.Submit(q.Host(0), reqs)
+	for i, r := range in.wait(n) {
+		if r.Err != nil || r.Tag != uint64(i) {
+			t.Fatalf("reply %d: tag %d, %v", i, r.Tag, r.Err)
+		}
+	}
+	largest := event.LSN(0)
+	_, end := b.logs[q.Host(0)].Bounds()
+	for f, err := range b.logs[q.Host(0)].Read(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, f.Next-f.LSN)
+	}
+	if largest > 2*maxOpen || end == 0 {
+		t.Fatalf("a frame of %d bytes", largest)
+	}
+}
