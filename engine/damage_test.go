@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go on.
+func TestDamagedPartitionIsContained(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir)
+	byHost := map[PartitionID]Target{}
+	for i := 0; len(byHost) < 2; i++ {
+		q := b.queue(t, fmt.Sprintf("q%d", i), testQueue())
+		byHost[q.Host(0)] = q
+		b.send(t, q, 3)
+	}
+	b.close(t)
+
+	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "01", "wal", "*", "*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("no segments: %v", err)
+	}
+	bytes, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes[len(bytes)-20] ^= 1
+	if err := os.WriteFile(segments[0], bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	b = open(t, dir)
+	var corrupt *log.CorruptError
+	if err := b.Recovered()[1].Err; !errors.As(err, &corrupt) {
+		t.Fatalf("partition 1: %v", err)
+	}
+	b.send(t, byHost[0], 1)
+	in := newInbox()
+	q := byHost[1]
+	b.Submit(1, []Request{{Sink: in, Command: &Send{Slice: q.Slice(0), Messages: []Message{{Body: []byte("x")}}}}})
+	var refusal *Error
+	if err := in.wait(1)[0].Err; !errors.As(err, &refusal) || refusal.Code != Busy {
+		t.Fatalf("send to the refused partition: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(segments[0])
+	if err != nil || string(after) != string(bytes) {
+		t.Fatalf("the damaged file was touched: %v", err)
+	}
+}
+
+// F4: a damaged catalogue refuses the directory.
+func TestDamagedCatalogueRefusesTheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir)
+	b.queue(t, "orders", testQueue())
+	b.close(t)
+	segments, _ := filepath.Glob(filepath.Join(dir, "partitions", "00", "wal", "*", "*"))
+	if err := os.Truncate(segments[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	store, err := log.Open(context.Background(), dir, log.Options{})
+	if err == nil {
+		_, err = Open(context.Background(), store, Options{})
+		store.Close()
+	}
+	var corrupt *log.CorruptError
+	if !errors.As(err, &corrupt) {
+		t.Fatalf("got %v", err)
+	}
+}
