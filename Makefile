@@ -1,6 +1,6 @@
 # Everything here is one line that can be typed as well. Only Go and make are needed; what needs more is skipped without it.
 
-FUZZTIME ?= 20s
+FUZZ ?= 500000
 DURATION ?= 2m
 ROUNDS ?= 100
 
@@ -22,8 +22,9 @@ test: ## unit tests, and the JavaScript SDK against the broker where node is
 test-js: build ## the JavaScript SDK against bin/ledgerbus
 	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
 
-fuzz: ## every fuzz target for FUZZTIME
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$dir" || exit 1; done
+# Counts, not times: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline (go.dev/issue/75804).
+fuzz: ## every fuzz target, FUZZ executions of each; fewer of the two that run a whole connection or directory
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do n=$(FUZZ); case $$target in FuzzVerify) n=$$((n / 500));; FuzzConnection) n=$$((n / 10));; esac; echo "$$dir $$target $$n"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime "$${n}x" -fuzzminimizetime 10x "$$dir" || exit 1; done
 
 sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
