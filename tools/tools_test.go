@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
@@ -44,7 +46,7 @@ func directory(t *testing.T) string {
 		b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{
 			Envelope: event.Envelope{Slice: event.Slice{Entity: 4}, Origin: 7}, Sequence: 1, MessageID: []byte("m\xff\x9b1\n"),
 			EnqueuedAt: 2000, TimeToLive: event.Forever, Body: event.Blob{Data: []byte("secret \x1b]0;x\x07 body")},
-		}, &event.MessageExpired{Sequence: 1}}, log.Durable)
+		}, &event.MessageExpired{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1}}, log.Durable)
 		w.Append(b)
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -151,6 +153,47 @@ func TestVerify(t *testing.T) {
 }
 
 // TestInUse: a directory that is in use is refused, a copy of it is not.
+// F6 and 3.4 step 7: a checkpoint whose checksums hold but whose state is not that of the log would mislead the next start.
+func TestVerifyComparesStates(t *testing.T) {
+	t.Parallel()
+	for _, honest := range []bool{true, false} {
+		dir := t.TempDir()
+		s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Open(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := p.Lead(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, b := index.New(), w.Batch()
+		sent := &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1, EnqueuedAt: 2000,
+			Body: event.Blob{Data: []byte("body")}}
+		b.AppendRecord(2000, []event.Event{sent}, log.Durable)
+		if honest {
+			x.Apply(2000, sent)
+		}
+		at := w.Append(b).End()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.SaveCheckpoint(at, func(w io.Writer) error { _, err := w.Write(x.Encode(nil)); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := tools.Verify(io.Discard, dir)
+		if err != nil || (len(r.Damaged) == 0) != honest {
+			t.Errorf("honest %t: %v, %v", honest, err, r.Damaged)
+		}
+	}
+}
+
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)

@@ -22,8 +22,8 @@ type Report struct {
 	Discarded []log.Discard
 }
 
-// Verify compares every checksum of the directory and prints one line per partition and per damaged place. It gives
-// recovery's verdict. The error is about the verification itself: directory in use, newer format, no directory.
+// Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of
+// the replay, and prints one line per partition and per damaged place. It gives recovery's verdict. The error is about the verification itself: directory in use, newer format, no directory.
 func Verify(w io.Writer, dir string) (Report, error) {
 	ctx := context.Background()
 	var r Report
@@ -70,6 +70,9 @@ func (r *Report) partition(w io.Writer, p log.Partition) error {
 		}
 	}
 	r.Discarded = append(r.Discarded, discarded...)
+	if err := replay(context.Background(), p); err != nil {
+		return err
+	}
 	first, end := p.Bounds()
 	_, err := fmt.Fprintf(w, "ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s\n",
 		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest)
