@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// docs/decisions/0003: a small frame behind a large one waits at most half of what that took; equal frames and lone ones go at
+// once.
+func TestPacer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := pacer{on: true}
+		p.seal(500)
+		time.Sleep(time.Millisecond)
+		p.land()
+		if got := p.wait(4); got != 500*time.Microsecond {
+			t.Errorf("4 records behind 500 wait %v", got)
+		}
+		if got := p.wait(250); got != 0 {
+			t.Errorf("250 records behind 500 wait %v", got)
+		}
+		time.Sleep(300 * time.Microsecond)
+		if got := p.wait(4); got != 200*time.Microsecond {
+			t.Errorf("later they wait %v", got)
+		}
+		if p.lone(1) {
+			t.Error("a record behind 500 is taken for a lone one")
+		}
+		p.seal(1)
+		time.Sleep(time.Second) // a slow disk
+		p.land()
+		if p.wait(1) != 0 || !p.lone(1) {
+			t.Error("a lone record waits")
+		}
+		p.seal(100)
+		time.Sleep(time.Second)
+		p.land()
+		if got := p.wait(1); got != maxPatience {
+			t.Errorf("behind a slow frame it waits %v", got)
+		}
+	})
+	if off := (&pacer{last: 500}); off.wait(1) != 0 || off.lone(1) {
+		t.Error("a pacer that is off waits")
+	}
+}
