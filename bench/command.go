@@ -46,13 +46,14 @@ func targetFlags() []cli.Flag {
 		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, in place of a connection string"},
 		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are a key's name and the key that signs tokens for $cbs"},
 		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Value: "bench", Usage: "queue to use; what waits in it is taken"},
+		&cli.BoolFlag{Name: "plain", Usage: "use the client library as it is, which makes a system call per frame; else its frames leave together"},
 		&cli.IntFlag{Name: "server-pid", Usage: "process of the server on this machine, to report its CPU time"},
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
 	}
 }
 
 func targetOf(c *cli.Context) (Target, error) {
-	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue")}
+	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), Plain: c.Bool("plain")}
 	if c.IsSet("url") && c.IsSet("connection-string") {
 		return Target{}, errors.New("bench: --url or --connection-string, not both")
 	}
@@ -143,7 +144,7 @@ func suiteCommand() *cli.Command {
 			o := SuiteOptions{
 				Rounds: c.Int("rounds"), Duration: c.Duration("duration"), DiskDuration: c.Duration("disk-duration"),
 				Size: c.Int("size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
-				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"),
+				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"), Plain: c.Bool("plain"),
 				Log: func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
 			}
 			if o.Waiting == 0 {
@@ -186,6 +187,9 @@ func suiteText(c *cli.Context) string {
 			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(c.IntSlice(name)), " ", ","), "[]")
 		}
 		text += " --" + name + " " + value
+	}
+	if c.Bool("plain") {
+		text += " --plain"
 	}
 	return text
 }

@@ -25,6 +25,7 @@ type SuiteOptions struct {
 	Program      string        // the ledgerbus program; default this one
 	Running      *Target       // a broker that runs already, in place of one that is started; no memory and restarts then
 	ServerPID    int           // its process, or 0
+	Plain        bool          // see Target.Plain
 	Log          func(format string, args ...any)
 }
 
@@ -36,7 +37,7 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	if len(o.InFlight) == 0 {
 		o.InFlight = []int{1, 64, 512}
 	}
-	o.Acceptors = cmp.Or(o.Acceptors, 64)
+	o.Acceptors = cmp.Or(o.Acceptors, 512)
 	o.Rate = cmp.Or(o.Rate, 5000)
 	o.Waiting = cmp.Or(o.Waiting, 1_000_000)
 	o.Restarts = cmp.Or(o.Restarts, 3)
@@ -110,6 +111,9 @@ func (s *suite) rounds(ctx context.Context) error {
 			return err
 		}
 		sides = append(sides, side{brokerSide, c.target, c.pid(), true})
+	}
+	for i := range sides {
+		sides[i].target.Plain = s.Plain
 	}
 	for round := range s.Rounds {
 		if err := s.disk(ctx, round); err != nil {

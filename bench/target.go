@@ -18,6 +18,7 @@ type Target struct {
 	URL              string // amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
 	CBS              bool   // with URL: do not log in with user and password, sign tokens with them and show those on $cbs
 	Queue            string
+	Plain            bool // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
 }
 
 // endpoint is a Target taken apart.
@@ -26,6 +27,7 @@ type endpoint struct {
 	at     client.ConnectionString
 	sasl   amqp.SASLType // nil: ANONYMOUS
 	tokens bool          // show a token for the queue
+	plain  bool
 }
 
 func (t Target) endpoint() (endpoint, error) {
@@ -34,7 +36,7 @@ func (t Target) endpoint() (endpoint, error) {
 		if err != nil {
 			return endpoint{}, err
 		}
-		e := endpoint{queue: t.Queue, at: cs, tokens: true}
+		e := endpoint{queue: t.Queue, at: cs, tokens: true, plain: t.Plain}
 		if e.queue == "" {
 			e.queue = cs.EntityPath
 		}
@@ -44,7 +46,7 @@ func (t Target) endpoint() (endpoint, error) {
 	if err != nil || u.Hostname() == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
 		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]") // without the URL: it may hold a password
 	}
-	e := endpoint{queue: t.Queue, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
+	e := endpoint{queue: t.Queue, plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
 	if u.Port() != "" {
 		if e.at.Port, err = strconv.Atoi(u.Port()); err != nil {
 			return endpoint{}, errors.New("bench: the URL's port is not a number")
@@ -65,7 +67,7 @@ func (t Target) endpoint() (endpoint, error) {
 // dial connects, and is authorised for the queue afterwards.
 func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, error) {
 	o := client.Options{Product: "ledgerbus-bench", SASL: e.sasl}
-	if coalesce {
+	if coalesce && !e.plain {
 		o.Wrap = func(nc net.Conn) net.Conn { return newCoalescer(nc) }
 	}
 	c, err := client.Dial(ctx, e.at, o)
