@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -121,6 +122,7 @@ func (r *reader) hand(whole int, err error) bool {
 	r.start = whole
 	select {
 	case r.out <- in:
+		runtime.Gosched() // the owner first; meanwhile more arrives, and the next read brings it all
 		return true
 	case <-r.quit:
 		in.chunk.Release()
