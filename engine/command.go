@@ -108,7 +108,7 @@ type Detach struct {
 	Unsent   []event.LockToken
 }
 
-// Outcome is one of the ways to settle.
+// SettleOutcome is one of the ways to settle (semantics.md 5.3).
 type SettleOutcome uint8
 
 const (

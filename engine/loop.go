@@ -15,8 +15,8 @@ import (
 const maxOpen = 4 << 20
 
 // Loop gives a [Partition] time, commands and a log, and lets outcomes go when their frame is committed. There is one
-// frame being filled and at most one with the log's writer: while the disk syncs one group the next one fills, which is
-// all the batching there is.
+// frame being filled and at most one with the log's writer: while the disk syncs one group the next one fills. That is the
+// batching; a pacer keeps the groups of about one size.
 //
 // [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
 type Loop struct {
