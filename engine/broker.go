@@ -20,6 +20,15 @@ type Broker interface {
 	ReportDamage(p PartitionID, err error)
 	// Now is broker time.
 	Now() event.Time
+	// Watch calls back whenever an entity's settings changed or it was deleted, after that is durable and in force. The call
+	// must not block. The function returned ends it.
+	Watch(func(Change)) (stop func())
+}
+
+// Change is a change of the catalogue that links have to know of.
+type Change struct {
+	Entity  *Entity // as it was before
+	Deleted bool    // otherwise it was updated
 }
 
 // Entity is one version of a queue's or topic's settings. It is never changed: an update makes a new one.

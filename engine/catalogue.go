@@ -72,6 +72,29 @@ func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	return p.done(log.Durable)
 }
 
+// deleteQueue ends a queue in the catalogue. Its slices are forgotten by their partitions afterwards: see [dropSlice].
+func (p *Partition) deleteQueue(cmd *DeleteQueue) Outcome {
+	old, ok := p.index.Catalogue.Find(cmd.Path)
+	if !ok || old.Kind != event.Queue {
+		return p.refused(refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.Path))
+	}
+	ev := p.events.New(event.KindEntityDeleted).(*event.EntityDeleted)
+	ev.Envelope, ev.Reason = p.envelope(event.Slice{Entity: old.ID}, p.origin(cmd.Origin)), cmd.Reason
+	p.out = append(p.out, ev)
+	return p.done(log.Durable)
+}
+
+// dropSlice forgets a slice of an entity that is no more.
+func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
+	if !p.index.Has(cmd.slice) {
+		return p.done(log.Ordered)
+	}
+	ev := p.events.New(event.KindSliceDropped).(*event.SliceDropped)
+	ev.Envelope = p.envelope(cmd.slice, 0)
+	p.out = append(p.out, ev)
+	return p.done(log.Durable)
+}
+
 // view is an entity as the protocol side sees it.
 func view(e index.Entity) *Entity {
 	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties}

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -27,9 +28,22 @@ type Reply struct {
 	// one: answer nothing that claims either, end the link).
 	Err      error
 	Delivery *Delivery    // ReplyDelivery
-	Times    []event.Time // for Renew: the new ends of the locks, in request order
-	Messages []Delivery   // for Peek: what was found, in sequence order
-	entity   *Entity      // for lookup
+	Times    []event.Time // for Renew and RenewSession: the new ends of the locks, in request order
+	// Messages is what Peek found, in sequence order, or what ReceiveDeferred took, in request order.
+	Messages  []Delivery
+	Sequences []event.SequenceNumber // for a Send that asked for them: one per message, 0 for one that was dropped
+	Session   *SessionGrant          // for an Attach that accepted a session
+	State     *event.Blob            // for GetSessionState: nil when there is none
+	IDs       []string               // for ListSessions
+	Count     int                    // for BatchDelete
+	entity    *Entity                // for lookup
+}
+
+// SessionGrant is a session lock (semantics.md 8.3).
+type SessionGrant struct {
+	ID          string
+	Token       event.LockToken // proves in later commands that the session is held
+	LockedUntil event.Time
 }
 
 // ReplyKind tells what a reply is.
@@ -39,6 +53,7 @@ const (
 	ReplyDone     ReplyKind = iota // the request with this tag has been carried out or refused
 	ReplyDelivery                  // a message for the receiver with this tag
 	ReplyDrained                   // the receiver's credit is used up: every delivery it paid for came before
+	ReplyEnded                     // the receiver lost its session, as Err says: nothing more is delivered to it
 )
 
 // Origin is where commands come from; the engine gives it a number in every log that needs one. Make one per link and
@@ -53,6 +68,8 @@ type Send struct {
 	Messages []Message
 	// Buffer, when not nil, is released once the bodies have been copied into the log's buffer or refused.
 	Buffer Buffer
+	// Numbers asks for Reply.Sequences.
+	Numbers bool
 }
 
 // Buffer is memory that bytes of a command are part of.
@@ -66,6 +83,8 @@ type Message struct {
 	HasSession   bool          // "" is a session id too
 	PartitionKey []byte        // empty: none
 	TimeToLive   time.Duration // 0: none
+	ScheduledFor event.Time    // not in the future: now
+	IDType       event.IDType
 }
 
 // ReceiveMode tells what a delivery does to the message.
@@ -84,12 +103,22 @@ type Receiver struct {
 	Mode     ReceiveMode
 	Origin   *Origin
 	Sink     Sink
-	Tag      uint64 // given with each delivery
+	Tag      uint64          // given with each delivery
+	Session  *SessionRequest // nil: a receiver without session
 
 	volatile receiverState // owned by the loop
 }
 
-// Attach makes a receiver known. It has no credit yet.
+// SessionRequest says which session a receiver wants (semantics.md 8.3).
+type SessionRequest struct {
+	ID   []byte
+	Any  bool          // the next available one; ID means nothing
+	Wait time.Duration // how long to wait for one when none is available
+}
+
+// Attach makes a receiver known. It has no credit yet. One that wants a session is answered when it has it; Reply.Session
+// is the lock. It is refused with SessionCannotBeLocked when the session is held by another, and with Timeout when none
+// became available in time.
 type Attach struct{ Receiver *Receiver }
 
 // Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
@@ -102,10 +131,11 @@ type Flow struct {
 }
 
 // Detach forgets a receiver. Locks of messages in Unsent, which never reached the wire, are released without counting;
-// all others stay (semantics.md 6.1).
+// all others stay (semantics.md 6.1). A session it holds is released with all its messages, for the cause given.
 type Detach struct {
 	Receiver *Receiver
 	Unsent   []event.LockToken
+	Cause    event.ReleaseCause
 }
 
 // SettleOutcome is one of the ways to settle (semantics.md 5.3).
@@ -142,16 +172,15 @@ type Renew struct {
 	Tokens   []event.LockToken
 }
 
-// Peek looks at messages of a sub-queue in sequence order without locking: active, locked and deferred ones, beginning
-// with sequence number From, at most Count, ending before MaxBytes are passed (the first always fits).
+// Peek looks at messages of a sub-queue in sequence order without locking: active, locked, deferred and scheduled ones,
+// beginning with sequence number From, at most Count, ending before MaxBytes are passed (the first always fits).
 type Peek struct {
-	Slice    event.Slice
-	SubQueue event.SubQueue
-	From     event.SequenceNumber
-	Count    int
-	MaxBytes int
-	// SessionID filters when HasSession is set: not supported yet, refused.
-	SessionID  []byte
+	Slice      event.Slice
+	SubQueue   event.SubQueue
+	From       event.SequenceNumber
+	Count      int
+	MaxBytes   int
+	SessionID  []byte // only messages of this session, when HasSession is set
 	HasSession bool
 }
 
@@ -161,7 +190,105 @@ type Receive struct {
 	Token    event.LockToken // for the lock, fresh and random
 }
 
-// Tick ends locks whose time has passed, at most a batch of them.
+// ReceiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
+type ReceiveDeferred struct {
+	Entity    *Entity
+	Slice     event.Slice
+	SubQueue  event.SubQueue
+	Origin    *Origin
+	Mode      ReceiveMode
+	Sequences []event.SequenceNumber
+	Session   event.LockToken   // of the session lock the caller holds; zero: none
+	Tokens    []event.LockToken // for the locks, fresh and random, one per message; the loop fills them in
+}
+
+// CancelScheduled ends messages that are not active yet: all of them or none (semantics.md 7.6).
+type CancelScheduled struct {
+	Entity    *Entity
+	Slice     event.Slice
+	Origin    *Origin
+	Sequences []event.SequenceNumber
+}
+
+// BatchDelete removes up to Count active messages enqueued before a time, oldest first (semantics.md 14.3).
+type BatchDelete struct {
+	Entity     *Entity
+	Slice      event.Slice
+	SubQueue   event.SubQueue
+	Origin     *Origin
+	Count      int
+	Before     event.Time // 0: now
+	SessionID  []byte     // only messages of this session, when HasSession is set
+	HasSession bool
+}
+
+// RenewSession moves the end of a session lock to now + LockDuration.
+type RenewSession struct {
+	Entity    *Entity
+	Slice     event.Slice
+	Origin    *Origin
+	SessionID []byte
+	Session   event.LockToken
+}
+
+// SetSessionState replaces a session's state, or clears it. The caller must hold the session.
+type SetSessionState struct {
+	Entity    *Entity
+	Slice     event.Slice
+	Origin    *Origin
+	SessionID []byte
+	Session   event.LockToken
+	State     []byte
+	Clear     bool
+}
+
+// GetSessionState asks for a session's state.
+type GetSessionState struct {
+	Entity    *Entity
+	Slice     event.Slice
+	SessionID []byte
+}
+
+// ListSessions asks for session ids in order (semantics.md 8.6): of those whose state was set after a time, or with All of
+// those that have active messages or a state.
+type ListSessions struct {
+	Slice event.Slice
+	Since event.Time
+	All   bool
+	Skip  int
+	Top   int
+}
+
+// acceptSession gives a session to a receiver. The loop makes it of an [Attach].
+type acceptSession struct {
+	receiver *Receiver
+	token    event.LockToken
+}
+
+// releaseSession ends the session lock of a receiver that is gone. The loop makes it of a [Detach].
+type releaseSession struct {
+	slice event.Slice
+	token event.LockToken
+	cause event.ReleaseCause
+}
+
+// releaseAll ends every session lock: after a start nobody holds one (semantics.md 4.3 R3).
+type releaseAll struct{}
+
+// sweep looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
+type sweep struct{ pass *index.Sweep }
+
+// DeleteQueue ends a queue with everything in it.
+type DeleteQueue struct {
+	Path   string
+	Origin *Origin
+	Reason string // client, idle
+}
+
+// dropSlice forgets a slice of an entity that is no more.
+type dropSlice struct{ slice event.Slice }
+
+// Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
 type Tick struct{}
 
 // PutQueue creates a queue or updates the properties of an existing one; nothing happens when they are equal already.
@@ -171,16 +298,38 @@ type PutQueue struct {
 	Origin     *Origin
 }
 
-func (*Send) command()     {}
-func (*Attach) command()   {}
-func (*Flow) command()     {}
-func (*Detach) command()   {}
-func (*Settle) command()   {}
-func (*Renew) command()    {}
-func (*Peek) command()     {}
-func (*Receive) command()  {}
-func (*Tick) command()     {}
-func (*PutQueue) command() {}
+func (*Send) command()            {}
+func (*Attach) command()          {}
+func (*Flow) command()            {}
+func (*Detach) command()          {}
+func (*Settle) command()          {}
+func (*Renew) command()           {}
+func (*Peek) command()            {}
+func (*Receive) command()         {}
+func (*Tick) command()            {}
+func (*PutQueue) command()        {}
+func (*ReceiveDeferred) command() {}
+func (*CancelScheduled) command() {}
+func (*BatchDelete) command()     {}
+func (*RenewSession) command()    {}
+func (*SetSessionState) command() {}
+func (*GetSessionState) command() {}
+func (*ListSessions) command()    {}
+func (*DeleteQueue) command()     {}
+func (*acceptSession) command()   {}
+func (*releaseSession) command()  {}
+func (*releaseAll) command()      {}
+func (*sweep) command()           {}
+func (*dropSlice) command()       {}
+
+// MessageState is what a client is shown of a message's state (semantics.md 3.1). Whether it is locked is not shown.
+type MessageState uint8
+
+const (
+	MessageActive MessageState = iota
+	MessageDeferred
+	MessageScheduled
+)
 
 // Delivery is a message on its way to a client. The bytes are read with [Broker.ReadAt].
 type Delivery struct {
@@ -192,7 +341,7 @@ type Delivery struct {
 	ExpiresAt     event.Time    // 0: never
 	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
 	SubQueue      event.SubQueue
-	Deferred      bool
+	State         index.State // Active, Deferred or Scheduled, locked or not
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first
 }

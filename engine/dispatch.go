@@ -20,11 +20,18 @@ func (l *Loop) attach(r *Receiver) *Error {
 		lines[r.SubQueue] = ln
 	}
 	if ln.attached >= maxReceivers {
-		return refuse(QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", maxReceivers, r.Entity.Path)
+		return tooManyReceivers(r)
 	}
 	ln.attached++
 	r.volatile = receiverState{line: ln}
+	if r.SubQueue == event.Main {
+		l.sweepers.attached(r.Slice)
+	}
 	return nil
+}
+
+func tooManyReceivers(r *Receiver) *Error {
+	return refuse(QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", maxReceivers, r.Entity.Path)
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
@@ -48,12 +55,19 @@ func (l *Loop) flow(now event.Time, cmd *Flow) {
 // detach forgets a receiver and takes back what never reached the wire.
 func (l *Loop) detach(now event.Time, cmd *Detach) {
 	r := cmd.Receiver
+	if r.Session != nil {
+		l.detachSession(now, cmd)
+		return
+	}
 	ln := r.volatile.line
 	if ln == nil {
 		return
 	}
 	ln.set(r, 0)
 	r.volatile.line = nil
+	if r.SubQueue == event.Main {
+		l.sweepers.detached(r.Slice)
+	}
 	if ln.attached--; ln.attached == 0 {
 		lines := l.lines[ln.key.slice]
 		lines[ln.key.subQueue] = nil
@@ -66,8 +80,12 @@ func (l *Loop) detach(now event.Time, cmd *Detach) {
 	}
 }
 
-// mark notes that a slice may have something for waiting receivers.
-func (l *Loop) mark(id event.Slice) {
+// mark notes that a message has become deliverable, or may have, for those who wait for it.
+func (l *Loop) mark(id event.Slice, seq event.SequenceNumber) {
+	l.sweepers.stored(id, l.part.index)
+	if h := l.halls[id]; h != nil {
+		l.arrived(h, id, seq)
+	}
 	if len(l.lines) == 0 {
 		return
 	}
@@ -99,10 +117,25 @@ func (l *Loop) serveMarked(now event.Time) {
 	}
 }
 
+// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
+func (l *Loop) serveAll(now event.Time) {
+	for {
+		l.serveMarked(now)
+		if len(l.openHalls) == 0 || l.full() {
+			return
+		}
+		l.acceptWaiting(now)
+	}
+}
+
+// maxExpiring is how many times in one turn expired messages are cleared out of a receiver's way, maxFront at a time, before
+// others get their turn. A drain is not cut short: it has to say that there is nothing.
+const maxExpiring = 64
+
 // serve delivers to one line until credit or messages run out, and reports whether they did; unless all is asked for it
 // stops at a full frame.
 func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
-	used := 0
+	used, cleared := 0, 0
 	defer func() {
 		if used > 0 {
 			ln.trim()
@@ -125,6 +158,9 @@ func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
 		out := l.part.Decide(now, &l.take)
 		l.write(now, out)
 		if out.Again {
+			if cleared++; cleared >= maxExpiring && !all {
+				return false
+			}
 			continue
 		}
 		if out.Reply.Delivery == nil {

@@ -32,20 +32,24 @@ type Loop struct {
 	done   chan struct{}
 
 	// owned by the loop
-	lines    map[event.Slice]*[3]*line
-	marked   []*line // lines that may have both credit and messages
-	open     []held  // replies waiting for the frame being filled
-	flight   flight
-	spare    []held // emptied slice for the next open
-	returned []unsent
-	posts    []Reply
-	take     Receive   // scratch of serve
-	end      event.LSN // of the log after drain
-	backlog  []Request // taken from the mailbox, waiting for room in the frame
-	err      error     // why the loop stopped
-	damaged  error     // a stored body could not be read: sends are refused
-	saver    saver
-	pace     pacer
+	lines     map[event.Slice]*[3]*line
+	marked    []*line // lines that may have both credit and messages
+	halls     map[event.Slice]*hall
+	openHalls []*hall // those in which a session may have become available
+	waits     waits   // for sessions, by the time at which they give up
+	sweepers  sweepers
+	open      []held // replies waiting for the frame being filled
+	flight    flight
+	spare     []held // emptied slice for the next open
+	returned  []unsent
+	posts     []Reply
+	take      Receive   // scratch of serve
+	end       event.LSN // of the log after drain
+	backlog   []Request // taken from the mailbox, waiting for room in the frame
+	err       error     // why the loop stopped
+	damaged   error     // a stored body could not be read: sends are refused
+	saver     saver
+	pace      pacer
 }
 
 // held is a reply that waits for its frame.
@@ -85,7 +89,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 	l := &Loop{
 		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
-		lines: map[event.Slice]*[3]*line{},
+		lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
 	}
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
 	return l
@@ -114,8 +118,11 @@ func (l *Loop) Run() {
 		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up {
 			wait = l.pace.wait(n)
 		}
-		if at := l.part.NextDeadline(); at != 0 {
+		if at := l.NextDeadline(); at != 0 {
 			wait = min(wait, max(0, at.Sub(l.clock())))
+		}
+		if l.unfinished() && !l.full() {
+			wait = 0
 		}
 		timer.Reset(wait)
 		select {
@@ -157,8 +164,38 @@ func (l *Loop) Turn(requests []Request) {
 		}
 		l.write(now, out)
 	}
-	l.serveMarked(now)
+	l.acceptWaiting(now)
+	l.endWaits(now)
+	l.sweep(now)
+	l.serveAll(now)
 	l.seal()
+}
+
+// NextDeadline is when the loop next has something to do without being asked; 0 is never.
+func (l *Loop) NextDeadline() event.Time {
+	next := l.part.NextDeadline()
+	for _, at := range [...]event.Time{l.nextWait(), l.sweepers.next} {
+		if at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// unfinished tells that a turn ended with work left for the next one.
+func (l *Loop) unfinished() bool { return len(l.marked) > 0 || len(l.sweepers.running) > 0 }
+
+// Recover ends what did not survive the stop: sessions were held by links that are gone (semantics.md 4.3 R3). It is called
+// once, before anything is asked.
+func (l *Loop) Recover() { l.write(l.now(), l.part.Decide(l.now(), &releaseAll{})) }
+
+// dropUnknown forgets slices of entities that were deleted when this partition could not be told.
+func (l *Loop) dropUnknown() {
+	for _, id := range l.part.index.Slices() {
+		if l.part.entities[id.Entity] == nil {
+			l.write(l.now(), l.part.Decide(l.now(), &dropSlice{id}))
+		}
+	}
 }
 
 // steps takes requests until the frame being filled is full, and returns how many.
@@ -192,6 +229,10 @@ func (l *Loop) Err() error { return l.err }
 func (l *Loop) step(now event.Time, req *Request) {
 	switch cmd := req.Command.(type) {
 	case *Attach:
+		if cmd.Receiver.Session != nil {
+			l.attachSession(now, cmd.Receiver, req.Sink, req.Tag)
+			return
+		}
 		reply := Reply{Tag: req.Tag}
 		if err := l.attach(cmd.Receiver); err != nil {
 			reply.Err = err
@@ -208,6 +249,20 @@ func (l *Loop) step(now event.Time, req *Request) {
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *damage:
 		l.damaged = cmd.err
+	case *dropSlice:
+		delete(l.part.entities, cmd.slice.Entity)
+		l.write(now, l.part.Decide(now, cmd))
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *ReceiveDeferred:
+		if cmd.Mode == PeekLock {
+			for range cmd.Sequences {
+				cmd.Tokens = append(cmd.Tokens, l.tokens())
+			}
+		}
+		out := l.part.Decide(now, cmd)
+		l.write(now, out)
+		out.Reply.Tag = req.Tag
+		l.hold(held{sink: req.Sink, reply: out.Reply})
 	case *Send:
 		var reply Reply
 		if l.damaged != nil {
@@ -245,10 +300,23 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	l.writer.Batch().AppendRecord(now, out.Events, out.Level)
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
-		switch ev.(type) {
-		case *event.MessageEnqueued, *event.MessageReleased, *event.MessageAbandoned, *event.LockExpired,
-			*event.MessageDeadLettered:
-			l.mark(ev.Common().Slice)
+		switch ev := ev.(type) {
+		case *event.MessageEnqueued:
+			l.mark(ev.Slice, ev.Sequence)
+		case *event.MessageReleased:
+			l.mark(ev.Slice, ev.Sequence)
+		case *event.MessageAbandoned:
+			l.mark(ev.Slice, ev.Sequence)
+		case *event.LockExpired:
+			l.mark(ev.Slice, ev.Sequence)
+		case *event.MessageDeadLettered:
+			l.mark(ev.Slice, ev.Sequence)
+		case *event.ScheduledActivated:
+			l.mark(ev.Slice, ev.NewSequence)
+		case *event.SessionReleased:
+			if h := l.halls[ev.Slice]; h != nil {
+				l.sessionEnded(h, ev)
+			}
 		}
 	}
 }
@@ -356,7 +424,7 @@ func (l *Loop) takeBack() {
 		}
 	}
 	l.returned = l.returned[:0]
-	l.serveMarked(now)
+	l.serveAll(now)
 }
 
 func (l *Loop) putBack(now event.Time, r *Receiver, token event.LockToken) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -43,6 +44,8 @@ type Namespace struct {
 
 	directory atomic.Pointer[directory]
 	mu        sync.Mutex // serialises changes of the directory
+	watching  sync.Mutex // guards watchers
+	watchers  map[*func(Change)]struct{}
 	closed    sync.Once
 }
 
@@ -74,6 +77,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	n := &Namespace{
 		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)),
+		watchers: map[*func(Change)]struct{}{},
 	}
 	states := make([]*index.Index, len(ids))
 	var wg sync.WaitGroup
@@ -231,6 +235,8 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 		if l == nil {
 			continue
 		}
+		l.Recover()
+		l.dropUnknown()
 		go func() {
 			defer func() {
 				if v := recover(); v != nil { // the state may be wrong: nothing goes on from here (reliability.md F21)
@@ -340,7 +346,8 @@ func (n *Namespace) ask(ctx context.Context, p PartitionID, cmd Command) (Reply,
 	}
 }
 
-// PutQueue creates a queue or changes its settings, and returns once that is durable and in force.
+// PutQueue creates a queue or changes its settings, and returns once that is durable and in force. Links to a queue that
+// changed are told to attach again (semantics.md 1.3).
 func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -355,6 +362,10 @@ func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error)
 		return nil, err
 	}
 	e := reply.entity
+	old := (*n.directory.Load())[strings.ToLower(e.Path)]
+	if old != nil && old.Properties == e.Properties {
+		return old, nil
+	}
 	for _, h := range e.Hosts {
 		if n.loops[h] != nil {
 			if _, err := n.ask(ctx, h, &configure{e}); err != nil {
@@ -362,13 +373,65 @@ func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error)
 			}
 		}
 	}
-	dir := directory{}
-	for k, v := range *n.directory.Load() {
-		dir[k] = v
+	n.publish(e.Path, e)
+	if old != nil {
+		n.tell(Change{Entity: old})
 	}
-	dir[strings.ToLower(e.Path)] = e
-	n.directory.Store(&dir)
 	return e, nil
+}
+
+// DeleteQueue ends a queue with all its messages, and returns once that is durable (reliability.md P14). Links to it are told.
+func (n *Namespace) DeleteQueue(ctx context.Context, cmd DeleteQueue) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loops[0] == nil {
+		return n.refused[0]
+	}
+	if _, err := n.ask(ctx, 0, &cmd); err != nil {
+		return fmt.Errorf("engine: queue %q: %w", cmd.Path, err)
+	}
+	old := (*n.directory.Load())[strings.ToLower(cmd.Path)]
+	n.publish(cmd.Path, nil)
+	n.tell(Change{Entity: old, Deleted: true})
+	for i, h := range old.Hosts {
+		if n.loops[h] != nil { // one that is not there forgets the slice when it starts again
+			if _, err := n.ask(ctx, h, &dropSlice{event.Slice{Entity: old.ID, Partition: uint8(i)}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publish puts a new version of an entity into the directory, or takes it out. The caller holds mu.
+func (n *Namespace) publish(path string, e *Entity) {
+	dir := maps.Clone(*n.directory.Load())
+	if e != nil {
+		dir[strings.ToLower(path)] = e
+	} else {
+		delete(dir, strings.ToLower(path))
+	}
+	n.directory.Store(&dir)
+}
+
+// Watch implements [Broker].
+func (n *Namespace) Watch(call func(Change)) (stop func()) {
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	n.watchers[&call] = struct{}{}
+	return func() {
+		n.watching.Lock()
+		defer n.watching.Unlock()
+		delete(n.watchers, &call)
+	}
+}
+
+func (n *Namespace) tell(c Change) {
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	for call := range n.watchers {
+		(*call)(c)
+	}
 }
 
 // Close stops every partition after what was asked is done.

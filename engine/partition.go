@@ -18,6 +18,8 @@ type Partition struct {
 	events event.Pool
 	out    []event.Event // scratch of the decision being made
 	slab   []Delivery    // deliveries not yet given out
+	// numbers of messages just stored, for a sender that asked
+	numbers []event.SequenceNumber
 
 	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
 	origins map[*Origin]event.OriginID
@@ -85,6 +87,32 @@ func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 		return p.tick(now)
 	case *PutQueue:
 		return p.putQueue(cmd)
+	case *ReceiveDeferred:
+		return p.receiveDeferred(now, cmd)
+	case *CancelScheduled:
+		return p.cancelScheduled(cmd)
+	case *BatchDelete:
+		return p.batchDelete(now, cmd)
+	case *acceptSession:
+		return p.acceptSession(now, cmd)
+	case *releaseSession:
+		return p.releaseSession(now, cmd)
+	case *releaseAll:
+		return p.releaseAll(now)
+	case *RenewSession:
+		return p.renewSession(now, cmd)
+	case *SetSessionState:
+		return p.setSessionState(now, cmd)
+	case *GetSessionState:
+		return p.getSessionState(cmd)
+	case *ListSessions:
+		return p.listSessions(cmd)
+	case *sweep:
+		return p.sweep(now, cmd)
+	case *DeleteQueue:
+		return p.deleteQueue(cmd)
+	case *dropSlice:
+		return p.dropSlice(cmd)
 	}
 	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
 }

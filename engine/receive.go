@@ -14,15 +14,22 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	if err != nil {
 		return p.refused(err)
 	}
-	if st := e.Properties.Status; st == event.Disabled || st == event.ReceiveDisabled {
-		return p.refused(refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", e.Path))
+	if err := receivable(e); err != nil {
+		return p.refused(err)
 	}
-	m, ok := p.index.First(r.Slice, r.SubQueue)
+	m, ok := p.firstFor(r)
+	if r.Session != nil && !p.holds(now, e, r.Slice, r.volatile.session) {
+		return p.done(level(p.out)) // the loop tells the receiver when it sees the event
+	}
 	if !ok {
 		return p.done(log.Ordered)
 	}
 	if expired(&m, now) {
-		p.expire(e, r.Slice, &m)
+		if r.Session != nil {
+			p.expire(e, r.Slice, &m)
+		} else {
+			p.expireFront(now, e, r.Slice)
+		}
 		out := p.done(log.Durable)
 		out.Again = true
 		return out
@@ -37,14 +44,35 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: d}
 		return out
 	}
-	ev := p.events.New(event.KindMessageLocked).(*event.MessageLocked)
-	ev.Envelope, ev.Sequence = p.envelope(r.Slice, origin), m.Sequence
-	ev.Token, ev.LockedUntil, ev.DeliveryCount = cmd.Token, now.Add(e.Properties.LockDuration), m.DeliveryCount
-	p.out = append(p.out, ev)
-	d.Token, d.LockedUntil = ev.Token, ev.LockedUntil
+	d.Token, d.LockedUntil = cmd.Token, now.Add(e.Properties.LockDuration)
+	p.lock(r.Slice, origin, &m, d)
 	out := p.done(log.Ordered) // written is enough for a lock (reliability.md P6)
 	out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: d}
 	return out
+}
+
+// receivable refuses when the entity's status forbids receiving (semantics.md 16.1).
+func receivable(e *Entity) *Error {
+	if st := e.Properties.Status; st == event.Disabled || st == event.ReceiveDisabled {
+		return refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", e.Path)
+	}
+	return nil
+}
+
+// settingsOf is what is in force for a slice, or, of an entity that is no more, what lets locks end.
+func (p *Partition) settingsOf(id event.Slice) *Entity {
+	if e := p.entities[id.Entity]; e != nil {
+		return e
+	}
+	return &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
+}
+
+// firstFor is the next message for a receiver: of its session, when it has one.
+func (p *Partition) firstFor(r *Receiver) (index.Message, bool) {
+	if r.Session != nil {
+		return p.index.FirstOf(r.Slice, []byte(r.volatile.sessionID))
+	}
+	return p.index.First(r.Slice, r.SubQueue)
 }
 
 // expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
@@ -90,10 +118,15 @@ func (p *Partition) deliver(m *index.Message) *Delivery {
 func describe(m *index.Message) Delivery {
 	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
-		SubQueue: m.SubQueue, Deferred: m.State == index.Deferred || m.State == index.DeferredLocked,
-		Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
+		SubQueue: m.SubQueue, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
 	}
-	if m.OwnTTL {
+	switch m.State {
+	case index.Deferred, index.DeferredLocked:
+		d.State = MessageDeferred
+	case index.Scheduled:
+		d.State, d.TimeToLive = MessageScheduled, m.TimeToLive
+	}
+	if m.OwnTTL && m.ExpiresAt != 0 {
 		d.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt)
 	}
 	return d
@@ -101,12 +134,20 @@ func describe(m *index.Message) Delivery {
 
 // peek shows messages without touching them (semantics.md 14.2).
 func (p *Partition) peek(cmd *Peek) Outcome {
+	e, err := p.entity(cmd.Slice)
+	if err != nil {
+		return p.refused(err)
+	}
+	if err := receivable(e); err != nil {
+		return p.refused(err)
+	}
+	messages := p.index.Browse(cmd.Slice, cmd.SubQueue, cmd.From)
 	if cmd.HasSession {
-		return p.refused(refuse(NotImplemented, "Peeking at one session is not supported yet."))
+		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, cmd.From)
 	}
 	out := p.done(log.Ordered)
 	left := cmd.MaxBytes
-	for m := range p.index.Browse(cmd.Slice, cmd.SubQueue, cmd.From) {
+	for m := range messages {
 		if len(out.Reply.Messages) >= cmd.Count {
 			break
 		}

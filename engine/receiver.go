@@ -4,9 +4,12 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 
 // receiverState is what the loop knows of a receiver. It dies with the process.
 type receiverState struct {
-	line     *line
-	assigned uint32 // deliveries decided since Attach, modulo 2^32
-	limit    uint32 // see Flow.Limit
+	line      *line
+	assigned  uint32          // deliveries decided since Attach, modulo 2^32
+	limit     uint32          // see Flow.Limit
+	session   event.LockToken // of the session it holds
+	sessionID string
+	wait      *wait // for a session
 }
 
 func (r *Receiver) credit() int32 { return int32(r.volatile.limit - r.volatile.assigned) }
@@ -16,13 +19,14 @@ type lineKey struct {
 	subQueue event.SubQueue
 }
 
-// line is where receivers with credit wait for the messages of one sub-queue. Credit is served in the order it arrived,
-// over all links (wire-protocol.md 4.3).
+// line is where receivers with credit wait for the messages of one sub-queue, or the one receiver of a session for those of
+// the session. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3).
 type line struct {
 	key      lineKey
 	attached int
 	grants   []grant
-	marked   bool // is among the loop's lines to serve
+	marked   bool      // is among the loop's lines to serve
+	holder   *Receiver // of the session the line is for; nil for a sub-queue
 }
 
 type grant struct {

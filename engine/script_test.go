@@ -279,9 +279,7 @@ func (s *script) delivery(d *Delivery) string {
 	if d.TimeToLive != 0 {
 		out += " ttl=" + d.TimeToLive.String()
 	}
-	if d.Deferred {
-		out += " deferred"
-	}
+	out += [...]string{"", " deferred", " scheduled"}[d.State]
 	for _, c := range d.Changes {
 		out += fmt.Sprintf(" changes=%q", s.frame.blobs[c.Position:c.Position+event.Position(c.Size)])
 	}

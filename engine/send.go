@@ -22,8 +22,16 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	if err != nil {
 		return p.refused(err)
 	}
-	if st := e.Properties.Status; st == event.Disabled || st == event.SendDisabled {
-		return p.refused(refuse(Disabled, "The messaging entity '%s' is disabled for sending.", e.Path))
+	if err := sendable(e); err != nil {
+		return p.refused(err)
+	}
+	if e.Properties.RequiresSession {
+		for i := range cmd.Messages {
+			if !cmd.Messages[i].HasSession {
+				return p.refused(refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
+					"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."))
+			}
+		}
 	}
 	var size int64
 	limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
@@ -38,29 +46,81 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 		}
 		size += n
 	}
-	quota := int64(e.Properties.MaxSizeMegabytes) << 20
-	if stored := p.index.Bytes(cmd.Slice); stored+size > quota {
-		return p.refused(refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for Queue: '%s'. "+
-			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Path, stored, quota))
+	if err := p.room(e, cmd.Slice, size); err != nil {
+		return p.refused(err)
 	}
+	if e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+len(cmd.Messages) > maxHistory {
+		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, maxHistory))
+	}
+	p.store(now, e, cmd)
+	out := p.done(log.Durable)
+	if cmd.Numbers {
+		out.Reply.Sequences = p.numbers
+		p.numbers = nil
+	}
+	return out
+}
+
+// sendable refuses when the entity's status forbids sending (semantics.md 16.1).
+func sendable(e *Entity) *Error {
+	if st := e.Properties.Status; st == event.Disabled || st == event.SendDisabled {
+		return refuse(Disabled, "The messaging entity '%s' is disabled for sending.", e.Path)
+	}
+	return nil
+}
+
+// room refuses what would make a slice larger than its quota (semantics.md 16.3).
+func (p *Partition) room(e *Entity, id event.Slice, more int64) *Error {
+	quota := int64(e.Properties.MaxSizeMegabytes) << 20
+	if stored := p.index.Bytes(id); more > 0 && stored+more > quota {
+		return refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for Queue: '%s'. "+
+			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Path, stored, quota)
+	}
+	return nil
+}
+
+// store adds the events of messages that were let in.
+func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
 	origin := p.origin(cmd.Origin)
 	seq := p.index.NextSequence(cmd.Slice)
 	var batch uint32
 	if len(cmd.Messages) > 1 {
 		batch = uint32(len(cmd.Messages))
 	}
+	fresh := p.duplicates(now, e, cmd)
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
-		ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
-		ev.Envelope = p.envelope(cmd.Slice, origin)
-		ev.Sequence = seq + event.SequenceNumber(i)
-		ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-		ev.EnqueuedAt, ev.Batch = now, batch
-		ev.TimeToLive, ev.ExpiresAt = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
-		ev.Body.Data = m.Body
-		p.out = append(p.out, ev)
+		if original, twice := fresh.original(m); twice {
+			ev := p.events.New(event.KindDuplicateDropped).(*event.DuplicateDropped)
+			ev.Envelope, ev.MessageID, ev.IDType, ev.Original = p.envelope(cmd.Slice, origin), m.ID, m.IDType, original
+			p.out = append(p.out, ev)
+			if cmd.Numbers {
+				p.numbers = append(p.numbers, p.stillScheduled(cmd.Slice, original))
+			}
+			continue
+		}
+		until := fresh.remember(m, seq)
+		if m.ScheduledFor > now {
+			ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
+			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
+			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+			ev.TimeToLive, ev.ScheduledFor, ev.Batch, ev.Body.Data = m.TimeToLive, m.ScheduledFor, batch, m.Body
+			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
+			p.out = append(p.out, ev)
+		} else {
+			ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
+			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
+			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+			ev.EnqueuedAt, ev.Batch, ev.Body.Data = now, batch, m.Body
+			ev.TimeToLive, ev.ExpiresAt = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
+			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
+			p.out = append(p.out, ev)
+		}
+		if cmd.Numbers {
+			p.numbers = append(p.numbers, seq)
+		}
+		seq++
 	}
-	return p.done(log.Durable)
 }
 
 // timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).

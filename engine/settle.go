@@ -18,16 +18,24 @@ const maxTick = 1024
 // maxChanges bounds all property changes of one message together: the header limit of semantics.md 16.3.
 const maxChanges = 64 << 10
 
-// held finds the live lock of a token. A lock whose time has passed is ended here, before anybody is answered
-// (semantics.md 6.1).
+// held finds the message of a live lock. A lock whose time has passed is ended here, before anybody is answered
+// (semantics.md 6.1). One under a session lives as long as the session's.
 func (p *Partition) held(now event.Time, e *Entity, id event.Slice, q event.SubQueue, token event.LockToken) (index.Message, bool) {
 	l, ok := p.index.Lock(token)
-	if !ok || l.Slice != id {
+	if !ok || l.Slice != id || l.OfSession() {
 		return index.Message{}, false
 	}
 	m, _ := p.index.Message(id, l.Sequence)
 	if m.SubQueue != q {
 		return index.Message{}, false
+	}
+	if l.Until == 0 {
+		s, _ := p.index.Session(id, []byte(m.SessionID))
+		if now >= s.Until {
+			p.endSession(now, e, id, &s, event.ReleaseExpired)
+			return index.Message{}, false
+		}
+		return m, true
 	}
 	if now >= l.Until && !mutant.On(mutant.StaleToken) {
 		p.endLock(now, e, &m, l)
@@ -36,18 +44,31 @@ func (p *Partition) held(now event.Time, e *Entity, id event.Slice, q event.SubQ
 	return m, true
 }
 
+// lockLost is the refusal of a token that is not that of a live lock.
+func lockLost(e *Entity, q event.SubQueue) *Error {
+	if e.Properties.RequiresSession && q == event.Main {
+		return refuse(SessionLockLost, sessionLostText)
+	}
+	return refuse(LockLost, lockLostText)
+}
+
 // settle ends locks with one of the outcomes of semantics.md 5.3: those of all tokens or none.
 func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	e, err := p.entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
+	if cmd.Outcome != Release { // giving back is never refused: the loop does it, too
+		if err := receivable(e); err != nil {
+			return p.refused(err)
+		}
+	}
 	if cmd.Outcome == MoveToDeadLetter && cmd.SubQueue != event.Main {
 		return p.refused(refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
 	}
 	m, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, cmd.Token)
 	if !ok {
-		return p.refused(refuse(LockLost, lockLostText))
+		return p.refused(lockLost(e, cmd.SubQueue))
 	}
 	if len(cmd.Changes) > 0 && changed(&m)+len(cmd.Changes) > maxChanges {
 		return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
@@ -59,7 +80,7 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	seen := map[event.LockToken]bool{cmd.Token: true}
 	for _, t := range cmd.More { // look at all before settling any: a passed lock's end is the only event so far
 		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok || seen[t] {
-			return p.refused(refuse(LockLost, lockLostText))
+			return p.refused(lockLost(e, cmd.SubQueue))
 		}
 		seen[t] = true
 	}
@@ -159,12 +180,19 @@ func (p *Partition) endLock(now event.Time, e *Entity, m *index.Message, l index
 	p.back(now, e, l.Slice, m, ev.DeliveryCount)
 }
 
-// tick ends locks whose time has passed.
+// tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.
 func (p *Partition) tick(now event.Time) Outcome {
+	locks := p.index.LockDeadline()
+	if s, ok := p.index.DueScheduled(now); ok && (locks == 0 || s.For < locks) {
+		p.activate(now, s)
+		return p.done(log.Durable)
+	}
 	for _, l := range p.index.Due(now, maxTick) {
-		e := p.entities[l.Slice.Entity]
-		if e == nil { // an entity that is no more: its messages are ignored, but a lock must end
-			e = &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
+		e := p.settingsOf(l.Slice)
+		if l.OfSession() {
+			s, _ := p.index.Session(l.Slice, []byte(l.Session))
+			p.endSession(now, e, l.Slice, &s, event.ReleaseExpired)
+			continue
 		}
 		m, _ := p.index.Message(l.Slice, l.Sequence)
 		p.endLock(now, e, &m, l)
@@ -178,9 +206,12 @@ func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
 	if err != nil {
 		return p.refused(err)
 	}
+	if e.Properties.RequiresSession && cmd.SubQueue == event.Main {
+		return p.refused(refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session."))
+	}
 	for _, t := range cmd.Tokens {
 		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok {
-			return p.refused(refuse(LockLost, lockLostText))
+			return p.refused(lockLost(e, cmd.SubQueue))
 		}
 	}
 	until := now.Add(e.Properties.LockDuration)

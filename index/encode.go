@@ -15,7 +15,7 @@ import (
 )
 
 // encodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload".
-const encodingVersion = 1
+const encodingVersion = 2
 
 // ErrEncoding is wrapped by every error of [Decode].
 var ErrEncoding = errors.New("index: bad encoding")
@@ -26,9 +26,7 @@ func (x *Index) Encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(x.lastAt))
 	dst = binary.AppendUvarint(dst, uint64(x.nextOrigin))
 	dst = x.Catalogue.encode(dst)
-	ids := slices.SortedFunc(maps.Keys(x.slices), func(a, b event.Slice) int {
-		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
-	})
+	ids := slices.SortedFunc(maps.Keys(x.slices), compareSlices)
 	dst = binary.AppendUvarint(dst, uint64(len(ids)))
 	for _, id := range ids {
 		dst = x.encodeSlice(dst, x.slices[id])
@@ -36,15 +34,22 @@ func (x *Index) Encode(dst []byte) []byte {
 	return dst
 }
 
+func compareSlices(a, b event.Slice) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+}
+
 const (
 	flagOwnTTL  = 1 << 0
 	flagChanged = 1 << 1
+	flagSession = 1 << 2
 )
 
 func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.id.Entity))
 	dst = append(dst, s.id.Partition)
 	dst = binary.AppendUvarint(dst, uint64(s.last))
+	dst, ordinals := x.encodeSessions(dst, s.sessions)
+	dst = encodeHistory(dst, s.history)
 	live := 0
 	for _, c := range s.chunks {
 		live += c.live
@@ -69,15 +74,26 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 			if r.changed {
 				flags |= flagChanged
 			}
+			if r.session != 0 {
+				flags |= flagSession
+			}
 			dst = append(dst, byte(r.state), byte(r.subQueue), flags)
 			dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
 			dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
 			dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
 			dst = binary.AppendUvarint(dst, uint64(r.count))
-			if r.state == Locked || r.state == DeferredLocked {
+			if r.session != 0 {
+				dst = binary.AppendUvarint(dst, ordinals[r.session])
+			}
+			switch r.state {
+			case Locked, DeferredLocked:
 				l := x.locks.at(r.lock)
 				dst = append(dst, l.token[:]...)
 				dst = binary.AppendUvarint(dst, uint64(l.until))
+			case Scheduled:
+				t := &x.schedule.slots[r.lock]
+				dst = binary.AppendUvarint(dst, uint64(t.at))
+				dst = binary.AppendUvarint(dst, uint64(t.ttl))
 			}
 			if r.changed {
 				blobs := s.changes[seq]
@@ -247,6 +263,8 @@ func (d *decoding) slice(x *Index) {
 	}
 	s := newSlice(id)
 	s.last = event.SequenceNumber(d.number(math.MaxUint64))
+	sessions := d.sessions(x, s)
+	d.history(s)
 	live := d.number(uint64(len(d.src)))
 	var seq event.SequenceNumber
 	var run [subQueues][states][]uint64 // sequence numbers of each set, added in bulk
@@ -271,9 +289,27 @@ func (d *decoding) slice(x *Index) {
 			enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
 			count: uint32(d.number(math.MaxUint32))}
 		s.bytes += int64(b.Size)
-		if state == Locked || state == DeferredLocked {
-			d.lock(x, s, seq, r)
+		if flags&flagSession != 0 {
+			r.session = uint32(d.number(sessions))
 		}
+		switch state {
+		case Locked, DeferredLocked:
+			d.lock(x, s, seq, r)
+		case Scheduled:
+			if sub != event.Main {
+				d.fail("message %d is scheduled outside the main queue", seq)
+				return
+			}
+			r.lock = x.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
+		}
+		if d.err != nil {
+			return
+		}
+		if r.session != 0 {
+			s.sessions.slots[r.session].join(seq)
+			s.sessions.counted(r.session, seq, row{}, *r)
+		}
+		s.awaits(r)
 		if r.changed {
 			for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 				s.change(seq, r, d.blob())
@@ -289,6 +325,7 @@ func (d *decoding) slice(x *Index) {
 			flush(q, st)
 		}
 	}
+	d.waiting(s)
 	x.slices[id] = s
 }
 
@@ -296,10 +333,10 @@ func (d *decoding) lock(x *Index, s *slice, seq event.SequenceNumber, r *row) {
 	l := lock{slice: s.id, sequence: seq}
 	copy(l.token[:], d.take(16))
 	l.until = event.Time(d.number(uint64(event.EndOfTime)))
-	if _, twice := x.locks.byTok[l.token]; twice || d.err != nil {
+	held := r.session != 0 && r.subQueue == event.Main && s.sessions.slots[r.session].lock != 0
+	if _, twice := x.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
 		d.fail("lock of message %d", seq)
 		return
 	}
-	r.lock = x.locks.add(l)
-	x.deadlines.add(l.until, r.lock)
+	r.lock = x.lockUntil(l)
 }

@@ -9,11 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// lock is the lock of a message, or of a session.
 type lock struct {
 	token    event.LockToken
 	slice    event.Slice
-	sequence event.SequenceNumber
-	until    event.Time
+	sequence event.SequenceNumber // 0: of a session
+	session  uint32               // slot of the session it is the lock of
+	until    event.Time           // 0: of a message that is locked as long as its session
 }
 
 // peak is the number of slots from which on an empty table is made anew.

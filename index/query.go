@@ -2,6 +2,7 @@ package index
 
 import (
 	"iter"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -18,15 +19,23 @@ type Message struct {
 	DeliveryCount uint32     // failed deliveries
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first; not to be changed
+	InSession     bool         // it belongs to the session of SessionID
+	SessionID     string
+	ScheduledFor  event.Time    // of a scheduled message
+	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
 }
 
-// Lock is a peek-lock as stored; it may have ended by time without an event saying so yet.
+// Lock is a peek-lock or a session lock as stored; it may have ended by time without an event saying so yet.
 type Lock struct {
 	Token    event.LockToken
 	Slice    event.Slice
-	Sequence event.SequenceNumber
-	Until    event.Time
+	Sequence event.SequenceNumber // 0: of a session
+	Session  string               // id of the session it is the lock of
+	Until    event.Time           // 0: of a message that is locked as long as its session
 }
+
+// OfSession tells whether it is the lock of a session.
+func (l *Lock) OfSession() bool { return l.Sequence == 0 }
 
 // LastAt is the newest time of any event applied.
 func (x *Index) LastAt() event.Time { return x.lastAt }
@@ -94,7 +103,7 @@ func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
 		return Message{}, false
 	}
 	seq := event.SequenceNumber(b.Minimum())
-	return s.message(seq, s.find(seq)), true
+	return x.message(s, seq, s.find(seq)), true
 }
 
 // Message finds a live message.
@@ -107,15 +116,22 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 	if r == nil {
 		return Message{}, false
 	}
-	return s.message(seq, r), true
+	return x.message(s, seq, r), true
 }
 
-func (s *slice) message(seq event.SequenceNumber, r *row) Message {
+func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 	m := Message{
 		Sequence: seq, State: r.state, SubQueue: r.subQueue,
 		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.ownTTL,
 		DeliveryCount: r.count,
 		Body:          event.Blob{Position: r.position, Size: r.size, Sum: r.sum},
+	}
+	if r.session != 0 {
+		m.InSession, m.SessionID = true, s.sessions.slots[r.session].id
+	}
+	if r.state == Scheduled {
+		t := &x.schedule.slots[r.lock]
+		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	}
 	if r.changed {
 		m.Changes = s.changes[seq]
@@ -134,16 +150,46 @@ func (x *Index) Lock(token event.LockToken) (Lock, bool) {
 
 func (x *Index) lock(slot uint32) Lock {
 	l := x.locks.at(slot)
-	return Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
+	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
+	if l.sequence == 0 {
+		found.Session = x.slices[l.slice].sessions.slots[l.session].id
+	}
+	return found
 }
 
-// Locks is the number of locks there are.
+// Locks is the number of locks there are, those of sessions included.
 func (x *Index) Locks() int { return len(x.locks.byTok) }
 
-// NextDeadline is when [Index.Due] has something next; 0 is never.
-func (x *Index) NextDeadline() event.Time {
+// LockDeadline is when [Index.Due] has something next; 0 is never.
+func (x *Index) LockDeadline() event.Time {
 	_, at := x.deadlines.first()
 	return at
+}
+
+// NextDeadline is when [Index.Due] or [Index.DueScheduled] has something next; 0 is never.
+func (x *Index) NextDeadline() event.Time {
+	_, at := x.deadlines.first()
+	if s, ok := x.schedule.first(); ok && (at == 0 || s.at < at) {
+		return s.at
+	}
+	return at
+}
+
+// ScheduledMessage is a message that is to become active.
+type ScheduledMessage struct {
+	Slice      event.Slice
+	Sequence   event.SequenceNumber
+	For        event.Time
+	TimeToLive time.Duration // the sender's own as sent; 0: none
+}
+
+// DueScheduled is the message to become active next, if it is time for it.
+func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
+	s, ok := x.schedule.first()
+	if !ok || s.at > now {
+		return ScheduledMessage{}, false
+	}
+	return ScheduledMessage{s.slice, s.sequence, s.at, s.ttl}, true
 }
 
 // Due returns locks that have ended at now, of the earliest bucket, at most limit of them.
@@ -191,7 +237,7 @@ func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumb
 				return
 			}
 			seq := event.SequenceNumber(first.Next())
-			if !yield(s.message(seq, s.find(seq))) {
+			if !yield(x.message(s, seq, s.find(seq))) {
 				return
 			}
 		}

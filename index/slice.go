@@ -18,16 +18,17 @@ const (
 	Locked
 	Deferred
 	DeferredLocked
+	Scheduled
 )
 
 func (s State) String() string {
-	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked"}[s]
+	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled"}[s]
 }
 
 const (
 	chunkBits = 8
 	chunkRows = 1 << chunkBits
-	states    = int(DeferredLocked) + 1
+	states    = int(Scheduled) + 1
 	subQueues = int(event.TransferDeadLetter) + 1
 )
 
@@ -39,11 +40,20 @@ type row struct {
 	size       uint32 // bytes of the body
 	sum        uint32 // checksum of the body
 	count      uint32 // failed deliveries
-	lock       uint32 // slot in the lock table, 0 when not locked
+	lock       uint32 // slot in the lock table, 0 when not locked; while scheduled, slot in the schedule
+	session    uint32 // slot in the slice's sessions, 0 when it belongs to none
 	state      State
 	subQueue   event.SubQueue
 	ownTTL     bool // the sender gave a time to live
 	changed    bool // there are property changes
+}
+
+// deliverable tells whether a receiver of the main queue may get the message.
+func (r *row) deliverable() bool { return r.state == Active && r.subQueue == event.Main }
+
+// locked tells whether the message is locked in the main queue.
+func (r *row) locked() bool {
+	return r.subQueue == event.Main && (r.state == Locked || r.state == DeferredLocked)
 }
 
 // chunk holds the rows of chunkRows consecutive sequence numbers and is dropped with the last live one.
@@ -62,10 +72,16 @@ type slice struct {
 	at      uint64 // its number
 	members [subQueues][states]*roaring64.Bitmap
 	changes map[event.SequenceNumber][]event.Blob
+
+	sessions *sessions // nil until there is one
+	history  *history  // nil until there is something in it
+	// soonest is a time before which no deliverable message of the main queue expires. Not part of the state: only the sweep
+	// that looks for expired messages asks.
+	soonest event.Time
 }
 
 func newSlice(id event.Slice) *slice {
-	return &slice{id: id, chunks: map[uint64]*chunk{}, changes: map[event.SequenceNumber][]event.Blob{}}
+	return &slice{id: id, chunks: map[uint64]*chunk{}, changes: map[event.SequenceNumber][]event.Blob{}, soonest: event.EndOfTime}
 }
 
 func (s *slice) set(q event.SubQueue, st State) *roaring64.Bitmap {
@@ -116,24 +132,78 @@ func (s *slice) insert(seq event.SequenceNumber) *row {
 	return &c.rows[uint64(seq)&(chunkRows-1)]
 }
 
-func (s *slice) enqueue(ev *event.MessageEnqueued) {
-	if ev.Sequence <= s.last && !mutant.On(mutant.ReuseSequenceNumber) {
-		panic(fmt.Sprintf("index: message %d enqueued in slice %v after %d", ev.Sequence, s.id, s.last))
+// number books a sequence number that is given out.
+func (s *slice) number(seq event.SequenceNumber) {
+	if seq <= s.last && !mutant.On(mutant.ReuseSequenceNumber) {
+		panic(fmt.Sprintf("index: message %d stored in slice %v after %d", seq, s.id, s.last))
 	}
-	s.last = max(s.last, ev.Sequence)
-	*s.insert(ev.Sequence) = row{
+	s.last = max(s.last, seq)
+}
+
+func (s *slice) enqueue(ev *event.MessageEnqueued) {
+	s.number(ev.Sequence)
+	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
 		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, ownTTL: ev.TimeToLive != 0,
 		state: Active, subQueue: event.Main,
 	}
-	s.bytes += int64(ev.Body.Size)
-	s.set(event.Main, Active).Add(uint64(ev.Sequence))
+	if ev.InSession {
+		r.session = s.session(ev.SessionID)
+	}
+	s.store(ev.Sequence, r)
+	if ev.DuplicateUntil != 0 {
+		s.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+	}
 }
 
-func (s *slice) move(seq event.SequenceNumber, r *row, to State) {
+// session is the slot of a session, which is made when it does not exist.
+func (s *slice) session(id []byte) uint32 {
+	if s.sessions == nil {
+		s.sessions = newSessions()
+	}
+	return s.sessions.slot(id)
+}
+
+func (s *slice) remember(now event.Time, t event.IDType, id []byte, e seen) {
+	if s.history == nil {
+		s.history = newHistory()
+	}
+	s.history.remember(now, keyOf(t, id), e)
+}
+
+// store makes the row of a message that was not there before.
+func (s *slice) store(seq event.SequenceNumber, r row) {
+	*s.insert(seq) = r
+	s.bytes += int64(r.size)
+	s.set(r.subQueue, r.state).Add(uint64(seq))
+	if r.session != 0 {
+		s.sessions.slots[r.session].join(seq)
+		s.sessions.counted(r.session, seq, row{}, r)
+		s.sessions.settle(r.session)
+	}
+	s.awaits(&r)
+}
+
+// awaits notes when a message expires that nobody holds.
+func (s *slice) awaits(r *row) {
+	if r.expiresAt != 0 && r.expiresAt < s.soonest && r.deliverable() {
+		s.soonest = r.expiresAt
+	}
+}
+
+func (s *slice) move(seq event.SequenceNumber, r *row, to State) { s.shift(seq, r, r.subQueue, to) }
+
+// shift moves a message to another state, or sub-queue.
+func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to State) {
 	s.set(r.subQueue, r.state).Remove(uint64(seq))
-	r.state = to
-	s.set(r.subQueue, to).Add(uint64(seq))
+	was := *r
+	r.subQueue, r.state = q, to
+	s.set(q, to).Add(uint64(seq))
+	if r.session != 0 {
+		s.sessions.counted(r.session, seq, was, *r)
+		s.sessions.settle(r.session)
+	}
+	s.awaits(r)
 }
 
 // giveBack ends a locked state: a message that was deferred stays deferred.
@@ -146,9 +216,7 @@ func (s *slice) giveBack(seq event.SequenceNumber, r *row) {
 }
 
 func (s *slice) deadLetter(seq event.SequenceNumber, r *row) {
-	s.set(r.subQueue, r.state).Remove(uint64(seq))
-	r.state, r.subQueue = Active, event.DeadLetter
-	s.set(r.subQueue, r.state).Add(uint64(seq))
+	s.shift(seq, r, event.DeadLetter, Active)
 }
 
 func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
@@ -170,7 +238,13 @@ func (s *slice) remove(seq event.SequenceNumber, r *row) {
 		}
 		delete(s.changes, seq)
 	}
+	was := *r
 	*r = row{}
+	if was.session != 0 {
+		s.sessions.counted(was.session, seq, was, row{})
+		s.drop(was.session)
+		s.sessions.settle(was.session)
+	}
 	n := uint64(seq) >> chunkBits
 	c := s.chunks[n]
 	if c.live--; c.live == 0 {

@@ -10,14 +10,20 @@ import (
 	"time"
 )
 
-// schemaVersion is the version every event is written with. A decoder refuses versions it does not know: history is
-// never guessed at (semantics.md 4.3 R11).
-const schemaVersion = 1
+// schemaVersion is the version an event of a kind is written with. A decoder reads that and all earlier ones and refuses
+// those it does not know: history is never guessed at (semantics.md 4.3 R11).
+func schemaVersion(k Kind) byte {
+	if k == KindMessageEnqueued {
+		return 2 // 2: InSession, IDType, DuplicateUntil
+	}
+	return 1
+}
 
 // Limits of a record, believed before anything is allocated.
 const (
 	maxEvents = 1 << 20
 	maxText   = 1 << 16
+	maxList   = 1 << 20
 )
 
 // ErrUnknown is wrapped by errors about event kinds or versions this binary does not know.
@@ -49,7 +55,7 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 	e.uvarint(uint64(len(events)))
 	for _, ev := range events {
 		c := ev.Common()
-		e.dst = append(e.dst, byte(ev.Kind()), schemaVersion)
+		e.dst = append(e.dst, byte(ev.Kind()), schemaVersion(ev.Kind()))
 		e.uvarint(uint64(c.Slice.Entity))
 		e.dst = append(e.dst, c.Slice.Partition)
 		e.uvarint(uint64(c.Origin))
@@ -83,13 +89,14 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 			break
 		}
 		ev := d.pool.New(kind)
-		if ev == nil || version != schemaVersion {
+		if ev == nil || version == 0 || version > schemaVersion(kind) {
 			return Record{}, nil, fmt.Errorf("event: %w: kind %d version %d", ErrUnknown, kind, version)
 		}
 		c := ev.Common()
 		c.Slice.Entity = EntityID(in.uint32())
 		c.Slice.Partition = in.byte()
 		c.Origin = OriginID(in.uint32())
+		in.version = version
 		ev.decode(in)
 		d.events = append(d.events, ev)
 	}
@@ -130,6 +137,14 @@ func (e *encoder) length(n int) {
 	e.uvarint(uint64(n))
 }
 
+// count asserts what the decoder believes of the length of a list.
+func (e *encoder) count(n int) {
+	if n > maxList {
+		panic(fmt.Sprintf("event: list of %d entries is over the limit of %d", n, maxList))
+	}
+	e.uvarint(uint64(n))
+}
+
 func (e *encoder) blob(b *Blob) {
 	b.Size = uint32(len(b.Data))
 	e.uvarint(uint64(b.Size))
@@ -144,10 +159,11 @@ func (e *encoder) blob(b *Blob) {
 
 // decoder reads fields; the first fault sticks and everything after it reads as zero.
 type decoder struct {
-	src    []byte
-	base   Position
-	bodies [2]uint32
-	err    error
+	src     []byte
+	base    Position
+	bodies  [2]uint32
+	version byte // of the event being read
+	err     error
 }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -238,6 +254,16 @@ func (d *decoder) bytes() []byte {
 		return nil
 	}
 	return d.take(n)
+}
+
+// count reads the length of a list whose entries take at least size bytes each.
+func (d *decoder) count(size uint64) uint64 {
+	n := d.uvarint()
+	if n > maxList || n*size > uint64(len(d.src)) {
+		d.fail("list of %d entries is out of bounds", n)
+		return 0
+	}
+	return n
 }
 
 func (d *decoder) text() string { return string(d.bytes()) }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -171,6 +172,41 @@ func TestRoundTrip(t *testing.T) {
 		if _, _, err := d.Record(4096, frame.bounds(), data[:n]); err == nil {
 			t.Fatalf("%d of %d bytes decode", n, len(data))
 		}
+	}
+}
+
+// TestOldVersions: what an earlier version of this program wrote reads as what it was.
+func TestOldVersions(t *testing.T) {
+	t.Parallel()
+	dump, err := os.ReadFile("testdata/v1/MessageEnqueued.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data []byte
+	for line := range strings.Lines(string(dump)) { // as hex.Dump writes it
+		digits := strings.ReplaceAll(line[10:58], " ", "")
+		p, err := hex.DecodeString(digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, p...)
+	}
+	var d Decoder
+	rec, rest, err := d.Record(4096, [2]uint32{96, 1096}, data)
+	if err != nil || len(rest) > 0 {
+		t.Fatal(err, len(rest))
+	}
+	var want *MessageEnqueued
+	for _, ev := range samples() {
+		if ev, ok := ev.(*MessageEnqueued); ok {
+			want = ev
+		}
+	}
+	got := rec.Events[0].(*MessageEnqueued)
+	want.InSession, want.IDType, want.DuplicateUntil = false, IDString, 0
+	want.Body.Data, want.Body.Position, want.Body.Size, want.Body.Sum = nil, got.Body.Position, got.Body.Size, got.Body.Sum
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("\n%+v\n%+v", got, want)
 	}
 }
 

@@ -21,6 +21,16 @@ const (
 	KindMessageDeferred           Kind = 24
 	KindMessageDeadLettered       Kind = 25
 	KindMessageExpired            Kind = 26
+	KindMessageScheduled          Kind = 27
+	KindScheduledActivated        Kind = 28
+	KindScheduleCancelled         Kind = 29
+	KindDuplicateDropped          Kind = 30
+	KindSessionAccepted           Kind = 31
+	KindSessionLockRenewed        Kind = 32
+	KindSessionReleased           Kind = 33
+	KindSessionStateSet           Kind = 34
+	KindMessagesBatchDeleted      Kind = 35
+	KindSliceDropped              Kind = 36
 )
 
 var kindNames = map[Kind]string{
@@ -30,6 +40,10 @@ var kindNames = map[Kind]string{
 	KindMessageAbandoned: "MessageAbandoned", KindMessageCompleted: "MessageCompleted",
 	KindMessageReceivedAndDeleted: "MessageReceivedAndDeleted", KindMessageDeferred: "MessageDeferred",
 	KindMessageDeadLettered: "MessageDeadLettered", KindMessageExpired: "MessageExpired",
+	KindMessageScheduled: "MessageScheduled", KindScheduledActivated: "ScheduledActivated", KindScheduleCancelled: "ScheduleCancelled",
+	KindDuplicateDropped: "DuplicateDropped", KindSessionAccepted: "SessionAccepted", KindSessionLockRenewed: "SessionLockRenewed",
+	KindSessionReleased: "SessionReleased", KindSessionStateSet: "SessionStateSet", KindMessagesBatchDeleted: "MessagesBatchDeleted",
+	KindSliceDropped: "SliceDropped",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
@@ -140,24 +154,79 @@ type EntityDeleted struct {
 // MessageEnqueued stores a message and makes it active in the main queue.
 type MessageEnqueued struct {
 	Envelope
-	Sequence     SequenceNumber
-	MessageID    []byte // as text; sent or generated
-	SessionID    []byte // group-id as sent; meaningless when HasSession is false
-	HasSession   bool
-	PartitionKey []byte        // empty: none
-	TimeToLive   time.Duration // the sender's own, cut to the entity's ceiling; 0: none
-	EnqueuedAt   Time
-	ExpiresAt    Time // 0: never
-	Batch        uint32
-	Body         Blob // the whole encoded message as sent, with its message-id
+	Sequence       SequenceNumber
+	MessageID      []byte // as text; sent or generated
+	SessionID      []byte // group-id as sent; meaningless when HasSession is false
+	HasSession     bool
+	PartitionKey   []byte        // empty: none
+	TimeToLive     time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	EnqueuedAt     Time
+	ExpiresAt      Time // 0: never
+	Batch          uint32
+	Body           Blob   // the whole encoded message as sent, with its message-id
+	InSession      bool   // the entity requires sessions: the message belongs to that of SessionID
+	IDType         IDType // of the message-id as sent
+	DuplicateUntil Time   // until when the id is in the duplicate history; 0: the entity keeps none
 }
 
-// MessageLocked hands an active message to one receiver.
+// IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
+type IDType uint8
+
+const (
+	IDString IDType = iota
+	IDUlong
+	IDUUID
+	IDBinary
+)
+
+// MessageScheduled stores a message that becomes active later, under another sequence number (semantics.md 7.6).
+type MessageScheduled struct {
+	Envelope
+	Sequence       SequenceNumber
+	MessageID      []byte
+	SessionID      []byte
+	HasSession     bool
+	PartitionKey   []byte
+	TimeToLive     time.Duration // the sender's own as sent; 0: none
+	ScheduledFor   Time
+	Batch          uint32
+	Body           Blob
+	InSession      bool
+	IDType         IDType
+	DuplicateUntil Time
+}
+
+// ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.
+type ScheduledActivated struct {
+	Envelope
+	Sequence    SequenceNumber // so far
+	NewSequence SequenceNumber
+	TimeToLive  time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	EnqueuedAt  Time
+	ExpiresAt   Time // 0: never
+}
+
+// ScheduleCancelled ends a message that never became active.
+type ScheduleCancelled struct {
+	Envelope
+	Sequence SequenceNumber
+}
+
+// DuplicateDropped says that a message was accepted and not stored, because its id was in the duplicate history. It is
+// for the audit and changes nothing (semantics.md 11).
+type DuplicateDropped struct {
+	Envelope
+	MessageID []byte
+	IDType    IDType
+	Original  SequenceNumber // of the message that was stored
+}
+
+// MessageLocked hands an active or deferred message to one receiver.
 type MessageLocked struct {
 	Envelope
 	Sequence      SequenceNumber
 	Token         LockToken
-	LockedUntil   Time
+	LockedUntil   Time   // 0: as long as its session is held
 	DeliveryCount uint32 // failed earlier deliveries, as the receiver is shown it
 }
 
@@ -261,3 +330,78 @@ type MessageExpired struct {
 	Sequence  SequenceNumber
 	ExpiresAt Time
 }
+
+// SessionAccepted hands a session to one receiver: all its messages, those to come included (semantics.md 8.3).
+type SessionAccepted struct {
+	Envelope
+	SessionID   []byte
+	Token       LockToken // of the session lock; never seen by a client
+	LockedUntil Time
+}
+
+// SessionLockRenewed moves the end of a session lock.
+type SessionLockRenewed struct {
+	Envelope
+	SessionID   []byte
+	LockedUntil Time
+}
+
+// ReleaseCause says why a session is no longer held (semantics.md 8.5).
+type ReleaseCause uint8
+
+const (
+	ReleaseClosed        ReleaseCause = 1 // the client closed its link
+	ReleaseLinkLost      ReleaseCause = 2 // the link, its connection or the broker went away
+	ReleaseExpired       ReleaseCause = 3 // the lock's time passed: every message locked under it counts as failed
+	ReleaseEntityChanged ReleaseCause = 4 // the entity was updated
+)
+
+func (c ReleaseCause) String() string {
+	switch c {
+	case ReleaseClosed:
+		return "closed"
+	case ReleaseLinkLost:
+		return "link-lost"
+	case ReleaseExpired:
+		return "expired"
+	case ReleaseEntityChanged:
+		return "entity-changed"
+	}
+	return "unknown"
+}
+
+// MarshalText makes causes readable in JSON.
+func (c ReleaseCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// SessionReleased ends a session lock and gives every message locked under it back. What follows for a message that failed
+// too often or has expired is an event of its own in the record.
+type SessionReleased struct {
+	Envelope
+	SessionID []byte
+	Cause     ReleaseCause
+	Returned  []Returned // by sequence number
+}
+
+// Returned is a message given back with its session.
+type Returned struct {
+	Sequence      SequenceNumber
+	DeliveryCount uint32 // new
+}
+
+// SessionStateSet replaces a session's state, or clears it.
+type SessionStateSet struct {
+	Envelope
+	SessionID []byte
+	Cleared   bool
+	State     Blob // may be empty without being cleared
+}
+
+// MessagesBatchDeleted removes active messages that nobody received (semantics.md 14.3).
+type MessagesBatchDeleted struct {
+	Envelope
+	Before    Time             // only messages enqueued before it
+	Sequences []SequenceNumber // ascending
+}
+
+// SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself is in the catalogue.
+type SliceDropped struct{ Envelope }

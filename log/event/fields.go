@@ -106,6 +106,9 @@ func (m *MessageEnqueued) encode(e *encoder) {
 	e.time(m.ExpiresAt)
 	e.uvarint(uint64(m.Batch))
 	e.blob(&m.Body)
+	e.bool(m.InSession)
+	e.byte(byte(m.IDType))
+	e.time(m.DuplicateUntil)
 }
 
 func (m *MessageEnqueued) decode(d *decoder) {
@@ -119,6 +122,83 @@ func (m *MessageEnqueued) decode(d *decoder) {
 	m.ExpiresAt = d.time()
 	m.Batch = d.uint32()
 	d.blob(&m.Body)
+	if d.version >= 2 {
+		m.InSession = d.bool()
+		m.IDType = IDType(d.byte())
+		m.DuplicateUntil = d.time()
+	}
+}
+
+// Kind implements [Event].
+func (*MessageScheduled) Kind() Kind { return KindMessageScheduled }
+
+func (m *MessageScheduled) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.bytes(m.MessageID)
+	e.bool(m.HasSession)
+	e.bytes(m.SessionID)
+	e.bytes(m.PartitionKey)
+	e.span(m.TimeToLive)
+	e.time(m.ScheduledFor)
+	e.uvarint(uint64(m.Batch))
+	e.blob(&m.Body)
+	e.bool(m.InSession)
+	e.byte(byte(m.IDType))
+	e.time(m.DuplicateUntil)
+}
+
+func (m *MessageScheduled) decode(d *decoder) {
+	m.Sequence = d.seq()
+	m.MessageID = d.bytes()
+	m.HasSession = d.bool()
+	m.SessionID = d.bytes()
+	m.PartitionKey = d.bytes()
+	m.TimeToLive = d.span()
+	m.ScheduledFor = d.time()
+	m.Batch = d.uint32()
+	d.blob(&m.Body)
+	m.InSession = d.bool()
+	m.IDType = IDType(d.byte())
+	m.DuplicateUntil = d.time()
+}
+
+// Kind implements [Event].
+func (*ScheduledActivated) Kind() Kind { return KindScheduledActivated }
+
+func (m *ScheduledActivated) encode(e *encoder) {
+	e.seq(m.Sequence)
+	e.seq(m.NewSequence)
+	e.span(m.TimeToLive)
+	e.time(m.EnqueuedAt)
+	e.time(m.ExpiresAt)
+}
+
+func (m *ScheduledActivated) decode(d *decoder) {
+	m.Sequence = d.seq()
+	m.NewSequence = d.seq()
+	m.TimeToLive = d.span()
+	m.EnqueuedAt = d.time()
+	m.ExpiresAt = d.time()
+}
+
+// Kind implements [Event].
+func (*ScheduleCancelled) Kind() Kind          { return KindScheduleCancelled }
+func (m *ScheduleCancelled) encode(e *encoder) { e.seq(m.Sequence) }
+func (m *ScheduleCancelled) decode(d *decoder) { m.Sequence = d.seq() }
+
+// Kind implements [Event].
+func (*DuplicateDropped) Kind() Kind { return KindDuplicateDropped }
+
+func (m *DuplicateDropped) encode(e *encoder) {
+	e.bytes(m.MessageID)
+	e.byte(byte(m.IDType))
+	e.seq(m.Original)
+}
+
+func (m *DuplicateDropped) decode(d *decoder) {
+	m.MessageID = d.bytes()
+	m.IDType = IDType(d.byte())
+	m.Original = d.seq()
 }
 
 // Kind implements [Event].
@@ -266,3 +346,100 @@ func (m *MessageExpired) decode(d *decoder) {
 	m.Sequence = d.seq()
 	m.ExpiresAt = d.time()
 }
+
+// Kind implements [Event].
+func (*SessionAccepted) Kind() Kind { return KindSessionAccepted }
+
+func (m *SessionAccepted) encode(e *encoder) {
+	e.bytes(m.SessionID)
+	e.token(&m.Token)
+	e.time(m.LockedUntil)
+}
+
+func (m *SessionAccepted) decode(d *decoder) {
+	m.SessionID = d.bytes()
+	d.token(&m.Token)
+	m.LockedUntil = d.time()
+}
+
+// Kind implements [Event].
+func (*SessionLockRenewed) Kind() Kind { return KindSessionLockRenewed }
+
+func (m *SessionLockRenewed) encode(e *encoder) {
+	e.bytes(m.SessionID)
+	e.time(m.LockedUntil)
+}
+
+func (m *SessionLockRenewed) decode(d *decoder) {
+	m.SessionID = d.bytes()
+	m.LockedUntil = d.time()
+}
+
+// Kind implements [Event].
+func (*SessionReleased) Kind() Kind { return KindSessionReleased }
+
+func (m *SessionReleased) encode(e *encoder) {
+	e.bytes(m.SessionID)
+	e.byte(byte(m.Cause))
+	e.count(len(m.Returned))
+	var before SequenceNumber
+	for _, r := range m.Returned {
+		e.seq(r.Sequence - before)
+		e.uvarint(uint64(r.DeliveryCount))
+		before = r.Sequence
+	}
+}
+
+func (m *SessionReleased) decode(d *decoder) {
+	m.SessionID = d.bytes()
+	m.Cause = ReleaseCause(d.byte())
+	m.Returned = nil
+	var seq SequenceNumber
+	for range d.count(2) {
+		seq += d.seq()
+		m.Returned = append(m.Returned, Returned{seq, d.uint32()})
+	}
+}
+
+// Kind implements [Event].
+func (*SessionStateSet) Kind() Kind { return KindSessionStateSet }
+
+func (m *SessionStateSet) encode(e *encoder) {
+	e.bytes(m.SessionID)
+	e.bool(m.Cleared)
+	e.blob(&m.State)
+}
+
+func (m *SessionStateSet) decode(d *decoder) {
+	m.SessionID = d.bytes()
+	m.Cleared = d.bool()
+	d.blob(&m.State)
+}
+
+// Kind implements [Event].
+func (*MessagesBatchDeleted) Kind() Kind { return KindMessagesBatchDeleted }
+
+func (m *MessagesBatchDeleted) encode(e *encoder) {
+	e.time(m.Before)
+	e.count(len(m.Sequences))
+	var before SequenceNumber
+	for _, s := range m.Sequences {
+		e.seq(s - before)
+		before = s
+	}
+}
+
+func (m *MessagesBatchDeleted) decode(d *decoder) {
+	m.Before = d.time()
+	m.Sequences = nil
+	var seq SequenceNumber
+	for range d.count(1) {
+		seq += d.seq()
+		m.Sequences = append(m.Sequences, seq)
+	}
+}
+
+// Kind implements [Event].
+func (*SliceDropped) Kind() Kind      { return KindSliceDropped }
+func (*SliceDropped) encode(*encoder) {}
+func (*SliceDropped) decode(*decoder) {}

@@ -18,6 +18,16 @@ type Pool struct {
 	deferred  shelf[MessageDeferred]
 	dead      shelf[MessageDeadLettered]
 	ended     shelf[MessageExpired]
+	scheduled shelf[MessageScheduled]
+	activated shelf[ScheduledActivated]
+	cancelled shelf[ScheduleCancelled]
+	dropped   shelf[DuplicateDropped]
+	accepted  shelf[SessionAccepted]
+	extended  shelf[SessionLockRenewed]
+	returned  shelf[SessionReleased]
+	states    shelf[SessionStateSet]
+	purged    shelf[MessagesBatchDeleted]
+	forgotten shelf[SliceDropped]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -53,6 +63,26 @@ func (p *Pool) New(k Kind) Event {
 		return p.dead.next()
 	case KindMessageExpired:
 		return p.ended.next()
+	case KindMessageScheduled:
+		return p.scheduled.next()
+	case KindScheduledActivated:
+		return p.activated.next()
+	case KindScheduleCancelled:
+		return p.cancelled.next()
+	case KindDuplicateDropped:
+		return p.dropped.next()
+	case KindSessionAccepted:
+		return p.accepted.next()
+	case KindSessionLockRenewed:
+		return p.extended.next()
+	case KindSessionReleased:
+		return p.returned.next()
+	case KindSessionStateSet:
+		return p.states.next()
+	case KindMessagesBatchDeleted:
+		return p.purged.next()
+	case KindSliceDropped:
+		return p.forgotten.next()
 	}
 	return nil
 }
@@ -62,7 +92,9 @@ func (p *Pool) Reset() {
 	p.origins.used, p.created.used, p.updated.used, p.deleted.used = 0, 0, 0, 0
 	p.enqueued.used, p.locked.used, p.renewed.used, p.expired.used = 0, 0, 0, 0
 	p.released.used, p.abandoned.used, p.completed.used, p.removed.used = 0, 0, 0, 0
-	p.deferred.used, p.dead.used, p.ended.used = 0, 0, 0
+	p.deferred.used, p.dead.used, p.ended.used, p.scheduled.used = 0, 0, 0, 0
+	p.activated.used, p.cancelled.used, p.dropped.used, p.accepted.used = 0, 0, 0, 0
+	p.extended.used, p.returned.used, p.states.used, p.purged.used, p.forgotten.used = 0, 0, 0, 0, 0
 }
 
 type shelf[T any] struct {

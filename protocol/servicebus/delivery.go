@@ -147,17 +147,16 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view) []by
 			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
 			n++
 		}
-		if d.Deferred || v.peek {
-			state := int32(0)
-			if d.Deferred {
-				state = 1
-			}
-			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), state)
+		if d.State != engine.MessageActive || v.peek {
+			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), stateOnWire[d.State])
 			n++
 		}
 		return dst, n
 	})
 }
+
+// stateOnWire is x-opt-message-state (5.2).
+var stateOnWire = [...]int32{engine.MessageActive: 0, engine.MessageDeferred: 1, engine.MessageScheduled: 2}
 
 // brokers names the annotations that are the broker's to set (5.2).
 func brokers(key string) bool {

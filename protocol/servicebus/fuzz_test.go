@@ -53,6 +53,7 @@ func (b *emptyBroker) ReadAt(engine.PartitionID, event.Position, []byte) (int, e
 	return 0, io.EOF
 }
 func (b *emptyBroker) ReportDamage(engine.PartitionID, error) {}
+func (b *emptyBroker) Watch(func(engine.Change)) func()       { return func() {} }
 func (b *emptyBroker) Now() event.Time                        { return event.TimeOf(time.Now()) }
 
 // FuzzConnection sends a script of frames to a logged-in connection: the server answers with whole frames that have all

@@ -306,8 +306,8 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue) {
 	case int64(d.EnqueuedAt) != m.EnqueuedAt || int64(d.ExpiresAt) != m.ExpiresAt || d.TimeToLive.Milliseconds() != m.OwnTTL:
 		w.broken("I14", "%s: message %d shows times %d, %d, %v, they must be %d, %d, %d ms", q.path, m.Seq, d.EnqueuedAt, d.ExpiresAt,
 			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
-	case d.SubQueue != sub(m.Dead) || d.Deferred != (m.State == model.Deferred):
-		w.broken("I17", "%s: message %d is shown in %v, deferred %v; it must be %v, %v", q.path, m.Seq, d.SubQueue, d.Deferred, sub(m.Dead), m.State)
+	case d.SubQueue != sub(m.Dead) || (d.State == engine.MessageDeferred) != (m.State == model.Deferred):
+		w.broken("I17", "%s: message %d is shown in %v, deferred %v; it must be %v, %v", q.path, m.Seq, d.SubQueue, (d.State == engine.MessageDeferred), sub(m.Dead), m.State)
 	}
 }
 

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxBatchDelete is how many messages one call deletes at most (semantics.md 14.3).
+const maxBatchDelete = 4000
+
+// batchDelete removes active messages, oldest first, and leaves all others alone.
+func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
+	e, err := p.entity(cmd.Slice)
+	if err != nil {
+		return p.refused(err)
+	}
+	if err := receivable(e); err != nil {
+		return p.refused(err)
+	}
+	before := cmd.Before
+	if before == 0 {
+		before = now
+	}
+	messages := p.index.Browse(cmd.Slice, cmd.SubQueue, 0)
+	if cmd.HasSession {
+		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, 0)
+	}
+	var doomed []event.SequenceNumber
+	for m := range messages {
+		if len(doomed) == min(cmd.Count, maxBatchDelete) {
+			break
+		}
+		if m.State == index.Active && m.EnqueuedAt < before {
+			doomed = append(doomed, m.Sequence)
+		}
+	}
+	if len(doomed) == 0 {
+		return p.done(log.Ordered)
+	}
+	ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
+	ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), before, doomed
+	p.out = append(p.out, ev)
+	out := p.done(log.Durable)
+	out.Reply.Count = len(doomed)
+	return out
+}

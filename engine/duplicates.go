@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxHistory bounds the duplicate history of one slice: about 80 bytes each. Ids cannot be forgotten before their window is
+// over, so a full history refuses sends (reliability.md P23).
+const maxHistory = 8 << 20
+
+// fresh tells which messages of one send were accepted before, in the history or earlier in the same send (semantics.md 11).
+type fresh struct {
+	x      *index.Index
+	slice  event.Slice
+	now    event.Time
+	window time.Duration // 0: the entity keeps no history
+	until  event.Time    // when ids of this send are forgotten
+	here   map[sentID]event.SequenceNumber
+}
+
+type sentID struct {
+	t  event.IDType
+	id string
+}
+
+func (p *Partition) duplicates(now event.Time, e *Entity, cmd *Send) fresh {
+	f := fresh{x: p.index, slice: cmd.Slice, now: now}
+	if e.Properties.RequiresDuplicateDetection {
+		f.window = e.Properties.DuplicateDetectionWindow
+		f.until = now.Add(f.window)
+		if len(cmd.Messages) > 1 {
+			f.here = make(map[sentID]event.SequenceNumber, len(cmd.Messages))
+		}
+	}
+	return f
+}
+
+// original is the message that was accepted under the same id within the window.
+func (f *fresh) original(m *Message) (event.SequenceNumber, bool) {
+	if f.window == 0 {
+		return 0, false
+	}
+	if seq, ok := f.here[sentID{m.IDType, string(m.ID)}]; ok {
+		return seq, true
+	}
+	return f.x.Duplicate(f.slice, f.now, m.IDType, m.ID)
+}
+
+// remember notes a message that is stored, and says until when its id is in the history; 0 when there is none.
+func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
+	if f.here != nil {
+		f.here[sentID{m.IDType, string(m.ID)}] = seq
+	}
+	return f.until
+}
+
+// stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.
+func (p *Partition) stillScheduled(id event.Slice, seq event.SequenceNumber) event.SequenceNumber {
+	if m, ok := p.index.Message(id, seq); ok && m.State == index.Scheduled {
+		return seq
+	}
+	return 0
+}

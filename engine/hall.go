@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// hall is where the receivers of one session queue are: those that hold a session, each with a line of its own, and those
+// that wait for one.
+type hall struct {
+	slice    event.Slice
+	held     map[string]*line // by session id
+	waits    []*wait          // first come, first served
+	attached int
+	marked   bool // is among the loop's halls in which a session may have become available
+}
+
+// wait is a receiver that waits for the next available session.
+type wait struct {
+	receiver *Receiver
+	sink     Sink
+	tag      uint64
+	until    event.Time
+	over     bool
+}
+
+// waits orders all that wait by the time at which they give up.
+type waits []*wait
+
+func (h waits) Len() int           { return len(h) }
+func (h waits) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h waits) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *waits) Push(x any)        { *h = append(*h, x.(*wait)) }
+func (h *waits) Pop() any {
+	old := *h
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return w
+}
+
+// attachSession gives a receiver its session, now or when one becomes available (semantics.md 8.3).
+func (l *Loop) attachSession(now event.Time, r *Receiver, sink Sink, tag uint64) {
+	h := l.halls[r.Slice]
+	if h == nil {
+		h = &hall{slice: r.Slice, held: map[string]*line{}}
+		l.halls[r.Slice] = h
+	}
+	if h.attached >= maxReceivers {
+		l.hold(held{sink: sink, reply: Reply{Tag: tag, Err: tooManyReceivers(r)}})
+		return
+	}
+	h.attached++
+	w := &wait{receiver: r, sink: sink, tag: tag, until: now.Add(r.Session.Wait)}
+	r.volatile = receiverState{wait: w}
+	if r.Session.Any && len(h.waits) > 0 || !l.acceptFor(now, h, w) {
+		h.waits = append(h.waits, w)
+		heap.Push(&l.waits, w)
+	}
+}
+
+// acceptFor tries to give a session to one that wants it, and reports whether it is answered, with a session or a refusal.
+func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) bool {
+	r := w.receiver
+	cmd := acceptSession{receiver: r, token: l.tokens()}
+	out := l.part.Decide(now, &cmd)
+	for l.write(now, out); out.Again; l.write(now, out) {
+		out = l.part.Decide(now, &cmd)
+	}
+	switch grant := out.Reply.Session; {
+	case out.Reply.Err != nil:
+		l.leaveHall(h, r)
+	case grant == nil:
+		return false
+	default:
+		ln := &line{key: lineKey{r.Slice, r.SubQueue}, attached: 1, holder: r}
+		h.held[grant.ID] = ln
+		r.volatile = receiverState{line: ln, session: grant.Token, sessionID: grant.ID}
+		l.sweepers.attached(r.Slice)
+	}
+	w.over = true
+	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}})
+	return true
+}
+
+// leaveHall counts a receiver out.
+func (l *Loop) leaveHall(h *hall, r *Receiver) {
+	r.volatile.wait = nil
+	if h.attached--; h.attached == 0 {
+		delete(l.halls, h.slice)
+	}
+}
+
+// giveUp ends a wait for a session without one.
+func (l *Loop) giveUp(w *wait) {
+	w.over = true
+	h := l.halls[w.receiver.Slice]
+	for i := range h.waits {
+		if h.waits[i] == w {
+			h.waits = append(h.waits[:i], h.waits[i+1:]...)
+			break
+		}
+	}
+	l.leaveHall(h, w.receiver)
+	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag,
+		Err: refuse(Timeout, "The operation did not complete within the allotted timeout of %s: no session became available.", hms(w.receiver.Session.Wait))}})
+}
+
+// endWaits gives up on sessions that did not become available in time.
+func (l *Loop) endWaits(now event.Time) {
+	for len(l.waits) > 0 {
+		w := l.waits[0]
+		if !w.over && w.until > now {
+			return
+		}
+		heap.Pop(&l.waits)
+		if !w.over {
+			l.giveUp(w)
+		}
+	}
+}
+
+// nextWait is when the first wait is over, 0 when there is none.
+func (l *Loop) nextWait() event.Time {
+	for len(l.waits) > 0 {
+		if w := l.waits[0]; !w.over {
+			return w.until
+		}
+		heap.Pop(&l.waits)
+	}
+	return 0
+}
+
+// markHall notes that a session may have become available.
+func (l *Loop) markHall(h *hall) {
+	if !h.marked && len(h.waits) > 0 {
+		h.marked = true
+		l.openHalls = append(l.openHalls, h)
+	}
+}
+
+// acceptWaiting gives sessions to those that wait, where some may have become available.
+func (l *Loop) acceptWaiting(now event.Time) {
+	for len(l.openHalls) > 0 && !l.full() {
+		h := l.openHalls[0]
+		for len(h.waits) > 0 && l.acceptFor(now, h, h.waits[0]) {
+			h.waits[0] = nil
+			h.waits = h.waits[1:]
+		}
+		h.marked = false
+		l.openHalls = l.openHalls[:copy(l.openHalls, l.openHalls[1:])]
+	}
+}
+
+// arrived marks whoever may get a message of a session queue that has just become deliverable.
+func (l *Loop) arrived(h *hall, id event.Slice, seq event.SequenceNumber) {
+	m, ok := l.part.index.Message(id, seq)
+	if !ok || !m.InSession {
+		return
+	}
+	if ln := h.held[m.SessionID]; ln != nil {
+		l.markLine(ln)
+	} else {
+		l.markHall(h)
+	}
+}
+
+// sessionEnded is called when the lock of a session has ended. Its holder hears of it, unless it was the one to end it.
+func (l *Loop) sessionEnded(h *hall, ev *event.SessionReleased) {
+	if ln := h.held[string(ev.SessionID)]; ln != nil {
+		r := ln.holder
+		l.leaveSession(h, r)
+		l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyEnded, Tag: r.Tag, Err: refuse(SessionLockLost, sessionLostText)}})
+	}
+	if l.halls[h.slice] != nil {
+		l.markHall(h)
+	}
+}
+
+// leaveSession takes a receiver's session away, or its wait for one.
+func (l *Loop) leaveSession(h *hall, r *Receiver) {
+	ln := r.volatile.line
+	ln.set(r, 0)
+	delete(h.held, r.volatile.sessionID)
+	l.sweepers.detached(r.Slice)
+	r.volatile.line = nil
+	l.leaveHall(h, r)
+}
+
+// detachSession forgets a receiver that holds a session or waits for one.
+func (l *Loop) detachSession(now event.Time, cmd *Detach) {
+	r := cmd.Receiver
+	if w := r.volatile.wait; w != nil {
+		l.giveUp(w)
+		return
+	}
+	if r.volatile.line == nil {
+		return // the session had ended
+	}
+	h := l.halls[r.Slice]
+	token := r.volatile.session
+	l.leaveSession(h, r)
+	cause := cmd.Cause
+	if cause == 0 {
+		cause = event.ReleaseClosed
+	}
+	l.write(now, l.part.Decide(now, &releaseSession{slice: r.Slice, token: token, cause: cause}))
+}
+
+// hms is a duration as the service writes it, 00:01:00.
+func hms(d time.Duration) string {
+	s := int(d / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

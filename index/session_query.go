@@ -1,0 +1,172 @@
+package index
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Session is what the index knows of a session.
+type Session struct {
+	ID     string
+	Held   bool
+	Token  event.LockToken // of its lock
+	Until  event.Time      // end of its lock; it may have passed without an event saying so yet
+	Active int             // deliverable messages
+	Set    bool            // it has a state
+	State  event.Blob
+	SetAt  event.Time // when the state was set
+}
+
+func (x *Index) describe(s *session) Session {
+	d := Session{ID: s.id, Active: s.active, Set: s.set, State: s.state, SetAt: s.setAt}
+	if s.lock != 0 {
+		l := x.locks.at(s.lock)
+		d.Held, d.Token, d.Until = true, l.token, l.until
+	}
+	return d
+}
+
+// Session finds a session.
+func (x *Index) Session(id event.Slice, name []byte) (Session, bool) {
+	if _, ses := x.findSession(id, name); ses != nil {
+		return x.describe(ses), true
+	}
+	return Session{}, false
+}
+
+func (x *Index) findSession(id event.Slice, name []byte) (*slice, *session) {
+	s := x.look(id)
+	if s == nil || s.sessions == nil {
+		return nil, nil
+	}
+	_, ses := s.sessions.find(name)
+	return s, ses
+}
+
+// NextSession is the session that nobody holds, that has something to deliver, and that has waited longest.
+func (x *Index) NextSession(id event.Slice) (Session, bool) {
+	s := x.look(id)
+	if s == nil || s.sessions == nil {
+		return Session{}, false
+	}
+	n := s.sessions.next()
+	if n == 0 {
+		return Session{}, false
+	}
+	return x.describe(s.sessions.slots[n]), true
+}
+
+// FirstOf is the deliverable message of a session with the smallest sequence number.
+func (x *Index) FirstOf(id event.Slice, name []byte) (Message, bool) {
+	s, ses := x.findSession(id, name)
+	if ses == nil {
+		return Message{}, false
+	}
+	seq := s.first(ses)
+	if seq == 0 {
+		return Message{}, false
+	}
+	return x.message(s, seq, s.find(seq)), true
+}
+
+// LockedOf yields the messages that are locked under a session, by sequence number.
+func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		s, ses := x.findSession(id, name)
+		if ses == nil {
+			return
+		}
+		left := ses.locked
+		for _, seq := range ses.members {
+			if left == 0 {
+				return
+			}
+			if r := s.find(seq); r != nil && r.locked() {
+				if !yield(x.message(s, seq, r)) {
+					return
+				}
+				left--
+			}
+		}
+	}
+}
+
+// BrowseSession yields the messages of one session in a sub-queue in sequence order from a number on, in every state.
+func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, from event.SequenceNumber) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		s, ses := x.findSession(id, name)
+		if ses == nil {
+			return
+		}
+		i, _ := slices.BinarySearch(ses.members, from)
+		for _, seq := range ses.members[i:] {
+			if r := s.find(seq); r != nil && r.subQueue == q {
+				if !yield(x.message(s, seq, r)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Sessions yields every session of a slice, by id.
+func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
+	return func(yield func(Session) bool) {
+		s := x.look(id)
+		if s == nil || s.sessions == nil {
+			return
+		}
+		for _, name := range s.sessions.ids() {
+			_, ses := s.sessions.find([]byte(name))
+			if !yield(x.describe(ses)) {
+				return
+			}
+		}
+	}
+}
+
+// HeldSessions is every session lock there is, in no order that would last.
+func (x *Index) HeldSessions() (locks []Lock) {
+	for slot := range x.locks.slots {
+		if l := &x.locks.slots[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
+			locks = append(locks, x.lock(uint32(slot)))
+		}
+	}
+	slices.SortFunc(locks, func(a, b Lock) int { return slices.Compare(a.Token[:], b.Token[:]) })
+	return locks
+}
+
+// Slices are the slices there are, in order.
+func (x *Index) Slices() (ids []event.Slice) {
+	for id := range x.slices {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, compareSlices)
+	return ids
+}
+
+// Has tells whether there is anything in a slice, or ever was.
+func (x *Index) Has(id event.Slice) bool { return x.look(id) != nil }
+
+// Duplicate looks a message-id up in the duplicate history and returns the message it was first accepted with.
+func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messageID []byte) (event.SequenceNumber, bool) {
+	s := x.look(id)
+	if s == nil || s.history == nil {
+		return 0, false
+	}
+	e, ok := s.history.byKey[keyOf(t, messageID)]
+	if !ok || e.until <= now {
+		return 0, false
+	}
+	return e.original, true
+}
+
+// Remembered is the number of message-ids in the duplicate history, among them some whose time is over.
+func (x *Index) Remembered(id event.Slice) int {
+	if s := x.look(id); s != nil && s.history != nil {
+		return len(s.history.byKey)
+	}
+	return 0
+}

@@ -1,0 +1,171 @@
+package index
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// session is the state of one session of a slice (semantics.md 8). It lasts while it has a message, a state or a holder.
+type session struct {
+	id      string
+	members []event.SequenceNumber // of its messages, ascending; some may be gone since
+	gone    int                    // how many of members are
+	from    int                    // no member before this one is deliverable
+	active  int                    // deliverable ones
+	locked  int                    // locked ones, deferred-locked included
+	lock    uint32                 // slot in the lock table, 0 when nobody holds it
+	ticket  uint64                 // its place among the sessions that wait for a receiver, 0 when it does not
+	set     bool                   // it has a state
+	state   event.Blob
+	setAt   event.Time
+}
+
+// sessions is the sessions of one slice. Slot 0 is never used.
+//
+// A session that nobody holds and that has something to deliver waits for a receiver, in the order in which that became so:
+// a session given back goes behind those not served since, so none starves (semantics.md 8.3).
+type sessions struct {
+	slots   []*session
+	free    []uint32
+	byID    map[string]uint32
+	tickets uint64 // given out so far
+	waiting []waiting
+	head    int      // of waiting
+	sorted  []string // ids in order; nil when it has to be made anew
+}
+
+// waiting is an entry of the row of waiting sessions; one whose ticket is not the session's any more has left it.
+type waiting struct {
+	slot   uint32
+	ticket uint64
+}
+
+func newSessions() *sessions {
+	return &sessions{slots: make([]*session, 1), byID: map[string]uint32{}}
+}
+
+// slot finds a session, or makes it.
+func (t *sessions) slot(id []byte) uint32 {
+	if n, ok := t.byID[string(id)]; ok {
+		return n
+	}
+	s := &session{id: string(id)}
+	var n uint32
+	if k := len(t.free); k > 0 {
+		n, t.free = t.free[k-1], t.free[:k-1]
+		t.slots[n] = s
+	} else {
+		n = uint32(len(t.slots))
+		t.slots = append(t.slots, s)
+	}
+	t.byID[s.id], t.sorted = n, nil
+	return n
+}
+
+func (t *sessions) find(id []byte) (uint32, *session) {
+	n, ok := t.byID[string(id)]
+	if !ok {
+		return 0, nil
+	}
+	return n, t.slots[n]
+}
+
+// settle drops a session that is no more, and enters or leaves it in the row of those that wait.
+func (t *sessions) settle(n uint32) {
+	s := t.slots[n]
+	waits := s.lock == 0 && s.active > 0
+	switch {
+	case waits && s.ticket == 0:
+		t.tickets++
+		s.ticket = t.tickets
+		t.waiting = append(t.waiting, waiting{n, s.ticket})
+	case !waits:
+		s.ticket = 0
+	}
+	if s.lock == 0 && !s.set && len(s.members) == s.gone {
+		delete(t.byID, s.id)
+		t.slots[n], t.sorted = nil, nil
+		t.free = append(t.free, n)
+	}
+}
+
+// next is the session that has waited longest, 0 when there is none.
+func (t *sessions) next() uint32 {
+	for ; t.head < len(t.waiting); t.head++ {
+		w := t.waiting[t.head]
+		if s := t.slots[w.slot]; s != nil && s.ticket == w.ticket {
+			break
+		}
+	}
+	if t.head == len(t.waiting) {
+		t.waiting, t.head = t.waiting[:0], 0
+		return 0
+	}
+	if t.head > 64 && t.head > len(t.waiting)/2 {
+		t.waiting, t.head = slices.Delete(t.waiting, 0, t.head), 0
+	}
+	return t.waiting[t.head].slot
+}
+
+// ids are all session ids in order.
+func (t *sessions) ids() []string {
+	if t.sorted == nil {
+		t.sorted = slices.Sorted(maps.Keys(t.byID))
+	}
+	return t.sorted
+}
+
+// place is where a member stands.
+func (s *session) place(seq event.SequenceNumber) int {
+	i, _ := slices.BinarySearch(s.members, seq)
+	return i
+}
+
+// join adds a message, which is younger than all others.
+func (s *session) join(seq event.SequenceNumber) { s.members = append(s.members, seq) }
+
+// drop takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
+// usual way, costs little however many there are.
+func (s *slice) drop(n uint32) {
+	ses := s.sessions.slots[n]
+	if ses.gone++; ses.gone*2 > len(ses.members) {
+		ses.members = slices.DeleteFunc(ses.members, func(seq event.SequenceNumber) bool {
+			r := s.find(seq)
+			return r == nil || r.session != n
+		})
+		ses.gone, ses.from = 0, 0
+	}
+}
+
+// counted tells a session that one of its messages is in another state.
+func (t *sessions) counted(n uint32, seq event.SequenceNumber, was, is row) {
+	s := t.slots[n]
+	if was.locked() {
+		s.locked--
+	}
+	if is.locked() {
+		s.locked++
+	}
+	if was.deliverable() {
+		s.active--
+	}
+	if is.deliverable() {
+		s.active++
+		s.from = min(s.from, s.place(seq))
+	}
+}
+
+// first is the deliverable message of a session with the smallest number, 0 when there is none.
+func (s *slice) first(ses *session) event.SequenceNumber {
+	if ses.active == 0 {
+		return 0
+	}
+	for ; ses.from < len(ses.members); ses.from++ {
+		if r := s.find(ses.members[ses.from]); r != nil && r.deliverable() {
+			return ses.members[ses.from]
+		}
+	}
+	return 0
+}

@@ -1,0 +1,73 @@
+package index
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// Soonest is a time before which no deliverable message of the main queue expires; [event.EndOfTime] when none does.
+func (x *Index) Soonest(id event.Slice) event.Time {
+	if s := x.look(id); s != nil {
+		return s.soonest
+	}
+	return event.EndOfTime
+}
+
+// Front returns the expired messages at the head of the main queue: those in front of the first one that has not expired,
+// at most limit.
+func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Message) {
+	s := x.look(id)
+	if s == nil || s.members[event.Main][Active] == nil {
+		return nil
+	}
+	for it := s.members[event.Main][Active].Iterator(); it.HasNext() && len(found) < limit; {
+		seq := event.SequenceNumber(it.Next())
+		r := s.find(seq)
+		if r.expiresAt == 0 || r.expiresAt > now {
+			break
+		}
+		found = append(found, x.message(s, seq, r))
+	}
+	return found
+}
+
+// Sweep is one pass over the deliverable messages of a slice's main queue in search of expired ones, in steps.
+type Sweep struct {
+	Slice   event.Slice
+	next    event.SequenceNumber
+	soonest event.Time // of those looked at that have not expired
+	begun   bool
+}
+
+// Step looks at up to examine messages and returns the expired ones. The pass is over when done; then the slice knows when
+// to look again.
+func (x *Index) Step(w *Sweep, now event.Time, examine int) (found []Message, done bool) {
+	s := x.look(w.Slice)
+	if s == nil {
+		return nil, true
+	}
+	if !w.begun {
+		w.begun, w.soonest = true, event.EndOfTime
+		s.soonest = event.EndOfTime // what comes from now on makes it earlier again
+	}
+	b := s.members[event.Main][Active]
+	if b == nil {
+		return nil, true
+	}
+	it := b.Iterator()
+	it.AdvanceIfNeeded(uint64(w.next))
+	for ; examine > 0 && it.HasNext(); examine-- {
+		seq := event.SequenceNumber(it.Next())
+		w.next = seq + 1
+		r := s.find(seq)
+		switch {
+		case r.expiresAt == 0:
+		case r.expiresAt <= now:
+			found = append(found, x.message(s, seq, r))
+		default:
+			w.soonest = min(w.soonest, r.expiresAt)
+		}
+	}
+	if it.HasNext() {
+		return found, false
+	}
+	s.soonest = min(s.soonest, w.soonest)
+	return found, true
+}
