@@ -341,7 +341,7 @@ type Delivery struct {
 	ExpiresAt     event.Time    // 0: never
 	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
 	SubQueue      event.SubQueue
-	State         index.State // Active, Deferred or Scheduled, locked or not
+	State         MessageState
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first
 }
