@@ -78,6 +78,7 @@ type Buffer interface{ Release() }
 // Message is one message to be stored.
 type Message struct {
 	Body         []byte        // encoded, with a message-id
+	Tail         []byte        // the end of the body, when it stands somewhere else
 	ID           []byte        // the message-id as text, at most 512 bytes
 	SessionID    []byte        // group-id
 	HasSession   bool          // "" is a session id too

@@ -93,10 +93,10 @@ type script struct {
 type memory struct{ blobs []byte }
 
 func (m *memory) Base() event.Position { return 0 }
-func (m *memory) AppendBlob(p []byte) (event.Position, uint32) {
-	at := event.Position(len(m.blobs))
-	m.blobs = append(m.blobs, p...)
-	return at, event.Sum(p)
+func (m *memory) AppendBlob(head, tail []byte) (event.Position, uint32) {
+	from := len(m.blobs)
+	m.blobs = append(append(m.blobs, head...), tail...)
+	return event.Position(from), event.Sum(m.blobs[from:])
 }
 
 func newScript() *script {

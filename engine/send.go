@@ -40,7 +40,7 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
 			return p.refused(refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters."))
 		}
-		n := int64(len(m.Body))
+		n := int64(len(m.Body) + len(m.Tail))
 		if n > limit+idRoom {
 			return p.refused(refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path))
 		}
@@ -104,14 +104,16 @@ func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
 			ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
 			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
 			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-			ev.TimeToLive, ev.ScheduledFor, ev.Batch, ev.Body.Data = m.TimeToLive, m.ScheduledFor, batch, m.Body
+			ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, batch
+			ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
 			p.out = append(p.out, ev)
 		} else {
 			ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
 			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
 			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-			ev.EnqueuedAt, ev.Batch, ev.Body.Data = now, batch, m.Body
+			ev.EnqueuedAt, ev.Batch = now, batch
+			ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 			ev.TimeToLive, ev.ExpiresAt = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
 			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
 			p.out = append(p.out, ev)

@@ -236,7 +236,7 @@ func (x *Index) setState(at event.Time, ev *event.SessionStateSet) {
 	ses := s.sessions.slots[n]
 	s.bytes += int64(ev.State.Size) - int64(ses.state.Size)
 	ses.set, ses.state, ses.setAt = !ev.Cleared, ev.State, at
-	ses.state.Data = nil
+	ses.state.Data, ses.state.Tail = nil, nil
 	if ev.Cleared {
 		ses.setAt = 0
 	}

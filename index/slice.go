@@ -224,7 +224,7 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 		return
 	}
 	r.changed = true
-	b.Data = nil
+	b.Data, b.Tail = nil, nil
 	s.changes[seq] = append(s.changes[seq], b)
 	s.bytes += int64(b.Size)
 }

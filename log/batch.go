@@ -57,11 +57,11 @@ func (b *Batch) LSN() event.LSN {
 // Base is the position of the entry's first byte: the LSN as a position. It implements [event.Frame].
 func (b *Batch) Base() event.Position { return event.Position(b.LSN()) }
 
-// AppendBlob copies p behind the other bodies and returns where it will stand and its checksum. It implements [event.Frame].
-func (b *Batch) AppendBlob(p []byte) (event.Position, uint32) {
-	at := b.Base() + event.Position(len(b.buf))
-	b.buf = append(b.buf, p...)
-	return at, event.Sum(p)
+// AppendBlob copies a blob behind the other bodies and returns where it will stand and its checksum. It implements [event.Frame].
+func (b *Batch) AppendBlob(head, tail []byte) (event.Position, uint32) {
+	from := len(b.buf)
+	b.buf = append(append(b.buf, head...), tail...)
+	return b.Base() + event.Position(from), event.Sum(b.buf[from:])
 }
 
 // AppendRecord adds one decision. The frame's level is the highest of its records'. Times must not decrease.

@@ -23,6 +23,6 @@
 //  4. Recovery ends a log only where nobody was promised anything; any other damage refuses the partition.
 //  5. No file is changed in place but by appending to the last segment of the running chapter.
 //
-// Every byte is described in docs/log-format.md. All I/O goes through [FS], so that a simulation can be the disk; on a
-// real disk the tail is written by tidwall/wal, and a test proves that our own tail writer makes the same bytes.
+// Every byte is described in docs/log-format.md. All I/O goes through [FS], so that a simulation can be the disk. Chapters are
+// tidwall/wal directories, written by a writer of our own; a test proves that the library makes the same bytes.
 package log

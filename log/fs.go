@@ -4,9 +4,7 @@ import "io"
 
 // FS is the disk as this package sees it. Names are paths of the operating system. Errors for missing and existing names
 // satisfy errors.Is with fs.ErrNotExist and fs.ErrExist. Its methods may be called concurrently.
-//
-// An implementation other than the operating system's is a simulation: the tail is then written by our own writer instead of
-// tidwall/wal, which calls os itself.
+// An implementation other than the operating system's is a simulation; everything else is the same code.
 type FS interface {
 	// Create makes an empty file with permissions 0600, replacing what has the name.
 	Create(name string) (File, error)

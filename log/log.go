@@ -51,7 +51,7 @@ func (k Kind) String() string {
 type Options struct {
 	FS           FS               // default: the operating system
 	Partitions   int              // number of partitions when the directory is created, 1 to 64; default 4
-	SegmentBytes int              // a segment file ends with the frame that reaches it; default 1 MiB
+	SegmentBytes int              // a segment file ends with the frame that reaches it; default 8 MiB
 	ChapterBytes int              // a chapter ends with the frame that reaches it; default 64 MiB
 	ChapterAge   time.Duration    // a chapter older than this ends with the next frame; default 1 h
 	BootID       string           // of the running kernel; default: asked of the OS; with another FS empty, which means unknown

@@ -30,7 +30,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 		}
 	}
 	set(&o.Partitions, defaultPartitions)
-	set(&o.SegmentBytes, 1<<20)
+	set(&o.SegmentBytes, 8<<20)
 	set(&o.ChapterBytes, 64<<20)
 	set(&o.MaxFrameBytes, defaultMaxFrame)
 	if o.ChapterAge == 0 {

@@ -2,17 +2,23 @@ package log
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/tidwall/wal"
+
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// plainFS is the disk without tidwall/wal: newTail sees that it is not the operating system's.
-type plainFS struct{ osFS }
+// library opens tidwall/wal on an empty directory, to be written to and no more.
+func library(dir string, segmentBytes int) (*wal.Log, error) {
+	return wal.Open(dir, &wal.Options{NoSync: true, SegmentSize: segmentBytes, LogFormat: wal.Binary, SegmentCacheSize: 1,
+		NoCopy: true, DirPerms: 0o700, FilePerms: 0o600})
+}
 
 func dirBytes(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -33,7 +39,7 @@ func dirBytes(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestTailBytes writes random frames with tidwall/wal and with our own writer: names, modes and bytes are the same.
+// TestTailBytes writes random frames with tidwall/wal and with our writer: names, modes and bytes are the same.
 func TestTailBytes(t *testing.T) {
 	t.Parallel()
 	const seed = 1
@@ -41,18 +47,13 @@ func TestTailBytes(t *testing.T) {
 	for range 60 {
 		limit := 1 + rng.IntN(40000)
 		dirs := [2]string{t.TempDir(), t.TempDir()}
-		var tails [2]tail
-		for i, fsys := range []FS{OS, plainFS{}} {
-			var err error
-			if tails[i], err = newTail(fsys, dirs[i], limit); err != nil {
-				t.Fatal(err)
-			}
+		ours, err := newTail(OS, dirs[0], limit)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, ok := tails[0].(walTail); !ok {
-			t.Fatal("not tidwall/wal")
-		}
-		if _, ok := tails[1].(*ownTail); !ok {
-			t.Fatal("not our own")
+		theirs, err := library(dirs[1], limit)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for index := uint64(1); index <= uint64(1+rng.IntN(30)); index++ {
 			sizes := []int{0, rng.IntN(200), rng.IntN(20000), rng.IntN(100)}
@@ -63,16 +64,12 @@ func TestTailBytes(t *testing.T) {
 				entry[i] = byte(rng.Uint32())
 			}
 			h.seal(entry)
-			for _, tl := range tails {
-				if err := tl.write(index, entry, prefixLen(h.length)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		for _, tl := range tails {
-			if err := tl.close(); err != nil {
+			if err := errors.Join(ours.write(index, entry), theirs.Write(index, entry[prefixLen(h.length):])); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := errors.Join(ours.close(), theirs.Close()); err != nil {
+			t.Fatal(err)
 		}
 		a, b := dirBytes(t, dirs[0]), dirBytes(t, dirs[1])
 		if len(a) != len(b) {
@@ -119,33 +116,28 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// TestRealAndSimulatedDirectory: a whole data directory made with tidwall/wal and with our own writer is the same.
-func TestRealAndSimulatedDirectory(t *testing.T) {
+// TestModes: nobody but the owner reads a data directory.
+func TestModes(t *testing.T) {
 	t.Parallel()
-	dirs := [2]string{t.TempDir(), t.TempDir()}
-	for i, fsys := range []FS{OS, plainFS{}} {
-		for range 2 {
-			s, err := Open(t.Context(), dirs[i], goldenOptions(fsys))
-			if err != nil {
-				t.Fatal(err)
-			}
-			writeGolden(t, s)
+	dir := t.TempDir()
+	for range 2 {
+		s, err := Open(t.Context(), dir, goldenOptions(OS))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeGolden(t, s)
+	}
+	files := dirBytes(t, dir)
+	if len(files) < 8 {
+		t.Fatalf("%d files", len(files))
+	}
+	for name, p := range files {
+		if p[:10] != "-rw-------" {
+			t.Errorf("%s has mode %s", name, p[:10])
 		}
 	}
-	a, b := dirBytes(t, dirs[0]), dirBytes(t, dirs[1])
-	if len(a) != len(b) || len(a) < 8 {
-		t.Fatalf("%d files, %d files", len(a), len(b))
-	}
-	for name := range a {
-		if a[name] != b[name] {
-			t.Errorf("%s differs", name)
-		}
-		if a[name][:10] != "-rw-------" {
-			t.Errorf("%s has mode %s", name, a[name][:10])
-		}
-	}
-	err := filepath.WalkDir(dirs[0], func(path string, d fs.DirEntry, err error) error {
-		if info, _ := d.Info(); d.IsDir() && path != dirs[0] && info.Mode().Perm() != 0o700 {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if info, _ := d.Info(); d.IsDir() && path != dir && info.Mode().Perm() != 0o700 {
 			t.Errorf("%s has mode %s", path, info.Mode())
 		}
 		return err

@@ -58,7 +58,7 @@ type writer struct {
 	err     error // poisoned
 
 	io      sync.Mutex // held during I/O; guards what follows
-	tail    tail
+	tail    *tail
 	file    File // our descriptor of the last segment
 	seg     *segment
 	index   uint64 // of the next frame in its chapter
@@ -273,7 +273,7 @@ func (w *writer) write(b *Batch) error {
 	}
 	w.mu.Unlock()
 	h.seal(b.buf)
-	err := w.tail.write(w.index, b.buf, prefixLen(h.length))
+	err := w.tail.write(w.index, b.buf)
 	level := b.level
 	b.free()
 	if err != nil {

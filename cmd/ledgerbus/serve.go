@@ -107,6 +107,7 @@ func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
 		return err
 	}
 	announce(w, broker)
+	go keepRoom(ctx)
 	var failure error
 	select {
 	case <-ctx.Done():

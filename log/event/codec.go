@@ -36,8 +36,8 @@ func Sum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
 // Frame is where a record is written to: the bodies and records of the frame being filled.
 type Frame interface {
-	// AppendBlob copies p behind the frame's other bodies and says where it stands.
-	AppendBlob(p []byte) (Position, uint32)
+	// AppendBlob copies the two parts of a blob behind the frame's other bodies and says where they stand.
+	AppendBlob(head, tail []byte) (Position, uint32)
 	// Base is the position of the frame's first byte.
 	Base() Position
 }
@@ -146,13 +146,13 @@ func (e *encoder) count(n int) {
 }
 
 func (e *encoder) blob(b *Blob) {
-	b.Size = uint32(len(b.Data))
+	b.Size = uint32(len(b.Data) + len(b.Tail))
 	e.uvarint(uint64(b.Size))
 	if b.Size == 0 {
 		b.Position, b.Sum = 0, 0
 		return
 	}
-	b.Position, b.Sum = e.frame.AppendBlob(b.Data)
+	b.Position, b.Sum = e.frame.AppendBlob(b.Data, b.Tail)
 	e.uvarint(uint64(b.Position - e.frame.Base()))
 	e.dst = binary.LittleEndian.AppendUint32(e.dst, b.Sum)
 }

@@ -24,10 +24,10 @@ type body struct {
 
 func (b *body) Base() Position { return b.base }
 
-func (b *body) AppendBlob(p []byte) (Position, uint32) {
-	at := b.base + 96 + Position(len(b.data))
-	b.data = append(b.data, p...)
-	return at, Sum(p)
+func (b *body) AppendBlob(head, tail []byte) (Position, uint32) {
+	from := len(b.data)
+	b.data = append(append(b.data, head...), tail...)
+	return b.base + 96 + Position(from), Sum(b.data[from:])
 }
 
 func (b *body) bounds() [2]uint32 { return [2]uint32{96, 96 + uint32(len(b.data))} }
@@ -270,7 +270,7 @@ type replay struct {
 
 func (r *replay) Base() Position { return r.base }
 
-func (r *replay) AppendBlob([]byte) (Position, uint32) {
+func (r *replay) AppendBlob(_, _ []byte) (Position, uint32) {
 	b := r.at[0]
 	r.at = r.at[1:]
 	return b.Position, b.Sum

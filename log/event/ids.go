@@ -116,6 +116,7 @@ func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
 type Blob struct {
 	Data     []byte   `json:"-"`
+	Tail     []byte   `json:"-"` // stands behind Data: who has the bytes in two pieces need not join them
 	Position Position // of the first byte; 0 when Size is 0
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes

@@ -11,6 +11,10 @@ type chunk struct {
 	buf  []byte
 	refs atomic.Int32
 	pool *sync.Pool // nil: left to the garbage collector
+
+	// carved by the one who handles its frames, while he has a reference
+	space []*chunk // go when it goes; the last one has room
+	used  int      // bytes of the last one
 }
 
 const (
@@ -49,6 +53,7 @@ func (c *chunk) retain() *chunk {
 func (c *chunk) Release() {
 	switch n := c.refs.Add(-1); {
 	case n == 0:
+		c.dropSpace()
 		if c.pool != nil {
 			c.pool.Put(c)
 		}
@@ -60,12 +65,23 @@ func (c *chunk) Release() {
 // alone reports that nobody but the caller has a reference, so its bytes may be written over.
 func (c *chunk) alone() bool { return c.refs.Load() == 1 }
 
-// chunks is several chunks released together.
-type chunks []*chunk
-
-// Release implements engine.Buffer.
-func (cs chunks) Release() {
-	for _, c := range cs {
-		c.Release()
+// carve returns an empty slice of that capacity which lives as long as the chunk.
+func (c *chunk) carve(size int) []byte {
+	n := len(c.space)
+	if n == 0 || c.used+size > len(c.space[n-1].buf) {
+		c.space = append(c.space, newChunk(max(size, smallChunk)))
+		n, c.used = n+1, 0
 	}
+	from := c.used
+	c.used += size
+	return c.space[n-1].buf[from:from:c.used]
+}
+
+// dropSpace lets go of what was carved.
+func (c *chunk) dropSpace() {
+	for i, s := range c.space {
+		s.Release()
+		c.space[i] = nil
+	}
+	c.space = c.space[:0]
 }

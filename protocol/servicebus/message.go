@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -46,19 +47,11 @@ func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error 
 	if e != nil {
 		return e
 	}
+	if !in.hasID {
+		c.splice(buf.carve(splicedSize(&in)), &in)
+	}
 	cmd.Messages = c.batch.newMessage()
-	if in.hasID {
-		cmd.Messages[0], cmd.Buffer = in.message, buf.retain()
-		return nil
-	}
-	space := newChunk(splicedSize(len(body)))
-	c.splice(space.buf[:0], in.message.Body, &in)
-	cmd.Messages[0] = in.message
-	if len(in.message.SessionID)+len(in.message.PartitionKey) > 0 {
-		cmd.Buffer = chunks{space, buf.retain()}
-	} else {
-		cmd.Buffer = space
-	}
+	cmd.Messages[0], cmd.Buffer = in.message, buf.retain()
 	return nil
 }
 
@@ -71,37 +64,18 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Erro
 	if envelope.BodyKind != amqp.BodyData && envelope.BodyKind != amqp.BodyNone {
 		return argumentError("A batch must consist of data sections.")
 	}
-	found := make([]inspected, 0, envelope.BodyCount)
-	missing := 0
+	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
 	for message := range amqp.DataSections(envelope.Body.Of(body)) {
 		in, e := c.inspect(message)
 		if e != nil {
 			return e
 		}
 		if !in.hasID {
-			missing += splicedSize(len(in.message.Body))
+			c.splice(buf.carve(splicedSize(&in)), &in)
 		}
-		found = append(found, in)
+		cmd.Messages = append(cmd.Messages, in.message)
 	}
-	var space *chunk
-	var free []byte
-	if missing > 0 {
-		space = newChunk(missing)
-		free = space.buf[:0]
-		cmd.Buffer = chunks{buf.retain(), space}
-	} else {
-		cmd.Buffer = buf.retain()
-	}
-	cmd.Messages = make([]engine.Message, len(found))
-	for i := range found {
-		in := &found[i]
-		if !in.hasID {
-			n := splicedSize(len(in.message.Body))
-			c.splice(free[:0:n], in.message.Body, in)
-			free = free[n:cap(free)]
-		}
-		cmd.Messages[i] = in.message
-	}
+	cmd.Buffer = buf.retain()
 	return nil
 }
 
@@ -306,20 +280,33 @@ func timeToLive(header, properties []byte) (time.Duration, *amqp.Error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// splicedSize bounds the size of a message of n bytes after a message-id was spliced in.
-func splicedSize(n int) int { return n + 64 }
+// idRoom is how much longer a message gets by a message-id that is spliced in.
+const idRoom = 64
 
-// splice writes the message with a generated message-id to dst, which has room for it, and makes in.message stand there.
-func (c *conn) splice(dst, body []byte, in *inspected) {
-	id := c.newUUID()
+// splicedSize bounds what splice writes for a message.
+func splicedSize(in *inspected) int { return in.spliceAt() + in.sections.Properties.Len() + idRoom }
+
+// spliceAt is where the properties begin, or would.
+func (in *inspected) spliceAt() int {
 	s := &in.sections
-	at := max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
+	if !s.Properties.Empty() {
+		return s.Properties.Start
+	}
+	return max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
+}
+
+// splice gives a message a generated message-id. It writes the beginning, to the end of the properties, to dst, which has
+// room for it; what follows, nearly all of a message, stays where it is and is joined to it in the log.
+func (c *conn) splice(dst []byte, in *inspected) {
+	id := c.newUUID()
+	body := in.message.Body
+	at := in.spliceAt()
 	rest := at
 	var fields []byte // behind the null message-id
 	count := 0
-	if !s.Properties.Empty() {
-		at, rest = s.Properties.Start, s.Properties.End
-		fields, count = listFields(s.Properties.Of(body))
+	if p := in.sections.Properties; !p.Empty() {
+		rest = p.End
+		fields, count = listFields(p.Of(body))
 		if count > 0 {
 			fields = fields[1:]
 		}
@@ -330,15 +317,21 @@ func (c *conn) splice(dst, body []byte, in *inspected) {
 	dst = append(dst, amqp.CodeStr8, 36)
 	from := len(dst)
 	dst = appendUUID(dst, id)
-	in.message.ID = dst[from:len(dst):len(dst)]
 	dst = append(dst, fields...)
 	before := len(dst)
 	dst = amqp.EndList(dst, mark, max(count, 1))
 	moved := before - len(dst) // a narrow list begins earlier
 	in.message.ID = dst[from-moved : from-moved+36 : from-moved+36]
-	dst = append(dst, body[rest:]...)
-	in.message.Body = dst[:len(dst):len(dst)]
+	in.message.Body, in.message.Tail = dst[:len(dst):len(dst)], body[rest:]
 	in.hasID = true
+}
+
+// newUUID is a random UUID of version 4, for ids that are unique and no secret.
+func newUUID() (u [16]byte) {
+	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
 }
 
 // appendUUID appends the text of a UUID.

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -34,7 +32,7 @@ type Options struct {
 	Limits Limits
 	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
 	Logger *slog.Logger
-	// NewID makes message-ids and tracking ids: random UUIDs. nil: uuid.New.
+	// NewID makes message-ids and tracking ids: random UUIDs. nil: a generator of its own.
 	NewID func() [16]byte
 }
 
@@ -84,7 +82,7 @@ func (s *Server) init() {
 			env.logger = slog.Default()
 		}
 		if env.newUUID == nil {
-			env.newUUID = func() [16]byte { return uuid.New() }
+			env.newUUID = newUUID
 		}
 		env.verifier = &sasVerifier{rules: o.Rules}
 		if !o.Development {
