@@ -7,7 +7,7 @@ ROUNDS ?= 100
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
-.PHONY: build run test test-js fuzz sim mutants torture bench lint fmt
+.PHONY: build run test test-js sdk fuzz sim mutants torture bench lint fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -21,6 +21,9 @@ test: ## unit tests, and the JavaScript SDK against the broker where node is
 
 test-js: build ## the JavaScript SDK against bin/ledgerbus
 	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
+
+sdk: build ## the scenarios of test/sdk/scenarios.json with all four SDKs, and the page of what they show; needs node, python3 and mvn
+	go run ./test/sdk/run --sdk go,js,python,java --table docs/compatibility.md
 
 # Counts, not times: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline (go.dev/issue/75804).
 fuzz: ## every fuzz target, FUZZ executions of each; fewer of the two that run a whole connection or directory

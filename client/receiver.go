@@ -27,12 +27,7 @@ type Receiver struct {
 // NewReceiver opens a receiving link. Dead-letter queues are entities like any other: orders/$DeadLetterQueue.
 func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Receiver, error) {
 	entity = cleanEntity(entity)
-	options := &amqp.ReceiverOptions{Credit: -1} // by hand: see Credit
-	if mode == ReceiveAndDelete {
-		options.SettlementMode, options.RequestedSenderSettleMode = amqp.ReceiverSettleModeFirst.Ptr(), amqp.SenderSettleModeSettled.Ptr()
-	} else {
-		options.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr() // settlements are answered
-	}
+	options := receiverOptions(mode)
 	link, err := open(ctx, c, "receive from", entity, func(s *amqp.Session) (*amqp.Receiver, error) {
 		return s.NewReceiver(ctx, entity, options)
 	})
@@ -40,6 +35,16 @@ func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Re
 		return nil, err
 	}
 	return &Receiver{link: link, entity: entity}, nil
+}
+
+func receiverOptions(mode Mode) *amqp.ReceiverOptions {
+	options := &amqp.ReceiverOptions{Credit: -1} // by hand: see Credit
+	if mode == ReceiveAndDelete {
+		options.SettlementMode, options.RequestedSenderSettleMode = amqp.ReceiverSettleModeFirst.Ptr(), amqp.SenderSettleModeSettled.Ptr()
+	} else {
+		options.SettlementMode = amqp.ReceiverSettleModeSecond.Ptr() // settlements are answered
+	}
+	return options
 }
 
 // Credit allows the broker to send n messages more.

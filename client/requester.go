@@ -145,27 +145,23 @@ func (c *Client) Manage(ctx context.Context, entity, operation string, body map[
 
 // Peek looks at messages without locking them: at most count, from a sequence number on. No message is no error.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, count int) ([]*amqp.Message, error) {
-	body, err := c.Manage(ctx, entity, "peek-message", map[string]any{"from-sequence-number": from, "message-count": int32(count)})
+	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(count)})
+}
+
+// PeekSession is [Client.Peek] for the messages of one session.
+func (c *Client) PeekSession(ctx context.Context, entity, session string, from int64, count int) ([]*amqp.Message, error) {
+	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(count), "session-id": session})
+}
+
+func (c *Client) peek(ctx context.Context, entity string, request map[string]any) ([]*amqp.Message, error) {
+	body, err := c.Manage(ctx, entity, "peek-message", request)
 	if err != nil {
 		if e, ok := err.(*Error); ok && e.Status == 404 && e.Condition == "com.microsoft:message-not-found" {
 			return nil, nil // another way to say 204 (6.3)
 		}
 		return nil, err
 	}
-	items, _ := body["messages"].([]any)
-	messages := make([]*amqp.Message, 0, len(items))
-	for _, item := range items {
-		encoded, ok := entry(item, "message").([]byte)
-		if !ok {
-			return nil, &Error{Op: "peek-message", Text: "the answer holds something that is no message"}
-		}
-		m := new(amqp.Message)
-		if err := m.UnmarshalBinary(encoded); err != nil {
-			return nil, &Error{Op: "peek-message", Text: "a message cannot be decoded", cause: err}
-		}
-		messages = append(messages, m)
-	}
-	return messages, nil
+	return messagesOf("peek-message", body)
 }
 
 // RenewLocks moves the ends of locks and returns the new ones, in order.

@@ -2,16 +2,20 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/protocol/listen"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
@@ -37,13 +41,22 @@ func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.
 // Unwrap returns the network's error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
+// Endpoint is an address that is listened on.
+type Endpoint struct {
+	Addr     net.Addr
+	Mode     settings.ListenMode
+	listener net.Listener
+}
+
 // Server is a running broker.
 type Server struct {
 	settings  settings.Settings
 	store     log.Store
 	engine    *engine.Namespace
 	amqp      *servicebus.Server
-	addrs     []net.Addr
+	front     *listen.Server
+	endpoints []Endpoint
+	trust     string // file with the certificate that clients have to trust; "": not ours
 	recovered Recovered
 
 	failed  chan error
@@ -104,39 +117,99 @@ func (s *Server) watch() {
 	}
 }
 
+// putQueues makes the queues of the settings. What cannot be, such as a queue with sessions that was made without, is a
+// problem of the settings (semantics.md 1.3).
 func (s *Server) putQueues(ctx context.Context) error {
-	for _, q := range s.settings.Entities.Put {
-		if _, err := s.engine.PutQueue(ctx, q); err != nil {
+	var problems settings.Problems
+	_, errs := s.engine.PutQueues(ctx, s.settings.Entities.Put)
+	for i, err := range errs {
+		refusal := (*engine.Error)(nil)
+		switch {
+		case err == nil:
+		case errors.As(err, &refusal) && (refusal.Code == engine.InvalidArgument || refusal.Code == engine.AlreadyExists):
+			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
+		default:
 			return err
 		}
+	}
+	if problems != nil {
+		return problems
 	}
 	return nil
 }
 
 // listen binds every address before it serves any: a broker is there on all of them or not at all.
 func (s *Server) listen(ctx context.Context) error {
+	config, err := s.certificate()
+	if err != nil {
+		return err
+	}
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
-	var listeners []net.Listener
-	for _, address := range s.settings.Listening.Addresses {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	s.front = listen.New(listen.Options{
+		AMQP: s.amqp, TLS: config, Hosts: s.hosts(), Logger: slog.Default(),
+		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
+	})
+	for _, entry := range s.settings.Listening.Addresses {
+		address, mode, err := s.settings.Listener(entry)
+		var l net.Listener
+		if err == nil {
+			l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		}
 		if err != nil {
-			for _, l := range listeners {
-				err = errors.Join(err, l.Close())
+			for _, e := range s.endpoints {
+				err = errors.Join(err, e.listener.Close())
 			}
 			return &ListenError{Address: address, Err: err}
 		}
-		listeners = append(listeners, l)
-		s.addrs = append(s.addrs, l.Addr())
+		s.endpoints = append(s.endpoints, Endpoint{Addr: l.Addr(), Mode: mode, listener: l})
 	}
-	for _, l := range listeners {
+	modes := map[settings.ListenMode]listen.Mode{
+		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}
+	for _, e := range s.endpoints {
 		s.serving.Go(func() {
-			err := s.amqp.Serve(s.closing, healthListener{l})
-			if !errors.Is(err, servicebus.ErrClosed) && !errors.Is(err, context.Canceled) {
-				s.fail(&ListenError{Address: l.Addr().String(), Err: err})
+			err := s.front.Serve(s.closing, e.listener, modes[e.Mode])
+			if !errors.Is(err, listen.ErrClosed) && !errors.Is(err, context.Canceled) {
+				s.fail(&ListenError{Address: e.Addr.String(), Err: err})
 			}
 		})
 	}
 	return nil
+}
+
+// certificate loads or makes what TLS needs; nil when there is no TLS. What cannot be loaded is a problem of the settings.
+func (s *Server) certificate() (*tls.Config, error) {
+	var cert tls.Certificate
+	var err error
+	switch t := s.settings.TLS; t.From {
+	case settings.TLSFiles:
+		if cert, err = tls.LoadX509KeyPair(t.CertificateFile, t.KeyFile); err != nil {
+			return nil, settings.Problems{{Where: "tls", Text: fmt.Sprintf("certificate %s, key %s: %v", t.CertificateFile, t.KeyFile, err)}}
+		}
+		if end := cert.Leaf.NotAfter; time.Now().After(end) {
+			slog.Warn("the certificate has expired", "file", t.CertificateFile, "end", end)
+		}
+	case settings.TLSGenerated:
+		cert, s.trust, err = listen.Generated(filepath.Join(s.settings.Storage.Data, "tls"), s.hosts(), time.Now())
+		if err != nil {
+			return nil, settings.Problems{{Where: "tls", Text: err.Error()}}
+		}
+	default:
+		return nil, nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// hosts are the names and addresses by which clients may know this machine.
+func (s *Server) hosts() []string {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, s.settings.Listening.Hosts...)
+	for _, entry := range s.settings.Listening.Addresses {
+		address, _, _ := strings.Cut(entry, "/")
+		host, _, err := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); err == nil && host != "" && !slices.Contains(hosts, host) && (ip == nil || !ip.IsUnspecified()) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
 }
 
 // options translates settings into the protocol's words.
@@ -145,18 +218,13 @@ func (s *Server) options() servicebus.Options {
 	o := servicebus.Options{
 		Namespace:   namespaceName,
 		Development: s.settings.Mode == settings.Development,
-		Hosts:       append([]string{"localhost"}, s.settings.Listening.Hosts...),
+		Hosts:       s.hosts(),
 		Logger:      slog.Default(),
 		Limits: servicebus.Limits{
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
 			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
 			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
 		},
-	}
-	for _, address := range s.settings.Listening.Addresses {
-		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
-			o.Hosts = append(o.Hosts, host)
-		}
 	}
 	for _, rule := range s.settings.Access {
 		r := servicebus.AccessRule{Name: rule.Name, Primary: rule.Primary.Reveal(), Secondary: rule.Secondary.Reveal()}
@@ -186,7 +254,20 @@ func (s *Server) fail(err error) {
 func (s *Server) Failed() <-chan error { return s.failed }
 
 // Addrs are the addresses listened on, in the order of the settings.
-func (s *Server) Addrs() []net.Addr { return s.addrs }
+func (s *Server) Addrs() []net.Addr {
+	addrs := make([]net.Addr, len(s.endpoints))
+	for i, e := range s.endpoints {
+		addrs[i] = e.Addr
+	}
+	return addrs
+}
+
+// Endpoints are the addresses listened on, in the order of the settings, and whom they take.
+func (s *Server) Endpoints() []Endpoint { return s.endpoints }
+
+// Trust is the file with the certificate of the development authority, which clients have to trust; "" when the
+// certificate is not a generated one.
+func (s *Server) Trust() string { return s.trust }
 
 // Settings are those the broker was started with.
 func (s *Server) Settings() settings.Settings { return s.settings }
@@ -197,27 +278,37 @@ func (s *Server) Engine() *engine.Namespace { return s.engine }
 // Recovered says what the start found in the data directory.
 func (s *Server) Recovered() Recovered { return s.recovered }
 
-// ConnectionString is what an SDK connects to the first listener with. The key is shown only when it is the emulator's,
-// which everybody knows.
-func (s *Server) ConnectionString() string {
-	host, port, err := net.SplitHostPort(s.addrs[0].String())
+// Authority is the host and port by which clients on this machine reach an endpoint, without the port where it is the given one.
+func (e Endpoint) Authority(usualPort string) string {
+	host, port, err := net.SplitHostPort(e.Addr.String())
 	if err != nil {
-		host, port = s.addrs[0].String(), ""
+		return e.Addr.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
 		host = "localhost"
 	} else if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if port != "5672" {
+	if port != usualPort {
 		host += ":" + port
+	}
+	return host
+}
+
+// ConnectionString is what an SDK connects to the first listener with. The key is shown only when it is the emulator's,
+// which everybody knows.
+func (s *Server) ConnectionString() string {
+	first := s.endpoints[0]
+	host, emulator := first.Authority("5672"), "UseDevelopmentEmulator=true;"
+	if first.Mode == settings.ListenTLS { // which SDKs do not speak to an emulator
+		host, emulator = first.Authority("5671"), ""
 	}
 	rule := s.settings.Access[0]
 	key := rule.Primary.String()
 	if rule.IsDevelopment() {
 		key = rule.Primary.Reveal()
 	}
-	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true;", host, rule.Name, key)
+	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;%s", host, rule.Name, key, emulator)
 }
 
 // Close stops accepting, ends the connections, commits what was asked, and marks the data directory as cleanly closed.
@@ -229,6 +320,9 @@ func (s *Server) Close() error {
 func (s *Server) close() error {
 	var errs []error
 	s.stop()
+	if s.front != nil {
+		errs = append(errs, s.front.Close())
+	}
 	if s.amqp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()

@@ -209,7 +209,7 @@ func TestHealth(t *testing.T) {
 		t.Fatal(srv.Addrs())
 	}
 	for _, addr := range srv.Addrs() {
-		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/x": "404 "} {
+		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/x": "404 404 page not found\n"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr.String()+path, nil)
 			if err != nil {
 				t.Fatal(err)

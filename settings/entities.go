@@ -11,12 +11,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Ranges of a queue's properties (management-api.md 3.2). The emulator's caps are not ours; its minima are accepted.
+// Ranges of a queue's properties (semantics.md 1.3, management-api.md 3.2). The emulator's narrower ones are not ours.
 const (
 	minLockDuration    = 5 * time.Second
 	maxLockDuration    = 5 * time.Minute
 	minTimeToLive      = time.Second
-	minDuplicateWindow = 5 * time.Second
+	minDuplicateWindow = 20 * time.Second
 	maxDuplicateWindow = 7 * 24 * time.Hour
 	minIdle            = 5 * time.Minute
 	maxDeliveryCount   = 1<<31 - 1
@@ -26,6 +26,7 @@ const (
 	maxUserMetadata    = 1024 // characters
 	maxEntityFile      = 16 << 20
 	maxQueueName       = 260
+	maxQueues          = 10_000 // of a namespace (semantics.md 16.3)
 )
 
 // DefaultQueue is what a queue gets that is made with nothing but a name: the cloud's defaults (semantics.md 1.3).
@@ -56,6 +57,14 @@ func emulatorQueue() event.Properties {
 // content is a [Problems] with the JSON path and line of everything that is wrong or not supported: nothing in the file is
 // dropped silently.
 func ReadEntities(file string) ([]engine.PutQueue, error) {
+	r, err := readEntities(file)
+	if err != nil {
+		return nil, err
+	}
+	return r.queues, nil
+}
+
+func readEntities(file string) (*entityReader, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
@@ -67,11 +76,19 @@ func ReadEntities(file string) ([]engine.PutQueue, error) {
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
 	}
-	return ParseEntities(file, src)
+	return parseEntities(file, src)
 }
 
 // ParseEntities is [ReadEntities] on bytes already read; file is the name for messages.
 func ParseEntities(file string, src []byte) ([]engine.PutQueue, error) {
+	r, err := parseEntities(file, src)
+	if err != nil {
+		return nil, err
+	}
+	return r.queues, nil
+}
+
+func parseEntities(file string, src []byte) (*entityReader, error) {
 	root, problem := parseJSON(src)
 	if problem != nil {
 		return nil, Problems{{Where: file + ":" + problem.Where, Text: problem.Text}}
@@ -81,7 +98,7 @@ func ParseEntities(file string, src []byte) ([]engine.PutQueue, error) {
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
-	return r.queues, nil
+	return r, nil
 }
 
 // entityReader walks an entity file, collecting queues and problems.
@@ -93,11 +110,16 @@ type entityReader struct {
 }
 
 func (r *entityReader) complain(n *node, format string, args ...any) {
+	r.problems.add(r.at(n), format, args...)
+}
+
+// at is file, line and path of a value.
+func (r *entityReader) at(n *node) string {
 	where := fmt.Sprintf("%s:%d", r.file, n.line)
 	if n.path != "" {
 		where += ": " + n.path
 	}
-	r.problems.add(where, format, args...)
+	return where
 }
 
 // object calls the reader of each key. Unknown keys, keys given twice and missing required ones are problems; a null is
@@ -180,7 +202,12 @@ func (r *entityReader) namespaces(n *node) {
 		r.object(item, map[string]func(*node){
 			"Name": r.text(&name),
 			"Queues": func(n *node) {
-				for _, q := range r.array(n) {
+				queues := r.array(n)
+				if len(queues) > maxQueues {
+					r.complain(n, "%d queues are more than the %d a namespace may have", len(queues), maxQueues)
+					return
+				}
+				for _, q := range queues {
 					r.queue(q)
 				}
 			},
@@ -226,30 +253,24 @@ func (r *entityReader) properties(n *node, p *event.Properties) {
 		"LockDuration":                        r.duration(&p.LockDuration, minLockDuration, maxLockDuration),
 		"DefaultMessageTimeToLive":            r.duration(&p.DefaultMessageTimeToLive, minTimeToLive, event.Forever),
 		"DuplicateDetectionHistoryTimeWindow": r.duration(&p.DuplicateDetectionWindow, minDuplicateWindow, maxDuplicateWindow),
+		"AutoDeleteOnIdle":                    r.duration(&p.AutoDeleteOnIdle, minIdle, event.Forever),
 		"DeadLetteringOnMessageExpiration":    r.boolean(&p.DeadLetteringOnMessageExpiration),
 		"EnableBatchedOperations":             r.boolean(&p.EnableBatchedOperations),
+		"RequiresSession":                     r.boolean(&p.RequiresSession),
+		"RequiresDuplicateDetection":          r.boolean(&p.RequiresDuplicateDetection),
 		"MaxDeliveryCount":                    r.count(&p.MaxDeliveryCount, 1, maxDeliveryCount),
 		"MaxMessageSizeInKilobytes":           r.count(&p.MaxMessageSizeKilobytes, 1, maxMessageKB),
 		"MaxSizeInMegabytes": func(n *node) {
 			before := len(r.problems)
-			r.count(&p.MaxSizeMegabytes, sizeStepMegabytes, maxSizeMegabytes)(n)
-			if len(r.problems) == before && p.MaxSizeMegabytes%sizeStepMegabytes != 0 {
+			r.count(&p.MaxSizeMegabytes, 1, maxSizeMegabytes)(n)
+			// Less than the cloud's smallest size is for trying out what a full queue does.
+			if len(r.problems) == before && p.MaxSizeMegabytes > sizeStepMegabytes && p.MaxSizeMegabytes%sizeStepMegabytes != 0 {
 				r.complain(n, "%d is not a multiple of %d", p.MaxSizeMegabytes, sizeStepMegabytes)
 			}
 		},
 		"UserMetadata": func(n *node) {
 			if r.text(&p.UserMetadata)(n); utf8.RuneCountInString(p.UserMetadata) > maxUserMetadata {
 				r.complain(n, "longer than %d characters", maxUserMetadata)
-			}
-		},
-		"RequiresSession": func(n *node) {
-			if r.boolean(&p.RequiresSession)(n); p.RequiresSession {
-				r.complain(n, "true (message sessions) "+unsupported)
-			}
-		},
-		"RequiresDuplicateDetection": func(n *node) {
-			if r.boolean(&p.RequiresDuplicateDetection)(n); p.RequiresDuplicateDetection {
-				r.complain(n, "true (duplicate detection) "+unsupported)
 			}
 		},
 		"EnablePartitioning": func(n *node) {
@@ -268,21 +289,15 @@ func (r *entityReader) properties(n *node, p *event.Properties) {
 			}
 		},
 		"Status": func(n *node) {
-			var status string
-			switch r.text(&status)(n); status {
-			case "", "Active":
-			case "Disabled", "SendDisabled", "ReceiveDisabled":
-				r.complain(n, "%q %s", status, unsupported)
-			default:
-				r.complain(n, "%q is none of Active, Disabled, SendDisabled, ReceiveDisabled", status)
+			var name string
+			if r.text(&name)(n); name == "" {
+				return // complained about, or the default
 			}
-		},
-		"AutoDeleteOnIdle": func(n *node) {
-			before := len(r.problems)
-			r.duration(&p.AutoDeleteOnIdle, minIdle, event.Forever)(n)
-			if len(r.problems) == before && p.AutoDeleteOnIdle != event.Forever {
-				r.complain(n, "deleting an idle queue "+unsupported)
+			status, ok := statuses[name]
+			if !ok {
+				r.complain(n, "%q is none of Active, Disabled, SendDisabled, ReceiveDisabled", name)
 			}
+			p.Status = status
 		},
 		"AuthorizationRules": func(n *node) {
 			if len(r.array(n)) > 0 {
@@ -290,6 +305,10 @@ func (r *entityReader) properties(n *node, p *event.Properties) {
 			}
 		},
 	})
+}
+
+var statuses = map[string]event.Status{
+	"Active": event.Active, "Disabled": event.Disabled, "SendDisabled": event.SendDisabled, "ReceiveDisabled": event.ReceiveDisabled,
 }
 
 func (r *entityReader) text(into *string) func(*node) {

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,8 +48,12 @@ func TestSampleOfTheEmulator(t *testing.T) {
 		first, second, third := emulatorQueue(), emulatorQueue(), emulatorQueue()
 		third.MaxSizeMegabytes, third.MaxDeliveryCount, third.LockDuration = 81920, 2147483647, 5*time.Minute
 		third.DefaultMessageTimeToLive, third.UserMetadata = event.Forever, "x"
+		states := emulatorQueue()
+		states.RequiresSession, states.RequiresDuplicateDetection, states.DuplicateDetectionWindow = true, true, 7*24*time.Hour
+		states.Status, states.DeadLetteringOnMessageExpiration = event.SendDisabled, true
 		want := []engine.PutQueue{
-			{Path: "queue.1", Properties: first}, {Path: "orders/eu", Properties: second}, {Path: "big", Properties: third},
+			{Path: "queue.1", Properties: first}, {Path: "orders/eu", Properties: second}, {Path: "states", Properties: states},
+			{Path: "big", Properties: third},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -56,6 +61,77 @@ func TestSampleOfTheEmulator(t *testing.T) {
 	}
 	if p := emulatorQueue(); p.MaxDeliveryCount != 3 || p.DefaultMessageTimeToLive != time.Hour || p.LockDuration != time.Minute {
 		t.Errorf("the emulator's defaults are not %+v", p)
+	}
+}
+
+// SM-314 (1.3): what a queue gets that is made with nothing but a name. SM-099: the maximum delivery count is 10.
+func TestDefaultsOfAQueue(t *testing.T) {
+	t.Parallel()
+	want := event.Properties{
+		LockDuration: time.Minute, MaxSizeMegabytes: 1024, MaxMessageSizeKilobytes: 256, DuplicateDetectionWindow: 10 * time.Minute,
+		DefaultMessageTimeToLive: event.Forever, MaxDeliveryCount: 10, EnableBatchedOperations: true, Status: event.Active,
+		AutoDeleteOnIdle: event.Forever,
+	}
+	if diff := cmp.Diff(want, DefaultQueue()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The ranges of table 1.3: SM-099 (MaxDeliveryCount), SM-169 (the window), SM-301 (AutoDeleteOnIdle).
+func TestBoundsOfProperties(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ property, want string }{ // want: part of the complaint, "" for none
+		{`"LockDuration": "PT5S"`, ""},
+		{`"LockDuration": "PT4.999S"`, "is shorter than PT5S"},
+		{`"LockDuration": "PT5M"`, ""},
+		{`"LockDuration": "PT5M0.001S"`, "is longer than PT5M"},
+		{`"DuplicateDetectionHistoryTimeWindow": "PT20S"`, ""},
+		{`"DuplicateDetectionHistoryTimeWindow": "PT19.999S"`, "is shorter than PT20S"},
+		{`"DuplicateDetectionHistoryTimeWindow": "P7D"`, ""},
+		{`"DuplicateDetectionHistoryTimeWindow": "P7DT0.001S"`, "is longer than P7D"},
+		{`"DefaultMessageTimeToLive": "PT1S"`, ""},
+		{`"DefaultMessageTimeToLive": "PT0.999S"`, "is shorter than PT1S"},
+		{`"DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S"`, ""},
+		{`"AutoDeleteOnIdle": "P10675199DT2H48M5.4775807S"`, ""},
+		{`"AutoDeleteOnIdle": "PT4M59.999S"`, "is shorter than PT5M"},
+		{`"AutoDeleteOnIdle": "PT5M"`, ""},
+		{`"MaxDeliveryCount": 1`, ""},
+		{`"MaxDeliveryCount": 0`, "is not a whole number from 1 to 2147483647"},
+		{`"MaxDeliveryCount": 2147483647`, ""},
+		{`"MaxDeliveryCount": 2147483648`, "is not a whole number from 1 to 2147483647"},
+		{`"MaxSizeInMegabytes": 5120`, ""},
+		{`"MaxSizeInMegabytes": 5121`, "is not a multiple of 1024"},
+		{`"MaxMessageSizeInKilobytes": 102400`, ""},
+		{`"MaxMessageSizeInKilobytes": 102401`, "is not a whole number from 1 to 102400"},
+		{`"Status": "Active"`, ""}, {`"Status": "Disabled"`, ""}, {`"Status": "SendDisabled"`, ""}, {`"Status": "ReceiveDisabled"`, ""},
+		{`"Status": "Deleting"`, "is none of Active, Disabled"},
+		{`"RequiresSession": true`, ""}, {`"RequiresDuplicateDetection": true`, ""},
+		{`"EnablePartitioning": true`, "is not supported yet"}, {`"ForwardTo": "q"`, "is not supported yet"},
+	} {
+		file := `{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[` + "\n" + `{"Name":"q","Properties":{` + c.property + `}}]}]}}`
+		_, err := ParseEntities("q.json", []byte(file))
+		name, _, _ := strings.Cut(strings.Trim(c.property, `"`), `"`)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.property, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasPrefix(err.Error(), "q.json:2: UserConfig.Namespaces[0].Queues[0].Properties."+name+": ")):
+			t.Errorf("%s: got %v, want %q", c.property, err, c.want)
+		}
+	}
+}
+
+func TestTooManyQueues(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bool{maxQueues: true, maxQueues + 1: false} {
+		queues := make([]string, n)
+		for i := range queues {
+			queues[i] = fmt.Sprintf(`{"Name":"q%d"}`, i)
+		}
+		got, err := ParseEntities("q.json", []byte(`{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[`+strings.Join(queues, ",\n")+`]}]}}`))
+		if (err == nil) != want || (want && len(got) != n) {
+			t.Errorf("%d queues: %v", n, err)
+		}
 	}
 }
 

@@ -140,6 +140,8 @@ func (f *configFile) block(n *yaml.Node, prefix string) {
 		}
 		seen[path] = true
 		switch w, known := word(path); {
+		case path == "tls" && value.Kind == yaml.MappingNode:
+			f.block(value, "tls.")
 		case known:
 			f.value(w, value)
 		case path == "limits":

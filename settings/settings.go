@@ -1,8 +1,10 @@
 package settings
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -13,6 +15,7 @@ type Settings struct {
 	Mode      Mode
 	Storage   Storage
 	Listening Listening
+	TLS       TLS
 	Entities  Entities
 	Logging   Logging
 	Access    []AccessRule // never empty after Load
@@ -37,11 +40,36 @@ type Storage struct {
 
 // Listening says where clients connect.
 type Listening struct {
-	Addresses     []string // host:port each; port 0 picks a free one
-	Hosts         []string // further names of this machine that tokens may be made for, in production mode; there any other is refused
+	Addresses     []string // host:port each, with the mode behind a slash where it is not the usual one; port 0 picks a free one
+	Hosts         []string // further names of this machine; in production mode tokens may be made for no others
 	InsecureNoTLS bool     // allow addresses other than loopback without TLS
 	AcceptRisk    bool     // allow public addresses too; only together with InsecureNoTLS
 }
+
+// ListenMode says whom an address takes.
+type ListenMode string
+
+const (
+	ListenAny   ListenMode = "any"   // with TLS and without
+	ListenTLS   ListenMode = "tls"   // with TLS
+	ListenPlain ListenMode = "plain" // without TLS
+)
+
+// TLS says where the certificate is from.
+type TLS struct {
+	From            TLSSource // never empty after Load
+	CertificateFile string    // PEM; for TLSFiles
+	KeyFile         string    // PEM; for TLSFiles
+}
+
+// TLSSource is where a certificate is from.
+type TLSSource string
+
+const (
+	TLSOff       TLSSource = "off"       // there is none, and no TLS
+	TLSFiles     TLSSource = "files"     // of the operator
+	TLSGenerated TLSSource = "generated" // made in the data directory, signed by an authority made there; development mode only
+)
 
 // Entities says which queues must exist. Queues that exist already and are not named stay.
 type Entities struct {
@@ -49,6 +77,16 @@ type Entities struct {
 	Queues []string // names of queues that get the defaults of DefaultQueue, unless the file describes them
 	// Put is what both come to: filled in by Load.
 	Put []engine.PutQueue
+
+	where map[string]string // by lower-case path: what asked for the queue
+}
+
+// Where says what asked for a queue, for messages: file, line and path, or the flag.
+func (e Entities) Where(path string) string {
+	if where := e.where[strings.ToLower(path)]; where != "" {
+		return where
+	}
+	return fmt.Sprintf("queue %q", path)
 }
 
 // Logging says what the process tells about itself, on standard error.

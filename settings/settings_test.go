@@ -81,13 +81,30 @@ func TestEmulatorVariableNamesTheEntityFile(t *testing.T) {
 	for _, q := range s.Entities.Put {
 		names = append(names, fmt.Sprint(q.Path, " ", q.Properties.MaxDeliveryCount))
 	}
-	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, big 2147483647, extra 10" {
+	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, states 3, big 2147483647, extra 10" {
 		t.Error(got)
+	}
+}
+
+func TestWhereAQueueWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s, err := Load(Sources{Flags: map[string][]string{"entities": {"testdata/sample.json"}, "queue": {"extra", "BIG"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"Orders/EU": "testdata/sample.json:22: UserConfig.Namespaces[0].Queues[1].Name", "extra": "--queue", "other": `queue "other"`,
+		"big": "testdata/sample.json:25: UserConfig.Namespaces[0].Queues[3].Name",
+	} {
+		if got := s.Entities.Where(path); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }
 
 func TestProblems(t *testing.T) {
 	t.Parallel()
+	open := write(t, "key", "x", 0o640)
 	for _, c := range []struct {
 		name  string
 		file  string // %s in want stands for its name
@@ -116,8 +133,28 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 --listen: "127.0.0.1:99999": the port must be a number from 0 to 65535
 --listen: "127.0.0.1:1" is listed twice`},
 		{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
-			want: `--listen: "0.0.0.0:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
---listen: "10.0.0.1:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
+			want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted
+--listen: "10.0.0.1:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted`},
+		{name: "not loopback, no TLS", flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
+			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
+--listen: "10.0.0.1:5671/tls" needs a certificate: give tls.certificate-file and tls.key-file`},
+		{name: "not loopback, plain asked for", flags: map[string][]string{"listen": {"10.0.0.1:5672/any", "10.0.0.1:5673/plain"}},
+			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: write 10.0.0.1:5672/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
+--listen: "10.0.0.1:5673" can be reached from other machines without TLS: write 10.0.0.1:5673/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
+		{name: "listener modes", flags: map[string][]string{"listen": {"127.0.0.1:1/fax", "127.0.0.1:1/", "127.0.0.1:2/tls", "127.0.0.1:2/plain"}},
+			want: `--listen: "127.0.0.1:1/fax": behind the slash must be any, tls or plain
+--listen: "127.0.0.1:1/": behind the slash must be any, tls or plain
+--listen: "127.0.0.1:2" is listed twice`},
+		{name: "half a certificate", flags: map[string][]string{"tls.certificate-file": {"c.pem"}},
+			want: `--tls-certificate-file: tls.certificate-file and tls.key-file are needed, both`},
+		{name: "files announced", file: "tls: files\n", want: `%[1]s:1: tls: tls.certificate-file and tls.key-file are needed, both`},
+		{name: "key others may read", file: "tls:\n  certificate-file: c.pem\n  key-file: " + open + "\n",
+			want: "%[1]s:3: tls.key-file: " + open + " holds keys and others may read it (mode 0640); chmod 600 it"},
+		{name: "no TLS, but files", flags: map[string][]string{"tls": {"off"}}, env: []string{"LEDGERBUS_TLS_KEY_FILE", "k.pem"},
+			want: `--tls: off is given together with a file (LEDGERBUS_TLS_KEY_FILE)`},
+		{name: "generated in production", file: "mode: production\ntls: generated\n", env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`},
+			want: `%[1]s:2: tls: generated certificates are for development mode; give tls.certificate-file and tls.key-file`},
+		{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is none of generated, files, off`},
 		{name: "public", flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
 			want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
@@ -159,6 +196,44 @@ func TestAllowedListeners(t *testing.T) {
 	} {
 		if _, err := Load(Sources{Flags: flags}); err != nil {
 			t.Errorf("%v: %v", flags, err)
+		}
+	}
+}
+
+func TestListenerModes(t *testing.T) {
+	t.Parallel()
+	key := write(t, "key", "x", 0o600)
+	rule := environment("LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`)
+	for _, c := range []struct {
+		name  string
+		env   func(string) (string, bool)
+		flags map[string][]string
+		from  TLSSource
+		want  string // mode of each address
+	}{
+		{"development", nil, map[string][]string{"listen": {"localhost:1", "127.0.0.1:2/tls", "[::1]:3/plain"}}, TLSGenerated, "any tls plain"},
+		{"development without TLS", nil, map[string][]string{"listen": {"localhost:1"}, "tls": {"off"}}, TLSOff, "plain"},
+		{"a container", nil, map[string][]string{"listen": {"0.0.0.0:1", "[::]:2/plain"}, "insecure-no-tls": {"true"}, "i-accept-the-risk": {"true"}}, TLSGenerated, "any plain"},
+		{"own key", rule, map[string][]string{"listen": {"0.0.0.0:1"}}, TLSGenerated, "tls"},
+		{"production", rule, map[string][]string{"mode": {"production"}}, TLSOff, "plain"},
+		{"production with files", rule, map[string][]string{"mode": {"production"}, "listen": {"127.0.0.1:1", "0.0.0.0:2", "127.0.0.1:3/any"},
+			"tls.certificate-file": {"c.pem"}, "tls.key-file": {key}}, TLSFiles, "tls tls any"},
+	} {
+		s, err := Load(Sources{Env: c.env, Flags: c.flags})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var modes []string
+		for _, entry := range s.Listening.Addresses {
+			_, mode, err := s.Listener(entry)
+			if err != nil {
+				t.Error(err)
+			}
+			modes = append(modes, string(mode))
+		}
+		if got := strings.Join(modes, " "); got != c.want || s.TLS.From != c.from {
+			t.Errorf("%s: %s, TLS %s", c.name, got, s.TLS.From)
 		}
 	}
 }
@@ -223,7 +298,7 @@ func TestWordsAreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, w := range Words() {
-		if seen[w.Flag()] || w.Usage == "" || w.set == nil || strings.Contains(w.Name, "key") {
+		if seen[w.Flag()] || w.Usage == "" || w.set == nil || strings.Contains(strings.TrimSuffix(w.Name, "key-file"), "key") {
 			t.Errorf("word %q", w.Name)
 		}
 		seen[w.Flag()] = true

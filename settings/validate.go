@@ -1,7 +1,9 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -23,6 +25,7 @@ func (l *loader) finish() {
 		s.Access = []AccessRule{{Name: developmentRule, Rights: []Right{Manage, Send, Listen}, Primary: NewSecret(developmentKey)}}
 	}
 	l.checkAccess()
+	l.checkTLS()
 	l.checkListening()
 	l.checkEntities()
 }
@@ -54,7 +57,45 @@ func (l *loader) checkAccess() {
 	}
 }
 
-// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS, unless asked for loudly.
+// checkTLS decides where the certificate is from.
+func (l *loader) checkTLS() {
+	t := &l.settings.TLS
+	given := ""
+	for _, word := range []string{"tls.certificate-file", "tls.key-file"} {
+		if where, ok := l.origin[word]; ok && given == "" {
+			given = where
+		}
+	}
+	switch {
+	case t.From == "" && given != "":
+		t.From = TLSFiles
+	case t.From == "" && l.settings.Mode == Development:
+		t.From = TLSGenerated
+	case t.From == "":
+		t.From = TLSOff
+	}
+	where := l.origin["tls"]
+	switch t.From {
+	case TLSFiles:
+		if t.CertificateFile == "" || t.KeyFile == "" {
+			l.problems.add(cmp.Or(where, given), "tls.certificate-file and tls.key-file are needed, both")
+			return
+		}
+		if err := checkPrivate(t.KeyFile); err != nil {
+			l.problems.add(l.origin["tls.key-file"], "%v", err)
+		}
+	case TLSGenerated:
+		if l.settings.Mode == Production {
+			l.problems.add(where, "generated certificates are for development mode; give tls.certificate-file and tls.key-file")
+		}
+	}
+	if t.From != TLSFiles && given != "" {
+		l.problems.add(where, "%s is given together with a file (%s)", t.From, given)
+	}
+}
+
+// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and keys, unless asked for
+// loudly.
 func (l *loader) checkListening() {
 	s := &l.settings
 	where := l.origin["listen"]
@@ -65,36 +106,64 @@ func (l *loader) checkListening() {
 		l.problems.add(where, "needs at least one HOST:PORT")
 	}
 	seen := map[string]bool{}
-	for _, address := range s.Listening.Addresses {
-		host, err := splitAddress(address)
+	for _, entry := range s.Listening.Addresses {
+		address, mode, err := s.Listener(entry)
 		if err != nil {
-			l.problems.add(where, "%q: %v", address, err)
+			l.problems.add(where, "%q: %v", entry, err)
 			continue
 		}
 		if seen[address] && !strings.HasSuffix(address, ":0") {
 			l.problems.add(where, "%q is listed twice", address)
 		}
 		seen[address] = true
+		if mode == ListenTLS && s.TLS.From == TLSOff {
+			l.problems.add(where, "%q needs a certificate: give tls.certificate-file and tls.key-file", entry)
+			continue
+		}
+		host, _, _ := net.SplitHostPort(address) // checked by Listener
 		switch reach := reachOf(host); {
 		case reach == loopback:
-		case !s.Listening.InsecureNoTLS:
-			l.problems.add(where, "%q can be reached from other machines and TLS comes with a later version: "+
+		case mode == ListenTLS && s.DevelopmentKey() && !s.Listening.InsecureNoTLS:
+			l.problems.add(where, "%q can be reached from other machines and everybody knows the emulator's key: "+
+				"listen on 127.0.0.1, give %s with a key of your own, or add --insecure-no-tls when the network is trusted", address, accessRules)
+		case mode == ListenTLS:
+		case !s.Listening.InsecureNoTLS && s.TLS.From == TLSOff:
+			l.problems.add(where, "%q can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, "+
 				"listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted", address)
+		case !s.Listening.InsecureNoTLS:
+			l.problems.add(where, "%q can be reached from other machines without TLS: write %s/%s, "+
+				"listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted", address, address, ListenTLS)
 		case reach == public && !s.Listening.AcceptRisk:
 			l.problems.add(where, "%q may be reached from the internet without TLS: add --i-accept-the-risk if that is meant", address)
 		}
 	}
 }
 
-func splitAddress(address string) (host string, err error) {
+// Listener splits one of the addresses into what to bind and whom to take there. Without a mode behind a slash loopback takes
+// everybody in development mode, and other addresses take TLS alone where there is a certificate; --insecure-no-tls opens them.
+func (s *Settings) Listener(entry string) (address string, mode ListenMode, err error) {
+	address, name, chosen := strings.Cut(entry, "/")
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", errors.New("must be HOST:PORT")
+		return "", "", errors.New("must be HOST:PORT")
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", errors.New("the port must be a number from 0 to 65535")
+		return "", "", errors.New("the port must be a number from 0 to 65535")
 	}
-	return host, nil
+	if chosen {
+		switch mode = ListenMode(name); mode {
+		case ListenAny, ListenTLS, ListenPlain:
+			return address, mode, nil
+		}
+		return "", "", fmt.Errorf("behind the slash must be %s, %s or %s", ListenAny, ListenTLS, ListenPlain)
+	}
+	switch {
+	case s.TLS.From == TLSOff || s.TLS.From == "":
+		return address, ListenPlain, nil
+	case s.Mode == Development && reachOf(host) == loopback, s.Listening.InsecureNoTLS:
+		return address, ListenAny, nil
+	}
+	return address, ListenTLS, nil
 }
 
 // reach is who can connect to a listener.
@@ -127,16 +196,17 @@ func reachOf(host string) reach {
 // checkEntities reads the entity file and adds the queues named one by one; the file's description of a queue wins.
 func (l *loader) checkEntities() {
 	s := &l.settings
+	s.Entities.where = map[string]string{}
 	if s.Entities.File != "" {
-		put, err := ReadEntities(s.Entities.File)
+		file, err := readEntities(s.Entities.File)
 		if problems := (Problems)(nil); errors.As(err, &problems) {
 			l.problems = append(l.problems, problems...)
+		} else {
+			s.Entities.Put = file.queues
+			for _, q := range file.queues {
+				s.Entities.where[strings.ToLower(q.Path)] = file.at(file.names[strings.ToLower(q.Path)])
+			}
 		}
-		s.Entities.Put = put
-	}
-	described := map[string]bool{}
-	for _, q := range s.Entities.Put {
-		described[strings.ToLower(q.Path)] = true
 	}
 	for _, name := range s.Entities.Queues {
 		path, err := CleanQueueName(name)
@@ -144,8 +214,8 @@ func (l *loader) checkEntities() {
 			l.problems.add(l.origin["queue"], "%v", err)
 			continue
 		}
-		if !described[strings.ToLower(path)] {
-			described[strings.ToLower(path)] = true
+		if key := strings.ToLower(path); s.Entities.where[key] == "" {
+			s.Entities.where[key] = l.origin["queue"]
 			s.Entities.Put = append(s.Entities.Put, engine.PutQueue{Path: path, Properties: DefaultQueue()})
 		}
 	}

@@ -44,9 +44,9 @@ func Words() []Word { return words }
 var words = []Word{
 	{Name: "data", Usage: "data directory; made when absent", Default: "data",
 		set: text(func(s *Settings) *string { return &s.Storage.Data })},
-	{Name: "listen", Shape: Many, Usage: "HOST:PORT to listen on for AMQP; repeatable", Default: developmentAMQP + " and " + developmentHTTP,
+	{Name: "listen", Shape: Many, Usage: "HOST:PORT to listen on for AMQP and HTTP; with /tls behind it only with TLS, with /plain only without, with /any both; repeatable", Default: developmentAMQP + " and " + developmentHTTP,
 		set: list(func(s *Settings) *[]string { return &s.Listening.Addresses })},
-	{Name: "hosts", Shape: Many, Usage: "production mode: name by which clients know this machine, for tokens; repeatable", Default: "those of --listen",
+	{Name: "hosts", Shape: Many, Usage: "name by which clients know this machine: for tokens in production mode, and for a generated certificate; repeatable", Default: "those of --listen",
 		set: list(func(s *Settings) *[]string { return &s.Listening.Hosts })},
 	{Name: "entities", Usage: "entity file: the emulator's Config.json", alias: "CONFIG_PATH",
 		set: text(func(s *Settings) *string { return &s.Entities.File })},
@@ -57,7 +57,13 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
 	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
 	{Name: "log-format", Usage: "text or json", Default: "text", set: setFormat},
-	{Name: "insecure-no-tls", Shape: Switch, Usage: "allow addresses other than loopback although there is no TLS yet",
+	{Name: "tls", Usage: "generated (a development authority of its own, in the data directory), files or off", Default: "generated in development mode, files when they are given, else off",
+		set: setTLS},
+	{Name: "tls.certificate-file", Usage: "PEM file with the certificate and those between it and its authority",
+		set: text(func(s *Settings) *string { return &s.TLS.CertificateFile })},
+	{Name: "tls.key-file", Usage: "PEM file with the certificate's key; only its owner may read it",
+		set: text(func(s *Settings) *string { return &s.TLS.KeyFile })},
+	{Name: "insecure-no-tls", Shape: Switch, Usage: "allow addresses other than loopback to be used without TLS",
 		set: toggle(func(s *Settings) *bool { return &s.Listening.InsecureNoTLS })},
 	{Name: "i-accept-the-risk", Shape: Switch, Usage: "with --insecure-no-tls: allow public addresses as well",
 		set: toggle(func(s *Settings) *bool { return &s.Listening.AcceptRisk })},
@@ -139,6 +145,14 @@ func setMode(s *Settings, values []string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither %s nor %s", values[0], Development, Production)
+}
+
+func setTLS(s *Settings, values []string) error {
+	switch s.TLS.From = TLSSource(values[0]); s.TLS.From {
+	case TLSGenerated, TLSFiles, TLSOff:
+		return nil
+	}
+	return fmt.Errorf("%q is none of %s, %s, %s", values[0], TLSGenerated, TLSFiles, TLSOff)
 }
 
 func setLevel(s *Settings, values []string) error {

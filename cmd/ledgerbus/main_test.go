@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,9 +61,13 @@ func execute(t *testing.T, connection, stdin string, args ...string) result {
 }
 
 // startBroker starts what the command line starts, on a free port, and returns its connection string.
-func startBroker(t *testing.T) string {
+func startBroker(t *testing.T, more ...string) string {
 	t.Helper()
-	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
+	flags := map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}
+	for i := 0; i+1 < len(more); i += 2 {
+		flags[more[i]] = []string{more[i+1]}
+	}
+	s, err := settings.Load(settings.Sources{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +100,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no such command below a command", []string{"bench", "sned"}, 2, `ledgerbus: No help topic for 'sned'. Did you mean "send"?`},
 		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
 		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
-		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and TLS comes with a later version: listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
+		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted`},
 		{"all interfaces", []string{"serve", "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0]: topics are not supported yet\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key"},
 		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$DeadLetterQueue'"},
@@ -104,6 +109,11 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"output", []string{"peek", "a", "-o", "xml"}, 2, `ledgerbus: --output: "xml" is neither text nor json`},
 		{"property", []string{"send", "a", "--body", "x", "--property", "n:int=x"}, 2, `ledgerbus: --property: "n:int=x": "x" is no int`},
 		{"bad connection string", []string{"send", "a", "--body", "x", "--connection-string", "x"}, 2, "ledgerbus: connection string: every part must be Key=Value"},
+		{"scheduled twice", []string{"send", "a", "--body", "x", "--schedule-in", "1m", "--schedule-at", "2027-01-31T08:00:00Z"}, 2, "ledgerbus: give either --schedule-at or --schedule-in"},
+		{"no time", []string{"send", "a", "--body", "x", "--schedule-at", "noon"}, 2, `ledgerbus: --schedule-at: "noon" is no time such as 2027-01-31T08:00:00Z`},
+		{"the past", []string{"send", "a", "--body", "x", "--schedule-in", "0s"}, 2, "ledgerbus: --schedule-in must be more than 0"},
+		{"deferred of any session", []string{"receive", "a", "--deferred", "1", "--session", "next"}, 2, "ledgerbus: --deferred goes without --count and with a --session that is named"},
+		{"no certificate", []string{"serve", "--tls-certificate-file", "/nonexistent", "--tls-key-file", "/nonexistent"}, 2, "ledgerbus: --tls-key-file: stat /nonexistent: no such file or directory"},
 		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; is the broker running there?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,6 +218,64 @@ func TestSendPeekReceive(t *testing.T) {
 	}
 }
 
+func TestSessionsDeferredScheduled(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "queues.json")
+	if err := os.WriteFile(file, []byte(`{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":"baskets","Properties":{"RequiresSession":true}}]}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broker := startBroker(t, "entities", file)
+	done := func(r result) {
+		t.Helper()
+		if r.code != 0 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for _, id := range []string{"a", "b"} {
+		done(execute(t, broker, "one\ntwo\n", "send", "baskets", "--session-id", id, "--ttl", "1h"))
+	}
+	list := messages(t, execute(t, broker, "", "receive", "baskets", "--session", "b", "--count", "0", "--wait", "300ms", "--complete", "-o", "json"))
+	if len(list) != 2 || list[0]["sessionId"] != "b" || list[0]["body"] != "one" {
+		t.Errorf("session b: %v", list)
+	}
+	next := execute(t, broker, "", "receive", "baskets", "--session", "next", "--defer", "-o", "json")
+	if list := messages(t, next); len(list) != 1 || list[0]["sessionId"] != "a" || !strings.Contains(next.errOut, "session a") {
+		t.Fatalf("next session: %+v", next)
+	}
+	peeked := messages(t, execute(t, broker, "", "peek", "baskets", "--session", "a", "-o", "json"))
+	if len(peeked) != 2 || peeked[0]["state"] != "deferred" || peeked[1]["state"] != "active" {
+		t.Fatalf("peeked %v", peeked)
+	}
+	number := fmt.Sprint(peeked[0]["sequenceNumber"])
+	if list := messages(t, execute(t, broker, "", "receive", "baskets", "--session", "a", "--deferred", number, "--complete", "-o", "json")); len(list) != 1 || list[0]["body"] != "one" {
+		t.Errorf("deferred: %v", list)
+	}
+	if r := execute(t, broker, "", "receive", "baskets", "--session", "a", "--deferred", number); r.code != 1 {
+		t.Errorf("a completed message: %+v", r)
+	}
+	if r := execute(t, broker, "", "receive", "baskets", "--session", "c", "--wait", "200ms"); r.code != 0 || !strings.Contains(r.errOut, "no message in baskets") {
+		t.Errorf("an empty session: %+v", r)
+	}
+
+	done(execute(t, broker, "", "send", "orders", "--body", "later", "--schedule-in", "1h"))
+	done(execute(t, broker, "", "send", "orders", "--body", "past", "--schedule-at", "2026-01-31T08:00:00Z"))
+	peeked = messages(t, execute(t, broker, "", "peek", "orders", "-o", "json"))
+	if len(peeked) != 2 || peeked[0]["state"] != "scheduled" || peeked[1]["state"] != "active" {
+		t.Errorf("scheduled: %v", peeked)
+	}
+	set := messages(t, execute(t, broker, "", "receive", "orders", "--defer", "-o", "json"))
+	if len(set) != 1 {
+		t.Fatalf("received %v", set)
+	}
+	dead := execute(t, broker, "", "receive", "orders", "--deferred", fmt.Sprint(set[0]["sequenceNumber"]), "--dead-letter", "--reason", "R", "-o", "json")
+	if list := messages(t, dead); len(list) != 1 || list[0]["lockToken"] == nil {
+		t.Errorf("deferred: %v", list)
+	}
+	if list := messages(t, execute(t, broker, "", "receive", "orders/$DeadLetterQueue", "--delete", "-o", "json")); len(list) != 1 || list[0]["deadLetterReason"] != "R" {
+		t.Errorf("dead-lettered: %v", list)
+	}
+}
+
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	broker := startBroker(t)
@@ -253,7 +321,7 @@ func TestServeUntilASignal(t *testing.T) {
 				break
 			}
 		}
-		for _, want := range []string{"Ledgerbus ", "development mode", "listening on       127.0.0.1:", "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;", data, "orders, payments", recovered} {
+		for _, want := range []string{"Ledgerbus ", "development mode", "listening on       127.0.0.1:", "ws://localhost:", "/$servicebus/websocket", "amqps://localhost:", filepath.Join(data, "tls", "ca.pem"), "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;", data, "orders, payments", recovered} {
 			if !strings.Contains(text.String(), want) {
 				t.Errorf("no %q in\n%s", want, text.String())
 			}

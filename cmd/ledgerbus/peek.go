@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/client"
@@ -18,11 +19,12 @@ func peekCommand() *cli.Command {
 		Name:      "peek",
 		Usage:     "look at messages without any effect on them",
 		ArgsUsage: "ENTITY",
-		Description: "Shows messages in the order of their sequence numbers: waiting, locked and deferred ones.\n\n" +
+		Description: "Shows messages in the order of their sequence numbers: waiting, locked, deferred and scheduled ones.\n\n" +
 			"   ledgerbus peek orders --count 0\n" +
 			"   ledgerbus peek 'orders/$DeadLetterQueue' --from 1042 -o json",
 		Flags: []cli.Flag{
 			connectionFlag(), outputFlag(),
+			&cli.StringFlag{Name: "session", Usage: "only messages of this session"},
 			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
 		},
@@ -52,7 +54,12 @@ func peek(c *cli.Context) error {
 		if count > 0 {
 			page = min(page, count-shown)
 		}
-		messages, err := s.Peek(s.ctx, s.entity, from, page)
+		var messages []*amqp.Message
+		if c.IsSet("session") {
+			messages, err = s.PeekSession(s.ctx, s.entity, c.String("session"), from, page)
+		} else {
+			messages, err = s.Peek(s.ctx, s.entity, from, page)
+		}
 		if err != nil {
 			return err
 		}

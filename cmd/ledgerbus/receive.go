@@ -30,7 +30,9 @@ func receiveCommand() *cli.Command {
 			"lock ends, and that counts as a failed delivery. To look without any effect use peek.\n\n" +
 			"   ledgerbus receive orders --complete\n" +
 			"   ledgerbus receive orders --count 0 --complete -o json > messages.json\n" +
-			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon",
+			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon\n" +
+			"   ledgerbus receive baskets --session next --count 0 --complete\n" +
+			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
 		Flags: []cli.Flag{
 			connectionFlag(), outputFlag(),
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many messages at most; 0: as many as come"},
@@ -40,6 +42,8 @@ func receiveCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dead-letter", Usage: "move each message to the dead-letter queue"},
 			&cli.BoolFlag{Name: "defer", Usage: "set each message aside: only its sequence number finds it"},
 			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: no lock, each message is gone as it is sent to us"},
+			&cli.StringFlag{Name: "session", Usage: "receive the messages of this session, or with next of any that has some"},
+			&cli.Int64SliceFlag{Name: "deferred", Usage: "sequence number of a message that was set aside; repeatable"},
 			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
 			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
@@ -94,14 +98,20 @@ func receive(c *cli.Context) error {
 	if c.Bool("delete") {
 		mode = client.ReceiveAndDelete
 	}
+	if c.IsSet("deferred") && (c.IsSet("count") || c.String("session") == nextSession) {
+		return usageError{errors.New("--deferred goes without --count and with a --session that is named")}
+	}
 	s, err := connect(c)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	link, err := s.NewReceiver(s.ctx, s.entity, mode)
+	link, err := openReceiver(c, s, mode)
 	if err != nil {
 		return err
+	}
+	if c.IsSet("deferred") {
+		return receiveDeferred(c, s, mode, inJSON)
 	}
 	r := &receiving{
 		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), w: c.App.Writer, inJSON: inJSON,
@@ -113,6 +123,60 @@ func receive(c *cli.Context) error {
 		r.summary(c, s.entity, mode)
 	}
 	return err
+}
+
+// nextSession asks for any session that has messages.
+const nextSession = "next"
+
+// openReceiver opens the link, on a session where one was asked for.
+func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receiver, error) {
+	if !c.IsSet("session") {
+		if c.IsSet("deferred") {
+			return nil, nil // they come by request
+		}
+		return s.NewReceiver(s.ctx, s.entity, mode)
+	}
+	var id *string
+	if name := c.String("session"); name != nextSession {
+		id = &name
+	}
+	link, err := s.NewSessionReceiver(s.ctx, s.entity, id, c.Duration("wait"), mode)
+	if err != nil {
+		return nil, err
+	}
+	if name, ok := link.Session(); ok && id == nil {
+		fmt.Fprintf(os.Stderr, "session %s\n", printable(name))
+	}
+	return link, nil
+}
+
+// receiveDeferred receives messages that were set aside. The link that holds their session, if they have one, is open.
+func receiveDeferred(c *cli.Context, s *session, mode client.Mode, inJSON bool) error {
+	var id *string
+	if c.IsSet("session") {
+		name := c.String("session")
+		id = &name
+	}
+	messages, err := s.ReceiveDeferred(s.ctx, s.entity, id, mode, c.Int64Slice("deferred")...)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if err := printMessage(c.App.Writer, client.View(m), inJSON); err != nil {
+			return err
+		}
+		for name, d := range map[string]client.Disposition{
+			"complete": client.Completed, "abandon": client.Abandoned, "defer": client.Deferred, "dead-letter": client.DeadLettered,
+		} {
+			if !c.Bool(name) {
+				continue
+			}
+			if err := s.SettleDeferred(s.ctx, s.entity, id, m, d, c.String("reason"), c.String("description")); err != nil {
+				return fmt.Errorf("message #%d: %w", client.View(m).SequenceNumber, err)
+			}
+		}
+	}
+	return nil
 }
 
 // receiving is one run of the receive command.

@@ -30,6 +30,7 @@ func sendCommand() *cli.Command {
 			"stored all of them. When it fails, those not acknowledged may be stored or not.\n\n" +
 			"   ledgerbus send orders --body '{\"id\": 7}' --content-type application/json --property region=eu\n" +
 			"   ledgerbus send orders --body test --count 10000 --batch 100\n" +
+			"   ledgerbus send orders --body later --schedule-in 10m\n" +
 			"   ledgerbus send orders < lines.txt",
 		Flags: []cli.Flag{
 			connectionFlag(), outputFlag(),
@@ -42,7 +43,9 @@ func sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "subject", Usage: "subject, also called label"},
 			&cli.StringFlag{Name: "content-type", Usage: "such as application/json"},
 			&cli.StringFlag{Name: "correlation-id", Usage: "for whoever answers"},
-			&cli.DurationFlag{Name: "time-to-live", Usage: "such as 90s", DefaultText: "the queue's"},
+			&cli.DurationFlag{Name: "time-to-live", Aliases: []string{"ttl"}, Usage: "such as 90s", DefaultText: "the queue's"},
+			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages shall become active, such as 2027-01-31T08:00:00Z"},
+			&cli.DurationFlag{Name: "schedule-in", Usage: "after how long the messages shall become active, such as 10m"},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
 		},
@@ -57,6 +60,9 @@ func send(c *cli.Context) error {
 	}
 	if c.Int("count") < 1 || c.Int("batch") < 1 || c.Int("in-flight") < 1 {
 		return usageError{errors.New("--count, --batch and --in-flight must be at least 1")}
+	}
+	if _, err := scheduled(c, time.Now()); err != nil {
+		return usageError{err}
 	}
 	properties, err := parseProperties(c.StringSlice("property"))
 	if err != nil {
@@ -241,10 +247,34 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 	if id := c.String("correlation-id"); id != "" {
 		m.Properties.CorrelationID = id
 	}
+	if at, _ := scheduled(c, time.Now()); !at.IsZero() { // checked by send
+		m.Annotations = amqp.Annotations{"x-opt-scheduled-enqueue-time": at}
+	}
 	if ttl := c.Duration("time-to-live"); ttl > 0 {
 		m.Header = &amqp.MessageHeader{Durable: true, Priority: 4, TTL: ttl}
 	}
 	return m
+}
+
+// scheduled is when messages shall become active; zero: at once.
+func scheduled(c *cli.Context, now time.Time) (time.Time, error) {
+	at, in := c.String("schedule-at"), c.Duration("schedule-in")
+	switch {
+	case at != "" && c.IsSet("schedule-in"):
+		return time.Time{}, errors.New("give either --schedule-at or --schedule-in")
+	case at != "":
+		t, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			return t, fmt.Errorf("--schedule-at: %q is no time such as 2027-01-31T08:00:00Z", at)
+		}
+		return t.UTC(), nil
+	case c.IsSet("schedule-in"):
+		if in <= 0 {
+			return time.Time{}, errors.New("--schedule-in must be more than 0")
+		}
+		return now.Add(in).UTC(), nil
+	}
+	return time.Time{}, nil
 }
 
 // parseProperties reads NAME=VALUE and NAME:TYPE=VALUE.

@@ -27,9 +27,12 @@ func serveCommand() *cli.Command {
 		Description: "Runs until it is told to stop (SIGINT or SIGTERM): then it takes no more connections, ends those there are,\n" +
 			"and closes the log. A second signal ends it at once; nothing that was acknowledged is lost by that either.\n\n" +
 			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
-			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP and answer GET /health;\n" +
-			"entity management over HTTP and TLS come with later versions. Until then an address that other machines can\n" +
-			"reach needs --insecure-no-tls, and a public one --i-accept-the-risk as well.\n\n" +
+			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP, AMQP in a WebSocket and\n" +
+			"HTTP (GET /health), with TLS and without; entity management over HTTP comes with a later version.\n\n" +
+			"TLS: in development mode the certificate is made in the data directory, signed by an authority made there, which\n" +
+			"clients have to trust: data/tls/ca.pem. Your own is given with --tls-certificate-file and --tls-key-file. An address\n" +
+			"that other machines can reach takes TLS alone and needs access rules with a key of your own; --insecure-no-tls\n" +
+			"opens private addresses, --i-accept-the-risk public ones as well.\n\n" +
 			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
 			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
 			"over the environment, the environment over the file.",
@@ -129,6 +132,28 @@ func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
 	return err
 }
 
+// announceTLS prints where TLS and WebSockets are spoken.
+func announceTLS(line func(name, format string, args ...any), broker *server.Server) {
+	const path = "/$servicebus/websocket"
+	first := broker.Endpoints()[0]
+	if first.Mode != settings.ListenTLS {
+		line("WebSocket", "ws://%s%s", first.Authority("80"), path)
+	}
+	for _, e := range broker.Endpoints() {
+		if e.Mode == settings.ListenPlain || broker.Settings().TLS.From == settings.TLSOff {
+			continue
+		}
+		line("with TLS", "amqps://%s and wss://%s%s", e.Authority("5671"), e.Authority("443"), path)
+		break
+	}
+	if file := broker.Trust(); file != "" {
+		if absolute, err := filepath.Abs(file); err == nil {
+			file = absolute
+		}
+		line("clients trust", "%s", file)
+	}
+}
+
 // announce prints what a person needs to use the broker.
 func announce(w io.Writer, broker *server.Server) {
 	s := broker.Settings()
@@ -137,10 +162,15 @@ func announce(w io.Writer, broker *server.Server) {
 		fmt.Fprintf(&b, "  %-18s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "Ledgerbus %s, %s mode\n", versionText(), s.Mode)
-	for _, a := range broker.Addrs() {
-		line("listening on", "%s", a)
+	for _, e := range broker.Endpoints() {
+		name := "listening on"
+		if e.Mode == settings.ListenTLS {
+			name += " (TLS)"
+		}
+		line(name, "%s", e.Addr)
 	}
 	line("connection string", "%s", broker.ConnectionString())
+	announceTLS(line, broker)
 	data := s.Storage.Data
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute

@@ -85,7 +85,12 @@ type Sections struct {
 	BodyCount             int // sections the body is made of
 	// LongDescriptors tells that some section's descriptor is not the small 00 53 7x: AppendNormalized has a use.
 	LongDescriptors bool
+	// Unordered tells that the sections are not in the order of the specification (AMQP 3.2).
+	Unordered bool
 }
+
+// Regular tells that the message can be stored as it is.
+func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }
 
 // Tail is the part that goes from sender to receiver byte for byte: application-properties, body and footer (wire-protocol
 // 5.1). They stand together at the end of a message.

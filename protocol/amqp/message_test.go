@@ -156,15 +156,39 @@ func checkMapSection(t *testing.T, section []byte) {
 func checkNormalized(t *testing.T, b []byte, s Sections) {
 	t.Helper()
 	n := AppendNormalized(nil, b, &s)
-	if !s.LongDescriptors {
+	if s.Regular() {
 		if !bytes.Equal(n, b) {
 			t.Fatalf("normalized %x became %x", b, n)
 		}
 		return
 	}
 	again, err := ScanMessage(n, DefaultLimits)
-	if err != nil || again.LongDescriptors || again.BodyCount != s.BodyCount || again.BodyKind != s.BodyKind {
+	if err != nil || !again.Regular() || again.BodyCount != s.BodyCount || again.BodyKind != s.BodyKind {
 		t.Fatalf("normalized %x: %+v, %v", n, again, err)
+	}
+}
+
+// TestScanUnordered: sections in any order are found, and brought into order before they are stored.
+func TestScanUnordered(t *testing.T) {
+	t.Parallel()
+	section := func(code byte, v any) []byte { return AppendSection(nil, code, v) }
+	sections := [][]byte{section(SectionHeader, List{}), section(SectionDeliveryAnnotations, Map{{Key: Symbol("d"), Value: int32(1)}}),
+		section(SectionProperties, make(List, 13)), section(SectionApplicationProperties, Map{{Key: "a", Value: "b"}}),
+		slices.Concat(AppendData(nil, []byte("one")), AppendData(nil, []byte("two"))), section(SectionFooter, Map{{Key: Symbol("f"), Value: true}})}
+	want := slices.Concat(sections...)
+	for first := range sections {
+		for second := range sections {
+			order := slices.Clone(sections)
+			order[first], order[second] = order[second], order[first]
+			b := slices.Concat(order...)
+			s, err := ScanMessage(b, DefaultLimits)
+			if err != nil || s.Unordered != (first != second) || s.BodyCount != 2 {
+				t.Fatalf("%d and %d changed places: %+v, %v", first, second, s, err)
+			}
+			if got := AppendNormalized(nil, b, &s); !bytes.Equal(got, want) {
+				t.Errorf("%d and %d changed places: %x, want %x", first, second, got, want)
+			}
+		}
 	}
 }
 
@@ -243,14 +267,12 @@ func TestScanMessageRefuses(t *testing.T) {
 		{"no descriptor", []byte{CodeNull}, "descriptor missing"},
 		{"a performative", AppendComposite(nil, &End{}), "not a message section"},
 		{"unknown section", section(0x79, List{}), "not a message section"},
-		{"header twice", slices.Concat(section(SectionHeader, List{}), section(SectionHeader, List{})), "message sections out of order"},
-		{"header after properties", slices.Concat(properties(0, nil), section(SectionHeader, List{})), "message sections out of order"},
-		{"properties after body", slices.Concat(data, properties(0, nil)), "message sections out of order"},
-		{"value twice", slices.Concat(value, value), "message sections out of order"},
-		{"data after value", slices.Concat(value, data), "message sections out of order"},
+		{"header twice", slices.Concat(section(SectionHeader, List{}), section(SectionHeader, List{})), "message section comes twice"},
+		{"value twice", slices.Concat(value, value), "message section comes twice"},
+		{"data after value", slices.Concat(value, data), "body of more than one kind"},
+		{"body in two places", slices.Concat(data, section(SectionFooter, Map{}), data), "message section comes twice"},
 		{"value after data", slices.Concat(data, value), "body of more than one kind"},
 		{"sequence after data", slices.Concat(data, section(SectionSequence, List{})), "body of more than one kind"},
-		{"body after footer", slices.Concat(section(SectionFooter, Map{}), data), "message sections out of order"},
 		{"too many data sections", many, "too many body sections"},
 		{"header is a map", section(SectionHeader, Map{}), "composite is not a list"},
 		{"header is null", section(SectionHeader, nil), "composite is not a list"},

@@ -3,7 +3,7 @@ package amqp
 import "iter"
 
 // ScanMessage finds the sections of the encoded message b and checks everything in it that could hurt a consumer
-// (reliability S15-S17, F20): the order and number of sections, sizes, counts, depth, texts, keys, and the types of the
+// (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts, keys, and the types of the
 // fields of header and properties. It builds no value and allocates nothing, except for a map of more than 16 keys a scratch
 // buffer that is used again. The limits hold for each section, ZeroWidth for all of them together. A message without any
 // section is well-formed. An error is a *DecodeError.
@@ -11,6 +11,7 @@ func ScanMessage(b []byte, lim Limits) (Sections, error) {
 	r := newReader(b, lim)
 	var s Sections
 	last := SectionHeader - 1
+	seen := 0 // a bit for each section
 	for r.pos < r.end && r.err == nil {
 		start := r.pos
 		code, ok := r.compositeCode()
@@ -18,11 +19,12 @@ func ScanMessage(b []byte, lim Limits) (Sections, error) {
 		case !ok:
 		case !isSection(code):
 			r.fail(start, "not a message section")
-		case code < last || code == last && code != SectionData && code != SectionSequence:
-			r.fail(start, "message sections out of order")
-		case isBody(code) && isBody(last) && code != last:
+		case seen&(1<<(code-SectionHeader)) != 0 && (code != last || code != SectionData && code != SectionSequence):
+			r.fail(start, "message section comes twice")
+		case isBody(code) && s.BodyCount > 0 && code != last:
 			r.fail(start, "body of more than one kind")
 		default:
+			s.Unordered = s.Unordered || code < last
 			r.section(code)
 			s.add(code, Span{start, r.pos}, b[start] == CodeDescribed && b[start+1] == CodeSmallUlong)
 		}
@@ -30,6 +32,7 @@ func ScanMessage(b []byte, lim Limits) (Sections, error) {
 			r.fail(start, "too many body sections")
 		}
 		last = code
+		seen |= 1 << (code - SectionHeader)
 	}
 	if r.err != nil {
 		return Sections{}, r.err
@@ -211,13 +214,21 @@ func DataSections(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// AppendNormalized appends the message b, of sections s, with every section's descriptor in its small form; the values stay
-// as they are. It is for messages with LongDescriptors, which clients that look for 00 53 7x could not read (wire-protocol
-// 5.1).
+// AppendNormalized appends the message b, of sections s, with the sections in their order and every section's descriptor in
+// its small form; the values stay as they are. It is for messages that are not Regular: clients that look for 00 53 7x could
+// not read the ones (wire-protocol 5.1), and some SDKs write the footer before the body or the delivery annotations last.
 func AppendNormalized(dst, b []byte, s *Sections) []byte {
-	if !s.LongDescriptors {
+	if s.Regular() {
 		return append(dst, b...)
 	}
+	for _, p := range [...]Span{s.Header, s.DeliveryAnnotations, s.MessageAnnotations, s.Properties, s.ApplicationProperties, s.Body, s.Footer} {
+		dst = appendSmall(dst, p.Of(b))
+	}
+	return dst
+}
+
+// appendSmall appends sections with their descriptors in the small form.
+func appendSmall(dst, b []byte) []byte {
 	for len(b) > 0 {
 		code, value, ok := SectionContent(b)
 		if !ok {

@@ -22,10 +22,11 @@ var allowed = map[string][]string{
 	"engine":              {"index", "log", "log/event", "internal/mutant"},
 	"protocol/amqp":       {},
 	"protocol/servicebus": {"protocol/amqp", "engine", "log/event"},
+	"protocol/listen":     {},
 	"tools":               {"index", "log", "log/event"},
 	"settings":            {"engine", "log/event", "protocol/servicebus"},
 	"client":              {"protocol/servicebus", "protocol/amqp"},
-	"server":              {"settings", "engine", "log", "log/event", "protocol/servicebus"},
+	"server":              {"settings", "engine", "log", "log/event", "protocol/servicebus", "protocol/listen"},
 	"bench":               {"client", "bench/floor"},
 	"bench/floor":         {"protocol/amqp"},
 	"cmd/ledgerbus":       {"settings", "server", "client", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
@@ -37,6 +38,7 @@ var owners = map[string]string{
 	"github.com/klauspost/compress/zstd": "log",
 	"github.com/gofrs/flock":             "log",
 	"github.com/RoaringBitmap/roaring":   "index",
+	"github.com/coder/websocket":         "protocol/listen",
 }
 
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1).

@@ -1,0 +1,167 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names below the folder of generated certificates. A key stands in one file with its certificate, so that no crash can
+// part them; authorityFile is a copy of what clients need.
+const (
+	authorityFile = "ca.pem"
+	signerFile    = "ca-with-key.pem"
+	serverFile    = "server-with-key.pem"
+)
+
+const (
+	authorityLife = 10 * 365 * 24 * time.Hour
+	serverLife    = 397 * 24 * time.Hour // what all clients accept
+	renewBefore   = 30 * 24 * time.Hour
+)
+
+// Generated returns a certificate for the host names and addresses, signed by a development authority of its own, and the
+// file with that authority's certificate, which clients have to trust. Both are kept in the folder, made when they are not
+// there or about to expire; the server's also when it lacks a host. What is there and cannot be read is an error.
+func Generated(folder string, hosts []string, now time.Time) (cert tls.Certificate, authority string, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return cert, "", err
+	}
+	if err := os.Chmod(folder, 0o700); err != nil { // whatever the umask is
+		return cert, "", err
+	}
+	signer, err := kept(filepath.Join(folder, signerFile), func(c *x509.Certificate) bool { return fresh(c, now) },
+		func() ([]byte, error) { return newAuthority(now) })
+	if err != nil {
+		return cert, "", err
+	}
+	authority = filepath.Join(folder, authorityFile)
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signer.Leaf.Raw})
+	if there, err := os.ReadFile(authority); err != nil || !bytes.Equal(there, public) {
+		if err := replace(authority, public); err != nil {
+			return cert, "", err
+		}
+	}
+	cert, err = kept(filepath.Join(folder, serverFile), func(c *x509.Certificate) bool {
+		for _, host := range hosts {
+			if c.VerifyHostname(host) != nil {
+				return false
+			}
+		}
+		return fresh(c, now) && c.CheckSignatureFrom(signer.Leaf) == nil
+	}, func() ([]byte, error) { return newServer(signer, hosts, now) })
+	return cert, authority, err
+}
+
+func fresh(c *x509.Certificate, now time.Time) bool {
+	return now.After(c.NotBefore) && now.Add(renewBefore).Before(c.NotAfter)
+}
+
+// kept reads a certificate with its key, or makes it when there is none that is good.
+func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, error)) (tls.Certificate, error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		cert, err := tls.X509KeyPair(text, text)
+		if err != nil {
+			return cert, fmt.Errorf("%s: %w; remove it to have another one made", file, err)
+		}
+		if good(cert.Leaf) {
+			return cert, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return tls.Certificate{}, err
+	}
+	if text, err = make(); err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := replace(file, text); err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(text, text)
+}
+
+func newAuthority(now time.Time) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:   pkix.Name{Organization: []string{"Ledgerbus"}, CommonName: "Ledgerbus development authority"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(authorityLife),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}
+	return signed(template, template, key, key)
+}
+
+func newServer(signer tls.Certificate, hosts []string, now time.Time) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:   pkix.Name{Organization: []string{"Ledgerbus"}, CommonName: "Ledgerbus development server"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(serverLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	signerKey, ok := signer.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("the authority's key is a %T", signer.PrivateKey)
+	}
+	return signed(template, signer.Leaf, key, signerKey)
+}
+
+// signed makes a certificate and returns it with its key, in PEM.
+func signed(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...), nil
+}
+
+// replace puts a file in place whole or not at all, for its owner only.
+func replace(file string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".new") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

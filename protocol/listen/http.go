@@ -1,0 +1,91 @@
+package listen
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Limits of HTTP (reliability.md S27).
+const (
+	headerTime = 5 * time.Second
+	readTime   = 30 * time.Second
+	writeTime  = 30 * time.Second
+	idleTime   = 60 * time.Second
+	maxHeader  = 16<<10 - 4<<10 // bytes; net/http allows 4 KiB more than it is told
+	maxBody    = 64 << 10
+)
+
+// health is what the emulator answers.
+const health = `{"status":"healthy","message":"Service is healthy."}`
+
+type requestKey struct{}
+
+func (s *Server) newHTTP() *http.Server {
+	rest := s.options.Handler
+	if rest == nil {
+		rest = http.NotFoundHandler()
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, health) // whoever asked may have gone
+	})
+	mux.Handle("/", s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isSocketPath(r.URL.Path) {
+			s.websocket(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})))
+	return &http.Server{
+		Handler:           http.MaxBytesHandler(mux, maxBody),
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
+	}
+}
+
+// checkHost refuses requests that came to loopback under a name that is not ours: a page of another site gave its own name
+// our address, and its scripts would be let in as if they came from here (DNS rebinding, reliability.md S24).
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(requestKey{}).(*request); ok && isLoopback(c.LocalAddr()) && !s.isOurs(r.Host) {
+			http.Error(w, "The host name is not known here.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isLoopback(a net.Addr) bool {
+	ip, err := netip.ParseAddr(hostOf(a))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// isOurs tells whether a Host header names this machine. An address cannot be made to resolve to another.
+func (s *Server) isOurs(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	for _, name := range s.options.Hosts {
+		if strings.EqualFold(host, name) {
+			return true
+		}
+	}
+	return false
+}

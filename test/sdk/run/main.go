@@ -1,0 +1,56 @@
+// Command run shows what the Service Bus SDKs do with the broker: it runs their suites, each against a broker of its own, and
+// prints a table of scenario by SDK.
+//
+//	go run ./test/sdk/run                                all suites whose runtime is installed
+//	go run ./test/sdk/run --sdk go,js --rounds 3         two of them, three times
+//	go run ./test/sdk/run --sdk java --scenario peek-large
+//	go run ./test/sdk/run --table docs/compatibility.md  and write the page
+//
+// What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
+//
+//	LEDGERBUS_CONNECTION_STRING  of the broker, over a proxy; every queue of the list is there, new and empty
+//	LEDGERBUS_CONTROL            URL of the control API: POST /kill, POST /cut, GET /now (control.go)
+//	LEDGERBUS_SCENARIOS          path of the list
+//	LEDGERBUS_ONLY               ids to run, with commas between; empty: all
+//	LEDGERBUS_RESULTS            file to which it appends a line per scenario when that has ended:
+//	                             {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
+//
+// Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	app := &cli.App{
+		Name: "run", Usage: "run the suites of the Service Bus SDKs", HideHelpCommand: true,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "sdk", Usage: "suites to run, which must be installed", DefaultText: "all that are installed"},
+			&cli.StringSliceFlag{Name: "scenario", Usage: "ids of the scenarios to run", DefaultText: "all"},
+			&cli.IntFlag{Name: "rounds", Usage: "how often to run everything", Value: 1},
+			&cli.StringFlag{Name: "table", Usage: "file for the page of what was shown"},
+			&cli.StringFlag{Name: "binary", Usage: "the broker", Value: "bin/ledgerbus"},
+			&cli.DurationFlag{Name: "timeout", Usage: "how long one run of one suite may take", Value: 10 * time.Minute},
+		},
+		Action: func(c *cli.Context) error {
+			return run(c.Context, options{
+				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Table: c.String("table"),
+				Binary: c.String("binary"), Timeout: c.Duration("timeout"), CI: os.Getenv("CI") == "true",
+			}, c.App.Writer)
+		},
+	}
+	if err := app.RunContext(ctx, os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// scenariosFile is the list, from the top of the repository, where the program runs.
+const scenariosFile = "test/sdk/scenarios.json"
+
+// options are the flags.
+type options struct {
+	SDKs, Scenarios []string // none: all
+	Rounds          int      // 0: runs nothing, for a page that says so
+	Table           string
+	Binary          string
+	Timeout         time.Duration
+	CI              bool // a runtime that is missing is a failure
+}
+
+// run runs the suites, round after round. Its error says how many things failed.
+func run(ctx context.Context, o options, w io.Writer) error {
+	if o.Table != "" && len(o.Scenarios) > 0 {
+		return errors.New("--table is the page of all scenarios; it does not go with --scenario")
+	}
+	list, err := ReadScenarios(scenariosFile)
+	if err != nil {
+		return fmt.Errorf("%w (the program runs at the top of the repository)", err)
+	}
+	if list, err = list.Only(o.Scenarios); err != nil {
+		return err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	all := suites(filepath.Join(cache, "ledgerbus-sdk"))
+	chosen, err := choose(all, o.SDKs)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "ledgerbus-sdk-")
+	if err != nil {
+		return err
+	}
+	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string) (*lab, error) { return openLab(o.Binary, dir, list) }}
+	failures, err := r.rounds(ctx)
+	if o.Table != "" && err == nil {
+		err = r.writeTable(all)
+	}
+	if err == nil && failures > 0 {
+		err = fmt.Errorf("%d failures", failures)
+	}
+	if err == nil {
+		return os.RemoveAll(dir)
+	}
+	return fmt.Errorf("%w\nwhat suites and brokers said and stored is in %s", err, dir)
+}
+
+// runner runs a choice of suites and keeps what they came to.
+type runner struct {
+	options
+	list    List
+	suites  []Suite
+	dir     string // of everything that runs leave behind
+	w       io.Writer
+	open    func(dir string) (*lab, error) // starts the surroundings of one run in a directory
+	reports []Report                       // of all rounds
+}
+
+// rounds runs every suite once a round and counts what failed.
+func (r *runner) rounds(ctx context.Context) (failures int, err error) {
+	absent, err := r.prepare(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for round := range r.Rounds {
+		var reports []Report
+		for _, s := range r.suites {
+			report := NewReport(s.SDK)
+			if report.NotInstalled = absent[s.SDK]; report.NotInstalled == "" {
+				report = r.run(ctx, s, round)
+			}
+			if err := ctx.Err(); err != nil {
+				return failures, err
+			}
+			reports = append(reports, report)
+		}
+		failures += r.show(round, reports)
+		r.reports = append(r.reports, reports...)
+	}
+	return failures, nil
+}
+
+// prepare readies the suites and returns the programs that are missing, by SDK.
+func (r *runner) prepare(ctx context.Context) (absent map[string]string, err error) {
+	absent = map[string]string{}
+	for _, s := range r.suites {
+		if program := s.missing(); program != "" {
+			if len(r.SDKs) > 0 {
+				return nil, fmt.Errorf("%s: %s is not installed", s.SDK, program)
+			}
+			absent[s.SDK] = program
+			continue
+		}
+		if r.Rounds == 0 || len(s.Prepare) == 0 {
+			continue
+		}
+		fmt.Fprintf(r.w, "%-6s preparing\n", s.SDK)
+		if err := r.logged(s.SDK+"-prepare", func(log io.Writer) error { return s.prepare(ctx, log) }); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.SDK, err)
+		}
+	}
+	return absent, nil
+}
+
+// run runs one suite in a lab of its own.
+func (r *runner) run(ctx context.Context, s Suite, round int) Report {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("not ended after %s", r.Timeout))
+	defer cancel()
+	name := fmt.Sprintf("%s-%d", s.SDK, round+1)
+	report := NewReport(s.SDK)
+	err := r.logged(name, func(log io.Writer) error {
+		dir := filepath.Join(r.dir, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		l, err := r.open(dir)
+		if err != nil {
+			return err
+		}
+		report, err = s.run(ctx, l, r.Scenarios, filepath.Join(dir, "results.jsonl"), log, r.progress(s.SDK))
+		return errors.Join(err, l.Close())
+	})
+	if err != nil {
+		report.Problem(err)
+	}
+	return report
+}
+
+// progress prints a result as it arrives.
+func (r *runner) progress(sdk string) func(Result) {
+	marks := map[string]string{pass: shown, fail: failed, notApplicable: cannot}
+	return func(result Result) {
+		fmt.Fprintf(r.w, "%-6s %-3s %-34s %6.1f s", sdk, marks[result.Result], result.ID, result.Seconds)
+		if result.Error != "" {
+			fmt.Fprintf(r.w, "  %s", result.Error)
+		}
+		fmt.Fprintln(r.w)
+	}
+}
+
+// show prints a round and counts what failed in it.
+func (r *runner) show(round int, reports []Report) (failures int) {
+	fmt.Fprintf(r.w, "\nround %d of %d\n", round+1, r.Rounds)
+	printTable(r.w, r.list, reports)
+	for _, report := range reports {
+		if report.NotInstalled != "" {
+			fmt.Fprintf(r.w, "%s not run: %s is not installed\n", report.SDK, report.NotInstalled)
+			if r.CI {
+				failures++
+			}
+		}
+		for _, failure := range report.Failures(r.list) {
+			fmt.Fprintln(r.w, failure)
+			failures++
+		}
+	}
+	return failures
+}
+
+// tail is how much of a log is shown with an error, in bytes.
+const tail = 8 << 10
+
+// logged calls f with a log of that name. An error of f comes back with the end of what the log holds.
+func (r *runner) logged(name string, f func(io.Writer) error) error {
+	path := filepath.Join(r.dir, name+".log")
+	log, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if err = f(log); err == nil {
+		return nil
+	}
+	text, readErr := os.ReadFile(path)
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	return fmt.Errorf("%w\n%s", err, text[max(0, len(text)-tail):])
+}
+
+// writeTable writes the page of what all rounds have shown.
+func (r *runner) writeTable(all []Suite) error {
+	var columns []column
+	for _, s := range all {
+		c := column{SDK: s.SDK, Package: s.Version.Package, Version: unknown}
+		for _, report := range r.reports {
+			if report.SDK == s.SDK && report.NotInstalled == "" {
+				c.Rounds = append(c.Rounds, report)
+			}
+		}
+		if len(c.Rounds) > 0 { // only then was a version tested
+			var err error
+			if c.Version, err = s.Version.Read(); err != nil {
+				return err
+			}
+		}
+		columns = append(columns, c)
+	}
+	file, err := os.Create(r.Table)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeCompatibility(file, r.list, columns), file.Close())
+}
+
+// choose returns the suites named, all if none is.
+func choose(all []Suite, names []string) ([]Suite, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var some []Suite
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s Suite) bool { return s.SDK == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no SDK is called %q; there are %v", name, sdks)
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeSuiteVariable makes the test binary a suite that behaves as its value says.
+const fakeSuiteVariable = "RUN_FAKE_SUITE"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(fakeSuiteVariable); kind != "" {
+		os.Exit(fakeSuite(kind))
+	}
+	os.Exit(m.Run())
+}
+
+// fakeSuite does what suites do, well or badly, and returns its exit code.
+func fakeSuite(kind string) int {
+	results, err := os.OpenFile(os.Getenv("LEDGERBUS_RESULTS"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return 9
+	}
+	write := func(format string, args ...any) { _, _ = fmt.Fprintf(results, format, args...) }
+	switch kind {
+	case "good":
+		if list, err := ReadScenarios(os.Getenv("LEDGERBUS_SCENARIOS")); err != nil || len(list.Scenarios) < 60 {
+			return 8
+		}
+		if response, err := http.Post(os.Getenv("LEDGERBUS_CONTROL")+"/cut", "", nil); err != nil || response.StatusCode != http.StatusOK {
+			return 7
+		}
+		if !strings.HasPrefix(os.Getenv("LEDGERBUS_CONNECTION_STRING"), "Endpoint=sb://localhost:") {
+			return 6
+		}
+		for id := range strings.SplitSeq(os.Getenv("LEDGERBUS_ONLY"), ",") {
+			line, _ := json.Marshal(Result{ID: id, Result: pass, Seconds: 0.5})
+			write("%s\n", line)
+		}
+	case "silent":
+	case "bad":
+		fmt.Println("the suite's last words")
+		write(`{"id": "send-one", "result": "pass"}` + "\n" + `{"id": "send-one", "result": "pass"}` + "\n" + "nonsense\n" + `{"id": "lock-one"`)
+		return 3
+	case "endless":
+		write(`{"id": "send-one", "result": "pass"}` + "\n")
+		select {}
+	}
+	return 0
+}
+
+// fake prepares the run of a fake suite and of the example's scenarios.
+func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
+	t.Helper()
+	t.Chdir("../../..") // where the program runs
+	t.Setenv(fakeSuiteVariable, kind)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	list := exampleList(t)
+	var ids []string
+	for _, s := range list.Scenarios {
+		ids = append(ids, s.ID)
+	}
+	return &runner{
+		options: options{Rounds: 1, Scenarios: ids, Timeout: time.Minute},
+		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}}}, dir: t.TempDir(), w: &out,
+		open: func(dir string) (*lab, error) {
+			return newLab(list, filepath.Join(dir, "entities.json"), &fakeProcess{echo: startEcho(t)})
+		},
+	}, &out
+}
+
+func TestGoodSuite(t *testing.T) {
+	r, out := fake(t, "good")
+	r.Rounds = 2
+	failures, err := r.rounds(t.Context())
+	if err != nil || failures != 0 || len(r.reports) != 2 {
+		t.Fatalf("%d failures of %d reports, %v\n%s", failures, len(r.reports), err, out)
+	}
+	for _, report := range r.reports {
+		if len(report.Results) != 2 || len(report.Problems) != 0 || report.Took == 0 {
+			t.Errorf("%+v", report)
+		}
+	}
+	for _, want := range []string{"go     ✓   send-one", "round 2 of 2", "✓ 0.5 s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}
+
+func TestSilentSuite(t *testing.T) {
+	r, out := fake(t, "silent")
+	failures, err := r.rounds(t.Context())
+	if err != nil || failures != 2 || !strings.Contains(out.String(), "go send-one: no result") || !strings.Contains(out.String(), "go lock-one: no result") {
+		t.Errorf("%d failures, %v\n%s", failures, err, out)
+	}
+}
+
+func TestBadSuite(t *testing.T) {
+	r, out := fake(t, "bad")
+	if _, err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a second result", `"nonsense"`, "last line of the results is not whole", "exit status 3", "the suite's last words", "go lock-one: no result"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}
+
+func TestSuiteThatDoesNotEnd(t *testing.T) {
+	r, out := fake(t, "endless")
+	l, err := r.open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	results := filepath.Join(t.TempDir(), "results.jsonl")
+	report, err := r.suites[0].run(ctx, l, nil, results, out, func(Result) { cancel(fmt.Errorf("not ended after a while")) })
+	if err == nil || !strings.Contains(err.Error(), "not ended after a while") || len(report.Results) != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestMissingRuntime(t *testing.T) {
+	r, out := fake(t, "good")
+	r.suites[0].Needs = []string{"no-such-program"}
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 0 || !strings.Contains(out.String(), "go not run: no-such-program is not installed") {
+		t.Errorf("by default: %d failures, %v\n%s", failures, err, out)
+	}
+	r.CI = true
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 1 {
+		t.Errorf("in CI: %d failures, %v", failures, err)
+	}
+	r.SDKs = []string{"go"}
+	if _, err := r.rounds(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program is not installed") {
+		t.Errorf("asked for: %v", err)
+	}
+}
+
+func TestFailingPreparation(t *testing.T) {
+	r, _ := fake(t, "good")
+	r.suites[0].Prepare = [][]string{{"go", "no-such-command"}}
+	if _, err := r.rounds(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-command") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	all := suites(t.TempDir())
+	var names []string
+	for _, s := range all {
+		names = append(names, s.SDK)
+	}
+	if !slices.Equal(names, sdks) {
+		t.Errorf("suites of %v, columns of %v", names, sdks)
+	}
+	if some, err := choose(all, []string{"java", "go"}); err != nil || len(some) != 2 || some[0].SDK != "java" {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if _, err := choose(all, []string{"ruby"}); err == nil || !strings.Contains(err.Error(), `"ruby"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "requirements.txt")
+	if err := os.WriteFile(file, []byte("# pinned\nazure-servicebus==7.15.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := (Version{"azure-servicebus", file, `(?m)^azure-servicebus==(\S+)`}).Read(); err != nil || v != "7.15.0" {
+		t.Errorf("%q, %v", v, err)
+	}
+	if _, err := (Version{"other", file, `other==(\S+)`}).Read(); err == nil || !strings.Contains(err.Error(), "pins no version of other") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTableIsOfAllScenarios(t *testing.T) {
+	t.Parallel()
+	if err := run(t.Context(), options{Table: "x.md", Scenarios: []string{"send-one"}}, &strings.Builder{}); err == nil {
+		t.Error("a page of some scenarios")
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Suite is how the scenarios of one SDK are run.
+type Suite struct {
+	SDK     string
+	Needs   []string   // programs of the runtime
+	Dir     string     // where commands run, from the top of the repository
+	Prepare [][]string // fetch what the suite needs and build it, once per program run
+	Run     []string   // runs all scenarios, or those of LEDGERBUS_ONLY
+	Version Version
+}
+
+// suites are the suites in the order of their columns. cache is a directory that may be lost.
+func suites(cache string) []Suite {
+	venv := filepath.Join(cache, "python")
+	python := filepath.Join(venv, "bin", "python")
+	return []Suite{
+		{
+			SDK: "go", Needs: []string{"go"}, Dir: ".",
+			Run:     []string{"go", "test", "./test/sdk/go", "-run", "^TestScenarios$", "-count", "1", "-timeout", "15m"},
+			Version: Version{"azservicebus", "go.mod", `sdk/messaging/azservicebus v(\S+)`},
+		},
+		{
+			SDK: "js", Needs: []string{"node", "npm"}, Dir: "test/sdk/js",
+			Prepare: [][]string{{"npm", "ci", "--no-audit", "--no-fund"}},
+			Run:     []string{"node", "scenarios.js"},
+			Version: Version{"@azure/service-bus", "test/sdk/js/package.json", `"@azure/service-bus": "([^"]+)"`},
+		},
+		{
+			SDK: "python", Needs: []string{"python3"}, Dir: "test/sdk/python",
+			Prepare: [][]string{
+				{"python3", "-m", "venv", venv},
+				{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"},
+			},
+			Run:     []string{python, "-m", "scenarios"},
+			Version: Version{"azure-servicebus", "test/sdk/python/requirements.txt", `(?m)^azure-servicebus==(\S+)`},
+		},
+		{
+			SDK: "java", Needs: []string{"java", "mvn"}, Dir: "test/sdk/java",
+			Prepare: [][]string{{"mvn", "-q", "-B", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime"}},
+			Run:     []string{"java", "-cp", "target/classes" + string(os.PathListSeparator) + "target/dependency/*", "ledgerbus.Scenarios"},
+			Version: Version{"azure-messaging-servicebus", "test/sdk/java/pom.xml", `<artifactId>azure-messaging-servicebus</artifactId>\s*<version>([^<]+)</version>`},
+		},
+	}
+}
+
+// missing names the first program of the runtime that is not installed.
+func (s Suite) missing() string {
+	for _, program := range s.Needs {
+		if _, err := exec.LookPath(program); err != nil {
+			return program
+		}
+	}
+	return ""
+}
+
+// prepare fetches and builds what the suite needs.
+func (s Suite) prepare(ctx context.Context, output io.Writer) error {
+	for _, command := range s.Prepare {
+		if err := s.execute(ctx, command, nil, output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grace is how long a command that was told to end may hold its output open.
+const grace = 5 * time.Second
+
+func (s Suite) execute(ctx context.Context, command, env []string, output io.Writer) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.WaitDelay = grace
+	if err := cmd.Run(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+	}
+	return nil
+}
+
+// poll is how often the file of results is looked at while a suite runs.
+const poll = 200 * time.Millisecond
+
+// run runs the suite in a lab. Each result goes to seen as it arrives; the report has all of them. The error is everything
+// that was wrong with the run as a whole.
+func (s Suite) run(ctx context.Context, l *lab, only []string, results string, output io.Writer, seen func(Result)) (Report, error) {
+	report := NewReport(s.SDK)
+	file, err := os.OpenFile(results, os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return report, err
+	}
+	defer file.Close()
+	scenarios, err := filepath.Abs(scenariosFile)
+	if err != nil {
+		return report, err
+	}
+	env := []string{
+		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_CONTROL=" + l.control,
+		"LEDGERBUS_SCENARIOS=" + scenarios, "LEDGERBUS_RESULTS=" + results, "LEDGERBUS_ONLY=" + strings.Join(only, ","),
+	}
+	began := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- s.execute(ctx, s.Run, env, output) }()
+
+	var problems []error
+	reader := &resultReader{from: file}
+	take := func() {
+		some, err := reader.read()
+		problems = append(problems, err)
+		for _, r := range some {
+			if err := report.Add(r, l.list); err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			seen(r)
+		}
+	}
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			take()
+		case err := <-ended:
+			report.Took = time.Since(began)
+			take()
+			if reader.rest() {
+				problems = append(problems, errors.New("the last line of the results is not whole"))
+			}
+			return report, errors.Join(append(problems, err)...)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exampleReports are of three SDKs: one that showed what it can, one with a failure, one that is not installed.
+func exampleReports() []Report {
+	js := NewReport("js")
+	js.Results["send-one"] = Result{ID: "send-one", Result: pass, Seconds: 0.25}
+	js.Results["lock-one"] = Result{ID: "lock-one", Result: notApplicable}
+	js.Took = 1234 * time.Millisecond
+	python := NewReport("python")
+	python.Results["send-one"] = Result{ID: "send-one", Result: pass, Seconds: 1}
+	python.Results["lock-one"] = Result{ID: "lock-one", Result: fail, Error: "no lock", Seconds: 5}
+	java := NewReport("java")
+	java.NotInstalled = "mvn"
+	return []Report{js, python, java}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	printTable(&b, exampleList(t), exampleReports())
+	golden(t, "testdata/table.txt", b.String())
+}
+
+func TestCompatibility(t *testing.T) {
+	t.Parallel()
+	good := NewReport("go")
+	good.Results["send-one"] = Result{ID: "send-one", Result: pass}
+	good.Results["lock-one"] = Result{ID: "lock-one", Result: pass}
+	reports := exampleReports()
+	again := NewReport("python")
+	again.Results["send-one"] = Result{ID: "send-one", Result: pass}
+	again.Results["lock-one"] = Result{ID: "lock-one", Result: pass} // which mends nothing
+	var b strings.Builder
+	if err := writeCompatibility(&b, exampleList(t), []column{
+		{SDK: "go", Package: "azservicebus", Version: "1", Rounds: []Report{good}},
+		{SDK: "js", Package: "@azure/service-bus", Version: "2", Rounds: reports[:1]},
+		{SDK: "python", Package: "azure-servicebus", Version: "3", Rounds: []Report{reports[1], again}},
+		{SDK: "java", Package: "azure-messaging-servicebus", Version: "4", Rounds: reports[2:]},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/compatibility.md", b.String())
+}
+
+// golden compares with a file, which the environment variable REWRITE=1 writes.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("REWRITE") == "1" {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; REWRITE=1 go test writes it. Now:\n%s", file, got)
+	}
+}
