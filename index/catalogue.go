@@ -18,6 +18,9 @@ type Entity struct {
 	HashVersion uint8
 	Hosts       []byte
 	Properties  event.Properties
+	CreatedAt   event.Time
+	UpdatedAt   event.Time // last change of the properties
+	AccessedAt  event.Time // last use, coarsely; 0: none noted
 }
 
 // Catalogue is the state machine of the namespace's entities, on partition 0's log.
@@ -53,7 +56,7 @@ func (c *Catalogue) All() []Entity {
 	return out
 }
 
-func (c *Catalogue) apply(ev event.Event) {
+func (c *Catalogue) apply(at event.Time, ev event.Event) {
 	id := ev.Common().Slice.Entity
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
@@ -62,10 +65,13 @@ func (c *Catalogue) apply(ev event.Event) {
 		}
 		c.last = id
 		c.entities[id] = &Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion,
-			Hosts: slices.Clone(ev.Hosts), Properties: ev.Properties}
+			Hosts: slices.Clone(ev.Hosts), Properties: ev.Properties, CreatedAt: at, UpdatedAt: at}
 		c.byPath[strings.ToLower(ev.Path)] = id
 	case *event.EntityUpdated:
-		c.must(id, ev).Properties = ev.Properties
+		e := c.must(id, ev)
+		e.Properties, e.UpdatedAt = ev.Properties, at
+	case *event.EntityTouched:
+		c.must(id, ev).AccessedAt = ev.AccessedAt
 	case *event.EntityDeleted:
 		delete(c.byPath, strings.ToLower(c.must(id, ev).Path))
 		delete(c.entities, id)

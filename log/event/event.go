@@ -31,6 +31,7 @@ const (
 	KindSessionStateSet           Kind = 34
 	KindMessagesBatchDeleted      Kind = 35
 	KindSliceDropped              Kind = 36
+	KindEntityTouched             Kind = 37
 )
 
 var kindNames = map[Kind]string{
@@ -43,7 +44,7 @@ var kindNames = map[Kind]string{
 	KindMessageScheduled: "MessageScheduled", KindScheduledActivated: "ScheduledActivated", KindScheduleCancelled: "ScheduleCancelled",
 	KindDuplicateDropped: "DuplicateDropped", KindSessionAccepted: "SessionAccepted", KindSessionLockRenewed: "SessionLockRenewed",
 	KindSessionReleased: "SessionReleased", KindSessionStateSet: "SessionStateSet", KindMessagesBatchDeleted: "MessagesBatchDeleted",
-	KindSliceDropped: "SliceDropped",
+	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
@@ -151,6 +152,13 @@ type EntityDeleted struct {
 	Reason string // client, idle
 }
 
+// EntityTouched notes now and then when an entity was last used: one that is not used for its AutoDeleteOnIdle is deleted
+// (semantics.md 7.7).
+type EntityTouched struct {
+	Envelope
+	AccessedAt Time
+}
+
 // MessageEnqueued stores a message and makes it active in the main queue.
 type MessageEnqueued struct {
 	Envelope
@@ -178,6 +186,20 @@ const (
 	IDUUID
 	IDBinary
 )
+
+func (t IDType) String() string {
+	switch t {
+	case IDString:
+		return "string"
+	case IDUlong:
+		return "ulong"
+	case IDUUID:
+		return "uuid"
+	case IDBinary:
+		return "binary"
+	}
+	return "unknown"
+}
 
 // MessageScheduled stores a message that becomes active later, under another sequence number (semantics.md 7.6).
 type MessageScheduled struct {

@@ -93,6 +93,11 @@ func (x *EntityDeleted) encode(e *encoder) { e.text(x.Reason) }
 func (x *EntityDeleted) decode(d *decoder) { x.Reason = d.text() }
 
 // Kind implements [Event].
+func (*EntityTouched) Kind() Kind          { return KindEntityTouched }
+func (x *EntityTouched) encode(e *encoder) { e.time(x.AccessedAt) }
+func (x *EntityTouched) decode(d *decoder) { x.AccessedAt = d.time() }
+
+// Kind implements [Event].
 func (*MessageEnqueued) Kind() Kind { return KindMessageEnqueued }
 
 func (m *MessageEnqueued) encode(e *encoder) {

@@ -28,6 +28,7 @@ type Pool struct {
 	states    shelf[SessionStateSet]
 	purged    shelf[MessagesBatchDeleted]
 	forgotten shelf[SliceDropped]
+	touched   shelf[EntityTouched]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -83,6 +84,8 @@ func (p *Pool) New(k Kind) Event {
 		return p.purged.next()
 	case KindSliceDropped:
 		return p.forgotten.next()
+	case KindEntityTouched:
+		return p.touched.next()
 	}
 	return nil
 }
@@ -95,6 +98,7 @@ func (p *Pool) Reset() {
 	p.deferred.used, p.dead.used, p.ended.used, p.scheduled.used = 0, 0, 0, 0
 	p.activated.used, p.cancelled.used, p.dropped.used, p.accepted.used = 0, 0, 0, 0
 	p.extended.used, p.returned.used, p.states.used, p.purged.used, p.forgotten.used = 0, 0, 0, 0, 0
+	p.touched.used = 0
 }
 
 type shelf[T any] struct {

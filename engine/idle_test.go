@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// dial is a time source that is turned by hand.
+type dial struct{ passed atomic.Int64 }
+
+func (d *dial) Elapsed() time.Duration { return time.Duration(d.passed.Load()) }
+func (d *dial) Wall() time.Time {
+	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(d.Elapsed())
+}
+func (d *dial) turn(by time.Duration) { d.passed.Add(int64(by)) }
+
+func openAt(t *testing.T, dir string, d *dial) *broker {
+	t.Helper()
+	store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(context.Background(), store, Options{Time: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &broker{n, store}
+}
+
+// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue, waiting messages do not; what was noted outlives a
+// restart; in the first minute after a start nothing goes.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	ctx, dir, d := t.Context(), t.TempDir(), &dial{}
+	b := openAt(t, dir, d)
+	props := testQueue()
+	props.AutoDeleteOnIdle = 5 * time.Minute
+	for _, path := range []string{"sent", "peeked", "waited", "scheduled", "quiet"} {
+		if _, err := b.PutQueue(ctx, PutQueue{Path: path, Properties: props}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.PutQueue(ctx, PutQueue{Path: "kept", Properties: testQueue()}); err != nil {
+		t.Fatal(err)
+	}
+	target := func(path string) Target {
+		target, err := b.Resolve(path)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		return target
+	}
+	there := func(path string) bool {
+		_, err := b.Resolve(path)
+		var refusal *Error
+		if err != nil && (!errors.As(err, &refusal) || refusal.Code != NotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	do := func(path string, cmd Command) {
+		t.Helper()
+		if _, err := b.ask(ctx, target(path).Host(0), cmd); err != nil {
+			t.Fatal(path, err)
+		}
+	}
+	send := func(path string, at event.Time) {
+		e := target(path)
+		do(path, &Send{Entity: e.Entity, Slice: e.Slice(0), Messages: []Message{{Body: []byte("x"), ID: []byte("id"), ScheduledFor: at}}})
+	}
+	use := func() {
+		t.Helper()
+		send("sent", 0)
+		do("peeked", &Peek{Slice: target("peeked").Slice(0), Count: 1, MaxBytes: 1})
+	}
+	collect := func() {
+		t.Helper()
+		if err := b.CollectIdle(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("scheduled", b.Now().Add(time.Hour))
+	send("quiet", 0) // a message that waits does not protect its queue
+	receiver := &Receiver{Entity: target("waited").Entity, Slice: target("waited").Slice(0), Sink: newInbox()}
+	do("waited", &Attach{Receiver: receiver})
+
+	d.turn(4 * time.Minute)
+	use()
+	collect()
+	for _, path := range []string{"sent", "peeked", "waited", "scheduled", "quiet", "kept"} {
+		if !there(path) {
+			t.Errorf("%s is gone after four minutes", path)
+		}
+	}
+	d.turn(90 * time.Second)
+	collect()
+	for path, want := range map[string]bool{"sent": true, "peeked": true, "waited": true, "scheduled": true, "quiet": false, "kept": true} {
+		if there(path) != want {
+			t.Errorf("%s is there: %v, want %v", path, !want, want)
+		}
+	}
+	b.close(t)
+
+	b = openAt(t, dir, d) // the receiver is gone; when it was there last had been noted
+	d.turn(50 * time.Second)
+	collect()
+	if !there("sent") || !there("waited") {
+		t.Error("a queue is gone in the first minute")
+	}
+	d.turn(6 * time.Minute)
+	collect()
+	for path, want := range map[string]bool{"sent": false, "peeked": false, "waited": false, "scheduled": true, "kept": true} {
+		if there(path) != want {
+			t.Errorf("%s is there: %v after the restart, want %v", path, !want, want)
+		}
+	}
+	b.close(t)
+}
