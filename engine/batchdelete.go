@@ -22,16 +22,16 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	if before == 0 {
 		before = now
 	}
-	messages := p.index.Browse(cmd.Slice, cmd.SubQueue, 0)
+	messages := p.index.BrowseActive(cmd.Slice, cmd.SubQueue)
 	if cmd.HasSession {
 		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, 0)
 	}
 	var doomed []event.SequenceNumber
 	for m := range messages {
-		if len(doomed) == min(cmd.Count, maxBatchDelete) {
+		if len(doomed) >= min(cmd.Count, maxBatchDelete) || m.EnqueuedAt >= before { // times grow with the numbers
 			break
 		}
-		if m.State == index.Active && m.EnqueuedAt < before {
+		if m.State == index.Active {
 			doomed = append(doomed, m.Sequence)
 		}
 	}

@@ -84,6 +84,10 @@ func (p *Partition) deleteQueue(cmd *DeleteQueue) Outcome {
 	return p.done(log.Durable)
 }
 
+// DropSlice is the command that forgets a slice of an entity that was deleted. [Namespace] sends it; so does a simulation
+// that drives loops by hand.
+func DropSlice(id event.Slice) Command { return &dropSlice{id} }
+
 // dropSlice forgets a slice of an entity that is no more.
 func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
 	if !p.index.Has(cmd.slice) {

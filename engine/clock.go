@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -15,14 +16,22 @@ const (
 	maxStep = 5 * time.Second
 )
 
+// TimeSource is what a [Clock] reads: two clocks, because one can be set and the other cannot.
+type TimeSource interface {
+	// Wall is the time of day. It may jump either way.
+	Wall() time.Time
+	// Elapsed is the time since some fixed instant. It never decreases, and it goes on while the machine sleeps.
+	Elapsed() time.Duration
+}
+
 // Clock is broker time (reliability.md 1.4): it never runs backwards, advances with the monotonic clock, and is corrected
 // towards the wall clock slowly. Safe for concurrent use.
 type Clock struct {
-	wall   func() time.Time // wall and monotonic clock in one, as time.Now
+	source TimeSource
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	started time.Time     // reading of wall at the start
+	started time.Duration // reading of the monotonic clock at the start
 	base    time.Time     // broker time at the start
 	read    time.Duration // monotonic time since the start, at the last reading
 	slewed  time.Duration // correction so far
@@ -30,10 +39,9 @@ type Clock struct {
 }
 
 // NewClock starts broker time at the later of the wall clock and the newest instant in any log.
-func NewClock(wall func() time.Time, newest event.Time, logger *slog.Logger) *Clock {
-	now := wall()
-	c := &Clock{wall: wall, logger: logger, started: now, base: now.Round(0)}
-	if newest.Std().After(now) {
+func NewClock(source TimeSource, newest event.Time, logger *slog.Logger) *Clock {
+	c := &Clock{source: source, logger: logger, started: source.Elapsed(), base: source.Wall().Round(0)}
+	if newest.Std().After(c.base) {
 		c.base = newest.Std()
 	}
 	return c
@@ -43,12 +51,15 @@ func NewClock(wall func() time.Time, newest event.Time, logger *slog.Logger) *Cl
 func (c *Clock) Now() event.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reading := c.wall()
-	elapsed := max(reading.Sub(c.started), c.read) // monotonic when wall is time.Now
+	wall := c.source.Wall().Round(0)
+	if mutant.On(mutant.WallClock) {
+		return event.TimeOf(wall)
+	}
+	elapsed := max(c.source.Elapsed()-c.started, c.read)
 	delta := elapsed - c.read
 	c.read = elapsed
 	now := c.base.Add(elapsed + c.slewed)
-	off := reading.Round(0).Sub(now)
+	off := wall.Sub(now)
 	if off > maxStep || off < -maxStep {
 		if !c.alarmed {
 			c.logger.Warn("wall clock and broker time differ; broker time goes on by the monotonic clock", "difference", off)

@@ -37,6 +37,7 @@ type Reply struct {
 	IDs       []string               // for ListSessions
 	Count     int                    // for BatchDelete
 	entity    *Entity                // for lookup
+	used      []used                 // for usage
 }
 
 // SessionGrant is a session lock (semantics.md 8.3).

@@ -40,6 +40,9 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 	if !whole || len(found) == 0 {
 		return p.refused(refuse(MessageNotFound, notDeferredText))
 	}
+	if m := &found[0]; m.InSession && p.index.LockedUnder(cmd.Slice, []byte(m.SessionID))+len(found) > maxUnderSession {
+		return p.refused(refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))
+	}
 	until, origin, level := now.Add(e.Properties.LockDuration), p.origin(cmd.Origin), log.Ordered
 	var taken []Delivery
 	for i := range found {

@@ -9,6 +9,9 @@ const maxReceivers = 5000
 
 // attach makes a receiver known to its line.
 func (l *Loop) attach(r *Receiver) *Error {
+	if _, err := l.part.entity(r.Slice); err != nil {
+		return err // deleted since the receiver looked it up
+	}
 	lines := l.lines[r.Slice]
 	if lines == nil {
 		lines = new([3]*line)
@@ -42,14 +45,31 @@ func (l *Loop) flow(now event.Time, cmd *Flow) {
 		return
 	}
 	ln.set(r, max(0, int32(cmd.Limit-r.volatile.assigned)))
+	r.volatile.draining, r.volatile.drainTo = cmd.Drain, cmd.Limit
 	if !cmd.Drain {
 		l.markLine(ln)
 		return
 	}
-	l.serve(now, ln, true)
-	ln.set(r, 0)
-	r.volatile.assigned, r.volatile.limit = cmd.Limit, cmd.Limit
-	l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyDrained, Tag: r.Tag}})
+	ln.draining = append(ln.draining, r)
+	if l.serve(now, ln) {
+		l.endDrains(ln)
+	} else {
+		l.markLine(ln) // there is more than one turn should do
+	}
+}
+
+// endDrains gives up the credit of receivers that are draining: their line has nothing more to deliver.
+func (l *Loop) endDrains(ln *line) {
+	for _, r := range ln.draining {
+		if !r.volatile.draining || r.volatile.line != ln {
+			continue // it thought better of it, or is gone
+		}
+		ln.set(r, 0)
+		to := r.volatile.drainTo
+		r.volatile.assigned, r.volatile.limit, r.volatile.draining = to, to, false
+		l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyDrained, Tag: r.Tag}})
+	}
+	ln.draining = ln.draining[:0]
 }
 
 // detach forgets a receiver and takes back what never reached the wire.
@@ -105,37 +125,41 @@ func (l *Loop) markLine(ln *line) {
 	}
 }
 
-// serveMarked delivers to the lines that may have both credit and messages, until the frame is large enough.
+// serveMarked delivers to the lines that may have both credit and messages, until the frame is large enough. Lines that
+// need more than one turn stay marked, behind the others.
 func (l *Loop) serveMarked(now event.Time) {
+	var later []*line
 	for len(l.marked) > 0 && !l.full() {
 		ln := l.marked[0]
-		if !l.serve(now, ln, false) {
-			return
+		done := l.serve(now, ln)
+		if !done && l.full() {
+			break
+		}
+		l.marked = l.marked[:copy(l.marked, l.marked[1:])]
+		if !done {
+			later = append(later, ln)
+			continue
 		}
 		ln.marked = false
-		l.marked = l.marked[:copy(l.marked, l.marked[1:])]
+		l.endDrains(ln)
 	}
+	l.marked = append(l.marked, later...)
 }
 
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
 func (l *Loop) serveAll(now event.Time) {
 	for {
 		l.serveMarked(now)
-		if len(l.openHalls) == 0 || l.full() {
+		if len(l.openHalls) == 0 || l.full() || !l.acceptWaiting(now) {
 			return
 		}
-		l.acceptWaiting(now)
 	}
 }
 
-// maxExpiring is how many times in one turn expired messages are cleared out of a receiver's way, maxFront at a time, before
-// others get their turn. A drain is not cut short: it has to say that there is nothing.
-const maxExpiring = 64
-
-// serve delivers to one line until credit or messages run out, and reports whether they did; unless all is asked for it
-// stops at a full frame.
-func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
-	used, cleared := 0, 0
+// serve delivers to one line until credit or messages run out, and reports whether they did; it stops at a full frame, and
+// when many expired messages are in the way.
+func (l *Loop) serve(now event.Time, ln *line) bool {
+	used := 0
 	defer func() {
 		if used > 0 {
 			ln.trim()
@@ -147,7 +171,7 @@ func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
 			i++
 			continue
 		}
-		if !all && l.full() {
+		if l.handOn(); l.full() {
 			return false
 		}
 		r := g.receiver
@@ -156,13 +180,13 @@ func (l *Loop) serve(now event.Time, ln *line, all bool) bool {
 			l.take.Token = l.tokens()
 		}
 		out := l.part.Decide(now, &l.take)
-		l.write(now, out)
 		if out.Again {
-			if cleared++; cleared >= maxExpiring && !all {
+			if l.chore(now, out); l.enough() {
 				return false
 			}
 			continue
 		}
+		l.write(now, out)
 		if out.Reply.Delivery == nil {
 			return true
 		}

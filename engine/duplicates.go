@@ -62,5 +62,10 @@ func (p *Partition) stillScheduled(id event.Slice, seq event.SequenceNumber) eve
 	if m, ok := p.index.Message(id, seq); ok && m.State == index.Scheduled {
 		return seq
 	}
+	for _, ev := range p.out { // of this very send
+		if ev, ok := ev.(*event.MessageScheduled); ok && ev.Sequence == seq {
+			return seq
+		}
+	}
 	return 0
 }

@@ -56,25 +56,36 @@ func (l *Loop) attachSession(now event.Time, r *Receiver, sink Sink, tag uint64)
 	h.attached++
 	w := &wait{receiver: r, sink: sink, tag: tag, until: now.Add(r.Session.Wait)}
 	r.volatile = receiverState{wait: w}
-	if r.Session.Any && len(h.waits) > 0 || !l.acceptFor(now, h, w) {
+	var answered, again bool
+	if !r.Session.Any || len(h.waits) == 0 {
+		answered, again = l.acceptFor(now, h, w)
+	}
+	if !answered {
 		h.waits = append(h.waits, w)
 		heap.Push(&l.waits, w)
+	}
+	if again {
+		l.markHall(h)
 	}
 }
 
 // acceptFor tries to give a session to one that wants it, and reports whether it is answered, with a session or a refusal.
-func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) bool {
+// When so many expired messages are in the way that others should have their turn first, it asks to be called again.
+func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool) {
 	r := w.receiver
 	cmd := acceptSession{receiver: r, token: l.tokens()}
 	out := l.part.Decide(now, &cmd)
-	for l.write(now, out); out.Again; l.write(now, out) {
-		out = l.part.Decide(now, &cmd)
+	for ; out.Again; out = l.part.Decide(now, &cmd) {
+		if l.chore(now, out); r.Session.Any && l.enough() {
+			return false, true
+		}
 	}
+	l.write(now, out)
 	switch grant := out.Reply.Session; {
 	case out.Reply.Err != nil:
 		l.leaveHall(h, r)
 	case grant == nil:
-		return false
+		return false, false
 	default:
 		ln := &line{key: lineKey{r.Slice, r.SubQueue}, attached: 1, holder: r}
 		h.held[grant.ID] = ln
@@ -83,7 +94,7 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) bool {
 	}
 	w.over = true
 	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}})
-	return true
+	return true, false
 }
 
 // leaveHall counts a receiver out.
@@ -113,8 +124,8 @@ func (l *Loop) giveUp(w *wait) {
 func (l *Loop) endWaits(now event.Time) {
 	for len(l.waits) > 0 {
 		w := l.waits[0]
-		if !w.over && w.until > now {
-			return
+		if !w.over && (w.until > now || l.halls[w.receiver.Slice].marked) {
+			return // its time is not over, or it has not been looked at yet
 		}
 		heap.Pop(&l.waits)
 		if !w.over {
@@ -142,17 +153,26 @@ func (l *Loop) markHall(h *hall) {
 	}
 }
 
-// acceptWaiting gives sessions to those that wait, where some may have become available.
-func (l *Loop) acceptWaiting(now event.Time) {
+// acceptWaiting gives sessions to those that wait, where some may have become available. It reports whether it came to an
+// end; else there is more than one turn should do.
+func (l *Loop) acceptWaiting(now event.Time) bool {
 	for len(l.openHalls) > 0 && !l.full() {
 		h := l.openHalls[0]
-		for len(h.waits) > 0 && l.acceptFor(now, h, h.waits[0]) {
+		for len(h.waits) > 0 {
+			answered, again := l.acceptFor(now, h, h.waits[0])
+			if again {
+				return false
+			}
+			if !answered {
+				break
+			}
 			h.waits[0] = nil
 			h.waits = h.waits[1:]
 		}
 		h.marked = false
 		l.openHalls = l.openHalls[:copy(l.openHalls, l.openHalls[1:])]
 	}
+	return true
 }
 
 // arrived marks whoever may get a message of a session queue that has just become deliverable.

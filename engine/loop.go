@@ -38,7 +38,10 @@ type Loop struct {
 	openHalls []*hall // those in which a session may have become available
 	waits     waits   // for sessions, by the time at which they give up
 	sweepers  sweepers
-	open      []held // replies waiting for the frame being filled
+	temporary bool                          // there are entities that delete themselves, or were
+	lastUse   map[event.EntityID]event.Time // of those
+	open      []held                        // replies waiting for the frame being filled
+	chores    int                           // bytes in it that nobody asked for
 	flight    flight
 	spare     []held // emptied slice for the next open
 	returned  []unsent
@@ -90,6 +93,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
+		lastUse: map[event.EntityID]event.Time{},
 	}
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
 	return l
@@ -115,14 +119,17 @@ func (l *Loop) Run() {
 			continue
 		}
 		wait := time.Hour
-		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up {
+		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up && l.chores < maxChores {
 			wait = l.pace.wait(n)
 		}
 		if at := l.NextDeadline(); at != 0 {
 			wait = min(wait, max(0, at.Sub(l.clock())))
 		}
-		if l.unfinished() && !l.full() {
+		if l.unfinished() {
 			wait = 0
+		}
+		if wait <= 0 && l.flight.up && l.enough() {
+			wait = time.Hour // there is work for the next frame: the flight comes first
 		}
 		timer.Reset(wait)
 		select {
@@ -157,18 +164,48 @@ func (l *Loop) Turn(requests []Request) {
 	} else if n := l.steps(now, requests); n < len(requests) {
 		l.backlog = append(l.backlog, requests[n:]...)
 	}
-	for at := l.part.NextDeadline(); at != 0 && at <= now && !l.full(); at = l.part.NextDeadline() {
-		out := l.part.Decide(now, &Tick{})
-		if len(out.Events) == 0 {
-			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.id, at, now))
-		}
-		l.write(now, out)
-	}
+	l.due(now)
 	l.acceptWaiting(now)
 	l.endWaits(now)
 	l.sweep(now)
 	l.serveAll(now)
 	l.seal()
+}
+
+// maxChores bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
+// for their frame and the one before, so these must stay small when there is a lot of it.
+const maxChores = 256 << 10
+
+// chore writes what nobody asked for.
+func (l *Loop) chore(now event.Time, out Outcome) {
+	before := l.writer.Batch().Len()
+	l.write(now, out)
+	l.chores += l.writer.Batch().Len() - before
+}
+
+// enough tells that the rest of the chores, of which there may be none, is for the next frame.
+func (l *Loop) enough() bool { return l.chores >= maxChores || l.full() }
+
+// due ends locks whose time has passed and makes scheduled messages active, and reports whether it came to an end.
+func (l *Loop) due(now event.Time) bool {
+	for at := l.part.NextDeadline(); at != 0 && at <= now; at = l.part.NextDeadline() {
+		if l.enough() {
+			return false
+		}
+		out := l.part.Decide(now, &Tick{})
+		if len(out.Events) == 0 {
+			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.id, at, now))
+		}
+		l.chore(now, out)
+	}
+	return true
+}
+
+// handOn gives a large frame to the writer, if that is free.
+func (l *Loop) handOn() {
+	if l.writer.Batch().Len() > maxOpen {
+		l.seal()
+	}
 }
 
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
@@ -183,14 +220,34 @@ func (l *Loop) NextDeadline() event.Time {
 }
 
 // unfinished tells that a turn ended with work left for the next one.
-func (l *Loop) unfinished() bool { return len(l.marked) > 0 || len(l.sweepers.running) > 0 }
+func (l *Loop) unfinished() bool {
+	return len(l.marked) > 0 || len(l.openHalls) > 0 || len(l.sweepers.running) > 0
+}
 
-// Recover ends what did not survive the stop: sessions were held by links that are gone (semantics.md 4.3 R3). It is called
-// once, before anything is asked.
-func (l *Loop) Recover() { l.write(l.now(), l.part.Decide(l.now(), &releaseAll{})) }
+// Recover ends what did not survive the stop: sessions were held by links that are gone, and locks have passed
+// (semantics.md 4.3 R3). It is called once, before anything is asked.
+func (l *Loop) Recover() {
+	now := l.now()
+	for again := true; again; {
+		out := l.part.Decide(now, &releaseAll{})
+		again = out.Again
+		l.write(now, out)
+	}
+	for !l.due(now) && !l.full() { // more than fits into two frames waits for the first turns
+		l.chores = 0
+		l.handOn()
+	}
+}
 
-// dropUnknown forgets slices of entities that were deleted when this partition could not be told.
-func (l *Loop) dropUnknown() {
+// configure puts an entity's settings in force.
+func (l *Loop) configure(e *Entity) {
+	l.part.Configure(e)
+	l.temporary = l.temporary || e.Properties.AutoDeleteOnIdle != event.Forever
+}
+
+// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, after
+// Recover.
+func (l *Loop) DropUnknown() {
 	for _, id := range l.part.index.Slices() {
 		if l.part.entities[id.Entity] == nil {
 			l.write(l.now(), l.part.Decide(l.now(), &dropSlice{id}))
@@ -205,9 +262,7 @@ func (l *Loop) steps(now event.Time, requests []Request) int {
 			return i
 		}
 		l.step(now, &requests[i])
-		if l.writer.Batch().Len() > maxOpen {
-			l.seal()
-		}
+		l.handOn()
 	}
 	return len(requests)
 }
@@ -227,6 +282,9 @@ func (l *Loop) Flight() <-chan struct{} {
 func (l *Loop) Err() error { return l.err }
 
 func (l *Loop) step(now event.Time, req *Request) {
+	if l.temporary {
+		l.use(now, req.Command)
+	}
 	switch cmd := req.Command.(type) {
 	case *Attach:
 		if cmd.Receiver.Session != nil {
@@ -245,13 +303,19 @@ func (l *Loop) step(now event.Time, req *Request) {
 		l.detach(now, cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *configure:
-		l.part.Configure(cmd.entity)
+		l.configure(cmd.entity)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *damage:
 		l.damaged = cmd.err
+	case *usage:
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, used: l.usage(now)}})
 	case *dropSlice:
 		delete(l.part.entities, cmd.slice.Entity)
+		delete(l.lastUse, cmd.slice.Entity)
 		l.write(now, l.part.Decide(now, cmd))
+		if h := l.halls[cmd.slice]; h != nil {
+			l.markHall(h) // whoever waits for a session is told
+		}
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *ReceiveDeferred:
 		if cmd.Mode == PeekLock {
@@ -297,6 +361,9 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
+	if mutant.On(mutant.DeadLetterInTwo) {
+		out = l.splitDeadLetter(now, out)
+	}
 	l.writer.Batch().AppendRecord(now, out.Events, out.Level)
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
@@ -314,11 +381,23 @@ func (l *Loop) write(now event.Time, out Outcome) {
 		case *event.ScheduledActivated:
 			l.mark(ev.Slice, ev.NewSequence)
 		case *event.SessionReleased:
+			l.sweepers.stored(ev.Slice, l.part.index)
 			if h := l.halls[ev.Slice]; h != nil {
 				l.sessionEnded(h, ev)
 			}
 		}
 	}
+}
+
+// splitDeadLetter is a planted bug: what comes before a dead-lettering gets a record of its own, and a frame if it can.
+func (l *Loop) splitDeadLetter(now event.Time, out Outcome) Outcome {
+	n := len(out.Events) - 1
+	if n > 0 && out.Events[n].Kind() == event.KindMessageDeadLettered {
+		l.write(now, Outcome{Events: out.Events[:n], Level: out.Level})
+		l.seal()
+		out.Events = out.Events[n:]
+	}
+	return out
 }
 
 // hold keeps a reply back until everything decided so far is committed.
@@ -342,7 +421,7 @@ func (l *Loop) seal() {
 		l.letGo() // nothing to commit before these replies
 		return
 	}
-	if b.Len() <= maxOpen && l.pace.wait(b.Count()) > 0 {
+	if b.Len() <= maxOpen && l.chores < maxChores && l.pace.wait(b.Count()) > 0 {
 		return // Run comes back in time
 	}
 	commit := l.writer.Append
@@ -351,7 +430,7 @@ func (l *Loop) seal() {
 	}
 	l.pace.seal(b.Count())
 	durable := b.Level() == log.Durable // only what is synced may be in a checkpoint
-	l.flight = flight{up: true, ticket: commit(b), held: l.open}
+	l.flight, l.chores = flight{up: true, ticket: commit(b), held: l.open}, 0
 	if durable && l.saver.due(l.flight.ticket.End()) {
 		l.flight.state = l.part.index.Encode(l.saver.buffer())
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -12,6 +13,7 @@ import (
 	mathrand "math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,8 +26,8 @@ import (
 
 // Options are the settings of a [Namespace].
 type Options struct {
-	Logger *slog.Logger     // nil: none
-	Wall   func() time.Time // nil: time.Now
+	Logger *slog.Logger // nil: none
+	Time   TimeSource   // nil: that of the machine
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
@@ -41,6 +43,9 @@ type Namespace struct {
 	logger    *slog.Logger
 	recovered []Recovered
 	failed    chan error
+	started   event.Time
+	stop      chan struct{} // ends collect
+	collected chan struct{} // closed when it has
 
 	directory atomic.Pointer[directory]
 	mu        sync.Mutex // serialises changes of the directory
@@ -70,8 +75,8 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Wall == nil {
-		opts.Wall = time.Now
+	if opts.Time == nil {
+		opts.Time = newSystemTime()
 	}
 	ids := store.Partitions()
 	n := &Namespace{
@@ -99,7 +104,8 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 			newest = max(newest, states[i].LastAt(), r.Log.Newest)
 		}
 	}
-	n.clock = NewClock(opts.Wall, newest, opts.Logger)
+	n.stop, n.collected = make(chan struct{}), make(chan struct{})
+	n.clock = NewClock(opts.Time, newest, opts.Logger)
 	if err := n.start(ctx, states, opts); err != nil {
 		for _, l := range n.loops {
 			if l != nil {
@@ -108,6 +114,11 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		}
 		return nil, err
 	}
+	n.started = n.clock.Now()
+	go func() {
+		defer close(n.collected)
+		n.collect(n.stop)
+	}()
 	return n, nil
 }
 
@@ -226,7 +237,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 		dir[strings.ToLower(v.Path)] = v
 		for _, h := range v.Hosts {
 			if l := n.loops[h]; l != nil {
-				l.part.Configure(v)
+				l.configure(v)
 			}
 		}
 	}
@@ -236,7 +247,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 			continue
 		}
 		l.Recover()
-		l.dropUnknown()
+		l.DropUnknown()
 		go func() {
 			defer func() {
 				if v := recover(); v != nil { // the state may be wrong: nothing goes on from here (reliability.md F21)
@@ -346,38 +357,97 @@ func (n *Namespace) ask(ctx context.Context, p PartitionID, cmd Command) (Reply,
 	}
 }
 
+// askAll submits requests to a partition and waits for all replies, which it returns in the order of the requests.
+func (n *Namespace) askAll(ctx context.Context, p PartitionID, cmds []Command) ([]Reply, error) {
+	a := make(answer, len(cmds))
+	requests := make([]Request, len(cmds))
+	for i, cmd := range cmds {
+		requests[i] = Request{Command: cmd, Sink: a, Tag: uint64(i)}
+	}
+	for some := range slices.Chunk(requests, maxMail/16) {
+		n.Submit(p, some)
+	}
+	replies := make([]Reply, len(cmds))
+	for range cmds {
+		select {
+		case r := <-a:
+			replies[r.Tag] = r
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return replies, nil
+}
+
 // PutQueue creates a queue or changes its settings, and returns once that is durable and in force. Links to a queue that
 // changed are told to attach again (semantics.md 1.3).
 func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error) {
+	entities, errs := n.PutQueues(ctx, []PutQueue{cmd})
+	return entities[0], errs[0]
+}
+
+// PutQueues is [Namespace.PutQueue] for many: all are asked for at once and the directory is replaced once. Each has its
+// entity or its error; one that is refused does not keep the others from being carried out.
+func (n *Namespace) PutQueues(ctx context.Context, cmds []PutQueue) ([]*Entity, []error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.loops[0] == nil {
-		return nil, n.refused[0]
-	}
-	if _, err := n.ask(ctx, 0, &cmd); err != nil {
-		return nil, fmt.Errorf("engine: queue %q: %w", cmd.Path, err)
-	}
-	reply, err := n.ask(ctx, 0, &lookup{path: cmd.Path})
-	if err != nil {
-		return nil, err
-	}
-	e := reply.entity
-	old := (*n.directory.Load())[strings.ToLower(e.Path)]
-	if old != nil && old.Properties == e.Properties {
-		return old, nil
-	}
-	for _, h := range e.Hosts {
-		if n.loops[h] != nil {
-			if _, err := n.ask(ctx, h, &configure{e}); err != nil {
-				return nil, err
+	entities, errs := make([]*Entity, len(cmds)), make([]error, len(cmds))
+	all := func(err error) ([]*Entity, []error) {
+		for i := range errs {
+			if errs[i] == nil {
+				entities[i], errs[i] = nil, err
 			}
 		}
+		return entities, errs
 	}
-	n.publish(e.Path, e)
-	if old != nil {
-		n.tell(Change{Entity: old})
+	if n.loops[0] == nil {
+		return all(n.refused[0])
 	}
-	return e, nil
+	asks := make([]Command, 0, 2*len(cmds))
+	for i := range cmds {
+		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path})
+	}
+	replies, err := n.askAll(ctx, 0, asks)
+	if err != nil {
+		return all(err)
+	}
+	dir := maps.Clone(*n.directory.Load())
+	var changes []Change
+	inForce := make(map[PartitionID][]Command)
+	for i := range cmds {
+		put, found := replies[2*i], replies[2*i+1]
+		if err := cmp.Or(put.Err, found.Err); err != nil {
+			errs[i] = fmt.Errorf("engine: queue %q: %w", cmds[i].Path, err)
+			continue
+		}
+		e := found.entity
+		key := strings.ToLower(e.Path)
+		old := dir[key]
+		if old != nil && old.Properties == e.Properties {
+			entities[i] = old
+			continue
+		}
+		if old != nil {
+			changes = append(changes, Change{Entity: old})
+		}
+		entities[i], dir[key] = e, e
+		for _, h := range e.Hosts {
+			inForce[h] = append(inForce[h], &configure{e})
+		}
+	}
+	for h, configures := range inForce {
+		if n.loops[h] == nil {
+			continue
+		}
+		if _, err := n.askAll(ctx, h, configures); err != nil {
+			return all(err)
+		}
+	}
+	n.directory.Store(&dir)
+	for _, c := range changes {
+		n.tell(c)
+	}
+	return entities, errs
 }
 
 // DeleteQueue ends a queue with all its messages, and returns once that is durable (reliability.md P14). Links to it are told.
@@ -391,7 +461,7 @@ func (n *Namespace) DeleteQueue(ctx context.Context, cmd DeleteQueue) error {
 		return fmt.Errorf("engine: queue %q: %w", cmd.Path, err)
 	}
 	old := (*n.directory.Load())[strings.ToLower(cmd.Path)]
-	n.publish(cmd.Path, nil)
+	n.withdraw(cmd.Path)
 	n.tell(Change{Entity: old, Deleted: true})
 	for i, h := range old.Hosts {
 		if n.loops[h] != nil { // one that is not there forgets the slice when it starts again
@@ -403,14 +473,10 @@ func (n *Namespace) DeleteQueue(ctx context.Context, cmd DeleteQueue) error {
 	return nil
 }
 
-// publish puts a new version of an entity into the directory, or takes it out. The caller holds mu.
-func (n *Namespace) publish(path string, e *Entity) {
+// withdraw takes an entity out of the directory. The caller holds mu.
+func (n *Namespace) withdraw(path string) {
 	dir := maps.Clone(*n.directory.Load())
-	if e != nil {
-		dir[strings.ToLower(path)] = e
-	} else {
-		delete(dir, strings.ToLower(path))
-	}
+	delete(dir, strings.ToLower(path))
 	n.directory.Store(&dir)
 }
 
@@ -438,6 +504,8 @@ func (n *Namespace) tell(c Change) {
 func (n *Namespace) Close() error {
 	var errs []error
 	n.closed.Do(func() {
+		close(n.stop)
+		<-n.collected
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for _, l := range n.loops {

@@ -113,6 +113,8 @@ func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 		return p.deleteQueue(cmd)
 	case *dropSlice:
 		return p.dropSlice(cmd)
+	case *touch:
+		return p.touch(cmd)
 	}
 	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -21,12 +22,12 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	if r.Session != nil && !p.holds(now, e, r.Slice, r.volatile.session) {
 		return p.done(level(p.out)) // the loop tells the receiver when it sees the event
 	}
-	if !ok {
+	if !ok || r.Session != nil && p.index.LockedUnder(r.Slice, []byte(r.volatile.sessionID)) >= maxUnderSession {
 		return p.done(log.Ordered)
 	}
 	if expired(&m, now) {
 		if r.Session != nil {
-			p.expire(e, r.Slice, &m)
+			p.expireFrontOf(now, e, r.Slice, []byte(r.volatile.sessionID))
 		} else {
 			p.expireFront(now, e, r.Slice)
 		}
@@ -41,6 +42,9 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 		ev.Envelope, ev.Sequence = p.envelope(r.Slice, origin), m.Sequence
 		p.out = append(p.out, ev)
 		out := p.done(log.Durable) // gone for good before a byte of it leaves (reliability.md P8)
+		if mutant.On(mutant.TakeBeforeDurable) {
+			out.Level = log.Ordered
+		}
 		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: d}
 		return out
 	}
@@ -77,6 +81,9 @@ func (p *Partition) firstFor(r *Receiver) (index.Message, bool) {
 
 // expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
 func expired(m *index.Message, now event.Time) bool {
+	if mutant.On(mutant.DeliverExpired) && m.DeliveryCount > 0 && m.State != index.Deferred {
+		return false
+	}
 	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
 }
 

@@ -10,6 +10,8 @@ type receiverState struct {
 	session   event.LockToken // of the session it holds
 	sessionID string
 	wait      *wait // for a session
+	draining  bool  // its credit is given up once its line has nothing more to deliver
+	drainTo   uint32
 }
 
 func (r *Receiver) credit() int32 { return int32(r.volatile.limit - r.volatile.assigned) }
@@ -25,7 +27,8 @@ type line struct {
 	key      lineKey
 	attached int
 	grants   []grant
-	marked   bool      // is among the loop's lines to serve
+	marked   bool // is among the loop's lines to serve
+	draining []*Receiver
 	holder   *Receiver // of the session the line is for; nil for a sub-queue
 }
 

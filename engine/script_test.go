@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts print back int
 
 // TestScripts runs testdata/*.txt: blocks of commands, below a ---- line what they print. The partition decides and
 // applies with no log and no loop. After every block the state is rebuilt from the records alone and must be the same
-// (invariant I24).
+// (invariant I24), and so must one that went through a checkpoint. Durations of at=, before= and since= count from the
+// start of the script, as printed times do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -87,6 +89,9 @@ type script struct {
 	log     []byte // records
 	records int
 	tokens  byte
+	grants  byte                 // session locks given so far
+	slice   event.Slice          // of the queue named last
+	holders map[string]*Receiver // receivers of sessions, by the name the script gave them
 }
 
 // memory is a frame that never ends.
@@ -101,7 +106,7 @@ func (m *memory) AppendBlob(head, tail []byte) (event.Position, uint32) {
 
 func newScript() *script {
 	base := event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	return &script{part: NewPartition(0, 1, index.New()), now: base, base: base}
+	return &script{part: NewPartition(0, 1, index.New()), now: base, base: base, slice: testSlice, holders: map[string]*Receiver{}}
 }
 
 var testSlice = event.Slice{Entity: 1}
@@ -119,10 +124,16 @@ func (s *script) run(t *testing.T, input string) string {
 			continue
 		}
 		words, opts := split(f[1:])
-		sub := event.Main
-		if _, ok := opts["dlq"]; ok {
+		_, dead := opts["dlq"]
+		_, remove := opts["delete"]
+		sub, mode := event.Main, PeekLock
+		if dead {
 			sub = event.DeadLetter
 		}
+		if remove {
+			mode = ReceiveAndDelete
+		}
+		session, inSession := opts["session"]
 		switch f[0] {
 		case "queue":
 			p := testQueue()
@@ -138,6 +149,10 @@ func (s *script) run(t *testing.T, input string) string {
 					p.MaxSizeMegabytes = uint32(number(t, v))
 				case "dead-letter-expired":
 					p.DeadLetteringOnMessageExpiration = true
+				case "sessions":
+					p.RequiresSession = true
+				case "duplicates":
+					p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, span(t, v)
 				case "status":
 					p.Status = map[string]event.Status{"disabled": event.Disabled, "send-disabled": event.SendDisabled,
 						"receive-disabled": event.ReceiveDisabled}[v]
@@ -148,9 +163,15 @@ func (s *script) run(t *testing.T, input string) string {
 			s.do(&out, &PutQueue{Path: words[0], Properties: p})
 			if e, ok := s.part.Index().Catalogue.Find(words[0]); ok {
 				s.part.Configure(view(e))
+				s.slice = event.Slice{Entity: e.ID}
 			}
-		case "send":
-			cmd := &Send{Slice: testSlice}
+		case "delete":
+			s.do(&out, &DeleteQueue{Path: words[0], Reason: "client"})
+		case "drop": // what the namespace asks of the partitions after a deletion
+			delete(s.part.entities, s.slice.Entity)
+			s.do(&out, &dropSlice{s.slice})
+		case "send", "schedule":
+			cmd := &Send{Slice: s.slice, Numbers: f[0] == "schedule"}
 			for _, id := range words {
 				size := 10
 				if v, ok := opts["size"]; ok {
@@ -160,13 +181,110 @@ func (s *script) run(t *testing.T, input string) string {
 				if v, ok := opts["ttl"]; ok {
 					m.TimeToLive = span(t, v)
 				}
+				if v, ok := opts["at"]; ok {
+					m.ScheduledFor = s.base.Add(span(t, v))
+				}
+				m.SessionID, m.HasSession = []byte(session), inSession
+				m.IDType = map[string]event.IDType{"": event.IDString, "ulong": event.IDUlong, "uuid": event.IDUUID,
+					"binary": event.IDBinary}[opts["type"]]
 				cmd.Messages = append(cmd.Messages, m)
 			}
 			s.do(&out, cmd)
 		case "receive":
-			s.receive(&out, sub, opts)
+			r := &Receiver{Slice: s.slice, SubQueue: sub, Mode: mode}
+			if name, ok := opts["in"]; ok {
+				held := *s.holders[name]
+				held.Mode, r = mode, &held
+			}
+			s.receive(&out, r)
+		case "receive-deferred":
+			cmd := &ReceiveDeferred{Slice: s.slice, SubQueue: sub, Mode: mode}
+			for _, w := range words {
+				cmd.Sequences = append(cmd.Sequences, event.SequenceNumber(number(t, w)))
+				cmd.Tokens = append(cmd.Tokens, event.LockToken{15: s.tokens + byte(len(cmd.Tokens)) + 1})
+			}
+			if name, ok := opts["in"]; ok {
+				cmd.Session = s.holders[name].volatile.session
+			}
+			if o := s.do(&out, cmd); o.Reply.Err == nil && mode == PeekLock {
+				s.tokens += byte(len(cmd.Tokens))
+			}
+		case "cancel":
+			cmd := &CancelScheduled{Slice: s.slice}
+			for _, w := range words {
+				cmd.Sequences = append(cmd.Sequences, event.SequenceNumber(number(t, w)))
+			}
+			s.do(&out, cmd)
+		case "batch-delete":
+			cmd := &BatchDelete{Slice: s.slice, SubQueue: sub, Count: number(t, words[0]), SessionID: []byte(session), HasSession: inSession}
+			if v, ok := opts["before"]; ok {
+				cmd.Before = s.base.Add(span(t, v))
+			}
+			fmt.Fprintf(&out, "deleted %d\n", s.do(&out, cmd).Reply.Count)
+		case "accept", "accept-any": // a session, for the receiver named first
+			r := &Receiver{Slice: s.slice, Session: &SessionRequest{Any: f[0] == "accept-any"}}
+			if len(words) > 1 {
+				r.Session.ID = []byte(words[1])
+			}
+			s.accept(&out, words[0], r)
+		case "close": // the receiver of a session
+			cause := map[string]event.ReleaseCause{"": event.ReleaseClosed, "lost": event.ReleaseLinkLost,
+				"changed": event.ReleaseEntityChanged}[opts["cause"]]
+			s.do(&out, &releaseSession{slice: s.slice, token: s.holders[words[0]].volatile.session, cause: cause})
+		case "renew-session":
+			r := s.holders[words[0]]
+			s.do(&out, &RenewSession{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session})
+		case "set-state", "clear-state":
+			r := s.holders[words[0]]
+			cmd := &SetSessionState{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session, Clear: f[0] == "clear-state"}
+			if len(words) > 1 {
+				cmd.State = []byte(words[1])
+			}
+			if v, ok := opts["size"]; ok {
+				cmd.State = bytes.Repeat([]byte("x"), number(t, v))
+			}
+			s.do(&out, cmd)
+		case "get-state":
+			o := s.part.Decide(s.now, &GetSessionState{Slice: s.slice, SessionID: []byte(strings.Join(words, ""))})
+			switch b := o.Reply.State; {
+			case o.Reply.Err != nil:
+				fmt.Fprintf(&out, "refused: %v\n", o.Reply.Err)
+			case b == nil:
+				fmt.Fprintln(&out, "no state")
+			default:
+				fmt.Fprintf(&out, "state %q\n", s.frame.blobs[b.Position:b.Position+event.Position(b.Size)])
+			}
+		case "list":
+			cmd := &ListSessions{Slice: s.slice, Top: 100}
+			for k, v := range opts {
+				switch k {
+				case "all":
+					cmd.All = true
+				case "since":
+					cmd.Since = s.base.Add(span(t, v))
+				case "skip":
+					cmd.Skip = number(t, v)
+				case "top":
+					cmd.Top = number(t, v)
+				}
+			}
+			o := s.part.Decide(s.now, cmd)
+			fmt.Fprintf(&out, "sessions %q\n", o.Reply.IDs)
+		case "sweep": // a whole pass, as the loop makes it while a receiver is attached
+			for pass := (&sweep{pass: &index.Sweep{Slice: s.slice}}); s.do(&out, pass).Reply.Count > 0; {
+			}
+		case "restart": // from a checkpoint, with what the start ends
+			x, err := index.Decode(s.part.Index().Encode(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.part = NewPartition(0, 1, x)
+			for _, e := range x.Catalogue.All() {
+				s.part.Configure(view(e))
+			}
+			s.do(&out, &releaseAll{})
 		case "complete", "abandon", "release", "defer", "dead-letter":
-			cmd := &Settle{Slice: testSlice, SubQueue: sub, Token: token(t, words[0])}
+			cmd := &Settle{Slice: s.slice, SubQueue: sub, Token: token(t, words[0])}
 			for _, w := range words[1:] {
 				cmd.More = append(cmd.More, token(t, w))
 			}
@@ -175,13 +293,14 @@ func (s *script) run(t *testing.T, input string) string {
 			cmd.Changes, cmd.Reason, cmd.Description = []byte(opts["changes"]), opts["reason"], opts["description"]
 			s.do(&out, cmd)
 		case "renew":
-			cmd := &Renew{Slice: testSlice, SubQueue: sub}
+			cmd := &Renew{Slice: s.slice, SubQueue: sub}
 			for _, w := range words {
 				cmd.Tokens = append(cmd.Tokens, token(t, w))
 			}
 			s.do(&out, cmd)
 		case "peek":
-			cmd := &Peek{Slice: testSlice, SubQueue: sub, From: event.SequenceNumber(number(t, words[0])), Count: number(t, words[1]), MaxBytes: 1 << 20}
+			cmd := &Peek{Slice: s.slice, SubQueue: sub, From: event.SequenceNumber(number(t, words[0])), Count: number(t, words[1]),
+				MaxBytes: 1 << 20, SessionID: []byte(session), HasSession: inSession}
 			if v, ok := opts["max-bytes"]; ok {
 				cmd.MaxBytes = number(t, v)
 			}
@@ -190,12 +309,22 @@ func (s *script) run(t *testing.T, input string) string {
 			s.now = s.now.Add(span(t, words[0]))
 		case "tick":
 			s.do(&out, &Tick{})
+		case "due": // everything whose time has come
+			for at := s.part.NextDeadline(); at != 0 && at <= s.now; at = s.part.NextDeadline() {
+				s.do(&out, &Tick{})
+			}
 		case "counts":
 			x := s.part.Index()
 			for _, q := range []event.SubQueue{event.Main, event.DeadLetter} {
-				fmt.Fprintf(&out, "%v: active %d, locked %d, deferred %d\n", q, x.Count(testSlice, q, index.Active),
-					x.Count(testSlice, q, index.Locked), x.Count(testSlice, q, index.Deferred))
+				fmt.Fprintf(&out, "%v: active %d, locked %d, deferred %d", q, x.Count(s.slice, q, index.Active),
+					x.Count(s.slice, q, index.Locked), x.Count(s.slice, q, index.Deferred))
+				if n := x.Count(s.slice, q, index.Scheduled); n > 0 {
+					fmt.Fprintf(&out, ", scheduled %d", n)
+				}
+				fmt.Fprintln(&out)
 			}
+		case "size":
+			fmt.Fprintf(&out, "%d bytes\n", s.part.Index().Bytes(s.slice))
 		default:
 			t.Fatalf("unknown command %q", f[0])
 		}
@@ -204,11 +333,7 @@ func (s *script) run(t *testing.T, input string) string {
 	return out.String()
 }
 
-func (s *script) receive(out *strings.Builder, sub event.SubQueue, opts map[string]string) {
-	r := &Receiver{Slice: testSlice, SubQueue: sub}
-	if _, ok := opts["delete"]; ok {
-		r.Mode = ReceiveAndDelete
-	}
+func (s *script) receive(out *strings.Builder, r *Receiver) {
 	for {
 		if r.Mode == PeekLock {
 			s.tokens++
@@ -221,6 +346,30 @@ func (s *script) receive(out *strings.Builder, sub event.SubQueue, opts map[stri
 			return
 		}
 	}
+}
+
+// accept gives a receiver a session and the script's name for it. Tokens of session locks have their number in another byte.
+func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
+	for {
+		token := event.LockToken{14: s.grants + 1}
+		o := s.do(out, &acceptSession{receiver: r, token: token})
+		if g := o.Reply.Session; g != nil {
+			s.grants++
+			r.volatile.session, r.volatile.sessionID = g.Token, g.ID
+			s.holders[name] = r
+		}
+		if !o.Again {
+			return
+		}
+	}
+}
+
+// sessionOf is the session a command is about: that of the receiver, or another one that is named.
+func (s *script) sessionOf(r *Receiver, opts map[string]string) []byte {
+	if id, ok := opts["session"]; ok {
+		return []byte(id)
+	}
+	return []byte(r.volatile.sessionID)
 }
 
 // do decides, writes, applies and prints.
@@ -248,6 +397,12 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	for i := range o.Reply.Messages {
 		fmt.Fprintln(out, "saw "+s.delivery(&o.Reply.Messages[i]))
 	}
+	if o.Reply.Sequences != nil {
+		fmt.Fprintf(out, "numbers %v\n", o.Reply.Sequences)
+	}
+	if g := o.Reply.Session; g != nil {
+		fmt.Fprintf(out, "session %q until=%s\n", g.ID, s.at(g.LockedUntil))
+	}
 	if len(o.Events) == 0 && o.Reply.Err == nil && o.Reply.Delivery == nil && o.Reply.Messages == nil {
 		fmt.Fprintln(out, "nothing")
 	}
@@ -264,6 +419,9 @@ func (s *script) at(t event.Time) string {
 func name(t event.LockToken) string {
 	if t == (event.LockToken{}) {
 		return "-"
+	}
+	if t[14] != 0 {
+		return fmt.Sprintf("s%d", t[14])
 	}
 	return fmt.Sprintf("t%d", t[15])
 }
@@ -293,7 +451,35 @@ func (s *script) show(ev event.Event) string {
 	case *event.EntityUpdated:
 		return fmt.Sprintf("EntityUpdated %d", ev.Slice.Entity)
 	case *event.MessageEnqueued:
-		return fmt.Sprintf("MessageEnqueued %d id=%s ttl=%v expires=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ExpiresAt), ev.Batch)
+		return fmt.Sprintf("MessageEnqueued %d id=%s ttl=%v expires=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ExpiresAt), ev.Batch) +
+			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
+	case *event.MessageScheduled:
+		return fmt.Sprintf("MessageScheduled %d id=%s ttl=%v for=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ScheduledFor), ev.Batch) +
+			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
+	case *event.ScheduledActivated:
+		return fmt.Sprintf("ScheduledActivated %d new=%d ttl=%v enqueued=%s expires=%s", ev.Sequence, ev.NewSequence, ev.TimeToLive, s.at(ev.EnqueuedAt), s.at(ev.ExpiresAt))
+	case *event.ScheduleCancelled:
+		return fmt.Sprintf("ScheduleCancelled %d", ev.Sequence)
+	case *event.DuplicateDropped:
+		return fmt.Sprintf("DuplicateDropped id=%s original=%d", ev.MessageID, ev.Original) + s.place(false, nil, ev.IDType, 0)
+	case *event.SessionAccepted:
+		return fmt.Sprintf("SessionAccepted %q %s until=%s", ev.SessionID, name(ev.Token), s.at(ev.LockedUntil))
+	case *event.SessionLockRenewed:
+		return fmt.Sprintf("SessionLockRenewed %q until=%s", ev.SessionID, s.at(ev.LockedUntil))
+	case *event.SessionReleased:
+		out := fmt.Sprintf("SessionReleased %q cause=%v", ev.SessionID, ev.Cause)
+		for _, r := range ev.Returned {
+			out += fmt.Sprintf(" %d:count=%d", r.Sequence, r.DeliveryCount)
+		}
+		return out
+	case *event.SessionStateSet:
+		return fmt.Sprintf("SessionStateSet %q size=%d cleared=%t", ev.SessionID, ev.State.Size, ev.Cleared)
+	case *event.MessagesBatchDeleted:
+		return fmt.Sprintf("MessagesBatchDeleted before=%s %v", s.at(ev.Before), ev.Sequences)
+	case *event.EntityDeleted:
+		return fmt.Sprintf("EntityDeleted %d reason=%s", ev.Slice.Entity, ev.Reason)
+	case *event.SliceDropped:
+		return fmt.Sprintf("SliceDropped %v", ev.Slice)
 	case *event.MessageLocked:
 		return fmt.Sprintf("MessageLocked %d %s until=%s count=%d", ev.Sequence, name(ev.Token), s.at(ev.LockedUntil), ev.DeliveryCount)
 	case *event.LockRenewed:
@@ -318,6 +504,20 @@ func (s *script) show(ev event.Event) string {
 	return ev.Kind().String()
 }
 
+// place shows the fields of a stored message that only some entities use.
+func (s *script) place(in bool, session []byte, id event.IDType, until event.Time) (out string) {
+	if in {
+		out += fmt.Sprintf(" session=%q", session)
+	}
+	if id != event.IDString {
+		out += fmt.Sprintf(" type=%d", id)
+	}
+	if until != 0 {
+		out += " remembered=" + s.at(until)
+	}
+	return out
+}
+
 // replay rebuilds the state from the records and compares it.
 func (s *script) replay(t *testing.T) {
 	t.Helper()
@@ -334,17 +534,24 @@ func (s *script) replay(t *testing.T) {
 		}
 		rest = after
 	}
-	if !bytes.Equal(x.Encode(nil), s.part.Index().Encode(nil)) {
+	state := s.part.Index().Encode(nil)
+	if !bytes.Equal(x.Encode(nil), state) {
 		t.Error("I24: replay of the records gives another state")
 	}
+	if y, err := index.Decode(state); err != nil || !bytes.Equal(y.Encode(nil), state) {
+		t.Errorf("R9: a checkpoint of the state gives another one: %v", err)
+	}
 }
+
+// flags are words that stand for themselves.
+var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all"}
 
 func split(fields []string) (words []string, opts map[string]string) {
 	opts = map[string]string{}
 	for _, f := range fields {
 		if k, v, ok := strings.Cut(f, "="); ok {
 			opts[k] = v
-		} else if f == "dlq" || f == "delete" || f == "dead-letter-expired" {
+		} else if slices.Contains(flags, f) {
 			opts[f] = ""
 		} else {
 			words = append(words, f)

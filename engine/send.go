@@ -25,14 +25,6 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	if err := sendable(e); err != nil {
 		return p.refused(err)
 	}
-	if e.Properties.RequiresSession {
-		for i := range cmd.Messages {
-			if !cmd.Messages[i].HasSession {
-				return p.refused(refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
-					"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."))
-			}
-		}
-	}
 	var size int64
 	limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
 	for i := range cmd.Messages {
@@ -46,10 +38,19 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 		}
 		size += n
 	}
+	if e.Properties.RequiresSession {
+		for i := range cmd.Messages {
+			if !cmd.Messages[i].HasSession {
+				return p.refused(refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
+					"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."))
+			}
+		}
+	}
 	if err := p.room(e, cmd.Slice, size); err != nil {
 		return p.refused(err)
 	}
-	if e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+len(cmd.Messages) > maxHistory {
+	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > maxHistory &&
+		p.index.Forgettable(cmd.Slice, now, n) < n {
 		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, maxHistory))
 	}
 	p.store(now, e, cmd)

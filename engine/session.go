@@ -6,6 +6,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// maxUnderSession bounds the messages locked under one session: the end of its lock is one record. A receiver that has so
+// many gets more when it has settled some and sends its next flow.
+const maxUnderSession = 1 << 16
+
 const sessionLostText = "The session lock was lost. Request a new session receiver."
 
 // acceptSession gives a session to a receiver (semantics.md 8.3). Without an error and without Reply.Session there is none
@@ -25,8 +29,7 @@ func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 		if !ok {
 			return p.done(log.Ordered)
 		}
-		if m, _ := p.index.FirstOf(r.Slice, []byte(s.ID)); expired(&m, now) { // what has expired is nothing to wait for
-			p.expire(e, r.Slice, &m)
+		if p.expireFrontOf(now, e, r.Slice, []byte(s.ID)) { // what has expired is nothing to wait for
 			out := p.done(log.Durable)
 			out.Again = true
 			return out
@@ -81,9 +84,11 @@ func (p *Partition) releaseSession(now event.Time, cmd *releaseSession) Outcome 
 	return p.done(log.Durable)
 }
 
-// releaseAll ends every session lock.
+// releaseAll ends every session lock, a batch at a time.
 func (p *Partition) releaseAll(now event.Time) Outcome {
-	for _, l := range p.index.HeldSessions() {
+	held := p.index.HeldSessions()
+	again := len(held) > maxTick
+	for _, l := range held[:min(len(held), maxTick)] {
 		s, _ := p.index.Session(l.Slice, []byte(l.Session))
 		cause := event.ReleaseLinkLost
 		if now >= s.Until {
@@ -91,7 +96,9 @@ func (p *Partition) releaseAll(now event.Time) Outcome {
 		}
 		p.endSession(now, p.settingsOf(l.Slice), l.Slice, &s, cause)
 	}
-	return p.done(level(p.out))
+	out := p.done(level(p.out))
+	out.Again = again
+	return out
 }
 
 // holds tells whether a token is that of a live session lock of a slice. One whose time has passed is ended here, before
@@ -181,13 +188,16 @@ func (p *Partition) getSessionState(cmd *GetSessionState) Outcome {
 
 // listSessions answers a page of session ids (semantics.md 8.6).
 func (p *Partition) listSessions(cmd *ListSessions) Outcome {
+	if _, err := p.entity(cmd.Slice); err != nil {
+		return p.refused(err)
+	}
 	out := p.done(log.Ordered)
 	skip := cmd.Skip
 	for s := range p.index.Sessions(cmd.Slice) {
 		if len(out.Reply.IDs) == cmd.Top {
 			break
 		}
-		if cmd.All && s.Active == 0 && !s.Set || !cmd.All && (!s.Set || s.SetAt <= cmd.Since) {
+		if cmd.All && s.Active == 0 && s.Locked == 0 && !s.Set || !cmd.All && (!s.Set || s.SetAt <= cmd.Since) {
 			continue
 		}
 		if skip--; skip < 0 {

@@ -25,6 +25,9 @@ func (p *Partition) held(now event.Time, e *Entity, id event.Slice, q event.SubQ
 	if !ok || l.Slice != id || l.OfSession() {
 		return index.Message{}, false
 	}
+	if mutant.On(mutant.CheckAtArrival) {
+		now = p.index.LastAt()
+	}
 	m, _ := p.index.Message(id, l.Sequence)
 	if m.SubQueue != q {
 		return index.Message{}, false

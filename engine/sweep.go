@@ -8,13 +8,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sweepStep is how many messages one step of a sweep looks at, so that other commands get their turn in between.
-const sweepStep = 8192
+// sweepStep is how many messages one step of a sweep looks at, and sweepEnds how many it ends, so that other commands get
+// their turn in between.
+const (
+	sweepStep = 8192
+	sweepEnds = 1024
+)
 
 // sweep ends messages whose time to live has passed, wherever in the main queue they stand. Reply.Count is 0 when the pass
 // is over.
 func (p *Partition) sweep(now event.Time, cmd *sweep) Outcome {
-	found, done := p.index.Step(cmd.pass, now, sweepStep)
+	found, done := p.index.Step(cmd.pass, now, sweepStep, sweepEnds)
 	if e := p.entities[cmd.pass.Slice.Entity]; e != nil {
 		for i := range found {
 			p.expire(e, cmd.pass.Slice, &found[i])
@@ -35,6 +39,15 @@ func (p *Partition) expireFront(now event.Time, e *Entity, id event.Slice) {
 	for _, m := range p.index.Front(id, now, maxFront) {
 		p.expire(e, id, &m)
 	}
+}
+
+// expireFrontOf ends the expired messages in front of the deliverable ones of a session, and reports whether there were any.
+func (p *Partition) expireFrontOf(now event.Time, e *Entity, id event.Slice, session []byte) bool {
+	found := p.index.FrontOf(id, session, now, maxFront)
+	for i := range found {
+		p.expire(e, id, &found[i])
+	}
+	return len(found) > 0
 }
 
 // sweepEvery is how often the messages of a queue are looked through at most; sweepRate is how many messages a second that
@@ -85,11 +98,15 @@ func (s *sweepers) detached(id event.Slice) {
 
 // stored is called when a message became deliverable.
 func (s *sweepers) stored(id event.Slice, x *index.Index) {
-	if len(s.by) == 0 || s.by[id] == nil {
+	if len(s.by) == 0 {
+		return
+	}
+	w := s.by[id]
+	if w == nil || w.pass != nil { // the end of a pass looks
 		return
 	}
 	if at := x.Soonest(id); at != event.EndOfTime {
-		s.by[id].soon(s, at)
+		w.soon(s, at)
 	}
 }
 
@@ -115,12 +132,12 @@ func (l *Loop) sweep(now event.Time) {
 			}
 		}
 	}
-	if len(s.running) == 0 || l.full() {
+	if len(s.running) == 0 || l.enough() {
 		return
 	}
 	w := s.running[0]
 	out := l.part.Decide(now, &sweep{pass: w.pass})
-	l.write(now, out)
+	l.chore(now, out)
 	if out.Reply.Count > 0 {
 		return
 	}

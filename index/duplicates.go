@@ -30,6 +30,9 @@ type entry struct {
 	until event.Time
 }
 
+// maxForget is how many entries that are over go with each new one. A few: a long history must not make one send pay for all.
+const maxForget = 4
+
 // history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11). Entries that are over go
 // when new ones come.
 type history struct {
@@ -42,10 +45,16 @@ func newHistory() *history { return &history{byKey: map[idKey]seen{}} }
 
 // remember enters an id that was accepted at a time.
 func (h *history) remember(now event.Time, k idKey, s seen) {
-	for h.head < len(h.order) {
+	if s.until <= now {
+		return
+	}
+	for left := maxForget; h.head < len(h.order); {
 		e := h.order[h.head]
-		if e.until > now && h.byKey[e.key].until == e.until {
-			break
+		if h.byKey[e.key].until == e.until { // else another has replaced it: that one is not part of the state, nor counted
+			if e.until > now || left == 0 {
+				break
+			}
+			left--
 		}
 		h.forget(e)
 		h.head++
@@ -66,6 +75,19 @@ func (h *history) forget(e entry) {
 	if len(h.byKey) == 0 && len(h.order) > peak { // maps do not give memory back
 		h.byKey = map[idKey]seen{}
 	}
+}
+
+// over counts the entries that would go next, up to a limit.
+func (h *history) over(now event.Time, limit int) (n int) {
+	for _, e := range h.order[h.head:] {
+		if n == limit || e.until > now {
+			break
+		}
+		if h.byKey[e.key].until == e.until {
+			n++
+		}
+	}
+	return n
 }
 
 // entries are those of the history in the order in which they were made, without the ones that another has replaced.

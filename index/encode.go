@@ -14,15 +14,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// encodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload".
-const encodingVersion = 2
+// EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
+// version is of no use: replay begins earlier instead.
+const EncodingVersion = 2
 
 // ErrEncoding is wrapped by every error of [Decode].
 var ErrEncoding = errors.New("index: bad encoding")
 
 // Encode appends the canonical encoding of the whole state: equal states have equal encodings, however they came about.
 func (x *Index) Encode(dst []byte) []byte {
-	dst = append(dst, encodingVersion)
+	dst = append(dst, EncodingVersion)
 	dst = binary.AppendUvarint(dst, uint64(x.lastAt))
 	dst = binary.AppendUvarint(dst, uint64(x.nextOrigin))
 	dst = x.Catalogue.encode(dst)
@@ -123,6 +124,9 @@ func (c *Catalogue) encode(dst []byte) []byte {
 		dst = appendText(dst, e.Path)
 		dst = appendText(dst, string(e.Hosts))
 		dst = appendProperties(dst, &e.Properties)
+		for _, t := range [...]event.Time{e.CreatedAt, e.UpdatedAt, e.AccessedAt} {
+			dst = binary.AppendUvarint(dst, uint64(t))
+		}
 	}
 	return dst
 }
@@ -156,7 +160,7 @@ func bit(b bool) uint64 {
 func Decode(src []byte) (*Index, error) {
 	d := &decoding{src: src}
 	x := New()
-	if v := d.byte(); d.err == nil && v != encodingVersion {
+	if v := d.byte(); d.err == nil && v != EncodingVersion {
 		d.fail("version %d", v)
 	}
 	x.lastAt = event.Time(d.number(uint64(event.EndOfTime)))
@@ -233,6 +237,9 @@ func (d *decoding) catalogue(c *Catalogue) {
 		e.Path = d.text()
 		e.Hosts = []byte(d.text())
 		d.properties(&e.Properties)
+		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
+			*t = event.Time(d.number(uint64(event.EndOfTime)))
+		}
 		lower := strings.ToLower(e.Path)
 		if _, twice := c.byPath[lower]; twice || e.ID == 0 || c.entities[e.ID] != nil {
 			d.fail("entity %d", e.ID)

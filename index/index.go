@@ -2,6 +2,8 @@ package index
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -37,8 +39,8 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
 		x.nextOrigin = max(x.nextOrigin, ev.ID+1)
-	case *event.EntityCreated, *event.EntityUpdated, *event.EntityDeleted:
-		x.Catalogue.apply(ev)
+	case *event.EntityCreated, *event.EntityUpdated, *event.EntityDeleted, *event.EntityTouched:
+		x.Catalogue.apply(at, ev)
 	case *event.MessageEnqueued:
 		x.slice(ev.Slice).enqueue(ev)
 	case *event.MessageLocked:
@@ -249,7 +251,8 @@ func (x *Index) forget(id event.Slice) {
 	if s == nil {
 		return
 	}
-	for _, c := range s.chunks {
+	for _, n := range slices.Sorted(maps.Keys(s.chunks)) { // freed slots are used again: no map order
+		c := s.chunks[n]
 		for i := range c.rows {
 			switch r := &c.rows[i]; r.state {
 			case Locked, DeferredLocked:

@@ -63,10 +63,11 @@ func (t *lockTable) remove(slot uint32) {
 // it at once.
 const bucketBits = 6
 
-// deadlines holds lock slots by the time their locks end.
+// deadlines holds lock slots by the time their locks end. An empty bucket stays until its time comes: the next lock is
+// likely to end then, too.
 type deadlines struct {
 	buckets map[int64]*roaring.Bitmap
-	keys    keyHeap // every key of buckets, and some that are gone
+	keys    keyHeap // the keys of buckets
 }
 
 func newDeadlines() deadlines { return deadlines{buckets: map[int64]*roaring.Bitmap{}} }
@@ -83,22 +84,18 @@ func (d *deadlines) add(t event.Time, slot uint32) {
 }
 
 func (d *deadlines) remove(t event.Time, slot uint32) {
-	k := int64(t) >> bucketBits
-	b := d.buckets[k]
-	b.Remove(slot)
-	if b.IsEmpty() {
-		delete(d.buckets, k)
-	}
+	d.buckets[int64(t)>>bucketBits].Remove(slot)
 }
 
 // first returns the earliest bucket and the time at which all in it are due.
 func (d *deadlines) first() (*roaring.Bitmap, event.Time) {
 	for len(d.keys) > 0 {
 		k := d.keys[0]
-		if b := d.buckets[k]; b != nil {
+		if b := d.buckets[k]; !b.IsEmpty() {
 			return b, event.Time((k + 1) << bucketBits)
 		}
 		heap.Pop(&d.keys)
+		delete(d.buckets, k)
 	}
 	return nil, 0
 }

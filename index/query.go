@@ -1,7 +1,9 @@
 package index
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -81,6 +83,9 @@ func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
 	}
 	return 0
 }
+
+// Scheduled is the number of messages of a slice that are to become active.
+func (x *Index) Scheduled(id event.Slice) int { return x.Count(id, event.Main, Scheduled) }
 
 // Live is the number of messages there are, in all slices.
 func (x *Index) Live() (n int) {
@@ -192,7 +197,9 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 	return ScheduledMessage{s.slice, s.sequence, s.at, s.ttl}, true
 }
 
-// Due returns locks that have ended at now, of the earliest bucket, at most limit of them.
+// Due returns locks that have ended at now, of the earliest bucket, at most limit of them, in the order in which they ended.
+// Slots have an order of their own, but that differs between a state that was replayed and one that was read from a
+// checkpoint, and may not be seen (reliability.md P21).
 func (x *Index) Due(now event.Time, limit int) []Lock {
 	b, at := x.deadlines.first()
 	if b == nil || at > now {
@@ -202,7 +209,26 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 	for it := b.Iterator(); it.HasNext() && len(out) < limit; {
 		out = append(out, x.lock(it.Next()))
 	}
+	slices.SortFunc(out, func(a, b Lock) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
+	})
 	return out
+}
+
+// BrowseActive yields the active messages of a sub-queue in sequence order.
+func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		s := x.look(id)
+		if s == nil || s.members[q][Active] == nil {
+			return
+		}
+		for it := s.members[q][Active].Iterator(); it.HasNext(); {
+			seq := event.SequenceNumber(it.Next())
+			if !yield(x.message(s, seq, s.find(seq))) {
+				return
+			}
+		}
+	}
 }
 
 // Browse yields the messages of a sub-queue in sequence order from a number on, in every state.

@@ -14,13 +14,14 @@ type Session struct {
 	Token  event.LockToken // of its lock
 	Until  event.Time      // end of its lock; it may have passed without an event saying so yet
 	Active int             // deliverable messages
+	Locked int             // messages locked under it
 	Set    bool            // it has a state
 	State  event.Blob
 	SetAt  event.Time // when the state was set
 }
 
 func (x *Index) describe(s *session) Session {
-	d := Session{ID: s.id, Active: s.active, Set: s.set, State: s.state, SetAt: s.setAt}
+	d := Session{ID: s.id, Active: s.active, Locked: s.locked, Set: s.set, State: s.state, SetAt: s.setAt}
 	if s.lock != 0 {
 		l := x.locks.at(s.lock)
 		d.Held, d.Token, d.Until = true, l.token, l.until
@@ -56,6 +57,14 @@ func (x *Index) NextSession(id event.Slice) (Session, bool) {
 		return Session{}, false
 	}
 	return x.describe(s.sessions.slots[n]), true
+}
+
+// LockedUnder is the number of messages that are locked under a session.
+func (x *Index) LockedUnder(id event.Slice, name []byte) int {
+	if _, ses := x.findSession(id, name); ses != nil {
+		return ses.locked
+	}
+	return 0
 }
 
 // FirstOf is the deliverable message of a session with the smallest sequence number.
@@ -167,6 +176,14 @@ func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messag
 func (x *Index) Remembered(id event.Slice) int {
 	if s := x.look(id); s != nil && s.history != nil {
 		return len(s.history.byKey)
+	}
+	return 0
+}
+
+// Forgettable is how many message-ids make room in the duplicate history when so many are to be remembered.
+func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
+	if s := x.look(id); s != nil && s.history != nil {
+		return s.history.over(now, more)
 	}
 	return 0
 }

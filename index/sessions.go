@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -80,6 +81,9 @@ func (t *sessions) settle(n uint32) {
 	case waits && s.ticket == 0:
 		t.tickets++
 		s.ticket = t.tickets
+		if len(t.waiting) > 64 && len(t.waiting) > 2*len(t.byID) {
+			t.tidy()
+		}
 		t.waiting = append(t.waiting, waiting{n, s.ticket})
 	case !waits:
 		s.ticket = 0
@@ -89,6 +93,17 @@ func (t *sessions) settle(n uint32) {
 		t.slots[n], t.sorted = nil, nil
 		t.free = append(t.free, n)
 	}
+}
+
+// tidy drops those from the row that have left it: sessions that are accepted by id alone leave it from anywhere.
+func (t *sessions) tidy() {
+	kept := t.waiting[:0]
+	for _, w := range t.waiting[t.head:] {
+		if s := t.slots[w.slot]; s != nil && s.ticket == w.ticket {
+			kept = append(kept, w)
+		}
+	}
+	t.waiting, t.head = kept, 0
 }
 
 // next is the session that has waited longest, 0 when there is none.
@@ -162,10 +177,24 @@ func (s *slice) first(ses *session) event.SequenceNumber {
 	if ses.active == 0 {
 		return 0
 	}
+	if mutant.On(mutant.AbandonedToBack) {
+		return s.leastFailed(ses)
+	}
 	for ; ses.from < len(ses.members); ses.from++ {
 		if r := s.find(ses.members[ses.from]); r != nil && r.deliverable() {
 			return ses.members[ses.from]
 		}
 	}
 	return 0
+}
+
+// leastFailed is a planted bug: of the deliverable messages the one that failed least comes first.
+func (s *slice) leastFailed(ses *session) (first event.SequenceNumber) {
+	least := ^uint32(0)
+	for _, seq := range ses.members {
+		if r := s.find(seq); r != nil && r.deliverable() && r.count < least {
+			first, least = seq, r.count
+		}
+	}
+	return first
 }

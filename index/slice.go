@@ -75,13 +75,14 @@ type slice struct {
 
 	sessions *sessions // nil until there is one
 	history  *history  // nil until there is something in it
-	// soonest is a time before which no deliverable message of the main queue expires. Not part of the state: only the sweep
-	// that looks for expired messages asks.
-	soonest event.Time
+	// soonest is a time before which no deliverable message of the main queue expires; since is the same of those that came
+	// while a sweep is under way. Not part of the state: only the sweep that looks for expired messages asks.
+	soonest, since event.Time
 }
 
 func newSlice(id event.Slice) *slice {
-	return &slice{id: id, chunks: map[uint64]*chunk{}, changes: map[event.SequenceNumber][]event.Blob{}, soonest: event.EndOfTime}
+	return &slice{id: id, chunks: map[uint64]*chunk{}, changes: map[event.SequenceNumber][]event.Blob{},
+		soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
 func (s *slice) set(q event.SubQueue, st State) *roaring64.Bitmap {
@@ -186,8 +187,9 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 
 // awaits notes when a message expires that nobody holds.
 func (s *slice) awaits(r *row) {
-	if r.expiresAt != 0 && r.expiresAt < s.soonest && r.deliverable() {
-		s.soonest = r.expiresAt
+	if r.expiresAt != 0 && r.expiresAt < s.since && r.deliverable() {
+		s.since = r.expiresAt
+		s.soonest = min(s.soonest, s.since)
 	}
 }
 

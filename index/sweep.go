@@ -28,6 +28,25 @@ func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Messag
 	return found
 }
 
+// FrontOf is [Index.Front] for one session.
+func (x *Index) FrontOf(id event.Slice, name []byte, now event.Time, limit int) (found []Message) {
+	s, ses := x.findSession(id, name)
+	if ses == nil || s.first(ses) == 0 {
+		return nil
+	}
+	for _, seq := range ses.members[ses.from:] {
+		r := s.find(seq)
+		if r == nil || !r.deliverable() {
+			continue
+		}
+		if r.expiresAt == 0 || r.expiresAt > now || len(found) == limit {
+			break
+		}
+		found = append(found, x.message(s, seq, r))
+	}
+	return found
+}
+
 // Sweep is one pass over the deliverable messages of a slice's main queue in search of expired ones, in steps.
 type Sweep struct {
 	Slice   event.Slice
@@ -36,24 +55,25 @@ type Sweep struct {
 	begun   bool
 }
 
-// Step looks at up to examine messages and returns the expired ones. The pass is over when done; then the slice knows when
-// to look again.
-func (x *Index) Step(w *Sweep, now event.Time, examine int) (found []Message, done bool) {
+// Step looks at up to examine messages and returns the expired ones, at most limit. The pass is over when done; then the
+// slice knows when to look again.
+func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
 	s := x.look(w.Slice)
 	if s == nil {
 		return nil, true
 	}
 	if !w.begun {
 		w.begun, w.soonest = true, event.EndOfTime
-		s.soonest = event.EndOfTime // what comes from now on makes it earlier again
+		s.since = event.EndOfTime // what comes from now on makes it earlier
 	}
 	b := s.members[event.Main][Active]
 	if b == nil {
+		s.soonest = s.since
 		return nil, true
 	}
 	it := b.Iterator()
 	it.AdvanceIfNeeded(uint64(w.next))
-	for ; examine > 0 && it.HasNext(); examine-- {
+	for ; examine > 0 && len(found) < limit && it.HasNext(); examine-- {
 		seq := event.SequenceNumber(it.Next())
 		w.next = seq + 1
 		r := s.find(seq)
@@ -68,6 +88,6 @@ func (x *Index) Step(w *Sweep, now event.Time, examine int) (found []Message, do
 	if it.HasNext() {
 		return found, false
 	}
-	s.soonest = min(s.soonest, w.soonest)
+	s.soonest = min(s.since, w.soonest) // a pass that is not ended leaves it as it was
 	return found, true
 }

@@ -196,7 +196,12 @@ func (d *dumper) fields(list []field, prefix string, v reflect.Value) ([]field, 
 			}
 		case fmt.Stringer:
 			list = append(list, field{name, x.String()})
+		case []event.Returned:
+			list = append(list, field{name, returned(x)})
 		case []byte:
+			if len(x) == 0 && !meansSomething(name, v) {
+				continue
+			}
 			if name == "Hosts" {
 				hosts := make([]int, len(x))
 				for i, h := range x {
@@ -220,6 +225,27 @@ func (d *dumper) fields(list []field, prefix string, v reflect.Value) ([]field, 
 		}
 	}
 	return list, nil
+}
+
+// returned is a list of messages given back: in text number:delivery count of each.
+type returned []event.Returned
+
+func (r returned) String() string {
+	words := make([]string, len(r))
+	for i, m := range r {
+		words[i] = fmt.Sprintf("%d:%d", m.Sequence, m.DeliveryCount)
+	}
+	return strings.Join(words, ",")
+}
+
+// meansSomething tells whether bytes that are empty are a value all the same: "" is a session, unless the event says that
+// there is none.
+func meansSomething(name string, v reflect.Value) bool {
+	if name != "SessionID" {
+		return false
+	}
+	has := v.FieldByName("HasSession")
+	return !has.IsValid() || has.Bool()
 }
 
 // text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.

@@ -10,14 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replay applies every event of a log and compares the state with that of each checkpoint on the way (reliability.md 3.4
+// replay applies every event of a log and compares the state with that of the given checkpoints on the way (reliability.md 3.4
 // step 7). A checkpoint whose checksums hold and whose state is another would be believed by the next start, so that counts
 // as damage. It holds what a broker would: a row per message that is live at the time.
-func replay(ctx context.Context, p log.Partition) (err error) {
-	hashes := map[event.LSN]log.CheckpointInfo{}
-	for _, c := range p.Checkpoints() {
-		hashes[c.LSN] = c
-	}
+func replay(ctx context.Context, p log.Partition, states map[event.LSN]log.CheckpointInfo) (err error) {
 	x := index.New()
 	at := event.LSN(0)
 	defer func() {
@@ -26,7 +22,7 @@ func replay(ctx context.Context, p log.Partition) (err error) {
 		}
 	}()
 	compare := func(lsn event.LSN) error {
-		c, ok := hashes[lsn]
+		c, ok := states[lsn]
 		if !ok || sha256.Sum256(x.Encode(nil)) == c.Hash {
 			return nil
 		}

@@ -194,6 +194,51 @@ func TestVerifyComparesStates(t *testing.T) {
 	}
 }
 
+// A checkpoint in another encoding is no use to this program, and no damage: replay begins earlier.
+func TestVerifyOtherEncoding(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := index.New()
+	for i := range event.SequenceNumber(2) {
+		sent := &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1, EnqueuedAt: 2000,
+			Body: event.Blob{Data: []byte("body")}}
+		w.Batch().AppendRecord(2000, []event.Event{sent}, log.Durable)
+		x.Apply(2000, sent)
+		ticket := w.Commit(w.Batch())
+		if <-ticket.Done(); ticket.Err() != nil {
+			t.Fatal(ticket.Err())
+		}
+		state := x.Encode(nil)
+		if i == 0 {
+			state[0] = index.EncodingVersion - 1
+		}
+		if err := p.SaveCheckpoint(ticket.End(), func(w io.Writer) error { _, err := w.Write(state); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r, err := tools.Verify(&out, dir)
+	if err != nil || len(r.Damaged) > 0 || len(r.Discarded) != 1 || !strings.Contains(out.String(), "unused file") ||
+		!strings.Contains(out.String(), "encoding version 1") {
+		t.Errorf("%v, %+v\n%s", err, r, out.String())
+	}
+}
+
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)

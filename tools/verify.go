@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -23,7 +24,9 @@ type Report struct {
 }
 
 // Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of
-// the replay, and prints one line per partition and per damaged place. It gives recovery's verdict. The error is about the verification itself: directory in use, newer format, no directory.
+// the replay, and prints one line per partition and per damaged place. It gives recovery's verdict. A checkpoint that an
+// older or newer program wrote in another encoding is no use to this one and no damage. The error is about the verification
+// itself: directory in use, newer format, no directory.
 func Verify(w io.Writer, dir string) (Report, error) {
 	ctx := context.Background()
 	var r Report
@@ -64,13 +67,21 @@ func (r *Report) partition(w io.Writer, p log.Partition) error {
 	r.Bytes += rec.Bytes
 	r.Tail += rec.CutBytes
 	discarded := rec.Discarded
+	states := map[event.LSN]log.CheckpointInfo{} // to be compared
 	for _, c := range p.Checkpoints() {
-		if err := readAll(p, c.LSN); err != nil {
+		version, err := readAll(p, c.LSN)
+		switch {
+		case err != nil:
 			discarded = append(discarded, log.Discard{File: c.File, Reason: err.Error()})
+		case version != index.EncodingVersion:
+			discarded = append(discarded, log.Discard{File: c.File,
+				Reason: fmt.Sprintf("the state has encoding version %d, this program reads and writes %d", version, index.EncodingVersion)})
+		default:
+			states[c.LSN] = c
 		}
 	}
 	r.Discarded = append(r.Discarded, discarded...)
-	if err := replay(context.Background(), p); err != nil {
+	if err := replay(context.Background(), p, states); err != nil {
 		return err
 	}
 	first, end := p.Bounds()
@@ -87,11 +98,16 @@ func (r *Report) partition(w io.Writer, p log.Partition) error {
 	return err
 }
 
-func readAll(p log.Partition, at event.LSN) error {
+// readAll reads a whole checkpoint, which compares its checksums, and returns the version of the state's encoding.
+func readAll(p log.Partition, at event.LSN) (version byte, err error) {
 	f, err := p.OpenCheckpoint(at)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(io.Discard, f)
-	return errors.Join(err, f.Close())
+	var first [1]byte
+	n, err := io.ReadFull(f, first[:])
+	if n == 1 {
+		_, err = io.Copy(io.Discard, f)
+	}
+	return first[0], errors.Join(err, f.Close())
 }

@@ -11,6 +11,13 @@ const (
 	TruncateAlways      Bug = "M3"  // recovery cuts the log at the first bad frame, whatever it is
 	NoPayloadChecksum   Bug = "M4"  // payload checksums are not compared
 	ShowBeforeDurable   Bug = "M11" // outcomes leave before their frame is durable
+	CheckAtArrival      Bug = "M12" // whether a lock is alive is judged by the time before the command's turn came
 	StaleToken          Bug = "M13" // a settlement with a token that is not the current one is accepted
+	WallClock           Bug = "M14" // locks end by the wall clock
 	ReuseSequenceNumber Bug = "M15" // after recovery sequence numbers start behind the newest live message
+	AbandonedToBack     Bug = "M16" // an abandoned message of a session goes behind those that were never delivered
+	ForgetDuplicates    Bug = "M17" // checkpoints leave the duplicate history out
+	DeliverExpired      Bug = "M18" // an expired message is delivered when it was abandoned before
+	DeadLetterInTwo     Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
+	TakeBeforeDurable   Bug = "M20" // a receive-and-delete transfer leaves before the removal is synced
 )

@@ -85,10 +85,13 @@ func (a *answers) write(s *session, role amqp.Role, first, last uint32, state am
 
 // drain handles what partitions have posted.
 func (c *conn) drain() {
-	replies := c.outbox.take(c.replies)
+	replies, changes := c.outbox.take(c.replies)
 	c.replies = replies
 	for i := range replies {
 		c.reply(&replies[i])
+	}
+	for i := range changes {
+		c.entityChanged(&changes[i])
 	}
 }
 
@@ -104,8 +107,10 @@ func (c *conn) reply(r *engine.Reply) {
 			p.link.receiver.assigned(r.Delivery)
 		case engine.ReplyDrained:
 			p.link.receiver.drained()
+		case engine.ReplyEnded:
+			p.link.sessionLost(r.Err)
 		case engine.ReplyDone:
-			p.link.receiver.done(r.Err)
+			p.link.receiver.done(r)
 		}
 		return
 	case pendingDetach:
@@ -125,6 +130,7 @@ func (c *conn) reply(r *engine.Reply) {
 		c.settled(&entry, r.Err)
 	case pendingRequest:
 		c.requests--
+		c.bufferIn -= int(entry.size)
 		entry.request.answered(r)
 	}
 }

@@ -26,24 +26,32 @@ type condition struct {
 }
 
 const (
-	lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-	sessionText  = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
-	notFoundText = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
+	lockLostText    = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+	sessionLostText = "The session lock was lost. Request a new session receiver."
+	timeoutText     = "The operation did not complete within the allotted timeout."
+	sessionText     = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
+	noSessionsText  = "It is not possible for an entity that does not require sessions to create a sessionful message receiver."
+	quotaText       = " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"
+	notFoundText    = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 )
 
 // conditions is the one table from engine codes to the wire (8.2, 6.2).
 var conditions = [...]condition{
-	engine.NotFound:        {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
-	engine.MessageNotFound: {symbol: amqp.CondMessageNotFound, status: 404},
-	engine.LockLost:        {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
-	engine.Disabled:        {symbol: amqp.CondEntityDisabled, status: 400},
-	engine.QuotaExceeded:   {symbol: amqp.CondResourceLimit, status: 403},
-	engine.NotAllowed:      {symbol: amqp.CondNotAllowed, status: 400},
-	engine.InvalidArgument: {symbol: amqp.CondArgumentError, status: 400},
-	engine.MessageTooLarge: {symbol: amqp.CondMessageSizeExceeded, status: 403, ends: endsLink},
-	engine.Busy:            {symbol: amqp.CondServerBusy, status: 503},
-	engine.NotImplemented:  {symbol: amqp.CondNotImplemented, status: 501},
-	engine.AlreadyExists:   {symbol: amqp.CondEntityAlreadyExists, status: 409},
+	engine.NotFound:              {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
+	engine.MessageNotFound:       {symbol: amqp.CondMessageNotFound, status: 404},
+	engine.LockLost:              {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
+	engine.Disabled:              {symbol: amqp.CondEntityDisabled, status: 400},
+	engine.QuotaExceeded:         {symbol: amqp.CondResourceLimit, status: 403},
+	engine.NotAllowed:            {symbol: amqp.CondNotAllowed, status: 400},
+	engine.InvalidArgument:       {symbol: amqp.CondArgumentError, status: 400},
+	engine.MessageTooLarge:       {symbol: amqp.CondMessageSizeExceeded, status: 403, ends: endsLink},
+	engine.Busy:                  {symbol: amqp.CondServerBusy, status: 503},
+	engine.NotImplemented:        {symbol: amqp.CondNotImplemented, status: 501},
+	engine.AlreadyExists:         {symbol: amqp.CondEntityAlreadyExists, status: 409},
+	engine.SessionLockLost:       {symbol: amqp.CondSessionLockLost, status: 410, text: sessionLostText},
+	engine.SessionCannotBeLocked: {symbol: amqp.CondSessionCannotBeLocked, status: 410},
+	engine.Timeout:               {symbol: amqp.CondTimeout, status: 408, text: timeoutText},
+	engine.Detached:              {symbol: amqp.CondDetachForced, status: 503, ends: endsLink},
 }
 
 // conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]
@@ -55,8 +63,11 @@ func conditionOf(err error) (condition, string) {
 			"The operation's outcome is unknown because the partition stopped; try again."
 	}
 	c := conditions[refusal.Code]
-	if c.text != "" {
+	switch {
+	case c.text != "":
 		return c, c.text
+	case strings.HasPrefix(refusal.Text, "The maximum entity size"):
+		return c, refusal.Text + quotaText
 	}
 	return c, refusal.Text
 }

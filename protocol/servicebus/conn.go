@@ -43,7 +43,7 @@ type conn struct {
 	stopped sync.Once
 	onPanic func()
 	onLogin func()
-	onFail  func() // a login failed
+	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
 	newcomer bool // guarded by the server's mutex
 
@@ -59,13 +59,15 @@ type conn struct {
 	peer     peer
 	sessions map[uint16]*session
 	names    map[linkName]*link
-	links    int // attached
+	holders  map[heldSession]*link // of message sessions
+	links    int                   // attached
 	pendings pendings
-	bufferIn int       // bytes of sends without an answer
-	joining  int       // bytes of deliveries of which frames are missing
-	requests int       // without an answer
-	locked   int       // unsettled deliveries sent
-	forgot   time.Time // last time expired ones were forgotten
+	bufferIn int        // bytes of sends without an answer
+	joining  int        // bytes of deliveries of which frames are missing
+	requests int        // the engine has not answered
+	timed    []*request // of them, those with a deadline
+	locked   int        // unsettled deliveries sent
+	forgot   time.Time  // last time expired ones were forgotten
 	batch    batch
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it
@@ -75,7 +77,8 @@ type conn struct {
 	spare    []byte // the writer's last buffer
 	writing  int    // bytes the writer has
 	timers   timers
-	detaches int // receivers whose detach the engine has not answered
+	frozen   time.Time // nothing is read or written before: what failed logins cost
+	detaches int       // receivers whose detach the engine has not answered
 }
 
 // peer is what the open frame said.
@@ -91,7 +94,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c := &conn{
 		environment: env, net: nc, number: number,
 		outbox: newOutbox(), quit: make(chan struct{}), stop: make(chan struct{}),
-		sessions: make(map[uint16]*session), names: make(map[linkName]*link),
+		sessions: make(map[uint16]*session), names: make(map[linkName]*link), holders: make(map[heldSession]*link),
 	}
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()
@@ -122,7 +125,9 @@ func (c *conn) run() {
 	c.now = time.Now()
 	c.timers.start(c)
 	c.log.Debug("servicebus: connection opened")
+	unwatch := c.broker.Watch(c.outbox.changed)
 	c.guard(c.loop)
+	unwatch()
 	c.net.Close()
 	close(c.quit)
 	close(c.writer.in)
@@ -186,7 +191,7 @@ func (c *conn) loop() {
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
 func (c *conn) mayRead() bool {
-	return c.phase != over && c.bufferIn <= c.limits.BufferedIn && len(c.out)+c.writing <= c.limits.BufferedOut
+	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= c.limits.BufferedIn && len(c.out)+c.writing <= c.limits.BufferedOut
 }
 
 // receive handles the frames of one read. Their requests are submitted as one run per partition.
@@ -323,13 +328,33 @@ func product(m amqp.Map) string {
 
 // textOf is the entry of a map when it is a string or symbol.
 func textOf(m amqp.Map, key string) string {
-	switch v, _ := m.Get(key); v := v.(type) {
+	v, _ := m.Get(key)
+	text, _ := textValue(v)
+	return text
+}
+
+// textValue is a string or symbol.
+func textValue(v any) (string, bool) {
+	switch v := v.(type) {
 	case string:
-		return v
+		return v, true
 	case amqp.Symbol:
-		return string(v)
+		return string(v), true
 	}
-	return ""
+	return "", false
+}
+
+// loginFailed counts a failed login against the peer's address and lets it wait when there have been many.
+func (c *conn) loginFailed() {
+	wait := c.onFail()
+	if wait == 0 {
+		return
+	}
+	if c.frozen.Before(c.now) {
+		c.frozen = c.now
+	}
+	c.frozen = c.frozen.Add(wait)
+	c.timers.by(c, c.frozen)
 }
 
 // authenticated notes the first valid login: the peer is allowed more from now on.
@@ -430,7 +455,7 @@ func (c *conn) write(channel uint16, p amqp.Performative) {
 
 // flush hands what is buffered to the writer if it is idle.
 func (c *conn) flush() {
-	if len(c.out) == 0 || c.writing > 0 || c.failed != nil {
+	if len(c.out) == 0 || c.writing > 0 || c.failed != nil || c.now.Before(c.frozen) {
 		return
 	}
 	c.timers.spoke = c.now

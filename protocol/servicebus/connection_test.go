@@ -376,6 +376,38 @@ func TestFailedLogins(t *testing.T) {
 	})
 }
 
+// reliability.md S13: before an address is refused, each failed login costs a second, over SASL and over $cbs.
+func TestFailedLoginsWait(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.FreeFailures, o.Limits.FailedLogins = 2, 6 }, func(b *bench) {
+		for i := range 4 {
+			start := time.Now()
+			p := b.dial()
+			p.raw(amqp.ProtocolSASL[:])
+			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00wrong")}))
+			p.closed()
+			if d := time.Since(start); i < 2 && d != 0 || i >= 2 && d != time.Second {
+				t.Errorf("%d: %v", i, d)
+			}
+		}
+		p := b.dial().open()
+		start := time.Now()
+		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "wrong", time.Hour), "1"), 401, "InvalidSignature")
+		if d := time.Since(start); d != time.Second {
+			t.Error(d)
+		}
+		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "2"), 202, "")
+		if d := time.Since(start); d != time.Second {
+			t.Error(d)
+		}
+		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "wrong", time.Hour), "3"), 401, "InvalidSignature")
+		if r := b.dial().next(); r.err == nil {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(time.Minute)
+		b.root()
+	})
+}
+
 // reliability.md F21: a bug ends one connection; the others go on.
 func TestPanic(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

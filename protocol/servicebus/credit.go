@@ -112,7 +112,7 @@ func (c *conn) forgetExpired() {
 	before := c.broker.Now().Add(-expiredFor)
 	for _, s := range c.sessions {
 		for id, u := range s.unsettled {
-			if u.until < before {
+			if u.until < before && u.link.filter == nil { // one under a message session ends with it
 				delete(s.unsettled, id)
 				c.locked--
 			}

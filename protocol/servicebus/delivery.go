@@ -13,8 +13,9 @@ import (
 
 // view says for whom a message is encoded: what a receiver and what a peek shows differs (semantics.md 7.3, 14.2).
 type view struct {
-	peek     bool
-	omitBody bool
+	peek      bool
+	omitBody  bool
+	lockToken bool // in the delivery annotations: the message has no delivery tag to hold it
 }
 
 // appendMessage appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). changes
@@ -35,7 +36,7 @@ func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v v
 	if err != nil {
 		return dst, err
 	}
-	dst = appendDeliveryAnnotations(dst, s.deliveryAnnotations)
+	dst = appendDeliveryAnnotations(dst, s.deliveryAnnotations, d, v)
 	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v)
 	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt)
 	if len(changes) == 0 {
@@ -124,7 +125,12 @@ func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, er
 }
 
 // appendDeliveryAnnotations passes the sender's on, without a lock token of its invention.
-func appendDeliveryAnnotations(dst, sent []byte) []byte {
+func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v view) []byte {
+	if v.lockToken {
+		return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, isLockToken, func(dst []byte) ([]byte, int) {
+			return amqp.AppendUUID(amqp.AppendSymbol(dst, keyLockToken), amqp.UUID(d.Token)), 1
+		})
+	}
 	if sent == nil {
 		return dst
 	}
@@ -134,8 +140,10 @@ func appendDeliveryAnnotations(dst, sent []byte) []byte {
 		}
 		return append(dst, sent...)
 	}
-	return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, func(key string) bool { return key == keyLockToken }, nil)
+	return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, isLockToken, nil)
 }
+
+func isLockToken(key string) bool { return key == keyLockToken }
 
 // appendMessageAnnotations replaces the broker's annotations and keeps the user's.
 func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view) []byte {

@@ -18,5 +18,9 @@
 //  6. receiver.go gets deliveries the same way, delivery.go reads each body at the moment it is written and puts the
 //     broker's sections around it.
 //
+// A receiver that wants a message session goes another way: session_filter.go reads what it asks for, accept.go holds the
+// answer to its attach back until the engine has a session for it, or none in time. Requests to a $management node are
+// parsed in request.go, dispatched in management.go and carried out in manage_*.go, one file a theme.
+//
 // Section numbers in comments without a file name are those of wire-protocol.md.
 package servicebus

@@ -17,6 +17,7 @@ type Limits struct {
 	Connections        int           // open connections; default 5,000
 	ConnectionsPerHost int           // connections without a valid token per address; default 100
 	Unauthenticated    int           // connections without a valid token; default 1,000
+	FreeFailures       int           // failed logins from one address in a minute, before each costs a second; default 10
 	FailedLogins       int           // from one address in a minute, before it is refused for a minute; default 20
 	MaxFrameSize       uint32        // bytes, offered in open; default 65,536
 	SASLFrameSize      uint32        // bytes; default 512
@@ -69,6 +70,7 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.Connections, 5000)
 	orInt(&l.ConnectionsPerHost, 100)
 	orInt(&l.Unauthenticated, 1000)
+	orInt(&l.FreeFailures, 10)
 	orInt(&l.FailedLogins, 20)
 	orUint(&l.MaxFrameSize, 65536)
 	orUint(&l.SASLFrameSize, 512)

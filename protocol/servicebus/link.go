@@ -26,6 +26,9 @@ type link struct {
 	active   time.Time // of the last frame
 	sender   *sender
 	receiver *receiver
+
+	filter    *sessionFilter // of a receiver that wants a message session
+	attaching *attaching     // the attach has no answer yet
 }
 
 // linkName identifies a link on a connection: names are unique per direction (9.5).
@@ -33,8 +36,6 @@ type linkName struct {
 	name string
 	role amqp.Role
 }
-
-const sessionFilter = "com.microsoft:session-filter"
 
 // attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
 func (s *session) attach(a *amqp.Attach) {
@@ -66,10 +67,15 @@ func (s *session) attach(a *amqp.Attach) {
 	} else {
 		l.receiver = newReceiver(l, a)
 	}
-	l.writeAttach(a)
-	if l.sender != nil {
+	switch {
+	case l.sender != nil:
+		l.writeAttach(a)
 		l.sender.grant()
-	} else {
+	case l.filter != nil:
+		l.attaching = &attaching{attach: a}
+		l.receiver.start()
+	default:
+		l.writeAttach(a)
 		l.receiver.start()
 	}
 	c.log.Debug("servicebus: link attached", "link", l.name, "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
@@ -168,14 +174,15 @@ func (l *link) permitted(a *amqp.Attach) *amqp.Error {
 		}
 		return nil
 	}
-	for _, f := range a.Source.Filter {
-		if k := fmt.Sprint(f.Key); k == sessionFilter || k == "com.microsoft:non-exclusive-session-filter" {
-			return refuse(amqp.CondNotImplemented, "Session receivers ("+k+") are not implemented.")
-		}
+	var bad *amqp.Error
+	if l.filter, bad = findSessionFilter(a.Source.Filter, l.c.limits.IDLength); bad != nil {
+		return bad
 	}
-	switch {
-	case p.RequiresSession && l.target.SubQueue == event.Main:
+	switch sessions := p.RequiresSession && l.target.SubQueue == event.Main; {
+	case sessions && l.filter == nil:
 		return refuse(amqp.CondNotAllowed, sessionText)
+	case !sessions && l.filter != nil:
+		return refuse(amqp.CondNotAllowed, noSessionsText)
 	case p.ForwardTo != "" && l.target.SubQueue == event.Main,
 		p.ForwardDeadLetteredMessagesTo != "" && l.target.SubQueue == event.DeadLetter:
 		return refuse(amqp.CondNotAllowed, "Cannot create a message receiver/browser on an entity with auto-forwarding enabled.")
@@ -217,6 +224,14 @@ func (c *conn) unauthorized(right Rights, path string) string {
 // the peer's detach.
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", a.Name, "entity", l.at.path, "condition", e.Condition, "text", e.Description)
+	l.writeRefusal(a)
+	l.detached = true
+	l.s.links[l.handle] = l
+	l.writeDetach(e.Condition, e.Description)
+}
+
+// writeRefusal writes an attach without termini; a detach has to follow.
+func (l *link) writeRefusal(a *amqp.Attach) {
 	reply := amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
 	if a.Role == amqp.RoleSender {
 		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
@@ -224,9 +239,6 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
 	}
 	l.c.write(l.s.channel, &reply)
-	l.detached = true
-	l.s.links[l.handle] = l
-	l.writeDetach(e.Condition, e.Description)
 }
 
 // writeAttach echoes the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1).
@@ -242,10 +254,15 @@ func (l *link) writeAttach(a *amqp.Attach) {
 	if reply.Target == nil {
 		reply.Target = &amqp.Target{}
 	}
-	reply.Source.Filter = nil // none is known, so none is echoed (4.1)
+	reply.Source.Filter = nil // what is not known is not echoed (4.1)
+	if l.filter != nil {
+		grant := l.receiver.grant
+		reply.Source.Filter = l.filter.granted(grant.ID)
+		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: ticksOf(grant.LockedUntil)}}
+	}
 	if l.sender != nil {
 		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))
-		if l.sender.maxSize > l.c.limits.BatchSize {
+		if l.sender.maxSize > l.c.limits.BatchSize && !l.at.management {
 			reply.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(l.c.limits.BatchSize)}}
 		}
 	} else {
@@ -259,23 +276,39 @@ func (l *link) writeAttach(a *amqp.Attach) {
 
 // maxMessageSize is the entity's limit in bytes.
 func (l *link) maxMessageSize() int {
-	if l.target.Entity == nil || l.at.management {
+	if l.target.Entity == nil {
 		return max(l.c.limits.RequestSize, 65536)
 	}
-	return int(l.target.Entity.Properties.MaxMessageSizeKilobytes) << 10
+	size := int(l.target.Entity.Properties.MaxMessageSizeKilobytes) << 10
+	if l.at.management { // a request may hold a message, or the state of a session
+		size += max(l.c.limits.RequestSize, 65536)
+	}
+	return size
 }
 
 func (l *link) touch() { l.active = l.c.now }
 
 // end detaches the link because of an error; the handle stays taken until the peer's detach.
-func (l *link) end(symbol amqp.Symbol, text string) {
+func (l *link) end(symbol amqp.Symbol, text string) { l.endFor(event.ReleaseLinkLost, symbol, text) }
+
+// endFor is end with the cause for which a message session is released.
+func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string) {
 	if l.detached {
 		return
 	}
 	l.c.log.Info("servicebus: link detached", "link", l.name, "entity", l.at.path, "condition", symbol, "text", text)
-	l.leave()
+	l.leave(cause)
 	l.c.answers.flush()
+	l.answerAttach()
 	l.writeDetach(symbol, text)
+}
+
+// answerAttach refuses an attach that has no answer yet: a detach may only follow an attach.
+func (l *link) answerAttach() {
+	if w := l.attaching; w != nil {
+		l.attaching = nil
+		l.writeRefusal(w.attach)
+	}
 }
 
 func (l *link) writeDetach(symbol amqp.Symbol, text string) {
@@ -285,8 +318,8 @@ func (l *link) writeDetach(symbol amqp.Symbol, text string) {
 	})
 }
 
-// leave lets go of everything the link holds; nothing is sent.
-func (l *link) leave() {
+// leave lets go of everything the link holds, a message session for the cause given; nothing is sent.
+func (l *link) leave(cause event.ReleaseCause) {
 	if l.detached {
 		return
 	}
@@ -298,7 +331,7 @@ func (l *link) leave() {
 		role = amqp.RoleSender
 		l.sender.leave()
 	} else {
-		l.receiver.leave()
+		l.receiver.leave(cause)
 	}
 	if key := (linkName{l.name, role}); c.names[key] == l {
 		delete(c.names, key)
@@ -310,7 +343,7 @@ func (l *link) leave() {
 func (c *conn) detachIdle() {
 	for _, s := range c.sessions {
 		for _, l := range s.links {
-			if l.detached || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
+			if l.detached || l.attaching != nil || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
 				continue
 			}
 			idle := hms(c.limits.LinkIdle)
@@ -330,7 +363,7 @@ func (c *conn) nextIdleLink() time.Time {
 	var at time.Time
 	for _, s := range c.sessions {
 		for _, l := range s.links {
-			if !l.detached && (at.IsZero() || l.active.Before(at)) {
+			if !l.detached && l.attaching == nil && (at.IsZero() || l.active.Before(at)) {
 				at = l.active
 			}
 		}
@@ -357,8 +390,12 @@ func (c *conn) detachUnclaimed() {
 	}
 }
 
-// hms is a duration as the service writes it, 00:10:00.
+// hms is a duration as the service writes it: 00:10:00, or 00:00:00.5000000.
 func hms(d time.Duration) string {
 	s := int(d / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+	if part := d % time.Second; part > 0 {
+		text += fmt.Sprintf(".%07d", part/100)
+	}
+	return text
 }

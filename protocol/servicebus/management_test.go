@@ -49,7 +49,7 @@ func TestRenewLock(t *testing.T) {
 				t.Error(status)
 			}
 		}
-		for _, operation := range []string{"com.microsoft:schedule-message", "com.microsoft:get-session-state", "renew-lock", "what", ""} {
+		for _, operation := range []string{"com.microsoft:add-rule", "com.microsoft:get-message-count", "renew-lock", "what", ""} {
 			if status, properties, _ := other.manage(operation, amqp.Map{}); status != 501 {
 				t.Errorf("%s: %+v", operation, properties)
 			}
@@ -107,7 +107,10 @@ func TestPeek(t *testing.T) {
 		if status, _ := peek(int64(1), int32(0)); status != 400 {
 			t.Error(status)
 		}
-		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: "s"}); status != 501 {
+		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: "s"}); status != 204 {
+			t.Error(status)
+		}
+		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: int32(1)}); status != 400 {
 			t.Error(status)
 		}
 	})
@@ -194,6 +197,70 @@ func TestManagementRefusals(t *testing.T) {
 		p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(0)), Settled: amqp.Some(true)}, m)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
 			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// 6.3, reliability.md S10: the right that each operation needs.
+func TestOperationRights(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		send, listen := b.login("send", "send-key"), b.login("listen", "listen-key")
+		send.attachManagement("q")
+		listen.attachManagement("q")
+		for name, op := range operations {
+			with, without := listen, send
+			if op.right == Send {
+				with, without = send, listen
+			}
+			without.managedWith(401, amqp.CondUnauthorizedAccess, name, amqp.Map{})
+			if status, _, _ := with.manage(operationPrefix+name, amqp.Map{}); status == 401 || status == 501 {
+				t.Errorf("%s: %d", name, status)
+			}
+			if (name == "schedule-message" || name == "cancel-scheduled-message") != (op.right == Send) {
+				t.Errorf("%s: %v", name, op.right)
+			}
+		}
+	})
+}
+
+// A delivery that is settled by its token no longer counts as unsettled on its link.
+func TestSettledElsewhere(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
+		p := b.loaded(4)
+		p.credit(2, 0, 5, false)
+		first, second := p.receive(), p.receive()
+		p.quiet(time.Second)
+		p.attachManagement("q")
+		p.request("m", "com.microsoft:update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"},
+			{Key: "lock-tokens", Value: uuids(uuidOf(first.tag), uuidOf(second.tag))}})
+		got := map[any]int{}
+		for range 3 { // the answer and two deliveries in its place
+			_, b := expectFrame[*amqp.Transfer](p)
+			s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			properties, _ := amqp.DecodeProperties(s.Properties.Of(b))
+			got[properties.MessageID]++
+		}
+		if got["2"] != 1 || got["3"] != 1 || got[nil] != 1 {
+			t.Errorf("%v", got)
+		}
+		p.settle(first.id, amqp.StateAccepted, false) // SM-031
+		p.outcomeLost(first.id)
+	})
+}
+
+// WP-175: settling by a token whose lock has ended, or of nothing.
+func TestUpdateDispositionLost(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(1)
+		p.credit(2, 0, 1, false)
+		m := p.receive()
+		p.attachManagement("q")
+		time.Sleep(30 * time.Second)
+		for _, token := range []amqp.UUID{uuidOf(m.tag), {}} {
+			p.managedWith(410, amqp.CondMessageLockLost, "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(token)}})
 		}
 	})
 }

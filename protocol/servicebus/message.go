@@ -89,7 +89,7 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 	if err != nil {
 		return in, decodeError(err)
 	}
-	if s.LongDescriptors { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
+	if !s.Regular() { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
 		if s, err = amqp.ScanMessage(b, c.decoder.Limits); err != nil {
 			return in, decodeError(err)
@@ -110,7 +110,7 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 	}
 	m := &in.message
 	if m.HasSession && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
-		return in, argumentError("The partition key must equal the session id when both are set.")
+		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
 	}
 	m.TimeToLive, e = timeToLive(s.Header.Of(b), s.Properties.Of(b))
 	return in, e
@@ -130,7 +130,7 @@ func (c *conn) inspectProperties(section []byte, in *inspected) *amqp.Error {
 	}
 	if raw, ok := amqp.PropertiesField(section, amqp.FieldMessageID); ok {
 		in.hasID = true
-		m.ID = idText(raw)
+		m.ID, m.IDType = idText(raw)
 		if utf8.RuneCount(m.ID) > c.limits.IDLength {
 			return argumentError("The message id is longer than %d characters.", c.limits.IDLength)
 		}
@@ -149,23 +149,23 @@ func (c *conn) inspectProperties(section []byte, in *inspected) *amqp.Error {
 	return nil
 }
 
-// idText is a message-id as text: as it is, or in the usual form of its type.
-func idText(raw []byte) []byte {
+// idText is a message-id as text, as it is or in the usual form of its type, and its type.
+func idText(raw []byte) ([]byte, event.IDType) {
 	if text, ok := amqp.RawText(raw); ok {
-		return text
+		return text, event.IDString
 	}
 	if id, ok := amqp.RawUUID(raw); ok {
-		return []byte(id.String())
+		return []byte(id.String()), event.IDUUID
 	}
 	if b, ok := amqp.RawBinary(raw); ok {
-		return hex.AppendEncode(nil, b)
+		return hex.AppendEncode(nil, b), event.IDBinary
 	}
 	switch raw[0] {
 	case amqp.CodeUlong:
-		return strconv.AppendUint(nil, binary.BigEndian.Uint64(raw[1:]), 10)
+		return strconv.AppendUint(nil, binary.BigEndian.Uint64(raw[1:]), 10), event.IDUlong
 	default:
 		n, _ := amqp.RawInt(raw)
-		return strconv.AppendInt(nil, n, 10)
+		return strconv.AppendInt(nil, n, 10), event.IDUlong
 	}
 }
 
@@ -183,10 +183,7 @@ func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error
 			if !ok {
 				return argumentError("The annotation '%s' must be a timestamp.", keyScheduled)
 			}
-			if event.Time(at) > c.broker.Now() {
-				// not-allowed, because every SDK gives up on it at once; not-implemented makes one of them reconnect and retry
-				return &amqp.Error{Condition: amqp.CondNotAllowed, Description: "Scheduled messages (" + keyScheduled + ") are not supported yet."}
-			}
+			m.ScheduledFor = min(event.Time(at), event.EndOfTime)
 		case keyState, keyEnqueueSequence:
 			if amqp.RawIsNull(value) {
 				return argumentError("The annotation '%s' must not be null.", name)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,25 @@ type bench struct {
 	server  *Server
 	clients []net.Conn
 	panics  uint64 // expected
+	putters map[string]*peerConn
+}
+
+// put sends messages to an entity over a connection of its own.
+func (b *bench) put(entity string, messages ...[]byte) {
+	b.Helper()
+	p := b.putters[entity]
+	if p == nil || p.gone() {
+		p = b.root()
+		p.attachSender(1, entity)
+		if b.putters == nil {
+			b.putters = map[string]*peerConn{}
+		}
+		b.putters[entity] = p
+	}
+	for _, m := range messages {
+		p.send(1, p.sent, m)
+		p.sent++
+	}
 }
 
 // faultyBroker is the engine with the faults a test asks for.
@@ -48,6 +68,24 @@ type faultyBroker struct {
 	refuse  func(engine.Command) error // of a request instead of carrying it out
 	corrupt atomic.Bool
 	damage  atomic.Int32
+
+	mu      sync.Mutex
+	holding bool
+	held    []func()
+}
+
+// hold keeps requests back while f runs.
+func (b *faultyBroker) hold(f func()) {
+	b.mu.Lock()
+	b.holding = true
+	b.mu.Unlock()
+	f()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, submit := range b.held {
+		submit()
+	}
+	b.holding, b.held = false, nil
 }
 
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
@@ -63,7 +101,13 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 				continue
 			}
 		}
-		b.Broker.Submit(p, []engine.Request{r})
+		b.mu.Lock()
+		if b.holding {
+			b.held = append(b.held, func() { b.Broker.Submit(p, []engine.Request{r}) })
+		} else {
+			b.Broker.Submit(p, []engine.Request{r})
+		}
+		b.mu.Unlock()
 	}
 }
 
@@ -77,16 +121,29 @@ func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byt
 
 func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage.Add(1) }
 
+// bubbleTime is the fake time of a bubble.
+type bubbleTime struct{ start time.Time }
+
+func (bubbleTime) Wall() time.Time { return time.Now() }
+
+func (t bubbleTime) Elapsed() time.Duration { return time.Since(t.start) }
+
 // bubble runs a test in fake time. change, when not nil, adjusts the options.
 func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
 	t.Helper()
+	bubbleOn(t, nil, change, test)
+}
+
+// bubbleOn is bubble on a disk of the test's.
+func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *bench)) {
+	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
+		store, err := log.Open(context.Background(), dir, log.Options{FS: disk, Partitions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := engine.Open(context.Background(), store, engine.Options{})
+		ns, err := engine.Open(context.Background(), store, engine.Options{Time: bubbleTime{time.Now()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +192,22 @@ type peerConn struct {
 	net    net.Conn
 	in     chan received
 	header bool
+	sent   uint32 // by put
+}
+
+// gone reports that the connection or a link of it was ended by the broker.
+func (p *peerConn) gone() bool {
+	for {
+		select {
+		case r := <-p.in:
+			if _, ok := r.p.(*amqp.Detach); ok || r.err != nil {
+				p.net.Close()
+				return true
+			}
+		default:
+			return false
+		}
+	}
 }
 
 type received struct {
@@ -416,6 +489,7 @@ type openedMessage struct {
 	tag         []byte
 	header      amqp.Header
 	properties  amqp.Properties
+	delivery    amqp.Map
 	annotations amqp.Map
 	application amqp.Map
 	body        string
@@ -451,6 +525,9 @@ func decodeMessage(t testing.TB, b []byte) (m openedMessage) {
 	}
 	m.header, _ = amqp.DecodeHeader(s.Header.Of(b))
 	m.properties, _ = amqp.DecodeProperties(s.Properties.Of(b))
+	if !s.DeliveryAnnotations.Empty() {
+		m.delivery, _ = amqp.DecodeAnnotations(s.DeliveryAnnotations.Of(b))
+	}
 	m.annotations, _ = amqp.DecodeAnnotations(s.MessageAnnotations.Of(b))
 	if !s.ApplicationProperties.Empty() {
 		m.application, _ = amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
@@ -492,6 +569,10 @@ func (p *peerConn) replyWithBody(id any) (amqp.Map, any) {
 	if !t.Settled.Value {
 		p.Error("answer is not settled")
 	}
+	for more := t.More; more; {
+		next, rest := expectFrame[*amqp.Transfer](p)
+		b, more = append(b, rest...), next.More
+	}
 	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
 	if err != nil {
 		p.Fatal(err)
@@ -509,14 +590,32 @@ func (p *peerConn) replyWithBody(id any) (amqp.Map, any) {
 	return application, body
 }
 
-// manage sends a request to a node whose pair is handles 200 and 201.
+// manage sends a request to a node whose pair is handles 200 and 201, and waits for the answer.
 func (p *peerConn) manage(operation string, body amqp.Map, more ...amqp.Pair) (status int32, properties amqp.Map, answer any) {
 	p.Helper()
-	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m", ReplyTo: amqp.Some("reply201")})
+	p.request("m", operation, body, more...)
+	return p.managed("m")
+}
+
+// request sends a request.
+func (p *peerConn) request(id any, operation string, body amqp.Map, more ...amqp.Pair) {
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, ReplyTo: amqp.Some("reply201")})
 	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, append(amqp.Map{{Key: "operation", Value: operation}}, more...))
 	m = amqp.AppendSection(m, amqp.SectionValue, body)
-	p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
-	properties, answer = p.replyWithBody("m")
+	t := &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}
+	for ; len(m) > 60000; m = m[60000:] {
+		t.More = true
+		p.write(0, t, m[:60000])
+		t = &amqp.Transfer{Handle: 200}
+	}
+	t.More = false
+	p.write(0, t, m)
+}
+
+// managed is the answer to a request, with what every answer must have (WP-160, WP-183).
+func (p *peerConn) managed(id any) (status int32, properties amqp.Map, answer any) {
+	p.Helper()
+	properties, answer = p.replyWithBody(id)
 	v, _ := properties.Get("statusCode")
 	status, ok := v.(int32)
 	if text, _ := properties.Get("statusDescription"); !ok || text == nil {
@@ -527,7 +626,47 @@ func (p *peerConn) manage(operation string, body amqp.Map, more ...amqp.Pair) (s
 	} else if _, symbol := c.(amqp.Symbol); ok && !symbol {
 		p.Errorf("condition is a %T", c)
 	}
+	nothingEmpty(p, answer)
 	return status, properties, answer
+}
+
+// nothingEmpty wants no empty map, list or array in an answer (WP-183).
+func nothingEmpty(t testing.TB, v any) {
+	t.Helper()
+	var inside []any
+	switch v := v.(type) {
+	case amqp.Map:
+		for _, p := range v {
+			inside = append(inside, p.Value)
+		}
+	case amqp.List:
+		inside = v
+	case amqp.Array:
+		inside = v.Values
+	default:
+		return
+	}
+	if len(inside) == 0 {
+		t.Errorf("an empty %T", v)
+	}
+	for _, v := range inside {
+		nothingEmpty(t, v)
+	}
+}
+
+// managedWith wants a status and, of an error, its condition.
+func (p *peerConn) managedWith(status int32, symbol amqp.Symbol, operation string, body amqp.Map, more ...amqp.Pair) any {
+	p.Helper()
+	got, properties, answer := p.manage(operationPrefix+operation, body, more...)
+	c, _ := properties.Get("errorCondition")
+	if condition, _ := c.(amqp.Symbol); got != status || condition != symbol {
+		p.Fatalf("%s: %+v", operation, properties)
+	}
+	if status >= 300 {
+		text, _ := properties.Get("statusDescription")
+		p.tracked(text.(string))
+	}
+	return answer
 }
 
 func (p *peerConn) attachManagement(entity string) {

@@ -136,12 +136,15 @@ func (r *receiver) sent(d *engine.Delivery) {
 	s.nextDelivery++
 	r.count++
 	if r.settled {
-		s.noteSettled(id)
+		s.silent.note(id)
 	} else {
 		if s.unsettled == nil {
 			s.unsettled = make(map[uint32]unsettled)
 		}
 		s.unsettled[id] = unsettled{link: r.l, token: d.Token, until: d.LockedUntil}
+		if r.l.filter != nil {
+			s.sessioned.note(id)
+		}
 		r.l.c.locked++
 	}
 	r.pass()
@@ -151,7 +154,7 @@ func (r *receiver) sent(d *engine.Delivery) {
 func (r *receiver) begin(tag [16]byte, settled bool, payload []byte) {
 	s := r.l.s
 	t := r.transfer(tag, settled)
-	s.noteSettled(s.nextDelivery)
+	s.silent.note(s.nextDelivery)
 	s.nextDelivery++
 	r.count++
 	r.split(&t, payload)

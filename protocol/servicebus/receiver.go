@@ -1,6 +1,9 @@
 package servicebus
 
 import (
+	"math"
+	"slices"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -11,6 +14,7 @@ type receiver struct {
 	l       *link
 	settled bool // deliveries leave settled
 	replyTo any  // target address, for the routing of answers (2.3)
+	maxSize int  // bytes of a message the peer takes
 
 	count   uint32 // delivery-count: deliveries begun on the wire
 	limit   uint32 // delivery-count + link-credit as the peer last gave it
@@ -31,6 +35,7 @@ type receiver struct {
 	next    int  // of waiting
 	dry     bool // the engine has nothing more for the drain
 	ahead   readAhead
+	grant   *engine.SessionGrant // the message session it holds
 
 	// answers of a node
 	answers [][]byte
@@ -38,6 +43,10 @@ type receiver struct {
 
 func newReceiver(l *link, a *amqp.Attach) *receiver {
 	r := &receiver{l: l, settled: a.SenderSettleMode.Or(amqp.SenderMixed) == amqp.SenderSettled}
+	r.maxSize = math.MaxInt32
+	if n := a.MaxMessageSize.Or(0); n > 0 && n < math.MaxInt32 {
+		r.maxSize = int(n)
+	}
 	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
 		r.replyTo = t.Address
 	}
@@ -49,6 +58,9 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	}
 	if r.settled {
 		r.engine.Mode = engine.ReceiveAndDelete
+	}
+	if l.filter != nil {
+		r.engine.Session = l.filter.request(a.Properties)
 	}
 	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
 	r.engine.Tag = r.tag
@@ -66,10 +78,14 @@ func (r *receiver) submit(cmd engine.Command, tag uint64) {
 	r.l.c.batch.add(r.l.target.Host(0), engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
 }
 
-// done is the engine's answer to an attach or a flow: only a refusal matters.
-func (r *receiver) done(err error) {
-	if err != nil && !r.l.detached {
-		cond, text := conditionOf(err)
+// done is the engine's answer to an attach or a flow: what matters is a message session, or a refusal.
+func (r *receiver) done(reply *engine.Reply) {
+	switch {
+	case r.l.detached:
+	case r.l.attaching != nil:
+		r.l.accepted(reply)
+	case reply.Err != nil:
+		cond, text := conditionOf(reply.Err)
 		r.l.end(cond.symbol, text)
 	}
 }
@@ -107,8 +123,9 @@ func (r *receiver) makeReady() {
 	r.l.c.ready = append(r.l.c.ready, r.l)
 }
 
-// leave gives back what never reached the wire; all other locks stay (4.7).
-func (r *receiver) leave() {
+// leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). What
+// the peer still settles of its deliveries is looked at by [session.settle].
+func (r *receiver) leave(cause event.ReleaseCause) {
 	c := r.l.c
 	r.rest, r.answers = nil, nil
 	r.ahead.drop()
@@ -122,14 +139,30 @@ func (r *receiver) leave() {
 		}
 	}
 	r.waiting, r.next = nil, 0
-	for id, u := range r.l.s.unsettled {
-		if u.link == r.l {
-			delete(r.l.s.unsettled, id)
-			c.locked--
-		}
+	if r.grant != nil {
+		delete(c.holders, heldSession{r.l.target.Entity.ID, r.grant.ID})
+		r.grant = nil
 	}
 	c.detaches++
-	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
+	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
+}
+
+// forget drops the deliveries that the peer has not settled, when its link is gone for good. Nothing is said any more about
+// them: an answer for a delivery of a link that is gone ends the session of one SDK.
+func (r *receiver) forget() {
+	s := r.l.s
+	var ids []uint32
+	for id, u := range s.unsettled {
+		if u.link == r.l {
+			delete(s.unsettled, id)
+			ids = append(ids, id)
+		}
+	}
+	r.l.c.locked -= len(ids)
+	slices.Sort(ids)
+	for _, id := range ids {
+		s.silent.note(id)
+	}
 }
 
 // empty reports that nothing waits to be written.

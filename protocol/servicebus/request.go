@@ -1,6 +1,8 @@
 package servicebus
 
 import (
+	"time"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -12,7 +14,13 @@ type request struct {
 	replyTo    string
 	properties amqp.Map // application-properties
 	body       any      // of the amqp-value section
+	size       int      // encoded
 	answer     func(*request, *engine.Reply)
+
+	timeout  time.Duration
+	deadline time.Time // zero: none
+	place    int       // in conn.timed
+	over     bool      // the client was told that its time is over
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
@@ -38,7 +46,7 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 	if err != nil {
 		return nil, decodeError(err)
 	}
-	req := &request{l: l}
+	req := &request{l: l, size: len(b)}
 	if section := s.Properties.Of(b); section != nil {
 		p, err := amqp.DecodeProperties(section)
 		if err != nil {
@@ -66,7 +74,12 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 // answered is called with the engine's reply.
 func (req *request) answered(r *engine.Reply) {
 	c := req.l.c
-	if c.phase != opened {
+	c.untime(req)
+	switch {
+	case req.over:
+		req.tooLate(r)
+		return
+	case c.phase != opened:
 		return
 	}
 	if r.Err != nil {

@@ -74,7 +74,7 @@ func (c *conn) saslPlain(response []byte) amqp.SASLCode {
 	g, ok := c.verifier.plain(string(parts[1]), string(parts[2]))
 	if !ok {
 		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[1])))
-		c.onFail()
+		c.loginFailed()
 		return amqp.SASLAuth
 	}
 	c.claims.put(g)

@@ -69,7 +69,8 @@ func TestSenderAttach(t *testing.T) {
 		via := to("q")
 		via.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:transfer-destination-address"), Value: "q2"}}
 		refused(via, amqp.CondNotImplemented, "transfer-destination-address")
-		session := amqp.Attach{Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Filter: amqp.Map{{Key: amqp.Symbol(sessionFilter), Value: nil}}}}
+		session := amqp.Attach{Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Filter: amqp.Map{{Key: amqp.Symbol(keyNonExclusiveFilter), Value: amqp.Described{
+			Descriptor: uint64(0x000000137000000E), Value: amqp.List{"s", nil}}}}}}
 		refused(session, amqp.CondNotImplemented, "session-filter")
 	})
 }
@@ -293,15 +294,20 @@ func TestIngestLimits(t *testing.T) {
 			annotated(keyScheduled, nil), annotated(keyState, nil), annotated(keyEnqueueSequence, nil), annotated(keyPartitionKey, int32(1)),
 			application(amqp.Map{{Key: "k", Value: long(32<<10 + 1)}}), application(many(4)), application(amqp.Map{{Key: "k", Value: amqp.List{"x"}}}),
 			properties(amqp.Properties{Subject: amqp.Some(long(32<<10 + 1))}),
-			append(annotated(keyPartitionKey, "p")[:0:0], append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyPartitionKey), Value: "p"}}),
-				properties(amqp.Properties{GroupID: amqp.Some("s")})...)...),
 		} {
 			p.transfer(1, id, bad)
 			p.rejected(id, amqp.CondArgumentError)
 			id++
 		}
-		p.transfer(1, id, annotated(keyScheduled, amqp.TimestampOf(time.Now().Add(time.Hour))))
-		p.rejected(id, amqp.CondNotAllowed)
+		// SM-209, semantics.md 10.2, D-23: on every kind of entity
+		keyed := func(key string) []byte {
+			m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyPartitionKey), Value: key}})
+			return append(m, properties(amqp.Properties{GroupID: amqp.Some("s")})...)
+		}
+		p.send(1, id, keyed("s"))
+		p.transfer(1, id+1, keyed("p"))
+		p.rejected(id+1, amqp.CondNotAllowed)
+		p.send(1, id+2, message("a", "x"))
 	})
 }
 

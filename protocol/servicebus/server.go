@@ -153,7 +153,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s.env, nc, s.number.Add(1))
 	c.onPanic = func() { s.panics.Add(1) }
 	c.onLogin = func() { s.loggedIn(c) }
-	c.onFail = func() { s.loginFailed(c.host, time.Now()) }
+	c.onFail = func() time.Duration { return s.loginFailed(c.host, time.Now()) }
 	if why := s.admit(c); why != "" {
 		s.env.logger.Warn("servicebus: connection refused", "remote", c.remote, "reason", why)
 		nc.Close()
@@ -202,8 +202,12 @@ func (s *Server) refusedFor(host string, now time.Time) bool {
 	return f.count >= s.env.limits.FailedLogins && now.Sub(f.since) < failureWindow
 }
 
-// loginFailed counts a failure; at the limit the minute begins anew, as the time of being refused.
-func (s *Server) loginFailed(host string, now time.Time) {
+// failureDelay is what each failed login costs once there have been too many.
+const failureDelay = time.Second
+
+// loginFailed counts a failure and says how long the address has to wait; at the limit the minute begins anew, as the time
+// of being refused.
+func (s *Server) loginFailed(host string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.failures) > 10_000 {
@@ -222,6 +226,10 @@ func (s *Server) loginFailed(host string, now time.Time) {
 		s.env.logger.Warn("servicebus: address refused after failed logins", "host", host, "for", failureWindow)
 	}
 	s.failures[host] = f
+	if f.count > s.env.limits.FreeFailures {
+		return failureDelay
+	}
+	return 0
 }
 
 func (s *Server) forget(c *conn) {

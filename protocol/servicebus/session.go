@@ -3,6 +3,7 @@ package servicebus
 import (
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -20,12 +21,10 @@ type session struct {
 	window       int64 // transfers the peer takes
 	nextDelivery uint32
 
-	unsettled  map[uint32]unsettled // by delivery-id
-	presettled []idRange            // delivery-ids sent settled, oldest first: dispositions for them mean nothing
+	unsettled map[uint32]unsettled // by delivery-id
+	silent    idRanges             // sent settled, or on links that are gone: dispositions for them mean nothing
+	sessioned idRanges             // sent under message sessions
 }
-
-// idRange is the delivery-ids first to last.
-type idRange struct{ first, last uint32 }
 
 const handleMax = 262143
 
@@ -105,7 +104,7 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 func (s *session) leave() {
 	s.c.answers.flush()
 	for _, l := range s.links {
-		l.leave()
+		l.leave(event.ReleaseLinkLost)
 	}
 	clear(s.links)
 	s.c.locked -= len(s.unsettled)
@@ -164,6 +163,8 @@ func (s *session) flow(f *amqp.Flow) {
 	case l == nil:
 		s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
 	case l.detached:
+	case l.attaching != nil:
+		l.attaching.flow, l.attaching.flowed = *f, true
 	case l.receiver != nil:
 		l.touch()
 		l.receiver.flow(f)
@@ -199,9 +200,13 @@ func (s *session) detach(d *amqp.Detach) {
 		return
 	}
 	if !l.detached {
-		l.leave()
+		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()
+		l.answerAttach()
 		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: true})
+	}
+	if l.receiver != nil {
+		l.receiver.forget()
 	}
 	delete(s.links, d.Handle)
 	if s.last == l {

@@ -31,31 +31,50 @@ func (s *session) disposition(d *amqp.Disposition) {
 	}
 	w, e := settlementOf(d.State)
 	asked := !d.Settled && (w.outcome != 0 || e != nil)
-	lost := uint32(0) // deliveries in a row, up to here, of which nothing is known
+	var lost lostRun
 	for i := uint32(0); !s.ended; i++ {
 		id := first + i
 		u, ok := s.unsettled[id]
-		if !ok && asked && !s.sentSettled(id) {
-			lost++
-		} else if lost > 0 {
-			s.lockLost(id-lost, id-1)
-			lost = 0
-		}
 		if ok {
+			lost.answer(s)
 			s.settle(id, u, d, &w, e)
+		} else if asked && !s.silent.has(id) {
+			lost.add(s, id)
 		}
 		if i == n {
 			break
 		}
 	}
-	if lost > 0 {
-		s.lockLost(last-lost+1, last)
-	}
+	lost.answer(s)
 }
 
-// lockLost answers for deliveries that are not (any more) waiting to be settled, in one frame.
-func (s *session) lockLost(first, last uint32) {
-	s.c.answers.rejectRange(s, amqp.RoleSender, first, last, amqp.CondMessageLockLost, s.c.suffixed(lockLostText, "", s.c.now))
+// lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
+type lostRun struct {
+	first, n uint32
+	session  bool // they were delivered under message sessions
+}
+
+func (r *lostRun) add(s *session, id uint32) {
+	session := s.sessioned.has(id)
+	if r.n > 0 && (id != r.first+r.n || session != r.session) {
+		r.answer(s)
+	}
+	if r.n == 0 {
+		r.first, r.session = id, session
+	}
+	r.n++
+}
+
+func (r *lostRun) answer(s *session) {
+	if r.n == 0 {
+		return
+	}
+	symbol, text := amqp.CondMessageLockLost, lockLostText
+	if r.session {
+		symbol, text = amqp.CondSessionLockLost, sessionLostText
+	}
+	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.suffixed(text, "", s.c.now))
+	r.n = 0
 }
 
 // settlement is what the peer wants to happen to a delivery.
@@ -76,6 +95,12 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 	}
 	delete(s.unsettled, id)
 	c.locked--
+	if l.detached {
+		s.silent.note(id)
+		if !d.Settled { // nobody hears the answer, so the client asks again elsewhere: the message has to wait for that
+			return
+		}
+	}
 	l.receiver.pass()
 	switch {
 	case bad != nil:
@@ -200,26 +225,4 @@ func simple(v any) bool {
 		return simple(v.Value)
 	}
 	return true
-}
-
-// noteSettled remembers that a delivery was sent settled: dispositions for it mean nothing (4.4).
-func (s *session) noteSettled(id uint32) {
-	if n := len(s.presettled); n > 0 && s.presettled[n-1].last+1 == id {
-		s.presettled[n-1].last = id
-		return
-	}
-	const kept = 1024
-	if len(s.presettled) == kept {
-		s.presettled = append(s.presettled[:0], s.presettled[1:]...)
-	}
-	s.presettled = append(s.presettled, idRange{id, id})
-}
-
-func (s *session) sentSettled(id uint32) bool {
-	for i := len(s.presettled) - 1; i >= 0; i-- {
-		if r := s.presettled[i]; id-r.first <= r.last-r.first {
-			return true
-		}
-	}
-	return false
 }

@@ -78,6 +78,7 @@ func (t *timers) fire(c *conn) {
 			c.detachUnclaimed()
 		}
 		c.detachIdle()
+		c.endOverdue()
 		if due(t.heartbeat(c)) {
 			if len(c.out) == 0 && c.writing == 0 {
 				c.out = amqp.AppendEmptyFrame(c.out)
@@ -100,13 +101,16 @@ func (t *timers) rearm(c *conn) {
 			at = d
 		}
 	}
+	if c.now.Before(c.frozen) {
+		earliest(c.frozen)
+	}
 	switch {
 	case c.phase == over:
-		at = c.now.Add(c.limits.Close)
+		earliest(c.now.Add(c.limits.Close))
 	case c.phase == closing:
-		at = t.closeBy
+		earliest(t.closeBy)
 	case c.phase < opened:
-		at = t.began.Add(c.limits.Handshake)
+		earliest(t.began.Add(c.limits.Handshake))
 	default:
 		if !c.loggedIn {
 			earliest(t.began.Add(c.limits.FirstToken))
@@ -116,6 +120,7 @@ func (t *timers) rearm(c *conn) {
 		earliest(t.heartbeat(c))
 		earliest(c.claims.next())
 		earliest(c.nextIdleLink())
+		earliest(c.nextDeadline())
 	}
 	t.at = at
 	t.timer.Reset(max(0, at.Sub(c.now)))

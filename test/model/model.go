@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// Grain is how late the end of a lock may be noticed when nobody uses its token, ms.
-const Grain = 64
+const (
+	Grain    = 64  // how late the end of a lock may be noticed when nobody uses its token, ms
+	MaxFront = 256 // expired messages cleared away in one record
+	MaxPurge = 4000
+)
 
 // idRoom is how much longer than the limit a stored message may be, bytes: one sent without a message-id is stored with one.
 const idRoom = 64
@@ -22,9 +25,13 @@ const (
 	Active State = iota + 1
 	Locked
 	Deferred
+	DeferredLocked
+	Scheduled
 )
 
-func (s State) String() string { return [...]string{"absent", "active", "locked", "deferred"}[s] }
+func (s State) String() string {
+	return [...]string{"absent", "active", "locked", "deferred", "deferred-locked", "scheduled"}[s]
+}
 
 // Reason says how a message went.
 type Reason uint8
@@ -33,6 +40,9 @@ const (
 	Completed Reason = iota + 1
 	ReceivedAndDeleted
 	Expired
+	Cancelled
+	Activated // it goes on under another number
+	Purged    // batch deleted
 )
 
 // Refusal is the class of a negative answer; 0 is none.
@@ -45,10 +55,17 @@ const (
 	Disabled
 	TooLarge
 	QuotaExceeded
+	SessionLost  // the session is not held, or not by the caller
+	SessionTaken // another holds the session
+	TimedOut     // no session came in time
+	NotFound     // no such message, in the state it has to be in
+	NoEntity     // no such queue any more
+	Invalid      // what cannot be changed
 )
 
 func (r Refusal) String() string {
-	return [...]string{"accepted", "lock lost", "not allowed", "disabled", "too large", "quota exceeded"}[r]
+	return [...]string{"accepted", "lock lost", "not allowed", "disabled", "too large", "quota exceeded", "session lock lost",
+		"session cannot be locked", "timeout", "message not found", "entity not found", "invalid argument"}[r]
 }
 
 // Settings are what rules of a queue depend on.
@@ -59,7 +76,9 @@ type Settings struct {
 	DeadLetterExpired bool
 	NoSend, NoReceive bool
 	MaxMessage        int64 // bytes
-	MaxBytes          int64 // of all messages
+	MaxBytes          int64 // of all messages and session states
+	Sessions          bool
+	Window            int64 // of duplicate detection, ms; 0: none
 }
 
 // Message is a live message.
@@ -71,9 +90,11 @@ type Message struct {
 	Count      uint32
 	EnqueuedAt int64
 	ExpiresAt  int64 // 0: never
-	OwnTTL     int64 // the sender's, cut; 0: none
+	OwnTTL     int64 // the sender's, cut once the message is active; 0: none
+	Session    string
+	For        int64 // when a scheduled message becomes active
 	Token      Token
-	Until      int64
+	Until      int64 // 0 under a session
 	Changes    [][]byte
 }
 
@@ -85,6 +106,15 @@ func (m *Message) bytes() (n int64) {
 	return n
 }
 
+// waits tells whether the message can be given to a receiver of the main queue.
+func (m *Message) waits() bool { return m.State == Active && !m.Dead }
+
+// locked tells whether somebody holds the message.
+func (m *Message) locked() bool { return m.State == Locked || m.State == DeferredLocked }
+
+// expired: nothing expires in a dead-letter queue (7.5), nor before it is active.
+func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 && now >= m.ExpiresAt }
+
 // Queue is a queue with its dead-letter queue.
 type Queue struct {
 	ID       int
@@ -92,13 +122,36 @@ type Queue struct {
 	Last     uint64     // newest sequence number given out
 	Live     []*Message // by sequence number
 	Gone     map[uint64]Reason
-	Returned int // how often a message became deliverable, taken back or not
+	Sessions map[string]*Session // those with a holder or a state
+	Waiting  []string            // sessions that could be accepted as the next available, in the order in which they became so
+	Seen     map[string]Entry    // duplicate history
+	Used     bool                // there is, or was, something in it
+	Dropped  bool                // the queue is deleted
 }
+
+// News is something the partition's loop has to hear of.
+type News struct {
+	Queue   *Queue
+	Kind    NewsKind
+	Session string
+	Expires int64 // of the message, when it waits for receivers of the main queue
+}
+
+type NewsKind uint8
+
+const (
+	Returned NewsKind = iota // a message became deliverable, or came back
+	Silent                   // the same, under a session that ended: the session is what the loop hears of
+	Ended                    // a session lock ended
+)
 
 // Bytes is what counts against the quota.
 func (q *Queue) Bytes() (n int64) {
 	for _, m := range q.Live {
 		n += m.bytes()
+	}
+	for _, s := range q.Sessions {
+		n += int64(len(s.State))
 	}
 	return n
 }
@@ -129,75 +182,85 @@ type Partition struct {
 	LastAt  int64 // time of the newest record
 	Records int   // decisions that changed something, since the beginning
 	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
+	News    []News
 	undo    []undo
 }
 
-// undo is how one change is taken back.
+// undo takes one change of a record back.
 type undo struct {
 	record int
-	// of the partition, before the record
-	mark   bool
-	lastAt int64
-	solid  int
-	// of a message, before the change
-	queue  *Queue
-	last   uint64
-	seq    uint64
-	before *Message // nil: it was not live
+	back   func()
 }
 
 // Add makes a queue of the partition. It is no record of it.
 func (p *Partition) Add(id int, s Settings) *Queue {
-	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}}
+	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}}
 	p.Queues = append(p.Queues, q)
 	return q
 }
 
 // record begins a record.
 func (p *Partition) record(now int64, solid bool) {
-	p.undo = append(p.undo, undo{record: p.Records + 1, mark: true, lastAt: p.LastAt, solid: p.Solid})
+	lastAt, solids := p.LastAt, p.Solid
 	p.Records++
+	p.changing(func() { p.LastAt, p.Solid = lastAt, solids })
 	p.LastAt = max(p.LastAt, now)
 	if solid {
 		p.Solid = p.Records
 	}
 }
 
-// touch keeps what a message was before it is changed or made.
+// changing notes how a change that follows is taken back.
+func (p *Partition) changing(back func()) { p.undo = append(p.undo, undo{p.Records, back}) }
+
+// touch keeps what a message was before it is changed.
 func (p *Partition) touch(q *Queue, seq uint64) *Message {
-	u := undo{record: p.Records, queue: q, last: q.Last, seq: seq}
 	m := q.Find(seq)
-	if m != nil {
-		c := *m
-		u.before = &c
-	}
-	p.undo = append(p.undo, u)
+	before := *m
+	p.changing(func() { *m = before })
 	return m
+}
+
+// store makes a message live.
+func (p *Partition) store(q *Queue, m *Message) {
+	last, used := q.Last, q.Used
+	p.changing(func() {
+		at, _ := q.place(m.Seq)
+		q.Live, q.Last, q.Used = slices.Delete(q.Live, at, at+1), last, used
+	})
+	q.Last, q.Used = m.Seq, true
+	q.Live = append(q.Live, m)
+	p.settled(q, m.Session)
+}
+
+// remove ends a message.
+func (p *Partition) remove(q *Queue, seq uint64, why Reason) {
+	at, _ := q.place(seq)
+	m := q.Live[at]
+	p.changing(func() {
+		at, _ := q.place(seq)
+		q.Live = slices.Insert(q.Live, at, m)
+		delete(q.Gone, seq)
+	})
+	q.Live = slices.Delete(q.Live, at, at+1)
+	q.Gone[seq] = why
+	p.settled(q, m.Session)
+}
+
+func (p *Partition) tell(q *Queue, kind NewsKind, m *Message) {
+	n := News{Queue: q, Kind: kind, Session: m.Session}
+	if m.waits() {
+		n.Expires = m.ExpiresAt
+	}
+	p.News = append(p.News, n)
 }
 
 // Rewind takes back all records but the first n.
 func (p *Partition) Rewind(n int) {
 	for i := len(p.undo) - 1; i >= 0 && p.undo[i].record > n; i-- {
-		u := p.undo[i]
+		p.undo[i].back()
+		p.Records = p.undo[i].record - 1
 		p.undo = p.undo[:i]
-		switch {
-		case u.mark:
-			p.LastAt, p.Solid = u.lastAt, u.solid
-			p.Records = u.record - 1
-		default:
-			q := u.queue
-			q.Last = u.last
-			delete(q.Gone, u.seq)
-			at, there := q.place(u.seq)
-			switch {
-			case u.before == nil && there:
-				q.Live = slices.Delete(q.Live, at, at+1)
-			case u.before != nil && there:
-				q.Live[at] = u.before
-			case u.before != nil:
-				q.Live = slices.Insert(q.Live, at, u.before)
-			}
-		}
 	}
 	if p.Records > n {
 		panic(fmt.Sprintf("model: cannot go back to record %d, only to %d", n, p.Records))
@@ -205,86 +268,145 @@ func (p *Partition) Rewind(n int) {
 }
 
 // Keep says that nothing up to now is ever taken back.
-func (p *Partition) Keep() { p.undo = p.undo[:0] }
+func (p *Partition) Keep() {
+	clear(p.undo)
+	p.undo, p.News = p.undo[:0], nil
+}
 
 // Catalogued is a record about the catalogue, which the model leaves to its caller.
 func (p *Partition) Catalogued(now int64) { p.record(now, true) }
 
-// remove ends a message.
-func (p *Partition) remove(q *Queue, seq uint64, why Reason) {
-	p.touch(q, seq)
-	at, _ := q.place(seq)
-	q.Live = slices.Delete(q.Live, at, at+1)
-	q.Gone[seq] = why
+// Drop forgets everything about a queue that was deleted.
+func (p *Partition) Drop(now int64, q *Queue) {
+	was := *q
+	if q.Used {
+		p.record(now, true)
+		p.changing(func() { *q = was })
+	}
+	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Dropped: true}
 }
 
 // Draft is a message to be sent.
 type Draft struct {
-	Body []byte
-	TTL  int64 // ms; 0: none
+	Body       []byte
+	ID         string
+	Session    string
+	HasSession bool
+	TTL        int64 // ms; 0: none
+	For        int64 // scheduled for; 0: now
 }
 
-// Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2).
-func (p *Partition) Send(now int64, q *Queue, drafts []Draft) Refusal {
+// Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2). Duplicates are dropped
+// singly; their number is that of the original while it is scheduled, else 0 (11).
+func (p *Partition) Send(now int64, q *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
 	if q.Settings.NoSend {
-		return Disabled
+		return nil, Disabled
 	}
 	var size int64
 	for _, d := range drafts {
 		if int64(len(d.Body)) > q.Settings.MaxMessage+idRoom {
-			return TooLarge
+			return nil, TooLarge
 		}
 		size += int64(len(d.Body))
 	}
-	if q.Bytes()+size > q.Settings.MaxBytes {
-		return QuotaExceeded
+	for _, d := range drafts {
+		if q.Settings.Sessions && !d.HasSession {
+			return nil, NotAllowed
+		}
+	}
+	if size > 0 && q.Bytes()+size > q.Settings.MaxBytes {
+		return nil, QuotaExceeded
 	}
 	p.record(now, true)
 	for _, d := range drafts {
-		p.touch(q, q.Last+1)
-		q.Last++
-		m := &Message{Seq: q.Last, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL}
-		ttl := q.Settings.TTL
-		if d.TTL > 0 && (ttl == 0 || d.TTL < ttl) { // the cut is silent (7.1)
-			ttl = d.TTL
+		if first, ok := q.duplicate(now, d.ID); ok {
+			if m := q.Find(first); m == nil || m.State != Scheduled {
+				first = 0
+			}
+			numbers = append(numbers, first)
+			continue
 		}
-		if d.TTL > 0 {
-			m.OwnTTL = ttl
+		m := &Message{Seq: q.Last + 1, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For}
+		if q.Settings.Sessions {
+			m.Session = d.Session
 		}
-		if ttl > 0 {
-			m.ExpiresAt = now + ttl
+		p.remember(now, q, d.ID, m.Seq)
+		numbers = append(numbers, m.Seq)
+		if m.For > now {
+			m.State = Scheduled
+			p.store(q, m)
+			continue
 		}
-		q.Live = append(q.Live, m)
-		q.Returned++
+		m.For = 0
+		m.live(now, q)
+		p.store(q, m)
+		p.tell(q, Returned, m)
 	}
-	return Accepted
+	return numbers, Accepted
 }
 
-// first is the deliverable message with the smallest number (5.2).
-func (q *Queue) first(dead bool) *Message {
+// live begins a message's time to live (7.1).
+func (m *Message) live(now int64, q *Queue) {
+	m.EnqueuedAt = now
+	ttl := q.Settings.TTL
+	if m.OwnTTL > 0 {
+		if ttl == 0 || m.OwnTTL < ttl {
+			ttl = m.OwnTTL
+		}
+		m.OwnTTL = ttl // the cut is silent
+	}
+	if ttl > 0 {
+		m.ExpiresAt = now + ttl
+	}
+}
+
+// first is the deliverable message with the smallest number (5.2), of any session or of one.
+func (q *Queue) first(dead bool, session *string) *Message {
 	for _, m := range q.Live {
-		if m.State == Active && m.Dead == dead {
+		if m.State == Active && m.Dead == dead && (session == nil || m.Session == *session) {
 			return m
 		}
 	}
 	return nil
 }
 
-// expired: nothing expires in a dead-letter queue (7.5).
-func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 && now >= m.ExpiresAt }
-
-// Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, one record each.
+// Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
+// in one record.
 func (p *Partition) Next(now int64, q *Queue, dead bool) *Message {
-	if q.Settings.NoReceive {
+	if q.Settings.NoReceive || q.Dropped {
 		return nil
 	}
-	for {
-		m := q.first(dead)
-		if m == nil || !m.expired(now) {
-			return m
-		}
-		p.record(now, true)
+	for p.clearFront(now, q, dead, nil) {
+	}
+	return q.first(dead, nil)
+}
+
+// clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
+// [MaxFront] of them. It tells whether there were any.
+func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) bool {
+	m := q.first(dead, session)
+	if m == nil || !m.expired(now) {
+		return false
+	}
+	p.record(now, true)
+	for n := 0; n < MaxFront && m != nil && m.expired(now); n++ {
 		p.expire(q, m)
+		m = q.first(dead, session)
+	}
+	return true
+}
+
+// Sweep ends what has expired anywhere in the main queue (7.4).
+func (p *Partition) Sweep(now int64, q *Queue) {
+	begun := false
+	for _, m := range slices.Clone(q.Live) {
+		if m.waits() && m.expired(now) {
+			if !begun {
+				p.record(now, true)
+				begun = true
+			}
+			p.expire(q, m)
+		}
 	}
 }
 
@@ -299,10 +421,15 @@ func (p *Partition) expire(q *Queue, m *Message) {
 
 // deadLetter moves a message to the dead-letter queue for a reason of the broker's (9.2).
 func (p *Partition) deadLetter(q *Queue, seq uint64, reason, description string) {
+	p.bury(q, seq, properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
+}
+
+func (p *Partition) bury(q *Queue, seq uint64, changes []byte) {
 	m := p.touch(q, seq)
 	m.State, m.Dead, m.Token, m.Until = Active, true, Token{}, 0
-	q.Returned++
-	m.Changes = append(slices.Clip(m.Changes), properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
+	m.change(changes)
+	p.settled(q, m.Session)
+	p.tell(q, Returned, m)
 }
 
 // properties is an AMQP map of short strings.
@@ -316,12 +443,10 @@ func properties(words ...string) []byte {
 	return append(p, items...)
 }
 
-// Lock hands a message out under a lock (6.1) and returns when that ends.
-func (p *Partition) Lock(now int64, q *Queue, seq uint64, token Token) int64 {
-	p.record(now, false)
-	m := p.touch(q, seq)
-	m.State, m.Token, m.Until = Locked, token, now+q.Settings.Lock
-	return m.Until
+func (m *Message) change(c []byte) {
+	if len(c) > 0 {
+		m.Changes = append(slices.Clip(m.Changes), c)
+	}
 }
 
 // Take hands a message out for good (receive-and-delete).
@@ -330,156 +455,14 @@ func (p *Partition) Take(now int64, q *Queue, seq uint64) {
 	p.remove(q, seq, ReceivedAndDeleted)
 }
 
-// Outcome is a way to settle.
-type Outcome uint8
-
-const (
-	Complete Outcome = iota + 1
-	Abandon
-	Release
-	Defer
-	DeadLetter
-)
-
-// held finds the message of a live lock. A lock that has ended is noticed here, before anybody is answered (6.1).
-func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
-	i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.State == Locked && m.Token == t && m.Dead == dead })
-	if i < 0 {
-		return nil
+// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2): of all
+// sessions or of one.
+func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
+	if q.Settings.NoReceive {
+		return nil, Disabled
 	}
-	m := q.Live[i]
-	if now >= m.Until {
-		p.record(now, true)
-		p.failed(now, q, m.Seq, nil)
-		return nil
-	}
-	return m
-}
-
-// failed gives a message back after a failed delivery (6.3, 6.4): one more failure, frozen in a dead-letter queue; it
-// expires at once when its time has passed, or is dead-lettered when it failed too often.
-func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte) {
-	m := p.touch(q, seq)
-	m.State, m.Token, m.Until = Active, Token{}, 0
-	q.Returned++
-	m.change(changes)
-	if m.Dead {
-		return
-	}
-	m.Count++
-	switch {
-	case m.expired(now):
-		p.expire(q, m)
-	case m.Count >= q.Settings.MaxDelivery:
-		p.deadLetter(q, seq, "MaxDeliveryCountExceeded",
-			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", m.Count))
-	}
-}
-
-func (m *Message) change(c []byte) {
-	if len(c) > 0 {
-		m.Changes = append(slices.Clip(m.Changes), c)
-	}
-}
-
-// Settle ends locks: those of all tokens or none (5.3).
-func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, changes []byte) Refusal {
-	if how == DeadLetter && dead {
-		return NotAllowed
-	}
-	var seqs []uint64
-	for i, t := range tokens {
-		m := p.held(now, q, dead, t)
-		if m == nil || slices.Contains(tokens[:i], t) {
-			return LockLost
-		}
-		seqs = append(seqs, m.Seq)
-	}
-	p.record(now, true)
-	for _, seq := range seqs {
-		p.settle(now, q, seq, how, changes)
-	}
-	return Accepted
-}
-
-func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes []byte) {
-	switch how {
-	case Complete:
-		p.remove(q, seq, Completed)
-		return
-	case Abandon:
-		p.failed(now, q, seq, changes)
-		return
-	}
-	m := p.touch(q, seq)
-	m.Token, m.Until = Token{}, 0
-	switch how {
-	case Release:
-		m.State = Active
-		q.Returned++
-		if m.expired(now) {
-			p.expire(q, m)
-		}
-	case Defer:
-		m.State = Deferred
-		m.change(changes)
-		if !m.Dead {
-			m.Count++
-		}
-	case DeadLetter:
-		m.State, m.Dead = Active, true
-		q.Returned++
-		m.change(changes)
-	}
-}
-
-// Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one.
-func (p *Partition) Renew(now int64, q *Queue, dead bool, tokens []Token) (int64, Refusal) {
-	for _, t := range tokens {
-		if p.held(now, q, dead, t) == nil {
-			return 0, LockLost
-		}
-	}
-	p.record(now, false)
-	until := now + q.Settings.Lock
-	for _, t := range tokens {
-		p.touch(q, p.held(now, q, dead, t).Seq).Until = until
-	}
-	return until, Accepted
-}
-
-// noticed is when the end of a lock is noticed at the latest.
-func noticed(until int64) int64 { return until/Grain*Grain + Grain }
-
-// EndLocks ends the locks whose end is to be noticed by now: a record for those that are noticed at the same time.
-func (p *Partition) EndLocks(now int64) {
-	for {
-		var first int64
-		for _, q := range p.Queues {
-			for _, m := range q.Live {
-				if at := noticed(m.Until); m.State == Locked && at <= now && (first == 0 || at < first) {
-					first = at
-				}
-			}
-		}
-		if first == 0 {
-			return
-		}
-		p.record(now, true)
-		for _, q := range p.Queues {
-			for _, m := range slices.Clone(q.Live) {
-				if m.State == Locked && noticed(m.Until) == first {
-					p.failed(now, q, m.Seq, nil)
-				}
-			}
-		}
-	}
-}
-
-// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2).
-func (q *Queue) Peek(dead bool, from uint64, count, limit int) (found []*Message) {
 	for _, m := range q.Live {
-		if m.Dead != dead || m.Seq < from {
+		if m.Dead != dead || m.Seq < from || session != nil && m.Session != *session {
 			continue
 		}
 		limit -= len(m.Body)
@@ -488,17 +471,27 @@ func (q *Queue) Peek(dead bool, from uint64, count, limit int) (found []*Message
 		}
 		found = append(found, m)
 	}
-	return found
+	return found, Accepted
 }
 
-// Locks is the number of locked messages.
-func (p *Partition) Locks() (n int) {
-	for _, q := range p.Queues {
-		for _, m := range q.Live {
-			if m.State == Locked {
-				n++
+// Purge is batch delete: up to count active messages enqueued before a time go, the oldest first (14.3).
+func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count int, before int64) (n int, r Refusal) {
+	if q.Settings.NoReceive {
+		return 0, Disabled
+	}
+	if before == 0 {
+		before = now
+	}
+	for _, m := range slices.Clone(q.Live) {
+		if n == min(count, MaxPurge) {
+			break
+		}
+		if m.State == Active && m.Dead == dead && m.EnqueuedAt < before && (session == nil || m.Session == *session) {
+			if n++; n == 1 {
+				p.record(now, true)
 			}
+			p.remove(q, m.Seq, Purged)
 		}
 	}
-	return n
+	return n, Accepted
 }

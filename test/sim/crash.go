@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
 const root = "/data"
@@ -118,20 +119,33 @@ func (w *world) image(how stop) {
 			p.needKill = p.needPower
 		}
 	}
-	if w.chance(20) { // the wall clock was set meanwhile
-		w.wall = w.wall.Add(time.Duration(w.rng.Int64N(int64(20*time.Second))) - 10*time.Second)
+	w.hist.restarted()
+	w.pause()
+}
+
+// pause is the time between two runs. The wall clock may be set meanwhile.
+func (w *world) pause() {
+	if w.chance(20) {
+		w.offset += time.Duration(w.rng.Int64N(int64(20*time.Second))) - 10*time.Second
+	}
+	if w.o.jumps && !w.draining && w.chance(20) {
+		w.jump()
+	}
+	if !w.draining && w.chance(30) {
+		w.mono += time.Duration(w.rng.Int64N(int64(pick(w.rng, 200*time.Millisecond, 10*time.Second, time.Hour))))
 	}
 }
 
 func (w *world) forget() {
 	for _, p := range w.parts {
-		p.inbox, p.posted, p.issued = nil, nil, nil
+		w.unanswered(p)
+		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
 		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
 	}
 	for _, q := range w.queues {
 		q.lines = [2]*line{}
 	}
-	w.receivers = nil
+	w.receivers, w.admin = nil, nil
 }
 
 // restart opens what a stop left, damaged or not.
@@ -194,7 +208,7 @@ func (w *world) open(how stop, damaged bool) error {
 	var err error
 	w.store, err = log.Open(ctx, root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes,
 		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
-		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: func() time.Time { return w.wall }})
+		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
 	if err != nil {
 		return err
 	}
@@ -225,8 +239,8 @@ func (w *world) open(how stop, damaged bool) error {
 	if w.crashed {
 		return nil
 	}
-	w.clock = engine.NewClock(func() time.Time { return w.wall }, newest, w.logger())
-	w.newest = int64(newest)
+	w.clock = engine.NewClock(w, newest, w.logger())
+	w.newest, w.read = max(int64(newest), int64(event.TimeOf(w.Wall()))), w.mono
 	for i, p := range w.parts {
 		writer, err := p.plog.Lead(ctx)
 		if err != nil {
@@ -239,17 +253,52 @@ func (w *world) open(how stop, damaged bool) error {
 		p.ledIn = w.boot
 		p.model.Keep()
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
-		p.shadow = &shadow{m: p.model, w: w, p: p, sealed: p.model.Records}
+		p.shadow = newShadow(w, p)
 	}
 	for _, q := range w.queues {
-		if q.host != nil {
-			w.configure(q, w.decided(q))
+		if props, exists := w.decided(q); exists {
+			w.configure(q, props)
 		}
 	}
 	for _, p := range w.parts { // what was due is ended before the first client is served
+		w.recover(p)
 		w.turn(p, nil)
+		if w.crashed {
+			return nil
+		}
 	}
 	return nil
+}
+
+// recover does what a start does before anything is asked: nobody holds a session any more, and what a deletion left behind
+// goes.
+func (w *world) recover(p *part) {
+	now := w.now(p)
+	p.loop.Recover()
+	p.loop.DropUnknown()
+	p.model.Restart(now)
+	p.model.Due(now)
+	for _, mq := range p.model.Queues {
+		if _, exists := w.decided(w.queues[mq.ID]); !exists && !mq.Dropped {
+			p.model.Drop(now, mq)
+		}
+	}
+	p.model.News = nil
+	for _, mq := range p.model.Queues {
+		q, soonest := w.queues[mq.ID], int64(0)
+		for _, m := range mq.Live {
+			if m.State == model.Active && !m.Dead && m.ExpiresAt != 0 && (soonest == 0 || m.ExpiresAt < soonest) {
+				soonest = m.ExpiresAt
+			}
+		}
+		q.soonest = 0
+		if at := p.state.Index().Soonest(q.slice); at != event.EndOfTime {
+			q.soonest = int64(at)
+		}
+		if soonest != 0 && (q.soonest == 0 || q.soonest > soonest) {
+			w.broken("I14", "%s: the first message expires at %d, it is expected at %d", q.path, soonest, q.soonest)
+		}
+	}
 }
 
 // survived finds the prefix of the decisions that the log kept, and takes the model there.
@@ -280,16 +329,41 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	p.needKill, p.needPower = min(p.needKill, n), min(p.needPower, n)
 	if p.id == 0 {
 		w.catalogue = slices.DeleteFunc(w.catalogue, func(s setting) bool { return s.record > n })
-		for _, q := range w.queues {
-			e, ok := x.Catalogue.Find(strings.ToUpper(q.path))
-			if !ok || e.ID != q.slice.Entity || e.Properties != w.decided(q) {
-				w.broken("P14", "%s in the catalogue after the start: found %v, %+v, it must be %+v", q.path, ok, e.Properties, w.decided(q))
-			}
-		}
+		w.catalogued(x)
 	}
 	w.equal(p, x)
 	w.contents(p, x)
-	w.replays(p, x)
+	w.replays(p, x, true)
+}
+
+// catalogued compares the catalogue that was recovered, and takes queues to where it has them.
+func (w *world) catalogued(x *index.Index) {
+	for i := len(w.queues) - 1; i >= 0; i-- {
+		q := w.queues[i]
+		props, exists := w.decided(q)
+		if exists && q.host == nil {
+			w.placed(q, x)
+		}
+		if q.host == nil && i == len(w.queues)-1 { // never was
+			w.queues = w.queues[:i]
+		}
+		q.ended = q.host != nil && !exists
+		if !exists {
+			continue
+		}
+		e, ok := x.Catalogue.Find(strings.ToUpper(q.path))
+		if !ok || e.ID != q.slice.Entity || e.Properties != props {
+			w.broken("P14", "%s in the catalogue after the start: found %v, %+v, it must be %+v", q.path, ok, e.Properties, props)
+		}
+	}
+	n := 0
+	for _, q := range w.queues {
+		_, exists := w.decided(q)
+		n += bit(exists)
+	}
+	if len(x.Catalogue.All()) != n {
+		w.broken("I23", "there are %d queues after the start, there must be %d", len(x.Catalogue.All()), n)
+	}
 }
 
 // residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
@@ -336,6 +410,8 @@ func (w *world) stop() {
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 	}
 	w.forget()
+	w.hist.restarted()
+	w.pause()
 	w.faulted = false
 	w.restart(stopClean)
 }
@@ -361,7 +437,7 @@ func (w *world) damaged(how stop) bool {
 	}
 	before, _ := w.disk.ReadFile(name)
 	armed := w.armed
-	w.armed = 0
+	w.armed, w.failing = 0, 0 // one thing at a time: what is reported must be the damage
 	w.flips = pick(w.rng, 1, 1, 3)
 	for range w.flips {
 		off := w.rng.IntN(len(before))

@@ -30,8 +30,15 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.TruncateAlways, 1000, false},
 		{mutant.NoPayloadChecksum, 5000, true},
 		{mutant.ShowBeforeDurable, 1000, false},
+		{mutant.CheckAtArrival, 2000, false},
 		{mutant.StaleToken, 500, false},
+		{mutant.WallClock, 500, false},
 		{mutant.ReuseSequenceNumber, 1000, false},
+		{mutant.AbandonedToBack, 500, false},
+		{mutant.ForgetDuplicates, 1000, false},
+		{mutant.DeliverExpired, 500, false},
+		{mutant.DeadLetterInTwo, 1000, false},
+		{mutant.TakeBeforeDurable, 1000, false},
 		{canary, 1, false},
 	} {
 		name := string(m.bug)

@@ -21,6 +21,10 @@ type options struct {
 
 	maxBody   int
 	ownTTL    time.Duration // longest a sender asks for; 0: none does
+	sessions  []string      // ids
+	ids       int           // message-ids per queue
+	ahead     time.Duration // how far messages are scheduled at the most; 0: none is
+	patience  time.Duration // longest wait for a session
 	operation [operations]int
 	actions   [actions]int
 	longStep  time.Duration // longest ordinary advance of the clock
@@ -32,6 +36,8 @@ type options struct {
 	errors  bool // writes and syncs that fail
 	damage  bool // bits that flip at rest
 	forge   bool // bodies that look like frames of the log
+	jumps   bool // the wall clock is set
+	renew   bool // queues are deleted and created again
 }
 
 // action is what the scheduler does next.
@@ -45,6 +51,7 @@ const (
 	actClock                 // time goes on
 	actSecond                // a writer's once-a-second duties
 	actCheck                 // state and replays are compared
+	actJump                  // the wall clock is set
 	actCrash                 // the process or the machine dies here
 	actArm                   // … or soon, inside a call of the file system
 	actError                 // a write or sync will fail soon
@@ -59,6 +66,7 @@ const (
 	opSend operation = iota
 	opBatch
 	opAttach
+	opAccept // of a session
 	opFlow
 	opDetach
 	opSettle
@@ -66,9 +74,25 @@ const (
 	opStale
 	opRenew
 	opPeek
+	opRecall // deferred messages by number
+	opCancel // scheduled messages
+	opPurge  // batch delete
+	opRenewSession
+	opSetState
+	opGetState
+	opList // sessions
 	opUpdate
-	operations
+	opDelete
+	operations // what clients ask for; the rest is asked for by the broker itself
+	opDrop     // what a deletion leaves behind
+	opEnded    // a session receiver is told that it is none any more
 )
+
+func (o operation) String() string { return operationNames[o] }
+
+var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
+	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
+	"", "drop", "ended"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
@@ -90,12 +114,26 @@ func swarm(rng *rand.Rand) options {
 		errors:          rng.IntN(5) == 0,
 		damage:          rng.IntN(6) == 0,
 		forge:           rng.IntN(10) == 0,
+		jumps:           rng.IntN(3) == 0,
+		renew:           rng.IntN(4) == 0,
+		sessions:        []string{"", "a", "b", "c", "d", "e"}[:2+rng.IntN(5)],
+		ids:             pick(rng, 3, 10, 40),
+		ahead:           pick(rng, 0, 5*time.Millisecond, 100*time.Millisecond, 3*time.Second, 30*time.Second),
+		patience:        pick(rng, time.Millisecond, 50*time.Millisecond, 10*time.Second),
 	}
+	features := rng.IntN(4) // bit 0: sessions, bit 1: duplicate detection; half of the queues have them
 	for range 1 + rng.IntN(3) {
-		o.queues = append(o.queues, queueProperties(rng))
+		p := queueProperties(rng)
+		p.RequiresSession = features&1 != 0 && rng.IntN(3) != 0
+		p.RequiresDuplicateDetection = features&2 != 0 && rng.IntN(3) != 0
+		o.queues = append(o.queues, p)
 	}
-	o.operation = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opFlow: 20, opDetach: 4, opSettle: 40, opSettleMany: 4,
-		opStale: 6, opRenew: 6, opPeek: 8, opUpdate: 1}
+	o.operation = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opAccept: 8, opFlow: 24, opDetach: 4, opSettle: 40, opSettleMany: 4,
+		opStale: 6, opRenew: 6, opPeek: 8, opRecall: 8, opCancel: 3, opPurge: 2, opRenewSession: 3, opSetState: 3, opGetState: 2, opList: 2,
+		opUpdate: 1}
+	if o.renew {
+		o.operation[opUpdate], o.operation[opDelete] = 3, 2
+	}
 	for i := range o.operation {
 		switch rng.IntN(8) {
 		case 0:
@@ -122,6 +160,9 @@ func swarm(rng *rand.Rand) options {
 	if o.errors {
 		o.actions[actError] = 1
 	}
+	if o.jumps {
+		o.actions[actJump] = 2
+	}
 	return o
 }
 
@@ -135,6 +176,7 @@ func queueProperties(rng *rand.Rand) event.Properties {
 		DefaultMessageTimeToLive:         event.Forever,
 		DeadLetteringOnMessageExpiration: rng.IntN(2) == 0,
 		AutoDeleteOnIdle:                 event.Forever,
+		DuplicateDetectionWindow:         pick(rng, 5*time.Millisecond, 100*time.Millisecond, 2*time.Second, time.Minute),
 	}
 	if rng.IntN(3) == 0 {
 		p.DefaultMessageTimeToLive = pick(rng, time.Millisecond, 30*time.Millisecond, time.Second, 10*time.Second)

@@ -27,22 +27,36 @@ type ask struct {
 	limitB int
 	props  event.Properties
 
+	seqs    []uint64    // opRecall, opCancel
+	deletes bool        // opRecall: taken for good
+	session *string     // the named one; nil: none, or the next available
+	wait    int64       // opAccept, ms
+	token   model.Token // of a session lock
+	state   []byte      // nil: cleared
+	before  int64       // opPurge; 0: now
+	since   int64       // opList
+	all     bool
+	skip    int
+
 	asked int64 // broker time
 }
 
 // receiver is a receiver link, in the engine and as the shadow sees it.
 type receiver struct {
-	tag      uint64
-	q        *queue
-	dead     bool
-	delete   bool
-	real     *engine.Receiver
-	got      uint32 // deliveries that reached the client
-	recent   []model.Token
-	detached bool // the loop has taken the detach
+	tag     uint64
+	q       *queue
+	dead    bool
+	delete  bool
+	real    *engine.Receiver
+	got     uint32 // deliveries that reached the client
+	recent  []model.Token
+	leaving bool // a detach was asked for
 
 	assigned, limit uint32
-	line            *line
+	line            *line // nil: not attached any more, or not yet
+	wait            *wait // for a session
+	session         string
+	lock            model.Token // of the session
 }
 
 // want is a reply that must come.
@@ -53,8 +67,15 @@ type want struct {
 	ask     *ask
 	rcv     *receiver
 	at      int64           // time of the decision
-	show    []model.Message // what it shows: a delivery, or what was peeked
-	until   int64           // of renewed locks
+	mono    int64           // … by the clock nobody can set, ms
+	show    []model.Message // what it shows: a delivery, what was peeked, or taken by number
+	numbers []uint64        // of messages sent
+	until   int64           // of renewed locks, or of a session
+	session *string         // that was accepted
+	lock    model.Token     // … with this lock
+	state   []byte          // of a session
+	ids     []string        // of sessions
+	n       int             // deleted
 	solid   int             // records that must not be lost to anything once this is seen
 	upto    int             // … to the death of the process
 }
@@ -62,6 +83,7 @@ type want struct {
 type line struct {
 	q        *queue
 	dead     bool
+	holder   *receiver // of the session the line is for; nil for a sub-queue
 	attached int
 	marked   bool
 	grants   []grant
@@ -75,20 +97,28 @@ type grant struct {
 // shadow is what the broker's documents say about one loop: which commands are answered when, and whose turn it is
 // (wire-protocol.md 4.3: credit is served in the order it arrived).
 type shadow struct {
-	m      *model.Partition
-	w      *world
-	p      *part
-	marked []*line
-	open   []*want
-	flying bool
-	flight []*want
-	sealed int     // records handed to the writer
-	back   []*want // deliveries that found their receiver gone
-	due    []*want // replies that must have been posted by now
+	m         *model.Partition
+	w         *world
+	p         *part
+	marked    []*line
+	halls     map[*queue]*hall
+	openHalls []*hall
+	waits     []*wait
+	sweepers  sweepers
+	open      []*want
+	flying    bool
+	flight    []*want
+	sealed    int     // records handed to the writer
+	back      []*want // deliveries that found their receiver gone
+	due       []*want // replies that must have been posted by now
+}
+
+func newShadow(w *world, p *part) *shadow {
+	return &shadow{m: p.model, w: w, p: p, sealed: p.model.Records, halls: map[*queue]*hall{}}
 }
 
 func (s *shadow) hold(x want) {
-	x.solid, x.upto = s.m.Solid, s.m.Records
+	x.solid, x.upto, x.mono = s.m.Solid, s.m.Records, s.w.mono.Milliseconds()
 	s.open = append(s.open, &x)
 }
 
@@ -97,10 +127,12 @@ func (s *shadow) turn(now int64, asks []*ask) {
 	for _, a := range asks {
 		s.step(now, a)
 	}
-	before := s.returned()
-	s.m.EndLocks(now)
-	s.ready(before)
-	s.serveMarked(now)
+	s.m.Due(now)
+	s.heard()
+	s.acceptWaiting(now)
+	s.endWaits(now)
+	s.sweep(now)
+	s.serveAll(now)
 	s.seal(now)
 }
 
@@ -113,28 +145,33 @@ func (s *shadow) landed(now int64) {
 	s.seal(now)
 }
 
-func (s *shadow) returned() (n []int) {
-	for _, q := range s.m.Queues {
-		n = append(n, q.Returned)
-	}
-	return n
-}
-
-// ready marks the lines of queues to which something came back.
-func (s *shadow) ready(before []int) {
-	for i, q := range s.m.Queues {
-		if q.Returned != before[i] {
-			s.mark(s.w.queues[q.ID])
+// heard marks whoever may have to do with what has just happened.
+func (s *shadow) heard() {
+	for i := 0; i < len(s.m.News); i++ {
+		n := s.m.News[i]
+		q := s.w.queues[n.Queue.ID]
+		if n.Expires != 0 && (q.soonest == 0 || n.Expires < q.soonest) {
+			q.soonest = n.Expires
+		}
+		switch n.Kind {
+		case model.Returned:
+			s.sweepers.stored(q)
+			if h := s.halls[q]; h != nil {
+				s.arrived(h, n.Session)
+			}
+			for _, ln := range q.lines {
+				if ln != nil {
+					s.markLine(ln)
+				}
+			}
+		case model.Ended:
+			s.sweepers.stored(q)
+			if h := s.halls[q]; h != nil {
+				s.sessionEnded(h, n.Session)
+			}
 		}
 	}
-}
-
-func (s *shadow) mark(q *queue) {
-	for _, ln := range q.lines {
-		if ln != nil {
-			s.markLine(ln)
-		}
-	}
+	s.m.News = s.m.News[:0]
 }
 
 func (s *shadow) markLine(ln *line) {
@@ -145,16 +182,14 @@ func (s *shadow) markLine(ln *line) {
 }
 
 func (s *shadow) step(now int64, a *ask) {
+	s.w.covered(a)
 	x := want{tag: a.tag, ask: a, at: now}
-	before := s.returned()
 	switch a.op {
-	case opSend, opBatch:
-		var drafts []model.Draft
-		for _, m := range a.sent {
-			drafts = append(drafts, model.Draft{Body: m.body, TTL: m.ttl})
-		}
-		x.refusal = s.m.Send(now, a.q.model, drafts)
 	case opAttach:
+		if a.q.model.Dropped {
+			x.refusal = model.NoEntity
+			break
+		}
 		n := bit(a.dead)
 		ln := a.q.lines[n]
 		if ln == nil {
@@ -163,57 +198,153 @@ func (s *shadow) step(now int64, a *ask) {
 		}
 		ln.attached++
 		a.rcv.line = ln
+		if !a.dead {
+			s.sweepers.attached(a.q)
+		}
+	case opAccept:
+		s.attachSession(now, a)
+		return
 	case opFlow:
 		s.flow(now, a)
 	case opDetach:
 		s.detach(now, a)
-	case opSettle, opSettleMany, opStale:
-		x.refusal = s.m.Settle(now, a.q.model, a.dead, a.tokens, a.how, a.change)
-	case opRenew:
-		x.until, x.refusal = s.m.Renew(now, a.q.model, a.dead, a.tokens)
-	case opPeek:
-		for _, m := range a.q.model.Peek(a.dead, a.from, a.count, a.limitB) {
-			x.show = append(x.show, *m)
+	case opUpdate, opDelete:
+		x.refusal = s.admin(now, a)
+	case opDrop:
+		s.m.Drop(now, a.q.model)
+		a.q.soonest = 0
+		if h := s.halls[a.q]; h != nil {
+			s.markHall(h)
 		}
-	case opUpdate:
-		if s.w.decided(a.q) != a.props {
-			s.m.Catalogued(now)
-			s.w.catalogue = append(s.w.catalogue, setting{s.m.Records, a.q, a.props})
+	default:
+		if a.q.model.Dropped {
+			x.refusal = model.NoEntity
+			if a.op == opRecall && !a.deletes {
+				s.p.tokens(len(a.seqs))
+			}
+			break
 		}
+		s.ask(now, a, &x)
 	}
-	s.ready(before)
+	s.heard()
 	s.hold(x)
+}
+
+// ask is what a command of a client comes to.
+func (s *shadow) ask(now int64, a *ask, x *want) {
+	q := a.q.model
+	switch a.op {
+	case opSend, opBatch:
+		var drafts []model.Draft
+		for _, m := range a.sent {
+			drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due})
+		}
+		x.numbers, x.refusal = s.m.Send(now, q, drafts)
+	case opSettle, opSettleMany, opStale:
+		x.refusal = s.m.Settle(now, q, a.dead, a.tokens, a.how, a.change)
+	case opRenew:
+		x.until, x.refusal = s.m.Renew(now, q, a.dead, a.tokens)
+	case opPeek:
+		var found []*model.Message
+		found, x.refusal = q.Peek(a.dead, a.session, a.from, a.count, a.limitB)
+		x.showing(q, found)
+	case opRecall:
+		var tokens []model.Token
+		if !a.deletes {
+			tokens = s.p.tokens(len(a.seqs))
+		}
+		var found []*model.Message
+		found, x.refusal = s.m.Recall(now, q, a.dead, a.token, a.seqs, tokens)
+		x.showing(q, found)
+	case opCancel:
+		x.refusal = s.m.Cancel(now, q, a.seqs)
+	case opPurge:
+		x.n, x.refusal = s.m.Purge(now, q, a.dead, a.session, a.count, a.before)
+	case opRenewSession:
+		x.until, x.refusal = s.m.RenewSession(now, q, *a.session, a.token)
+	case opSetState:
+		x.refusal = s.m.SetState(now, q, *a.session, a.token, a.state)
+	case opGetState:
+		x.state, x.refusal = q.State(*a.session)
+	case opList:
+		x.ids = q.List(a.since, a.all, a.skip, a.count)
+	}
+}
+
+// showing copies messages as they are now.
+func (x *want) showing(q *model.Queue, found []*model.Message) {
+	for _, m := range found {
+		c := *m
+		c.Until = q.Until(m)
+		x.show = append(x.show, c)
+	}
+}
+
+// admin decides about the catalogue.
+func (s *shadow) admin(now int64, a *ask) model.Refusal {
+	q := a.q
+	props, exists := s.w.decided(q)
+	switch {
+	case a.op == opDelete && !exists:
+		return model.NoEntity
+	case a.op == opUpdate && exists && (props.RequiresSession != a.props.RequiresSession ||
+		props.RequiresDuplicateDetection != a.props.RequiresDuplicateDetection):
+		return model.Invalid
+	case a.op == opUpdate && exists && props == a.props:
+		return model.Accepted
+	}
+	s.m.Catalogued(now)
+	s.w.catalogue = append(s.w.catalogue, setting{record: s.m.Records, q: q, props: a.props, deleted: a.op == opDelete})
+	return model.Accepted
 }
 
 func (s *shadow) flow(now int64, a *ask) {
 	r := a.rcv
-	if r.line == nil {
+	ln := r.line
+	if ln == nil {
 		return
 	}
-	r.line.set(r, max(0, int32(a.limit-r.assigned)))
+	ln.set(r, max(0, int32(a.limit-r.assigned)))
 	if !a.drain {
-		s.markLine(r.line)
+		s.markLine(ln)
 		return
 	}
-	s.serve(now, r.line)
-	r.line.set(r, 0)
+	s.serve(now, ln)
+	if r.line != ln {
+		return // it lost its session
+	}
+	ln.set(r, 0)
 	r.assigned, r.limit = a.limit, a.limit
 	s.hold(want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now})
 }
 
 func (s *shadow) detach(now int64, a *ask) {
 	r := a.rcv
+	if r.real.Session != nil {
+		s.detachSession(now, r)
+		return
+	}
 	if r.line == nil {
 		return
 	}
 	r.line.set(r, 0)
 	ln := r.line
-	r.line, r.detached = nil, true
+	r.line = nil
+	if !a.dead {
+		s.sweepers.detached(a.q)
+	}
 	if ln.attached--; ln.attached == 0 {
 		a.q.lines[bit(a.dead)] = nil
 	}
 	for _, t := range a.tokens {
-		s.m.Settle(now, a.q.model, a.dead, []model.Token{t}, model.Release, nil)
+		s.putBack(now, r, t)
+	}
+}
+
+func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
+	if !r.q.model.Dropped {
+		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, nil)
+		s.heard()
 	}
 }
 
@@ -237,41 +368,67 @@ func (ln *line) trim() {
 	ln.grants = slices.DeleteFunc(ln.grants, func(g grant) bool { return g.credit <= 0 })
 }
 
-func (s *shadow) serveMarked(now int64) {
-	for len(s.marked) > 0 {
-		ln := s.marked[0]
-		s.serve(now, ln)
-		ln.marked = false
-		s.marked = s.marked[1:]
+// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do.
+func (s *shadow) serveAll(now int64) {
+	for {
+		for len(s.marked) > 0 {
+			ln := s.marked[0]
+			s.serve(now, ln)
+			ln.marked = false
+			s.marked = s.marked[1:]
+		}
+		if len(s.openHalls) == 0 {
+			return
+		}
+		s.acceptWaiting(now)
 	}
 }
 
+// next is the message for a receiver, or nil. The loop takes a token for every record that clears expired messages out of
+// the way, and one for the message.
+func (s *shadow) next(now int64, r *receiver) (m *model.Message, token model.Token) {
+	before := s.m.Records
+	var lost bool
+	switch {
+	case r.q.model.Dropped:
+	case r.real.Session != nil:
+		m, lost = s.m.NextOf(now, r.q.model, r.lock)
+	default:
+		m = s.m.Next(now, r.q.model, r.dead)
+	}
+	if !r.delete {
+		n := s.m.Records - before + 1 - bit(lost && s.m.Records > before)
+		token = s.p.tokens(n)[n-1]
+	}
+	s.heard()
+	return m, token
+}
+
 func (s *shadow) serve(now int64, ln *line) {
-	defer ln.trim()
+	defer func() { ln.trim() }()
 	for i := 0; i < len(ln.grants); {
 		g := &ln.grants[i]
 		if g.credit == 0 {
 			i++
 			continue
 		}
-		before := s.returned()
-		m := s.m.Next(now, ln.q.model, ln.dead)
-		s.ready(before)
+		r := g.rcv
+		m, token := s.next(now, r)
 		if m == nil {
 			return
 		}
-		x := want{tag: g.rcv.tag, kind: engine.ReplyDelivery, rcv: g.rcv, at: now, show: []model.Message{*m}}
-		if g.rcv.delete {
-			s.m.Take(now, ln.q.model, m.Seq)
+		x := want{tag: r.tag, kind: engine.ReplyDelivery, rcv: r, at: now}
+		q := ln.q.model
+		if r.delete {
+			x.showing(q, []*model.Message{m})
+			s.m.Take(now, q, m.Seq)
 		} else {
-			token := s.p.granted(ln.q, m.Seq)
-			s.m.Lock(now, ln.q.model, m.Seq, token)
-			x.show[0] = *m
+			s.m.Lock(now, q, m.Seq, token)
+			x.showing(q, []*model.Message{m})
 		}
 		g.credit--
-		g.rcv.assigned++
-		x.solid, x.upto = s.m.Solid, s.m.Records
-		s.open = append(s.open, &x)
+		r.assigned++
+		s.hold(x)
 	}
 }
 
@@ -295,7 +452,7 @@ func (s *shadow) seal(now int64) {
 
 func (s *shadow) release(list []*want) {
 	for _, x := range list {
-		if x.rcv != nil && x.rcv.detached {
+		if x.rcv != nil && x.rcv.line == nil {
 			s.back = append(s.back, x)
 			continue
 		}
@@ -308,15 +465,13 @@ func (s *shadow) takeBack(now int64) {
 	if len(s.back) == 0 {
 		return
 	}
-	before := s.returned()
 	for _, x := range s.back {
 		if !x.rcv.delete {
-			s.m.Settle(now, x.rcv.q.model, x.rcv.dead, []model.Token{x.show[0].Token}, model.Release, nil)
+			s.putBack(now, x.rcv, x.show[0].Token)
 		}
 	}
 	s.back = nil
-	s.ready(before)
-	s.serveMarked(now)
+	s.serveAll(now)
 }
 
 func bit(b bool) int {

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
 // Stats counts what a run, or many, came across.
 type Stats struct {
 	Seeds, Operations, Replies, Refusals int64
 	Frames, Records, Events              int64
-	Deliveries                           int64
+	Deliveries, Swept                    int64
 	Kills, PowerLosses, CleanStops       int64
 	CrashesInCalls, CrashesInRecovery    int64
 	Recoveries, Cuts, CutBytes           int64
@@ -21,11 +22,119 @@ type Stats struct {
 	Checkpoints                          int64
 	Flips, FlipsRefused, FlipsHarmless   int64
 	FlipsLate, RefusedByRule             int64
+	Jumps, Pauses                        int64
 	StateCompared, ReplaysCompared       int64
 	Ambiguous                            int64
 	VirtualMillis                        int64
 	Reruns                               int64
-	Kinds                                [32]int64 // events by kind, as found in the logs at the end
+	Kinds                                [64]int64 // events by kind, as found in the logs at the end
+	Cells                                [operations][features]int64
+}
+
+// feature is what an operation can meet.
+type feature int
+
+const (
+	ofPlain feature = iota
+	ofSessions
+	ofDetecting
+	ofDeadLetter // in the dead-letter queue
+	ofSendDisabled
+	ofReceiveDisabled
+	ofDisabled
+	ofExpiring  // a queue in which messages expire
+	ofScheduled // with scheduled messages in the queue
+	ofDeferred  // with deferred ones
+	ofLocked    // with locked ones
+	ofHeld      // with a session that is held
+	ofDeleted   // the queue is gone
+	ofRefused   // the answer was no
+	ofLost      // the process died before the answer
+	features
+)
+
+var featureNames = [features]string{"plain", "sessions", "duplicate detection", "dead-letter queue", "send-disabled", "receive-disabled", "disabled",
+	"expiring", "scheduled", "deferred", "locked", "session held", "deleted", "refused", "lost"}
+
+// impossible are the cells nothing can be in: no session operation without sessions, no refusal of what is never refused.
+func impossible(op operation, f feature) bool {
+	switch op {
+	case opSend, opBatch, opCancel, opUpdate, opDelete, opList:
+		return f == ofDeadLetter || op == opUpdate && f == ofDeleted // then it makes a new one
+	case opFlow, opDetach:
+		return f == ofRefused
+	case opAccept, opSetState, opRenewSession:
+		return f == ofPlain || f == ofDeadLetter
+	case opGetState:
+		return f == ofDeadLetter
+	}
+	return false
+}
+
+// covered counts an operation by what it meets.
+func (w *world) covered(a *ask) {
+	if a.op >= operations || a.q.model == nil {
+		return
+	}
+	c := &w.stats.Cells[a.op]
+	m := a.q.model
+	s := &m.Settings
+	at := func(f feature, is bool) {
+		if is {
+			c[f]++
+		}
+	}
+	at(ofPlain, !s.Sessions && s.Window == 0)
+	at(ofSessions, s.Sessions)
+	at(ofDetecting, s.Window > 0)
+	at(ofDeadLetter, a.dead)
+	at(ofSendDisabled, s.NoSend && !s.NoReceive)
+	at(ofReceiveDisabled, s.NoReceive && !s.NoSend)
+	at(ofDisabled, s.NoReceive && s.NoSend)
+	at(ofExpiring, s.TTL > 0)
+	at(ofDeleted, m.Dropped)
+	var have [model.Scheduled + 1]bool
+	for _, x := range m.Live {
+		have[x.State] = true
+	}
+	at(ofScheduled, have[model.Scheduled])
+	at(ofDeferred, have[model.Deferred])
+	at(ofLocked, have[model.Locked])
+	for _, ses := range m.Sessions {
+		if ses.Holder != (model.Token{}) {
+			at(ofHeld, true)
+			break
+		}
+	}
+}
+
+// unanswered counts what a crash leaves without an answer.
+func (w *world) unanswered(p *part) {
+	for _, a := range p.inbox {
+		if a.op < operations {
+			w.stats.Cells[a.op][ofLost]++
+		}
+	}
+	if p.shadow == nil {
+		return
+	}
+	for _, x := range append(append([]*want{}, p.shadow.flight...), p.shadow.open...) {
+		if x.ask != nil && x.ask.op < operations {
+			w.stats.Cells[x.ask.op][ofLost]++
+		}
+	}
+}
+
+// Empty lists the cells that nothing was in.
+func (s *Stats) Empty() (cells []string) {
+	for op := range operations {
+		for f := range features {
+			if s.Cells[op][f] == 0 && !impossible(op, f) {
+				cells = append(cells, op.String()+" × "+featureNames[f])
+			}
+		}
+	}
+	return cells
 }
 
 // Add adds the counters of another run.
@@ -38,6 +147,11 @@ func (s *Stats) Add(o Stats) {
 	}
 	for k, n := range o.Kinds {
 		s.Kinds[k] += n
+	}
+	for op := range o.Cells {
+		for f, n := range o.Cells[op] {
+			s.Cells[op][f] += n
+		}
 	}
 }
 

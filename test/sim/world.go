@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -38,25 +39,28 @@ type Result struct {
 	Stats     Stats
 }
 
-// queue is a queue of the simulation.
+// queue is a queue of the simulation, from its creation to its end. One that is created again is another.
 type queue struct {
-	n        int
-	path     string
-	slice    event.Slice
-	host     *part
-	model    *model.Queue
-	created  event.Properties
-	lines    [2]*line
-	entity   *engine.Entity // the version in force
-	maxEver  uint32         // largest max delivery count there ever was
-	lockEver time.Duration
+	n         int
+	path      string
+	slice     event.Slice
+	host      *part
+	model     *model.Queue
+	lines     [2]*line
+	soonest   int64          // a time before which nothing in it expires, as the index has it; 0: never
+	entity    *engine.Entity // the version in force
+	ended     bool           // deleted, as far as clients know
+	maxEver   uint32         // largest max delivery count there ever was
+	lockEver  time.Duration
+	leastSeen time.Duration // smallest window of the duplicate history there ever was
 }
 
-// setting is a change of a queue's settings, decided by a record of partition 0.
+// setting is a change of a queue's settings, or its deletion, decided by a record of partition 0.
 type setting struct {
-	record int
-	q      *queue
-	props  event.Properties
+	record  int
+	q       *queue
+	props   event.Properties
+	deleted bool
 }
 
 // part is one partition: what is real and what must come of it.
@@ -72,21 +76,14 @@ type part struct {
 	loop   *engine.Loop
 	inbox  []*ask
 	posted []engine.Reply
-	issued []model.Token // tokens the loop took since the last look
-	grants []lockGrant
+	issued []model.Token // tokens the loop took in this turn
+	taken  []model.Token // … and what it took them for was found
 
 	appended  int // records given to the writer: no more can survive
 	needKill  int // records that must survive the death of the process
 	needPower int // … and a power loss
 	noted     int // of those, at the last progress note
 	ledIn     int // boot in which the log was last taken over
-}
-
-type lockGrant struct {
-	slice event.Slice
-	seq   uint64
-	token model.Token
-	until int64
 }
 
 // tap is the writer with its appends counted.
@@ -98,6 +95,7 @@ type tap struct {
 func (t *tap) Append(b *log.Batch) log.Ticket {
 	t.p.appended += b.Count()
 	t.p.w.stats.Frames++
+	t.p.dumpBatch("sealed")
 	return t.Writer.Append(b)
 }
 
@@ -119,14 +117,17 @@ type world struct {
 	latent  []flip
 	flips   int // of the newest damage
 	boot    int
-	wall    time.Time
+	mono    time.Duration // by the clock nobody can set
+	offset  time.Duration // of the one everybody can
+	read    time.Duration // mono when broker time was read last
 	store   log.Store
 	clock   *engine.Clock
 	newest  int64 // newest broker time anybody saw
 
 	parts     []*part
-	queues    []*queue
+	queues    []*queue // all there ever were
 	catalogue []setting
+	admin     *ask // change of the catalogue that is under way: there is one at a time
 	receivers []*receiver
 	nextTag   uint64
 	origins   []*engine.Origin
@@ -139,9 +140,9 @@ type world struct {
 // Run plays one seed. With out it writes what happens, readably.
 func Run(seed uint64, out io.Writer) (res Result) {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), out: out, hash: fnv.New64a(),
-		disk: faultfs.New(), wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+		disk: faultfs.New()}
 	w.o = swarm(w.rng)
-	w.hist.w = w
+	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
 		res.Hash, res.Stats = w.hash.Sum64(), w.stats
@@ -174,14 +175,14 @@ func (w *world) note(what string, nums ...int64) {
 		w.hash.Write(b[:])
 	}
 	if w.out != nil {
-		fmt.Fprintf(w.out, "%5d %v %s %v\n", w.step, w.wall.Format("05.000"), what, nums)
+		fmt.Fprintf(w.out, "%5d %v %s %v\n", w.step, w.mono, what, nums)
 	}
 }
 
 // say writes to the readable trace only.
 func (w *world) say(what string, text any) {
 	if w.out != nil {
-		fmt.Fprintf(w.out, "%5d %v %s %v\n", w.step, w.wall.Format("05.000"), what, text)
+		fmt.Fprintf(w.out, "%5d %v %s %v\n", w.step, w.mono, what, text)
 	}
 }
 
@@ -200,28 +201,53 @@ func (w *world) play() {
 	if !w.ended {
 		w.finish()
 	}
-	w.stats.VirtualMillis += w.wall.Sub(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)).Milliseconds()
+	w.stats.VirtualMillis += w.mono.Milliseconds()
 }
 
 // found makes the data directory and the queues, before anything goes wrong.
 func (w *world) found() {
 	w.reopen(stopClean)
 	for i, props := range w.o.queues {
-		q := &queue{n: i, path: fmt.Sprintf("Queue-%d", i), created: props, maxEver: props.MaxDeliveryCount, lockEver: props.LockDuration}
-		w.queues = append(w.queues, q)
+		q := w.addQueue(fmt.Sprintf("Queue-%d", i))
 		p := w.parts[0]
-		w.turn(p, []*ask{{op: opUpdate, q: q, tag: w.tag(), props: props,
-			cmd: &engine.PutQueue{Path: q.path, Properties: props, Origin: w.origin()}}})
-		e, ok := p.state.Index().Catalogue.Find(q.path)
-		if !ok {
-			w.broken("P14", "queue %s is not in the catalogue after it was created", q.path)
-		}
-		q.slice = event.Slice{Entity: e.ID}
-		q.host = w.parts[e.Hosts[0]]
-		q.model = q.host.model.Add(i, settings(props))
+		w.turn(p, []*ask{w.put(q, props)})
 		w.settle(p)
-		w.configure(q, props)
+		if q.entity == nil {
+			w.broken("P14", "queue %s was created and nobody was told", q.path)
+		}
 	}
+}
+
+// addQueue is a queue that is about to be created.
+func (w *world) addQueue(path string) *queue {
+	q := &queue{n: len(w.queues), path: path}
+	w.queues = append(w.queues, q)
+	return q
+}
+
+// put is the request to create or change a queue.
+func (w *world) put(q *queue, props event.Properties) *ask {
+	a := &ask{op: opUpdate, q: q, tag: w.tag(), asked: w.broker(), props: props,
+		cmd: &engine.PutQueue{Path: q.path, Properties: props, Origin: w.origin()}}
+	w.admin = a
+	return a
+}
+
+// placed gives a queue that was created its place, as the catalogue has it.
+func (w *world) placed(q *queue, x *index.Index) {
+	e, ok := x.Catalogue.Find(q.path)
+	if !ok {
+		w.broken("P14", "queue %s is not in the catalogue after it was created", q.path)
+	}
+	for _, o := range w.queues {
+		if o != q && o.host != nil && o.slice.Entity == e.ID {
+			w.broken("I23", "queue %s has the id %d of one that was deleted", q.path, e.ID)
+		}
+	}
+	props, _ := w.decided(q)
+	q.slice, q.host = event.Slice{Entity: e.ID}, w.parts[e.Hosts[0]]
+	q.model = q.host.model.Add(q.n, settings(props))
+	q.leastSeen = props.DuplicateDetectionWindow
 }
 
 // settle drives a partition until nothing is under way.
@@ -264,6 +290,9 @@ func settings(p event.Properties) model.Settings {
 	if p.DefaultMessageTimeToLive != event.Forever {
 		s.TTL = p.DefaultMessageTimeToLive.Milliseconds()
 	}
+	if s.Sessions = p.RequiresSession; p.RequiresDuplicateDetection {
+		s.Window = p.DuplicateDetectionWindow.Milliseconds()
+	}
 	return s
 }
 
@@ -272,20 +301,31 @@ func (w *world) configure(q *queue, props event.Properties) {
 	q.entity = &engine.Entity{ID: q.slice.Entity, Kind: event.Queue, Path: q.path, Properties: props,
 		Hosts: []engine.PartitionID{engine.PartitionID(q.host.id)}}
 	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, props.LockDuration)
+	q.leastSeen = min(q.leastSeen, props.DuplicateDetectionWindow)
 	q.model.Settings = settings(props)
 	if q.host.state != nil {
 		q.host.state.Configure(q.entity)
 	}
 }
 
-// decided is a queue's settings by the newest decision, in force or not.
-func (w *world) decided(q *queue) event.Properties {
+// decided is a queue's settings by the newest decision, in force or not; false when it does not exist by then.
+func (w *world) decided(q *queue) (event.Properties, bool) {
 	for i := len(w.catalogue) - 1; i >= 0; i-- {
-		if w.catalogue[i].q == q {
-			return w.catalogue[i].props
+		if s := &w.catalogue[i]; s.q == q {
+			return s.props, !s.deleted
 		}
 	}
-	return event.Properties{}
+	return event.Properties{}, false
+}
+
+// living are the queues that clients believe to exist.
+func (w *world) living() (qs []*queue) {
+	for _, q := range w.queues {
+		if q.entity != nil && !q.ended {
+			qs = append(qs, q)
+		}
+	}
+	return qs
 }
 
 func (w *world) tag() uint64 {
@@ -333,6 +373,8 @@ func (w *world) act() {
 		w.second(p)
 	case actCheck:
 		w.compare(p)
+	case actJump:
+		w.jump()
 	case actCrash:
 		w.crash()
 		return
@@ -372,27 +414,6 @@ func (w *world) choose() action {
 	panic("sim: no action")
 }
 
-func (w *world) advance() {
-	d := time.Duration(w.rng.Int64N(int64(w.o.longStep)))
-	switch n := w.rng.IntN(200); {
-	case n < 5:
-		d = time.Duration(w.rng.Int64N(int64(6 * time.Second)))
-	case n == 5:
-		d = time.Hour // the machine slept
-	}
-	w.wall = w.wall.Add(d)
-}
-
-// now is the time of the next decision of a partition.
-func (w *world) now(p *part) int64 {
-	now := int64(w.clock.Now())
-	if now < w.newest {
-		w.broken("F15", "broker time went back from %d to %d", w.newest, now)
-	}
-	w.newest = now
-	return max(now, p.model.LastAt)
-}
-
 // turn lets a loop take requests, and compares what comes of it with what must.
 func (w *world) turn(p *part, asks []*ask) {
 	requests := make([]engine.Request, len(asks))
@@ -406,9 +427,14 @@ func (w *world) turn(p *part, asks []*ask) {
 	if w.gone() {
 		return
 	}
-	p.look()
 	p.shadow.turn(now, asks)
 	p.agree("a turn")
+	if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
+		w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)
+	}
+	if q, m := p.shadow.late(now); m != nil {
+		w.broken("I14", "%s: message %d expired at %d and is there at %d, although the queue has receivers", q.path, m.Seq, m.ExpiresAt, now)
+	}
 }
 
 // land lets a loop hear of a commit, if there is one.
@@ -428,7 +454,6 @@ func (w *world) land(p *part) {
 	if w.gone() || p.loop.Err() != nil {
 		return
 	}
-	p.look()
 	p.shadow.landed(now)
 	p.agree("a commit")
 }
@@ -455,77 +480,6 @@ func (p *part) token() (t event.LockToken) {
 	return t
 }
 
-// look finds the locks the loop has just given.
-func (p *part) look() {
-	p.grants = p.grants[:0]
-	for _, t := range p.issued {
-		if l, ok := p.state.Index().Lock(event.LockToken(t)); ok {
-			p.grants = append(p.grants, lockGrant{l.Slice, uint64(l.Sequence), t, int64(l.Until)})
-		}
-	}
-	p.issued = p.issued[:0]
-}
-
-// granted is the token under which the loop locked a message that must have been locked now.
-func (p *part) granted(q *queue, seq uint64) model.Token {
-	for i, g := range p.grants {
-		if g.slice == q.slice && g.seq == seq {
-			p.grants = append(p.grants[:i:i], p.grants[i+1:]...)
-			return g.token
-		}
-	}
-	p.w.broken("P19", "%s: message %d is next for a receiver that waits, but was not locked; locked now: %v", q.path, seq, p.grants)
-	return model.Token{}
-}
-
-// agree compares what was posted with what must have been.
-func (p *part) agree(after string) {
-	w := p.w
-	if len(p.grants) > 0 {
-		g := p.grants[0]
-		w.broken("I5", "partition %d: message %d of %v was locked after %s, nobody was to get it", p.id, g.seq, g.slice, after)
-	}
-	if got := p.appended + p.writer.Batch().Count(); got != p.model.Records {
-		w.broken("P21", "partition %d: %d records after %s, there must be %d", p.id, got, after, p.model.Records)
-	}
-	posted, due := p.posted, p.shadow.due
-	p.posted, p.shadow.due = nil, nil
-	for i := range posted {
-		r := &posted[i]
-		at := -1
-		for k, x := range due {
-			if x != nil && x.tag == r.Tag && x.kind == r.Kind {
-				at = k
-				break
-			}
-		}
-		if at < 0 {
-			p.unexpected(r, after)
-		}
-		x := due[at]
-		due[at] = nil
-		p.needKill, p.needPower = max(p.needKill, x.upto), max(p.needPower, x.solid)
-		w.stats.Replies++
-		p.reply(r, x)
-	}
-	for _, x := range due {
-		if x != nil {
-			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, its frame is committed", p.id, x.kind, x.tag, after)
-		}
-	}
-}
-
-// unexpected names what is wrong with a reply that must not be.
-func (p *part) unexpected(r *engine.Reply, after string) {
-	waiting := append(append([]*want{}, p.shadow.flight...), p.shadow.open...)
-	for _, x := range waiting {
-		if x.tag == r.Tag && x.kind == r.Kind {
-			p.w.broken("I13", "partition %d: a reply of kind %d with tag %d left with %s, before its frame was committed", p.id, r.Kind, r.Tag, after)
-		}
-	}
-	p.w.broken("I2", "partition %d: a reply of kind %d with tag %d after %s answers nothing: %v", p.id, r.Kind, r.Tag, after, r.Err)
-}
-
 func (w *world) logger() *slog.Logger {
 	if w.out == nil {
 		return slog.New(slog.DiscardHandler)
@@ -540,16 +494,3 @@ func (w *world) logger() *slog.Logger {
 
 // Damaging tells whether a seed flips bits at rest.
 func Damaging(seed uint64) bool { return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))).damage }
-
-// dump writes what the model holds to the readable trace.
-func (w *world) dump() {
-	for _, q := range w.queues {
-		if w.out == nil || q.model == nil {
-			continue
-		}
-		w.say("queue", fmt.Sprintf("%s on partition %d, last %d, lines %+v %+v, %+v", q.path, q.host.id, q.model.Last, q.lines[0], q.lines[1], q.model.Settings))
-		for _, m := range q.model.Live {
-			w.say("  message", fmt.Sprintf("%d %v dead=%v count=%d until=%d expires=%d bytes=%d", m.Seq, m.State, m.Dead, m.Count, m.Until, m.ExpiresAt, len(m.Body)))
-		}
-	}
-}

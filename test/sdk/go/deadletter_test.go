@@ -5,104 +5,123 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-func maxDeliveryCount(b *bus) {
-	b.send("a")
-	r := b.receiver(peekLock)
-	for n := range uint32(3) {
-		m := b.takeOne(r)
-		if failures(m) != n {
-			b.Errorf("delivery %d has count %d", n+1, failures(m))
-		}
-		b.must(r.AbandonMessage(b.patient(), m, nil))
-	}
-	b.exceeded(3)
+var deadLettering = group{
+	"dead-letter-reason":       deadLetterReason,
+	"dead-letter-count-frozen": deadLetterCountFrozen,
+	"dead-letter-not-twice":    deadLetterNotTwice,
+	"dead-letter-defer":        deadLetterDefer,
+	"dead-letter-paths":        deadLetterPaths,
+}
+
+// dead sends messages and dead-letters them.
+func (b *bus) dead(bodies ...string) {
+	b.Helper()
+	b.send(bodies...)
+	r := b.receiver()
+	b.bury(r, b.take(r, bodies...)...)
+}
+
+func deadLetterReason(b *bus) {
+	b.post(&message{Body: []byte("A"), MessageID: to.Ptr("id"), ApplicationProperties: map[string]any{"colour": "red"}})
+	b.send("B")
+	r := b.receiver()
+	got := b.take(r, "A", "B")
+	b.must(r.DeadLetterMessage(b.patient(), got[0], &azservicebus.DeadLetterOptions{Reason: to.Ptr("reason"), ErrorDescription: to.Ptr("description")}))
+	b.bury(r, got[1])
 	b.nothing(r)
-}
-
-func maxDeliveryCountByLocks(b *bus) {
-	b.send("a")
-	r := b.receiver(peekLock)
-	for n := range uint32(2) {
-		if m := b.takeOne(r); failures(m) != n {
-			b.Errorf("delivery %d has count %d", n+1, failures(m))
-		}
-	}
-	b.exceeded(2)
-}
-
-// exceeded checks that the message is in the dead-letter queue because it was delivered too often.
-func (b *bus) exceeded(count uint32) {
-	b.Helper()
-	m := b.takeOne(b.receiver(deadLetters))
-	if deref(m.DeadLetterReason) != "MaxDeliveryCountExceeded" || deref(m.DeadLetterErrorDescription) == "" || failures(m) != count {
-		b.Errorf("reason %q, description %q, count %d", deref(m.DeadLetterReason), deref(m.DeadLetterErrorDescription), failures(m))
-	}
 	b.empty(peekLock)
-}
 
-// bury puts messages into the dead-letter queue.
-func (b *bus) bury(texts ...string) {
-	b.Helper()
-	b.send(texts...)
-	r := b.receiver(peekLock)
-	for _, m := range b.take(r, len(texts)) {
-		b.must(r.DeadLetterMessage(b.patient(), m, &azservicebus.DeadLetterOptions{Reason: to.Ptr("buried")}))
+	dlq := b.deadLetters()
+	dead := b.take(dlq, "A", "B")
+	b.wantReason(dead[0], "reason")
+	b.wantDescription(dead[0], "description")
+	b.wantProperties(dead[0], map[string]any{"DeadLetterReason": "reason", "DeadLetterErrorDescription": "description", "colour": "red"})
+	b.wantNumber(dead[0], got[0])
+	b.wantCount(dead[0], 0)
+	if dead[0].MessageID != "id" || !deref(dead[0].EnqueuedTime).Equal(*got[0].EnqueuedTime) {
+		b.Errorf("id %q, enqueued at %s, before at %s", dead[0].MessageID, clock(deref(dead[0].EnqueuedTime)), clock(*got[0].EnqueuedTime))
 	}
-	b.must(r.Close(b.patient()))
+	b.wantReason(dead[1], "")
+	b.wantDescription(dead[1], "")
+
+	b.post(withID(dead[0].MessageID, string(dead[0].Body)))
+	b.complete(dlq, dead...)
+	b.empty(deadLetters)
+	again := b.one(r, "A")
+	b.wantCount(again, 0)
+	b.wantReason(again, "")
+	if again.MessageID != "id" || number(again) <= number(got[0]) {
+		b.Errorf("id %q, number %d after %d", again.MessageID, number(again), number(got[0]))
+	}
 }
 
-func deadLetterAbandon(b *bus) {
-	b.bury("a")
-	dlq := b.receiver(deadLetters)
-	count := failures(b.peek(deadLetters)[0])
+func deadLetterCountFrozen(b *bus) {
+	b.send("A")
+	r := b.receiver()
+	b.abandon(r, b.one(r, "A"))
+	b.bury(r, b.one(r, "A"))
+	dlq := b.deadLetters()
 	for range 4 {
-		m := b.takeOne(dlq)
-		if failures(m) != count || deref(m.DeadLetterReason) != "buried" {
-			b.Errorf("count %d, reason %q", failures(m), deref(m.DeadLetterReason))
-		}
-		b.must(dlq.AbandonMessage(b.patient(), m, nil))
+		m := b.one(dlq, "A")
+		b.wantCount(m, 1)
+		b.abandon(dlq, m)
 	}
+	old := b.one(dlq, "A")
+	b.wantCount(old, 1)
+	second := b.deadLetters()
+	c := b.waiting(second)
+	m := b.ended(c, "A")
+	b.wantOnTime("redelivered", c.at, deref(old.LockedUntil))
+	b.wantCount(m, 1)
+	b.complete(second, m)
 }
 
-func deadLetterTwice(b *bus) {
-	b.bury("a")
-	dlq := b.receiver(deadLetters)
-	m := b.takeOne(dlq)
-	if err := dlq.DeadLetterMessage(b.patient(), m, nil); err == nil {
-		b.Error("dead-lettering a dead letter was no error")
-	}
-	b.wantBodies(b.peek(deadLetters), "a")
-	b.must(dlq.CompleteMessage(b.patient(), token(m), nil)) // it is locked still
-	b.empty(deadLetters)
+func deadLetterNotTwice(b *bus) {
+	b.dead("A")
+	dlq := b.deadLetters()
+	b.wantError("any", dlq.DeadLetterMessage(b.patient(), b.one(dlq, "A"), nil))
+	b.wantTexts(b.peekAll(deadLetters), "A")
+	b.nothing(b.deadLetters())
 }
 
-func resubmit(b *bus) {
-	b.bury("a")
-	dlq := b.receiver(deadLetters)
-	dead := b.takeOne(dlq)
-	b.must(b.sender().SendMessage(b.patient(), dead.Message(), nil))
-	b.must(dlq.CompleteMessage(b.patient(), dead, nil))
-	b.empty(deadLetters)
-	m := b.takeOne(b.receiver(peekLock))
-	if string(m.Body) != "a" || m.MessageID != dead.MessageID || *m.SequenceNumber <= *dead.SequenceNumber || failures(m) != 0 {
-		b.Errorf("%q, id %q, number %d, count %d", m.Body, m.MessageID, *m.SequenceNumber, failures(m))
+func deadLetterDefer(b *bus) {
+	b.dead("A", "B")
+	peeked := b.peekAll(deadLetters)
+	b.wantTexts(peeked, "A", "B")
+	for _, m := range peeked {
+		b.wantCount(m, 0)
+		b.wantState(m, azservicebus.MessageStateActive)
 	}
+	dlq := b.deadLetters()
+	a := b.one(dlq, "A")
+	before := *a.LockedUntil
+	b.renew(dlq, a)
+	if !a.LockedUntil.After(before) {
+		b.Errorf("renewed until %s, was %s", clock(*a.LockedUntil), clock(before))
+	}
+	b.postpone(dlq, a)
+	second := b.one(dlq, "B")
+	peeked = b.peekAll(deadLetters)
+	b.wantTexts(peeked, "A", "B")
+	b.wantState(peeked[0], azservicebus.MessageStateDeferred)
+	b.wantCount(peeked[0], 0)
+	b.wantState(peeked[1], azservicebus.MessageStateActive)
+	got := b.deferred(dlq, number(a))
+	b.wantTexts(got, "A")
+	b.complete(dlq, got[0], second)
+	b.empty(deadLetters)
 }
 
 func deadLetterPaths(b *bus) {
-	b.bury("a")
-	for _, path := range []string{"orders/$DeadLetterQueue", "ORDERS/$deadletterqueue"} {
+	b.dead("A")
+	for _, path := range []string{"dead-letter-paths/$DeadLetterQueue", "DEAD-LETTER-PATHS/$deadletterqueue"} {
 		r, err := b.client.NewReceiverForQueue(path, nil)
 		b.must(err)
-		m := b.takeOne(r)
-		b.wantBodies([]*azservicebus.ReceivedMessage{m}, "a")
-		b.must(r.AbandonMessage(b.patient(), m, nil))
-		b.must(r.Close(b.patient()))
+		b.abandon(r, b.one(r, "A"))
+		b.close(r)
 	}
-	s, err := b.client.NewSender("orders/$DeadLetterQueue", nil)
+	s, err := b.client.NewSender("dead-letter-paths/$DeadLetterQueue", nil)
 	b.must(err)
-	if err := s.SendMessage(b.patient(), text("b"), nil); err == nil {
-		b.Error("a dead-letter queue took a message from a sender")
-	}
-	b.wantBodies(b.peek(deadLetters), "a")
+	b.wantError("any", s.SendMessage(b.patient(), text("B"), nil))
+	b.wantTexts(b.peekAll(deadLetters), "A")
 }

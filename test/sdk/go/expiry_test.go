@@ -1,88 +1,133 @@
 package sdkgo
 
 import (
+	"math"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-const shortLife = 300 * time.Millisecond
-
-// mortal sends a message that does not live long.
-func (b *bus) mortal(body string) {
-	b.Helper()
-	b.must(b.sender().SendMessage(b.patient(), &azservicebus.Message{Body: []byte(body), TimeToLive: to.Ptr(shortLife)}, nil))
+var expiry = group{
+	"expiry-dropped":       expiryDropped,
+	"expiry-lazy":          expiryLazy,
+	"expiry-queue-default": expiryQueueDefault,
+	"expiry-locked":        expiryLocked,
+	"expiry-lock-end":      expiryLockEnd,
+	"expiry-deferred":      expiryDeferred,
+	"expiry-32-bits":       expiry32Bits,
 }
 
-// expired checks that the dead-letter queue has the message, because of its age.
-func (b *bus) expired(body string) {
-	b.Helper()
-	m := b.takeOne(b.receiver(deadLetters))
-	if string(m.Body) != body || deref(m.DeadLetterReason) != "TTLExpiredException" || deref(m.DeadLetterErrorDescription) != "The message expired and was dead lettered." {
-		b.Errorf("%q, reason %q, description %q", m.Body, deref(m.DeadLetterReason), deref(m.DeadLetterErrorDescription))
-	}
-	b.empty(peekLock)
-}
+const expired = "TTLExpiredException"
 
-func outlive(m *azservicebus.ReceivedMessage) {
-	time.Sleep(time.Until(*m.ExpiresAt) + 5*time.Millisecond)
-}
-
-func timeToLive(b *bus) {
-	b.mortal("old")
-	b.send("young")
-	peeked := b.peek(peekLock)
-	b.wantBodies(peeked, "old", "young")
-	if m := peeked[0]; deref(m.TimeToLive) != shortLife || !deref(m.ExpiresAt).Equal(m.EnqueuedTime.Add(shortLife)) {
-		b.Errorf("time to live %v, enqueued %s, expires %v", m.TimeToLive, m.EnqueuedTime, m.ExpiresAt)
-	}
-	if m := peeked[1]; deref(m.TimeToLive) != 0 { // then the SDK computes a time of expiry that means nothing
-		b.Errorf("no limit: time to live %v", m.TimeToLive)
-	}
-	outlive(peeked[0])
-	r := b.receiver(peekLock)
-	young := b.takeOne(r)
-	b.wantBodies([]*azservicebus.ReceivedMessage{young}, "young")
-	b.must(r.CompleteMessage(b.patient(), young, nil))
-	b.expired("old")
-}
-
-func timeToLiveDropped(b *bus) {
-	b.mortal("a")
-	outlive(b.peek(peekLock)[0])
-	b.nothing(b.receiver(peekLock))
+func expiryDropped(b *bus) {
+	b.post(mortal("A", time.Second))
+	outlive(time.Now().Add(time.Second))
+	b.nothing(b.receiver())
 	b.empty(peekLock)
 	b.empty(deadLetters)
 }
 
-func timeToLiveLimit(b *bus) {
-	s := b.sender()
-	b.must(s.SendMessage(b.patient(), &azservicebus.Message{Body: []byte("own"), TimeToLive: to.Ptr(time.Hour)}, nil))
-	b.must(s.SendMessage(b.patient(), text("none"), nil))
-	for _, m := range b.take(b.receiver(peekLock), 2) {
-		if deref(m.TimeToLive) != time.Minute || !deref(m.ExpiresAt).Equal(m.EnqueuedTime.Add(time.Minute)) {
-			b.Errorf("%q: time to live %v, enqueued %s, expires %v", m.Body, m.TimeToLive, m.EnqueuedTime, m.ExpiresAt)
+func expiryLazy(b *bus) {
+	dead := b.waiting(b.deadLetters())
+	b.post(mortal("A", time.Second), text("B"))
+	a := b.peekAll(peekLock)[0]
+	b.wantTexts([]*received{a}, "A")
+	b.wantExpiry(a, time.Second)
+	outlive(a.ExpiresAt.Add(time.Second))
+	b.wantTexts(b.peekAll(peekLock), "A", "B")
+	b.still(dead)
+
+	r := b.receiver()
+	b.one(r, "B")
+	b.nothing(r)
+	asked := time.Now()
+	m := b.ended(dead, "A")
+	b.wantBefore("the dead letter", dead.at, asked.Add(time.Second))
+	b.wantReason(m, expired)
+	b.wantDescription(m, "The message expired and was dead lettered.")
+	b.wantTexts(b.peekAll(peekLock), "B")
+}
+
+func expiryQueueDefault(b *bus) {
+	const limit = 3 * time.Second
+	r := b.receiver()
+	b.warmUp(r)
+	b.post(text("A"), text("C"), mortal("B", time.Hour))
+	peeked := b.peekAll(peekLock)
+	b.wantTexts(peeked, "A", "C", "B")
+	for _, m := range peeked[:2] {
+		if deref(m.TimeToLive) != 0 {
+			b.Errorf("%q: time to live %s", m.Body, *m.TimeToLive)
 		}
 	}
+	b.wantExpiry(peeked[2], limit)
+	a := b.one(r, "A")
+	b.wantExpiry(a, limit)
+	b.complete(r, a)
+	outlive(deref(peeked[2].ExpiresAt))
+	b.nothing(r)
+	for _, m := range b.take(b.deadLetters(), "C", "B") {
+		b.wantReason(m, expired)
+	}
 }
 
-func timeToLiveLocked(b *bus) {
-	b.mortal("a")
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
-	outlive(m)
-	b.must(r.CompleteMessage(b.patient(), m, nil))
+func expiryLocked(b *bus) {
+	r := b.receiver()
+	b.warmUp(r)
+	b.post(mortal("A", 2*time.Second), mortal("B", 2*time.Second))
+	got := b.take(r, "A", "B")
+	b.nothingUntil(b.receiver(), deref(got[1].ExpiresAt).Add(1100*time.Millisecond))
+	b.complete(r, got[0])
+	b.abandon(r, got[1])
 	b.empty(peekLock)
+	dlq := b.deadLetters()
+	dead := b.one(dlq, "B")
+	b.wantReason(dead, expired)
+	b.abandon(dlq, dead)
+	time.Sleep(1500 * time.Millisecond)
+	b.complete(dlq, b.one(dlq, "B"))
 	b.empty(deadLetters)
 }
 
-func timeToLiveAbandoned(b *bus) {
-	b.mortal("a")
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
-	outlive(m)
-	b.must(r.AbandonMessage(b.patient(), m, nil))
-	b.expired("a")
-	b.nothing(r)
+func expiryLockEnd(b *bus) {
+	r := b.receiver()
+	b.warmUp(r)
+	b.post(mortal("A", 2*time.Second))
+	m := b.one(r, "A")
+	c := b.waiting(b.deadLetters())
+	b.wantReason(b.ended(c, "A"), expired)
+	b.wantBefore("the dead letter", c.at, deref(m.LockedUntil).Add(time.Second))
+	b.empty(peekLock)
+}
+
+func expiryDeferred(b *bus) {
+	r := b.receiver()
+	b.warmUp(r)
+	b.post(mortal("A", 2*time.Second))
+	m := b.one(r, "A")
+	b.postpone(r, m)
+	b.nothingUntil(b.receiver(), deref(m.ExpiresAt).Add(100*time.Millisecond))
+	peeked := b.peekAll(peekLock)
+	b.wantTexts(peeked, "A")
+	b.wantState(peeked[0], azservicebus.MessageStateDeferred)
+	b.empty(deadLetters)
+	b.wantMissing(r, number(m))
+	b.wantReason(b.one(b.deadLetters(), "A"), expired)
+	b.empty(peekLock)
+}
+
+func expiry32Bits(b *bus) {
+	const life = 60 * 24 * time.Hour
+	now := time.Now().Truncate(time.Millisecond)
+	b.must(b.sender.SendAMQPAnnotatedMessage(b.patient(), &azservicebus.AMQPAnnotatedMessage{
+		Body:       azservicebus.AMQPAnnotatedMessageBody{Data: [][]byte{[]byte("A")}},
+		Header:     &azservicebus.AMQPAnnotatedMessageHeader{TTL: math.MaxUint32 * time.Millisecond},
+		Properties: &azservicebus.AMQPAnnotatedMessageProperties{CreationTime: &now, AbsoluteExpiryTime: to.Ptr(now.Add(life))},
+	}, nil))
+	peeked := b.peekAll(peekLock)
+	b.wantTexts(peeked, "A")
+	for _, m := range append(peeked, b.one(b.receiver(), "A")) {
+		b.wantAbout("absolute-expiry-time", deref(m.RawAMQPMessage.Properties.AbsoluteExpiryTime), deref(m.EnqueuedTime).Add(life), time.Second)
+	}
 }

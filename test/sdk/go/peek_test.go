@@ -1,89 +1,84 @@
 package sdkgo
 
 import (
+	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-func peeking(b *bus) {
-	b.empty(peekLock) // 204 on the wire
-	b.send("locked", "deferred", "active")
-	r := b.receiver(peekLock)
-	got := b.take(r, 2)
-	b.must(r.DeferMessage(b.patient(), got[1], nil))
+var peeking = group{
+	"peek-states": peekStates,
+	"peek-pages":  peekPages,
+	"peek-large":  peekLarge,
+}
+
+func peekStates(b *bus) {
+	b.empty(peekLock)
+	b.send("L", "D", "A")
+	b.schedule(soon(time.Hour), text("S"))
+	r := b.receiver()
+	got := b.take(r, "L", "D")
+	b.postpone(r, got[1])
+	want := []struct {
+		state   azservicebus.MessageState
+		counted int
+	}{{azservicebus.MessageStateActive, 0}, {azservicebus.MessageStateDeferred, 1}, {azservicebus.MessageStateActive, 0}, {azservicebus.MessageStateScheduled, 0}}
 	for range 2 {
-		peeked := b.peek(peekLock)
-		b.wantBodies(peeked, "locked", "deferred", "active")
-		for i, state := range []azservicebus.MessageState{azservicebus.MessageStateActive, azservicebus.MessageStateDeferred, azservicebus.MessageStateActive} {
-			m, count := peeked[i], uint32(0)
-			if state == azservicebus.MessageStateDeferred {
-				count = 1 // deferring counts
+		peeked := b.peekAll(peekLock)
+		b.wantTexts(peeked, "L", "D", "A", "S")
+		for i, m := range peeked {
+			b.wantState(m, want[i].state)
+			b.wantCount(m, want[i].counted)
+			if m.LockToken != [16]byte{} || m.LockedUntil != nil {
+				b.Errorf("%q: locked until %v by %x", m.Body, m.LockedUntil, m.LockToken)
 			}
-			if m.State != state || failures(m) != count || m.LockedUntil != nil || m.LockToken != [16]byte{} {
-				b.Errorf("%q: state %d, count %d, locked until %v by %x", m.Body, m.State, failures(m), m.LockedUntil, m.LockToken)
-			}
-			if i > 0 && *m.SequenceNumber <= *peeked[i-1].SequenceNumber {
-				b.Errorf("%q has number %d after %d", m.Body, *m.SequenceNumber, *peeked[i-1].SequenceNumber)
+			if i > 0 && number(m) <= number(peeked[i-1]) {
+				b.Errorf("%q: number %d after %d", m.Body, number(m), number(peeked[i-1]))
 			}
 		}
 	}
-	b.must(r.CompleteMessage(b.patient(), got[0], nil)) // peek took no lock away
-	b.wantBodies(b.take(r, 1), "active")
+	b.complete(r, got[0])
+	b.wantCount(b.one(r, "A"), 0)
 }
 
 func peekPages(b *bus) {
-	const n = 230
-	b.sendMany(n)
-	r := b.receiver(peekLock)
-	var all []*azservicebus.ReceivedMessage // the receiver goes on by itself
-	for len(all) < n {
-		some, err := r.PeekMessages(b.patient(), 50, nil)
-		b.must(err)
-		if len(some) == 0 || len(some) > 50 {
-			b.Fatalf("a page of 50 behind %d messages has %d", len(all), len(some))
+	b.sendAll(texts(230))
+	r := b.receiver()
+	var all []*received
+	for _, page := range b.peekPages(r, 50) {
+		if len(page) > 50 {
+			b.Errorf("a page of %d", len(page))
 		}
-		all = append(all, some...)
+		all = append(all, page...)
 	}
-	for i, m := range all {
-		if string(m.Body) != fmt.Sprint(i) {
-			b.Fatalf("place %d has message %q", i, m.Body)
-		}
-	}
-	if some, err := r.PeekMessages(b.patient(), 50, nil); err != nil || len(some) != 0 {
-		b.Errorf("behind the end: %d messages, %v", len(some), err)
-	}
-	from := func(number int64) []*azservicebus.ReceivedMessage {
-		some, err := r.PeekMessages(b.patient(), 2, &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr(number)})
-		b.must(err)
-		return some
-	}
-	b.wantBodies(from(*all[100].SequenceNumber), "100", "101") // inclusive
-	b.wantBodies(from(0), "0", "1")
-	b.wantBodies(from(*all[n-1].SequenceNumber + 1))
+	b.wantTexts(all, texts(230)...)
+	b.wantTexts(b.peekFrom(r, 2, number(all[100])), "100", "101")
+	b.wantTexts(b.peekFrom(r, 2, number(all[229])+1))
 }
 
 func peekLarge(b *bus) {
-	s := b.sender()
-	const n = 12
-	for i := range n {
-		b.must(s.SendMessage(b.patient(), &azservicebus.Message{Body: noise(200 << 10), Subject: to.Ptr(fmt.Sprint(i))}, nil))
+	var sent [][]byte
+	for i := range 12 {
+		sent = append(sent, noise(204_800))
+		b.post(&message{Body: sent[i], Subject: to.Ptr(fmt.Sprint(i))})
 	}
-	peeked := b.peek(peekLock)
-	if len(peeked) != n {
-		b.Fatalf("%d messages of %d", len(peeked), n)
+	pages := b.peekPages(b.receiver(), 100)
+	if len(pages) == 0 || len(pages[0]) >= len(sent) {
+		b.Errorf("%d pages, too large", len(pages))
 	}
-	for i, m := range peeked {
-		if deref(m.Subject) != fmt.Sprint(i) || len(m.Body) != 200<<10 {
-			b.Errorf("place %d: %q with %d bytes", i, deref(m.Subject), len(m.Body))
+	var all []*received
+	for _, page := range pages {
+		all = append(all, page...)
+	}
+	if len(all) != len(sent) {
+		b.Fatalf("%d messages of %d", len(all), len(sent))
+	}
+	for i, m := range all {
+		if deref(m.Subject) != fmt.Sprint(i) || !bytes.Equal(m.Body, sent[i]) {
+			b.Errorf("place %d: subject %q, %d bytes", i, deref(m.Subject), len(m.Body))
 		}
 	}
-}
-
-func peekDeadLetters(b *bus) {
-	b.empty(deadLetters)
-	b.bury("a", "b")
-	b.wantBodies(b.peek(deadLetters), "a", "b")
-	b.empty(peekLock)
 }

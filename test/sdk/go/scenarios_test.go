@@ -1,91 +1,196 @@
 package sdkgo
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
-// scenarios is everything the Go SDK is known to do with the broker. The queue is "orders".
-var scenarios = []struct {
-	name   string
-	checks string // statements of semantics.md (SM) and wire-protocol.md (WP)
-	queue  func(*event.Properties)
-	run    func(*bus)
-}{
-	{"send and receive", "SM-020 SM-030 SM-045 WP-073 WP-106 WP-107 WP-108 WP-220", nil, sendAndReceive},
-	{"every property of a message", "SM-015 SM-037 WP-080 WP-106", nil, everyProperty},
-	{"types of application properties", "SM-015 WP-081", nil, propertyTypes},
-	{"body with several data sections, a value, a sequence", "SM-015 SM-016 WP-080", nil, bodyKinds},
-	{"no message id", "SM-012 WP-082", nil, noMessageID},
-	{"annotations of the broker are not the sender's to set", "SM-017 WP-083", nil, forgedAnnotations},
-	{"batch", "SM-010 SM-018 WP-078", nil, batch},
-	{"batch of one mebibyte", "SM-010 WP-075 WP-078", func(p *event.Properties) { p.MaxMessageSizeKilobytes = 1024 }, bigBatch},
-	{"message of 200 KiB", "SM-015 WP-075 WP-131", nil, largeMessage},
-	{"message at the limit, with all the broker adds", "SM-015 SM-034", nil, atTheLimit},
-	{"message over the limit", "SM-008 WP-077", nil, oversized},
-	{"150 sends at once on one link", "SM-002 SM-005 WP-072", nil, manySends},
+// group is the scenarios of one group of the list, by id.
+type group map[string]func(*bus)
 
-	{"abandon", "SM-028 SM-032 SM-040 SM-045 WP-109", nil, abandon},
-	{"defer", "SM-040 SM-127 WP-110 WP-165", nil, deferring},
-	{"dead-letter", "SM-034 SM-040 SM-110 WP-111", nil, deadLetter},
-	{"dead-letter without a reason", "SM-034 WP-111", nil, deadLetterWithoutReason},
-	{"receive and delete", "SM-021 WP-122", nil, receivingAndDeleting},
-	{"second settlement", "SM-031", nil, secondSettlement},
-	{"released by the SDK between calls", "SM-039 WP-114", nil, released},
-	{"settle after the receiver was closed", "SM-035 SM-036 WP-120", nil, settleAfterClose},
-	{"settle with nothing but the token", "SM-036 WP-120 WP-174", nil, settleByToken},
-	{"bogus token", "SM-027 WP-163 WP-175", nil, bogusToken},
+// written is every scenario that this suite has.
+var written = func() group {
+	all := group{}
+	for _, g := range []group{
+		sending, receiving, locks, settling, deadLettering, expiry, scheduling, deferring, peeking, batchDeleting, sessions, duplicates,
+		statusAndQuota, credit, connections,
+	} {
+		maps.Copy(all, g)
+	}
+	return all
+}()
 
-	{"renew", "SM-024 SM-026 WP-163 WP-164", harness.Lock(time.Second), renew},
-	{"lock lost", "SM-033 SM-035 SM-047 WP-118 WP-121", harness.Lock(time.Second), lockLost},
-	{"connection cut", "SM-035 SM-045", harness.Lock(time.Second), connectionCut},
-	{"ten receivers, two thousand messages", "SM-023 SM-052", nil, tenReceivers},
-	{"receivers wait for messages", "SM-029 SM-038 WP-101", nil, waitingReceivers},
+// listFile is the list when ../run does not say where it is.
+const listFile = "../scenarios.json"
 
-	{"maximum delivery count", "SM-100 WP-121", func(p *event.Properties) { p.MaxDeliveryCount = 3 }, maxDeliveryCount},
-	{"maximum delivery count by lost locks", "SM-033 SM-100 WP-121",
-		func(p *event.Properties) { p.MaxDeliveryCount, p.LockDuration = 2, 500*time.Millisecond }, maxDeliveryCountByLocks},
-	{"dead-letter queue: abandon", "SM-104 WP-119", func(p *event.Properties) { p.MaxDeliveryCount = 1 }, deadLetterAbandon},
-	{"dead-letter queue: dead-letter", "SM-107", nil, deadLetterTwice},
-	{"dead-letter queue: send a copy back", "SM-103 SM-110", nil, resubmit},
-	{"dead-letter queue: no sender, any letter case", "SM-101 SM-105", nil, deadLetterPaths},
-
-	{"peek", "SM-140 SM-141 SM-144 SM-145 WP-165 WP-168", nil, peeking},
-	{"peek page by page", "SM-142 SM-143 WP-166", nil, peekPages},
-	{"peek large messages", "SM-142", nil, peekLarge},
-	{"peek the dead-letter queue", "SM-146 WP-185", nil, peekDeadLetters},
-
-	{"time to live", "SM-060 SM-061 SM-062 SM-111", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLive},
-	{"time to live: dropped", "SM-071", nil, timeToLiveDropped},
-	{"time to live: the queue's limit", "SM-067 SM-068", func(p *event.Properties) { p.DefaultMessageTimeToLive = time.Minute }, timeToLiveLimit},
-	{"time to live: passes under a lock", "SM-064", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLiveLocked},
-	{"time to live: lock ends after it", "SM-065 SM-106", func(p *event.Properties) { p.DeadLetteringOnMessageExpiration = true }, timeToLiveAbandoned},
-
-	{"unknown queue", "SM-009 WP-048", nil, unknownQueue},
-	{"wrong key", "WP-049", nil, wrongKey},
-	{"sessions, schedules, deferred receive: refused by name", "SM-041", nil, notYet},
-
-	{"clean restart", "SM-001 SM-030 SM-053", nil, cleanRestart},
-	{"crash while locks are held", "SM-001 SM-030 SM-053", harness.Lock(5 * time.Second), crashWithLocks},
-	{"clients find the broker again", "WP-222", nil, reconnect},
-}
-
+// TestScenarios runs the list, all scenarios at once but for the exclusive ones, which run one by one.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			queue := s.queue
-			if queue == nil {
-				queue = func(*event.Properties) {}
-			}
-			s.run(newBus(t, harness.Queue("orders", queue)))
-			if t.Failed() {
-				t.Log("shows:", s.checks)
-			}
-		})
+	s := newSuite(t)
+	known := map[string]bool{}
+	for _, scenario := range s.list.Scenarios {
+		known[scenario.ID] = true
+		t.Run(scenario.ID, func(t *testing.T) { s.run(t, scenario) })
+	}
+	if os.Getenv("LEDGERBUS_ONLY") != "" {
+		return
+	}
+	for id := range written {
+		if !known[id] {
+			t.Errorf("%s is not in the list", id)
+		}
+	}
+}
+
+// suite is one run of the list.
+type suite struct {
+	list     lab.List
+	together place          // where scenarios run at once
+	alone    place          // where exclusive scenarios run; the same place when ../run says what it is
+	running  sync.WaitGroup // scenarios in together that have not ended
+	turn     sync.Mutex     // of the exclusive ones
+
+	mu      sync.Mutex
+	results io.Writer // guarded by mu
+}
+
+// newSuite finds the surroundings of ../run, or makes some.
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	file := os.Getenv("LEDGERBUS_SCENARIOS")
+	if file == "" {
+		file = listFile
+	}
+	list, err := lab.ReadScenarios(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if only := os.Getenv("LEDGERBUS_ONLY"); only != "" {
+		if list, err = list.Only(strings.Split(only, ",")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &suite{list: list, results: io.Discard}
+	if file := os.Getenv("LEDGERBUS_RESULTS"); file != "" {
+		results, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = results.Close() })
+		s.results = results
+	}
+	if given := os.Getenv("LEDGERBUS_CONNECTION_STRING"); given != "" {
+		s.together = place{given, os.Getenv("LEDGERBUS_CONTROL")}
+		s.alone = s.together
+		return s
+	}
+	binary := build(t)
+	s.together, s.alone = open(t, binary, list), open(t, binary, list)
+	return s
+}
+
+// race says whether this test has the race detector.
+var race = false
+
+// build makes the broker's binary, with the race detector if this test has it.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "ledgerbus")
+	args := []string{"build", fmt.Sprintf("-race=%t", race), "-o", binary, "github.com/ledgerbus/ledgerbus/cmd/ledgerbus"}
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return binary
+}
+
+func open(t *testing.T, binary string, list lab.List) place {
+	t.Helper()
+	l, err := lab.Open(binary, t.TempDir(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return place{l.ConnectionString(), l.Control()}
+}
+
+// result is a line of the results, as ../run reads it.
+type result struct {
+	ID      string  `json:"id"`
+	Result  string  `json:"result"`
+	Error   string  `json:"error"`
+	Seconds float64 `json:"seconds"`
+}
+
+// run runs a scenario when it may run, and appends what came of it to the results.
+func (s *suite) run(t *testing.T, scenario lab.Scenario) {
+	if reason := scenario.Not["go"]; reason != "" {
+		s.write(t, result{ID: scenario.ID, Result: "n/a"})
+		t.Skip(reason)
+	}
+	at, retry := s.together, noRetries
+	if scenario.Exclusive {
+		at, retry = s.alone, stubborn
+	}
+	leave := s.enter(t, scenario.Exclusive)
+	var b *bus
+	ended := false
+	began := time.Now()
+	t.Cleanup(func() { // after those of the scenario, which close its clients
+		line := result{ID: scenario.ID, Result: "pass", Seconds: time.Since(began).Seconds()}
+		if !ended || t.Failed() {
+			line.Result, line.Error = "fail", b.firstFailure()
+		}
+		s.write(t, line)
+		leave()
+	})
+	b = newBus(t, at, scenario.ID, retry)
+	show := written[scenario.ID]
+	if show == nil {
+		b.Fatalf("not written")
+	}
+	show(b)
+	ended = true
+}
+
+// enter waits until a scenario may run. It has to be called before the scenarios begin, and leave when this one is over.
+func (s *suite) enter(t *testing.T, exclusive bool) (leave func()) {
+	if !exclusive {
+		s.running.Add(1)
+		t.Parallel()
+		return s.running.Done
+	}
+	t.Parallel()
+	s.turn.Lock()
+	if s.alone == s.together {
+		s.running.Wait()
+	}
+	return s.turn.Unlock
+}
+
+func (s *suite) write(t *testing.T, line result) {
+	text, err := json.Marshal(line)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.results.Write(append(text, '\n')); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,13 +2,14 @@ package sdkgo
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,168 +19,185 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-func sendAndReceive(b *bus) {
-	before := time.Now().Add(-time.Second)
-	b.send("hello")
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
-	b.wantBodies([]*azservicebus.ReceivedMessage{m}, "hello")
-	if failures(m) != 0 || deref(m.SequenceNumber) < 1 || m.LockToken == [16]byte{} || m.State != azservicebus.MessageStateActive {
-		b.Errorf("count %d, number %d, token %x, state %d", failures(m), deref(m.SequenceNumber), m.LockToken, m.State)
+var sending = group{
+	"send-receive-complete": sendReceiveComplete,
+	"send-all-properties":   sendAllProperties,
+	"send-property-types":   sendPropertyTypes,
+	"send-raw":              sendRaw,
+	"send-batch":            sendBatch,
+	"send-batch-1mib":       sendBatch1MiB,
+	"send-batch-refused":    sendBatchRefused,
+	"send-large":            sendLarge,
+	"send-many-at-once":     sendManyAtOnce,
+	"send-unknown-queue":    sendUnknownQueue,
+}
+
+func sendReceiveComplete(b *bus) {
+	b.send("hello", "again")
+	r := b.receiver()
+	hello := b.one(r, "hello")
+	b.wantCount(hello, 0)
+	b.wantState(hello, azservicebus.MessageStateActive)
+	if number(hello) < 1 || hello.MessageID == "" {
+		b.Errorf("number %d, id %q", number(hello), hello.MessageID)
 	}
-	if at := deref(m.EnqueuedTime); at.Before(before) || at.After(time.Now().Add(time.Second)) {
-		b.Errorf("enqueued at %s", at)
+	b.wantAbout("enqueued", deref(hello.EnqueuedTime), time.Now(), 2*time.Second)
+	b.wantLocked(hello, time.Minute, 2*time.Second)
+	if raw := hello.RawAMQPMessage; raw.Header.TTL != 0 || raw.Properties.AbsoluteExpiryTime != nil {
+		b.Errorf("header ttl %s, absolute-expiry-time %v", raw.Header.TTL, raw.Properties.AbsoluteExpiryTime)
 	}
-	if left := time.Until(deref(m.LockedUntil)); left < 50*time.Second || left > 61*time.Second {
-		b.Errorf("a lock of a minute has %s left", left)
+	again := b.one(r, "again")
+	if number(again) <= number(hello) || again.MessageID == hello.MessageID {
+		b.Errorf("numbers %d, %d, ids %q, %q", number(hello), number(again), hello.MessageID, again.MessageID)
 	}
-	b.must(r.CompleteMessage(b.patient(), m, nil))
-	b.empty(peekLock)
+	b.complete(r, hello, again)
 	b.nothing(r)
+	b.empty(peekLock)
+	b.empty(deadLetters)
 }
 
-func everyProperty(b *bus) {
-	sent := &azservicebus.Message{
+func sendAllProperties(b *bus) {
+	sent := &message{
 		Body: []byte("body"), ContentType: to.Ptr("application/json"), CorrelationID: to.Ptr("correlation"), MessageID: to.Ptr("id"),
-		PartitionKey: to.Ptr("group"), ReplyTo: to.Ptr("reply-to"), ReplyToSessionID: to.Ptr("reply-group"), SessionID: to.Ptr("group"),
-		Subject: to.Ptr("subject"), TimeToLive: to.Ptr(time.Hour), To: to.Ptr("to"), ApplicationProperties: map[string]any{"colour": "red"},
+		PartitionKey: to.Ptr("group"), SessionID: to.Ptr("group"), ReplyTo: to.Ptr("reply-to"), ReplyToSessionID: to.Ptr("reply-group"),
+		Subject: to.Ptr("subject"), To: to.Ptr("to"), TimeToLive: to.Ptr(time.Hour), ApplicationProperties: map[string]any{"colour": "red"},
 	}
-	b.must(b.sender().SendMessage(b.patient(), sent, nil))
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
-	if got := m.Message(); !reflect.DeepEqual(got, sent) {
-		b.Errorf("received %+v, sent %+v", got, sent)
+	asSent := func(m *received) {
+		b.Helper()
+		if got := m.Message(); !reflect.DeepEqual(got, sent) {
+			b.Errorf("received %+v, sent %+v", got, sent)
+		}
 	}
-	b.must(r.AbandonMessage(b.patient(), m, nil))
-	again := b.takeOne(r)
-	if again.MessageID != m.MessageID || *again.SequenceNumber != *m.SequenceNumber || !reflect.DeepEqual(again.Message(), sent) {
-		b.Errorf("second delivery %+v, first %+v", again, m)
-	}
+	b.post(sent, sent)
+	r := b.receiver()
+	got := b.receive(r, 2)
+	asSent(got[0])
+	asSent(got[1])
+	b.complete(r, got[1])
+	b.abandon(r, got[0])
+	again := b.one(r, "body")
+	asSent(again)
+	b.wantNumber(again, got[0])
+	b.wantCount(again, 1)
 }
 
-func propertyTypes(b *bus) {
-	sent := map[string]any{
-		"ubyte": uint8(200), "byte": int8(-100), "ushort": uint16(60000), "short": int16(-30000), "uint": uint32(4e9), "int": int32(-2e9),
-		"ulong": uint64(math.MaxUint64), "long": int64(math.MinInt64), "float": float32(1.5), "double": math.Pi, "true": true, "false": false,
-		"string": "ein Äpfelchen", "empty": "", "long string": strings.Repeat("x", 1000), "timestamp": time.UnixMilli(1700000000123).UTC(),
-		"uuid": amqp.UUID{1, 2, 3, 15: 16}, "binary": []byte{0, 255}, "zero": int64(0), "null": nil,
+func sendPropertyTypes(b *bus) {
+	want := map[string]any{
+		"ubyte": uint8(math.MaxUint8), "byte": int8(math.MinInt8), "ushort": uint16(math.MaxUint16), "short": int16(math.MinInt16),
+		"uint": uint32(math.MaxUint32), "int": int32(math.MinInt32), "ulong": uint64(math.MaxUint64), "long": int64(math.MinInt64),
+		"zero": int64(0), "small": uint32(1), "float": float32(math.MaxFloat32), "double": math.SmallestNonzeroFloat64, "infinity": math.Inf(-1),
+		"true": true, "false": false, "empty": "", "umlaut": "ä", "string": strings.Repeat("x", 1000),
+		"time": time.UnixMilli(1700000000123).UTC(), "before 1970": time.UnixMilli(-1).UTC(), "late": time.UnixMilli(253402300799999).UTC(),
+		"uuid": amqp.UUID{1, 2, 3, 15: 16}, "binary": []byte{0, 255}, "no bytes": []byte{}, "null": nil,
 	}
-	properties := maps.Clone(sent)
+	properties := maps.Clone(want)
 	properties["symbol"] = amqp.Symbol("sign")
-	sent["symbol"] = "sign" // what the SDK makes of a symbol when it reads one
-	b.must(b.sender().SendMessage(b.patient(), &azservicebus.Message{ApplicationProperties: properties}, nil))
-	got := b.takeOne(b.receiver(receiveAndDelete)).ApplicationProperties
-	for name, want := range sent {
-		v := got[name]
-		if at, ok := v.(time.Time); ok {
-			v = at.UTC()
+	want["symbol"] = "sign" // what the SDK makes of a symbol when it reads one
+	b.post(&message{Body: []byte("a"), ApplicationProperties: properties})
+	got := b.one(b.receiver(), "a").ApplicationProperties
+	for name, value := range got {
+		if at, ok := value.(time.Time); ok {
+			got[name] = at.UTC()
 		}
-		if !reflect.DeepEqual(v, want) {
-			b.Errorf("%s: %T %v, sent %T %v", name, v, v, want, want)
+		if w, known := want[name]; !known || !reflect.DeepEqual(got[name], w) {
+			b.Errorf("%s: %T %.40v, sent %T %.40v", name, got[name], got[name], w, w)
 		}
 	}
-	if len(got) != len(sent) {
-		b.Errorf("%d properties, sent %d", len(got), len(sent))
+	if len(got) != len(want) {
+		b.Errorf("%d properties of %d", len(got), len(want))
 	}
 }
 
-func bodyKinds(b *bus) {
-	s, r := b.sender(), b.receiver(receiveAndDelete)
-	for _, sent := range []azservicebus.AMQPAnnotatedMessageBody{
-		{Data: [][]byte{[]byte("one"), {}, []byte("three")}},
+func sendRaw(b *bus) {
+	sent := []azservicebus.AMQPAnnotatedMessageBody{
+		{Data: [][]byte{{0x00, 0xff}}},
+		{Data: [][]byte{{}}},
 		{Value: "a value"},
 		{Value: int64(-7)},
-		{Value: map[string]any{"a": int64(1), "b": []byte("x")}},
-		{Sequence: [][]any{{"a", int64(1)}, {true}}},
-	} {
-		b.must(s.SendAMQPAnnotatedMessage(b.patient(), &azservicebus.AMQPAnnotatedMessage{
-			Body:                sent,
-			Header:              &azservicebus.AMQPAnnotatedMessageHeader{Durable: true, Priority: 7},
-			Footer:              map[any]any{"foot": "note"},
-			MessageAnnotations:  map[any]any{"x-mine": "kept"},
+		{Value: map[string]any{"a": "x"}},
+		{Sequence: [][]any{{"a", int64(1)}}},
+		{Data: [][]byte{[]byte("one"), {}, []byte("three")}},
+	}
+	past := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, body := range sent {
+		b.must(b.sender.SendAMQPAnnotatedMessage(b.patient(), &azservicebus.AMQPAnnotatedMessage{
+			Body:   body,
+			Header: &azservicebus.AMQPAnnotatedMessageHeader{Durable: true, Priority: 7},
+			MessageAnnotations: map[any]any{
+				"x-mine": "kept", "x-opt-sequence-number": int64(777777), "x-opt-enqueued-time": past, "x-opt-locked-until": past,
+			},
 			DeliveryAnnotations: map[any]any{"x-hop": "kept too"},
+			Footer:              map[any]any{"foot": "note"},
 		}, nil))
-		got := b.takeOne(r).RawAMQPMessage
-		if !reflect.DeepEqual(got.Body, sent) {
-			b.Errorf("body %+v, sent %+v", got.Body, sent)
+	}
+	for i, m := range b.receive(b.receiver(), len(sent)) {
+		raw := m.RawAMQPMessage
+		if !sameBody(raw.Body, sent[i]) {
+			b.Errorf("body %d: %q, sent %q", i, raw.Body, sent[i])
 		}
-		if got.Footer["foot"] != "note" || got.MessageAnnotations["x-mine"] != "kept" || got.DeliveryAnnotations["x-hop"] != "kept too" {
-			b.Errorf("footer %v, annotations %v, delivery annotations %v", got.Footer, got.MessageAnnotations, got.DeliveryAnnotations)
+		if raw.MessageAnnotations["x-mine"] != "kept" || raw.DeliveryAnnotations["x-hop"] != "kept too" || raw.Footer["foot"] != "note" {
+			b.Errorf("body %d: annotations %v, delivery annotations %v, footer %v", i, raw.MessageAnnotations, raw.DeliveryAnnotations, raw.Footer)
 		}
-		if got.Header == nil || !got.Header.Durable || got.Header.Priority != 7 {
-			b.Errorf("header %+v", got.Header)
+		if !raw.Header.Durable || raw.Header.Priority != 7 {
+			b.Errorf("body %d: header %+v", i, raw.Header)
 		}
+		if number(m) >= 777777 {
+			b.Errorf("body %d: number %d", i, number(m))
+		}
+		b.wantAbout("enqueued", deref(m.EnqueuedTime), time.Now(), 5*time.Second)
+		b.wantAfter("locked until", deref(m.LockedUntil), time.Now())
 	}
 }
 
-func noMessageID(b *bus) {
-	b.send("a", "b")
-	got := b.take(b.receiver(receiveAndDelete), 2)
-	if got[0].MessageID == "" || got[1].MessageID == "" || got[0].MessageID == got[1].MessageID {
-		b.Errorf("ids %q and %q", got[0].MessageID, got[1].MessageID)
-	}
+// sameBody compares bodies. Sections of no bytes are the same whether they are nil or not.
+func sameBody(got, want azservicebus.AMQPAnnotatedMessageBody) bool {
+	return slices.EqualFunc(got.Data, want.Data, bytes.Equal) && reflect.DeepEqual(got.Value, want.Value) && reflect.DeepEqual(got.Sequence, want.Sequence)
 }
 
-func forgedAnnotations(b *bus) {
-	long := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	b.must(b.sender().SendAMQPAnnotatedMessage(b.patient(), &azservicebus.AMQPAnnotatedMessage{
-		Body: azservicebus.AMQPAnnotatedMessageBody{Data: [][]byte{[]byte("x")}},
-		MessageAnnotations: map[any]any{"x-opt-sequence-number": int64(777777), "x-opt-enqueued-time": long, "x-opt-locked-until": long,
-			"x-opt-partition-key": nil, "x-opt-deadletter-source": nil},
-	}, nil))
-	m := b.takeOne(b.receiver(peekLock))
-	if *m.SequenceNumber == 777777 || m.EnqueuedTime.Equal(long) || m.LockedUntil.Equal(long) {
-		b.Errorf("number %d, enqueued %s, locked until %s", *m.SequenceNumber, m.EnqueuedTime, m.LockedUntil)
+func sendBatch(b *bus) {
+	var all []*message
+	for i, body := range texts(100) {
+		m := withID("id"+body, body)
+		m.ApplicationProperties = map[string]any{"i": int64(i)}
+		all = append(all, m)
 	}
-}
-
-func batch(b *bus) {
-	const n = 50
-	s := b.sender()
-	batch, err := s.NewMessageBatch(b.patient(), nil)
-	b.must(err)
-	for i := range n {
-		b.must(batch.AddMessage(&azservicebus.Message{Body: fmt.Append(nil, i), MessageID: to.Ptr(fmt.Sprint("id", i)),
-			ApplicationProperties: map[string]any{"i": int64(i)}}, nil))
-	}
-	b.must(s.SendMessageBatch(b.patient(), batch, nil))
-	got := b.take(b.receiver(peekLock), n)
+	b.postBatch(all...)
+	got := b.take(b.receiver(), texts(100)...)
 	for i, m := range got {
-		if string(m.Body) != fmt.Sprint(i) || m.MessageID != fmt.Sprint("id", i) || m.ApplicationProperties["i"] != int64(i) {
-			b.Errorf("place %d: body %q, id %q, properties %v", i, m.Body, m.MessageID, m.ApplicationProperties)
-		}
-		if *m.SequenceNumber != *got[0].SequenceNumber+int64(i) {
-			b.Errorf("place %d: number %d, the first had %d", i, *m.SequenceNumber, *got[0].SequenceNumber)
+		if m.MessageID != fmt.Sprint("id", i) || m.ApplicationProperties["i"] != int64(i) || number(m) != number(got[0])+int64(i) {
+			b.Errorf("place %d: id %q, properties %v, number %d, the first had %d", i, m.MessageID, m.ApplicationProperties, number(m), number(got[0]))
 		}
 	}
 }
 
-func bigBatch(b *bus) {
-	s := b.sender()
-	batch, err := s.NewMessageBatch(b.patient(), nil)
-	b.must(err)
-	sums := map[[32]byte]bool{}
+func sendBatch1MiB(b *bus) {
+	batch := b.batch()
+	var sent [][]byte
 	for {
-		body := noise(1000 + rand.N(20000))
-		if err := batch.AddMessage(&azservicebus.Message{Body: body}, nil); errors.Is(err, azservicebus.ErrMessageTooLarge) {
+		body := noise(4000)
+		err := batch.AddMessage(&message{Body: body}, nil)
+		if errors.Is(err, azservicebus.ErrMessageTooLarge) {
 			break
-		} else {
-			b.must(err)
 		}
-		sums[sha256.Sum256(body)] = true
+		b.must(err)
+		sent = append(sent, body)
 	}
-	if batch.NumBytes() < 1000<<10 {
-		b.Errorf("a batch is full with %d bytes", batch.NumBytes())
+	if len(sent) < 240 {
+		b.Errorf("a batch is full with %d messages", len(sent))
 	}
-	b.must(s.SendMessageBatch(b.patient(), batch, nil))
-	for _, m := range b.take(b.receiver(peekLock), len(sums)) {
-		if !sums[sha256.Sum256(m.Body)] {
-			b.Errorf("message %d: %d bytes that were not sent", *m.SequenceNumber, len(m.Body))
+	b.must(b.sender.SendMessageBatch(b.patient(), batch, nil))
+	r := b.receiver()
+	got := b.receive(r, len(sent))
+	for i, m := range got {
+		if !bytes.Equal(m.Body, sent[i]) {
+			b.Errorf("message %d has other bytes", i)
 		}
-		delete(sums, sha256.Sum256(m.Body))
 	}
+	b.complete(r, got...)
+	b.empty(peekLock)
 }
 
+// noise is random bytes.
 func noise(n int) []byte {
 	body := make([]byte, n)
 	for i := range body {
@@ -188,66 +206,73 @@ func noise(n int) []byte {
 	return body
 }
 
-func largeMessage(b *bus) {
-	body := noise(200 << 10)
-	b.must(b.sender().SendMessage(b.patient(), &azservicebus.Message{Body: body}, nil))
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
+func sendBatchRefused(b *bus) {
+	err := b.sender.SendMessageBatch(b.patient(), b.batch(inSession("s", "A"), text("B")), nil)
+	b.wantError("not-allowed", err, "The SessionId was not set on a message")
+	b.post(inSession("s", "C"))
+	s := b.accept("s")
+	b.complete(s, b.one(s, "C"))
+	b.nothing(s)
+}
+
+func sendLarge(b *bus) {
+	body := noise(204_800)
+	b.post(&message{Body: body})
+	r := b.receiver()
+	m := b.receive(r, 1)[0]
 	if !bytes.Equal(m.Body, body) {
 		b.Errorf("%d bytes differ from the %d sent", len(m.Body), len(body))
 	}
-	b.must(r.CompleteMessage(b.patient(), m, nil))
+	b.complete(r, m)
+	b.empty(peekLock)
 }
 
-func atTheLimit(b *bus) {
-	s := b.sender()
-	body := noise(256 << 10)
-	for errors.Is(s.SendMessage(b.patient(), &azservicebus.Message{Body: body}, nil), azservicebus.ErrMessageTooLarge) {
-		body = body[1:]
-	}
-	r := b.receiver(peekLock)
-	m := b.takeOne(r)
-	if !bytes.Equal(m.Body, body) {
-		b.Errorf("%d bytes differ from the %d sent", len(m.Body), len(body))
-	}
-	b.must(r.DeadLetterMessage(b.patient(), m, &azservicebus.DeadLetterOptions{ErrorDescription: to.Ptr(strings.Repeat("x", 4000))}))
-	if m := b.takeOne(b.receiver(deadLetters)); !bytes.Equal(m.Body, body) {
-		b.Errorf("%d bytes differ from the %d sent", len(m.Body), len(body))
-	}
-}
-
-func oversized(b *bus) {
-	s := b.sender()
-	for range 2 {
-		err := s.SendMessage(b.patient(), &azservicebus.Message{Body: noise(300 << 10)}, nil)
-		if !errors.Is(err, azservicebus.ErrMessageTooLarge) {
-			b.Errorf("300 KiB into a queue that takes 256: %v", err)
-		}
-		b.must(s.SendMessage(b.patient(), text("small"), nil))
-	}
-	b.wantBodies(b.take(b.receiver(peekLock), 2), "small", "small")
-	b.nothing(b.receiver(peekLock))
-}
-
-func manySends(b *bus) {
-	const n = 150
-	s := b.sender()
+func sendManyAtOnce(b *bus) {
+	all := texts(1500)
 	var sending sync.WaitGroup
-	for i := range n {
+	for _, body := range all {
 		sending.Go(func() {
-			for j := range 20 {
-				if err := s.SendMessage(b.patient(), text(fmt.Sprint(i, "-", j)), nil); err != nil {
-					b.Error(err)
-				}
+			if err := b.trySend(text(body)); err != nil {
+				b.Errorf("send %s: %v", body, err)
 			}
 		})
 	}
 	sending.Wait()
-	seen := map[string]bool{}
-	for _, m := range b.take(b.receiver(receiveAndDelete), n*20) {
-		seen[string(m.Body)] = true
-	}
-	if len(seen) != n*20 {
-		b.Errorf("%d different messages of %d", len(seen), n*20)
-	}
+	r := b.remover()
+	b.wantEach(bodies(b.receive(r, len(all))), all)
+	b.nothing(r)
+}
+
+func sendUnknownQueue(b *bus) {
+	const missing = "send-unknown-queue-missing"
+	s, err := b.client.NewSender(missing, nil)
+	b.must(err)
+	b.wantError("entity-not-found", s.SendMessage(b.patient(), text("A"), nil))
+	r, err := b.client.NewReceiverForQueue(missing, nil)
+	b.must(err)
+	b.wantError("entity-not-found", b.receiveError(r))
+	b.wantError("entity-not-found", b.peekError(r))
+	b.send("B")
+	b.one(b.receiver(), "B")
+	b.wantError("entity-not-found", b.receiveError(r))
+}
+
+// receiveError is the error of a receive call that should have one.
+func (b *bus) receiveError(r receiver) error {
+	b.Helper()
+	return b.try(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := r.ReceiveMessages(ctx, 1, nil)
+		return err
+	})
+}
+
+// peekError is the error of a peek that should have one.
+func (b *bus) peekError(r receiver) error {
+	b.Helper()
+	return b.try(func(ctx context.Context) error {
+		_, err := r.PeekMessages(ctx, 1, nil)
+		return err
+	})
 }

@@ -33,7 +33,7 @@ export class Broker {
     });
     for await (const line of createInterface({ input: this.process.stdout })) {
       const [, word, value] = line.match(/^\s+(listening on|connection string)\s+(.*)$/) ?? [];
-      if (word === "listening on") this.address = value;
+      if (word === "listening on") this.address = value.split(" ")[0]; // how it listens stands behind
       if (word === "connection string") {
         this.connectionString = value;
         this.process.stdout.resume();

@@ -9,7 +9,7 @@
 // What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
 //
 //	LEDGERBUS_CONNECTION_STRING  of the broker, over a proxy; every queue of the list is there, new and empty
-//	LEDGERBUS_CONTROL            URL of the control API: POST /kill, POST /cut, GET /now (control.go)
+//	LEDGERBUS_CONTROL            URL of the control API: POST /kill, POST /cut, GET /now (../lab)
 //	LEDGERBUS_SCENARIOS          path of the list
 //	LEDGERBUS_ONLY               ids to run, with commas between; empty: all
 //	LEDGERBUS_RESULTS            file to which it appends a line per scenario when that has ended:

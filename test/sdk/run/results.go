@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // Result is one line of a suite's file of results.
@@ -72,8 +74,8 @@ type Report struct {
 func NewReport(sdk string) Report { return Report{SDK: sdk, Results: map[string]Result{}} }
 
 // Add takes a result. One that cannot be is an error.
-func (r *Report) Add(result Result, list List) error {
-	if !slices.ContainsFunc(list.Scenarios, func(s Scenario) bool { return s.ID == result.ID }) {
+func (r *Report) Add(result Result, list lab.List) error {
+	if !slices.ContainsFunc(list.Scenarios, func(s lab.Scenario) bool { return s.ID == result.ID }) {
 		return fmt.Errorf("result of %q, which was not asked for", result.ID)
 	}
 	if !slices.Contains([]string{pass, fail, notApplicable}, result.Result) {
@@ -104,7 +106,7 @@ const (
 )
 
 // Verdict judges a scenario: it must have passed, unless the list says that the SDK cannot express it.
-func (r Report) Verdict(s Scenario) Verdict {
+func (r Report) Verdict(s lab.Scenario) Verdict {
 	if r.NotInstalled != "" {
 		return Verdict{Mark: unknown}
 	}
@@ -126,7 +128,7 @@ func (r Report) Verdict(s Scenario) Verdict {
 }
 
 // Failures lists everything about a report that must not be.
-func (r Report) Failures(list List) []string {
+func (r Report) Failures(list lab.List) []string {
 	var all []string
 	for _, problem := range r.Problems {
 		all = append(all, fmt.Sprintf("%s: %s", r.SDK, problem))

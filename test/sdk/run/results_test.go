@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 func TestResultsArriveLineByLine(t *testing.T) {
@@ -55,10 +57,10 @@ func TestReportTakes(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	plain := Scenario{ID: "x"}
-	excused := Scenario{ID: "x", Not: map[string]string{"go": "no call"}}
+	plain := lab.Scenario{ID: "x"}
+	excused := lab.Scenario{ID: "x", Not: map[string]string{"go": "no call"}}
 	for _, c := range []struct {
-		scenario Scenario
+		scenario lab.Scenario
 		result   string
 		want     Verdict
 	}{

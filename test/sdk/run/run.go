@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // scenariosFile is the list, from the top of the repository, where the program runs.
@@ -29,7 +31,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	if o.Table != "" && len(o.Scenarios) > 0 {
 		return errors.New("--table is the page of all scenarios; it does not go with --scenario")
 	}
-	list, err := ReadScenarios(scenariosFile)
+	list, err := lab.ReadScenarios(scenariosFile)
 	if err != nil {
 		return fmt.Errorf("%w (the program runs at the top of the repository)", err)
 	}
@@ -49,7 +51,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string) (*lab, error) { return openLab(o.Binary, dir, list) }}
+	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
 	failures, err := r.rounds(ctx)
 	if o.Table != "" && err == nil {
 		err = r.writeTable(all)
@@ -66,12 +68,12 @@ func run(ctx context.Context, o options, w io.Writer) error {
 // runner runs a choice of suites and keeps what they came to.
 type runner struct {
 	options
-	list    List
+	list    lab.List
 	suites  []Suite
 	dir     string // of everything that runs leave behind
 	w       io.Writer
-	open    func(dir string) (*lab, error) // starts the surroundings of one run in a directory
-	reports []Report                       // of all rounds
+	open    func(dir string) (*lab.Lab, error) // starts the surroundings of one run in a directory
+	reports []Report                           // of all rounds
 }
 
 // rounds runs every suite once a round and counts what failed.
@@ -230,7 +232,7 @@ func choose(all []Suite, names []string) ([]Suite, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s Suite) bool { return s.SDK == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no SDK is called %q; there are %v", name, sdks)
+			return nil, fmt.Errorf("no SDK is called %q; there are %v", name, lab.SDKs)
 		}
 		some = append(some, all[i])
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // fakeSuiteVariable makes the test binary a suite that behaves as its value says.
@@ -32,7 +34,7 @@ func fakeSuite(kind string) int {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(results, format, args...) }
 	switch kind {
 	case "good":
-		if list, err := ReadScenarios(os.Getenv("LEDGERBUS_SCENARIOS")); err != nil || len(list.Scenarios) < 60 {
+		if list, err := lab.ReadScenarios(os.Getenv("LEDGERBUS_SCENARIOS")); err != nil || len(list.Scenarios) < 60 {
 			return 8
 		}
 		if response, err := http.Post(os.Getenv("LEDGERBUS_CONTROL")+"/cut", "", nil); err != nil || response.StatusCode != http.StatusOK {
@@ -57,6 +59,36 @@ func fakeSuite(kind string) int {
 	return 0
 }
 
+// example is a list of two queues, the second only for those that can.
+const example = `{
+  "base": {"LockDuration": "PT1M", "MaxDeliveryCount": 10},
+  "errors": {"lock-lost": {"go": "a", "js": "b", "python": "c", "java": "d"}},
+  "scenarios": [
+    {"id": "send-one", "group": "send", "title": "One.", "refs": ["SM-001"], "queue": {}, "steps": ["send A"]},
+    {"id": "lock-one", "group": "locks", "title": "Two | more.", "refs": ["SM-020", "WP-118"], "queue": {"LockDuration": "PT5S"},
+     "steps": ["complete A: error lock-lost"], "not": {"js": "it has no locks"}, "note": {"go": "by hand"}}
+  ]
+}`
+
+func exampleList(t *testing.T) lab.List {
+	t.Helper()
+	list, err := lab.ParseScenarios([]byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// fakeProcess is a broker to which nobody connects.
+type fakeProcess struct{}
+
+func (fakeProcess) Start() (time.Duration, error) { return 0, nil }
+func (fakeProcess) Kill() error                   { return nil }
+func (fakeProcess) Stop() error                   { return nil }
+func (fakeProcess) ConnectionString() string {
+	return "Endpoint=sb://localhost:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
+}
+
 // fake prepares the run of a fake suite and of the example's scenarios.
 func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 	t.Helper()
@@ -75,8 +107,8 @@ func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 	return &runner{
 		options: options{Rounds: 1, Scenarios: ids, Timeout: time.Minute},
 		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}}}, dir: t.TempDir(), w: &out,
-		open: func(dir string) (*lab, error) {
-			return newLab(list, filepath.Join(dir, "entities.json"), &fakeProcess{echo: startEcho(t)})
+		open: func(dir string) (*lab.Lab, error) {
+			return lab.New(list, filepath.Join(dir, "entities.json"), fakeProcess{})
 		},
 	}, &out
 }
@@ -167,8 +199,8 @@ func TestChoose(t *testing.T) {
 	for _, s := range all {
 		names = append(names, s.SDK)
 	}
-	if !slices.Equal(names, sdks) {
-		t.Errorf("suites of %v, columns of %v", names, sdks)
+	if !slices.Equal(names, lab.SDKs) {
+		t.Errorf("suites of %v, columns of %v", names, lab.SDKs)
 	}
 	if some, err := choose(all, []string{"java", "go"}); err != nil || len(some) != 2 || some[0].SDK != "java" {
 		t.Errorf("%+v, %v", some, err)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // Suite is how the scenarios of one SDK are run.
@@ -99,7 +101,7 @@ const poll = 200 * time.Millisecond
 
 // run runs the suite in a lab. Each result goes to seen as it arrives; the report has all of them. The error is everything
 // that was wrong with the run as a whole.
-func (s Suite) run(ctx context.Context, l *lab, only []string, results string, output io.Writer, seen func(Result)) (Report, error) {
+func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results string, output io.Writer, seen func(Result)) (Report, error) {
 	report := NewReport(s.SDK)
 	file, err := os.OpenFile(results, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
@@ -111,7 +113,7 @@ func (s Suite) run(ctx context.Context, l *lab, only []string, results string, o
 		return report, err
 	}
 	env := []string{
-		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_CONTROL=" + l.control,
+		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_CONTROL=" + l.Control(),
 		"LEDGERBUS_SCENARIOS=" + scenarios, "LEDGERBUS_RESULTS=" + results, "LEDGERBUS_ONLY=" + strings.Join(only, ","),
 	}
 	began := time.Now()
@@ -124,7 +126,7 @@ func (s Suite) run(ctx context.Context, l *lab, only []string, results string, o
 		some, err := reader.read()
 		problems = append(problems, err)
 		for _, r := range some {
-			if err := report.Add(r, l.list); err != nil {
+			if err := report.Add(r, l.List); err != nil {
 				problems = append(problems, err)
 				continue
 			}

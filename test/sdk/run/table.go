@@ -7,10 +7,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // printTable shows what a round came to, scenario by SDK, with totals below.
-func printTable(w io.Writer, list List, reports []Report) {
+func printTable(w io.Writer, list lab.List, reports []Report) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
@@ -51,7 +53,7 @@ func printTable(w io.Writer, list List, reports []Report) {
 }
 
 // cell is a verdict with the seconds it took.
-func cell(r Report, s Scenario) string {
+func cell(r Report, s lab.Scenario) string {
 	v := r.Verdict(s)
 	if result, has := r.Results[s.ID]; has && v.Mark != cannot {
 		return fmt.Sprintf("%s %.1f s", v.Mark, result.Seconds)
@@ -59,7 +61,7 @@ func cell(r Report, s Scenario) string {
 	return v.Mark
 }
 
-func count(r Report, list List, mark string) (n int) {
+func count(r Report, list lab.List, mark string) (n int) {
 	for _, s := range list.Scenarios {
 		if r.Verdict(s).Mark == mark {
 			n++

@@ -5,9 +5,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
 // exampleReports are of three SDKs: one that showed what it can, one with a failure, one that is not installed.
+func TestEveryGroupHasAHeading(t *testing.T) {
+	t.Parallel()
+	for _, group := range lab.Groups {
+		if headings[group] == "" {
+			t.Errorf("group %s has none", group)
+		}
+	}
+}
+
 func exampleReports() []Report {
 	js := NewReport("js")
 	js.Results["send-one"] = Result{ID: "send-one", Result: pass, Seconds: 0.25}

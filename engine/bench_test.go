@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// one opens a broker with a single partition: all queues share its goroutine.
+func one(b *testing.B) *broker {
+	b.Helper()
+	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := Open(context.Background(), store, Options{CheckpointBytes: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &broker{n, store}
+}
+
+// fill stores n messages that expire at a time, 1,000 a send; 0 is never. Of a session queue each has a session in turn.
+func (b *broker) fill(t *testing.B, q Target, n, sessions int, expires event.Time) {
+	t.Helper()
+	in := newInbox()
+	sends := 0
+	for i := 0; i < n; sends++ {
+		cmd := &Send{Slice: q.Slice(0)}
+		var ttl time.Duration
+		if expires != 0 {
+			ttl = expires.Sub(b.Now())
+		}
+		for end := i + 1000; i < min(n, end); i++ {
+			m := Message{ID: fmt.Appendf(nil, "%d", i), Body: make([]byte, 100), TimeToLive: ttl}
+			if sessions > 0 {
+				m.SessionID, m.HasSession = fmt.Appendf(nil, "session-%08d", i%sessions), true
+			}
+			cmd.Messages = append(cmd.Messages, m)
+		}
+		b.Submit(q.Host(0), []Request{{Command: cmd, Sink: in}})
+	}
+	for _, r := range in.wait(sends) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// during sends to a queue, one message after the other, until done says so, and reports the longest a send took and what
+// one in a hundred took at least.
+func (b *broker) during(t *testing.B, q Target, done func() bool) {
+	t.Helper()
+	var took []time.Duration
+	in := newInbox()
+	for !done() {
+		began := time.Now()
+		b.Submit(q.Host(0), []Request{{Sink: in, Command: &Send{Slice: q.Slice(0), Messages: []Message{{ID: []byte("x"), Body: make([]byte, 100)}}}}})
+		if r := in.wait(1)[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-longest-pause")
+	t.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+}
+
+// waitFor lets time pass until a broker's time.
+func (b *broker) waitFor(at event.Time) { time.Sleep(at.Sub(b.Now())) }
+
+// empty tells whether there is nothing in a sub-queue.
+func (b *broker) empty(q Target) bool {
+	a := make(answer, 1)
+	b.Submit(q.Host(0), []Request{{Command: &Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 1, MaxBytes: 1}, Sink: a}})
+	return len((<-a).Messages) == 0
+}
+
+// BenchmarkExpiry: 1,000,000 messages whose time ends at once; meanwhile another queue of the partition is sent to.
+func BenchmarkExpiry(b *testing.B) {
+	const n = 1_000_000
+	for _, c := range []struct {
+		name   string
+		dead   bool
+		credit uint32
+		drain  bool
+	}{{"sweep", false, 0, false}, {"sweep-dead-letter", true, 0, false}, {"receiver", false, 10, false}, {"drain-dead-letter", true, 10, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				br := one(b)
+				p := testQueue()
+				p.DeadLetteringOnMessageExpiration, p.MaxSizeMegabytes = c.dead, 5120
+				q, other := br.queue(b, "orders", p), br.queue(b, "other", testQueue())
+				expires := br.Now().Add(12 * time.Second)
+				br.fill(b, q, n, 0, expires)
+				if br.Now() >= expires {
+					b.Fatal("the machine is too slow")
+				}
+				br.waitFor(expires.Add(2 * time.Second)) // the last ones, too
+				r := &Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: newInbox(), Tag: 1}
+				cmds := []Request{{Command: &Attach{r}}}
+				if c.credit > 0 {
+					cmds = append(cmds, Request{Command: &Flow{Receiver: r, Limit: c.credit, Drain: c.drain}})
+				}
+				began := time.Now()
+				br.Submit(q.Host(0), cmds)
+				br.during(b, other, func() bool { return br.empty(q) })
+				b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms-all")
+				br.close(b)
+			}
+		})
+	}
+}
+
+// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile another queue of the partition is sent to.
+func BenchmarkLocksEnd(b *testing.B) {
+	const n = 100_000
+	for _, dead := range []bool{false, true} {
+		b.Run(fmt.Sprintf("dead-letter=%t", dead), func(b *testing.B) {
+			for b.Loop() {
+				br := one(b)
+				p := testQueue()
+				p.LockDuration, p.MaxSizeMegabytes = 5*time.Second, 5120
+				if dead {
+					p.MaxDeliveryCount = 1
+				}
+				q, other := br.queue(b, "orders", p), br.queue(b, "other", testQueue())
+				br.fill(b, q, n, 0, 0)
+				r, in := br.receiver(q, 1, n)
+				in.wait(n)
+				br.Submit(q.Host(0), []Request{{Command: &Detach{Receiver: r}}})
+				at := br.Now().Add(3 * time.Second)
+				br.waitFor(at)
+				end := br.Now().Add(2500 * time.Millisecond)
+				br.during(b, other, func() bool { return br.Now() > end })
+				back := q
+				if dead {
+					back.SubQueue = event.DeadLetter
+				}
+				_, in = br.receiver(back, 2, n)
+				for _, r := range in.wait(n) {
+					if r.Delivery.DeliveryCount != 1 {
+						b.Fatalf("message %d came back with count %d", r.Delivery.Sequence, r.Delivery.DeliveryCount)
+					}
+				}
+				br.close(b)
+			}
+		})
+	}
+}
+
+// processor is the CPU time this process has used.
+func processor() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkSessions: 100,000 sessions with 10 messages each: the next available one is accepted and given back, by one
+// receiver and by many at a time.
+func BenchmarkSessions(b *testing.B) {
+	const n = 100_000
+	br := one(b)
+	defer br.close(b)
+	p := testQueue()
+	p.RequiresSession, p.MaxSizeMegabytes = true, 5120
+	q := br.queue(b, "orders", p)
+	br.fill(b, q, 10*n, n, 0)
+	for _, receivers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("receivers=%d", receivers), func(b *testing.B) {
+			in, gone := newInbox(), newInbox()
+			before, done := processor(), 0
+			for done < b.N {
+				k := min(receivers, b.N-done)
+				rs := make([]*Receiver, k)
+				reqs := make([]Request, k)
+				for i := range rs {
+					rs[i] = &Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Session: &SessionRequest{Any: true, Wait: time.Minute}}
+					reqs[i] = Request{Command: &Attach{rs[i]}, Sink: in}
+				}
+				br.Submit(q.Host(0), reqs)
+				for _, r := range in.wait(k) {
+					if r.Err != nil || r.Session == nil {
+						b.Fatal(r.Err)
+					}
+				}
+				for i := range rs {
+					reqs[i] = Request{Command: &Detach{Receiver: rs[i]}, Sink: gone}
+				}
+				br.Submit(q.Host(0), reqs)
+				gone.wait(k)
+				done += k
+			}
+			b.ReportMetric(float64((processor()-before).Microseconds())/float64(b.N), "µs-CPU/op")
+		})
+	}
+	b.Run("list", func(b *testing.B) { // a page somewhere in the middle, while sessions come and go
+		in := newInbox()
+		for i := range b.N {
+			br.Submit(q.Host(0), []Request{
+				{Sink: in, Command: &Send{Slice: q.Slice(0), Messages: []Message{{ID: []byte("x"), HasSession: true, SessionID: fmt.Appendf(nil, "new-%d", i)}}}},
+				{Sink: in, Command: &ListSessions{Slice: q.Slice(0), All: true, Skip: n / 2, Top: 100}}})
+			in.wait(2)
+		}
+	})
+}
+
+// BenchmarkDuplicates: a send with duplicate detection, beside one without, and what is kept for each id. No log.
+func BenchmarkDuplicates(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprintf("on=%t", on), func(b *testing.B) {
+			p := NewPartition(0, 1, index.New())
+			props := testQueue()
+			props.RequiresDuplicateDetection, props.DuplicateDetectionWindow, props.MaxSizeMegabytes = on, time.Hour, 1<<30
+			p.Configure(&Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: props})
+			var frame memory
+			var dst []byte
+			id := make([]byte, 0, 64)
+			cmd := &Send{Slice: handEntity, Messages: []Message{{Body: make([]byte, 100)}}}
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			b.ResetTimer()
+			for i := range b.N {
+				id = fmt.Appendf(id[:0], "a message id of usual length %d", i)
+				cmd.Messages[0].ID = id
+				out := p.Decide(event.Time(1_000_000+i/100), cmd)
+				frame.blobs = frame.blobs[:0]
+				dst = event.AppendRecord(dst[:0], &frame, 1_000_000, out.Events)
+				for _, ev := range out.Events {
+					p.Apply(1_000_000, ev)
+				}
+			}
+			b.StopTimer()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(b.N), "B-kept/op")
+			runtime.KeepAlive(p)
+		})
+	}
+}

@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// SM-370, SM-197, SM-053, R3: a start ends sessions and locks that have passed before it looks at the first request; other
+// locks are kept.
+func TestRecover(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	h.fill(3, 0)
+	r := h.receiver(1, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 2})
+	tokens := []event.LockToken{h.got[0].Delivery.Token, h.got[1].Delivery.Token}
+	h.got = nil
+	h.after(20 * time.Second)
+	if got := h.ask(&Renew{Slice: handEntity, Tokens: tokens[1:]}); got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	h.now = h.now.Add(15 * time.Second)
+	h.restart()
+	r = h.receiver(2, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 9, Drain: true})
+	h.hears("2:1+1", "2:3", "2:drained")
+	if got := h.ask(&Settle{Slice: handEntity, Token: tokens[0], Outcome: Complete}); code(got.Err) != LockLost {
+		t.Error(got.Err)
+	}
+	if got := h.ask(&Settle{Slice: handEntity, Token: tokens[1], Outcome: Complete}); got.Err != nil {
+		t.Error(got.Err)
+	}
+}
+
+// SM-370, SM-197: many sessions at once, some of whose locks have passed.
+func TestRecoverSessions(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, sessionQueue())
+	const n = 1200 // more than one decision ends
+	for i := range n {
+		id := fmt.Sprint(i)
+		h.send(0, id, id)
+		if i == n/2 { // the first ones have passed when it starts
+			h.after(20 * time.Second)
+		}
+		r := h.accepts(uint64(i), id)
+		h.turn(&Flow{Receiver: r, Limit: 1})
+	}
+	h.got = nil
+	h.now = h.now.Add(15 * time.Second)
+	h.restart()
+	x := h.loop.part.index
+	if x.Locks() != 0 || h.count(event.Main, index.Active) != 2*n {
+		t.Fatalf("%d locks, %d active", x.Locks(), h.count(event.Main, index.Active))
+	}
+	for i := range n {
+		m, _ := x.FirstOf(handEntity, []byte(fmt.Sprint(i)))
+		if want := uint32(0); (m.DeliveryCount > want) != (i < n/2) {
+			t.Fatalf("session %d: count %d", i, m.DeliveryCount)
+		}
+	}
+	h.turn()
+	var kinds []event.Kind
+	var causes [5]int
+	var dec event.Decoder
+	for f, err := range h.plog.Read(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rest := f.Records; len(rest) > 0 && f.Kind == log.Events; {
+			var rec event.Record
+			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range rec.Events {
+				kinds = append(kinds, ev.Kind())
+				if ev, ok := ev.(*event.SessionReleased); ok {
+					causes[ev.Cause]++
+				}
+			}
+		}
+	}
+	if causes[event.ReleaseExpired] != n/2 || causes[event.ReleaseLinkLost] != n/2 {
+		t.Errorf("causes %v", causes)
+	}
+	if i := slices.Index(kinds, event.KindSessionReleased); i < 0 || slices.ContainsFunc(kinds[i:], func(k event.Kind) bool { return k != event.KindSessionReleased }) {
+		t.Error("something else was written at the start")
+	}
+}
+
+// SM-097: schedules that fell due while the broker was down become active before the first request.
+func TestRecoverSchedules(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	for _, in := range []time.Duration{3, 1, 2, 100} {
+		h.ask(&Send{Slice: handEntity, Messages: []Message{{ID: []byte("x"), Body: fmt.Appendf(nil, "%d", in), ScheduledFor: h.now.Add(in * time.Second)}}})
+	}
+	h.now = h.now.Add(time.Minute)
+	h.restart()
+	r := h.receiver(1, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 9, Drain: true})
+	var bodies []string
+	for _, d := range h.got[:len(h.got)-1] {
+		p, err := h.plog.ReadBlob(d.Delivery.Body, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, string(p))
+	}
+	if h.got = nil; fmt.Sprint(bodies) != "[1 2 3]" {
+		t.Errorf("delivered %v", bodies)
+	}
+}
+
+// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; one of the same name is new.
+func TestDeleteQueue(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	defer b.close(t)
+	var changes []Change
+	defer b.Watch(func(c Change) { changes = append(changes, c) })()
+	p := testQueue()
+	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Hour
+	old := b.queue(t, "orders", p)
+	b.send(t, old, 5)
+	r, got := b.receiver(old, 1, 2)
+	got.wait(2)
+	_, dead := b.receiver(Target{old.Entity, event.DeadLetter}, 2, 2)
+	if err := b.DeleteQueue(t.Context(), DeleteQueue{Path: "ORDERS", Reason: "client"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(changes) != 1 || !changes[0].Deleted || changes[0].Entity != old.Entity {
+		t.Errorf("told %+v", changes)
+	}
+	if _, err := b.Resolve("orders"); code(err) != NotFound {
+		t.Errorf("resolve: %v", err)
+	}
+	if err := b.DeleteQueue(t.Context(), DeleteQueue{Path: "orders"}); err == nil {
+		t.Error("deleted twice")
+	}
+	in := newInbox()
+	late := &Receiver{Entity: old.Entity, Slice: old.Slice(0), Sink: in, Tag: 3}
+	session := &Receiver{Entity: old.Entity, Slice: old.Slice(0), Sink: in, Tag: 3, Session: &SessionRequest{Any: true, Wait: time.Hour}}
+	for _, cmd := range []Command{&Attach{late}, &Attach{session}, &Send{Slice: old.Slice(0), Messages: []Message{{Body: []byte("x")}}},
+		&Peek{Slice: old.Slice(0), Count: 9}, &ListSessions{Slice: old.Slice(0), All: true, Top: 9}, &BatchDelete{Slice: old.Slice(0), Count: 9}} {
+		b.Submit(old.Host(0), []Request{{Command: cmd, Sink: in}})
+		if r := in.wait(1)[0]; code(r.Err) != NotFound {
+			t.Errorf("%T: %v", cmd, r.Err)
+		}
+	}
+
+	q := b.queue(t, "orders", p)
+	if q.Entity.ID == old.Entity.ID {
+		t.Fatal("the same id again")
+	}
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), Count: 10, MaxBytes: 1000}}})
+	if r := in.wait(1)[0]; len(r.Messages) > 0 {
+		t.Errorf("%d messages in the new queue", len(r.Messages))
+	}
+	b.send(t, q, 5) // the same ids
+	_, news := b.receiver(q, 4, 5)
+	for i, d := range news.wait(5) {
+		if d.Delivery.Sequence != event.SequenceNumber(i+1) {
+			t.Errorf("delivery %d: %d", i, d.Delivery.Sequence)
+		}
+	}
+	b.Submit(old.Host(0), []Request{{Command: &Flow{Receiver: r, Limit: 50}}, {Command: &Detach{Receiver: r}, Sink: in}})
+	in.wait(1)
+	if len(got.got)+len(dead.got) > 0 {
+		t.Error("receivers of the deleted queue got something")
+	}
+}
+
+// Whoever waits for a session of a queue that is deleted is told at once.
+func TestDeleteQueueUnderWaiters(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, sessionQueue())
+	a := h.accepts(1, "A")
+	h.wants(2, time.Hour)
+	h.send(0, "A")
+	h.turn(&DeleteQueue{Path: "orders"}, &dropSlice{handEntity})
+	h.hears("1:A", "2:!1")
+	h.turn(&Flow{Receiver: a, Limit: 1}, &Detach{Receiver: a})
+	if len(h.loop.halls) != 0 || len(h.loop.waits) != 0 || h.loop.part.index.Locks() != 0 || h.loop.NextDeadline() != 0 {
+		t.Error("something is left of it")
+	}
+}
+
+// P14: a queue whose deletion is in the catalogue and whose partition was never told is forgotten by the next start.
+func TestForgottenSliceIsDropped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir)
+	var old Target
+	for i := 0; i == 0 || old.Host(0) == 0; i++ { // one hosted away from the catalogue
+		old = b.queue(t, fmt.Sprintf("q%d", i), testQueue())
+	}
+	b.send(t, old, 5)
+	_, got := b.receiver(old, 1, 2)
+	got.wait(2)
+	if _, err := b.ask(t.Context(), 0, &DeleteQueue{Path: old.Entity.Path, Reason: "client"}); err != nil {
+		t.Fatal(err)
+	}
+	b.close(t)
+
+	b = open(t, dir)
+	q := b.queue(t, old.Entity.Path, testQueue())
+	in := newInbox()
+	for _, slice := range []event.Slice{q.Slice(0), old.Slice(0)} {
+		b.Submit(old.Host(0), []Request{{Sink: in, Command: &Peek{Slice: slice, Count: 10, MaxBytes: 1000}}})
+		if r := in.wait(1)[0]; len(r.Messages) > 0 {
+			t.Errorf("slice %v: %d messages", slice, len(r.Messages))
+		}
+	}
+	b.close(t)
+	b = open(t, dir)
+	defer b.close(t)
+	if r := b.Recovered()[old.Host(0)]; r.Messages != 0 || r.Locks != 0 {
+		t.Errorf("%+v", r)
+	}
+	if _, _, events, err := Replay(context.Background(), b.logs[old.Host(0)], b.logger); err != nil || events > 1 {
+		t.Errorf("%d events behind the checkpoint, %v", events, err)
+	}
+}

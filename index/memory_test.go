@@ -1,0 +1,149 @@
+package index
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// held is how many bytes what build makes takes, by each of n.
+func held(t *testing.T, n int, build func() any) float64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := build()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
+}
+
+// P23: what a session, a remembered message id and a scheduled message cost beside the message, in memory that stays. Not
+// parallel: it measures the heap.
+func TestMemory(t *testing.T) {
+	const n = 100_000
+	store := func(change func(i int, ev *event.MessageEnqueued)) func() any {
+		return func() any {
+			x := New()
+			for i := range n {
+				ev := enqueued(event.SequenceNumber(i + 1))
+				change(i, ev)
+				x.Apply(1000, ev)
+			}
+			return x
+		}
+	}
+	alone := held(t, n, store(func(int, *event.MessageEnqueued) {}))
+	for _, c := range []struct {
+		name  string
+		bound float64
+		build func() any
+	}{
+		{"message", 60, store(func(int, *event.MessageEnqueued) {})},
+		{"session", 400, store(func(i int, ev *event.MessageEnqueued) {
+			ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "session-%08d", i)
+		})},
+		{"remembered id", 130, store(func(i int, ev *event.MessageEnqueued) {
+			ev.MessageID, ev.DuplicateUntil = fmt.Appendf(nil, "a message id of usual length %d", i), 1<<40
+		})},
+		{"scheduled message", 130, func() any {
+			x := New()
+			for i := range event.SequenceNumber(n) {
+				x.Apply(1000, &event.MessageScheduled{Envelope: q1, Sequence: i + 1, ScheduledFor: event.Time(2000 + i), TimeToLive: time.Hour})
+			}
+			return x
+		}},
+	} {
+		got := held(t, n, c.build)
+		if c.name != "message" {
+			got -= alone
+		}
+		t.Logf("%s: %.0f bytes", c.name, got)
+		if got > c.bound {
+			t.Errorf("%s: %.0f bytes, at most %.0f are meant", c.name, got, c.bound)
+		}
+	}
+}
+
+// P23: what is over gives its memory back, or is used again: sessions come and go one by one.
+func TestSessionsComeAndGo(t *testing.T) {
+	x := New()
+	const n = 50_000
+	var seq event.SequenceNumber
+	grown := held(t, 1, func() any {
+		for i := range n {
+			seq++
+			ev := enqueued(seq)
+			ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "s%d", i)
+			x.Apply(1, ev)
+			tok := event.LockToken{byte(i), byte(i >> 8), byte(i >> 16)}
+			x.Apply(1, &event.SessionAccepted{Envelope: q1, SessionID: ev.SessionID, Token: tok, LockedUntil: 1000})
+			x.Apply(1, &event.SessionReleased{Envelope: q1, SessionID: ev.SessionID, Cause: event.ReleaseClosed})
+			x.Apply(1, &event.MessageExpired{Envelope: q1, Sequence: seq})
+		}
+		return x
+	})
+	if grown > 60_000 {
+		t.Errorf("%d sessions that are gone left %.0f bytes", n, grown)
+	}
+}
+
+// P23: sessions that are only ever accepted by name leave the row of those that wait from anywhere in it.
+func TestRowOfWaitingSessionsIsBounded(t *testing.T) {
+	t.Parallel()
+	x := New()
+	for i := range event.SequenceNumber(100) {
+		ev := enqueued(i + 1)
+		ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "s%d", i)
+		x.Apply(1, ev)
+	}
+	for i := range 30_000 {
+		name := fmt.Appendf(nil, "s%d", i*7%100)
+		x.Apply(1, &event.SessionAccepted{Envelope: q1, SessionID: name, Token: event.LockToken{1}, LockedUntil: 1000})
+		x.Apply(1, &event.SessionReleased{Envelope: q1, SessionID: name, Cause: event.ReleaseClosed})
+	}
+	if got := len(x.slices[q1.Slice].sessions.waiting); got > 300 {
+		t.Errorf("%d entries for 100 sessions", got)
+	}
+	if s, ok := x.NextSession(q1.Slice); !ok || s.ID != "s0" {
+		t.Errorf("next is %q", s.ID)
+	}
+}
+
+// A long history is over at once: no single send pays for all of it, and it goes as new ids come.
+func TestHistoryGoesLittleByLittle(t *testing.T) {
+	t.Parallel()
+	x := New()
+	store := func(now event.Time, i int) {
+		ev := enqueued(x.NextSequence(q1.Slice))
+		ev.EnqueuedAt, ev.MessageID, ev.DuplicateUntil = now, fmt.Appendf(nil, "%d", i), now+1000
+		x.Apply(now, ev)
+	}
+	const n = 10_000
+	for i := range n {
+		store(5, i)
+	}
+	if got := x.Forgettable(q1.Slice, 1004, 3); got != 0 {
+		t.Errorf("%d are over too early", got)
+	}
+	if got := x.Forgettable(q1.Slice, 1005, 3); got != 3 {
+		t.Errorf("%d of 3 make room", got)
+	}
+	store(1005, 5) // one of the old ids: accepted again
+	if got := x.Remembered(q1.Slice); got != n-maxForget {
+		t.Errorf("%d are left after one send", got)
+	}
+	for i := range n {
+		store(1006, n+i)
+	}
+	if got := x.Remembered(q1.Slice); got != n+1 {
+		t.Errorf("%d are left after as many sends", got)
+	}
+	if _, twice := x.Duplicate(q1.Slice, 1006, event.IDString, []byte("5")); !twice {
+		t.Error("the id that came again is forgotten")
+	}
+}

@@ -1,0 +1,378 @@
+package index
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// walk makes random legal events of every kind, as the engine would decide them, and applies them to one or more indexes
+// that should be the same.
+type walk struct {
+	rng    *rand.Rand
+	x      *Index // is asked
+	others []*Index
+	now    event.Time
+	tokens []event.LockToken // given out, some dead
+	count  [40]int           // events by kind
+	blobs  event.Position
+	ids    event.EntityID // entities in the catalogue: 1 to this
+	check  func()         // after every event
+}
+
+var plain, inSessions = event.Slice{Entity: 7}, event.Slice{Entity: 9, Partition: 3}
+
+func newWalk(seed uint64, xs ...*Index) *walk {
+	return &walk{rng: rand.New(rand.NewPCG(seed, 2)), x: xs[0], others: xs[1:], now: 1_000_000, check: func() {}}
+}
+
+func (w *walk) apply(ev event.Event) {
+	w.count[ev.Kind()]++
+	for _, x := range append([]*Index{w.x}, w.others...) {
+		x.Apply(w.now, ev)
+	}
+	w.check()
+}
+
+func (w *walk) token() (t event.LockToken) {
+	for i := range t {
+		t[i] = byte(w.rng.Uint32())
+	}
+	w.tokens = append(w.tokens, t)
+	return t
+}
+
+func (w *walk) blob() event.Blob {
+	w.blobs += 100
+	return event.Blob{Position: w.blobs, Size: uint32(w.rng.IntN(90)), Sum: w.rng.Uint32()}
+}
+
+func (w *walk) session() []byte { return []byte(strconv.Itoa(w.rng.IntN(12))[1:]) } // "" among them
+
+// pick is a message in a state, mostly one of the oldest, or none.
+func (w *walk) pick(id event.Slice, q event.SubQueue, ok func(*Message) bool) (Message, bool) {
+	skip := w.rng.IntN(4)
+	for m := range w.x.Browse(id, q, 0) {
+		if ok(&m) {
+			if skip--; skip < 0 {
+				return m, true
+			}
+		}
+	}
+	return Message{}, false
+}
+
+// lock is a live lock of a message, in random order.
+func (w *walk) lock() (Lock, Message, bool) {
+	for len(w.tokens) > 0 {
+		i := w.rng.IntN(len(w.tokens))
+		l, ok := w.x.Lock(w.tokens[i])
+		if ok && !l.OfSession() {
+			m, _ := w.x.Message(l.Slice, l.Sequence)
+			return l, m, true
+		}
+		if ok {
+			return Lock{}, Message{}, false
+		}
+		w.tokens = slices.Delete(w.tokens, i, i+1)
+	}
+	return Lock{}, Message{}, false
+}
+
+func (w *walk) step() {
+	w.now += event.Time(w.rng.IntN(200))
+	rng := w.rng
+	id := plain
+	if rng.IntN(2) == 0 {
+		id = inSessions
+	}
+	in := id == inSessions
+	env := event.Envelope{Slice: id}
+	q := event.SubQueue(rng.IntN(2))
+	var duplicateUntil, expires event.Time
+	messageID := fmt.Appendf(nil, "%d", rng.IntN(300))
+	idType := event.IDType(rng.IntN(2))
+	if rng.IntN(2) == 0 {
+		if original, twice := w.x.Duplicate(id, w.now, idType, messageID); twice {
+			w.apply(&event.DuplicateDropped{Envelope: env, MessageID: messageID, IDType: idType, Original: original})
+			return
+		}
+		duplicateUntil = w.now.Add(time.Duration(1+rng.IntN(20)) * time.Second) // windows change
+	}
+	if rng.IntN(3) == 0 {
+		expires = w.now + event.Time(rng.IntN(5000))
+	}
+	seq := w.x.NextSequence(id)
+	switch op := rng.IntN(24); op {
+	case 0, 1, 2, 3, 4:
+		w.apply(&event.MessageEnqueued{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
+			InSession: in, EnqueuedAt: w.now, ExpiresAt: expires, TimeToLive: time.Duration(expires), DuplicateUntil: duplicateUntil, Body: w.blob()})
+	case 5, 6:
+		w.apply(&event.MessageScheduled{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
+			InSession: in, ScheduledFor: w.now + event.Time(rng.IntN(3000)), TimeToLive: time.Duration(rng.IntN(2)) * time.Hour,
+			DuplicateUntil: duplicateUntil, Body: w.blob()})
+	case 7:
+		if s, ok := w.x.DueScheduled(w.now); ok {
+			w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: s.Slice}, Sequence: s.Sequence,
+				NewSequence: w.x.NextSequence(s.Slice), TimeToLive: s.TimeToLive, EnqueuedAt: w.now, ExpiresAt: expires})
+		}
+	case 8:
+		if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Scheduled }); ok {
+			w.apply(&event.ScheduleCancelled{Envelope: env, Sequence: m.Sequence})
+		}
+	case 9, 10:
+		if m, ok := w.x.First(id, q); ok && !(in && q == event.Main) {
+			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount,
+				LockedUntil: w.now + event.Time(rng.IntN(10_000))})
+		}
+	case 11, 12, 13: // somebody holds a session
+		name := w.session()
+		s, ok := w.x.NextSession(inSessions)
+		if rng.IntN(2) == 0 && ok {
+			name = []byte(s.ID)
+		}
+		env.Slice = inSessions
+		if s, _ := w.x.Session(inSessions, name); !s.Held {
+			w.apply(&event.SessionAccepted{Envelope: env, SessionID: name, Token: w.token(), LockedUntil: w.now + event.Time(rng.IntN(9000))})
+		}
+		for range rng.IntN(4) {
+			if m, ok := w.x.FirstOf(inSessions, name); ok {
+				w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
+			}
+		}
+		if m, ok := w.pick(inSessions, event.Main, func(m *Message) bool { return m.State == Deferred && m.SessionID == string(name) }); ok {
+			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
+		}
+		if rng.IntN(3) == 0 {
+			w.apply(&event.SessionLockRenewed{Envelope: env, SessionID: name, LockedUntil: w.now + 20_000})
+		}
+		if rng.IntN(3) == 0 {
+			ev := &event.SessionStateSet{Envelope: env, SessionID: name, Cleared: rng.IntN(2) == 0}
+			if !ev.Cleared {
+				ev.State = w.blob()
+			}
+			w.apply(ev)
+		}
+	case 14, 15: // and gives it back
+		held := w.x.HeldSessions()
+		if len(held) == 0 {
+			return
+		}
+		l := held[rng.IntN(len(held))]
+		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session), Cause: event.ReleaseCause(1 + rng.IntN(4))}
+		for m := range w.x.LockedOf(l.Slice, ev.SessionID) {
+			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: m.DeliveryCount + uint32(rng.IntN(2))})
+		}
+		w.apply(ev)
+	case 16, 17, 18: // the end of a lock
+		l, m, ok := w.lock()
+		if !ok {
+			return
+		}
+		env.Slice = l.Slice
+		switch op := rng.IntN(8); {
+		case op == 0:
+			w.apply(&event.MessageCompleted{Envelope: env, Sequence: m.Sequence, Token: l.Token})
+		case op == 1:
+			w.apply(&event.MessageAbandoned{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
+		case op == 2 && l.Until != 0:
+			w.apply(&event.LockRenewed{Envelope: env, Sequence: m.Sequence, Token: l.Token, LockedUntil: l.Until + 500})
+		case op == 3 || op == 4:
+			w.apply(&event.MessageDeferred{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
+		case op == 5:
+			w.apply(&event.MessageReleased{Envelope: env, Sequence: m.Sequence, Token: l.Token})
+		case op == 6 && m.SubQueue == event.Main:
+			w.apply(&event.MessageDeadLettered{Envelope: env, Sequence: m.Sequence, Token: l.Token, Cause: event.CauseApplication, Changes: w.blob()})
+		case op == 7 && l.Until != 0:
+			w.apply(&event.LockExpired{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1})
+		}
+	case 19:
+		free := func(m *Message) bool { return m.State == Active || m.State == Deferred }
+		if m, ok := w.pick(id, event.Main, free); ok {
+			switch rng.IntN(3) {
+			case 0:
+				w.apply(&event.MessageExpired{Envelope: env, Sequence: m.Sequence})
+			case 1:
+				w.apply(&event.MessageDeadLettered{Envelope: env, Sequence: m.Sequence, Cause: event.CauseExpired, Changes: w.blob()})
+			case 2:
+				w.apply(&event.MessageReceivedAndDeleted{Envelope: env, Sequence: m.Sequence})
+			}
+		}
+	case 20:
+		var doomed []event.SequenceNumber
+		for m := range w.x.BrowseActive(id, q) {
+			if len(doomed) == rng.IntN(10) {
+				break
+			}
+			doomed = append(doomed, m.Sequence)
+		}
+		w.apply(&event.MessagesBatchDeleted{Envelope: env, Before: w.now, Sequences: doomed})
+	case 21:
+		if m, ok := w.pick(plain, event.Main, func(m *Message) bool { return m.State == Deferred }); ok {
+			w.apply(&event.MessageLocked{Envelope: event.Envelope{Slice: plain}, Sequence: m.Sequence, Token: w.token(), LockedUntil: w.now + 3000})
+		}
+	case 22:
+		if rng.IntN(80) == 0 {
+			w.apply(&event.SliceDropped{Envelope: env})
+		}
+	case 23:
+		w.catalogue()
+	}
+}
+
+// catalogue makes an event of the catalogue, or defines an origin.
+func (w *walk) catalogue() {
+	all := w.x.Catalogue.All()
+	p := event.Properties{LockDuration: time.Minute, RequiresSession: w.rng.IntN(2) == 0, UserMetadata: fmt.Sprint(w.now)}
+	if len(all) == 0 || w.rng.IntN(3) == 0 {
+		w.ids++
+		w.apply(&event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: w.ids}}, EntityKind: event.Queue, Path: fmt.Sprint("Q", w.ids), Properties: p})
+		return
+	}
+	env := event.Envelope{Slice: event.Slice{Entity: all[w.rng.IntN(len(all))].ID}}
+	switch w.rng.IntN(4) {
+	case 0:
+		w.apply(&event.EntityUpdated{Envelope: env, Properties: p})
+	case 1:
+		w.apply(&event.EntityDeleted{Envelope: env, Reason: "client"})
+	case 2:
+		w.apply(&event.EntityTouched{Envelope: env, AccessedAt: w.now})
+	case 3:
+		w.apply(&event.OriginDefined{ID: w.x.NextOrigin()})
+	}
+}
+
+// answers is everything the engine asks an index on the way, as text.
+func answers(x *Index, now event.Time) string {
+	var b bytes.Buffer
+	for _, id := range []event.Slice{plain, inSessions} {
+		next, ok := x.NextSession(id)
+		fmt.Fprintln(&b, id, x.NextSequence(id), x.Bytes(id), x.Remembered(id), x.Forgettable(id, now, 5), next, ok)
+		for s := range x.Sessions(id) {
+			first, _ := x.FirstOf(id, []byte(s.ID))
+			fmt.Fprint(&b, s, first.Sequence, x.LockedUnder(id, []byte(s.ID)), " ")
+		}
+		for q := range event.SubQueue(2) {
+			m, _ := x.First(id, q)
+			fmt.Fprint(&b, m, " ")
+			for st := Active; st <= Scheduled; st++ {
+				fmt.Fprint(&b, x.Count(id, q, st), " ")
+			}
+		}
+		fmt.Fprintln(&b)
+	}
+	s, ok := x.DueScheduled(event.EndOfTime)
+	fmt.Fprintln(&b, s, ok, x.NextDeadline(), x.LockDeadline(), x.Locks(), x.Live(), x.NextOrigin(), x.LastAt())
+	due := x.Due(event.EndOfTime, 1<<20)
+	slices.SortFunc(due, func(a, b Lock) int { return bytes.Compare(a.Token[:], b.Token[:]) }) // slots may differ
+	fmt.Fprintln(&b, due)
+	return b.String()
+}
+
+// R9, SM-360, SM-361: an index that went through its encoding is the same, answers the same and goes on the same way, at any
+// point of any history.
+func TestEncodingAtAnyPoint(t *testing.T) {
+	t.Parallel()
+	seeds, steps := uint64(20), 2500
+	if testing.Short() {
+		seeds = 6
+	}
+	var count [40]int
+	for seed := range seeds {
+		x, y := New(), New()
+		w := newWalk(seed, x, y)
+		n := 0
+		w.check = func() {
+			if n++; n%17 == 0 {
+				if a, b := answers(x, w.now), answers(w.others[0], w.now); a != b {
+					t.Fatalf("seed %d, event %d: answers differ:\n%s\n%s", seed, n, a, b)
+				}
+			}
+			if n%97 != 0 {
+				return
+			}
+			a := x.Encode(nil)
+			if b := w.others[0].Encode(nil); !bytes.Equal(a, b) {
+				t.Fatalf("seed %d, event %d: encodings differ", seed, n)
+			}
+			z, err := Decode(a)
+			if err != nil {
+				t.Fatalf("seed %d, event %d: %v", seed, n, err)
+			}
+			if b := z.Encode(nil); !bytes.Equal(a, b) {
+				t.Fatalf("seed %d, event %d: encodings differ after a round trip", seed, n)
+			}
+			if seed%2 == 0 || n < 97*10 { // often, or once and then a long way
+				w.others[0] = z
+			}
+		}
+		for range steps {
+			w.step()
+		}
+		for k, n := range w.count {
+			count[k] += n
+		}
+	}
+	for k := range event.Kind(40) {
+		if k.String() != "" && count[k] == 0 {
+			t.Errorf("no %v in %d histories", k, seeds)
+		}
+	}
+}
+
+// The order of sessions that wait, of schedules and of the history lasts through an encoding (semantics.md 8.3, 7.6, 11).
+func TestOrdersLast(t *testing.T) {
+	t.Parallel()
+	x := New()
+	w := newWalk(5, x)
+	for range 5000 {
+		w.step()
+	}
+	y, err := Decode(x.Encode(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.others = []*Index{y}
+	for _, l := range x.HeldSessions() {
+		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session), Cause: event.ReleaseLinkLost}
+		for m := range x.LockedOf(l.Slice, ev.SessionID) {
+			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence})
+		}
+		w.apply(ev)
+	}
+	for n := 0; ; n++ {
+		a, more := x.NextSession(inSessions)
+		b, _ := y.NextSession(inSessions)
+		if a.ID != b.ID {
+			t.Fatalf("session %d is %q and %q", n, a.ID, b.ID)
+		}
+		if !more {
+			break
+		}
+		w.apply(&event.SessionAccepted{Envelope: event.Envelope{Slice: inSessions}, SessionID: []byte(a.ID), Token: w.token(), LockedUntil: w.now})
+	}
+	for {
+		a, more := x.DueScheduled(event.EndOfTime)
+		if b, _ := y.DueScheduled(event.EndOfTime); a != b {
+			t.Fatalf("%+v and %+v are due", a, b)
+		}
+		if !more {
+			break
+		}
+		w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: a.Slice}, Sequence: a.Sequence, NewSequence: x.NextSequence(a.Slice), EnqueuedAt: w.now})
+	}
+	for x.Remembered(plain) > 1 { // one that is new drops a few that are over
+		w.now += 5000
+		w.apply(&event.MessageEnqueued{Envelope: event.Envelope{Slice: plain}, Sequence: x.NextSequence(plain), EnqueuedAt: w.now,
+			MessageID: fmt.Appendf(nil, "new %d", w.now), DuplicateUntil: w.now + 1})
+		if !bytes.Equal(x.Encode(nil), y.Encode(nil)) {
+			t.Fatalf("histories of %d and %d ids differ", x.Remembered(plain), y.Remembered(plain))
+		}
+	}
+}

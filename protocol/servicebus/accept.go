@@ -1,0 +1,91 @@
+package servicebus
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// attaching is a receiver's attach that has no answer yet, because the engine has no message session for it so far (4.2).
+// Nothing may be written for the link; what the peer sends for it meanwhile is kept.
+type attaching struct {
+	attach *amqp.Attach
+	flow   amqp.Flow // the last one
+	flowed bool
+}
+
+// heldSession names a message session that a link of the connection holds.
+type heldSession struct {
+	entity event.EntityID
+	id     string
+}
+
+// accepted answers the attach: with the message session that the engine has given to the receiver, or with its refusal.
+func (l *link) accepted(reply *engine.Reply) {
+	c := l.c
+	grant := reply.Session
+	if reply.Err != nil || grant == nil {
+		cond, text := conditionOf(reply.Err)
+		if cond.symbol == amqp.CondTimeout {
+			text = noSessionText(l.attaching.attach)
+		}
+		l.end(cond.symbol, text)
+		return
+	}
+	held := l.attaching
+	l.attaching = nil
+	l.receiver.grant = grant
+	c.holders[heldSession{l.target.Entity.ID, grant.ID}] = l
+	l.touch()
+	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
+	l.writeAttach(held.attach)
+	c.log.Debug("servicebus: session accepted", "link", l.name, "entity", l.at.path, "session", grant.ID)
+	if held.flowed {
+		l.receiver.flow(&held.flow)
+	}
+}
+
+// noSessionText tells that no session became available in the time the client gave (8.4).
+func noSessionText(a *amqp.Attach) string {
+	wait, ok := clientTimeout(a.Properties)
+	if !ok {
+		wait = defaultSessionWait
+	}
+	return fmt.Sprintf("The operation did not complete within the allotted timeout of %s. The time allotted to this operation may have been a portion of a longer timeout.", hms(wait))
+}
+
+// sessionLost ends the link because its message session is no longer held. Settlements under way were decided after that,
+// so all of them fail; they are answered first, because nothing may follow the detach.
+func (l *link) sessionLost(err error) {
+	if l.detached {
+		return
+	}
+	c := l.c
+	cond, text := conditionOf(err)
+	for i := range c.pendings.table {
+		if p := &c.pendings.table[i]; p.kind == pendingSettle && p.link == l && !p.settled {
+			p.settled = true
+			c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.suffixed(text, l.at.path, c.now))
+		}
+	}
+	l.end(cond.symbol, text)
+}
+
+// sessionLock is the lock of the message session that a request is made under: that of the receiver it names as its
+// associated link or, when it names none, of the receiver of this connection that holds the session with the id (6.3). It
+// is not there when that receiver holds another session than the one asked for, or none.
+func (c *conn) sessionLock(req *request, id string, hasID bool) (event.LockToken, bool) {
+	entity := req.l.target.Entity.ID
+	var l *link
+	if name := req.text(keyAssociatedLink); name != "" {
+		l = c.names[linkName{name, amqp.RoleReceiver}]
+	} else if hasID {
+		l = c.holders[heldSession{entity, id}]
+	}
+	if l == nil || l.receiver.grant == nil || l.target.Entity.ID != entity || hasID && l.receiver.grant.ID != id {
+		return event.LockToken{}, false
+	}
+	return l.receiver.grant.Token, true
+}

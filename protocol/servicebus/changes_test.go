@@ -1,0 +1,136 @@
+package servicebus
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// detached wants each of the handles detached, in any order.
+func (p *peerConn) detached(symbol amqp.Symbol, text string, handles ...uint32) {
+	p.Helper()
+	left := map[uint32]bool{}
+	for _, h := range handles {
+		left[h] = true
+	}
+	for len(left) > 0 {
+		d := expect[*amqp.Detach](p)
+		if !left[d.Handle] || !d.Closed || d.Error.Condition != symbol || !strings.Contains(d.Error.Description, text) {
+			p.Fatalf("%+v", d)
+		}
+		p.tracked(d.Error.Description)
+		delete(left, d.Handle)
+		p.write(0, &amqp.Detach{Handle: d.Handle, Closed: true}, nil)
+	}
+}
+
+// WP-090, SM-054: an update detaches every link of the entity and no other; what comes next finds the new settings. Claims,
+// messages and message locks stay.
+func TestEntityUpdated(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1")
+		p.attachSender(1, "q")
+		p.send(1, 0, message("a", "x"))
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.attachReceiver(3, "Q/$DeadLetterQueue", amqp.SenderUnsettled)
+		p.attachSender(4, "q2")
+		p.attachManagement("q")
+		p.credit(2, 0, 5, false)
+		m := p.receive()
+		b.queue("q", nil) // nothing changes
+		p.quiet(time.Second)
+		b.queue("q", func(p *event.Properties) { p.LockDuration = 10 * time.Second })
+		p.detached(amqp.CondDetachForced, "is force detached by the broker", 1, 2, 3, 200, 201)
+		p.settle(m.id, amqp.StateAccepted, false) // crossed the detach: no answer, and no effect, for the client asks again
+		p.quiet(time.Second)
+		p.send(4, 0, message("b", "x"))
+		p.attachSender(1, "q")
+		p.send(1, 1, message("c", "x"))
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 5, false)
+		next := p.receive()
+		until, _ := next.annotations.Get(keyLockedUntil)
+		if next.properties.MessageID != "c" || until != amqp.TimestampOf(time.Now().Add(10*time.Second)) {
+			t.Errorf("%+v", next)
+		}
+		p.attachManagement("q")
+		p.managedWith(200, "", "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}})
+	})
+}
+
+// A settled disposition that crosses the detach is carried out: nobody would ask again.
+func TestSettledAcrossDetach(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(1)
+		p.credit(2, 0, 1, false)
+		m := p.receive()
+		b.queue("q", func(p *event.Properties) { p.MaxDeliveryCount = 9 })
+		for range 2 {
+			expect[*amqp.Detach](p)
+		}
+		p.settle(m.id, amqp.StateAccepted, true)
+		p.settle(m.id, amqp.StateAccepted, false)
+		p.quiet(40 * time.Second)
+		p.attachManagement("q")
+		if got := p.peekIDs(); got != nil {
+			t.Error(got)
+		}
+	})
+}
+
+// 8.5: a session lock ends with its link when the entity is updated, and nothing counts as failed.
+func TestEntityOfSessionUpdated(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		p.send(1, 0, inSession("a", "1", "x"))
+		p.acceptSession(2, "s", "a")
+		p.credit(2, 0, 5, false)
+		p.receive()
+		b.queue("s", func(p *event.Properties) { p.RequiresSession, p.MaxDeliveryCount = true, 9 })
+		p.detached(amqp.CondDetachForced, "", 1, 2)
+		p.acceptSession(2, "s", "a")
+		p.credit(2, 0, 5, false)
+		if m := p.receive(); m.header.DeliveryCount.Value != 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// WP-130, SM-055: a deletion detaches with not-found, and so does every attach after it.
+func TestEntityDeleted(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		p.acceptSession(2, "s", "a")
+		p.wantSession(3, "s", nil)
+		p.attachManagement("s")
+		p.attachSender(4, "q")
+		if err := b.ns.DeleteQueue(context.Background(), engine.DeleteQueue{Path: "s", Reason: "client"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 { // the one that waits gets an attach first
+			for {
+				if r := p.next(); r.err != nil {
+					t.Fatal(r.err)
+				} else if d, ok := r.p.(*amqp.Detach); ok {
+					if d.Error.Condition != amqp.CondNotFound || !strings.HasPrefix(d.Error.Description, "The messaging entity 'sb://ns/s") || !strings.Contains(d.Error.Description, "' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ") {
+						t.Errorf("%+v", d)
+					}
+					break
+				}
+			}
+		}
+		p.write(0, &amqp.Attach{Name: "again", Handle: 9, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s"}}, nil)
+		p.refused(9, amqp.CondNotFound, "The messaging entity 'sb://ns/s' could not be found.")
+		p.send(4, 0, message("a", "x"))
+		b.queue("s", func(p *event.Properties) { p.RequiresSession = true }) // made again: another one, and empty
+		p.begin(1)
+		synctest.Wait()
+		other := b.root()
+		other.acceptSession(2, "s", "a")
+	})
+}

@@ -1,0 +1,97 @@
+package servicebus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Every refusal of the engine has a condition and a status (8.2).
+func TestConditions(t *testing.T) {
+	for code := engine.NotFound; code <= engine.Detached; code++ {
+		c, text := conditionOf(fmt.Errorf("wrapped: %w", &engine.Error{Code: code, Text: "Text."}))
+		if c.symbol == "" || c.status < 400 || text == "" {
+			t.Errorf("code %d: %+v %q", code, c, text)
+		}
+	}
+}
+
+// WP-086, SM-007, SM-322, 8.4: a full entity refuses with both figures and where to read about it; once there is room,
+// sends pass again.
+func TestEntityFull(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("small", func(p *event.Properties) { p.MaxSizeMegabytes = 1 })
+		p := b.root()
+		p.attachSender(1, "small")
+		p.attachManagement("small")
+		body := strings.Repeat("x", 250<<10)
+		for i := range uint32(4) {
+			p.send(1, i, message(fmt.Sprint(i), body))
+		}
+		p.transfer(1, 4, message("4", body))
+		text := p.rejected(4, amqp.CondResourceLimit).Description
+		for _, part := range []string{"The maximum entity size has been reached or exceeded for Queue: '", "small'. Size of entity in bytes:", ", Max entity size in bytes: 1048576.",
+			" For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize TrackingId:"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("no %q in %q", part, text)
+			}
+		}
+		p.managedWith(403, amqp.CondResourceLimit, "schedule-message", scheduleBody(append(scheduled("a", time.Now().Add(time.Hour)), amqp.AppendData(nil, []byte(body))...)))
+		p.attachReceiver(2, "small", amqp.SenderSettled)
+		p.credit(2, 0, 1, false)
+		p.receive()
+		p.send(1, 5, message("5", body))
+	})
+}
+
+// SM-307, SM-308: what each status forbids, at attach and in requests; the messages stay.
+func TestStatus(t *testing.T) {
+	for status, may := range map[event.Status]struct{ send, receive bool }{
+		event.Active: {true, true}, event.SendDisabled: {false, true}, event.ReceiveDisabled: {true, false}, event.Disabled: {false, false},
+	} {
+		bubble(t, nil, func(b *bench) {
+			b.put("q", message("a", "x"))
+			b.queue("q", func(p *event.Properties) { p.Status = status })
+			p := b.root()
+			p.attachManagement("q")
+			check := func(what string, want bool, refused amqp.Symbol) {
+				t.Helper()
+				if want == (refused == amqp.CondEntityDisabled) {
+					t.Errorf("%v: %s: %q", status, what, refused)
+				}
+			}
+			for name, test := range map[string]struct {
+				body amqp.Map
+				may  bool
+			}{
+				"peek-message":             {amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}, may.receive},
+				"update-disposition":       {amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}, {Key: "disposition-status", Value: "completed"}}, may.receive},
+				"schedule-message":         {scheduleBody(scheduled("s", time.Now().Add(time.Hour))), may.send},
+				"cancel-scheduled-message": {numbers(int64(99)), may.send},
+			} {
+				_, properties, _ := p.manage(operationPrefix+name, test.body)
+				c, _ := properties.Get("errorCondition")
+				symbol, _ := c.(amqp.Symbol)
+				check(name, test.may, symbol)
+			}
+			symbol := func(a *amqp.Attach) amqp.Symbol {
+				if a.Source != nil {
+					return ""
+				}
+				return expect[*amqp.Detach](p).Error.Condition
+			}
+			check("send", may.send, symbol(p.attachSender(1, "q")))
+			check("receive", may.receive, symbol(p.attachReceiver(2, "q", amqp.SenderSettled)))
+			b.queue("q", nil)
+			again := b.root()
+			again.attachReceiver(2, "q", amqp.SenderSettled)
+			again.credit(2, 0, 1, false)
+			again.receive()
+		})
+	}
+}

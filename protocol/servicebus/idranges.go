@@ -1,0 +1,31 @@
+package servicebus
+
+// idRanges is a set of delivery-ids, kept as ranges in the order in which they were noted. It forgets the oldest.
+type idRanges []idRange
+
+// idRange is the delivery-ids first to last.
+type idRange struct{ first, last uint32 }
+
+// maxRanges bounds a set: a range is a run of deliveries without another link's in between.
+const maxRanges = 1024
+
+func (r *idRanges) note(id uint32) {
+	s := *r
+	if n := len(s); n > 0 && s[n-1].last+1 == id {
+		s[n-1].last = id
+		return
+	}
+	if len(s) == maxRanges {
+		s = append(s[:0], s[1:]...)
+	}
+	*r = append(s, idRange{id, id})
+}
+
+func (r idRanges) has(id uint32) bool {
+	for i := len(r) - 1; i >= 0; i-- {
+		if id-r[i].first <= r[i].last-r[i].first {
+			return true
+		}
+	}
+	return false
+}

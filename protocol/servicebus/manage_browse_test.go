@@ -1,0 +1,110 @@
+package servicebus
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// WP-165, WP-167, SM-095, SM-127, SM-142, SM-146: all states, without bodies, and what a reply may hold.
+func TestPeekStates(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		p.deferAll(1)
+		p.credit(2, 1, 1, false)
+		p.receive()
+		b.put("q", scheduled("later", time.Now().Add(time.Hour)))
+		p.attachManagement("q")
+		for _, omit := range []any{nil, false, true} {
+			peeked := p.peekAll(amqp.Pair{Key: "omit-message-body", Value: omit})
+			for i, want := range []int32{1, 0, 0, 2} {
+				state, _ := peeked[i].annotations.Get(keyState)
+				seq, _ := peeked[i].annotations.Get(keySequence)
+				_, locked := peeked[i].annotations.Get(keyLockedUntil)
+				if state != want || seq != int64(i+1) || locked || (peeked[i].body == "") != (omit == true) {
+					t.Errorf("%d: %+v", i, peeked[i])
+				}
+			}
+		}
+	})
+}
+
+// SM-142: an answer holds as many messages as a message of the entity may have bytes, or as the peer's link takes; the
+// first one in any case.
+func TestPeekSize(t *testing.T) {
+	for _, test := range []struct {
+		limit uint64
+		want  string
+	}{{0, "[0 1]"}, {210_000, "[0 1]"}, {201_000, "[0]"}, {1000, "[0]"}} {
+		bubble(t, nil, func(b *bench) {
+			body := string(make([]byte, 100_000))
+			b.put("q", message("0", body), message("1", body), message("2", body))
+			p := b.root()
+			p.attachSender(200, "q/$management")
+			p.write(0, &amqp.Attach{Name: "r201", Handle: 201, Role: amqp.RoleReceiver, SenderSettleMode: amqp.Some(amqp.SenderSettled),
+				MaxMessageSize: amqp.Some(test.limit), Source: &amqp.Source{Address: "q/$management"}, Target: &amqp.Target{Address: "reply201"}}, nil)
+			expect[*amqp.Attach](p)
+			p.credit(201, 0, 10, false)
+			if got := p.peekIDs(); fmt.Sprint(got) != test.want {
+				t.Errorf("%d: %v", test.limit, got)
+			}
+		})
+	}
+}
+
+// WP-182, SM-148, SM-149, SM-150: active messages before a time, oldest first.
+func TestBatchDelete(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(4)
+		p.deferAll(1)
+		p.credit(2, 1, 1, false)
+		p.receive()
+		b.put("q", scheduled("later", time.Now().Add(time.Hour)))
+		time.Sleep(time.Second)
+		cut := amqp.TimestampOf(time.Now())
+		b.put("q", message("new", "x"), inSession("a", "session", "x"))
+		p.attachManagement("q")
+		remove := func(n any, more ...amqp.Pair) any {
+			t.Helper()
+			status, _, answer := p.manage("com.microsoft:batch-delete-messages", append(amqp.Map{{Key: "message-count", Value: n}}, more...))
+			if status == 204 && answer == nil {
+				return int32(0)
+			}
+			count, _ := answer.(amqp.Map).Get("message-count")
+			return count
+		}
+		before := amqp.Pair{Key: "enqueued-time-utc", Value: cut}
+		for _, want := range []int32{1, 1, 0} {
+			if n := remove(int32(1), before); n != want {
+				t.Errorf("%v, not %d", n, want)
+			}
+		}
+		if n := remove(int32(5), amqp.Pair{Key: "enqueued-time-utc", Value: amqp.Timestamp(0)}); n != int32(0) {
+			t.Error(n)
+		}
+		time.Sleep(time.Second)
+		if n := remove(int64(1<<40), amqp.Pair{Key: "session-id", Value: "a"}); n != int32(0) { // messages of a plain queue are in no session
+			t.Error(n)
+		}
+		if n := remove(uint32(500), amqp.Pair{Key: "enqueued-time-utc", Value: amqp.Timestamp(253402300800000)}); n != int32(2) {
+			t.Error(n)
+		}
+		if got := p.peekIDs(); fmt.Sprint(got) != "[0 1 later]" {
+			t.Error(got)
+		}
+		for _, bad := range []amqp.Map{nil, {{Key: "message-count", Value: int32(0)}}, {{Key: "message-count", Value: int32(1)}, {Key: "enqueued-time-utc", Value: "now"}}} {
+			p.managedWith(400, amqp.CondArgumentError, "batch-delete-messages", bad)
+		}
+	})
+	sessions(t, func(b *bench, p *peerConn) {
+		b.put("s", inSession("a", "1", "x"), inSession("b", "2", "x"))
+		time.Sleep(time.Second)
+		p.attachManagement("s")
+		p.managedWith(200, "", "batch-delete-messages", amqp.Map{{Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: "a"}})
+		if got := p.peekIDs(); fmt.Sprint(got) != "[2]" {
+			t.Error(got)
+		}
+	})
+}

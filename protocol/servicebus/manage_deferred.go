@@ -1,0 +1,58 @@
+package servicebus
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
+const maxDeferred = 1000
+
+// receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
+func (c *conn) receiveDeferred(req *request, body amqp.Map) {
+	numbers, ok := sequenceNumbers(body)
+	switch {
+	case !ok:
+		c.badRequest(req, needsNumbers)
+		return
+	case len(numbers) > maxDeferred:
+		c.badRequest(req, fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
+		return
+	}
+	id, named, ok := sessionID(body)
+	if !ok {
+		c.badRequest(req, badSessionText)
+		return
+	}
+	t := req.l.target
+	cmd := &engine.ReceiveDeferred{
+		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
+	}
+	switch mode, ok := integer(body, "receiver-settle-mode"); {
+	case !ok || mode == 1:
+	case mode == 0:
+		cmd.Mode = engine.ReceiveAndDelete
+	default:
+		c.badRequest(req, "The 'receiver-settle-mode' of the request must be 0 or 1.")
+		return
+	}
+	if ofSessions(t) {
+		var held bool
+		if cmd.Session, held = c.sessionLock(req, id, named); !held {
+			c.refuseSession(req)
+			return
+		}
+	}
+	v := view{lockToken: cmd.Mode == engine.PeekLock}
+	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+		messages := c.encodeAll(req, r.Messages, v, math.MaxInt)
+		if len(messages) == 0 {
+			c.refuseRequest(req, 503, amqp.CondServerBusy, "The stored messages cannot be read now.")
+			return
+		}
+		c.succeed(req, amqp.Map{{Key: "messages", Value: messages}})
+	})
+}

@@ -1,0 +1,119 @@
+package servicebus
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+func byNumber(mode any, sequences ...any) amqp.Map {
+	return append(numbers(sequences...), amqp.Pair{Key: "receiver-settle-mode", Value: mode})
+}
+
+// deferAll receives n messages by handle 2 and defers them.
+func (p *peerConn) deferAll(n uint32) {
+	p.Helper()
+	p.credit(2, 0, n, false)
+	for range n {
+		m := p.receive()
+		p.settle(m.id, amqp.Modified{UndeliverableHere: true}, true)
+	}
+}
+
+// WP-171, WP-172, WP-173, SM-120 to SM-127: messages by number, all or none, in the order asked, in both modes.
+func TestReceiveDeferred(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(5)
+		p.deferAll(4)
+		p.attachManagement("q")
+		for _, bad := range [][]any{{int64(1), int64(99)}, {int64(5)}, {int64(0)}, {int64(-1)}} { // unknown, active
+			p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint32(1), bad...))
+		}
+		answer := p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), int64(3), int64(1))).(amqp.Map)
+		v, _ := answer.Get("messages")
+		var tokens []amqp.UUID
+		for i, e := range v.(amqp.List) {
+			token, _ := e.(amqp.Map).Get("lock-token")
+			raw, _ := e.(amqp.Map).Get("message")
+			m := decodeMessage(t, raw.([]byte))
+			inside, _ := m.delivery.Get(keyLockToken)
+			state, _ := m.annotations.Get(keyState)
+			until, _ := m.annotations.Get(keyLockedUntil)
+			if m.properties.MessageID != []string{"2", "0"}[i] || inside != token || state != int32(1) || m.header.DeliveryCount.Value != 1 ||
+				until != amqp.TimestampOf(time.Now().Add(30*time.Second)) || m.body == "" {
+				t.Errorf("%+v", m)
+			}
+			tokens = append(tokens, token.(amqp.UUID))
+		}
+		p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint8(1), int64(1))) // locked
+		p.managedWith(200, "", "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(tokens...)}})
+		update := func(token amqp.UUID, status string) {
+			t.Helper()
+			p.managedWith(200, "", "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(token)}, {Key: "disposition-status", Value: status}})
+		}
+		update(tokens[0], "abandoned") // SM-125: stays deferred, counted
+		update(tokens[1], "completed")
+		got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(0), int64(3), int64(4))))
+		if len(got) != 2 || got[0].header.DeliveryCount.Value != 2 || got[1].properties.MessageID != "3" || got[0].delivery != nil {
+			t.Errorf("%+v", got)
+		}
+		if ids := p.peekIDs(); fmt.Sprint(ids) != "[1 4]" {
+			t.Error(ids)
+		}
+		for _, bad := range []amqp.Map{nil, byNumber(uint32(2), int64(2)), byNumber(uint32(1)), {{Key: "sequence-numbers", Value: make(amqp.List, maxDeferred+1)}}} {
+			p.managedWith(400, amqp.CondArgumentError, "receive-by-sequence-number", bad)
+		}
+		p.quiet(time.Minute) // SM-125: the end of the lock leaves it deferred, too
+	})
+}
+
+// SM-130, WP-185: defer in a dead-letter queue.
+func TestDeferDeadLetter(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(1)
+		p.credit(2, 0, 1, false)
+		p.settle(p.receive().id, amqp.Rejected{}, true)
+		p.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderUnsettled)
+		p.credit(3, 0, 1, false)
+		p.settle(p.receive().id, amqp.Modified{UndeliverableHere: true}, true)
+		main := b.root()
+		main.attachManagement("q")
+		main.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint32(1), int64(1)))
+		p.attachManagement("q/$DeadLetterQueue")
+		got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), int64(1))))
+		if len(got) != 1 || got[0].header.DeliveryCount.Value != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// SM-129: deferred messages of a session are for its holder.
+func TestDeferInSession(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		p.send(1, 0, inSession("a", "1", "x"))
+		p.acceptSession(2, "s", "a")
+		p.deferAll(1)
+		p.attachManagement("s")
+		p.acceptSession(3, "s", "b")
+		other := b.root()
+		other.attachManagement("s")
+		body := byNumber(uint32(1), int64(1))
+		other.managedWith(410, amqp.CondSessionLockLost, "receive-by-sequence-number", append(body, amqp.Pair{Key: "session-id", Value: "a"}))
+		p.managedWith(410, amqp.CondSessionLockLost, "receive-by-sequence-number", body) // by whom?
+		p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", body, linked("r3"))
+		answer := p.managedWith(200, "", "receive-by-sequence-number", body, linked("r2")).(amqp.Map)
+		v, _ := answer.Get("messages")
+		token, _ := v.(amqp.List)[0].(amqp.Map).Get("lock-token")
+		until, _ := openedMessages(t, answer)[0].annotations.Get(keyLockedUntil)
+		if until != amqp.TimestampOf(time.Now().Add(30*time.Second)) {
+			t.Errorf("locked until %v", until)
+		}
+		settle := amqp.Map{{Key: "disposition-status", Value: "abandoned"}, {Key: "lock-tokens", Value: uuids(token.(amqp.UUID))}}
+		other.managedWith(410, amqp.CondSessionLockLost, "update-disposition", append(settle, amqp.Pair{Key: "session-id", Value: "a"}))
+		p.managedWith(410, amqp.CondSessionLockLost, "update-disposition", append(settle, amqp.Pair{Key: "session-id", Value: "a"}), linked("r3"))
+		p.managedWith(200, "", "update-disposition", append(settle, amqp.Pair{Key: "session-id", Value: "a"}))
+		p.managedWith(200, "", "receive-by-sequence-number", append(body, amqp.Pair{Key: "session-id", Value: "a"}))
+	})
+}

@@ -1,0 +1,65 @@
+package servicebus
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// scheduleMessage stores messages that become active later, and answers their numbers (semantics.md 7.6). What an entry
+// says beside its message is in the message too.
+func (c *conn) scheduleMessage(req *request, body amqp.Map) {
+	t := req.l.target
+	if t.SubQueue != event.Main {
+		c.refuseRequest(req, 400, amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue.")
+		return
+	}
+	cmd := &engine.Send{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, Numbers: true}
+	for _, v := range elements(body, "messages") {
+		entry, _ := v.(amqp.Map)
+		raw, _ := entry.Get("message")
+		b, ok := raw.([]byte)
+		if !ok {
+			c.badRequest(req, "Each of the 'messages' must be a map with a binary 'message'.")
+			return
+		}
+		in, e := c.inspect(b)
+		if e != nil {
+			c.refuseFor(req, e)
+			return
+		}
+		if !in.hasID {
+			c.splice(make([]byte, 0, splicedSize(&in)), &in)
+		}
+		cmd.Messages = append(cmd.Messages, in.message)
+	}
+	if len(cmd.Messages) == 0 {
+		c.badRequest(req, "The request needs 'messages', a list with at least one.")
+		return
+	}
+	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+		numbers := amqp.Array{Elem: amqp.CodeLong}
+		for _, n := range r.Sequences {
+			numbers.Values = append(numbers.Values, int64(n))
+		}
+		c.succeed(req, amqp.Map{{Key: "sequence-numbers", Value: numbers}})
+	})
+}
+
+const needsNumbers = "The request needs 'sequence-numbers', an array of long."
+
+// cancelScheduled ends messages that are not active yet: all of them or none.
+func (c *conn) cancelScheduled(req *request, body amqp.Map) {
+	numbers, ok := sequenceNumbers(body)
+	t := req.l.target
+	switch {
+	case !ok:
+		c.badRequest(req, needsNumbers)
+		return
+	case t.SubQueue != event.Main:
+		c.refuseRequest(req, 400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
+		return
+	}
+	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, Sequences: numbers}
+	c.ask(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+}

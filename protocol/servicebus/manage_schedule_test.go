@@ -1,0 +1,171 @@
+package servicebus
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// scheduled makes an encoded message for later.
+func scheduled(id any, at time.Time) []byte {
+	m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: amqp.TimestampOf(at)}})
+	if id != nil {
+		return append(m, message(id, "x")...)
+	}
+	return amqp.AppendData(m, []byte("x"))
+}
+
+func scheduleBody(messages ...[]byte) amqp.Map {
+	var list amqp.List
+	for i, m := range messages {
+		list = append(list, amqp.Map{{Key: "message-id", Value: fmt.Sprint(i)}, {Key: "message", Value: m}, {Key: "session-id", Value: nil}})
+	}
+	return amqp.Map{{Key: "messages", Value: list}}
+}
+
+func numbers(values ...any) amqp.Map {
+	return amqp.Map{{Key: "sequence-numbers", Value: amqp.Array{Elem: amqp.CodeLong, Values: values}}}
+}
+
+// WP-169, WP-170, SM-090 to SM-096: both ways to schedule; cancel; activation.
+func TestSchedule(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachManagement("q")
+		later := time.Now().Add(30 * time.Second)
+		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("a", later), scheduled(nil, later)))
+		if want := numbers(int64(1), int64(2)); !reflect.DeepEqual(answer, want) {
+			t.Errorf("%+v", answer)
+		}
+		b.put("q", scheduled("b", later.Add(time.Second)), scheduled("past", time.Now()))
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 10, false)
+		past := p.receive() // SM-096
+		if past.properties.MessageID != "past" {
+			t.Errorf("%+v", past)
+		}
+		p.quiet(25 * time.Second)
+		peeked := p.peekAll()
+		for i, state := range []int32{2, 2, 2, 0} {
+			got, _ := peeked[i].annotations.Get(keyState)
+			at, _ := peeked[i].annotations.Get(keyScheduled)
+			if got != state || state == 2 && i < 2 && at != amqp.TimestampOf(later) {
+				t.Errorf("%d: %+v", i, peeked[i].annotations)
+			}
+		}
+		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2), int64(99)))
+		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(4)))
+		if answer := p.managedWith(200, "", "cancel-scheduled-message", amqp.Map{{Key: "sequence-numbers", Value: amqp.List{int32(2)}}}); answer != nil {
+			t.Errorf("%+v", answer)
+		}
+		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2)))
+		p.settle(past.id, amqp.StateAccepted, true)
+		var got []openedMessage
+		for range 2 {
+			got = append(got, p.receive())
+		}
+		for i, id := range []string{"a", "b"} {
+			seq, _ := got[i].annotations.Get(keySequence)
+			at, _ := got[i].annotations.Get(keyEnqueuedTime)
+			due := amqp.TimestampOf(later.Add(time.Duration(i) * time.Second))
+			if got[i].properties.MessageID != id || seq != int64(5+i) || at.(amqp.Timestamp) < due || at.(amqp.Timestamp) > due+1000 {
+				t.Errorf("%+v", got[i])
+			}
+		}
+		p.quiet(10 * time.Second)
+		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(1))) // SM-094: active by now
+	})
+}
+
+// SM-092: the time to live counts from activation.
+func TestScheduledTimeToLive(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachManagement("q")
+		later := time.Now().Add(time.Minute)
+		m := append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(60000))}), scheduled("a", later)...)
+		p.managedWith(200, "", "schedule-message", scheduleBody(m))
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 1, false)
+		if d := p.receive(); d.properties.AbsoluteExpiryTime.Value < amqp.TimestampOf(later.Add(time.Minute)) || d.header.TTL != amqp.Some(uint32(60000)) {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// What schedule-message and cancel-scheduled-message refuse; nothing of a refused request is stored.
+func TestScheduleRefusals(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
+		p.attachManagement("q")
+		later := time.Now().Add(time.Hour)
+		good := scheduled("a", later)
+		null := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: nil}}), message("a", "x")...)
+		for _, bad := range []amqp.Map{nil, scheduleBody(), {{Key: "messages", Value: amqp.List{"x"}}}, {{Key: "messages", Value: amqp.List{amqp.Map{}}}}, scheduleBody(good, null)} {
+			p.managedWith(400, amqp.CondArgumentError, "schedule-message", bad)
+		}
+		p.managedWith(400, amqp.CondDecodeError, "schedule-message", scheduleBody(good, []byte("no message")))
+		p.managedWith(403, amqp.CondMessageSizeExceeded, "schedule-message", scheduleBody(append(scheduled("a", later), amqp.AppendData(nil, make([]byte, 256<<10))...)))
+		for _, bad := range []amqp.Map{nil, {{Key: "sequence-numbers", Value: amqp.List{}}}, {{Key: "sequence-numbers", Value: amqp.List{"1"}}}} {
+			p.managedWith(400, amqp.CondArgumentError, "cancel-scheduled-message", bad)
+		}
+		if got := p.peekIDs(); got != nil {
+			t.Error(got)
+		}
+		p.managedWith(200, "", "schedule-message", scheduleBody(append(scheduled("a", later), amqp.AppendData(nil, make([]byte, 255<<10))...))) // the entity's limit is the only one
+		dead := b.root()
+		dead.attachManagement("q/$DeadLetterQueue")
+		dead.managedWith(400, amqp.CondNotAllowed, "schedule-message", scheduleBody(good))
+		dead.managedWith(400, amqp.CondNotAllowed, "cancel-scheduled-message", numbers(int64(1)))
+		other := b.root()
+		other.attachManagement("s")
+		other.managedWith(400, amqp.CondNotAllowed, "schedule-message", scheduleBody(good)) // no session id
+	})
+}
+
+// SM-160 to SM-164, SM-170: the duplicate history, by text and type of the id; an id the broker makes is nobody's duplicate.
+func TestDuplicates(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("d", func(p *event.Properties) {
+			p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Minute
+		})
+		p := b.root()
+		p.attachManagement("d")
+		ids := []any{"12", uint64(12), amqp.UUID{12}, []byte{12}, amqp.UUID{12}.String(), "0c"}
+		for range 2 {
+			for _, id := range ids {
+				b.put("d", message(id, "x"))
+			}
+		}
+		b.put("d", message(nil, "x"), message(nil, "x"))
+		if got := p.peekIDs(); len(got) != len(ids)+2 || !reflect.DeepEqual(got[:len(ids)], ids) {
+			t.Error(got)
+		}
+		later := time.Now().Add(time.Hour)
+		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("12", later), scheduled("new", later), scheduled("new", later)))
+		if want := numbers(int64(0), int64(9), int64(9)); !reflect.DeepEqual(answer, want) {
+			t.Errorf("%+v", answer)
+		}
+		b.put("d", message("new", "other")) // SM-164
+		batch := amqp.AppendData(amqp.AppendData(nil, message("twice", "x")), message("twice", "y"))
+		sender := b.root()
+		sender.attachSender(1, "d")
+		sender.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, batch)
+		if d := expect[*amqp.Disposition](sender); d.State != amqp.StateAccepted {
+			t.Errorf("%+v", d)
+		}
+		if got := p.peekIDs(); len(got) != len(ids)+4 {
+			t.Error(got)
+		}
+		time.Sleep(time.Minute)
+		b.put("d", message("12", "x")) // SM-162
+		if got := p.peekIDs(); len(got) != len(ids)+5 {
+			t.Error(got)
+		}
+	})
+}

@@ -1,0 +1,257 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Lock hands a message out under a lock (6.1) and returns when that ends. In a session it lives as long as the session's.
+func (p *Partition) Lock(now int64, q *Queue, seq uint64, token Token) int64 {
+	p.record(now, false)
+	return p.lock(now, q, seq, token)
+}
+
+func (p *Partition) lock(now int64, q *Queue, seq uint64, token Token) int64 {
+	m := p.touch(q, seq)
+	m.Token, m.Until = token, now+q.Settings.Lock
+	if m.State = Locked; m.underSession(q) {
+		m.Until = 0
+	}
+	p.settled(q, m.Session)
+	return q.Until(m)
+}
+
+// underSession tells whether locks of the message are those of its session.
+func (m *Message) underSession(q *Queue) bool { return q.Settings.Sessions && !m.Dead }
+
+// Until is when a message's lock ends.
+func (q *Queue) Until(m *Message) int64 {
+	if m.locked() && m.Until == 0 {
+		return q.Sessions[m.Session].Until
+	}
+	return m.Until
+}
+
+// Outcome is a way to settle.
+type Outcome uint8
+
+const (
+	Complete Outcome = iota + 1
+	Abandon
+	Release
+	Defer
+	DeadLetter
+)
+
+// held finds the message of a live lock. A lock that has ended is noticed here, before anybody is answered (6.1).
+func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
+	i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.locked() && m.Token == t && m.Dead == dead })
+	if i < 0 {
+		return nil
+	}
+	m := q.Live[i]
+	if now < q.Until(m) {
+		return m
+	}
+	p.record(now, true)
+	if m.underSession(q) {
+		p.endSession(now, q, m.Session, true)
+	} else {
+		p.failed(now, q, m.Seq, nil)
+	}
+	return nil
+}
+
+// lost is how a token without a live lock is refused.
+func (q *Queue) lost(dead bool) Refusal {
+	if q.Settings.Sessions && !dead {
+		return SessionLost
+	}
+	return LockLost
+}
+
+// returned gives a message back: a deferred one stays deferred (14.1).
+func (p *Partition) returned(q *Queue, seq uint64, failures uint32, changes []byte) *Message {
+	m := p.touch(q, seq)
+	if m.State == DeferredLocked {
+		m.State = Deferred
+	} else {
+		m.State = Active
+	}
+	m.Token, m.Until = Token{}, 0
+	m.change(changes)
+	if !m.Dead { // frozen in a dead-letter queue (6.3)
+		m.Count += failures
+	}
+	p.settled(q, m.Session)
+	return m
+}
+
+// failed gives a message back after a failed delivery.
+func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte) {
+	m := p.returned(q, seq, 1, changes)
+	p.tell(q, Returned, m)
+	p.after(now, q, m, true)
+}
+
+// after is what follows when a message came back: it expires at once when its time has passed, unless it is deferred (7.4), or
+// is dead-lettered when it failed once too often (6.4).
+func (p *Partition) after(now int64, q *Queue, m *Message, failed bool) {
+	switch {
+	case m.Dead:
+	case m.State == Active && m.expired(now):
+		p.expire(q, m)
+	case failed && m.Count >= q.Settings.MaxDelivery:
+		p.deadLetter(q, m.Seq, "MaxDeliveryCountExceeded",
+			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", m.Count))
+	}
+}
+
+// Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving back is allowed (16.1).
+func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, changes []byte) Refusal {
+	if q.Settings.NoReceive && how != Release {
+		return Disabled
+	}
+	if how == DeadLetter && dead {
+		return NotAllowed
+	}
+	var seqs []uint64
+	for i, t := range tokens {
+		m := p.held(now, q, dead, t)
+		if m == nil || slices.Contains(tokens[:i], t) {
+			return q.lost(dead)
+		}
+		seqs = append(seqs, m.Seq)
+	}
+	p.record(now, true)
+	for _, seq := range seqs {
+		p.settle(now, q, seq, how, changes)
+	}
+	return Accepted
+}
+
+func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes []byte) {
+	switch how {
+	case Complete:
+		p.remove(q, seq, Completed)
+	case Abandon:
+		p.failed(now, q, seq, changes)
+	case Release:
+		m := p.returned(q, seq, 0, nil)
+		p.tell(q, Returned, m)
+		p.after(now, q, m, false)
+	case Defer:
+		m := p.touch(q, seq)
+		m.State, m.Token, m.Until = Deferred, Token{}, 0
+		m.change(changes)
+		if !m.Dead {
+			m.Count++
+		}
+		p.settled(q, m.Session)
+	case DeadLetter:
+		p.bury(q, seq, changes)
+	}
+}
+
+// Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one. Locks under a session are not
+// renewed singly (8.4).
+func (p *Partition) Renew(now int64, q *Queue, dead bool, tokens []Token) (int64, Refusal) {
+	if q.Settings.Sessions && !dead {
+		return 0, NotAllowed
+	}
+	for _, t := range tokens {
+		if p.held(now, q, dead, t) == nil {
+			return 0, LockLost
+		}
+	}
+	p.record(now, false)
+	until := now + q.Settings.Lock
+	for _, t := range tokens {
+		p.touch(q, p.held(now, q, dead, t).Seq).Until = until
+	}
+	return until, Accepted
+}
+
+// noticed is when the end of a lock is noticed at the latest.
+func noticed(until int64) int64 { return until/Grain*Grain + Grain }
+
+// ending is a lock that runs out: of a message, or of a session.
+type ending struct {
+	until   int64
+	q       *Queue
+	seq     uint64 // 0: of a session
+	session string
+}
+
+func (p *Partition) endings() (all []ending) {
+	for _, q := range p.Queues {
+		for _, m := range q.Live {
+			if m.locked() && m.Until != 0 {
+				all = append(all, ending{m.Until, q, m.Seq, ""})
+			}
+		}
+		for id, s := range q.Sessions {
+			if s.Holder != (Token{}) {
+				all = append(all, ending{s.Until, q, 0, id})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b ending) int {
+		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.q.ID, b.q.ID), cmp.Compare(a.seq, b.seq), cmp.Compare(a.session, b.session))
+	})
+	return all
+}
+
+// Due does what its time has come for: a record for the locks whose end is noticed at the same time, one for every
+// scheduled message. What is due first comes first.
+func (p *Partition) Due(now int64) {
+	for {
+		locks, next := p.endings(), p.nextScheduled()
+		var at int64
+		if len(locks) > 0 {
+			at = noticed(locks[0].until)
+		}
+		switch {
+		case next != nil && next.m.For <= now && (at == 0 || next.m.For < at):
+			p.activate(now, next.q, next.m)
+		case at != 0 && at <= now:
+			p.record(now, true)
+			for _, e := range locks {
+				switch {
+				case noticed(e.until) != at:
+				case e.seq == 0:
+					p.endSession(now, e.q, e.session, true)
+				default:
+					p.failed(now, e.q, e.seq, nil)
+				}
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Deadline is when there is something due next; 0 is never.
+func (p *Partition) Deadline() (at int64) {
+	if locks := p.endings(); len(locks) > 0 {
+		at = noticed(locks[0].until)
+	}
+	if next := p.nextScheduled(); next != nil && (at == 0 || next.m.For < at) {
+		at = next.m.For
+	}
+	return at
+}
+
+// Locks is the number of locks, those of sessions included.
+func (p *Partition) Locks() int {
+	n := len(p.endings())
+	for _, q := range p.Queues {
+		for _, m := range q.Live {
+			if m.locked() && m.Until == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package sdkgo
+
+func init() { race = true }

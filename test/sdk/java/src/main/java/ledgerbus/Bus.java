@@ -1,0 +1,340 @@
+package ledgerbus;
+
+import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusMessageBatch;
+import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
+import com.azure.messaging.servicebus.ServiceBusReceiverClient;
+import com.azure.messaging.servicebus.ServiceBusSenderClient;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
+import java.util.stream.IntStream;
+
+/** What a scenario works with: its queue, its clients, and the words of scenarios.json ("terms") as methods. */
+final class Bus implements AutoCloseable {
+    /** How long a receive call waits for messages that come. */
+    static final Duration PATIENCE = Duration.ofSeconds(20);
+
+    private static final Duration TRY = Duration.ofSeconds(10);
+    private static final int PAGE = 100;
+
+    /** The SDK closes a link, and loses messages, when 256 of them have come and wait for its own threads. */
+    private static final int MOST = 100;
+
+    final String queue;
+    final Control control;
+    private final String connectionString;
+    private final List<Client> clients = new ArrayList<>();
+    private final List<Thread> threads = new ArrayList<>();
+    private Client client;
+    private boolean stubborn;
+
+    Bus(String queue, String connectionString, Control control) {
+        this.queue = queue;
+        this.connectionString = connectionString;
+        this.control = control;
+    }
+
+    /** From here on clients retry until they have a connection, as exclusive scenarios want it. */
+    void stubborn() {
+        stubborn = true;
+    }
+
+    /** The client of the scenario. */
+    synchronized Client client() {
+        if (client == null) {
+            client = another();
+        }
+        return client;
+    }
+
+    /** One more client, with a connection of its own. */
+    Client another() {
+        return keep(new Client(connectionString, queue, stubborn ? Client.stubborn() : Client.once(TRY)));
+    }
+
+    /** A client that waits for a session as long as that; this SDK has no time of its own for it. */
+    Client waiting(Duration tryTimeout) {
+        return keep(new Client(connectionString, queue, Client.once(tryTimeout)));
+    }
+
+    Client withWrongKey() {
+        return keep(new Client(connectionString.replaceAll("SharedAccessKey=[^;]*", "SharedAccessKey=d3Jvbmc="), queue, Client.once(TRY)));
+    }
+
+    private synchronized Client keep(Client c) {
+        clients.add(c);
+        return c;
+    }
+
+    @Override
+    public void close() {
+        threads.forEach(Thread::interrupt);
+        clients.forEach(Client::close);
+    }
+
+    // Sending
+
+    void send(String... texts) {
+        for (String text : texts) {
+            client().sender().sendMessage(message(text));
+        }
+    }
+
+    void send(ServiceBusMessage... messages) {
+        for (ServiceBusMessage message : messages) {
+            client().sender().sendMessage(message);
+        }
+    }
+
+    /** Sends messages as few batches of the SDK. */
+    void sendBatches(List<ServiceBusMessage> messages) {
+        sendBatches(client().sender(), messages);
+    }
+
+    static void sendBatches(ServiceBusSenderClient sender, List<ServiceBusMessage> messages) {
+        ServiceBusMessageBatch batch = sender.createMessageBatch();
+        for (ServiceBusMessage message : messages) {
+            if (!batch.tryAddMessage(message)) {
+                sender.sendMessages(batch);
+                batch = sender.createMessageBatch();
+                Expect.that(batch.tryAddMessage(message), "an empty batch does not take a message");
+            }
+        }
+        sender.sendMessages(batch);
+    }
+
+    /** Sends messages as one batch. */
+    void sendBatch(ServiceBusMessage... messages) {
+        ServiceBusMessageBatch batch = client().sender().createMessageBatch();
+        for (ServiceBusMessage message : messages) {
+            Expect.that(batch.tryAddMessage(message), "one batch does not take %d messages", messages.length);
+        }
+        client().sender().sendMessages(batch);
+    }
+
+    static ServiceBusMessage message(String text) {
+        return new ServiceBusMessage(text);
+    }
+
+    static ServiceBusMessage inSession(String text, String session) {
+        return message(text).setSessionId(session);
+    }
+
+    /** The texts 0 … n-1. */
+    static List<String> numbers(int n) {
+        return IntStream.range(0, n).mapToObj(Integer::toString).toList();
+    }
+
+    static List<ServiceBusMessage> messages(Collection<String> texts) {
+        return texts.stream().map(Bus::message).toList();
+    }
+
+    // Receiving
+
+    ServiceBusReceiverClient receiver() {
+        return client().receiver();
+    }
+
+    ServiceBusReceiverClient deadLetters() {
+        return client().deadLetters();
+    }
+
+    /** Receives so many messages, in as many calls as that takes. */
+    static List<ServiceBusReceivedMessage> receive(ServiceBusReceiverClient receiver, int n) {
+        List<ServiceBusReceivedMessage> all = new ArrayList<>();
+        Instant end = Instant.now().plus(PATIENCE);
+        while (all.size() < n) {
+            Duration left = Duration.between(Instant.now(), end);
+            Expect.that(!left.isNegative() && !left.isZero(), "receive %d: %d in %s: %s", n, all.size(), PATIENCE, texts(all));
+            all.addAll(call(receiver, Math.min(n - all.size(), MOST), left));
+        }
+        return all;
+    }
+
+    /** Receives one message, which must have this text. */
+    static ServiceBusReceivedMessage receive(ServiceBusReceiverClient receiver, String text) {
+        ServiceBusReceivedMessage message = receive(receiver, 1).get(0);
+        Expect.equal(text, text(message), "received");
+        return message;
+    }
+
+    static ServiceBusReceivedMessage receive(ServiceBusReceiverClient receiver, String text, long count) {
+        ServiceBusReceivedMessage message = receive(receiver, text);
+        Expect.equal(count, message.getDeliveryCount(), "delivery count of " + text);
+        return message;
+    }
+
+    /** One receive call. */
+    static List<ServiceBusReceivedMessage> call(ServiceBusReceiverClient receiver, int most, Duration wait) {
+        return receiver.receiveMessages(most, wait).stream().toList();
+    }
+
+    /** Makes a call again while it fails for want of a connection. */
+    static <T> T insist(Callable<T> call) throws Exception {
+        Instant end = Instant.now().plus(PATIENCE);
+        while (true) {
+            try {
+                return call.call();
+            } catch (RuntimeException e) {
+                if (!Kind.NO_CONNECTION.is(e) || Instant.now().isAfter(end)) {
+                    throw e;
+                }
+                sleep(Duration.ofMillis(100));
+            }
+        }
+    }
+
+    static void insist(Runnable call) throws Exception {
+        insist(() -> {
+            call.run();
+            return null;
+        });
+    }
+
+    /** One receive call gets nothing. */
+    static void nothing(ServiceBusReceiverClient receiver) {
+        Expect.equal(List.of(), texts(call(receiver, 1, Duration.ofMillis(500))), "received where nothing should be");
+    }
+
+    /** Makes a receiver have its links, by one message through it. */
+    void warmUp(ServiceBusReceiverClient receiver) {
+        send("O");
+        receiver.complete(receive(receiver, "O"));
+    }
+
+    /** Receives by number. No message is how this SDK reads the answer that there is none. */
+    static List<ServiceBusReceivedMessage> receiveDeferred(ServiceBusReceiverClient receiver, long... numbers) {
+        return receiver.receiveDeferredMessageBatch(Arrays.stream(numbers).boxed().toList()).stream().toList();
+    }
+
+    static ServiceBusReceivedMessage receiveDeferred(ServiceBusReceiverClient receiver, String text, long number) {
+        List<ServiceBusReceivedMessage> all = receiveDeferred(receiver, number);
+        Expect.equal(List.of(text), texts(all), "received by number " + number);
+        return all.get(0);
+    }
+
+    /** Error message-not-found of a receive by number. */
+    static void notFound(ServiceBusReceiverClient receiver, long... numbers) {
+        String what = "received by number " + Arrays.toString(numbers);
+        try {
+            Expect.equal(List.of(), texts(receiveDeferred(receiver, numbers)), what);
+        } catch (Failure e) {
+            throw e;
+        } catch (RuntimeException e) {
+            Expect.that(Kind.MESSAGE_NOT_FOUND.is(e), "%s: want error %s, got %s", what, Kind.MESSAGE_NOT_FOUND, e);
+        }
+    }
+
+    // Peek
+
+    List<ServiceBusReceivedMessage> peekAll() {
+        try (ServiceBusReceiverClient receiver = client().receiver()) {
+            return peekAll(receiver);
+        }
+    }
+
+    List<ServiceBusReceivedMessage> peekAllDeadLetters() {
+        try (ServiceBusReceiverClient receiver = client().deadLetters()) {
+            return peekAll(receiver);
+        }
+    }
+
+    static List<ServiceBusReceivedMessage> peekAll(ServiceBusReceiverClient receiver) {
+        List<ServiceBusReceivedMessage> all = new ArrayList<>();
+        while (true) {
+            List<ServiceBusReceivedMessage> page = receiver.peekMessages(PAGE).stream().toList();
+            if (page.isEmpty()) {
+                return all;
+            }
+            all.addAll(page);
+        }
+    }
+
+    /** Peek all shows these texts. */
+    void peeks(String... texts) {
+        Expect.equal(List.of(texts), texts(peekAll()), "peek all");
+    }
+
+    void peeksDeadLetters(String... texts) {
+        Expect.equal(List.of(texts), texts(peekAllDeadLetters()), "peek all of the dead letters");
+    }
+
+    /** The dead-letter queue has nothing to receive and nothing to peek. */
+    void noDeadLetters() {
+        try (ServiceBusReceiverClient receiver = client().deadLetters()) {
+            nothing(receiver);
+            Expect.equal(List.of(), texts(peekAll(receiver)), "peek all of the dead letters");
+        }
+    }
+
+    // Sessions
+
+    /** Nobody can accept a session: none has messages. The receivers of the scenario must be closed. */
+    void noSessionLeft() {
+        // The SDK asks the broker to wait a second less than it waits itself.
+        Client patient = waiting(Duration.ofSeconds(2));
+        patient.receiver().peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
+        Expect.error(Kind.NO_SESSION, patient::acceptNext);
+    }
+
+    // Messages
+
+    static String text(ServiceBusReceivedMessage message) {
+        return message.getBody().toString();
+    }
+
+    static List<String> texts(Collection<ServiceBusReceivedMessage> messages) {
+        return messages.stream().map(Bus::text).toList();
+    }
+
+    /** Texts with state and delivery count, as in "A deferred 1". */
+    static List<String> states(Collection<ServiceBusReceivedMessage> messages) {
+        return messages.stream()
+                .map(m -> text(m) + " " + m.getState().name().toLowerCase(Locale.ROOT) + " " + m.getDeliveryCount())
+                .toList();
+    }
+
+    static List<Long> sequenceNumbers(Collection<ServiceBusReceivedMessage> messages) {
+        return messages.stream().map(ServiceBusReceivedMessage::getSequenceNumber).toList();
+    }
+
+    // Time
+
+    static void outlive(OffsetDateTime time) throws InterruptedException {
+        outlive(time.toInstant());
+    }
+
+    /** Waits until 100 ms after a time. */
+    static void outlive(Instant time) throws InterruptedException {
+        sleep(Duration.between(Instant.now(), time.plusMillis(100)));
+    }
+
+    static void sleep(Duration duration) throws InterruptedException {
+        Thread.sleep(Math.max(0, duration.toMillis()));
+    }
+
+    /** Does something while the scenario goes on. */
+    <T> Future<T> meanwhile(Callable<T> task) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                result.complete(task.call());
+            } catch (Throwable t) {
+                result.completeExceptionally(t);
+            }
+        }, queue + " meanwhile");
+        thread.setDaemon(true);
+        threads.add(thread);
+        thread.start();
+        return result;
+    }
+}

@@ -1,0 +1,232 @@
+// What scenarios are made of: clients of a broker and its queues, and the words of scenarios.json (its terms) as functions.
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServiceBusClient } from "@azure/service-bus";
+import Long from "long";
+import { describe, fail, same } from "./check.js";
+
+export { sleep };
+
+const noRetries = { maxRetries: 0, timeoutInMs: 10_000 };
+// A settlement under way when its connection breaks is given up only after this timeout.
+const stubborn = { maxRetries: 100, retryDelayInMs: 20, maxRetryDelayInMs: 200, timeoutInMs: 5000 };
+
+/** How long a receive may take that must succeed, in milliseconds. */
+const patience = 20_000;
+
+/** A scenario's queue, its client, and all other clients that it makes. */
+export class Bus {
+  /** lab has the connection string and the URL of the control API. */
+  constructor(lab, queue, { persistent = false } = {}) {
+    Object.assign(this, { lab, queue, retryOptions: persistent ? stubborn : noRetries, clients: [], sender: undefined });
+    this.client = this.connect();
+    this.sender = this.client.createSender(queue);
+  }
+
+  /** Another client, with a connection of its own. */
+  connect(retryOptions = {}, connectionString = this.lab.connectionString) {
+    const client = new ServiceBusClient(connectionString, { retryOptions: { ...this.retryOptions, ...retryOptions } });
+    this.clients.push(client);
+    return client;
+  }
+
+  /** Sends one message and waits for the acknowledgement. */
+  async send(body, properties = {}) {
+    await this.sender.sendMessages({ body, ...properties });
+  }
+
+  /** Sends messages in as many batches as they need, in their order. */
+  async sendAll(messages) {
+    let batch = await this.sender.createMessageBatch();
+    for (const message of messages) {
+      if (batch.tryAddMessage(message)) continue;
+      await this.sender.sendMessages(batch);
+      batch = await this.sender.createMessageBatch();
+      if (!batch.tryAddMessage(message)) throw new Error("a message is larger than a batch");
+    }
+    await this.sender.sendMessages(batch);
+  }
+
+  /** Schedules messages for a time and returns their numbers. */
+  async schedule(time, ...messages) {
+    const numbers = await this.sender.scheduleMessages(messages, new Date(time));
+    return numbers.map(Number);
+  }
+
+  async cancel(number) {
+    await this.sender.cancelScheduledMessages(Long.fromNumber(number));
+  }
+
+  /** A receiver of the queue. It renews no lock by itself: the SDK does that for five minutes unless it is told otherwise. */
+  receiver({ client = this.client, ...options } = {}) {
+    return client.createReceiver(this.queue, { maxAutoLockRenewalDurationInMs: 0, ...options });
+  }
+
+  /** A receiver of the queue on another client. */
+  elsewhere(options) {
+    return this.receiver({ client: this.connect(), ...options });
+  }
+
+  /** A receiver of the queue that removes what it gets. */
+  remover(options) {
+    return this.receiver({ receiveMode: "receiveAndDelete", ...options });
+  }
+
+  /** A receiver of the dead-letter queue. */
+  deadLetters(options) {
+    return this.receiver({ subQueueType: "deadLetter", ...options });
+  }
+
+  /** A receiver of a session. */
+  accept(session, client = this.client) {
+    return client.acceptSession(this.queue, session, { maxAutoLockRenewalDurationInMs: 0 });
+  }
+
+  /** A receiver of the next session, for which it waits. That time is the client's timeout and the client one of its own. */
+  acceptNext(wait) {
+    const client = wait === undefined ? this.client : this.connect({ timeoutInMs: wait });
+    return client.acceptNextSession(this.queue, { maxAutoLockRenewalDurationInMs: 0 });
+  }
+
+  /** Everything that can be peeked, from the first number. */
+  peekAll(options) {
+    return peekFrom(this.receiver(options), 0, 100);
+  }
+
+  async peekIsEmpty(options) {
+    same("peek all", bodies(await this.peekAll(options)), []);
+  }
+
+  async deadLettersAreEmpty() {
+    same("peek all of the dead letters", bodies(await this.peekAll({ subQueueType: "deadLetter" })), []);
+  }
+
+  /** Ends the broker without a warning and starts it again, with changes of queues; answers when it serves. */
+  kill(changes = {}) {
+    return this.#ask("/kill", JSON.stringify(changes));
+  }
+
+  /** Resets all connections. */
+  cut() {
+    return this.#ask("/cut");
+  }
+
+  async #ask(path, body) {
+    const response = await fetch(this.lab.control + path, { method: "POST", body });
+    if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
+  }
+
+  async close() {
+    await Promise.all(this.clients.map((client) => client.close()));
+  }
+}
+
+export const bodies = (messages) => messages.map((m) => m.body);
+export const number = (message) => message.sequenceNumber.toNumber();
+export const texts = (n, first = 0) => Array.from({ length: n }, (_, i) => `${first + i}`);
+
+/** Receives n messages, in as many calls as it takes. */
+export async function receive(receiver, n) {
+  const all = [];
+  for (const end = Date.now() + patience; all.length < n; ) {
+    const rest = end - Date.now();
+    if (rest <= 0) fail("receive", `${n} messages within ${patience / 1000} s`, `${all.length}`);
+    all.push(...(await receiver.receiveMessages(n - all.length, { maxWaitTimeInMs: rest })));
+  }
+  same("messages received", all.length, n); // more than asked for would be a fault too
+  return all;
+}
+
+/** Receives messages that have these bodies, in this order. */
+export async function take(receiver, ...expected) {
+  const all = await receive(receiver, expected.length);
+  same("receive", bodies(all), expected);
+  return all;
+}
+
+/** Receives one message that has this body. */
+export async function one(receiver, expected) {
+  return (await take(receiver, expected))[0];
+}
+
+/** A receive call that gets nothing. */
+export async function nothing(receiver, ms = 500) {
+  same("receive", bodies(await receiver.receiveMessages(1, { maxWaitTimeInMs: ms })), []);
+}
+
+/** A receive call of one message that goes on beside: what it got, and when; end is settled when it is over. */
+export function waiting(receiver, ms = patience) {
+  const call = { got: [], at: undefined };
+  call.end = receiver.receiveMessages(1, { maxWaitTimeInMs: ms }).then((got) => {
+    Object.assign(call, { got, at: Date.now() });
+    return got;
+  });
+  call.end.catch(() => {}); // if the scenario fails before it asks
+  return call;
+}
+
+/** Completes messages, all at once. */
+export async function complete(receiver, messages) {
+  await Promise.all(messages.map((m) => receiver.completeMessage(m)));
+}
+
+/**
+ * Peeks from a number up, page by page, until a page is empty. The number is always given: without one the SDK goes on where
+ * the last peek of any receiver of that queue and client ended.
+ */
+export async function peekFrom(receiver, from, size) {
+  return (await peekPages(receiver, from, size)).flat();
+}
+
+export async function peekPages(receiver, from, size) {
+  const pages = [];
+  for (;;) {
+    const page = await peek(receiver, from, size);
+    if (page.length === 0) return pages;
+    pages.push(page);
+    from = number(page.at(-1)) + 1;
+  }
+}
+
+export function peek(receiver, from, size) {
+  return receiver.peekMessages(size, { fromSequenceNumber: Long.fromNumber(from) });
+}
+
+/** Receives deferred messages by their numbers. */
+export function deferred(receiver, ...numbers) {
+  return receiver.receiveDeferredMessages(numbers.map((n) => Long.fromNumber(n)));
+}
+
+/** Waits until 100 ms after a time. */
+export const outlive = (time) => sleepUntil(Number(time) + 100);
+
+export async function sleepUntil(time) {
+  await sleep(Math.max(0, Number(time) - Date.now()));
+}
+
+/** So that a receiver and the sender have their links when the clock runs. */
+export async function warmUp(bus, receiver) {
+  await bus.send("O");
+  await receiver.completeMessage(await one(receiver, "O"));
+}
+
+/** Makes a call again that fails for want of a connection, for as long as one may be patient. Other errors are the scenario's. */
+export async function again(call, ms = patience) {
+  for (const end = Date.now() + ms; ; ) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isConnection(error) || Date.now() > end) throw error;
+      await sleep(20);
+    }
+  }
+}
+
+/** Whether an error says that there is no connection, not that the broker refused. The SDK has many ways to say so. */
+export function isConnection(error) {
+  if (error instanceof AggregateError) return error.errors.every(isConnection);
+  return (
+    error.retryable === true ||
+    ["ServiceCommunicationProblem", "ServiceTimeout"].includes(error.code) ||
+    /ECONNREFUSED|ECONNRESET|EPIPE|Unknown error occurred on the AMQP connection/.test(describe(error))
+  );
+}

@@ -1,0 +1,37 @@
+// A check that lets everything pass would show anything.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { about, between, fails, has, holds, onTime, same } from "./check.js";
+
+const saw = (message) => ({ message });
+
+test("checks of values", () => {
+  same("list", [1, { a: undefined }], [1, { a: undefined }]);
+  assert.throws(() => same("list", ["1"], [1]), saw("list: expected [ 1 ], saw [ '1' ]"));
+  assert.throws(() => same("state", undefined, null), saw("state: expected null, saw undefined"));
+  has("message", { a: 1, b: 2 }, { a: 1 });
+  assert.throws(() => has("message", { a: 1, b: 2 }, { b: 1 }), saw("message: expected { b: 1 }, saw { b: 2 }"));
+  assert.throws(() => has("message", {}, { b: null }), saw("message: expected { b: null }, saw { b: undefined }"));
+  holds("yes", true);
+  assert.throws(() => holds("no", 0, "zero"), saw("no: expected this to hold, saw 'zero'"));
+});
+
+test("checks of times", () => {
+  const noon = new Date(Date.UTC(2026, 0, 1, 12));
+  about("time", noon, Number(noon) + 5, 5);
+  assert.throws(() => about("time", noon, Number(noon) + 6, 5), saw("time: expected 12:00:00.001 … 12:00:00.011, saw 12:00:00.000"));
+  onTime("delivery", Number(noon) + 1000, noon);
+  assert.throws(() => onTime("delivery", Number(noon) - 1, noon));
+  assert.throws(() => onTime("delivery", Number(noon) + 1001, noon));
+  assert.throws(() => between("time", undefined, 0, 1), saw("time: expected 0 … 1, saw undefined"));
+});
+
+test("checks of errors", async () => {
+  const error = (code, message) => Promise.reject(Object.assign(new Error(message), { code }));
+  await fails("lock-lost", error("MessageLockLost", "The lock"), "lock");
+  await fails("argument", error(undefined, "Length of 'messageId' property on the message cannot be greater than 128 characters."));
+  await assert.rejects(fails("lock-lost", Promise.resolve()), saw("the call: expected error lock-lost, saw no error"));
+  await assert.rejects(fails("lock-lost", error("GeneralError", "x")), saw("the call: expected error lock-lost, saw Error GeneralError: x"));
+  await assert.rejects(fails("lock-lost", error("MessageLockLost", "x"), "y"), /expected error lock-lost, text 'y'/);
+  await assert.rejects(fails("not-allowed", error("GeneralError", "ArgumentError: x")), /saw Error GeneralError: ArgumentError: x/);
+});

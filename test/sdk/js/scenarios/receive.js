@@ -1,0 +1,32 @@
+// Receive-and-delete, and receivers that wait.
+import { bodies, complete, one, sleep, take, waiting } from "../bus.js";
+import { between, fails, same } from "../check.js";
+
+export default {
+  async "receive-and-delete"(bus) {
+    for (const body of "ABC") await bus.send(body);
+    const receiver = bus.remover();
+    const all = await take(receiver, "A", "B", "C");
+    for (const m of all) same("lock token", m.lockToken, undefined);
+    await bus.peekIsEmpty();
+    await fails("no-lock", receiver.completeMessage(all[0]));
+    await bus.send("D");
+    await one(receiver, "D");
+  },
+
+  async "receive-waiting"(bus) {
+    const receivers = [1, 2, 3, 4].map(() => bus.receiver());
+    const calls = receivers.map((receiver) => waiting(receiver));
+    await sleep(1000); // now all wait
+    for (const body of "0123") await bus.send(body);
+    const sent = Date.now();
+    await Promise.all(calls.map((call) => call.end));
+    for (const call of calls) {
+      same("messages of a receiver", call.got.length, 1);
+      between("the time of a message", call.at, 0, sent + 1000);
+    }
+    same("all messages, sorted", bodies(calls.flatMap((call) => call.got)).sort(), ["0", "1", "2", "3"]);
+    await Promise.all(receivers.map((receiver, i) => complete(receiver, calls[i].got)));
+    await bus.peekIsEmpty();
+  },
+};

@@ -1,0 +1,163 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeProcess is a broker that only echoes, and remembers what was done to it.
+type fakeProcess struct {
+	echo   *echo
+	done   []string
+	refuse error // of Start
+}
+
+func (p *fakeProcess) Start() (time.Duration, error) {
+	p.done = append(p.done, "start")
+	return 0, p.refuse
+}
+
+func (p *fakeProcess) Kill() error {
+	p.done = append(p.done, "kill")
+	return nil
+}
+
+func (p *fakeProcess) Stop() error {
+	p.done = append(p.done, "stop")
+	return nil
+}
+
+func (p *fakeProcess) ConnectionString() string {
+	_, port, _ := net.SplitHostPort(p.echo.addr)
+	return "Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
+}
+
+func startLab(t *testing.T) (*Lab, *fakeProcess) {
+	t.Helper()
+	p := &fakeProcess{echo: startEcho(t)}
+	l, err := New(exampleList(t), filepath.Join(t.TempDir(), "entities.json"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, p
+}
+
+// ask makes a request of the control API and returns the status and the answer.
+func ask(t *testing.T, l *Lab, method, path, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, l.control+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestLabLeadsToTheProxy(t *testing.T) {
+	t.Parallel()
+	l, p := startLab(t)
+	_, port, _ := net.SplitHostPort(l.proxy.Addr())
+	if want := fmt.Sprintf("Endpoint=sb://localhost:%s;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;", port); l.ConnectionString() != want {
+		t.Errorf("%s, want %s", l.ConnectionString(), want)
+	}
+	if l.ConnectionString() == p.ConnectionString() {
+		t.Error("the proxy is passed by")
+	}
+	dial(t, l.proxy.Addr())
+}
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	l, p := startLab(t)
+	if status, text := ask(t, l, "POST", "/kill", ""); status != http.StatusOK || !strings.Contains(text, `"milliseconds":`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, body := range []string{`{"lock-one": {"Status": "Disabled"}}`, `{"lock-one": {"MaxDeliveryCount": 3}}`} { // the second keeps the first
+		if status, text := ask(t, l, "POST", "/kill", body); status != http.StatusOK {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	text, err := os.ReadFile(l.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"Status": "Disabled"`, `"MaxDeliveryCount": 3`, `"LockDuration": "PT5S"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+	before := slices.Clone(p.done)
+	if status, text := ask(t, l, "POST", "/kill", `{"nowhere": {}}`); status != http.StatusInternalServerError || !strings.Contains(text, `"nowhere"`) {
+		t.Errorf("a queue that is not there: %d %s", status, text)
+	}
+	if status, text := ask(t, l, "POST", "/kill", `[]`); status != http.StatusBadRequest {
+		t.Errorf("a body that is none: %d %s", status, text)
+	}
+	if want := []string{"start", "kill", "start", "kill", "start", "kill", "start"}; !slices.Equal(before, want) || !slices.Equal(p.done, want) {
+		t.Errorf("%v, then %v, want %v", before, p.done, want)
+	}
+	p.refuse = errors.New("a fault on disk")
+	if status, text := ask(t, l, "POST", "/kill", ""); status != http.StatusInternalServerError || !strings.Contains(text, "a fault on disk") {
+		t.Errorf("a broker that does not start: %d %s", status, text)
+	}
+}
+
+func TestCutAndNow(t *testing.T) {
+	t.Parallel()
+	l, _ := startLab(t)
+	c := dial(t, l.proxy.Addr())
+	if status, text := ask(t, l, "POST", "/cut", ""); status != http.StatusOK || strings.TrimSpace(text) != `{"connections":1}` {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection is alive")
+	}
+	status, text := ask(t, l, "GET", "/now", "")
+	var now struct {
+		Now              time.Time
+		UnixMilliseconds int64
+	}
+	if err := json.Unmarshal([]byte(text), &now); status != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", status, text, err)
+	}
+	if now.Now.UnixMilli() != now.UnixMilliseconds || time.Since(now.Now) > time.Minute {
+		t.Errorf("%s", text)
+	}
+	if status, _ := ask(t, l, "GET", "/kill", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("GET /kill: %d", status)
+	}
+}
+
+func TestLabThatDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	p := &fakeProcess{echo: startEcho(t), refuse: errors.New("a bad entity file")}
+	if _, err := New(exampleList(t), filepath.Join(t.TempDir(), "entities.json"), p); !errors.Is(err, p.refuse) {
+		t.Errorf("%v", err)
+	}
+	if want := []string{"start", "stop"}; !slices.Equal(p.done, want) {
+		t.Errorf("%v, want %v", p.done, want)
+	}
+}

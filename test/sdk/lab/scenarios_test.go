@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// example is a list of two queues, the second only for those that can.
+const example = `{
+  "base": {"LockDuration": "PT1M", "MaxDeliveryCount": 10},
+  "errors": {"lock-lost": {"go": "a", "js": "b", "python": "c", "java": "d"}},
+  "scenarios": [
+    {"id": "send-one", "group": "send", "title": "One.", "refs": ["SM-001"], "queue": {}, "steps": ["send A"]},
+    {"id": "lock-one", "group": "locks", "title": "Two | more.", "refs": ["SM-020", "WP-118"], "queue": {"LockDuration": "PT5S"},
+     "steps": ["complete A: error lock-lost"], "not": {"js": "it has no locks"}, "note": {"go": "by hand"}}
+  ]
+}`
+
+func exampleList(t *testing.T) List {
+	t.Helper()
+	list, err := ParseScenarios([]byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestTheListIsSound(t *testing.T) {
+	t.Parallel()
+	list, err := ReadScenarios("../scenarios.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(list.Scenarios); n < 60 {
+		t.Errorf("%d scenarios", n)
+	}
+}
+
+func TestListProblems(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]string{
+		`"id": "send-one" -> "id": "Send One"`:                                        "small letters",
+		`"id": "send-one" -> "id": "lock-one"`:                                        "given twice",
+		`"group": "send" -> "group": "sending"`:                                       `no group is called "sending"`,
+		`"group": "send" -> "group": "sessions"`:                                      "group locks belongs before sessions",
+		`"title": "One." -> "title": "One"`:                                           "not a sentence",
+		`["SM-001"] -> []`:                                                            "shows no statement",
+		`["SM-001"] -> ["SM-1"]`:                                                      `"SM-1" is no number`,
+		`"queue": {}, -> `:                                                            "no queue",
+		`"steps": ["send A"] -> "steps": []`:                                          "no steps",
+		`"steps": ["send A"] -> "steps": ["POST /kill"]`:                              "exclusive",
+		`"steps": ["send A"] -> "steps": ["send A"], "exclusive": true`:               "exclusive",
+		`error lock-lost -> error lock-kept`:                                          "error lock-kept is not explained",
+		`"js": "it has no locks" -> "ruby": "it has no locks"`:                        `"ruby"`,
+		`"js": "it has no locks" -> "js": ""`:                                         `"js": ""`,
+		`"js": "it has no locks" -> "go": "x", "js": "x", "python": "x", "java": "x"`: "no SDK can show it",
+		`"python": "c", -> `:                                                          "lock-lost does not say what it is in python",
+		`"steps": ["send A"] -> "step": ["send A"]`:                                   "unknown field",
+	} {
+		before, after, _ := strings.Cut(change, " -> ")
+		text := strings.Replace(example, before, after, 1)
+		if text == example {
+			t.Errorf("%s: changes nothing", change)
+		}
+		if _, err := ParseScenarios([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", change, err, want)
+		}
+	}
+}
+
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	list := exampleList(t)
+	if all, err := list.Only(nil); err != nil || len(all.Scenarios) != 2 {
+		t.Errorf("none named: %d, %v", len(all.Scenarios), err)
+	}
+	if one, err := list.Only([]string{"lock-one"}); err != nil || len(one.Scenarios) != 1 || one.Scenarios[0].ID != "lock-one" {
+		t.Errorf("one named: %+v, %v", one.Scenarios, err)
+	}
+	if _, err := list.Only([]string{"lock-one", "lock-two"}); err == nil || !strings.Contains(err.Error(), `"lock-two"`) {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestEntities(t *testing.T) {
+	t.Parallel()
+	text, err := exampleList(t).entities(Changes{"send-one": {"Status": "Disabled"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		UserConfig struct {
+			Namespaces []struct {
+				Queues []struct {
+					Name       string
+					Properties map[string]any
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	queues := file.UserConfig.Namespaces[0].Queues
+	if q := queues[0]; q.Name != "send-one" || q.Properties["LockDuration"] != "PT1M" || q.Properties["Status"] != "Disabled" {
+		t.Errorf("%+v", q)
+	}
+	if q := queues[1]; q.Name != "lock-one" || q.Properties["LockDuration"] != "PT5S" || q.Properties["MaxDeliveryCount"] != 10.0 || q.Properties["Status"] != nil {
+		t.Errorf("%+v", q)
+	}
+	if _, err := exampleList(t).entities(Changes{"nowhere": {}}); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+}

@@ -1,0 +1,342 @@
+"""The verbs of scenarios.json, over the SDK: what a scenario does is said with a Bus and what it hands out."""
+
+import json
+import threading
+import time
+import urllib.request
+from datetime import datetime, timedelta
+
+from azure.servicebus import (
+    NEXT_AVAILABLE_SESSION,
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusSubQueue,
+    exceptions as sdk,
+)
+
+from . import expect
+
+PATIENCE = 20  # seconds that a receive, or a stubborn call, may take
+
+# No retries; in exclusive scenarios many with short pauses. An attempt that hangs ends after try_timeout.
+ONCE = {"retry_total": 0, "try_timeout": 20}
+STUBBORN = {"retry_total": 100, "retry_mode": "fixed", "retry_backoff_factor": 0.1, "try_timeout": 5}
+
+# What the SDK says for want of a connection. OperationTimeoutError: of a link that did not open in time.
+CONNECTION = (sdk.ServiceBusConnectionError, sdk.ServiceBusCommunicationError, sdk.OperationTimeoutError)
+
+
+class Task(threading.Thread):
+    """A call that goes on beside the scenario."""
+
+    def __init__(self, call, *args, **kwargs):
+        super().__init__(daemon=True)
+        self._call = lambda: call(*args, **kwargs)
+        self._value, self._error = None, None
+        self.ended: datetime | None = None
+        self.start()
+
+    def run(self):
+        try:
+            self._value = self._call()
+        except BaseException as e:
+            self._error = e
+        self.ended = expect.now()
+
+    def result(self, within: float = 2 * PATIENCE):
+        self.join(within)
+        expect.holds(not self.is_alive(), f"a call has not ended after {within} s more")
+        if self._error:
+            raise self._error
+        return self._value
+
+
+class Handle:
+    """A sender or receiver of the SDK that calls again for want of a connection if its client is stubborn."""
+
+    def __init__(self, client: "Client", sdk_object):
+        self.client, self.sdk = client, sdk_object
+        client.handles.append(self)
+
+    def call(self, method, *args, **kwargs):
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return method(*args, **kwargs)
+            except CONNECTION:
+                if not self.client.stubborn or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def close(self):
+        self.sdk.close()
+
+
+class Sender(Handle):
+    def send(self, *bodies: str | bytes, **properties) -> None:
+        """Sends messages one after another, each with the properties, which have the names of ServiceBusMessage."""
+        for body in bodies:
+            self.send_message(ServiceBusMessage(body, **properties))
+
+    def send_message(self, message) -> None:
+        self.call(self.sdk.send_messages, message)
+
+    def send_batch(self, messages: list) -> None:
+        """Sends messages in one batch. An error if they are too large for one."""
+        batch = self.call(self.sdk.create_message_batch)
+        for message in messages:
+            batch.add_message(message)
+        self.call(self.sdk.send_messages, batch)
+
+    def send_batches(self, messages: list, size: int = 100) -> None:
+        for i in range(0, len(messages), size):
+            self.send_batch(messages[i : i + size])
+
+    def schedule(self, at: datetime, *texts: str, **properties) -> list[int]:
+        """Schedules messages in one call and returns their numbers."""
+        messages = [ServiceBusMessage(text, **properties) for text in texts]
+        return self.call(self.sdk.schedule_messages, messages, at)
+
+    def cancel(self, number: int) -> None:
+        self.call(self.sdk.cancel_scheduled_messages, number)
+
+
+class Receiver(Handle):
+    """A receiver with an open link. The SDK opens it with the first call otherwise, in the time that this call has."""
+
+    def __init__(self, client: "Client", sdk_object):
+        super().__init__(client, sdk_object)
+        self.call(sdk_object.__enter__)
+
+    def receive_some(self, most: int, wait: float) -> list[ServiceBusReceivedMessage]:
+        """One receive call."""
+        return self.call(self.sdk.receive_messages, max_message_count=most, max_wait_time=wait)
+
+    def receive(self, n: int) -> list[ServiceBusReceivedMessage]:
+        """Receives n messages with as many calls as that takes."""
+        messages, end = [], time.monotonic() + PATIENCE
+        while len(messages) < n:
+            left = end - time.monotonic()
+            expect.holds(left > 0, f"expected {n} messages within {PATIENCE} s, saw {texts(messages)}")
+            messages += self.receive_some(n - len(messages), left)
+        return messages
+
+    def take(self, *expected: str, count: int | None = None):
+        """Receives messages with these texts, in this order, with that count if one is named; one is returned as such."""
+        messages = self.receive(len(expected))
+        expect.equal(texts(messages), list(expected), "received")
+        for message in messages:
+            if count is not None:
+                expect.equal(message.delivery_count, count, f"count of {text(message)}")
+        return messages[0] if len(messages) == 1 else messages
+
+    def nothing(self) -> None:
+        expect.equal(texts(self.receive_some(1, 0.5)), [], "received")
+
+    def take_deferred(self, *numbers: int) -> list[ServiceBusReceivedMessage]:
+        """Receives by number, in one call."""
+        return self.call(self.sdk.receive_deferred_messages, list(numbers))
+
+    def peek(self, most: int, number: int = 0) -> list[ServiceBusReceivedMessage]:
+        """One page, from a number or from where the last page ended."""
+        return self.call(self.sdk.peek_messages, most, sequence_number=number)
+
+    def peek_all(self, size: int = 100) -> list[ServiceBusReceivedMessage]:
+        messages, page = [], self.peek(size, number=1)
+        while page:
+            messages += page
+            page = self.peek(size)
+        return messages
+
+    def complete(self, *messages) -> None:
+        for message in messages:
+            self.call(self.sdk.complete_message, message)
+
+    def abandon(self, *messages) -> None:
+        for message in messages:
+            self.call(self.sdk.abandon_message, message)
+
+    def defer(self, *messages) -> None:
+        for message in messages:
+            self.call(self.sdk.defer_message, message)
+
+    def dead_letter(self, message, reason=None, description=None) -> None:
+        self.call(self.sdk.dead_letter_message, message, reason=reason, error_description=description)
+
+    def renew(self, message) -> datetime:
+        return self.call(self.sdk.renew_message_lock, message)
+
+
+class SessionReceiver(Receiver):
+    """A receiver that holds a session."""
+
+    @property
+    def id(self) -> str:
+        return self.sdk.session.session_id
+
+    @property
+    def locked_until(self) -> datetime:
+        return self.sdk.session.locked_until_utc
+
+    def renew_session(self) -> datetime:
+        return self.call(self.sdk.session.renew_lock)
+
+    def state(self) -> bytes | None:
+        return self.call(self.sdk.session.get_state)
+
+    def set_state(self, state: bytes | None) -> None:
+        self.call(self.sdk.session.set_state, state)
+
+
+class Client:
+    """A client object of the SDK and the queue of the scenario."""
+
+    def __init__(self, queue: str, connection_string: str, stubborn: bool = False):
+        self.queue, self.connection_string, self.stubborn = queue, connection_string, stubborn
+        self.sdk = ServiceBusClient.from_connection_string(connection_string, **(STUBBORN if stubborn else ONCE))
+        self.handles: list[Handle] = []
+        self._sender: Sender | None = None
+
+    def sender(self, queue: str | None = None) -> Sender:
+        return Sender(self, self.sdk.get_queue_sender(queue or self.queue))
+
+    def receiver(self, queue: str | None = None, **options) -> Receiver:
+        return Receiver(self, self.sdk.get_queue_receiver(queue or self.queue, **options))
+
+    def deleting(self, **options) -> Receiver:
+        """A receiver in receive-and-delete mode."""
+        return self.receiver(receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, **options)
+
+    def dead_letters(self) -> Receiver:
+        return self.receiver(sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+
+    def session(self, id: str) -> SessionReceiver:
+        """Accepts a session."""
+        return SessionReceiver(self, self.sdk.get_queue_receiver(self.queue, session_id=id))
+
+    def next_session(self, wait: float = 10) -> SessionReceiver:
+        """Accepts the next session that is free."""
+        options = {"session_id": NEXT_AVAILABLE_SESSION, "max_wait_time": wait}
+        return SessionReceiver(self, self.sdk.get_queue_receiver(self.queue, **options))
+
+    def send(self, *bodies: str | bytes, **properties) -> None:
+        """Sends with one sender for all calls."""
+        self._sender = self._sender or self.sender()
+        self._sender.send(*bodies, **properties)
+
+    def send_message(self, message) -> None:
+        self._sender = self._sender or self.sender()
+        self._sender.send_message(message)
+
+    def warm_up(self, receiver: Receiver) -> None:
+        """Has the links open before the clock runs."""
+        self.send("O")
+        receiver.complete(receiver.take("O"))
+
+    def nothing(self) -> None:
+        """A new receiver gets nothing. It is closed, because the SDK leaves the credit of a call that got nothing behind."""
+        receiver = self.receiver()
+        receiver.nothing()
+        receiver.close()
+
+    def peek_all(self, dead_letters: bool = False) -> list[ServiceBusReceivedMessage]:
+        receiver = self.dead_letters() if dead_letters else self.receiver()
+        messages = receiver.peek_all()
+        Task(receiver.close)  # nothing waits for it
+        return messages
+
+    def peek_texts(self) -> list[str]:
+        return texts(self.peek_all())
+
+    def empty(self) -> None:
+        """Peek all is empty."""
+        expect.equal(self.peek_texts(), [], "peek all")
+
+    def no_dead_letters(self) -> None:
+        """Dead letters are empty: not even a locked or deferred one is there."""
+        expect.equal(texts(self.peek_all(dead_letters=True)), [], "dead letters")
+
+    def close(self) -> None:
+        """Closes all handles at the same time: each waits up to a second for a thread of its own."""
+        for task in [Task(h.close) for h in self.handles]:
+            task.join(10)
+        self.sdk.close()
+
+
+class Bus(Client):
+    """What a scenario is called with: its client, and the ways to more clients and to the broker itself."""
+
+    def __init__(self, queue: str, connection_string: str, control: str, stubborn: bool):
+        super().__init__(queue, connection_string, stubborn)
+        self._control = control
+        self._others: list[Client] = []
+
+    def another(self, connection_string: str | None = None, stubborn: bool | None = None) -> Client:
+        """A second client, with connections of its own, stubborn if this is unless said otherwise."""
+        stubborn = self.stubborn if stubborn is None else stubborn
+        other = Client(self.queue, connection_string or self.connection_string, stubborn)
+        self._others.append(other)
+        return other
+
+    def no_session_left(self) -> None:
+        """What an empty peek is in a queue with sessions, where a receiver needs one."""
+        handles = [h for client in (self, *self._others) for h in client.handles]
+        for task in [Task(h.close) for h in handles if isinstance(h, SessionReceiver)]:
+            task.result()
+        once = self.another(stubborn=False)  # a stubborn client takes the time-out for a lost connection
+        expect.error("no-session", once.next_session, wait=1)
+
+    def kill(self, changes: dict | None = None) -> None:
+        """Kills the broker and has it started again; changes are properties by queue."""
+        self._post("/kill", changes)
+
+    def cut(self) -> None:
+        """Resets all connections."""
+        self._post("/cut")
+
+    def _post(self, path: str, body=None) -> None:
+        data = json.dumps(body).encode() if body else b""
+        with urllib.request.urlopen(urllib.request.Request(self._control + path, data), timeout=60) as response:
+            response.read()
+
+    def close(self) -> None:
+        for task in [Task(c.close) for c in self._others] + [Task(super().close)]:
+            task.join(20)
+
+
+def message(body, **properties) -> ServiceBusMessage:
+    return ServiceBusMessage(body, **properties)
+
+
+def content(message) -> bytes:
+    """The bytes of a message of data sections."""
+    return b"".join(message.body)
+
+
+def text(message) -> str:
+    return content(message).decode()
+
+
+def texts(messages) -> list[str]:
+    return [text(m) for m in messages]
+
+
+def states(messages) -> list[str]:
+    """Text and state of each: "A active"."""
+    return [f"{text(m)} {m.state.name.lower()}" for m in messages]
+
+
+def properties(message) -> dict:
+    """Application properties. The SDK has keys and texts in bytes."""
+    read = lambda v: v.decode() if isinstance(v, bytes) else v
+    return {read(k): read(v) for k, v in (message.application_properties or {}).items()}
+
+
+def numbers(messages) -> list[int]:
+    return [m.sequence_number for m in messages]
+
+
+def seconds(n: float) -> timedelta:
+    return timedelta(seconds=n)

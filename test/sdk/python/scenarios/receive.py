@@ -1,0 +1,38 @@
+"""Receiving."""
+
+import time
+
+from . import expect
+from .bus import Bus, Task, seconds, texts
+from .scenario import scenario
+
+
+@scenario("receive-and-delete")
+def receive_and_delete(bus: Bus):
+    bus.send("A", "B", "C")
+    receiver = bus.deleting()
+    received = receiver.take("A", "B", "C")
+    for m in received:
+        locked_until = (m.raw_amqp_message.annotations or {}).get(b"x-opt-locked-until")
+        expect.equal((m.lock_token, m.locked_until_utc, locked_until), (None, None, None), "lock")
+    bus.empty()
+    expect.failure(ValueError, receiver.complete, received[0])
+    bus.send("D")
+    receiver.take("D")
+
+
+@scenario("receive-waiting")
+def waiting(bus: Bus):
+    receivers = [bus.receiver() for _ in range(4)]
+    calls = [Task(r.receive_some, 1, 15) for r in receivers]
+    time.sleep(1)
+    bus.send("0", "1", "2", "3")
+    sent = expect.now()
+    received = [call.result() for call in calls]
+    expect.equal(sorted(texts(sum(received, []))), ["0", "1", "2", "3"], "received")
+    expect.equal([len(some) for some in received], [1, 1, 1, 1], "messages by receiver")
+    late = max(call.ended for call in calls) - sent
+    expect.holds(late <= seconds(1), f"the last has its message {late} after the last send")
+    for receiver, (m,) in zip(receivers, received):
+        receiver.complete(m)
+    bus.empty()

@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+// hall is the shadow of the receivers of a session queue: who holds which session, and who waits for one (8.3).
+type hall struct {
+	q        *queue
+	held     map[string]*line
+	waits    []*wait
+	attached int
+	marked   bool
+}
+
+// wait is a receiver that waits for the next available session.
+type wait struct {
+	a     *ask
+	until int64
+	over  bool
+}
+
+func (s *shadow) attachSession(now int64, a *ask) {
+	h := s.halls[a.q]
+	if h == nil {
+		h = &hall{q: a.q, held: map[string]*line{}}
+		s.halls[a.q] = h
+	}
+	h.attached++
+	w := &wait{a: a, until: now + a.wait}
+	a.rcv.wait = w
+	if a.session == nil && len(h.waits) > 0 || !s.acceptFor(now, h, w) {
+		h.waits = append(h.waits, w)
+		s.waits = append(s.waits, w)
+	}
+}
+
+// acceptFor tries to give a session, and tells whether there was an answer.
+func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
+	a := w.a
+	x := want{tag: a.tag, ask: a, at: now, lock: s.p.tokens(1)[0]}
+	var id string
+	got := false
+	if a.q.model.Dropped {
+		x.refusal = model.NoEntity
+	} else {
+		id, x.until, got, x.refusal = s.m.Accept(now, a.q.model, a.session, x.lock)
+		s.heard()
+	}
+	switch {
+	case x.refusal != model.Accepted:
+		s.leaveHall(h, a.rcv)
+	case !got:
+		return false
+	default:
+		ln := &line{q: a.q, holder: a.rcv}
+		h.held[id] = ln
+		a.rcv.line, a.rcv.wait, a.rcv.session, a.rcv.lock = ln, nil, id, x.lock
+		s.sweepers.attached(a.q)
+		x.session = &id
+	}
+	w.over = true
+	s.hold(x)
+	return true
+}
+
+func (s *shadow) leaveHall(h *hall, r *receiver) {
+	r.wait = nil
+	if h.attached--; h.attached == 0 {
+		delete(s.halls, h.q)
+	}
+}
+
+func (s *shadow) giveUp(now int64, w *wait) {
+	w.over = true
+	h := s.halls[w.a.q]
+	h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
+	s.leaveHall(h, w.a.rcv)
+	s.hold(want{tag: w.a.tag, ask: w.a, at: now, refusal: model.TimedOut})
+}
+
+func (s *shadow) endWaits(now int64) {
+	for _, w := range s.waits {
+		if !w.over && w.until <= now {
+			s.giveUp(now, w)
+		}
+	}
+	s.waits = slices.DeleteFunc(s.waits, func(w *wait) bool { return w.over })
+}
+
+func (s *shadow) markHall(h *hall) {
+	if !h.marked && len(h.waits) > 0 {
+		h.marked = true
+		s.openHalls = append(s.openHalls, h)
+	}
+}
+
+func (s *shadow) acceptWaiting(now int64) {
+	for len(s.openHalls) > 0 {
+		h := s.openHalls[0]
+		for len(h.waits) > 0 && s.acceptFor(now, h, h.waits[0]) {
+			h.waits = h.waits[1:]
+		}
+		h.marked = false
+		s.openHalls = s.openHalls[1:]
+	}
+}
+
+// arrived marks who may get a message of a session.
+func (s *shadow) arrived(h *hall, session string) {
+	if ln := h.held[session]; ln != nil {
+		s.markLine(ln)
+	} else {
+		s.markHall(h)
+	}
+}
+
+func (s *shadow) sessionEnded(h *hall, id string) {
+	if ln := h.held[id]; ln != nil {
+		r := ln.holder
+		s.leaveSession(h, r)
+		s.hold(want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}})
+	}
+	if s.halls[h.q] != nil {
+		s.markHall(h)
+	}
+}
+
+func (s *shadow) leaveSession(h *hall, r *receiver) {
+	r.line.set(r, 0)
+	delete(h.held, r.session)
+	s.sweepers.detached(r.q)
+	r.line = nil
+	s.leaveHall(h, r)
+}
+
+func (s *shadow) detachSession(now int64, r *receiver) {
+	if r.wait != nil {
+		s.giveUp(now, r.wait)
+		return
+	}
+	if r.line == nil {
+		return
+	}
+	s.leaveSession(s.halls[r.q], r)
+	if !r.q.model.Dropped {
+		s.m.Close(now, r.q.model, r.lock)
+		s.heard()
+	}
+}
+
+// sweepers is the shadow of what looks for expired messages in queues that have receivers: a pass begins when something has
+// expired, and a second after the one before at the earliest (7.4).
+type sweepers struct {
+	list    []*sweeper
+	running []*sweeper
+	next    int64
+}
+
+type sweeper struct {
+	q         *queue
+	receivers int
+	after     int64
+	runs      bool
+}
+
+const sweepEvery = 1000 // ms
+
+func (s *sweepers) find(q *queue) *sweeper {
+	for _, w := range s.list {
+		if w.q == q {
+			return w
+		}
+	}
+	return nil
+}
+
+func (s *sweepers) attached(q *queue) {
+	w := s.find(q)
+	if w == nil {
+		w = &sweeper{q: q}
+		s.list, s.next = append(s.list, w), 1
+	}
+	w.receivers++
+}
+
+func (s *sweepers) detached(q *queue) {
+	w := s.find(q)
+	if w.receivers--; w.receivers == 0 {
+		same := func(o *sweeper) bool { return o == w }
+		s.list, s.running = slices.DeleteFunc(s.list, same), slices.DeleteFunc(s.running, same)
+	}
+}
+
+func (s *sweepers) stored(q *queue) {
+	if w := s.find(q); w != nil && !w.runs && q.soonest != 0 {
+		s.soon(w)
+	}
+}
+
+func (s *sweepers) soon(w *sweeper) {
+	if at := max(w.q.soonest, w.after); s.next == 0 || at < s.next {
+		s.next = at
+	}
+}
+
+// sweep begins the passes that are due, and makes one.
+func (s *shadow) sweep(now int64) {
+	sw := &s.sweepers
+	if sw.next != 0 && sw.next <= now {
+		sw.next = 0
+		for _, w := range sw.list {
+			switch {
+			case w.runs || w.q.soonest == 0:
+			case w.q.soonest <= now && w.after <= now:
+				w.runs = true
+				sw.running = append(sw.running, w)
+			default:
+				sw.soon(w)
+			}
+		}
+	}
+	if len(sw.running) == 0 {
+		return
+	}
+	w := sw.running[0]
+	w.q.soonest = 0
+	if !w.q.model.Dropped {
+		for _, m := range w.q.model.Live {
+			if m.State == model.Active && !m.Dead && m.ExpiresAt > now && (w.q.soonest == 0 || m.ExpiresAt < w.q.soonest) {
+				w.q.soonest = m.ExpiresAt
+			}
+		}
+		before := len(w.q.model.Live)
+		s.m.Sweep(now, w.q.model)
+		s.w.stats.Swept += int64(before - len(w.q.model.Live))
+		s.heard()
+	}
+	w.runs, w.after = false, now+sweepEvery
+	sw.running = sw.running[1:]
+	if w.q.soonest != 0 {
+		sw.soon(w)
+	}
+}
+
+// deadline is when the loop next has something to do without being asked; 0 is never.
+func (s *shadow) deadline() (next int64) {
+	soon := func(at int64) {
+		if at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	soon(s.m.Deadline())
+	for _, w := range s.waits {
+		if !w.over {
+			soon(w.until)
+		}
+	}
+	soon(s.sweepers.next)
+	return next
+}
+
+// late finds a message that has expired although its queue has receivers and the last pass is a second ago.
+func (s *shadow) late(now int64) (*queue, *model.Message) {
+	if next := s.sweepers.next; next != 0 && next <= now {
+		return nil, nil // one has just come: the loop comes back at once
+	}
+	for _, w := range s.sweepers.list {
+		if w.q.model.Dropped || w.runs || w.after > now {
+			continue
+		}
+		for _, m := range w.q.model.Live {
+			if m.State == model.Active && !m.Dead && m.ExpiresAt != 0 && m.ExpiresAt <= now {
+				return w.q, m
+			}
+		}
+	}
+	return nil, nil
+}

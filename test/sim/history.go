@@ -1,0 +1,483 @@
+package sim
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+// history is what clients know, without the model's help: a second, simpler oracle.
+type history struct {
+	w       *world
+	all     []*life
+	bySeq   map[seqKey]*life
+	byTok   map[model.Token]*life
+	byID    map[idKey][]*life // acknowledged, by message-id
+	tokens  []known           // of deliveries that were not settled yet
+	old     []known
+	aside   []numbered // deferred messages
+	planned []numbered // scheduled ones
+	grants  []*held    // of sessions
+	states  map[sessionKey]register
+	// newestIn is the largest number that was delivered from a session.
+	newestIn map[sessionKey]uint64
+}
+
+type seqKey struct {
+	q   int
+	seq uint64
+}
+
+type idKey struct {
+	q  int
+	id string
+}
+
+type sessionKey struct {
+	q  int
+	id string
+}
+
+// register is what is known of a session's state.
+type register struct {
+	known bool
+	state []byte
+	asked int // writes that are not answered
+}
+
+// known is a token a client knows.
+type known struct {
+	q     *queue
+	dead  bool
+	token model.Token
+}
+
+// numbered is a message a client knows by its number.
+type numbered struct {
+	q    *queue
+	dead bool
+	seq  uint64
+}
+
+// held is a session somebody was given.
+type held struct {
+	q     *queue
+	id    string
+	token model.Token
+	until int64 // as answered
+	loose bool  // it may have ended early: a detach was asked for, or the power failed
+	over  bool  // its holder was told that it ended
+}
+
+// life is one message as its clients saw it.
+type life struct {
+	sent
+	answered, ok bool // of the send
+	decidedAt    int64
+	seq          uint64
+	plan         uint64 // number while it was scheduled
+	done         bool   // an accepted complete, or received and deleted, or cancelled
+	doneAt       int64
+	shown        bool
+	aside        bool // deferred
+	asideDead    bool // … in the dead-letter queue
+	wasIn        bool // delivered from its session before
+	count        uint32
+	token        model.Token // of the newest delivery
+	until        int64       // as answered
+	latest       int64       // … and at the most, with renewals that were asked for
+	loose        bool        // the lock may have ended early: a settlement was asked for, or the power failed
+}
+
+func newHistory(w *world) history {
+	return history{w: w, bySeq: map[seqKey]*life{}, byTok: map[model.Token]*life{}, byID: map[idKey][]*life{}, states: map[sessionKey]register{}, newestIn: map[sessionKey]uint64{}}
+}
+
+// message makes a message nobody else sends, though others may have the same message-id.
+func (h *history) message(q *queue) *sent {
+	w := h.w
+	id := uint64(len(h.all) + 1)
+	n := 8 + w.rng.IntN(w.o.maxBody)
+	if w.chance(2) {
+		n = 0
+	}
+	body := make([]byte, n)
+	if n > 0 {
+		copy(body, noise[w.rng.IntN(len(noise)-n):])
+		if w.o.forge && n > 200 && w.chance(50) { // a piece of the log itself
+			if _, end := q.host.plog.Bounds(); end > 300 {
+				q.host.plog.ReadAt(event.Position(w.rng.IntN(int(end)-200)&^7|8), body[8:])
+			}
+		}
+		binary.BigEndian.PutUint64(body, id)
+	}
+	l := &life{sent: sent{id: id, q: q, body: body}}
+	if w.o.ownTTL > 0 && w.chance(50) {
+		l.ttl = 1 + w.rng.Int64N(w.o.ownTTL.Milliseconds())
+	}
+	l.name, l.idType = "m"+string(rune('0'+w.rng.IntN(w.o.ids))), event.IDString
+	if w.chance(10) {
+		l.idType = event.IDBinary // the same bytes, another id
+	}
+	l.key = string(rune('0'+l.idType)) + l.name
+	if props := q.entity.Properties; props.RequiresSession && !w.chance(2) || !props.RequiresSession && w.chance(10) {
+		l.session, l.hasSession = pick(w.rng, w.o.sessions...), true
+	}
+	if w.o.ahead > 0 && w.chance(25) {
+		l.due = w.broker() + w.rng.Int64N(w.o.ahead.Milliseconds()) - w.o.ahead.Milliseconds()/8
+	}
+	h.all = append(h.all, l)
+	return &l.sent
+}
+
+func (h *history) of(body []byte) *life {
+	if len(body) < 8 {
+		return nil
+	}
+	id := binary.BigEndian.Uint64(body)
+	if id == 0 || id > uint64(len(h.all)) {
+		h.w.broken("I2", "a message was seen that nobody sent")
+	}
+	return h.all[id-1]
+}
+
+// asked notes that a lock may end, or be renewed, from now on.
+func (h *history) asked(a *ask) {
+	for _, t := range a.tokens {
+		l := h.byTok[t]
+		switch {
+		case l == nil || l.token != t:
+		case a.op == opRenew:
+			l.until, l.latest = 0, math.MaxInt64 // a renewal may also shorten it, when the settings have changed
+		default:
+			l.loose = true
+		}
+	}
+	switch a.op {
+	case opDetach:
+		a.rcv.leaving = true
+		h.loosen(a.rcv)
+	case opRenewSession:
+		for _, g := range h.grants {
+			if g.token == a.token {
+				g.loose = true
+			}
+		}
+	case opSetState:
+		k := sessionKey{a.q.n, *a.session}
+		reg := h.states[k]
+		reg.asked++
+		h.states[k] = reg
+	case opDelete:
+		for k, reg := range h.states {
+			if k.q == a.q.n {
+				reg.known = false
+				h.states[k] = reg
+			}
+		}
+	}
+}
+
+// loosen: what a session receiver holds may go back from now on.
+func (h *history) loosen(r *receiver) {
+	for _, g := range h.grants {
+		if g.q == r.q && (g.token == r.lock || r.lock == model.Token{}) {
+			g.loose = true
+			h.loosenAll(g)
+		}
+	}
+}
+
+// loosenAll: the locks under a session may be over.
+func (h *history) loosenAll(g *held) {
+	for _, l := range h.all {
+		if l.q == g.q && l.session == g.id {
+			l.loose = true
+		}
+	}
+}
+
+// seen checks the identity of a message that was shown; asked is when the client wanted to see it.
+func (h *history) seen(q *queue, d *engine.Delivery, body []byte, asked int64) *life {
+	l := h.of(body)
+	if l == nil {
+		return nil
+	}
+	w := h.w
+	if l.q != q {
+		id := "I2"
+		if l.q.path == q.path {
+			id = "I23"
+		}
+		w.broken(id, "%s: message %d was sent to %s (%d, not %d)", q.path, l.id, l.q.path, l.q.n, q.n)
+	}
+	if l.answered && !l.ok {
+		w.broken("I2", "%s: message %d was refused", q.path, l.id)
+	}
+	l.shown = true
+	number := &l.seq
+	if d.State == engine.MessageScheduled {
+		number = &l.plan
+	}
+	h.numbered(l, number, uint64(d.Sequence))
+	if l.plan != 0 && l.seq != 0 && l.plan >= l.seq {
+		w.broken("I12", "%s: message %d was scheduled as %d and became active as %d", q.path, l.id, l.plan, l.seq)
+	}
+	if d.State == engine.MessageScheduled {
+		if l.seq != 0 {
+			w.broken("I15", "%s: message %d is scheduled again after it was active", q.path, l.id)
+		}
+		return l
+	}
+	if l.due > int64(d.EnqueuedAt) {
+		w.broken("I15", "%s: message %d, scheduled for %d, became active at %d", q.path, l.id, l.due, d.EnqueuedAt)
+	}
+	if l.done && asked > l.doneAt {
+		w.broken("I4", "%s: message %d (%d) is shown at %d; that it was done was known at %d", q.path, l.id, l.seq, asked, l.doneAt)
+	}
+	if d.DeliveryCount < l.count {
+		w.broken("I10", "%s: message %d shows delivery count %d after %d", q.path, l.id, d.DeliveryCount, l.count)
+	}
+	l.count = d.DeliveryCount
+	return l
+}
+
+// numbered checks that a message has one number, and no other message has it.
+func (h *history) numbered(l *life, number *uint64, seq uint64) {
+	if *number == 0 {
+		k := seqKey{l.q.n, seq}
+		if o := h.bySeq[k]; o != nil {
+			h.w.broken("I12", "%s: sequence number %d was that of message %d and is now that of message %d", l.q.path, seq, o.id, l.id)
+		}
+		*number, h.bySeq[k] = seq, l
+	}
+	if *number != seq {
+		h.w.broken("I3", "%s: message %d has sequence numbers %d and %d", l.q.path, l.id, *number, seq)
+	}
+}
+
+// locked notes a token a client was given.
+func (h *history) locked(q *queue, dead bool, t model.Token) {
+	h.tokens = append(h.tokens, known{q, dead, t})
+	if len(h.tokens) > 64 {
+		h.old = append(h.old, h.tokens[0])
+		h.tokens = h.tokens[1:]
+	}
+}
+
+// delivered checks a message that was handed out, by a receiver or by number.
+func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Message, taken, byNumber bool) {
+	w := h.w
+	dead := d.SubQueue == event.DeadLetter
+	if !taken {
+		h.locked(q, dead, model.Token(d.Token))
+	}
+	l := h.seen(q, d, m.Body, x.at)
+	if l == nil {
+		return
+	}
+	if l.done {
+		w.broken("I4", "%s: message %d (%d) is delivered and was done", q.path, l.id, l.seq)
+	}
+	if l.until > x.at && !l.loose {
+		w.broken("I5", "%s: message %d (%d) is locked anew at %d, its lock holds until %d", q.path, l.id, l.seq, x.at, l.until)
+	}
+	if !dead && d.DeliveryCount >= q.maxEver && !byNumber {
+		w.broken("I11", "%s: message %d is delivered with delivery count %d, the limit is %d", q.path, l.seq, d.DeliveryCount, q.maxEver)
+	}
+	if !dead && d.ExpiresAt != 0 && x.at >= int64(d.ExpiresAt) {
+		w.broken("I14", "%s: message %d is delivered at %d and expired at %d", q.path, l.seq, x.at, d.ExpiresAt)
+	}
+	if l.due > x.at {
+		w.broken("I15", "%s: message %d is delivered at %d and scheduled for %d", q.path, l.seq, x.at, l.due)
+	}
+	if l.aside && l.asideDead == dead && !byNumber {
+		w.broken("I16", "%s: message %d is deferred and was delivered in the normal flow", q.path, l.seq)
+	}
+	if q.entity.Properties.RequiresSession && !dead && !byNumber {
+		h.inSession(q, l, x)
+	}
+	if taken {
+		l.done, l.doneAt = true, w.broker()
+		return
+	}
+	l.token, l.until, l.latest, l.loose = model.Token(d.Token), int64(d.LockedUntil), int64(d.LockedUntil), false
+	h.byTok[l.token] = l
+	if q.entity.Properties.RequiresSession && !dead {
+		l.until, l.latest = 0, math.MaxInt64 // the session's
+	}
+}
+
+// inSession checks a delivery to the holder of a session: from no other session, and for the first time in the order sent.
+func (h *history) inSession(q *queue, l *life, x *want) {
+	if x.rcv.session != l.session {
+		h.w.broken("I9", "%s: message %d of session %q is delivered to the holder of %q", q.path, l.seq, l.session, x.rcv.session)
+	}
+	k := sessionKey{q.n, l.session}
+	if l.count == 0 && !l.wasIn && l.seq < h.newestIn[k] {
+		h.w.broken("I8", "%s: message %d of session %q is delivered for the first time after %d", q.path, l.seq, l.session, h.newestIn[k])
+	}
+	l.wasIn, h.newestIn[k] = true, max(h.newestIn[k], l.seq)
+}
+
+// granted checks that a session is given to one at a time.
+func (h *history) granted(q *queue, r *receiver, g *engine.SessionGrant, at int64) {
+	for _, o := range h.grants {
+		if o.q == q && o.id == g.ID && !o.over {
+			if o.until > at && !o.loose {
+				h.w.broken("I5", "%s: session %q is given to a second at %d, the first has it until %d", q.path, g.ID, at, o.until)
+			}
+			o.over = true
+		}
+	}
+	h.grants = append(h.grants, &held{q: q, id: g.ID, token: model.Token(g.Token), until: int64(g.LockedUntil), loose: r.leaving})
+	if len(h.grants) > 40 {
+		h.grants = slices.Clone(h.grants[10:])
+	}
+}
+
+// answered notes what an answer says.
+func (h *history) answered(a *ask, x *want, r *engine.Reply) {
+	w := h.w
+	ok := x.refusal == model.Accepted
+	switch a.op {
+	case opSend, opBatch:
+		h.sent(a, x, r, ok)
+	case opEnded:
+		for _, g := range h.grants {
+			if g.q == a.q && g.token == a.rcv.lock {
+				g.over = true
+				h.loosenAll(g)
+			}
+		}
+	case opAccept:
+		if ok {
+			h.granted(a.q, a.rcv, r.Session, x.at)
+		}
+	case opRecall:
+		for i := range r.Messages {
+			h.delivered(a.q, &r.Messages[i], x, &x.show[i], a.deletes, true)
+		}
+	case opCancel:
+		for _, seq := range a.seqs {
+			if l := h.bySeq[seqKey{a.q.n, seq}]; ok && l != nil {
+				if l.seq != 0 {
+					w.broken("I15", "%s: message %d is active, and was cancelled", a.q.path, l.seq)
+				}
+				l.done, l.doneAt = true, w.broker()
+			}
+		}
+	case opSetState:
+		k := sessionKey{a.q.n, *a.session}
+		reg := h.states[k]
+		if reg.asked--; ok {
+			reg.known, reg.state = true, a.state
+		}
+		h.states[k] = reg
+	case opGetState:
+		if reg := h.states[sessionKey{a.q.n, *a.session}]; ok && reg.known && reg.asked == 0 && string(reg.state) != string(x.state) {
+			w.broken("I9", "%s: session %q has another state than was set last", a.q.path, *a.session)
+		}
+	}
+	if !ok || len(a.tokens) == 0 || a.op == opDetach {
+		return
+	}
+	for _, t := range a.tokens {
+		l := h.byTok[t]
+		if l == nil {
+			continue
+		}
+		if l.token != t {
+			w.broken("I6", "%s: message %d: an old token was accepted", a.q.path, l.seq)
+		}
+		if a.asked >= l.latest {
+			w.broken("I7", "%s: message %d: token accepted, asked at %d, the lock ended at %d", a.q.path, l.seq, a.asked, l.latest)
+		}
+		switch {
+		case a.op == opRenew:
+			l.until = x.until
+		case a.how == model.Complete:
+			if l.done {
+				w.broken("I6", "%s: message %d was completed twice", a.q.path, l.seq)
+			}
+			l.done, l.doneAt = true, w.broker()
+		case a.how == model.Defer:
+			l.aside, l.asideDead = true, a.dead
+			h.aside = append(h.aside, numbered{a.q, a.dead, l.seq})
+		case a.how == model.DeadLetter:
+			l.aside = false
+		}
+	}
+}
+
+// sent: two that were accepted with one id within the window are one message (I18).
+func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
+	for i, m := range a.sent {
+		l := h.all[m.id-1]
+		l.answered, l.ok, l.decidedAt = true, ok, x.at
+		if !ok {
+			if l.seq != 0 || l.plan != 0 {
+				h.w.broken("I2", "%s: message %d was refused and seen", a.q.path, l.id)
+			}
+			continue
+		}
+		if h.byID[idKey{a.q.n, m.key}] = append(h.byID[idKey{a.q.n, m.key}], l); len(r.Sequences) == 0 || r.Sequences[i] == 0 {
+			continue
+		}
+		seq, planned := uint64(r.Sequences[i]), l.due > x.at
+		if planned {
+			h.planned = append(h.planned, numbered{a.q, false, seq})
+		}
+		switch {
+		case a.q.entity.Properties.RequiresDuplicateDetection: // it may be the number of the first with this id
+		case planned:
+			h.numbered(l, &l.plan, seq)
+		default:
+			h.numbered(l, &l.seq, seq)
+		}
+	}
+}
+
+// duplicates closes the books on duplicate detection: no two that were stored came within the smallest window there ever was.
+func (h *history) duplicates() {
+	for k, ls := range h.byID {
+		q := h.w.queues[k.q]
+		if !q.entity.Properties.RequiresDuplicateDetection {
+			continue
+		}
+		var last *life
+		for _, l := range ls { // in the order in which they were answered: that of their decisions
+			if !l.shown {
+				continue
+			}
+			if last != nil && l.decidedAt < last.decidedAt+q.leastSeen.Milliseconds() {
+				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, last.decidedAt, l.decidedAt, q.leastSeen)
+			}
+			last = l
+		}
+	}
+}
+
+// powerLost: locks that were not synced may be gone, and counts with them.
+func (h *history) powerLost() {
+	for _, l := range h.all {
+		l.loose, l.count = true, 0
+	}
+}
+
+// restarted: nobody holds a session any more, and writes that were not answered may have happened.
+func (h *history) restarted() {
+	for k, reg := range h.states {
+		if reg.asked > 0 {
+			h.states[k] = register{}
+		}
+	}
+	for _, g := range h.grants {
+		g.loose = true
+		h.loosenAll(g)
+	}
+}

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+var refusals = map[engine.Code]model.Refusal{
+	engine.LockLost: model.LockLost, engine.NotAllowed: model.NotAllowed, engine.Disabled: model.Disabled,
+	engine.MessageTooLarge: model.TooLarge, engine.QuotaExceeded: model.QuotaExceeded,
+	engine.SessionLockLost: model.SessionLost, engine.SessionCannotBeLocked: model.SessionTaken, engine.Timeout: model.TimedOut,
+	engine.MessageNotFound: model.NotFound, engine.NotFound: model.NoEntity, engine.InvalidArgument: model.Invalid,
+}
+
+// reply compares a reply with what must be answered, then gives it to the client.
+func (p *part) reply(r *engine.Reply, x *want) {
+	w := p.w
+	var e *engine.Error
+	refusal := model.Accepted
+	if errors.As(r.Err, &e) {
+		refusal = refusals[e.Code]
+		w.stats.Refusals++
+		if x.ask.op < operations {
+			w.stats.Cells[x.ask.op][ofRefused]++
+		}
+		if refusal == model.Accepted {
+			w.broken("I2", "partition %d: refused with code %d: %v", p.id, e.Code, e)
+		}
+	} else if r.Err != nil {
+		w.broken("I26", "partition %d: %v", p.id, r.Err)
+	}
+	w.note("reply", int64(r.Tag), int64(r.Kind), int64(refusal), int64(len(r.Messages)))
+	if refusal != x.refusal {
+		id := "I2"
+		switch {
+		case x.refusal == model.LockLost || x.refusal == model.SessionLost:
+			id = "I6"
+		case refusal == model.LockLost || refusal == model.SessionLost:
+			id = "I7"
+		case x.refusal == model.SessionTaken || refusal == model.SessionTaken:
+			id = "I5"
+		case x.ask.op == opRecall:
+			id = "I16"
+		case x.ask.op == opCancel:
+			id = "I15"
+		case x.ask.op == opAccept:
+			id = "I9"
+		}
+		w.broken(id, "partition %d: request %d (%v, outcome %d) at %d was answered %v, it must be %v", p.id, x.tag, x.ask.op, x.ask.how, x.at, refusal, x.refusal)
+	}
+	switch {
+	case r.Kind == engine.ReplyDelivery:
+		p.delivered(r.Delivery, x)
+	case r.Kind == engine.ReplyDrained:
+	default:
+		p.answered(r, x)
+	}
+}
+
+func (p *part) answered(r *engine.Reply, x *want) {
+	w, a := p.w, x.ask
+	ok := x.refusal == model.Accepted
+	if len(r.Messages) != len(x.show) {
+		id := "I17"
+		if a.op == opRecall {
+			id = "I16"
+		}
+		w.broken(id, "%s: %v from %d shows %d messages, there are %d", a.q.path, a.op, a.from, len(r.Messages), len(x.show))
+	}
+	for i := range r.Messages {
+		p.same(&r.Messages[i], &x.show[i], a.q, nil)
+		p.content(&r.Messages[i], &x.show[i], a.q)
+		if a.op == opPeek {
+			w.hist.seen(a.q, &r.Messages[i], x.show[i].Body, a.asked)
+		} else {
+			p.lock(&r.Messages[i], &x.show[i], a.q, a.deletes)
+		}
+	}
+	switch {
+	case (a.op == opRenew || a.op == opRenewSession) && ok:
+		if len(r.Times) != max(1, len(a.tokens)) {
+			w.broken("I5", "%d locks renewed, %d times answered", len(a.tokens), len(r.Times))
+		}
+		for _, t := range r.Times {
+			if int64(t) != x.until {
+				w.broken("I5", "%s: lock renewed until %d, it must be %d", a.q.path, t, x.until)
+			}
+		}
+	case (a.op == opSend || a.op == opBatch) && ok && a.cmd.(*engine.Send).Numbers:
+		if !slices.EqualFunc(r.Sequences, x.numbers, func(a event.SequenceNumber, b uint64) bool { return uint64(a) == b }) {
+			id := "I12"
+			if slices.Contains(r.Sequences, 0) || slices.Contains(x.numbers, 0) {
+				id = "I18" // something was dropped, or should have been
+			}
+			w.broken(id, "%s: the messages sent have the numbers %v, they must have %v", a.q.path, r.Sequences, x.numbers)
+		}
+	case a.op == opAccept && ok:
+		if g := r.Session; g == nil || g.ID != *x.session || model.Token(g.Token) != x.lock || int64(g.LockedUntil) != x.until {
+			w.broken("I9", "%s: session %+v is given, it must be %q with lock %x until %d", a.q.path, g, *x.session, x.lock, x.until)
+		}
+	case a.op == opGetState && ok:
+		if (r.State != nil) != (x.state != nil) {
+			w.broken("I9", "%s: session %q has a state: %v, it must: %v", a.q.path, *a.session, r.State != nil, x.state != nil)
+		}
+		if r.State != nil {
+			p.bytes(*r.State, x.state, a.q, 0, "session state")
+		}
+	case a.op == opList && !slices.Equal(r.IDs, x.ids):
+		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.IDs, x.ids)
+	case a.op == opPurge && r.Count != x.n:
+		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Count, x.n)
+	case a.op == opUpdate || a.op == opDelete || a.op == opDrop:
+		w.administered(a, ok)
+	}
+	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
+		w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return r == a.rcv })
+	}
+	w.hist.answered(a, x, r)
+}
+
+// administered carries on with a change of the catalogue that is durable, as the broker does.
+func (w *world) administered(a *ask, ok bool) {
+	w.admin = nil
+	switch {
+	case a.op == opDrop:
+	case !ok:
+	case a.op == opDelete:
+		a.q.ended = true
+		drop := &ask{op: opDrop, q: a.q, tag: w.tag(), asked: a.asked, cmd: engine.DropSlice(a.q.slice)}
+		w.admin = drop
+		w.submit(drop)
+	case a.q.host == nil:
+		w.placed(a.q, w.parts[0].state.Index())
+		fallthrough
+	default:
+		w.configure(a.q, a.props)
+	}
+}
+
+// delivered compares a delivery with the message that was next.
+func (p *part) delivered(d *engine.Delivery, x *want) {
+	w, m := p.w, &x.show[0]
+	w.stats.Deliveries++
+	w.note("delivery", int64(d.Sequence), int64(d.DeliveryCount), int64(d.LockedUntil))
+	p.same(d, m, x.rcv.q, x.rcv)
+	p.content(d, m, x.rcv.q)
+	p.lock(d, m, x.rcv.q, x.rcv.delete)
+	x.rcv.got++
+	if !x.rcv.delete {
+		if x.rcv.recent = append(x.rcv.recent, model.Token(d.Token)); len(x.rcv.recent) > 3 {
+			x.rcv.recent = x.rcv.recent[1:]
+		}
+	}
+	w.hist.delivered(x.rcv.q, d, x, m, x.rcv.delete, false)
+}
+
+// lock compares the lock of a delivery.
+func (p *part) lock(d *engine.Delivery, m *model.Message, q *queue, taken bool) {
+	until, token := m.Until, m.Token
+	if taken {
+		until, token = 0, model.Token{}
+	}
+	if int64(d.LockedUntil) != until || model.Token(d.Token) != token {
+		p.w.broken("I5", "%s: message %d delivered with lock %v until %d, it must be %x until %d", q.path, m.Seq, d.Token, d.LockedUntil, token, until)
+	}
+}
+
+// shown is what clients are told of a message's state.
+func shown(m *model.Message) engine.MessageState {
+	switch m.State {
+	case model.Deferred, model.DeferredLocked:
+		return engine.MessageDeferred
+	case model.Scheduled:
+		return engine.MessageScheduled
+	}
+	return engine.MessageActive
+}
+
+// same compares what is shown of a message with the model.
+func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver) {
+	w := p.w
+	switch {
+	case uint64(d.Sequence) != m.Seq:
+		id := "I12"
+		if r != nil {
+			id = "P19"
+			if r.real.Session != nil {
+				id = "I8"
+			}
+		}
+		w.broken(id, "%s: message %d is shown, it must be %d", q.path, d.Sequence, m.Seq)
+	case d.DeliveryCount != m.Count:
+		w.broken("I10", "%s: message %d shows delivery count %d, it must be %d", q.path, m.Seq, d.DeliveryCount, m.Count)
+	case int64(d.EnqueuedAt) != m.EnqueuedAt || int64(d.ExpiresAt) != m.ExpiresAt || d.TimeToLive.Milliseconds() != m.OwnTTL:
+		w.broken("I14", "%s: message %d shows times %d, %d, %v, they must be %d, %d, %d ms", q.path, m.Seq, d.EnqueuedAt, d.ExpiresAt,
+			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
+	case d.SubQueue != sub(m.Dead) || d.State != shown(m):
+		w.broken("I17", "%s: message %d is shown in %v, state %v; it must be dead %v, %v", q.path, m.Seq, d.SubQueue, d.State, m.Dead, m.State)
+	}
+}
+
+// content reads the bytes back and compares them with what was sent.
+func (p *part) content(d *engine.Delivery, m *model.Message, q *queue) {
+	p.bytes(d.Body, m.Body, q, m.Seq, "body")
+	if len(d.Changes) != len(m.Changes) {
+		p.w.broken("I17", "%s: message %d has %d property changes, it must have %d", q.path, m.Seq, len(d.Changes), len(m.Changes))
+	}
+	for i, c := range d.Changes {
+		p.bytes(c, m.Changes[i], q, m.Seq, "property changes")
+	}
+}
+
+func (p *part) bytes(b event.Blob, want []byte, q *queue, seq uint64, what string) {
+	got, err := p.plog.ReadBlob(b, nil)
+	if p.w.gone() {
+		return
+	}
+	if err != nil {
+		p.w.broken("I1", "%s: %s of message %d cannot be read: %v", q.path, what, seq, err)
+	}
+	if !bytes.Equal(got, want) {
+		p.w.broken("I2", "%s: %s of message %d is not what was sent: %d bytes, sent %d", q.path, what, seq, len(got), len(want))
+	}
+}
