@@ -8,6 +8,9 @@ import (
 
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
 
+// maxDeferredAnswer bounds the bytes of the messages in one answer: it stands in memory as a whole.
+const maxDeferredAnswer = 128 << 20
+
 // receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
 // now, and the caller does not find it (7.4).
 func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcome {
@@ -21,6 +24,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 	if e.Properties.RequiresSession && cmd.SubQueue == event.Main && !p.holds(now, e, cmd.Slice, cmd.Session) {
 		return p.refused(refuse(SessionLockLost, sessionLostText))
 	}
+	var size int64
 	found := make([]index.Message, 0, len(cmd.Sequences))
 	seen := map[event.SequenceNumber]bool{}
 	whole := true
@@ -31,6 +35,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 			continue
 		}
 		seen[seq] = true
+		size += int64(m.Body.Size)
 		if expired(&m, now) {
 			p.expire(e, cmd.Slice, &m)
 			whole = false
@@ -39,6 +44,9 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 	}
 	if !whole || len(found) == 0 {
 		return p.refused(refuse(MessageNotFound, notDeferredText))
+	}
+	if size > maxDeferredAnswer {
+		return p.refused(refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer))
 	}
 	if m := &found[0]; m.InSession && p.index.LockedUnder(cmd.Slice, []byte(m.SessionID))+len(found) > maxUnderSession {
 		return p.refused(refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))

@@ -27,9 +27,6 @@ func (l *Loop) attach(r *Receiver) *Error {
 	}
 	ln.attached++
 	r.volatile = receiverState{line: ln}
-	if r.SubQueue == event.Main {
-		l.sweepers.attached(r.Slice)
-	}
 	return nil
 }
 
@@ -44,7 +41,9 @@ func (l *Loop) flow(now event.Time, cmd *Flow) {
 	if ln == nil {
 		return
 	}
-	ln.set(r, max(0, int32(cmd.Limit-r.volatile.assigned)))
+	credit := max(0, int32(cmd.Limit-r.volatile.assigned))
+	ln.set(r, credit)
+	l.pulls(r, credit)
 	r.volatile.draining, r.volatile.drainTo = cmd.Drain, cmd.Limit
 	if !cmd.Drain {
 		l.markLine(ln)
@@ -72,6 +71,23 @@ func (l *Loop) endDrains(ln *line) {
 	ln.draining = ln.draining[:0]
 }
 
+// pulls counts a receiver as active from its first credit on: one that is attached and never asks for anything, as an SDK
+// does before it peeks, makes nothing expire (semantics.md 7.4).
+func (l *Loop) pulls(r *Receiver, credit int32) {
+	if credit > 0 && !r.volatile.pulls && r.SubQueue == event.Main {
+		r.volatile.pulls = true
+		l.sweepers.begin(r.Slice)
+	}
+}
+
+// rests counts an active receiver out.
+func (l *Loop) rests(r *Receiver) {
+	if r.volatile.pulls {
+		r.volatile.pulls = false
+		l.sweepers.end(r.Slice)
+	}
+}
+
 // detach forgets a receiver and takes back what never reached the wire.
 func (l *Loop) detach(now event.Time, cmd *Detach) {
 	r := cmd.Receiver
@@ -85,9 +101,7 @@ func (l *Loop) detach(now event.Time, cmd *Detach) {
 	}
 	ln.set(r, 0)
 	r.volatile.line = nil
-	if r.SubQueue == event.Main {
-		l.sweepers.detached(r.Slice)
-	}
+	l.rests(r)
 	if ln.attached--; ln.attached == 0 {
 		lines := l.lines[ln.key.slice]
 		lines[ln.key.subQueue] = nil

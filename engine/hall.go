@@ -90,7 +90,6 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool
 		ln := &line{key: lineKey{r.Slice, r.SubQueue}, attached: 1, holder: r}
 		h.held[grant.ID] = ln
 		r.volatile = receiverState{line: ln, session: grant.Token, sessionID: grant.ID}
-		l.sweepers.attached(r.Slice)
 	}
 	w.over = true
 	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}})
@@ -205,7 +204,7 @@ func (l *Loop) leaveSession(h *hall, r *Receiver) {
 	ln := r.volatile.line
 	ln.set(r, 0)
 	delete(h.held, r.volatile.sessionID)
-	l.sweepers.detached(r.Slice)
+	l.rests(r)
 	r.volatile.line = nil
 	l.leaveHall(h, r)
 }

@@ -113,6 +113,13 @@ func (h *hand) requests(requests []Request) {
 	}
 }
 
+// pulls makes a receiver an active one that has no credit left.
+func (h *hand) pulls(r *Receiver) {
+	h.t.Helper()
+	h.loop.pulls(r, 1)
+	h.turn()
+}
+
 // ask takes one command to its reply.
 func (h *hand) ask(cmd Command) Reply {
 	h.t.Helper()

@@ -532,6 +532,11 @@ func (l *Loop) abort() {
 			h.sink.Post([]Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}
+	for _, w := range l.waits {
+		if !w.over && w.sink != nil {
+			w.sink.Post([]Reply{{Tag: w.tag, Err: unknown}})
+		}
+	}
 	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
 	l.saver.wait()
@@ -561,6 +566,12 @@ func (l *Loop) Submit(requests []Request) {
 func (l *Loop) drain() {
 	l.pace.on = false
 	l.Turn(l.mail.close())
+	for _, w := range l.waits {
+		if !w.over {
+			l.giveUp(w)
+		}
+	}
+	l.seal()
 	for l.flight.up && l.err == nil {
 		<-l.Flight()
 		l.Landed()

@@ -12,6 +12,7 @@ type receiverState struct {
 	wait      *wait // for a session
 	draining  bool  // its credit is given up once its line has nothing more to deliver
 	drainTo   uint32
+	pulls     bool // it has asked for messages of a main queue: expired ones are looked for
 }
 
 func (r *Receiver) credit() int32 { return int32(r.volatile.limit - r.volatile.assigned) }

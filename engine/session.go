@@ -84,17 +84,14 @@ func (p *Partition) releaseSession(now event.Time, cmd *releaseSession) Outcome 
 	return p.done(log.Durable)
 }
 
-// releaseAll ends every session lock, a batch at a time.
+// releaseAll ends every session lock, a batch at a time: nobody holds one after a start, and counts stay, whether a lock's
+// time passed meanwhile or not (semantics.md 4.3 R3, 8.5).
 func (p *Partition) releaseAll(now event.Time) Outcome {
 	held := p.index.HeldSessions()
 	again := len(held) > maxTick
 	for _, l := range held[:min(len(held), maxTick)] {
 		s, _ := p.index.Session(l.Slice, []byte(l.Session))
-		cause := event.ReleaseLinkLost
-		if now >= s.Until {
-			cause = event.ReleaseExpired
-		}
-		p.endSession(now, p.settingsOf(l.Slice), l.Slice, &s, cause)
+		p.endSession(now, p.settingsOf(l.Slice), l.Slice, &s, event.ReleaseLinkLost)
 	}
 	out := p.done(level(p.out))
 	out.Again = again

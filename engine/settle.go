@@ -74,7 +74,11 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 		return p.refused(lockLost(e, cmd.SubQueue))
 	}
 	if len(cmd.Changes) > 0 && changed(&m)+len(cmd.Changes) > maxChanges {
-		return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
+		if cmd.SubQueue != event.Main || len(cmd.More) > 0 {
+			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
+		}
+		p.tooLarge(cmd, &m)
+		return p.done(log.Durable)
 	}
 	if len(cmd.More) == 0 {
 		p.settleOne(now, e, cmd, &m, cmd.Token)
@@ -93,6 +97,16 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 		p.settleOne(now, e, cmd, &m, t)
 	}
 	return p.done(log.Durable)
+}
+
+// tooLarge dead-letters a message whose properties a settlement would make larger than a header may be, without the changes
+// (semantics.md 9.2).
+func (p *Partition) tooLarge(cmd *Settle, m *index.Message) {
+	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
+	ev.Envelope, ev.Sequence, ev.Token = p.envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, cmd.Token
+	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, "HeaderSizeExceeded", "The size quota for this stream has been exceeded."
+	ev.Changes.Data = deadLetterChanges(ev.Reason, ev.Description)
+	p.out = append(p.out, ev)
 }
 
 // maxAuditText bounds texts of clients that stand in events for the audit alone.

@@ -57,7 +57,8 @@ const (
 	sweepRate  = 100_000
 )
 
-// sweepers looks for expired messages in the queues that have receivers: without one nothing expires (semantics.md 7.4).
+// sweepers looks for expired messages in the queues that have active receivers: without one nothing expires
+// (semantics.md 7.4).
 type sweepers struct {
 	by      map[event.Slice]*sweeper
 	list    []*sweeper // in the order in which they came
@@ -74,8 +75,8 @@ type sweeper struct {
 
 func newSweepers() sweepers { return sweepers{by: map[event.Slice]*sweeper{}} }
 
-// attached counts a receiver of a main queue.
-func (s *sweepers) attached(id event.Slice) {
+// begin counts an active receiver of a main queue.
+func (s *sweepers) begin(id event.Slice) {
 	w := s.by[id]
 	if w == nil {
 		w = &sweeper{slice: id}
@@ -86,7 +87,8 @@ func (s *sweepers) attached(id event.Slice) {
 	w.receivers++
 }
 
-func (s *sweepers) detached(id event.Slice) {
+// end counts one out.
+func (s *sweepers) end(id event.Slice) {
 	w := s.by[id]
 	if w.receivers--; w.receivers > 0 {
 		return

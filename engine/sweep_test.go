@@ -23,7 +23,11 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 		t.Fatalf("%d messages with a receiver of the dead-letter queue alone", got)
 	}
 	r := h.receiver(2, event.Main)
-	h.turn(&Attach{r}) // without credit
+	h.turn(&Attach{r}) // it has not asked for anything, as an SDK before it peeks
+	if got := h.count(event.Main, index.Active); got != 7 {
+		t.Fatalf("%d messages with a receiver that never had credit", got)
+	}
+	h.pulls(r)
 	if got := h.count(event.Main, index.Active); got != 2 {
 		t.Fatalf("%d messages after a receiver came", got)
 	}
@@ -53,6 +57,7 @@ func TestSweepRate(t *testing.T) {
 	h := byHand(t, testQueue())
 	r := h.receiver(1, event.Main)
 	h.turn(&Attach{r})
+	h.pulls(r)
 	h.fill(1, 0)
 	h.fill(1, time.Millisecond)
 	h.after(time.Millisecond)
@@ -87,7 +92,9 @@ func TestSweepIsInterrupted(t *testing.T) {
 	h.fill(3*sweepEnds, time.Second)
 	h.now = h.now.Add(2 * time.Second)
 	r := h.receiver(1, event.Main)
-	h.loop.Turn([]Request{{Command: &Attach{r}}}) // the first step
+	h.turn(&Attach{r})
+	h.loop.pulls(r, 1)
+	h.loop.Turn(nil) // the first step
 	h.loop.Turn([]Request{{Command: &Detach{Receiver: r}}})
 	h.turn()
 	left := h.count(event.Main, index.Active)
@@ -95,6 +102,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 		t.Fatalf("%d messages: the pass was not interrupted", left)
 	}
 	h.turn(&Attach{r})
+	h.pulls(r)
 	if got := h.count(event.Main, index.Active); got != 1 {
 		t.Fatalf("%d messages of %d after the second pass", got, left)
 	}
@@ -104,7 +112,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 func TestSweepOfASessionQueue(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	h.accepts(1, "A")
+	h.pulls(h.accepts(1, "A"))
 	h.send(time.Second, "A", "B")
 	h.after(2 * time.Second)
 	if got := h.count(event.Main, index.Active); got != 0 {
@@ -118,7 +126,7 @@ func TestSweepOfASessionQueue(t *testing.T) {
 	h.after(time.Minute)
 	h.hears("2:ended")
 	h.send(time.Second, "C")
-	h.accepts(3, "D")
+	h.pulls(h.accepts(3, "D"))
 	h.after(2 * time.Second)
 	if got := h.count(event.Main, index.Active); got != 0 {
 		t.Fatalf("%d messages", got)

@@ -44,7 +44,7 @@ var conditions = [...]condition{
 	engine.QuotaExceeded:         {symbol: amqp.CondResourceLimit, status: 403},
 	engine.NotAllowed:            {symbol: amqp.CondNotAllowed, status: 400},
 	engine.InvalidArgument:       {symbol: amqp.CondArgumentError, status: 400},
-	engine.MessageTooLarge:       {symbol: amqp.CondMessageSizeExceeded, status: 403, ends: endsLink},
+	engine.MessageTooLarge:       {symbol: amqp.CondMessageSizeExceeded, status: 403},
 	engine.Busy:                  {symbol: amqp.CondServerBusy, status: 503},
 	engine.NotImplemented:        {symbol: amqp.CondNotImplemented, status: 501},
 	engine.AlreadyExists:         {symbol: amqp.CondEntityAlreadyExists, status: 409},

@@ -18,6 +18,7 @@ type sender struct {
 
 	// the delivery of which frames are missing
 	joining  bool
+	skipping bool // it is over the limit: the rest of it is thrown away
 	delivery incoming
 	joined   *chunk
 	size     int
@@ -80,12 +81,15 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	}
 	if t.Aborted {
 		s.discard()
-		s.joining = false
+		s.joining, s.skipping = false, false
 		s.grant()
 		return
 	}
-	if s.size+len(payload) > s.maxSize {
-		s.tooLarge()
+	if s.skipping || s.size+len(payload) > s.maxSize {
+		s.discard()
+		if s.joining, s.skipping = t.More, t.More; !t.More {
+			s.tooLarge()
+		}
 		return
 	}
 	if !s.joining && !t.More {
@@ -137,19 +141,15 @@ func (s *sender) discard() {
 	}
 }
 
-// tooLarge rejects the delivery before it ends the link: of a send that has no answer the JavaScript SDK learns nothing
-// from the end of its link, and waits until its time is over.
+// tooLarge refuses a delivery over the limit. The link stays (semantics.md 16.3, docs/decisions/0005).
 func (s *sender) tooLarge() {
-	text := fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.", s.delivery.id, s.maxSize)
-	if !s.delivery.settled {
-		s.l.c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, amqp.CondMessageSizeExceeded, s.l.c.suffixed(text, s.l.at.path, s.l.c.now))
-	}
-	s.l.end(amqp.CondMessageSizeExceeded, text)
+	s.reject(amqp.CondMessageSizeExceeded, fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.",
+		s.delivery.id, s.maxSize))
 }
 
 // leave drops what was begun. Sends in the engine go on; their answers find the link gone.
 func (s *sender) leave() {
-	s.joining = false
+	s.joining, s.skipping = false, false
 	s.discard()
 }
 

@@ -182,7 +182,8 @@ func TestDispositionRange(t *testing.T) {
 	})
 }
 
-// WP-077: a message over the limit detaches its link; another link goes on.
+// SM-008, WP-077: a message over the limit is rejected, whatever it came in, and the next send on the link succeeds
+// (docs/decisions/0005).
 func TestMessageSize(t *testing.T) {
 	bubble(t, func(o *Options) {}, func(b *bench) {
 		b.queue("small", nil)
@@ -204,14 +205,14 @@ func TestMessageSize(t *testing.T) {
 		if r, _ := expect[*amqp.Disposition](p).State.(amqp.Rejected); r.Error == nil || r.Error.Condition != amqp.CondMessageSizeExceeded {
 			t.Errorf("the delivery over the limit was answered with %+v", r)
 		}
-		d := expect[*amqp.Detach](p)
-		if d.Error.Condition != amqp.CondMessageSizeExceeded || !d.Closed {
-			t.Errorf("%+v", d)
-		}
 		p.send(2, 9, message("a", "x"))
-		p.write(0, &amqp.Detach{Handle: 1, Closed: true}, nil)
-		p.attachSender(1, "q") // the handle is free again
 		p.send(1, 10, message("a", "x"))
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(11)), More: true}, make([]byte, 60000))
+		for range 5 {
+			p.write(0, &amqp.Transfer{Handle: 1, More: true}, make([]byte, 60000))
+		}
+		p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil) // it is over the limit already, and nobody has said so
+		p.send(1, 12, message("a", "x"))
 	})
 }
 
@@ -381,18 +382,18 @@ func TestEngineRefusals(t *testing.T) {
 		p.attachSender(1, "q")
 		for code, symbol := range map[engine.Code]amqp.Symbol{
 			engine.QuotaExceeded: amqp.CondResourceLimit, engine.Disabled: amqp.CondEntityDisabled, engine.Busy: amqp.CondServerBusy,
-			engine.InvalidArgument: amqp.CondArgumentError, engine.NotAllowed: amqp.CondNotAllowed, engine.NotImplemented: amqp.CondNotImplemented,
+			engine.InvalidArgument: amqp.CondArgumentError, engine.MessageTooLarge: amqp.CondMessageSizeExceeded, engine.NotAllowed: amqp.CondNotAllowed, engine.NotImplemented: amqp.CondNotImplemented,
 		} {
 			err = &engine.Error{Code: code, Text: "No."}
 			p.transfer(1, 1, message("a", "x"))
 			p.rejected(1, symbol)
 		}
-		for i, e := range []error{fmt.Errorf("%w", engine.ErrUnknown), &engine.Error{Code: engine.NotFound}, &engine.Error{Code: engine.MessageTooLarge}} {
+		for i, e := range []error{fmt.Errorf("%w", engine.ErrUnknown), &engine.Error{Code: engine.NotFound}} {
 			err = e
 			handle := uint32(10 + i)
 			p.attachSender(handle, "q")
 			p.transfer(handle, 1, message("a", "x"))
-			want := []amqp.Symbol{amqp.CondDetachForced, amqp.CondNotFound, amqp.CondMessageSizeExceeded}[i]
+			want := []amqp.Symbol{amqp.CondDetachForced, amqp.CondNotFound}[i]
 			if d := expect[*amqp.Detach](p); d.Error.Condition != want || d.Handle != handle {
 				t.Errorf("%+v", d.Error)
 			}

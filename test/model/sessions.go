@@ -151,8 +151,8 @@ func (p *Partition) Close(now int64, q *Queue, token Token) {
 	}
 }
 
-// Restart ends all session locks: the links that held them are gone, and counts stay, unless a lock's time had passed before
-// (4.3 R3, 8.5). One record.
+// Restart ends all session locks: the links that held them are gone, and counts stay (4.3 R3, 8.5). One
+// record.
 func (p *Partition) Restart(now int64) {
 	type held struct {
 		q  *Queue
@@ -173,7 +173,7 @@ func (p *Partition) Restart(now int64) {
 	slices.SortFunc(all, func(a, b held) int { return bytes.Compare(a.s.Holder[:], b.s.Holder[:]) })
 	p.record(now, true)
 	for _, h := range all {
-		p.endSession(now, h.q, h.id, now >= h.s.Until)
+		p.endSession(now, h.q, h.id, false)
 	}
 }
 

@@ -80,6 +80,8 @@ func (w *world) why(l place) string {
 			continue
 		}
 		switch m := q.model.Find(l.seq); {
+		case uint64(q.host.state.Index().NextSequence(q.slice)) != q.model.Last+1:
+			return "I12"
 		case l.seq == 0:
 			return "I9"
 		case m == nil:

@@ -36,14 +36,14 @@ func (w *world) equal(p *part, x *index.Index) {
 		if mq.Dropped && (len(found) > 0 || x.Has(q.slice)) {
 			w.broken("I23", "%s was deleted, and %d messages are there", q.path, len(found))
 		}
+		if next := uint64(x.NextSequence(q.slice)); next != mq.Last+1 {
+			w.broken("I12", "%s: the next sequence number is %d, it must be %d", q.path, next, mq.Last+1)
+		}
 		for _, m := range found {
 			w.equalMessage(q, x, &m, mq.Find(uint64(m.Sequence)))
 		}
 		if len(found) != len(mq.Live) {
 			w.broken("I1", "%s: there are %d messages, there must be %d: %v", q.path, len(found), len(mq.Live), numbers(found))
-		}
-		if next := uint64(x.NextSequence(q.slice)); next != mq.Last+1 {
-			w.broken("I12", "%s: the next sequence number is %d, it must be %d", q.path, next, mq.Last+1)
 		}
 		if n := x.Bytes(q.slice); n != mq.Bytes() {
 			w.broken("I22", "%s: %d bytes are stored, it must be %d", q.path, n, mq.Bytes())

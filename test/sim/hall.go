@@ -59,7 +59,6 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 		ln := &line{q: a.q, holder: a.rcv}
 		h.held[id] = ln
 		a.rcv.line, a.rcv.wait, a.rcv.session, a.rcv.lock = ln, nil, id, x.lock
-		s.sweepers.attached(a.q)
 		x.session = &id
 	}
 	w.over = true
@@ -132,9 +131,17 @@ func (s *shadow) sessionEnded(h *hall, id string) {
 func (s *shadow) leaveSession(h *hall, r *receiver) {
 	r.line.set(r, 0)
 	delete(h.held, r.session)
-	s.sweepers.detached(r.q)
+	s.rests(r)
 	r.line = nil
 	s.leaveHall(h, r)
+}
+
+// rests counts a receiver out that has asked for messages.
+func (s *shadow) rests(r *receiver) {
+	if r.pulls {
+		r.pulls = false
+		s.sweepers.detached(r.q)
+	}
 }
 
 func (s *shadow) detachSession(now int64, r *receiver) {

@@ -53,6 +53,7 @@ type receiver struct {
 	leaving bool // a detach was asked for
 
 	assigned, limit uint32
+	pulls           bool  // it has had credit: something may expire
 	line            *line // nil: not attached any more, or not yet
 	wait            *wait // for a session
 	session         string
@@ -198,9 +199,6 @@ func (s *shadow) step(now int64, a *ask) {
 		}
 		ln.attached++
 		a.rcv.line = ln
-		if !a.dead {
-			s.sweepers.attached(a.q)
-		}
 	case opAccept:
 		s.attachSession(now, a)
 		return
@@ -304,7 +302,12 @@ func (s *shadow) flow(now int64, a *ask) {
 	if ln == nil {
 		return
 	}
-	ln.set(r, max(0, int32(a.limit-r.assigned)))
+	credit := max(0, int32(a.limit-r.assigned))
+	ln.set(r, credit)
+	if credit > 0 && !r.pulls && !r.dead {
+		r.pulls = true
+		s.sweepers.attached(r.q)
+	}
 	if !a.drain {
 		s.markLine(ln)
 		return
@@ -330,9 +333,7 @@ func (s *shadow) detach(now int64, a *ask) {
 	r.line.set(r, 0)
 	ln := r.line
 	r.line = nil
-	if !a.dead {
-		s.sweepers.detached(a.q)
-	}
+	s.rests(r)
 	if ln.attached--; ln.attached == 0 {
 		a.q.lines[bit(a.dead)] = nil
 	}

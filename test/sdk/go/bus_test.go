@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -310,13 +311,17 @@ func (b *bus) close(r receiver) {
 
 // Receiving.
 
+// untilAll makes a receive call wait for all that it asks for. What comes between two calls the SDK releases, and what is
+// released comes back behind others.
+var untilAll = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: patience}
+
 // receive receives exactly n messages, in as many calls as it takes.
 func (b *bus) receive(r receiver, n int) []*received {
 	b.Helper()
 	var all []*received
 	err := b.try(func(ctx context.Context) error {
 		for len(all) < n {
-			some, err := r.ReceiveMessages(ctx, n-len(all), nil)
+			some, err := r.ReceiveMessages(ctx, n-len(all), untilAll)
 			if err != nil {
 				return err
 			}
@@ -352,6 +357,7 @@ func (b *bus) nothing(r receiver) {
 
 func (b *bus) nothingUntil(r receiver, end time.Time) {
 	b.Helper()
+	b.attach(r)
 	ctx, cancel := context.WithDeadline(b.Context(), end)
 	defer cancel()
 	some, err := r.ReceiveMessages(ctx, 1, nil)
@@ -359,6 +365,15 @@ func (b *bus) nothingUntil(r receiver, end time.Time) {
 		b.Fatalf("received %q where nothing should be", some[0].Body)
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		b.Fatalf("receiving nothing: %v", err)
+	}
+}
+
+// attach makes the link of a receiver, by a peek that finds nothing. A receive call with a short wait may otherwise end before
+// it has asked, and the SDK takes the connection for broken then.
+func (b *bus) attach(r receiver) {
+	b.Helper()
+	if _, hasLink := r.(*azservicebus.SessionReceiver); !hasLink {
+		b.peekFrom(r, 1, math.MaxInt64)
 	}
 }
 

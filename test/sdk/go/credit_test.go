@@ -22,6 +22,7 @@ var credit = group{
 // upTo receives what there is, up to n messages, with a wait.
 func (b *bus) upTo(r receiver, n int, wait time.Duration) []*received {
 	b.Helper()
+	b.attach(r)
 	ctx, cancel := context.WithTimeout(b.Context(), wait)
 	defer cancel()
 	some, err := r.ReceiveMessages(ctx, n, nil)

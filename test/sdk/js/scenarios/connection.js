@@ -193,8 +193,10 @@ class Load {
     this.received.add(m.body);
     if (this.completed.has(m.body) && !this.twice.has(m.body)) this.back.push(m.body);
     try {
-      await receiver.completeMessage(m);
-      this.completed.add(m.body);
+      // When the link is gone the SDK completes by $management, and if the broker is killed again meanwhile it waits a minute for
+      // an answer. Such a complete is left to itself.
+      const left = sleep(10_000, false, { ref: false });
+      if (await Promise.race([receiver.completeMessage(m).then(() => true), left])) this.completed.add(m.body);
     } catch (error) {
       // It comes back, unless the broker did it and only the answer was lost. The SDK may have noticed so by trying again.
       const last = error instanceof AggregateError ? error.errors.at(-1) : error;

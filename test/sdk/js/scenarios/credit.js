@@ -52,9 +52,13 @@ export default {
     await complete(first, ten);
     await first.close();
     const second = bus.receiver();
-    const rest = await receive(second, 90);
-    for (const m of rest) between(`count of ${m.body}`, m.deliveryCount, 0, 1);
-    await complete(second, rest);
+    const rest = [];
+    for (const end = Date.now() + 20_000; rest.length < 90 && Date.now() < end; ) {
+      const some = await second.receiveMessages(90 - rest.length, { maxWaitTimeInMs: 1000 });
+      for (const m of some) between(`count of ${m.body}`, m.deliveryCount, 0, 1);
+      await complete(second, some); // each before its lock ends, which is when the last of the others come
+      rest.push(...some);
+    }
     same("texts, sorted", bodies([...ten, ...rest]).sort(), all.toSorted());
     await bus.peekIsEmpty();
     await bus.deadLettersAreEmpty();

@@ -61,9 +61,9 @@ final class Bus implements AutoCloseable {
         return keep(new Client(connectionString, queue, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
-    /** A client that waits for a session as long as that; this SDK has no time of its own for it. */
-    Client waiting(Duration tryTimeout) {
-        return keep(new Client(connectionString, queue, Client.once(tryTimeout)));
+    /** A client that waits for a session as long as that. It is the try timeout, of which the SDK tells the broker a second less. */
+    Client waiting(Duration forSession) {
+        return keep(new Client(connectionString, queue, Client.once(forSession.plusSeconds(1))));
     }
 
     Client withWrongKey() {
@@ -280,8 +280,7 @@ final class Bus implements AutoCloseable {
 
     /** Nobody can accept a session: none has messages. The receivers of the scenario must be closed. */
     void noSessionLeft() {
-        // The SDK asks the broker to wait a second less than it waits itself.
-        Client patient = waiting(Duration.ofSeconds(2));
+        Client patient = waiting(Duration.ofSeconds(1));
         patient.receiver().peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
         Expect.error(Kind.NO_SESSION, patient::acceptNext);
     }
