@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -14,8 +15,9 @@ import (
 const hashVersion = 1
 
 const (
-	maxPath     = 260  // characters (semantics.md 1.2)
-	maxMetadata = 4096 // bytes: 1,024 characters
+	maxPath     = 260    // characters (semantics.md 1.2)
+	maxMetadata = 4096   // bytes: 1,024 characters
+	maxEntities = 10_000 // queues and topics of a namespace (semantics.md 16.3)
 )
 
 // place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on
@@ -26,6 +28,23 @@ func place(id event.EntityID, number uint8, width int) PartitionID {
 	return PartitionID(h.Sum32() % uint32(width))
 }
 
+const (
+	deadLetterSuffix         = "/$deadletterqueue"
+	transferDeadLetterSuffix = "/$transfer/$deadletterqueue"
+)
+
+// splitPath takes a path apart: the entity, in lower case, and the sub-queue (semantics.md 1.2).
+func splitPath(path string) (entity string, q event.SubQueue) {
+	name := strings.ToLower(path)
+	if entity, ok := strings.CutSuffix(name, transferDeadLetterSuffix); ok {
+		return entity, event.TransferDeadLetter
+	}
+	if entity, ok := strings.CutSuffix(name, deadLetterSuffix); ok {
+		return entity, event.DeadLetter
+	}
+	return name, event.Main
+}
+
 // putQueue creates a queue or changes it; see [PutQueue].
 func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	if p.id != 0 {
@@ -34,11 +53,17 @@ func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	if n := utf8.RuneCountInString(cmd.Path); n == 0 || n > maxPath {
 		return p.refused(refuse(InvalidArgument, "A queue's path has 1 to %d characters.", maxPath))
 	}
+	if false {
+		return p.refused(refuse(InvalidArgument, "'%s' is the path of a sub-queue: those come and go with their entity.", cmd.Path))
+	}
 	if s := &cmd.Properties; max(len(s.ForwardTo), len(s.ForwardDeadLetteredMessagesTo), len(s.UserMetadata)) > maxMetadata {
 		return p.refused(refuse(InvalidArgument, "A property of queue '%s' is longer than %d bytes.", cmd.Path, maxMetadata))
 	}
 	old, ok := p.index.Catalogue.Find(cmd.Path)
 	if !ok {
+		if p.index.Catalogue.Len() > maxEntities {
+			return p.refused(refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path))
+		}
 		ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
 		id := p.index.Catalogue.NextID()
 		ev.Envelope = p.envelope(event.Slice{Entity: id}, p.origin(cmd.Origin))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -19,7 +20,7 @@ func (h *hands) Elapsed() time.Duration { return h.elapsed }
 
 func (h *hands) pass(d time.Duration) { h.wall, h.elapsed = h.wall.Add(d), h.elapsed+d }
 
-// reliability.md 1.4, F15, F16.
+// reliability.md 1.4, F15, F16. SM-079: broker time does not follow a wall clock that is set back.
 func TestBrokerTime(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -91,4 +92,90 @@ func TestBrokerTime(t *testing.T) {
 			t.Fatalf("went on by %v over a sleep of an hour", d)
 		}
 	})
+}
+
+// SM-079, SM-373: the wall clock is set back by an hour, once under a running broker and once while it is stopped. What has
+// expired stays so, locks end when they would have ended, and times in the log do not decrease.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	clocks := &hands{wall: h.now.Std()}
+	clock := NewClock(clocks, 0, h.loop.logger)
+	pass := func(d time.Duration) {
+		clocks.pass(d)
+		h.now = clock.Now()
+		h.turn()
+	}
+	const blur = 100 * time.Millisecond // ends of locks are looked for every so often
+	setBack := func() { clocks.wall = clocks.wall.Add(-time.Hour) }
+	h.fill(1, 10*time.Second)
+	h.fill(2, 0)
+	pass(11 * time.Second) // number 1 has expired
+	r := h.receiver(1, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 1})
+	first := h.got[0].Delivery
+	h.hears("1:2")
+
+	setBack()
+	pass(time.Second)
+	h.turn(&Flow{Receiver: r, Limit: 2})
+	second := h.got[0].Delivery
+	h.hears("1:3") // not the expired one
+	if d := second.LockedUntil.Sub(first.LockedUntil); d != time.Second {
+		t.Errorf("a lock taken a second later ends %v later", d)
+	}
+	pass(28 * time.Second)
+	h.hears()
+	pass(time.Second + blur)
+	h.turn(&Flow{Receiver: r, Limit: 3})
+	h.hears("1:2+1") // 30 seconds after it was taken
+
+	setBack()
+	newest := h.loop.part.index.LastAt()
+	clock = NewClock(clocks, newest, h.loop.logger)
+	if h.now = clock.Now(); h.now != newest {
+		t.Errorf("starts at %v, the newest record is of %v", h.now, newest)
+	}
+	h.restart()
+	r = h.receiver(2, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 9})
+	h.hears() // both are locked still, the first has expired still
+	pass(time.Second)
+	h.hears("2:3+1")
+	pass(29*time.Second + blur)
+	h.hears("2:2+2")
+
+	var last event.Time
+	var dec event.Decoder
+	for f, err := range h.plog.Read(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rest := f.Records; f.Kind == log.Events && len(rest) > 0; {
+			var rec event.Record
+			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
+				t.Fatal(err)
+			}
+			if rec.At < last {
+				t.Errorf("a record of %v behind one of %v", rec.At, last)
+			}
+			last = rec.At
+		}
+	}
+}
+
+// SM-373, R4: even if the clock that the loop reads went back, records would not.
+func TestTimeOfRecordsStandsStill(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	h.now = h.now.Add(time.Hour)
+	h.fill(1, 0)
+	newest := h.now
+	h.now = h.now.Add(-time.Hour)
+	h.fill(1, 0)
+	for _, n := range []event.SequenceNumber{1, 2} {
+		if m, ok := h.loop.part.index.Message(handEntity, n); !ok || m.EnqueuedAt != newest {
+			t.Errorf("message %d is of %v, not of %v", n, m.EnqueuedAt, newest)
+		}
+	}
 }

@@ -295,20 +295,9 @@ func (n *Namespace) Entities() []*Entity {
 	return all
 }
 
-const (
-	deadLetterSuffix         = "/$deadletterqueue"
-	transferDeadLetterSuffix = "/$transfer/$deadletterqueue"
-)
-
 // Resolve implements [Broker].
 func (n *Namespace) Resolve(path string) (Target, error) {
-	name, q := strings.ToLower(path), event.Main
-	switch {
-	case strings.HasSuffix(name, transferDeadLetterSuffix):
-		name, q = strings.TrimSuffix(name, transferDeadLetterSuffix), event.TransferDeadLetter
-	case strings.HasSuffix(name, deadLetterSuffix):
-		name, q = strings.TrimSuffix(name, deadLetterSuffix), event.DeadLetter
-	}
+	name, q := splitPath(path)
 	e := (*n.directory.Load())[name]
 	if e == nil {
 		return Target{}, refuse(NotFound, "The messaging entity '%s' could not be found.", path)

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -227,5 +230,113 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	}
 	if _, _, events, err := Replay(context.Background(), b.logs[old.Host(0)], b.logger); err != nil || events > 1 {
 		t.Errorf("%d events behind the checkpoint, %v", events, err)
+	}
+}
+
+// SM-363, SM-360, SM-366: replays in the years 2000 and 2050 give the same bytes, which are those of the state before, with
+// the same counters; and a loop over it asks for no time and no token before its start is over. So nothing in a replay
+// comes from a clock or is random. (That index imports no source of randomness is shown by test/layering.)
+func TestReplayReadsNoClock(t *testing.T) {
+	p := testQueue()
+	p.MaxDeliveryCount, p.DeadLetteringOnMessageExpiration = 1, true
+	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Hour
+	h := byHand(t, p)
+	for i := range 10 {
+		m := Message{ID: fmt.Append(nil, i), Body: []byte("x")}
+		if i == 0 {
+			m.TimeToLive = time.Second
+		}
+		if i == 9 {
+			m.ScheduledFor = h.now.Add(time.Hour)
+		}
+		if r := h.ask(&Send{Slice: handEntity, Messages: []Message{m}}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	h.after(2 * time.Second)
+	r := h.receiver(1, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 6})
+	for i, how := range []SettleOutcome{Complete, Abandon, Defer, MoveToDeadLetter} {
+		if got := h.ask(&Settle{Slice: handEntity, Token: h.got[i].Delivery.Token, Outcome: how}); got.Err != nil {
+			t.Fatal(got.Err)
+		}
+	}
+	counters := func(x *index.Index) (out []int) {
+		for _, q := range []event.SubQueue{event.Main, event.DeadLetter} {
+			for _, st := range []index.State{index.Active, index.Locked, index.Deferred, index.DeferredLocked, index.Scheduled} {
+				out = append(out, x.Count(handEntity, q, st))
+			}
+		}
+		return append(out, x.Live(), x.Locks(), int(x.Bytes(handEntity)))
+	}
+	live := h.loop.part.index
+	before, want := live.Encode(nil), counters(live)
+	if fmt.Sprint(want) != "[2 2 1 0 1 3 0 0 0 0 9 2 268]" {
+		t.Fatalf("counters before: %v", want)
+	}
+	for _, wait := range []time.Duration{0, 50 * 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
+			time.Sleep(wait)
+			x, _, _, err := Replay(t.Context(), h.plog, h.loop.logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(x.Encode(nil), before) {
+				t.Errorf("in %d the state is another", time.Now().Year())
+			}
+			if got := counters(x); !slices.Equal(got, want) {
+				t.Errorf("in %d the counters are %v, before they were %v", time.Now().Year(), got, want)
+			}
+			l := NewLoop(NewPartition(0, 1, x), h.plog, nil, LoopOptions{CheckpointBytes: -1, Logger: h.loop.logger,
+				Clock: func() event.Time { panic("asked for the time") }, Tokens: func() event.LockToken { panic("asked for a token") }})
+			for _, e := range x.Catalogue.All() {
+				l.configure(view(e))
+			}
+		})
+	}
+}
+
+// strange is an event of a kind that this program does not know.
+type strange struct{ *event.MessageExpired }
+
+func (strange) Kind() event.Kind { return 200 }
+
+// SM-375, R11: a log with an event of an unknown kind, as a later version may have written, refuses the start and says so.
+func TestUnknownEventRefusesTheStart(t *testing.T) {
+	t.Parallel()
+	for partition := range log.PartitionID(2) { // with the catalogue, and another
+		dir := t.TempDir()
+		b := open(t, dir)
+		b.close(t)
+		store, err := log.Open(t.Context(), dir, log.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := store.Open(t.Context(), partition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := p.Lead(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := w.Batch()
+		batch.AppendRecord(event.TimeOf(time.Now()), []event.Event{strange{&event.MessageExpired{Sequence: 1}}}, log.Durable)
+		at := batch.LSN()
+		w.Append(batch)
+		if err := errors.Join(w.Close(), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if store, err = log.Open(t.Context(), dir, log.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(t.Context(), store, Options{})
+		want := fmt.Sprintf("engine: partition %d: frame %d: event: unknown event: kind 200 version 1", partition, at)
+		if !errors.Is(err, event.ErrUnknown) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

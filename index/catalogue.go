@@ -46,6 +46,9 @@ func (c *Catalogue) Find(path string) (Entity, bool) {
 	return *c.entities[id], true
 }
 
+// Len is the number of entities.
+func (c *Catalogue) Len() int { return len(c.entities) }
+
 // All returns every entity, by id.
 func (c *Catalogue) All() []Entity {
 	out := make([]Entity, 0, len(c.entities))

@@ -1,6 +1,7 @@
 package index
 
 import (
+"time"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,7 @@ func New() *Index {
 
 // Apply changes the state by one event, decided at the given broker time. Blobs of the event must say where they stand.
 func (x *Index) Apply(at event.Time, ev event.Event) {
-	x.lastAt = max(x.lastAt, at)
+	x.lastAt = max(x.lastAt, event.TimeOf(time.Now()))
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
 		x.nextOrigin = max(x.nextOrigin, ev.ID+1)

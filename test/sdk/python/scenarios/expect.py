@@ -12,7 +12,8 @@ KINDS = {
     "session-held": (sdk.SessionCannotBeLockedError, ""),
     "no-session": (sdk.OperationTimeoutError, ""),
     "message-not-found": (sdk.MessageNotFoundError, ""),
-    "entity-not-found": (sdk.ServiceBusError, "could not be found"),
+    # The SDK makes ServiceBusAuthenticationError of any refusal of a token and drops its text.
+    "entity-not-found": ((sdk.MessagingEntityNotFoundError, sdk.ServiceBusAuthenticationError), ""),
     "disabled": (sdk.MessagingEntityDisabledError, ""),
     "queue-full": (sdk.ServiceBusQuotaExceededError, ""),
     "too-large": (sdk.MessageSizeExceededError, ""),

@@ -10,7 +10,6 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Future;
 
 final class Locks {
     static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(

@@ -8,6 +8,8 @@ import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
@@ -24,7 +26,7 @@ final class Scheduling {
     /** Milliseconds are all that a message can carry. */
     private static OffsetDateTime in(Duration duration) {
         Instant time = Instant.ofEpochMilli(Instant.now().plus(duration).toEpochMilli());
-        return time.atOffset(java.time.ZoneOffset.UTC);
+        return time.atOffset(ZoneOffset.UTC);
     }
 
     private static void enqueuedFrom(OffsetDateTime time, ServiceBusReceivedMessage message) {
@@ -74,7 +76,7 @@ final class Scheduling {
 
     /** Schedules messages in one call. */
     private static List<Long> schedule(Bus bus, OffsetDateTime time, String... texts) {
-        List<Long> numbers = new java.util.ArrayList<>();
+        List<Long> numbers = new ArrayList<>();
         bus.client().sender().scheduleMessages(Bus.messages(List.of(texts)), time).forEach(numbers::add);
         return numbers;
     }
