@@ -15,12 +15,15 @@ build: ## the binary: bin/ledgerbus
 run: build ## a broker in ./data with the queues of the example
 	bin/ledgerbus serve --data ./data --entities examples/queues.json
 
-test: ## unit tests, and the JavaScript SDK against the broker where node is
+test: build ## unit tests, the scenarios with the Go SDK, and those with the other SDKs whose runtimes are installed
 	go test $(RACE) -short -timeout 15m ./...
-	@if command -v node >/dev/null && command -v npm >/dev/null && [ -f test/sdk/js/package.json ]; then $(MAKE) test-js; fi
+	@if command -v node >/dev/null && command -v npm >/dev/null; then $(MAKE) --no-print-directory test-js; fi
+	@if command -v python3 >/dev/null && python3 -c 'import venv, ensurepip' 2>/dev/null; then go run ./test/sdk/run --sdk python; fi
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then go run ./test/sdk/run --sdk java; fi
 
 test-js: build ## the JavaScript SDK against bin/ledgerbus
 	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
+	go run ./test/sdk/run --sdk js
 
 sdk: build ## the scenarios of test/sdk/scenarios.json with all four SDKs, and the page of what they show; needs node, python3 and mvn
 	go run ./test/sdk/run --sdk go,js,python,java --table docs/compatibility.md

@@ -53,7 +53,7 @@ func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	if n := utf8.RuneCountInString(cmd.Path); n == 0 || n > maxPath {
 		return p.refused(refuse(InvalidArgument, "A queue's path has 1 to %d characters.", maxPath))
 	}
-	if false {
+	if _, q := splitPath(cmd.Path); q != event.Main {
 		return p.refused(refuse(InvalidArgument, "'%s' is the path of a sub-queue: those come and go with their entity.", cmd.Path))
 	}
 	if s := &cmd.Properties; max(len(s.ForwardTo), len(s.ForwardDeadLetteredMessagesTo), len(s.UserMetadata)) > maxMetadata {
@@ -61,7 +61,7 @@ func (p *Partition) putQueue(cmd *PutQueue) Outcome {
 	}
 	old, ok := p.index.Catalogue.Find(cmd.Path)
 	if !ok {
-		if p.index.Catalogue.Len() > maxEntities {
+		if p.index.Catalogue.Len() >= maxEntities {
 			return p.refused(refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path))
 		}
 		ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)

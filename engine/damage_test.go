@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go on.
+// SM-365, F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go on.
 func TestDamagedPartitionIsContained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	}
 }
 
-// F4: a damaged catalogue refuses the directory.
+// SM-365, F4: a damaged catalogue refuses the directory.
 func TestDamagedCatalogueRefusesTheDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

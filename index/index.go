@@ -1,7 +1,6 @@
 package index
 
 import (
-"time"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +35,7 @@ func New() *Index {
 
 // Apply changes the state by one event, decided at the given broker time. Blobs of the event must say where they stand.
 func (x *Index) Apply(at event.Time, ev event.Event) {
-	x.lastAt = max(x.lastAt, event.TimeOf(time.Now()))
+	x.lastAt = max(x.lastAt, at)
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
 		x.nextOrigin = max(x.nextOrigin, ev.ID+1)

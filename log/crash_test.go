@@ -316,7 +316,8 @@ var scripts = map[string]struct {
 	"from unclean": {unclean, (*world).script},
 }
 
-// TestF1F2F14CrashAtEveryCall stops the machine at each call to the disk, in each way, and starts again.
+// TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk, those that save a checkpoint among
+// them, in each way, and starts again.
 func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, s := range scripts {
@@ -348,7 +349,7 @@ func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestF8F9F10ErrorAtEveryCall makes each call fail, once or for ever, with each error, and then starts again on what
+// TestF8F9F10ErrorAtEveryCall (SM-377, SM-376 as far as nothing acknowledged is lost) makes each call fail, once or for ever, with each error, and then starts again on what
 // the process, or a power loss, left.
 func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func (w *world) refused(what string) *log.CorruptError {
 	return c
 }
 
-// TestF4FlipAtEveryByte damages each byte of the log. What is known to be durable is refused, naming the frame; the last
+// TestF4FlipAtEveryByte (SM-364, SM-365) damages each byte of the log. What is known to be durable is refused, naming the frame; the last
 // frame, which nobody was promised, is cut.
 func TestF4FlipAtEveryByte(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestF4FlipAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestF3TornAtEveryByte cuts the last segment at each byte, and the whole log at each file.
+// TestF3TornAtEveryByte (SM-364) cuts the last segment at each byte, and the whole log at each file.
 func TestF3TornAtEveryByte(t *testing.T) {
 	t.Parallel()
 	w, skip := quiet(t)
@@ -348,7 +348,7 @@ func TestCleanMarker(t *testing.T) {
 	})
 }
 
-// TestF6Checkpoints: damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
+// TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
 func TestF6Checkpoints(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t)

@@ -52,9 +52,10 @@ func TestFixedPropertiesOfAQueue(t *testing.T) {
 	}
 }
 
+// SM-321: as many queues as a namespace may have, and one more.
 func TestTenThousandQueues(t *testing.T) {
 	t.Parallel()
-	const n = 10_000
+	const n = 10_000 - 1 // beside "orders"
 	dir := t.TempDir()
 	queues := make([]string, n)
 	for i := range queues {
@@ -75,6 +76,10 @@ func TestTenThousandQueues(t *testing.T) {
 		if err := srv.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	_, err := Start(t.Context(), load(t, dir, map[string][]string{"queue": {"one-more"}}))
+	if problems := (settings.Problems)(nil); !errors.As(err, &problems) || !strings.Contains(err.Error(), "one-more") {
+		t.Errorf("one queue more: %v", err)
 	}
 }
 

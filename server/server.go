@@ -117,6 +117,9 @@ func (s *Server) watch() {
 	}
 }
 
+// ofSettings are the refusals of a queue that only other settings can put right.
+var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded}
+
 // putQueues makes the queues of the settings. What cannot be, such as a queue with sessions that was made without, is a
 // problem of the settings (semantics.md 1.3).
 func (s *Server) putQueues(ctx context.Context) error {
@@ -126,7 +129,7 @@ func (s *Server) putQueues(ctx context.Context) error {
 		refusal := (*engine.Error)(nil)
 		switch {
 		case err == nil:
-		case errors.As(err, &refusal) && (refusal.Code == engine.InvalidArgument || refusal.Code == engine.AlreadyExists):
+		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
 		default:
 			return err

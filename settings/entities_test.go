@@ -121,6 +121,7 @@ func TestBoundsOfProperties(t *testing.T) {
 	}
 }
 
+// SM-321: one queue more than a namespace may have.
 func TestTooManyQueues(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]bool{maxQueues: true, maxQueues + 1: false} {
@@ -171,6 +172,7 @@ func TestEntityFileShape(t *testing.T) {
 	}
 }
 
+// SM-326: how long a name may be, and what may be in it. SM-102: no name is that of a sub-queue.
 func TestQueueNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -178,6 +180,7 @@ func TestQueueNames(t *testing.T) {
 		strings.Repeat("a", 260): strings.Repeat("a", 260),
 		strings.Repeat("a", 261): "", "": "", "/a": "", "a/": "", "a//b": "", "_a": "", "a.": "", "a b": "", "a@b": "", "a?b": "",
 		"a#b": "", "a*b": "", "é": "", "a/$management": "", "t/Subscriptions/s": "", "a\nb": "",
+		"a/$DeadLetterQueue": "", "a/$deadletterqueue": "", "a/$Transfer/$DeadLetterQueue": "", "$Default": "",
 	} {
 		got, err := CleanQueueName(name)
 		if got != want || (err == nil) != (want != "") {

@@ -89,7 +89,6 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 			break
 		}
 		ev := d.pool.New(kind)
-		if ev == nil { return Record{At: Time(at)}, nil, nil }
 		if ev == nil || version == 0 || version > schemaVersion(kind) {
 			return Record{}, nil, fmt.Errorf("event: %w: kind %d version %d", ErrUnknown, kind, version)
 		}

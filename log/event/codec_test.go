@@ -210,6 +210,7 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
+// SM-375, R11: kinds and versions that this program does not know.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	var d Decoder

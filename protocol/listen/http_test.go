@@ -85,6 +85,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// WP-007.
 func TestWebSocketPathsAndProtocols(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := certificate()
@@ -179,7 +180,7 @@ func serverFrame(t *testing.T, r io.Reader) (opcode byte, payload string) {
 	return head[0] & 0x0f, string(body)
 }
 
-// Messages and what is in them are independent streams: a piece of AMQP may begin in one message and end in the next, a
+// WP-007: messages and what is in them are independent streams: a piece of AMQP may begin in one message and end in the next, a
 // message may be empty or come in fragments, and pings come in between.
 func TestWebSocketMessagesAreAStream(t *testing.T) {
 	t.Parallel()
