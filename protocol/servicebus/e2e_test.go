@@ -86,7 +86,16 @@ func (w testWriter) Write(p []byte) (int, error) {
 func (b *broker) client(t testing.TB, rule, key string) *azservicebus.Client {
 	t.Helper()
 	cs := fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true", b.address, rule, key)
-	c, err := azservicebus.NewClientFromConnectionString(cs, &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
+	c, err := azservicebus.NewClientFromConnectionString(cs, &azservicebus.ClientOptions{
+		RetryOptions: azservicebus.RetryOptions{MaxRetries: -1},
+		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) { // a way to look at the bytes
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", b.address)
+			if err != nil {
+				return nil, err
+			}
+			return servicebus.Record(t, nc), nil
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

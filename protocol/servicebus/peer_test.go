@@ -249,31 +249,11 @@ func (p *peerConn) read() {
 		r := received{channel: binary.BigEndian.Uint16(head[6:]), raw: append(head[:], body...)}
 		if len(body) > 0 {
 			if head[5] == 0 {
-				checkFields(p, body)
+				checkFrame(p, body)
 			}
 			r.p, r.payload, r.err = amqp.DecodePerformative(body, amqp.DefaultLimits)
 		}
 		p.in <- r
-	}
-}
-
-// checkFields is the frame recorder of WP-210: every field of every performative, in a list that is not list0, behind a
-// small descriptor.
-func checkFields(t testing.TB, body []byte) {
-	counts := map[byte]int{0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
-	if body[0] != 0 || body[1] != amqp.CodeSmallUlong {
-		t.Errorf("descriptor % x", body[:3])
-		return
-	}
-	n := -1
-	switch body[3] {
-	case amqp.CodeList8:
-		n = int(body[5])
-	case amqp.CodeList32:
-		n = int(binary.BigEndian.Uint32(body[8:]))
-	}
-	if want := counts[body[2]]; n != want {
-		t.Errorf("performative %#x has %d fields, not %d", body[2], n, want)
 	}
 }
 
@@ -535,6 +515,9 @@ func decodeMessage(t testing.TB, b []byte) (m openedMessage) {
 	for d := range amqp.DataSections(s.Body.Of(b)) {
 		m.body += string(d)
 	}
+	if !keysAre[amqp.Symbol](m.delivery) || !keysAre[amqp.Symbol](m.annotations) || !keysAre[string](m.application) { // WP-211
+		t.Errorf("keys of %+v, %+v, %+v", m.delivery, m.annotations, m.application)
+	}
 	return m
 }
 
@@ -612,7 +595,7 @@ func (p *peerConn) request(id any, operation string, body amqp.Map, more ...amqp
 	p.write(0, t, m)
 }
 
-// managed is the answer to a request, with what every answer must have (WP-160, WP-183).
+// managed is the answer to a request, with what every answer must have (WP-160, WP-183, WP-211).
 func (p *peerConn) managed(id any) (status int32, properties amqp.Map, answer any) {
 	p.Helper()
 	properties, answer = p.replyWithBody(id)
@@ -627,6 +610,9 @@ func (p *peerConn) managed(id any) (status int32, properties amqp.Map, answer an
 		p.Errorf("condition is a %T", c)
 	}
 	nothingEmpty(p, answer)
+	if m, ok := answer.(amqp.Map); !keysAre[string](properties) || ok && !keysAre[string](m) {
+		p.Errorf("keys of %+v, %+v", properties, answer)
+	}
 	return status, properties, answer
 }
 
