@@ -88,6 +88,7 @@ func TestSDKOverTLS(t *testing.T) {
 	}
 }
 
+// WP-007, WP-221 as far as it goes: send, receive, renew, complete. More of the Go SDK: test/sdk/go, TestOverWebSocket.
 func TestSDKOverWebSocket(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))

@@ -73,7 +73,7 @@ func history() [][]event.Event {
 	}
 }
 
-// TestDumpGolden: every event is printed with all its fields, as text and as JSON, and the history it is part of is good.
+// TestDumpGolden (SM-372): every event is printed with all its fields, as text and as JSON, and the history it is part of is good.
 func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

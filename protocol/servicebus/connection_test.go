@@ -3,6 +3,7 @@ package servicebus
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -283,6 +284,34 @@ func TestConnectionLimits(t *testing.T) {
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
 			t.Errorf("%+v", e)
 		}
+	})
+}
+
+// SM-328: a connection over the limit, of the whole broker, is refused; those that are open go on, and one that ends makes
+// room.
+func TestTooManyConnections(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Connections = 3 }, func(b *bench) {
+		var open []*peerConn
+		for range 3 {
+			p := b.root()
+			p.attachSender(1, "q")
+			open = append(open, p)
+		}
+		over, start := b.dial(), time.Now()
+		over.raw(amqp.ProtocolSASL[:])
+		if r := over.next(); r.err == nil || time.Now() != start {
+			t.Errorf("one more than the limit: %+v", r)
+		}
+		for i, p := range open {
+			p.send(1, 0, message(fmt.Sprint(i), "x"))
+		}
+		if n := b.server.Connections(); n != 3 {
+			t.Errorf("%d connections", n)
+		}
+		open[0].write(0, &amqp.Close{}, nil)
+		open[0].closed()
+		synctest.Wait()
+		b.root().attachSender(1, "q")
 	})
 }
 

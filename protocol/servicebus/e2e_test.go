@@ -32,6 +32,11 @@ type broker struct {
 
 func startBroker(t testing.TB, queues ...string) *broker {
 	t.Helper()
+	return startBrokerWith(t, servicebus.Limits{}, queues...)
+}
+
+func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *broker {
+	t.Helper()
 	store, err := log.Open(context.Background(), t.TempDir(), log.Options{Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +51,7 @@ func startBroker(t testing.TB, queues ...string) *broker {
 		}
 	}
 	server := &servicebus.Server{Broker: ns, Options: servicebus.Options{
-		Namespace: "sbns", Development: true, AllowPlainWithoutTLS: true,
+		Namespace: "sbns", Development: true, AllowPlainWithoutTLS: true, Limits: limits,
 		Rules: []servicebus.AccessRule{
 			{Name: "RootManageSharedAccessKey", Primary: "SAS_KEY_VALUE", Rights: servicebus.Manage},
 			{Name: "listen", Primary: "listen-key", Rights: servicebus.Listen},
@@ -83,6 +88,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// client is one that tries everything once.
 func (b *broker) client(t testing.TB, rule, key string) *azservicebus.Client {
 	t.Helper()
 	cs := fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true", b.address, rule, key)
@@ -268,6 +274,35 @@ func TestSDKRefusals(t *testing.T) {
 	_, err := r.ReceiveMessages(ctx, 1, nil)
 	if got := code(err); got != azservicebus.CodeUnauthorizedAccess || !strings.Contains(err.Error(), "'Listen' claim(s) are required") {
 		t.Error(got, err)
+	}
+}
+
+// SM-327, WP-016: links without traffic are detached; the SDK's sender, its receiver and its management link go on without an
+// error, although none of them tries twice. Messages sent meanwhile are there, and locks are kept.
+func TestSDKIdleLinks(t *testing.T) {
+	const idle = time.Second
+	b := startBrokerWith(t, servicebus.Limits{LinkIdle: idle}, "orders")
+	c, ctx := b.root(t), timeout(t)
+	s := must(c.NewSender("orders", nil))(t)
+	r := must(c.NewReceiverForQueue("orders", nil))(t)
+	for i := range 2 {
+		if err := s.SendMessage(ctx, &azservicebus.Message{Body: fmt.Append(nil, i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		m := receiveOne(t, r)
+		if want := fmt.Sprint(i); string(m.Body) != want || m.DeliveryCount != 1 {
+			t.Fatalf("%s, %d times; want %s", m.Body, m.DeliveryCount, want)
+		}
+		time.Sleep(idle + idle/2) // longer than any link may be idle
+		if err := r.RenewMessageLock(ctx, m, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CompleteMessage(ctx, m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := must(r.PeekMessages(ctx, 10, nil))(t); len(left) != 0 {
+		t.Errorf("%d messages left", len(left))
 	}
 }
 

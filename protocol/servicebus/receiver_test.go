@@ -68,7 +68,7 @@ func (p *peerConn) outcomeLost(id uint32) {
 	p.tracked(r.Error.Description)
 }
 
-// WP-109 to WP-119, SM-032, SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
+// WP-109 to WP-119 (WP-115: a settled disposition has the same effect and no answer), SM-032, SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
 func TestOutcomes(t *testing.T) {
 	deadLettered := amqp.Rejected{Error: &amqp.Error{Condition: amqp.CondDeadLetter, Description: "x", Info: amqp.Map{
 		{Key: amqp.Symbol("DeadLetterReason"), Value: "why"}, {Key: "DeadLetterErrorDescription", Value: nil}, {Key: amqp.Symbol("k"), Value: int32(5)}}}}
@@ -119,9 +119,19 @@ func TestOutcomes(t *testing.T) {
 						if v, ok := m.application.Get("k"); ok != (test.count == 1) || ok && v != "v" {
 							t.Errorf("%+v", m.application)
 						}
+						p.quiet(5 * time.Second)
 						return
 					}
-					p.quiet(5 * time.Second)
+					p.quiet(2 * testQueue.LockDuration)
+					p.attachManagement("q")
+					left := p.peekAll()
+					if deferred := name == "defer"; (len(left) == 1) != deferred {
+						t.Errorf("in the queue: %+v", left)
+					} else if deferred {
+						if state, _ := left[0].annotations.Get(keyState); state != int32(1) {
+							t.Errorf("state %v", state)
+						}
+					}
 					p.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderUnsettled)
 					p.credit(3, 0, 1, false)
 					if !test.dead {
@@ -283,6 +293,43 @@ func TestDetachKeepsLocks(t *testing.T) {
 // uuidOf is a delivery tag as the token in management requests (4.5, WP-105).
 func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(tagOf(event.LockToken(tag))) }
 
+// SM-025: a lock runs from the taking of the message. A delivery that the session window holds back for ten seconds has ten
+// seconds less, and one that is held back for longer than its lock lasts is gone when it comes: its token settles nothing.
+func TestLockRunsFromTaking(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		window := func(seen uint32) { // for one more transfer
+			p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(1 + seen), IncomingWindow: 1, OutgoingWindow: 1,
+				Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(seen), LinkCredit: amqp.Some(3 - seen)}, nil)
+		}
+		taken := time.Now()
+		until := func(m openedMessage) time.Duration {
+			t.Helper()
+			at, _ := m.annotations.Get(keyLockedUntil)
+			return at.(amqp.Timestamp).Time().Sub(taken)
+		}
+		window(0)
+		if m := p.receive(); until(m) != testQueue.LockDuration {
+			t.Errorf("locked for %v", until(m))
+		}
+		p.quiet(10 * time.Second)
+		window(1)
+		m := p.receive()
+		if m.properties.MessageID != "1" || until(m) != testQueue.LockDuration {
+			t.Errorf("%v: locked until %v after it was taken", m.properties.MessageID, until(m))
+		}
+		p.settle(m.id, amqp.StateAccepted, false)
+		p.outcome(m.id, amqp.StateAccepted)
+		p.quiet(25 * time.Second)
+		window(2)
+		if m = p.receive(); until(m) != testQueue.LockDuration {
+			t.Errorf("%v: locked until %v after it was taken", m.properties.MessageID, until(m))
+		}
+		p.settle(m.id, amqp.StateAccepted, false)
+		p.outcomeLost(m.id)
+	})
+}
+
 // 4.7: what was taken for a link but never written goes back without counting.
 func TestUnsentGoesBack(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
@@ -406,7 +453,7 @@ func TestTimeToLive(t *testing.T) {
 	})
 }
 
-// WP-016, 2.6: a link without activity.
+// WP-016, SM-327, 2.6: a link without activity. What an SDK makes of it: TestSDKIdleLinks.
 func TestIdleLink(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.IdleTimeout = time.Hour; o.Limits.NoLinks = time.Hour }, func(b *bench) {
 		p := b.root()

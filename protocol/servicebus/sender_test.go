@@ -33,6 +33,40 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
+// WP-033: every form of an address with /$management behind it is the management node of what it names.
+func TestManagementAddresses(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("a/b-1", nil)
+		b.put("q", message("in q", "x"), message("to the dead letters", "x"))
+		b.put("a/b-1", message("in a/b-1", "x"))
+		p := b.root()
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 2, false)
+		p.receive()
+		p.settle(p.receive().id, amqp.Rejected{}, false)
+		p.outcome(1, amqp.Rejected{})
+		for at, want := range map[string]string{
+			"q": "[in q]", "/q": "[in q]", "Q": "[in q]", "amqps://any:1/q": "[in q]", "sb://h/q": "[in q]", "%71": "[in q]",
+			"a/b-1": "[in a/b-1]", "/A/B-1": "[in a/b-1]", "a%2Fb-1": "[in a/b-1]",
+			"q/$DeadLetterQueue": "[to the dead letters]", "/q/$deadletterqueue": "[to the dead letters]",
+			"sb://h/Q/$DEADLETTERQUEUE": "[to the dead letters]", "q/$Transfer/$DeadLetterQueue": "[]", "/Q/$transfer/$deadletterqueue": "[]",
+		} {
+			for _, suffix := range []string{"/$management", "/$Management", "/$management/", "%2F%24management"} {
+				p := b.root()
+				for _, a := range []*amqp.Attach{p.attachSender(200, at+suffix), p.attachReceiver(201, at+suffix, amqp.SenderSettled)} {
+					if a.Target == nil || a.Source == nil {
+						t.Fatalf("%s%s: %+v, %+v", at, suffix, a, p.next().p)
+					}
+				}
+				p.credit(201, 0, 10, false)
+				if got := p.peekIDs(); fmt.Sprint(got) != want {
+					t.Errorf("%s%s: %v, want %s", at, suffix, got, want)
+				}
+			}
+		}
+	})
+}
+
 // WP-070, WP-071, WP-085, WP-129, SM-009: what an attach answers.
 func TestSenderAttach(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ type stallingDisk struct {
 	*faultfs.FS
 	mu    sync.Mutex
 	stall *stall // nil: none
+	fault error  // of every sync from now on; nil: none
 }
 
 type stall struct{ entered, over chan struct{} }
@@ -50,12 +52,15 @@ type stallingFile struct {
 func (f stallingFile) Datasync() error {
 	d := f.disk
 	d.mu.Lock()
-	s := d.stall
+	s, fault := d.stall, d.fault
 	d.stall = nil
 	d.mu.Unlock()
 	if s != nil {
 		close(s.entered)
 		<-s.over
+	}
+	if fault != nil {
+		return fault
 	}
 	return f.File.Datasync()
 }
@@ -99,6 +104,36 @@ func TestStalledStorage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// SM-377, SM-376: a sync that fails, because the disk is broken or full, is never followed by an accepted, not even when the
+// disk is well again. The link ends instead, which a client takes for an invitation to try again.
+func TestFailedSync(t *testing.T) {
+	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
+		disk := &stallingDisk{FS: faultfs.New()}
+		bubbleOn(t, disk, nil, func(b *bench) {
+			p := b.root()
+			p.attachSender(1, "q")
+			p.send(1, 0, message("before", "x"))
+			set := func(fault error) {
+				disk.mu.Lock()
+				defer disk.mu.Unlock()
+				disk.fault = fault
+			}
+			set(fault)
+			for i := range uint32(3) {
+				p.transfer(1, 1+i, message(fmt.Sprint(i), "x"))
+			}
+			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
+				t.Errorf("%+v", d.Error)
+			}
+			set(nil)
+			p.quiet(30 * time.Second)
+			if err := <-b.ns.Failed(); err == nil {
+				t.Error("the partition goes on")
+			}
+		})
+	}
 }
 
 // slowConn is one end of a path on which every byte takes a while. Writes do not wait for it.

@@ -4,8 +4,12 @@ package layering
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,11 +45,43 @@ var owners = map[string]string{
 	"github.com/coder/websocket":         "protocol/listen",
 }
 
-// Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1).
+// Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
+// applying what log/event decodes, sees none.
 var pure = map[string][]string{
 	"log/event":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"index":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"protocol/amqp": {"os", "net"},
+}
+
+// clocks are what package time has beside the types and arithmetic that everybody may use.
+var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep"}
+
+// SM-363: what must see no clock may import package time, for its types, but calls nothing in it that asks for the time.
+func TestNoClock(t *testing.T) {
+	t.Parallel()
+	for name := range pure {
+		files, err := filepath.Glob("../../" + name + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", name, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(clocks, s.Sel.Name) {
+					if of, ok := s.X.(*ast.Ident); ok && of.Name == "time" {
+						t.Errorf("%s uses time.%s", file, s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
 }
 
 func TestImports(t *testing.T) {

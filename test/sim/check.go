@@ -17,7 +17,8 @@ import (
 var states = [...]index.State{model.Active: index.Active, model.Locked: index.Locked, model.Deferred: index.Deferred,
 	model.DeferredLocked: index.DeferredLocked, model.Scheduled: index.Scheduled}
 
-// equal compares the state of a partition with the model, message by message.
+// equal compares the state of a partition with the model, message by message: each is in exactly one place (SM-112), after
+// every crash, and the counters are those of the messages there are (SM-366).
 func (w *world) equal(p *part, x *index.Index) {
 	w.stats.StateCompared++
 	if int64(x.LastAt()) != p.model.LastAt {

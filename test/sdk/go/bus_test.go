@@ -53,6 +53,7 @@ type bus struct {
 type place struct {
 	connectionString string
 	control          string // address of the API of ../run; empty where there is none
+	webSocket        bool   // clients speak to it over WebSocket
 }
 
 func newBus(t *testing.T, at place, queue string, retry azservicebus.RetryOptions) *bus {
@@ -138,7 +139,11 @@ func (b *bus) connect() *azservicebus.Client {
 
 func (b *bus) connectWith(connectionString string) *azservicebus.Client {
 	b.Helper()
-	client, err := azservicebus.NewClientFromConnectionString(connectionString, &azservicebus.ClientOptions{RetryOptions: b.retry})
+	options := &azservicebus.ClientOptions{RetryOptions: b.retry}
+	if b.place.webSocket {
+		options.NewWebSocketConn = webSocketTo(connectionString)
+	}
+	client, err := azservicebus.NewClientFromConnectionString(connectionString, options)
 	b.must(err)
 	b.Cleanup(func() { b.closeClient(client) })
 	return client

@@ -1,6 +1,8 @@
 package sdkgo
 
 import (
+	"time"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
@@ -95,6 +97,7 @@ func deadLetterDefer(b *bus) {
 	dlq := b.deadLetters()
 	a := b.one(dlq, "A")
 	before := *a.LockedUntil
+	time.Sleep(10 * time.Millisecond) // the time of a lock has milliseconds
 	b.renew(dlq, a)
 	if !a.LockedUntil.After(before) {
 		b.Errorf("renewed until %s, was %s", clock(*a.LockedUntil), clock(before))

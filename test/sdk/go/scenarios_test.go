@@ -99,7 +99,7 @@ func newSuite(t *testing.T) *suite {
 		s.results = results
 	}
 	if given := os.Getenv("LEDGERBUS_CONNECTION_STRING"); given != "" {
-		s.together = place{given, os.Getenv("LEDGERBUS_CONTROL")}
+		s.together = place{connectionString: given, control: os.Getenv("LEDGERBUS_CONTROL")}
 		s.alone = s.together
 		return s
 	}
@@ -133,7 +133,7 @@ func open(t *testing.T, binary string, list lab.List) place {
 			t.Error(err)
 		}
 	})
-	return place{l.ConnectionString(), l.Control()}
+	return place{connectionString: l.ConnectionString(), control: l.Control()}
 }
 
 // result is a line of the results, as ../run reads it.

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// SM-372: for each message the log lists everything that happened to it, from enqueue to end, with time and cause, and who
+// asked for it.
+func TestHistoryOfAMessage(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	c := dial(t, srv)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(r *client.Receiver) *amqp.Message {
+		t.Helper()
+		must(r.Credit(1))
+		m, err := r.Receive(t.Context())
+		must(err)
+		return m
+	}
+	sender, err := c.NewSender(t.Context(), "orders")
+	must(err)
+	live, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
+	must(err)
+	dead, err := c.NewReceiver(t.Context(), "orders/$DeadLetterQueue", client.PeekLock)
+	must(err)
+	began := time.Now().Add(-time.Millisecond)
+	must(sender.Send(t.Context(), client.NewMessage([]byte("first"))))
+	mortal := client.NewMessage([]byte("second"))
+	mortal.Header = &amqp.MessageHeader{TTL: time.Millisecond}
+	must(sender.Send(t.Context(), mortal))
+	must(live.Abandon(t.Context(), next(live)))
+	m := next(live)
+	_, err = c.RenewLocks(t.Context(), "orders", client.LockToken(m))
+	must(err)
+	must(live.DeadLetter(t.Context(), m, "bad", "it is"))
+	must(sender.Send(t.Context(), client.NewMessage([]byte("third"))))
+	must(live.Complete(t.Context(), next(live)))
+	must(dead.Complete(t.Context(), next(dead)))
+	must(srv.Close())
+
+	var dump bytes.Buffer
+	must(tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	histories := map[int]string{}
+	last := began
+	for line := range strings.Lines(dump.String()) {
+		var e struct {
+			Time                     time.Time
+			Event, Cause, Reason, By string
+			Sequence                 int
+		}
+		must(json.Unmarshal([]byte(line), &e))
+		if e.Sequence == 0 {
+			continue // not of a message
+		}
+		words := strings.Fields(e.Event + " " + e.Cause + " " + e.Reason)
+		if strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:") {
+			words = append(words, "(client)")
+		}
+		histories[e.Sequence] += strings.Join(words, " ") + "\n"
+		if e.Time.Before(last) || e.Time.After(time.Now()) {
+			t.Errorf("%s at %v, behind %v", e.Event, e.Time, last)
+		}
+		last = e.Time
+	}
+	for n, want := range map[int]string{
+		1: `MessageEnqueued (client)
+MessageLocked (client)
+MessageAbandoned (client)
+MessageLocked (client)
+LockRenewed (client)
+MessageDeadLettered application bad (client)
+MessageLocked (client)
+MessageCompleted (client)
+`,
+		2: "MessageEnqueued (client)\nMessageExpired\n", // by itself
+		3: "MessageEnqueued (client)\nMessageLocked (client)\nMessageCompleted (client)\n",
+	} {
+		if histories[n] != want {
+			t.Errorf("message %d:\n%swant\n%s", n, histories[n], want)
+		}
+	}
+}
