@@ -161,6 +161,7 @@ type Settle struct {
 	More        []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
 	Outcome     SettleOutcome
 	Changes     []byte // application properties to add or replace: an encoded AMQP map; empty: none
+	Header      int    // bytes of the message as sent beside its body, where the caller knows: they count with Changes
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
 }
@@ -344,6 +345,7 @@ type Delivery struct {
 	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
 	SubQueue      event.SubQueue
 	State         MessageState
+	Header        uint32 // bytes of the message as sent beside its body; set by whoever reads it
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first
 }

@@ -138,6 +138,10 @@ func (l *Loop) Run() {
 			l.Landed()
 		case <-timer.C:
 		case <-l.writer.Lost():
+			if l.flight.up { // its ticket has the cause
+				<-l.Flight()
+				l.Landed()
+			}
 			l.fail(fmt.Errorf("engine: partition %d lost its log", l.part.id))
 		case <-l.stop:
 			l.drain()

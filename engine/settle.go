@@ -15,7 +15,8 @@ const lockLostText = "The lock supplied is invalid. Either the lock expired, or 
 // maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
 const maxTick = 1024
 
-// maxChanges bounds all property changes of one message together: the header limit of semantics.md 16.3.
+// maxChanges bounds all property changes of one message, and its header as far as it is known, together: the header limit of
+// semantics.md 16.3.
 const maxChanges = 64 << 10
 
 // held finds the message of a live lock. A lock whose time has passed is ended here, before anybody is answered
@@ -73,7 +74,7 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	if !ok {
 		return p.refused(lockLost(e, cmd.SubQueue))
 	}
-	if len(cmd.Changes) > 0 && changed(&m)+len(cmd.Changes) > maxChanges {
+	if len(cmd.Changes) > 0 && cmd.Header+changed(&m)+len(cmd.Changes) > maxChanges {
 		if cmd.SubQueue != event.Main || len(cmd.More) > 0 {
 			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
 		}

@@ -25,6 +25,7 @@ func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v v
 	if err != nil {
 		return dst, err
 	}
+	d.Header = uint32(len(stored) - len(s.tail))
 	expires, ttl := d.ExpiresAt, d.TimeToLive
 	switch {
 	case v.peek && ttl == 0:

@@ -141,7 +141,7 @@ func (r *receiver) sent(d *engine.Delivery) {
 		if s.unsettled == nil {
 			s.unsettled = make(map[uint32]unsettled)
 		}
-		s.unsettled[id] = unsettled{link: r.l, token: d.Token, until: d.LockedUntil}
+		s.unsettled[id] = unsettled{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header}
 		if r.l.filter != nil {
 			s.sessioned.note(id)
 		}

@@ -481,3 +481,33 @@ func TestIdleLink(t *testing.T) {
 		}
 	})
 }
+
+// SM-113: properties that a settlement adds, with those the message was sent with over 64 KiB, send it to the dead-letter
+// queue; to its sender's and receiver's eyes nothing failed.
+func TestHeaderSizeExceeded(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		large := amqp.Map{{Key: "a", Value: strings.Repeat("x", 31<<10)}, {Key: "b", Value: strings.Repeat("x", 31<<10)}}
+		m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "id"})
+		m = amqp.AppendData(amqp.AppendSection(m, amqp.SectionApplicationProperties, large), []byte("body"))
+		p.send(1, 0, m)
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 1, false)
+		add := amqp.Map{{Key: amqp.Symbol("c"), Value: strings.Repeat("x", 3<<10)}}
+		p.settle(p.receive().id, amqp.Modified{MessageAnnotations: add}, false)
+		p.outcome(0, amqp.Modified{})
+		p.attachReceiver(3, "q/$DeadLetterQueue", amqp.SenderUnsettled)
+		p.credit(3, 0, 1, false)
+		dead := p.receive()
+		if v, _ := dead.application.Get("DeadLetterReason"); v != "HeaderSizeExceeded" {
+			t.Errorf("reason %v", v)
+		}
+		if v, _ := dead.application.Get("DeadLetterErrorDescription"); v != "The size quota for this stream has been exceeded." {
+			t.Errorf("description %v", v)
+		}
+		if _, ok := dead.application.Get("c"); ok {
+			t.Error("the property that was too much is there")
+		}
+	})
+}

@@ -10,9 +10,10 @@ import (
 
 // unsettled is a delivery the peer has to settle.
 type unsettled struct {
-	link  *link
-	token event.LockToken
-	until event.Time // end of the lock as it was delivered; renewals are not seen here
+	link   *link
+	token  event.LockToken
+	until  event.Time // end of the lock as it was delivered; renewals are not seen here
+	header uint32     // bytes of the message beside its body
 }
 
 // maxSpan is how many delivery-ids one disposition may name.
@@ -118,7 +119,7 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 	cmd := c.batch.newSettle()
 	*cmd = engine.Settle{
 		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin,
-		Token: u.token, Outcome: w.outcome, Changes: w.changes, Reason: w.reason, Description: w.description,
+		Token: u.token, Outcome: w.outcome, Changes: w.changes, Header: int(u.header), Reason: w.reason, Description: w.description,
 	}
 	tag := c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, settled: d.Settled, outcome: w.outcome})
 	c.batch.add(l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
