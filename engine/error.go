@@ -23,7 +23,6 @@ const (
 	SessionLockLost                       // the session is not held, or not by the caller
 	SessionCannotBeLocked                 // another receiver holds the session
 	Timeout                               // nothing came in time
-	Detached                              // the entity changed: attach again
 )
 
 // Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.

@@ -51,7 +51,6 @@ var conditions = [...]condition{
 	engine.SessionLockLost:       {symbol: amqp.CondSessionLockLost, status: 410, text: sessionLostText},
 	engine.SessionCannotBeLocked: {symbol: amqp.CondSessionCannotBeLocked, status: 410},
 	engine.Timeout:               {symbol: amqp.CondTimeout, status: 408, text: timeoutText},
-	engine.Detached:              {symbol: amqp.CondDetachForced, status: 503, ends: endsLink},
 }
 
 // conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]

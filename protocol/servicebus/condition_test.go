@@ -13,7 +13,7 @@ import (
 
 // Every refusal of the engine has a condition and a status (8.2).
 func TestConditions(t *testing.T) {
-	for code := engine.NotFound; code <= engine.Detached; code++ {
+	for code := engine.NotFound; code <= engine.Timeout; code++ {
 		c, text := conditionOf(fmt.Errorf("wrapped: %w", &engine.Error{Code: code, Text: "Text."}))
 		if c.symbol == "" || c.status < 400 || text == "" {
 			t.Errorf("code %d: %+v %q", code, c, text)
