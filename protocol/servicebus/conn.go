@@ -45,7 +45,8 @@ type conn struct {
 	onLogin func()
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
-	newcomer bool // guarded by the server's mutex
+	newcomer bool   // guarded by the server's mutex
+	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
 	// owned by run
 	phase    phase
@@ -301,6 +302,10 @@ func (c *conn) open(o *amqp.Open) {
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
 	c.writeOpen()
+	if c.refusal != "" {
+		c.closeWith(&amqp.Error{Condition: amqp.CondResourceLimit, Description: c.suffixed(c.refusal, "", c.now)})
+		return
+	}
 	c.timers.opened(c)
 	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
 }

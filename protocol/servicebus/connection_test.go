@@ -297,11 +297,30 @@ func TestTooManyConnections(t *testing.T) {
 			p.attachSender(1, "q")
 			open = append(open, p)
 		}
-		over, start := b.dial(), time.Now()
-		over.raw(amqp.ProtocolSASL[:])
-		if r := over.next(); r.err == nil || time.Now() != start {
-			t.Errorf("one more than the limit: %+v", r)
+		over := b.dial()
+		over.raw(amqp.ProtocolAMQP[:])
+		over.write(0, &amqp.Open{ContainerID: "over"}, nil)
+		if h := over.next(); len(h.header) == 0 {
+			t.Fatalf("%+v", h)
 		}
+		expect[*amqp.Open](over)
+		if e := expect[*amqp.Close](over).Error; e == nil || e.Condition != amqp.CondResourceLimit || !strings.HasPrefix(e.Description, "ConnectionsQuotaExceeded for namespace") {
+			t.Errorf("one more than the limit: %+v", e)
+		}
+		var silent []*peerConn
+		for range maxTurned - 1 { // they say nothing; beyond them nobody is told
+			p := b.dial()
+			p.raw(amqp.ProtocolAMQP[:1])
+			silent = append(silent, p)
+		}
+		synctest.Wait()
+		if last, start := b.dial(), time.Now(); last.next().err == nil || time.Now() != start {
+			t.Error("the connection beyond those that are told is not closed at once")
+		}
+		for _, p := range append(silent, over) {
+			p.net.Close()
+		}
+		synctest.Wait()
 		for i, p := range open {
 			p.send(1, 0, message(fmt.Sprint(i), "x"))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -51,6 +52,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
 	newcomers int            // the sum of byHost
+	turned    int            // connections over the limit, which are told so when they open
 	failures  map[string]failures
 	closed    bool
 	done      sync.WaitGroup // one per connection
@@ -163,6 +165,9 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
+// maxTurned is how many connections over the limit are told why at a time; more are closed without a word.
+const maxTurned = 64
+
 // admit enters a connection in the books or says why not.
 func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
@@ -173,8 +178,13 @@ func (s *Server) admit(c *conn) string {
 		return "server closed"
 	case s.refusedFor(c.host, time.Now()):
 		return "too many failed logins from the address"
-	case len(s.conns) >= limits.Connections:
-		return "too many connections"
+	case len(s.conns)-s.turned >= limits.Connections:
+		if s.turned >= maxTurned {
+			return "too many connections"
+		}
+		s.turned++
+		c.refusal = fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
+		s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", "too many connections")
 	case s.newcomers >= limits.Unauthenticated:
 		return "too many connections without a token"
 	case s.byHost[c.host] >= limits.ConnectionsPerHost:
@@ -236,6 +246,9 @@ func (s *Server) forget(c *conn) {
 	s.loggedIn(c)
 	s.mu.Lock()
 	delete(s.conns, c)
+	if c.refusal != "" {
+		s.turned--
+	}
 	s.mu.Unlock()
 	s.done.Done()
 }
