@@ -116,26 +116,26 @@ func TestSDKOverWebSocket(t *testing.T) {
 func TestWebSocketsCountAsConnections(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"limits.connections": {"2"}}))
-	open := func() (net.Conn, error) {
+	dial := func() net.Conn {
 		ws, _, err := websocket.Dial(t.Context(), "ws://"+srv.Addrs()[0].String()+"/$servicebus/websocket", &websocket.DialOptions{Subprotocols: []string{"amqp"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = ws.CloseNow() })
-		nc := websocket.NetConn(t.Context(), ws, websocket.MessageBinary)
-		if _, err := nc.Write([]byte("AMQP\x03\x01\x00\x00")); err != nil {
-			return nil, err
-		}
-		_, err = nc.Read(make([]byte, 8))
-		return nc, err
+		return websocket.NetConn(t.Context(), ws, websocket.MessageBinary)
 	}
 	for range 2 {
-		if _, err := open(); err != nil {
+		if _, err := amqp.NewConn(t.Context(), dial(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := open(); err == nil {
-		t.Error("a third connection")
+	third, err := amqp.NewConn(t.Context(), dial(), nil)
+	if err == nil { // opened, only to be told that it is one too many
+		<-third.Done()
+		err = third.Err()
+	}
+	if err == nil || !strings.Contains(err.Error(), "ConnectionsQuotaExceeded") {
+		t.Errorf("a third connection: %v", err)
 	}
 }
 
