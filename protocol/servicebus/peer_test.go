@@ -89,7 +89,9 @@ func (b *faultyBroker) hold(f func()) {
 	b.holding, b.held = false, nil
 }
 
+// Submit hands on what is not refused in one run, as it came: whether answers leave together depends on it.
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
+	var run []engine.Request
 	for _, r := range rs {
 		if b.refuse != nil {
 			if err := b.refuse(r.Command); err != nil {
@@ -102,13 +104,14 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 				continue
 			}
 		}
-		b.mu.Lock()
-		if b.holding {
-			b.held = append(b.held, func() { b.Broker.Submit(p, []engine.Request{r}) })
-		} else {
-			b.Broker.Submit(p, []engine.Request{r})
-		}
-		b.mu.Unlock()
+		run = append(run, r)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holding {
+		b.held = append(b.held, func() { b.Broker.Submit(p, run) })
+	} else {
+		b.Broker.Submit(p, run)
 	}
 }
 
