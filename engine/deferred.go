@@ -9,7 +9,8 @@ import (
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
 
 // maxDeferredAnswer bounds the bytes of the messages in one answer: it stands in memory as a whole.
-const maxDeferredAnswer = 128 << 20
+// One message may be larger.
+const maxDeferredAnswer = 16 << 20
 
 // receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
 // now, and the caller does not find it (7.4).
@@ -45,7 +46,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 	if !whole || len(found) == 0 {
 		return p.refused(refuse(MessageNotFound, notDeferredText))
 	}
-	if size > maxDeferredAnswer {
+	if size > maxDeferredAnswer && len(found) > 1 {
 		return p.refused(refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer))
 	}
 	if m := &found[0]; m.InSession && p.index.LockedUnder(cmd.Slice, []byte(m.SessionID))+len(found) > maxUnderSession {

@@ -66,6 +66,8 @@ type conn struct {
 	bufferIn int        // bytes of sends without an answer
 	joining  int        // bytes of deliveries of which frames are missing
 	requests int        // the engine has not answered
+	taking   int        // of those, the ones that take messages by number: each answer holds them whole
+	answered int        // bytes of answers that wait for the peer's credit
 	timed    []*request // of them, those with a deadline
 	locked   int        // unsettled deliveries sent
 	forgot   time.Time  // last time expired ones were forgotten

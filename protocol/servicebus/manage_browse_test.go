@@ -2,7 +2,9 @@ package servicebus
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -105,6 +107,35 @@ func TestBatchDelete(t *testing.T) {
 		p.managedWith(200, "", "batch-delete-messages", amqp.Map{{Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: "a"}})
 		if got := p.peekIDs(); fmt.Sprint(got) != "[2]" {
 			t.Error(got)
+		}
+	})
+}
+
+// P23: answers that a client has no credit for are bounded in bytes; what comes then is refused until it takes them.
+func TestAnswersWithoutCredit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.BufferedOut = 64 << 10 }, func(b *bench) {
+		b.put("q", message("large", strings.Repeat("x", 100<<10)))
+		p := b.root()
+		p.attachSender(200, "q/$management")
+		p.attachReceiver(201, "q/$management", amqp.SenderSettled)
+		peek := amqp.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(1)}}
+		for i := range 5 { // without credit for an answer
+			p.request(fmt.Sprint(i), "com.microsoft:peek-message", peek)
+			synctest.Wait()
+		}
+		p.credit(201, 0, 100, false)
+		for i := range 5 {
+			want := int32(503)
+			if i == 0 {
+				want = 200
+			}
+			if status, _, _ := p.managed(fmt.Sprint(i)); status != want {
+				t.Errorf("request %d: status %d, want %d", i, status, want)
+			}
+		}
+		p.request("again", "com.microsoft:peek-message", peek)
+		if status, _, _ := p.managed("again"); status != 200 {
+			t.Errorf("status %d after the answers were taken", status)
 		}
 	})
 }

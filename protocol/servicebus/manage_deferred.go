@@ -11,6 +11,12 @@ import (
 // maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
 const maxDeferred = 1000
 
+// maxTaking bounds the requests of a connection that take messages by number and have no answer yet: what they take stands
+// in memory until the peer has credit for it (reliability.md P23).
+const maxTaking = 16
+
+const tooManyAnswers = "Too many bytes of answers wait for credit."
+
 // receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
 func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	numbers, ok := sequenceNumbers(body)
@@ -46,6 +52,12 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 			return
 		}
 	}
+	if c.taking >= maxTaking {
+		c.refuseRequest(req, 503, amqp.CondServerBusy, "Too many requests for deferred messages have no answer yet.")
+		return
+	}
+	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
+	c.taking++
 	v := view{lockToken: cmd.Mode == engine.PeekLock}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages, v, math.MaxInt)

@@ -53,6 +53,9 @@ func (c *conn) manage(req *request) {
 	case e == nil || e.Kind != event.Queue || len(e.Hosts) != 1:
 		c.refuseRequest(req, 501, amqp.CondNotImplemented, "Only queues of one partition are implemented.")
 		return
+	case c.answered > c.limits.BufferedOut:
+		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
+		return
 	case c.requests >= c.limits.Requests:
 		c.refuseRequest(req, 503, amqp.CondServerBusy, "Too many requests have no answer yet.")
 		return

@@ -46,6 +46,7 @@ func (r *receiver) advance() bool {
 			return false
 		case len(r.answers) > 0:
 			payload := r.answers[0]
+			c.answered -= len(payload)
 			r.answers = r.answers[1:]
 			tag := [16]byte(c.newUUID())
 			r.begin(tag, r.settled, payload)

@@ -127,6 +127,9 @@ func (r *receiver) makeReady() {
 // the peer still settles of its deliveries is looked at by [session.settle].
 func (r *receiver) leave(cause event.ReleaseCause) {
 	c := r.l.c
+	for _, a := range r.answers {
+		c.answered -= len(a)
+	}
 	r.rest, r.answers = nil, nil
 	r.ahead.drop()
 	if r.engine == nil {

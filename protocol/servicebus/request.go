@@ -21,6 +21,8 @@ type request struct {
 	deadline time.Time // zero: none
 	place    int       // in conn.timed
 	over     bool      // the client was told that its time is over
+	takes    bool      // it takes messages by number
+	deletes  bool      // … for good: there is no giving back
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
@@ -75,11 +77,18 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 func (req *request) answered(r *engine.Reply) {
 	c := req.l.c
 	c.untime(req)
+	if req.takes {
+		c.taking--
+	}
 	switch {
 	case req.over:
 		req.tooLate(r)
 		return
 	case c.phase != opened:
+		return
+	case r.Err == nil && len(r.Messages) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
+		req.tooLate(r)
+		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return
 	}
 	if r.Err != nil {
@@ -114,6 +123,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
 	}
 	r.answers = append(r.answers, dst)
+	c.answered += len(dst)
 	r.makeReady()
 }
 
