@@ -12,8 +12,8 @@ RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
 
-run: build ## a broker in ./data with the queues of the example
-	bin/ledgerbus serve --data ./data --entities examples/queues.json
+run: build ## a broker in ./data with the entities of the example
+	bin/ledgerbus serve --data ./data --entities examples/config.json
 
 test: build ## unit tests, the scenarios with the Go SDK, and those with the other SDKs whose runtimes are installed
 	go test $(RACE) -short -timeout 15m ./...

@@ -8,6 +8,8 @@ require (
 	github.com/Azure/go-amqp v1.7.0
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
 	github.com/coder/websocket v1.8.15
+	github.com/coreos/go-oidc/v3 v3.16.0
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/gofrs/flock v0.13.1
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
@@ -38,5 +40,6 @@ require (
 	github.com/tidwall/tinylru v1.1.0 // indirect
 	github.com/xrash/smetrics v0.0.0-20240521201337-686a1a2994c1 // indirect
 	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/oauth2 v0.28.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
 func TestParseConnectionString(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTokenIsTheBrokersToken(t *testing.T) {
 	}
 	now := time.Unix(1_700_000_000, 0)
 	got := cs.token("amqp://h:1/or ders", now)
-	if want := servicebus.NewSASToken("amqp://h:1/or ders", "rule ü", "a+b/c=", now.Add(tokenLife)); got != want {
+	if want := access.NewSASToken("amqp://h:1/or ders", "rule ü", "a+b/c=", now.Add(tokenLife)); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // PartitionID numbers the log partitions of a namespace from 0.
 type PartitionID uint16
@@ -20,6 +24,9 @@ type Broker interface {
 	ReportDamage(p PartitionID, err error)
 	// Now is broker time.
 	Now() event.Time
+	// Manage carries out a command about the catalogue ([PutRule], [DeleteRule], [ListRules]) after those before it and replies
+	// to the request's sink once it is durable and in force. It does not block: with too many waiting it refuses with Busy.
+	Manage(req Request)
 	// Watch calls back whenever an entity's settings changed or it was deleted, after that is durable and in force. The call
 	// must not block. The function returned ends it.
 	Watch(func(Change)) (stop func())
@@ -31,13 +38,34 @@ type Change struct {
 	Deleted bool    // otherwise it was updated
 }
 
-// Entity is one version of a queue's or topic's settings. It is never changed: an update makes a new one.
+// Entity is one version of the settings of a queue, topic or subscription. It is never changed: an update makes a new one.
 type Entity struct {
 	ID         event.EntityID
 	Kind       event.EntityKind
-	Path       string
+	Path       string // of a subscription <topic>/Subscriptions/<name>, in the spelling given at creation
 	Properties event.Properties
-	Hosts      []PartitionID // by entity partition
+	Hosts      []PartitionID  // by entity partition
+	Topic      event.EntityID // of a subscription
+	CreatedAt  event.Time
+	UpdatedAt  event.Time // last change of the properties
+
+	activity *activity // shared by all versions; nil of one that was made by hand
+}
+
+// Name is how an entity is called where its kind and its topic are known.
+func (e *Entity) Name() string {
+	if e.Kind == event.Subscription {
+		return e.Path[strings.LastIndexByte(e.Path, '/')+1:]
+	}
+	return e.Path
+}
+
+// TopicPath is the path of the topic a subscription belongs to; of anything else its own.
+func (e *Entity) TopicPath() string {
+	if e.Kind == event.Subscription {
+		return e.Path[:len(e.Path)-len(e.Name())-len(subscriptionsInfix)]
+	}
+	return e.Path
 }
 
 // Target is what an address names.

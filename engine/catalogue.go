@@ -3,9 +3,11 @@ package engine
 import (
 	"fmt"
 	"hash/fnv"
+	"reflect"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -14,99 +16,398 @@ import (
 // hashVersion names the placement hash below. It is stored with every entity: changing the hash needs a new number.
 const hashVersion = 1
 
+// Quotas of a namespace and of a topic (semantics.md 16.3).
 const (
-	maxPath     = 260    // characters (semantics.md 1.2)
-	maxMetadata = 4096   // bytes: 1,024 characters
-	maxEntities = 10_000 // queues and topics of a namespace (semantics.md 16.3)
+	maxEntities      = 10_000 // queues and topics
+	maxPartitioned   = 100    // of these, partitioned
+	maxSubscriptions = 2000   // of a topic
+	maxSQLFilters    = 2000   // of a topic
+	maxCorrelations  = 100_000
+	maxRulesAtOnce   = 10_000 // in one command; a choice
+	maxRulesShown    = 1000   // in one answer; a choice
 )
 
 // place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on
-// nothing else and never changes.
+// nothing else and never changes. A subscription is where its topic is.
 func place(id event.EntityID, number uint8, width int) PartitionID {
 	h := fnv.New32a()
 	h.Write([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), number})
 	return PartitionID(h.Sum32() % uint32(width))
 }
 
-const (
-	deadLetterSuffix         = "/$deadletterqueue"
-	transferDeadLetterSuffix = "/$transfer/$deadletterqueue"
-)
-
-// splitPath takes a path apart: the entity, in lower case, and the sub-queue (semantics.md 1.2).
-func splitPath(path string) (entity string, q event.SubQueue) {
-	name := strings.ToLower(path)
-	if entity, ok := strings.CutSuffix(name, transferDeadLetterSuffix); ok {
-		return entity, event.TransferDeadLetter
-	}
-	if entity, ok := strings.CutSuffix(name, deadLetterSuffix); ok {
-		return entity, event.DeadLetter
-	}
-	return name, event.Main
-}
-
-// putQueue creates a queue or changes it; see [PutQueue].
-func (p *Partition) putQueue(cmd *PutQueue) Outcome {
+func (p *Partition) onlyCatalogue() {
 	if p.id != 0 {
 		panic(fmt.Sprintf("engine: catalogue command on partition %d", p.id))
 	}
-	if n := utf8.RuneCountInString(cmd.Path); n == 0 || n > maxPath {
-		return p.refused(refuse(InvalidArgument, "A queue's path has 1 to %d characters.", maxPath))
+}
+
+// putEntity creates an entity or changes it; see [PutEntity].
+func (p *Partition) putEntity(now event.Time, cmd *PutEntity) Outcome {
+	p.onlyCatalogue()
+	if faults := CheckProperties(cmd.Kind, Unbound, &cmd.Properties); len(faults) > 0 {
+		return p.refused(&Error{Code: faults[0].Code, Text: faults[0].Text})
 	}
-	if _, q := splitPath(cmd.Path); q != event.Main {
-		return p.refused(refuse(InvalidArgument, "'%s' is the path of a sub-queue: those come and go with their entity.", cmd.Path))
-	}
-	if s := &cmd.Properties; max(len(s.ForwardTo), len(s.ForwardDeadLetteredMessagesTo), len(s.UserMetadata)) > maxMetadata {
-		return p.refused(refuse(InvalidArgument, "A property of queue '%s' is longer than %d bytes.", cmd.Path, maxMetadata))
+	for i := range cmd.Rules {
+		if err := checkRule(&cmd.Rules[i]); err != nil {
+			return p.refused(err)
+		}
 	}
 	old, ok := p.index.Catalogue.Find(cmd.Path)
-	if !ok {
-		if p.index.Catalogue.Len() >= maxEntities {
-			return p.refused(refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path))
+	switch {
+	case !ok && cmd.Mode == UpdateOnly:
+		return p.refused(notFound(cmd.Path))
+	case !ok:
+		return p.createEntity(now, cmd)
+	case cmd.Mode == CreateOnly:
+		return p.refused(refuse(AlreadyExists, "The messaging entity '%s' already exists.", old.Path))
+	case old.Kind != cmd.Kind && cmd.Mode == UpdateOnly:
+		return p.refused(notFound(cmd.Path))
+	case old.Kind != cmd.Kind:
+		return p.refused(refuse(AlreadyExists, "There is a %s named '%s' already.", strings.ToLower(old.Kind.String()), old.Path))
+	}
+	return p.updateEntity(now, cmd, &old)
+}
+
+func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
+	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
+		return p.refused(err)
+	}
+	id := p.index.Catalogue.NextID()
+	path, topic, hosts := cmd.Path, event.EntityID(0), []byte{byte(place(id, 0, p.width))}
+	if cmd.Kind == event.Subscription {
+		t, err := p.topicFor(cmd)
+		if err != nil {
+			return p.refused(err)
 		}
-		ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
-		id := p.index.Catalogue.NextID()
-		ev.Envelope = p.envelope(event.Slice{Entity: id}, p.origin(cmd.Origin))
-		ev.EntityKind, ev.Path, ev.Properties = event.Queue, cmd.Path, cmd.Properties
-		ev.HashVersion, ev.Hosts = hashVersion, []byte{byte(place(id, 0, p.width))}
-		p.out = append(p.out, ev)
-		return p.done(log.Durable)
+		path, topic, hosts = SubscriptionPath(t.Path, path[strings.LastIndexByte(path, '/')+1:]), t.ID, slices.Clone(t.Hosts)
+	} else if err := p.mayCreate(cmd); err != nil {
+		return p.refused(err)
 	}
-	if old.Kind != event.Queue {
-		return p.refused(refuse(AlreadyExists, "There is a topic named '%s' already.", old.Path))
-	}
-	for _, fixed := range []struct {
-		name     string
-		old, new bool
-	}{
-		{"RequiresSession", old.Properties.RequiresSession, cmd.Properties.RequiresSession},
-		{"RequiresDuplicateDetection", old.Properties.RequiresDuplicateDetection, cmd.Properties.RequiresDuplicateDetection},
-		{"EnablePartitioning", old.Properties.EnablePartitioning, cmd.Properties.EnablePartitioning},
-	} {
-		if fixed.old != fixed.new {
-			return p.refused(refuse(InvalidArgument, "The value for the %s property of an existing Queue cannot be changed: '%s'.", fixed.name, old.Path))
-		}
-	}
-	if old.Properties == cmd.Properties {
-		return p.done(log.Ordered)
-	}
-	ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
-	ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, p.origin(cmd.Origin))
-	ev.Properties = cmd.Properties
+	origin := p.origin(cmd.Origin)
+	ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
+	ev.Envelope = p.envelope(event.Slice{Entity: id}, origin)
+	ev.EntityKind, ev.Path, ev.Topic = cmd.Kind, path, topic
+	ev.Properties = effective(now, cmd.Properties, nil)
+	ev.HashVersion, ev.Hosts = hashVersion, hosts
 	p.out = append(p.out, ev)
+	if cmd.Kind == event.Subscription {
+		rules := cmd.Rules
+		if rules == nil {
+			rules = []event.Rule{{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}}
+		}
+		for _, r := range rules {
+			p.addRule(now, id, origin, r)
+		}
+	}
 	return p.done(log.Durable)
 }
 
-// deleteQueue ends a queue in the catalogue. Its slices are forgotten by their partitions afterwards: see [dropSlice].
-func (p *Partition) deleteQueue(cmd *DeleteQueue) Outcome {
-	old, ok := p.index.Catalogue.Find(cmd.Path)
-	if !ok || old.Kind != event.Queue {
-		return p.refused(refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.Path))
+// mayCreate refuses a queue or topic beyond what a namespace may have.
+func (p *Partition) mayCreate(cmd *PutEntity) *Error {
+	c := &p.index.Catalogue
+	if c.Roots() >= maxEntities {
+		return refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path)
 	}
-	ev := p.events.New(event.KindEntityDeleted).(*event.EntityDeleted)
-	ev.Envelope, ev.Reason = p.envelope(event.Slice{Entity: old.ID}, p.origin(cmd.Origin)), cmd.Reason
-	p.out = append(p.out, ev)
+	if !cmd.Properties.EnablePartitioning {
+		return nil
+	}
+	if c.Partitioned() >= maxPartitioned {
+		return refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", maxPartitioned, cmd.Path)
+	}
+	return nil
+}
+
+// topicFor finds the topic of a subscription that is to be made, and refuses what would be too many of it.
+func (p *Partition) topicFor(cmd *PutEntity) (index.Entity, *Error) {
+	path := (&Entity{Kind: event.Subscription, Path: cmd.Path}).TopicPath()
+	c := &p.index.Catalogue
+	t, ok := c.Find(path)
+	if !ok || t.Kind != event.Topic {
+		return t, notFound(path)
+	}
+	if c.SubscriptionCount(t.ID) >= maxSubscriptions {
+		return t, refuse(QuotaExceeded, "The topic '%s' has %d subscriptions, which is the most there may be.", t.Path, maxSubscriptions)
+	}
+	if len(cmd.Rules) > maxRulesAtOnce {
+		return t, refuse(QuotaExceeded, "A subscription can be made with %d rules at most.", maxRulesAtOnce)
+	}
+	sql, correlation := 0, 0
+	names := map[string]bool{}
+	for i := range cmd.Rules {
+		r := &cmd.Rules[i]
+		if lower := strings.ToLower(r.Name); names[lower] {
+			return t, refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
+		} else {
+			names[lower] = true
+		}
+		countFilter(&r.Filter, &sql, &correlation)
+	}
+	return t, p.roomForFilters(&t, sql, correlation)
+}
+
+func countFilter(f *event.Filter, sql, correlation *int) {
+	if f.Kind == event.CorrelationFilter {
+		*correlation++
+	} else {
+		*sql++
+	}
+}
+
+// roomForFilters refuses more filters than a topic may have (semantics.md 16.3).
+func (p *Partition) roomForFilters(topic *index.Entity, sql, correlation int) *Error {
+	hasSQL, hasCorrelation := p.index.Catalogue.Filters(topic.ID)
+	switch {
+	case sql > 0 && hasSQL+sql > maxSQLFilters:
+		return refuse(QuotaExceeded, "The topic '%s' has %d SQL filters; at most %d are allowed.", topic.Path, hasSQL, maxSQLFilters)
+	case correlation > 0 && hasCorrelation+correlation > maxCorrelations:
+		return refuse(QuotaExceeded, "The topic '%s' has %d correlation filters; at most %d are allowed.", topic.Path, hasCorrelation, maxCorrelations)
+	}
+	return nil
+}
+
+func (p *Partition) updateEntity(now event.Time, cmd *PutEntity, old *index.Entity) Outcome {
+	if err := fixed(cmd.Kind, &old.Properties, &cmd.Properties); err != nil {
+		return p.refused(err)
+	}
+	properties := effective(now, cmd.Properties, &old.Properties)
+	origin := event.OriginID(0)
+	if cmd.Mode == UpdateOnly || !old.Properties.Equal(&properties) {
+		origin = p.origin(cmd.Origin)
+		ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
+		ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, origin)
+		ev.Properties, ev.Before = properties, old.Properties
+		p.out = append(p.out, ev)
+	}
+	if cmd.OnlyRules && cmd.Kind == event.Subscription {
+		if err := p.replaceRules(now, old, cmd); err != nil {
+			return p.refusedWhole(err)
+		}
+	}
+	return p.done(level(p.out))
+}
+
+// replaceRules makes the rules of a subscription those of a command; what is equal already stays.
+func (p *Partition) replaceRules(now event.Time, sub *index.Entity, cmd *PutEntity) *Error {
+	c := &p.index.Catalogue
+	topic, _ := c.Get(sub.Topic)
+	keep := map[string]bool{}
+	sql, correlation := 0, 0
+	for i := range cmd.Rules {
+		r := &cmd.Rules[i]
+		lower := strings.ToLower(r.Name)
+		if keep[lower] {
+			return refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
+		}
+		keep[lower] = true
+		countFilter(&r.Filter, &sql, &correlation)
+	}
+	for _, r := range c.Rules(sub.ID) { // those make room
+		n, m := 0, 0
+		countFilter(&r.Filter, &n, &m)
+		sql, correlation = sql-n, correlation-m
+	}
+	if err := p.roomForFilters(&topic, sql, correlation); err != nil {
+		return err
+	}
+	for _, r := range c.Rules(sub.ID) {
+		if !keep[strings.ToLower(r.Name)] {
+			p.removeRule(sub.ID, p.origin(cmd.Origin), r)
+		}
+	}
+	for _, r := range cmd.Rules {
+		switch has := c.Rule(sub.ID, r.Name); {
+		case has == nil:
+			p.addRule(now, sub.ID, p.origin(cmd.Origin), r)
+		case !sameRule(has, &r):
+			p.updateRule(sub.ID, p.origin(cmd.Origin), has, r)
+		}
+	}
+	return nil
+}
+
+func sameRule(a, b *event.Rule) bool {
+	return sameFilter(a.Filter, b.Filter) && a.Action.Text == b.Action.Text && sameList(a.Action.Parameters, b.Action.Parameters)
+}
+
+func sameFilter(a, b event.Filter) bool {
+	return a.Kind == b.Kind && a.Text == b.Text && sameList(a.Parameters, b.Parameters) && sameList(a.Conditions, b.Conditions) &&
+		sameList(a.Properties, b.Properties)
+}
+
+func sameList[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
+
+// effective is what properties come to: forwarding keeps an entity in use (semantics.md 7.7), and access rules keep the times at
+// which they were made and changed.
+func effective(now event.Time, p event.Properties, old *event.Properties) event.Properties {
+	if p.ForwardTo != "" || p.ForwardDeadLetteredMessagesTo != "" {
+		p.AutoDeleteOnIdle = event.Forever
+	}
+	p.AccessRules = slices.Clone(p.AccessRules)
+	for i := range p.AccessRules {
+		r := &p.AccessRules[i]
+		r.CreatedAt, r.ModifiedAt = now, now
+		if old == nil {
+			continue
+		}
+		for j := range old.AccessRules {
+			o := &old.AccessRules[j]
+			if strings.EqualFold(o.Name, r.Name) {
+				r.CreatedAt = o.CreatedAt
+				if slices.Equal(o.Rights, r.Rights) && o.Primary == r.Primary && o.Secondary == r.Secondary {
+					r.ModifiedAt = o.ModifiedAt
+				}
+			}
+		}
+	}
+	return p
+}
+
+// deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their slices are forgotten by their
+// partitions afterwards: see [dropSlice].
+func (p *Partition) deleteEntity(cmd *DeleteEntity) Outcome {
+	p.onlyCatalogue()
+	old, ok := p.index.Catalogue.Find(cmd.Path)
+	if !ok {
+		return p.refused(notFound(cmd.Path))
+	}
+	origin := p.origin(cmd.Origin)
+	for _, id := range p.index.Catalogue.Subscriptions(old.ID) {
+		sub, _ := p.index.Catalogue.Get(id)
+		p.end(&sub, origin, cmd.Reason)
+	}
+	p.end(&old, origin, cmd.Reason)
 	return p.done(log.Durable)
+}
+
+func (p *Partition) end(e *index.Entity, origin event.OriginID, reason string) {
+	ev := p.events.New(event.KindEntityDeleted).(*event.EntityDeleted)
+	ev.Envelope, ev.Reason = p.envelope(event.Slice{Entity: e.ID}, origin), reason
+	ev.EntityKind, ev.Path, ev.Before = e.Kind, e.Path, e.Properties
+	p.out = append(p.out, ev)
+}
+
+func notFound(path string) *Error {
+	return refuse(NotFound, "The messaging entity '%s' could not be found.", path)
+}
+
+// checkRule refuses a rule that cannot be.
+func checkRule(r *event.Rule) *Error {
+	if err := CheckName("Rule", r.Name); err != nil {
+		return err
+	}
+	if err := filter.Check(r); err != nil {
+		return refuse(InvalidArgument, "The rule '%s' cannot be used: %v", r.Name, err)
+	}
+	return nil
+}
+
+// subscription finds the subscription whose rules a command is about.
+func (p *Partition) subscription(path string) (index.Entity, *Error) {
+	p.onlyCatalogue()
+	e, ok := p.index.Catalogue.Find(path)
+	if !ok || e.Kind != event.Subscription {
+		return e, notFound(path)
+	}
+	return e, nil
+}
+
+// putRule gives a subscription a rule or replaces one; see [PutRule].
+func (p *Partition) putRule(now event.Time, cmd *PutRule) Outcome {
+	sub, err := p.subscription(cmd.Subscription)
+	if err != nil {
+		return p.refused(err)
+	}
+	if err := checkRule(&cmd.Rule); err != nil {
+		return p.refused(err)
+	}
+	old := p.index.Catalogue.Rule(sub.ID, cmd.Rule.Name)
+	switch {
+	case old != nil && cmd.Mode == CreateOnly:
+		return p.refused(refuse(AlreadyExists, "The rule '%s' of '%s' already exists.", old.Name, sub.Path))
+	case old == nil && cmd.Mode == UpdateOnly:
+		return p.refused(noRule(cmd.Rule.Name, &sub))
+	case old != nil && cmd.Mode == CreateOrUpdate && sameRule(old, &cmd.Rule):
+		return p.done(log.Ordered)
+	}
+	sql, correlation := 0, 0
+	countFilter(&cmd.Rule.Filter, &sql, &correlation)
+	if old != nil {
+		n, m := 0, 0
+		countFilter(&old.Filter, &n, &m)
+		sql, correlation = sql-n, correlation-m
+	}
+	topic, _ := p.index.Catalogue.Get(sub.Topic)
+	if err := p.roomForFilters(&topic, sql, correlation); err != nil {
+		return p.refused(err)
+	}
+	if old == nil {
+		p.addRule(now, sub.ID, p.origin(cmd.Origin), cmd.Rule)
+	} else {
+		p.updateRule(sub.ID, p.origin(cmd.Origin), old, cmd.Rule)
+	}
+	return p.done(log.Durable)
+}
+
+func noRule(name string, sub *index.Entity) *Error {
+	return refuse(NotFound, "The rule '%s' of '%s' could not be found.", name, sub.Path)
+}
+
+// deleteRule takes a rule of a subscription away.
+func (p *Partition) deleteRule(cmd *DeleteRule) Outcome {
+	sub, err := p.subscription(cmd.Subscription)
+	if err != nil {
+		return p.refused(err)
+	}
+	r := p.index.Catalogue.Rule(sub.ID, cmd.Name)
+	if r == nil {
+		return p.refused(noRule(cmd.Name, &sub))
+	}
+	p.removeRule(sub.ID, p.origin(cmd.Origin), r)
+	return p.done(log.Durable)
+}
+
+func (p *Partition) addRule(now event.Time, sub event.EntityID, origin event.OriginID, r event.Rule) {
+	ev := p.events.New(event.KindRuleAdded).(*event.RuleAdded)
+	ev.Envelope, ev.Rule = p.envelope(event.Slice{Entity: sub}, origin), r
+	ev.Rule.CreatedAt = now
+	p.out = append(p.out, ev)
+}
+
+func (p *Partition) updateRule(sub event.EntityID, origin event.OriginID, old *event.Rule, r event.Rule) {
+	ev := p.events.New(event.KindRuleUpdated).(*event.RuleUpdated)
+	ev.Envelope, ev.Rule, ev.Before = p.envelope(event.Slice{Entity: sub}, origin), r, *old
+	ev.Rule.Name, ev.Rule.CreatedAt = old.Name, old.CreatedAt
+	p.out = append(p.out, ev)
+}
+
+func (p *Partition) removeRule(sub event.EntityID, origin event.OriginID, r *event.Rule) {
+	ev := p.events.New(event.KindRuleRemoved).(*event.RuleRemoved)
+	ev.Envelope, ev.Rule = p.envelope(event.Slice{Entity: sub}, origin), *r
+	p.out = append(p.out, ev)
+}
+
+// listRules shows rules by lower-cased name.
+func (p *Partition) listRules(cmd *ListRules) Outcome {
+	sub, err := p.subscription(cmd.Subscription)
+	if err != nil {
+		return p.refused(err)
+	}
+	out := p.done(log.Ordered)
+	if cmd.Name != "" {
+		r := p.index.Catalogue.Rule(sub.ID, cmd.Name)
+		if r == nil {
+			return p.refused(noRule(cmd.Name, &sub))
+		}
+		out.Reply.Rules = []event.Rule{*r}
+		return out
+	}
+	sorted := p.index.Catalogue.RulesByName(sub.ID)
+	sorted = sorted[min(max(0, cmd.Skip), len(sorted)):]
+	sorted = sorted[:min(max(0, cmd.Top), len(sorted), maxRulesShown)]
+	for _, r := range sorted {
+		out.Reply.Rules = append(out.Reply.Rules, *r)
+	}
+	return out
 }
 
 // DropSlice is the command that forgets a slice of an entity that was deleted. [Namespace] sends it; so does a simulation
@@ -126,7 +427,10 @@ func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
 
 // view is an entity as the protocol side sees it.
 func view(e index.Entity) *Entity {
-	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties}
+	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, activity: new(activity)}
+	v.activity.note(e.AccessedAt)
+	v.activity.noted.Store(int64(e.AccessedAt))
 	for _, h := range e.Hosts {
 		v.Hosts = append(v.Hosts, PartitionID(h))
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -36,8 +37,10 @@ type Reply struct {
 	State     *event.Blob            // for GetSessionState: nil when there is none
 	IDs       []string               // for ListSessions
 	Count     int                    // for BatchDelete
+	Rules     []event.Rule           // for ListRules
 	entity    *Entity                // for lookup
-	used      []used                 // for usage
+	busy      []event.EntityID       // for usage
+	runtimes  []Runtime              // for inspect
 }
 
 // SessionGrant is a session lock (semantics.md 8.3).
@@ -61,7 +64,7 @@ const (
 // keep it: it is compared by pointer.
 type Origin = event.Origin
 
-// Send stores messages in an entity: all of them or none.
+// Send stores messages in a queue, or hands them to the subscriptions of a topic: all of them or none.
 type Send struct {
 	Entity   *Entity
 	Slice    event.Slice
@@ -71,6 +74,8 @@ type Send struct {
 	Buffer Buffer
 	// Numbers asks for Reply.Sequences.
 	Numbers bool
+
+	newID func() [16]byte // for newid() in rules; set by the loop
 }
 
 // Buffer is memory that bytes of a command are part of.
@@ -87,6 +92,10 @@ type Message struct {
 	TimeToLive   time.Duration // 0: none
 	ScheduledFor event.Time    // not in the future: now
 	IDType       event.IDType
+	// Properties is what filters see of the message, and Header how many bytes of it stand beside the body's sections. Needed when
+	// it is sent to a topic.
+	Properties *filter.Message
+	Header     int
 }
 
 // ReceiveMode tells what a delivery does to the message.
@@ -281,24 +290,13 @@ type releaseAll struct{}
 // sweep looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
 type sweep struct{ pass *index.Sweep }
 
-// DeleteQueue ends a queue with everything in it.
-type DeleteQueue struct {
-	Path   string
-	Origin *Origin
-	Reason string // client, idle
-}
-
 // dropSlice forgets a slice of an entity that is no more.
 type dropSlice struct{ slice event.Slice }
 
 // Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
-type Tick struct{}
-
-// PutQueue creates a queue or updates the properties of an existing one; nothing happens when they are equal already.
-type PutQueue struct {
-	Path       string
-	Properties event.Properties
-	Origin     *Origin
+type Tick struct {
+	see   *filter.Message // of the message that is to be published next, if that is so; set by the loop
+	newID func() [16]byte
 }
 
 func (*Send) command()            {}
@@ -310,7 +308,6 @@ func (*Renew) command()           {}
 func (*Peek) command()            {}
 func (*Receive) command()         {}
 func (*Tick) command()            {}
-func (*PutQueue) command()        {}
 func (*ReceiveDeferred) command() {}
 func (*CancelScheduled) command() {}
 func (*BatchDelete) command()     {}
@@ -318,7 +315,6 @@ func (*RenewSession) command()    {}
 func (*SetSessionState) command() {}
 func (*GetSessionState) command() {}
 func (*ListSessions) command()    {}
-func (*DeleteQueue) command()     {}
 func (*acceptSession) command()   {}
 func (*releaseSession) command()  {}
 func (*releaseAll) command()      {}
@@ -345,7 +341,9 @@ type Delivery struct {
 	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
 	SubQueue      event.SubQueue
 	State         MessageState
-	Header        uint32 // bytes of the message as sent beside its body; set by whoever reads it
-	Body          event.Blob
-	Changes       []event.Blob // property changes, oldest first
+	// EnqueuedSequence is the number a copy has in its topic; 0 for a message that was sent where it is.
+	EnqueuedSequence event.SequenceNumber
+	Header           uint32 // bytes of the message as sent beside its body; set by whoever reads it
+	Body             event.Blob
+	Changes          []event.Blob // property changes, oldest first
 }

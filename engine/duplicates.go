@@ -57,6 +57,13 @@ func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
 	return f.until
 }
 
+// drop adds the event of a message whose id was accepted before.
+func (p *Partition) drop(id event.Slice, origin event.OriginID, m *Message, original event.SequenceNumber) {
+	ev := p.events.New(event.KindDuplicateDropped).(*event.DuplicateDropped)
+	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = p.envelope(id, origin), m.ID, m.IDType, original
+	p.out = append(p.out, ev)
+}
+
 // stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.
 func (p *Partition) stillScheduled(id event.Slice, seq event.SequenceNumber) event.SequenceNumber {
 	if m, ok := p.index.Message(id, seq); ok && m.State == index.Scheduled {

@@ -9,20 +9,21 @@ import (
 type Code uint8
 
 const (
-	NotFound              Code = iota + 1 // the entity does not exist
-	MessageNotFound                       // no message with that sequence number qualifies
-	LockLost                              // the token is not that of a live lock
-	Disabled                              // the entity's status forbids it
-	QuotaExceeded                         // the entity is full
-	NotAllowed                            // wrong use
-	InvalidArgument                       // a value out of bounds
-	MessageTooLarge                       // over the entity's message size
-	Busy                                  // try again: the partition takes no more work now
-	NotImplemented                        // the broker does not do this yet
-	AlreadyExists                         // an entity of that path but another kind or with other fixed properties
-	SessionLockLost                       // the session is not held, or not by the caller
-	SessionCannotBeLocked                 // another receiver holds the session
-	Timeout                               // nothing came in time
+	NotFound               Code = iota + 1 // the entity does not exist
+	MessageNotFound                        // no message with that sequence number qualifies
+	LockLost                               // the token is not that of a live lock
+	Disabled                               // the entity's status forbids it
+	QuotaExceeded                          // the entity is full
+	NotAllowed                             // wrong use
+	InvalidArgument                        // a value out of bounds
+	MessageTooLarge                        // over the entity's message size
+	Busy                                   // try again: the partition takes no more work now
+	NotImplemented                         // the broker does not do this yet
+	AlreadyExists                          // an entity or rule of that name
+	SessionLockLost                        // the session is not held, or not by the caller
+	SessionCannotBeLocked                  // another receiver holds the session
+	Timeout                                // nothing came in time
+	NoMatchingSubscription                 // the topic filters before publishing and no rule matches
 )
 
 // Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.

@@ -43,7 +43,7 @@ func byHand(t testing.TB, p event.Properties) *hand {
 			t.Error(err)
 		}
 	})
-	if r := h.ask(&PutQueue{Path: "orders", Properties: p}); r.Err != nil {
+	if r := h.ask(&PutEntity{Kind: event.Queue, Path: "orders", Properties: p}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	h.configure()
@@ -65,7 +65,7 @@ func (h *hand) lead(x *index.Index) {
 
 func (h *hand) configure() {
 	for _, e := range h.loop.part.index.Catalogue.All() {
-		h.loop.configure(view(e))
+		h.loop.configure(&configure{entity: view(e)})
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log"
@@ -16,7 +17,8 @@ const (
 	idleGrace = time.Minute
 )
 
-// usage asks a partition when its entities that delete themselves were last used.
+// usage asks a partition which of its entities are in use without anything being asked of them: those with a receiver or a
+// scheduled message (semantics.md 7.7).
 type usage struct{}
 
 func (*usage) command() {}
@@ -29,10 +31,24 @@ type touch struct {
 
 func (*touch) command() {}
 
-// used is the last use of an entity.
-type used struct {
-	entity event.EntityID
-	at     event.Time
+// activity is when an entity was last used. All versions of an entity share one; any loop that hosts a part of it writes.
+type activity struct {
+	at    atomic.Int64
+	noted atomic.Int64 // of that, what stands in the log
+}
+
+// note moves the last use to a time, never back.
+func (a *activity) note(at event.Time) {
+	if a != nil && a.at.Load() < int64(at) {
+		a.at.Store(int64(at))
+	}
+}
+
+func (a *activity) last() event.Time {
+	if a == nil {
+		return 0
+	}
+	return event.Time(a.at.Load())
 }
 
 // use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count; answers that were not
@@ -41,63 +57,59 @@ func (l *Loop) use(now event.Time, cmd Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {
 	case *Send:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *Attach:
-		id = cmd.Receiver.Slice
+		cmd.Receiver.Entity.use(now)
 	case *Flow:
-		id = cmd.Receiver.Slice
+		cmd.Receiver.Entity.use(now)
 	case *Detach:
-		id = cmd.Receiver.Slice
+		cmd.Receiver.Entity.use(now)
 	case *Settle:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *Renew:
-		id = cmd.Slice
-	case *Peek:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *ReceiveDeferred:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *CancelScheduled:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *BatchDelete:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *RenewSession:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *SetSessionState:
-		id = cmd.Slice
+		cmd.Entity.use(now)
 	case *GetSessionState:
+		cmd.Entity.use(now)
+	case *Peek:
 		id = cmd.Slice
 	case *ListSessions:
 		id = cmd.Slice
 	default:
 		return
 	}
-	if e := l.part.entities[id.Entity]; e != nil && e.Properties.AutoDeleteOnIdle != event.Forever {
-		l.lastUse[id.Entity] = now
+	if id.Entity != 0 {
+		l.part.entities[id.Entity].use(now)
 	}
 }
 
-// usage is the last use of every entity of this partition that deletes itself. One with a receiver or a scheduled message
-// is in use (semantics.md 7.7).
-func (l *Loop) usage(now event.Time) (all []used) {
+func (e *Entity) use(now event.Time) {
+	if e != nil {
+		e.activity.note(now)
+	}
+}
+
+// usage is the entities of this partition that are in use by themselves.
+func (l *Loop) usage() (busy []event.EntityID) {
 	for id, e := range l.part.entities {
-		if e.Properties.AutoDeleteOnIdle == event.Forever {
-			continue
-		}
-		at := l.lastUse[id]
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: id, Partition: uint8(i)}
 			if l.lines[slice] != nil || l.halls[slice] != nil || l.part.index.Scheduled(slice) > 0 {
-				at = now
+				busy = append(busy, id)
+				break
 			}
 		}
-		all = append(all, used{id, at})
 	}
-	if l.part.id == 0 {
-		for _, e := range l.part.index.Catalogue.All() {
-			all = append(all, used{e.ID, max(e.UpdatedAt, e.AccessedAt)})
-		}
-	}
-	return all
+	return busy
 }
 
 // touch adds the note of an entity's last use.
@@ -108,10 +120,18 @@ func (p *Partition) touch(cmd *touch) Outcome {
 	return p.done(log.Ordered)
 }
 
+// notedEvery is how far apart the notes of the last use of an entity that stays are.
+const notedEvery = 10 * time.Minute
+
 // CollectIdle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and notes the last use of
 // the others. A running namespace does it by itself.
 func (n *Namespace) CollectIdle(ctx context.Context) error {
-	last, noted := map[event.EntityID]event.Time{}, map[event.EntityID]event.Time{}
+	now := n.clock.Now()
+	all := n.Entities()
+	quiet := make(map[event.EntityID]time.Duration, len(all))
+	for _, e := range all {
+		quiet[e.ID] = now.Sub(max(e.activity.last(), e.UpdatedAt))
+	}
 	for i, l := range n.loops {
 		if l == nil {
 			continue
@@ -120,31 +140,41 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, u := range reply.used {
-			last[u.entity] = max(last[u.entity], u.at)
-		}
-		if i == 0 {
-			for _, u := range reply.used { // what the log knows comes last
-				noted[u.entity] = u.at
-			}
+		for _, id := range reply.busy {
+			quiet[id] = 0
 		}
 	}
-	now := n.clock.Now()
+	for _, e := range all { // a topic is in use when one of its subscriptions is
+		if e.Kind == event.Subscription {
+			quiet[e.Topic] = min(quiet[e.Topic], quiet[e.ID])
+		}
+	}
 	var errs []error
-	for _, e := range *n.directory.Load() {
+	for _, e := range all {
 		idle := e.Properties.AutoDeleteOnIdle
-		switch quiet := now.Sub(last[e.ID]); {
-		case idle == event.Forever || e.Properties.ForwardTo != "" || n.loops[e.Hosts[0]] == nil:
-		case quiet >= idle && now.Sub(n.started) >= idleGrace:
-			n.logger.Info("entity deleted because it was not used", "entity", e.Path, "for", quiet)
-			errs = append(errs, n.DeleteQueue(ctx, DeleteQueue{Path: e.Path, Reason: "idle"}))
-		case last[e.ID].Sub(noted[e.ID]) >= max(time.Minute, idle/10):
-			_, err := n.ask(ctx, 0, &touch{e.ID, last[e.ID]})
+		if _, there := n.Find(e.Path); !there || n.loops[e.Hosts[0]] == nil {
+			continue // it went with its topic, or cannot be asked
+		}
+		if idle != event.Forever && quiet[e.ID] >= idle && now.Sub(n.started) >= idleGrace {
+			n.logger.Info("entity deleted because it was not used", "entity", e.Path, "for", quiet[e.ID])
+			errs = append(errs, n.DeleteEntity(ctx, DeleteEntity{Path: e.Path, Reason: "idle"}))
+			continue
+		}
+		every := notedEvery
+		if idle != event.Forever {
+			every = max(time.Minute, idle/10)
+		}
+		if at := e.activity.last(); at.Sub(e.noted()) >= every {
+			_, err := n.ask(ctx, 0, &touch{e.ID, at})
+			e.activity.noted.Store(int64(at))
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// noted is the last use that stands in the log.
+func (e *Entity) noted() event.Time { return event.Time(e.activity.noted.Load()) }
 
 // collect runs CollectIdle now and then until the namespace is closed.
 func (n *Namespace) collect(stop <-chan struct{}) {

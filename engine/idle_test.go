@@ -42,11 +42,11 @@ func TestIdle(t *testing.T) {
 	props := testQueue()
 	props.AutoDeleteOnIdle = 5 * time.Minute
 	for _, path := range []string{"sent", "peeked", "waited", "scheduled", "quiet"} {
-		if _, err := b.PutQueue(ctx, PutQueue{Path: path, Properties: props}); err != nil {
+		if _, err := b.PutEntity(ctx, PutEntity{Kind: event.Queue, Path: path, Properties: props}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.PutQueue(ctx, PutQueue{Path: "kept", Properties: testQueue()}); err != nil {
+	if _, err := b.PutEntity(ctx, PutEntity{Kind: event.Queue, Path: "kept", Properties: testQueue()}); err != nil {
 		t.Fatal(err)
 	}
 	target := func(path string) Target {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -30,6 +32,8 @@ type Loop struct {
 	mail   *mailbox
 	stop   chan struct{}
 	done   chan struct{}
+	// properties finds what filters see of an encoded message
+	properties func(message []byte, into *filter.Message) error
 
 	// owned by the loop
 	lines     map[event.Slice]*[3]*line
@@ -38,19 +42,20 @@ type Loop struct {
 	openHalls []*hall // those in which a session may have become available
 	waits     waits   // for sessions, by the time at which they give up
 	sweepers  sweepers
-	temporary bool                          // there are entities that delete themselves, or were
-	lastUse   map[event.EntityID]event.Time // of those
-	open      []held                        // replies waiting for the frame being filled
-	chores    int                           // bytes in it that nobody asked for
+	open      []held // replies waiting for the frame being filled
+	chores    int    // bytes in it that nobody asked for
 	flight    flight
 	spare     []held // emptied slice for the next open
 	returned  []unsent
 	posts     []Reply
-	take      Receive   // scratch of serve
-	end       event.LSN // of the log after drain
-	backlog   []Request // taken from the mailbox, waiting for room in the frame
-	err       error     // why the loop stopped
-	damaged   error     // a stored body could not be read: sends are refused
+	take      Receive                // scratch of serve
+	unwritten bool                   // what is due next has to be written before it can be read back
+	seen      *filter.Message        // of the message of a topic that is to be published next
+	seenOf    index.ScheduledMessage // which one that is
+	end       event.LSN              // of the log after drain
+	backlog   []Request              // taken from the mailbox, waiting for room in the frame
+	err       error                  // why the loop stopped
+	damaged   error                  // a stored body could not be read: sends are refused
 	saver     saver
 	pace      pacer
 }
@@ -81,6 +86,8 @@ type LoopOptions struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens
 	Logger *slog.Logger
+	// Properties finds what filters see of an encoded message. Needed for scheduled messages of topics.
+	Properties func(message []byte, into *filter.Message) error
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
 	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
@@ -90,10 +97,9 @@ type LoopOptions struct {
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
-		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger,
+		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger, properties: opts.Properties,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
-		lastUse: map[event.EntityID]event.Time{},
 	}
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
 	return l
@@ -128,7 +134,10 @@ func (l *Loop) Run() {
 		if l.unfinished() {
 			wait = 0
 		}
-		if wait <= 0 && l.flight.up && l.enough() {
+		if l.unwritten && !l.flight.up {
+			wait = l.pace.wait(l.writer.Batch().Count())
+		}
+		if wait <= 0 && l.flight.up && (l.enough() || l.unwritten) {
 			wait = time.Hour // there is work for the next frame: the flight comes first
 		}
 		timer.Reset(wait)
@@ -158,6 +167,7 @@ func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxO
 // not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []Request) {
 	now := l.now()
+	l.unwritten = false
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -196,7 +206,16 @@ func (l *Loop) due(now event.Time) bool {
 		if l.enough() {
 			return false
 		}
-		out := l.part.Decide(now, &Tick{})
+		tick, err := l.tick(now)
+		switch {
+		case errors.Is(err, errUnwritten):
+			l.unwritten = true // until the flight is over
+			return true
+		case err != nil:
+			l.fail(err)
+			return true
+		}
+		out := l.part.Decide(now, tick)
 		if len(out.Events) == 0 {
 			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.id, at, now))
 		}
@@ -243,10 +262,21 @@ func (l *Loop) Recover() {
 	}
 }
 
-// configure puts an entity's settings in force.
-func (l *Loop) configure(e *Entity) {
-	l.part.Configure(e)
-	l.temporary = l.temporary || e.Properties.AutoDeleteOnIdle != event.Forever
+// configure puts an entity's settings in force, or rules of it.
+func (l *Loop) configure(cmd *configure) {
+	l.part.Configure(cmd.entity)
+	var err error
+	switch {
+	case cmd.ruled:
+		err = l.part.ConfigureRules(cmd.entity, cmd.rules)
+	case cmd.put != nil:
+		err = l.part.rulesOf(cmd.entity.Topic).Put(cmd.entity.ID, *cmd.put)
+	case cmd.remove != "":
+		l.part.rulesOf(cmd.entity.Topic).Remove(cmd.entity.ID, cmd.remove)
+	}
+	if err != nil { // it was checked before it was stored, so this is a newer program that is stricter
+		l.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
+	}
 }
 
 // DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, after
@@ -286,9 +316,7 @@ func (l *Loop) Flight() <-chan struct{} {
 func (l *Loop) Err() error { return l.err }
 
 func (l *Loop) step(now event.Time, req *Request) {
-	if l.temporary {
-		l.use(now, req.Command)
-	}
+	l.use(now, req.Command)
 	switch cmd := req.Command.(type) {
 	case *Attach:
 		if cmd.Receiver.Session != nil {
@@ -307,15 +335,20 @@ func (l *Loop) step(now event.Time, req *Request) {
 		l.detach(now, cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *configure:
-		l.configure(cmd.entity)
+		l.configure(cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+	case *ping:
+		reply := Reply{Tag: req.Tag}
+		if l.damaged != nil {
+			reply.Err = l.damaged
+		}
+		l.hold(held{sink: req.Sink, reply: reply})
 	case *damage:
 		l.damaged = cmd.err
 	case *usage:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, used: l.usage(now)}})
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, busy: l.usage()}})
 	case *dropSlice:
-		delete(l.part.entities, cmd.slice.Entity)
-		delete(l.lastUse, cmd.slice.Entity)
+		l.part.Forget(cmd.slice.Entity)
 		l.write(now, l.part.Decide(now, cmd))
 		if h := l.halls[cmd.slice]; h != nil {
 			l.markHall(h) // whoever waits for a session is told
@@ -333,6 +366,7 @@ func (l *Loop) step(now event.Time, req *Request) {
 		l.hold(held{sink: req.Sink, reply: out.Reply})
 	case *Send:
 		var reply Reply
+		cmd.newID = l.newID
 		if l.damaged != nil {
 			reply.Err = refuse(Busy, "The partition takes no messages because stored data is damaged.")
 		} else {
@@ -345,10 +379,19 @@ func (l *Loop) step(now event.Time, req *Request) {
 		}
 		reply.Tag = req.Tag
 		l.hold(held{sink: req.Sink, reply: reply})
+	case *count:
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, runtimes: l.part.count(cmd.entities)}})
+	case *inspect:
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, runtimes: l.part.inspect(cmd.slices)}})
 	case *lookup:
 		reply := Reply{Tag: req.Tag, Err: refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.path)}
 		if e, ok := l.part.index.Catalogue.Find(cmd.path); ok {
 			reply.Err, reply.entity = nil, view(e)
+			if cmd.ruled {
+				for _, r := range l.part.index.Catalogue.Rules(e.ID) {
+					reply.Rules = append(reply.Rules, *r)
+				}
+			}
 		}
 		l.hold(held{sink: req.Sink, reply: reply})
 	default:
@@ -384,6 +427,10 @@ func (l *Loop) write(now event.Time, out Outcome) {
 			l.mark(ev.Slice, ev.Sequence)
 		case *event.ScheduledActivated:
 			l.mark(ev.Slice, ev.NewSequence)
+		case *event.MessagePublished:
+			l.markCopies(ev.Slice.Partition, ev.Copies)
+		case *event.ScheduledPublished:
+			l.markCopies(ev.Slice.Partition, ev.Copies)
 		case *event.SessionReleased:
 			l.sweepers.stored(ev.Slice, l.part.index)
 			if h := l.halls[ev.Slice]; h != nil {
@@ -603,15 +650,29 @@ func (l *Loop) Close() error {
 	return err
 }
 
-// configure gives a partition the settings of an entity.
-type configure struct{ entity *Entity }
+// configure gives a partition the settings of an entity, and rules of a subscription: all it has, one that is new or changed,
+// or the name of one that is gone.
+type configure struct {
+	entity *Entity
+	ruled  bool
+	rules  []event.Rule
+	put    *event.Rule
+	remove string
+}
 
-// lookup asks the catalogue for an entity.
-type lookup struct{ path string }
+// lookup asks the catalogue for an entity, with the rules it has.
+type lookup struct {
+	path  string
+	ruled bool
+}
+
+// inspect asks a partition how much there is in slices of it.
+type inspect struct{ slices []event.Slice }
 
 // damage tells a partition that a stored body could not be read back.
 type damage struct{ err error }
 
 func (*configure) command() {}
 func (*lookup) command()    {}
+func (*inspect) command()   {}
 func (*damage) command()    {}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -9,16 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	mathrand "math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -28,6 +25,8 @@ import (
 type Options struct {
 	Logger *slog.Logger // nil: none
 	Time   TimeSource   // nil: that of the machine
+	// Properties finds what filters see of an encoded message. Needed for scheduled messages of topics.
+	Properties func(message []byte, into *filter.Message) error
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
@@ -47,15 +46,14 @@ type Namespace struct {
 	stop      chan struct{} // ends collect
 	collected chan struct{} // closed when it has
 
-	directory atomic.Pointer[directory]
-	mu        sync.Mutex // serialises changes of the directory
-	watching  sync.Mutex // guards watchers
+	directory directory
+	manage    chan Request  // commands about the catalogue that nobody waits for
+	managed   chan struct{} // closed when the last of them is done
+	mu        sync.Mutex    // serialises changes of the catalogue
+	watching  sync.Mutex    // guards watchers
 	watchers  map[*func(Change)]struct{}
 	closed    sync.Once
 }
-
-// directory is every entity by lower-cased path. It is replaced, never changed.
-type directory map[string]*Entity
 
 // Recovered says what a partition's start found.
 type Recovered struct {
@@ -82,7 +80,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	n := &Namespace{
 		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)),
-		watchers: map[*func(Change)]struct{}{},
+		watchers: map[*func(Change)]struct{}{}, manage: make(chan Request, maxManaged), managed: make(chan struct{}),
 	}
 	states := make([]*index.Index, len(ids))
 	var wg sync.WaitGroup
@@ -115,6 +113,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		return nil, err
 	}
 	n.started = n.clock.Now()
+	go n.serveCatalogue()
 	go func() {
 		defer close(n.collected)
 		n.collect(n.stop)
@@ -224,24 +223,15 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 				return
 			}
 			n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
-				Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, CheckpointBytes: opts.CheckpointBytes, Pace: true})
+				Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
+				Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, Pace: true})
 		})
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	dir := directory{}
-	for _, e := range states[0].Catalogue.All() {
-		v := view(e)
-		dir[strings.ToLower(v.Path)] = v
-		for _, h := range v.Hosts {
-			if l := n.loops[h]; l != nil {
-				l.configure(v)
-			}
-		}
-	}
-	n.directory.Store(&dir)
+	n.configureAll(&states[0].Catalogue)
 	for _, l := range n.loops {
 		if l == nil {
 			continue
@@ -286,21 +276,15 @@ func (n *Namespace) Failed() <-chan error { return n.failed }
 // Now implements [Broker].
 func (n *Namespace) Now() event.Time { return n.clock.Now() }
 
-// Entities returns every entity there is, in no order.
-func (n *Namespace) Entities() []*Entity {
-	var all []*Entity
-	for _, e := range *n.directory.Load() {
-		all = append(all, e)
-	}
-	return all
-}
+// Entities returns every entity there is, by lower-cased path.
+func (n *Namespace) Entities() []*Entity { return n.directory.sorted() }
 
 // Resolve implements [Broker].
 func (n *Namespace) Resolve(path string) (Target, error) {
 	name, q := splitPath(path)
-	e := (*n.directory.Load())[name]
+	e := n.directory.find(name)
 	if e == nil {
-		return Target{}, refuse(NotFound, "The messaging entity '%s' could not be found.", path)
+		return Target{}, notFound(path)
 	}
 	return Target{Entity: e, SubQueue: q}, nil
 }
@@ -368,107 +352,6 @@ func (n *Namespace) askAll(ctx context.Context, p PartitionID, cmds []Command) (
 	return replies, nil
 }
 
-// PutQueue creates a queue or changes its settings, and returns once that is durable and in force. Links to a queue that
-// changed are told to attach again (semantics.md 1.3).
-func (n *Namespace) PutQueue(ctx context.Context, cmd PutQueue) (*Entity, error) {
-	entities, errs := n.PutQueues(ctx, []PutQueue{cmd})
-	return entities[0], errs[0]
-}
-
-// PutQueues is [Namespace.PutQueue] for many: all are asked for at once and the directory is replaced once. Each has its
-// entity or its error; one that is refused does not keep the others from being carried out.
-func (n *Namespace) PutQueues(ctx context.Context, cmds []PutQueue) ([]*Entity, []error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	entities, errs := make([]*Entity, len(cmds)), make([]error, len(cmds))
-	all := func(err error) ([]*Entity, []error) {
-		for i := range errs {
-			if errs[i] == nil {
-				entities[i], errs[i] = nil, err
-			}
-		}
-		return entities, errs
-	}
-	if n.loops[0] == nil {
-		return all(n.refused[0])
-	}
-	asks := make([]Command, 0, 2*len(cmds))
-	for i := range cmds {
-		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path})
-	}
-	replies, err := n.askAll(ctx, 0, asks)
-	if err != nil {
-		return all(err)
-	}
-	dir := maps.Clone(*n.directory.Load())
-	var changes []Change
-	inForce := make(map[PartitionID][]Command)
-	for i := range cmds {
-		put, found := replies[2*i], replies[2*i+1]
-		if err := cmp.Or(put.Err, found.Err); err != nil {
-			errs[i] = fmt.Errorf("engine: queue %q: %w", cmds[i].Path, err)
-			continue
-		}
-		e := found.entity
-		key := strings.ToLower(e.Path)
-		old := dir[key]
-		if old != nil && old.Properties == e.Properties {
-			entities[i] = old
-			continue
-		}
-		if old != nil {
-			changes = append(changes, Change{Entity: old})
-		}
-		entities[i], dir[key] = e, e
-		for _, h := range e.Hosts {
-			inForce[h] = append(inForce[h], &configure{e})
-		}
-	}
-	for h, configures := range inForce {
-		if n.loops[h] == nil {
-			continue
-		}
-		if _, err := n.askAll(ctx, h, configures); err != nil {
-			return all(err)
-		}
-	}
-	n.directory.Store(&dir)
-	for _, c := range changes {
-		n.tell(c)
-	}
-	return entities, errs
-}
-
-// DeleteQueue ends a queue with all its messages, and returns once that is durable (reliability.md P14). Links to it are told.
-func (n *Namespace) DeleteQueue(ctx context.Context, cmd DeleteQueue) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.loops[0] == nil {
-		return n.refused[0]
-	}
-	if _, err := n.ask(ctx, 0, &cmd); err != nil {
-		return fmt.Errorf("engine: queue %q: %w", cmd.Path, err)
-	}
-	old := (*n.directory.Load())[strings.ToLower(cmd.Path)]
-	n.withdraw(cmd.Path)
-	n.tell(Change{Entity: old, Deleted: true})
-	for i, h := range old.Hosts {
-		if n.loops[h] != nil { // one that is not there forgets the slice when it starts again
-			if _, err := n.ask(ctx, h, &dropSlice{event.Slice{Entity: old.ID, Partition: uint8(i)}}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// withdraw takes an entity out of the directory. The caller holds mu.
-func (n *Namespace) withdraw(path string) {
-	dir := maps.Clone(*n.directory.Load())
-	delete(dir, strings.ToLower(path))
-	n.directory.Store(&dir)
-}
-
 // Watch implements [Broker].
 func (n *Namespace) Watch(call func(Change)) (stop func()) {
 	n.watching.Lock()
@@ -495,6 +378,7 @@ func (n *Namespace) Close() error {
 	n.closed.Do(func() {
 		close(n.stop)
 		<-n.collected
+		<-n.managed
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for _, l := range n.loops {

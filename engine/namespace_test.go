@@ -73,7 +73,7 @@ func (b *broker) close(t testing.TB) {
 
 func (b *broker) queue(t testing.TB, path string, p event.Properties) Target {
 	t.Helper()
-	if _, err := b.PutQueue(context.Background(), PutQueue{Path: path, Properties: p}); err != nil {
+	if _, err := b.PutEntity(context.Background(), PutEntity{Kind: event.Queue, Path: path, Properties: p}); err != nil {
 		t.Fatal(err)
 	}
 	target, err := b.Resolve(path)

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -16,8 +18,11 @@ type Partition struct {
 	entities map[event.EntityID]*Entity // settings in force, an input: see Configure
 
 	events event.Pool
-	out    []event.Event // scratch of the decision being made
-	slab   []Delivery    // deliveries not yet given out
+	out    []event.Event                  // scratch of the decision being made
+	slab   []Delivery                     // deliveries not yet given out
+	topics map[event.EntityID]*filter.Set // rules in force, an input: see Configure; by topic
+	fan    fanOut
+	plan   []planned
 	// numbers of messages just stored, for a sender that asked
 	numbers []event.SequenceNumber
 
@@ -32,7 +37,8 @@ const maxOrigins = 1 << 14
 // NewPartition is a state machine over a recovered index, in a namespace of width partitions.
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
 	return &Partition{id: id, width: width, index: x, entities: map[event.EntityID]*Entity{},
-		origins: map[*Origin]event.OriginID{}}
+		origins: map[*Origin]event.OriginID{}, topics: map[event.EntityID]*filter.Set{},
+		fan: fanOut{given: map[event.EntityID]event.SequenceNumber{}}}
 }
 
 // Outcome is what a decision leads to.
@@ -48,6 +54,40 @@ type Outcome struct {
 // Configure gives the settings of an entity in force from now on. They decide what follows; what was decided stands in
 // the events (semantics.md 4.3 R5).
 func (p *Partition) Configure(e *Entity) { p.entities[e.ID] = e }
+
+// ConfigureRules gives the rules of a subscription in force from now on, instead of those it had. An error says which of
+// them cannot be compiled; that one is left out.
+func (p *Partition) ConfigureRules(sub *Entity, rules []event.Rule) error {
+	set := p.rulesOf(sub.Topic)
+	set.Drop(sub.ID)
+	var errs []error
+	for _, r := range rules {
+		if err := set.Put(sub.ID, r); err != nil {
+			errs = append(errs, fmt.Errorf("engine: rule %q of %s: %w", r.Name, sub.Path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Partition) rulesOf(topic event.EntityID) *filter.Set {
+	set := p.topics[topic]
+	if set == nil {
+		set = filter.NewSet()
+		p.topics[topic] = set
+	}
+	return set
+}
+
+// Forget takes back the settings and the rules of an entity that is no more.
+func (p *Partition) Forget(id event.EntityID) {
+	if e := p.entities[id]; e != nil && e.Kind == event.Subscription {
+		if set := p.topics[e.Topic]; set != nil {
+			set.Drop(id)
+		}
+	}
+	delete(p.entities, id)
+	delete(p.topics, id)
+}
 
 // Index is the partition's state, to be read.
 func (p *Partition) Index() *index.Index { return p.index }
@@ -84,9 +124,17 @@ func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 	case *Peek:
 		return p.peek(cmd)
 	case *Tick:
-		return p.tick(now)
-	case *PutQueue:
-		return p.putQueue(cmd)
+		return p.tick(now, cmd)
+	case *PutEntity:
+		return p.putEntity(now, cmd)
+	case *DeleteEntity:
+		return p.deleteEntity(cmd)
+	case *PutRule:
+		return p.putRule(now, cmd)
+	case *DeleteRule:
+		return p.deleteRule(cmd)
+	case *ListRules:
+		return p.listRules(cmd)
 	case *ReceiveDeferred:
 		return p.receiveDeferred(now, cmd)
 	case *CancelScheduled:
@@ -109,8 +157,6 @@ func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 		return p.listSessions(cmd)
 	case *sweep:
 		return p.sweep(now, cmd)
-	case *DeleteQueue:
-		return p.deleteQueue(cmd)
 	case *dropSlice:
 		return p.dropSlice(cmd)
 	case *touch:
@@ -121,6 +167,12 @@ func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 
 func (p *Partition) refused(err *Error) Outcome {
 	return Outcome{Events: p.out, Level: level(p.out), Reply: Reply{Err: err}}
+}
+
+// refusedWhole is a refusal that takes everything back that this decision has written down so far.
+func (p *Partition) refusedWhole(err *Error) Outcome {
+	p.out, p.naming = p.out[:0], nil
+	return p.refused(err)
 }
 
 func (p *Partition) done(l log.Durability) Outcome { return Outcome{Events: p.out, Level: l} }

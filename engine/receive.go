@@ -125,7 +125,7 @@ func (p *Partition) deliver(m *index.Message) *Delivery {
 func describe(m *index.Message) Delivery {
 	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
-		SubQueue: m.SubQueue, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
+		SubQueue: m.SubQueue, EnqueuedSequence: m.EnqueuedSequence, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
 	}
 	switch m.State {
 	case index.Deferred, index.DeferredLocked:

@@ -136,7 +136,7 @@ func TestDeleteQueue(t *testing.T) {
 	r, got := b.receiver(old, 1, 2)
 	got.wait(2)
 	_, dead := b.receiver(Target{old.Entity, event.DeadLetter}, 2, 2)
-	if err := b.DeleteQueue(t.Context(), DeleteQueue{Path: "ORDERS", Reason: "client"}); err != nil {
+	if err := b.DeleteEntity(t.Context(), DeleteEntity{Path: "ORDERS", Reason: "client"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(changes) != 1 || !changes[0].Deleted || changes[0].Entity != old.Entity {
@@ -145,7 +145,7 @@ func TestDeleteQueue(t *testing.T) {
 	if _, err := b.Resolve("orders"); code(err) != NotFound {
 		t.Errorf("resolve: %v", err)
 	}
-	if err := b.DeleteQueue(t.Context(), DeleteQueue{Path: "orders"}); err == nil {
+	if err := b.DeleteEntity(t.Context(), DeleteEntity{Path: "orders"}); err == nil {
 		t.Error("deleted twice")
 	}
 	in := newInbox()
@@ -188,7 +188,7 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 	a := h.accepts(1, "A")
 	h.wants(2, time.Hour)
 	h.send(0, "A")
-	h.turn(&DeleteQueue{Path: "orders"}, &dropSlice{handEntity})
+	h.turn(&DeleteEntity{Path: "orders"}, &dropSlice{handEntity})
 	h.hears("1:A", "2:!1")
 	h.turn(&Flow{Receiver: a, Limit: 1}, &Detach{Receiver: a})
 	if len(h.loop.halls) != 0 || len(h.loop.waits) != 0 || h.loop.part.index.Locks() != 0 || h.loop.NextDeadline() != 0 {
@@ -208,7 +208,7 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	b.send(t, old, 5)
 	_, got := b.receiver(old, 1, 2)
 	got.wait(2)
-	if _, err := b.ask(t.Context(), 0, &DeleteQueue{Path: old.Entity.Path, Reason: "client"}); err != nil {
+	if _, err := b.ask(t.Context(), 0, &DeleteEntity{Path: old.Entity.Path, Reason: "client"}); err != nil {
 		t.Fatal(err)
 	}
 	b.close(t)
@@ -290,7 +290,7 @@ func TestReplayReadsNoClock(t *testing.T) {
 			l := NewLoop(NewPartition(0, 1, x), h.plog, nil, LoopOptions{CheckpointBytes: -1, Logger: h.loop.logger,
 				Clock: func() event.Time { panic("asked for the time") }, Tokens: func() event.LockToken { panic("asked for a token") }})
 			for _, e := range x.Catalogue.All() {
-				l.configure(view(e))
+				l.configure(&configure{entity: view(e)})
 			}
 		})
 	}

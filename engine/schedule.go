@@ -7,9 +7,13 @@ import (
 )
 
 // activate adds the event that makes a scheduled message active: as if it were sent now (semantics.md 7.6).
-func (p *Partition) activate(now event.Time, s index.ScheduledMessage) {
+func (p *Partition) activate(now event.Time, s index.ScheduledMessage, tick *Tick) {
 	ceiling := event.Forever
 	if e := p.entities[s.Slice.Entity]; e != nil {
+		if e.Kind == event.Topic {
+			p.activateIn(now, e, s, tick)
+			return
+		}
 		ceiling = e.Properties.DefaultMessageTimeToLive
 	}
 	ev := p.events.New(event.KindScheduledActivated).(*event.ScheduledActivated)
@@ -17,6 +21,18 @@ func (p *Partition) activate(now event.Time, s index.ScheduledMessage) {
 	ev.NewSequence, ev.EnqueuedAt = p.index.NextSequence(s.Slice), now
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(now, s.TimeToLive, ceiling)
 	p.out = append(p.out, ev)
+}
+
+// scheduleMessage adds the event of a message that becomes active later.
+func (p *Partition) scheduleMessage(id event.Slice, origin event.OriginID, m *Message, seq event.SequenceNumber, until event.Time, batch uint32) *event.MessageScheduled {
+	ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
+	ev.Envelope, ev.Sequence = p.envelope(id, origin), seq
+	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, batch
+	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
+	ev.IDType, ev.DuplicateUntil = m.IDType, until
+	p.out = append(p.out, ev)
+	return ev
 }
 
 // cancelScheduled ends messages that are not active yet: all of them or none.

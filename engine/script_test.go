@@ -160,13 +160,13 @@ func (s *script) run(t *testing.T, input string) string {
 					t.Fatalf("unknown setting %q", k)
 				}
 			}
-			s.do(&out, &PutQueue{Path: words[0], Properties: p})
+			s.do(&out, &PutEntity{Kind: event.Queue, Path: words[0], Properties: p})
 			if e, ok := s.part.Index().Catalogue.Find(words[0]); ok {
 				s.part.Configure(view(e))
 				s.slice = event.Slice{Entity: e.ID}
 			}
 		case "delete":
-			s.do(&out, &DeleteQueue{Path: words[0], Reason: "client"})
+			s.do(&out, &DeleteEntity{Path: words[0], Reason: "client"})
 		case "drop": // what the namespace asks of the partitions after a deletion
 			delete(s.part.entities, s.slice.Entity)
 			s.do(&out, &dropSlice{s.slice})

@@ -46,12 +46,20 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 			}
 		}
 	}
-	if err := p.room(e, cmd.Slice, size); err != nil {
-		return p.refused(err)
+	if e.Kind == event.Subscription {
+		return p.refused(refuse(NotAllowed, "Messages are sent to a topic, not to its subscription '%s'.", e.Path))
+	}
+	if e.Kind != event.Topic {
+		if err := p.room(e, cmd.Slice, size); err != nil {
+			return p.refused(err)
+		}
 	}
 	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > maxHistory &&
 		p.index.Forgettable(cmd.Slice, now, n) < n {
 		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, maxHistory))
+	}
+	if e.Kind == event.Topic {
+		return p.publish(now, e, cmd)
 	}
 	p.store(now, e, cmd)
 	out := p.done(log.Durable)
@@ -70,12 +78,20 @@ func sendable(e *Entity) *Error {
 	return nil
 }
 
-// room refuses what would make a slice larger than its quota (semantics.md 16.3).
+// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a subscription stores counts with its
+// topic.
 func (p *Partition) room(e *Entity, id event.Slice, more int64) *Error {
+	if e.Kind == event.Subscription {
+		topic := p.entities[e.Topic]
+		if topic == nil {
+			return nil // it is just being deleted
+		}
+		e, id = topic, event.Slice{Entity: topic.ID, Partition: id.Partition}
+	}
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
 	if stored := p.index.Bytes(id); more > 0 && stored+more > quota {
-		return refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for Queue: '%s'. "+
-			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Path, stored, quota)
+		return refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
+			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}
 	return nil
 }
@@ -92,9 +108,7 @@ func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
 		if original, twice := fresh.original(m); twice {
-			ev := p.events.New(event.KindDuplicateDropped).(*event.DuplicateDropped)
-			ev.Envelope, ev.MessageID, ev.IDType, ev.Original = p.envelope(cmd.Slice, origin), m.ID, m.IDType, original
-			p.out = append(p.out, ev)
+			p.drop(cmd.Slice, origin, m, original)
 			if cmd.Numbers {
 				p.numbers = append(p.numbers, p.stillScheduled(cmd.Slice, original))
 			}
@@ -102,13 +116,7 @@ func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
 		}
 		until := fresh.remember(m, seq)
 		if m.ScheduledFor > now {
-			ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
-			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
-			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-			ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, batch
-			ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
-			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
-			p.out = append(p.out, ev)
+			p.scheduleMessage(cmd.Slice, origin, m, seq, until, batch).InSession = e.Properties.RequiresSession
 		} else {
 			ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
 			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq

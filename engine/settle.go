@@ -199,10 +199,10 @@ func (p *Partition) endLock(now event.Time, e *Entity, m *index.Message, l index
 }
 
 // tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.
-func (p *Partition) tick(now event.Time) Outcome {
+func (p *Partition) tick(now event.Time, tick *Tick) Outcome {
 	locks := p.index.LockDeadline()
 	if s, ok := p.index.DueScheduled(now); ok && (locks == 0 || s.For < locks) {
-		p.activate(now, s)
+		p.activate(now, s, tick)
 		return p.done(log.Durable)
 	}
 	for _, l := range p.index.Due(now, maxTick) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Entity is a queue or topic of the catalogue.
+// Entity is a queue, topic or subscription of the catalogue.
 type Entity struct {
 	ID          event.EntityID
 	Kind        event.EntityKind
@@ -18,9 +18,35 @@ type Entity struct {
 	HashVersion uint8
 	Hosts       []byte
 	Properties  event.Properties
+	Topic       event.EntityID // of a subscription
 	CreatedAt   event.Time
 	UpdatedAt   event.Time // last change of the properties
 	AccessedAt  event.Time // last use, coarsely; 0: none noted
+
+	rules *rules // of a subscription
+	below *below // of a topic
+}
+
+// rules are those of one subscription in the order in which they were added.
+type rules struct {
+	list   []*event.Rule
+	sorted []*event.Rule          // by lower-cased name
+	byName map[string]*event.Rule // by lower-cased name
+}
+
+// place finds where a rule stands, or would stand, among the sorted ones.
+func (r *rules) place(lower string) int {
+	i, _ := slices.BinarySearchFunc(r.sorted, lower, func(r *event.Rule, name string) int {
+		return cmp.Compare(strings.ToLower(r.Name), name)
+	})
+	return i
+}
+
+// below is what belongs to a topic.
+type below struct {
+	subscriptions map[event.EntityID]struct{}
+	sql           int // filters of all its subscriptions; true and false filters are among them (management-api.md 3.3)
+	correlation   int
 }
 
 // Catalogue is the state machine of the namespace's entities, on partition 0's log.
@@ -28,6 +54,8 @@ type Catalogue struct {
 	entities map[event.EntityID]*Entity
 	byPath   map[string]event.EntityID // by lower-cased path
 	last     event.EntityID            // newest ever given out
+	roots    int                       // queues and topics
+	split    int                       // of these, partitioned
 }
 
 func newCatalogue() Catalogue {
@@ -46,10 +74,22 @@ func (c *Catalogue) Find(path string) (Entity, bool) {
 	return *c.entities[id], true
 }
 
-// Len is the number of entities.
-func (c *Catalogue) Len() int { return len(c.entities) }
+// Get looks an entity up by its id.
+func (c *Catalogue) Get(id event.EntityID) (Entity, bool) {
+	e := c.entities[id]
+	if e == nil {
+		return Entity{}, false
+	}
+	return *e, true
+}
 
-// All returns every entity, by id.
+// Roots is the number of queues and topics.
+func (c *Catalogue) Roots() int { return c.roots }
+
+// Partitioned is the number of partitioned queues and topics.
+func (c *Catalogue) Partitioned() int { return c.split }
+
+// All returns every entity, by id: a topic comes before its subscriptions.
 func (c *Catalogue) All() []Entity {
 	out := make([]Entity, 0, len(c.entities))
 	for _, e := range c.entities {
@@ -57,6 +97,54 @@ func (c *Catalogue) All() []Entity {
 	}
 	slices.SortFunc(out, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+// Subscriptions are the ids of a topic's subscriptions, ascending.
+func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
+	if e := c.entities[topic]; e != nil && e.below != nil {
+		return slices.Sorted(maps.Keys(e.below.subscriptions))
+	}
+	return nil
+}
+
+// SubscriptionCount is how many subscriptions a topic has.
+func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
+	if e := c.entities[topic]; e != nil && e.below != nil {
+		return len(e.below.subscriptions)
+	}
+	return 0
+}
+
+// Filters counts the filters in all subscriptions of a topic; true and false filters are counted with the SQL filters.
+func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
+	if e := c.entities[topic]; e != nil && e.below != nil {
+		return e.below.sql, e.below.correlation
+	}
+	return 0, 0
+}
+
+// Rules are those of a subscription in the order in which they were added. They are not to be changed.
+func (c *Catalogue) Rules(subscription event.EntityID) []*event.Rule {
+	if e := c.entities[subscription]; e != nil && e.rules != nil {
+		return e.rules.list
+	}
+	return nil
+}
+
+// RulesByName are those of a subscription by lower-cased name. They are not to be changed.
+func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
+	if e := c.entities[subscription]; e != nil && e.rules != nil {
+		return e.rules.sorted
+	}
+	return nil
+}
+
+// Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be changed.
+func (c *Catalogue) Rule(subscription event.EntityID, name string) *event.Rule {
+	if e := c.entities[subscription]; e != nil && e.rules != nil {
+		return e.rules.byName[strings.ToLower(name)]
+	}
+	return nil
 }
 
 func (c *Catalogue) apply(at event.Time, ev event.Event) {
@@ -67,17 +155,109 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 			panic(fmt.Sprintf("index: entity %d created after %d", id, c.last))
 		}
 		c.last = id
-		c.entities[id] = &Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion,
-			Hosts: slices.Clone(ev.Hosts), Properties: ev.Properties, CreatedAt: at, UpdatedAt: at}
-		c.byPath[strings.ToLower(ev.Path)] = id
+		c.add(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts),
+			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: at, UpdatedAt: at}, ev)
 	case *event.EntityUpdated:
 		e := c.must(id, ev)
 		e.Properties, e.UpdatedAt = ev.Properties, at
 	case *event.EntityTouched:
 		c.must(id, ev).AccessedAt = ev.AccessedAt
 	case *event.EntityDeleted:
-		delete(c.byPath, strings.ToLower(c.must(id, ev).Path))
-		delete(c.entities, id)
+		c.remove(c.must(id, ev), ev)
+	case *event.RuleAdded:
+		c.addRule(c.must(id, ev), ev.Rule, ev)
+	case *event.RuleUpdated:
+		e := c.must(id, ev)
+		r := e.rules.byName[strings.ToLower(ev.Rule.Name)]
+		if r == nil {
+			panic(fmt.Sprintf("index: %T of rule %q of entity %d, which does not exist", ev, ev.Rule.Name, id))
+		}
+		c.count(e, r, -1)
+		*r = ev.Rule
+		c.count(e, r, 1)
+	case *event.RuleRemoved:
+		c.removeRule(c.must(id, ev), ev.Rule.Name, ev)
+	}
+}
+
+func (c *Catalogue) add(e *Entity, ev event.Event) {
+	switch e.Kind {
+	case event.Subscription:
+		c.must(e.Topic, ev).below.subscriptions[e.ID] = struct{}{}
+		e.rules = &rules{byName: map[string]*event.Rule{}}
+	case event.Topic:
+		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
+		c.root(e, 1)
+	default:
+		c.root(e, 1)
+	}
+	c.entities[e.ID] = e
+	c.byPath[strings.ToLower(e.Path)] = e.ID
+}
+
+func (c *Catalogue) remove(e *Entity, ev event.Event) {
+	switch e.Kind {
+	case event.Subscription:
+		for _, r := range e.rules.list {
+			c.count(e, r, -1)
+		}
+		delete(c.must(e.Topic, ev).below.subscriptions, e.ID)
+	case event.Topic:
+		if n := len(e.below.subscriptions); n > 0 {
+			panic(fmt.Sprintf("index: topic %d deleted with %d subscriptions", e.ID, n))
+		}
+		c.root(e, -1)
+	default:
+		c.root(e, -1)
+	}
+	delete(c.byPath, strings.ToLower(e.Path))
+	delete(c.entities, e.ID)
+}
+
+// root counts a queue or topic.
+func (c *Catalogue) root(e *Entity, by int) {
+	c.roots += by
+	if e.Properties.EnablePartitioning {
+		c.split += by
+	}
+}
+
+func (c *Catalogue) addRule(e *Entity, rule event.Rule, ev event.Event) {
+	name := strings.ToLower(rule.Name)
+	if e.rules == nil || e.rules.byName[name] != nil {
+		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, rule.Name, e.ID))
+	}
+	r := &rule
+	e.rules.list = append(e.rules.list, r)
+	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), r)
+	e.rules.byName[name] = r
+	c.count(e, r, 1)
+}
+
+func (c *Catalogue) removeRule(e *Entity, name string, ev event.Event) {
+	name = strings.ToLower(name)
+	var r *event.Rule
+	if e.rules != nil {
+		r = e.rules.byName[name]
+	}
+	if r == nil {
+		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which does not exist", ev, name, e.ID))
+	}
+	i := slices.Index(e.rules.list, r)
+	e.rules.list = slices.Delete(e.rules.list, i, i+1)
+	i = e.rules.place(name)
+	e.rules.sorted = slices.Delete(e.rules.sorted, i, i+1)
+	delete(e.rules.byName, name)
+	c.count(e, r, -1)
+}
+
+// count books a filter with its topic.
+func (c *Catalogue) count(e *Entity, r *event.Rule, by int) {
+	b := c.entities[e.Topic].below
+	if r.Filter.Kind == event.CorrelationFilter {
+		b.correlation += by
+	} else {
+		b.sql += by
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
 // version is of no use: replay begins earlier instead.
-const EncodingVersion = 2
+const EncodingVersion = 3
 
 // ErrEncoding is wrapped by every error of [Decode].
 var ErrEncoding = errors.New("index: bad encoding")
@@ -43,12 +43,18 @@ const (
 	flagOwnTTL  = 1 << 0
 	flagChanged = 1 << 1
 	flagSession = 1 << 2
+	flagOrigin  = 1 << 3
 )
 
 func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.id.Entity))
 	dst = append(dst, s.id.Partition)
 	dst = binary.AppendUvarint(dst, uint64(s.last))
+	var owner event.EntityID
+	if s.owner != nil {
+		owner = s.owner.id.Entity
+	}
+	dst = binary.AppendUvarint(dst, uint64(owner))
 	dst, ordinals := x.encodeSessions(dst, s.sessions)
 	dst = encodeHistory(dst, s.history)
 	live := 0
@@ -78,11 +84,19 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 			if r.session != 0 {
 				flags |= flagSession
 			}
+			var origin event.SequenceNumber
+			if c.origins != nil && c.origins[i] != 0 {
+				origin = c.origins[i]
+				flags |= flagOrigin
+			}
 			dst = append(dst, byte(r.state), byte(r.subQueue), flags)
 			dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
 			dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
 			dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
 			dst = binary.AppendUvarint(dst, uint64(r.count))
+			if origin != 0 {
+				dst = binary.AppendUvarint(dst, uint64(origin))
+			}
 			if r.session != 0 {
 				dst = binary.AppendUvarint(dst, ordinals[r.session])
 			}
@@ -123,9 +137,17 @@ func (c *Catalogue) encode(dst []byte) []byte {
 		dst = append(dst, byte(e.Kind), e.HashVersion)
 		dst = appendText(dst, e.Path)
 		dst = appendText(dst, string(e.Hosts))
-		dst = appendProperties(dst, &e.Properties)
+		dst = event.AppendProperties(dst, &e.Properties)
+		dst = binary.AppendUvarint(dst, uint64(e.Topic))
 		for _, t := range [...]event.Time{e.CreatedAt, e.UpdatedAt, e.AccessedAt} {
 			dst = binary.AppendUvarint(dst, uint64(t))
+		}
+		if e.rules == nil {
+			continue
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(e.rules.list)))
+		for _, r := range e.rules.list {
+			dst = event.AppendRule(dst, r)
 		}
 	}
 	return dst
@@ -133,26 +155,6 @@ func (c *Catalogue) encode(dst []byte) []byte {
 
 func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-func appendProperties(dst []byte, p *event.Properties) []byte {
-	for _, v := range []uint64{uint64(p.LockDuration), uint64(p.MaxSizeMegabytes), uint64(p.MaxMessageSizeKilobytes),
-		bit(p.RequiresDuplicateDetection), uint64(p.DuplicateDetectionWindow), bit(p.RequiresSession),
-		uint64(p.DefaultMessageTimeToLive), bit(p.DeadLetteringOnMessageExpiration), uint64(p.MaxDeliveryCount),
-		bit(p.EnableBatchedOperations), uint64(p.Status), uint64(p.AutoDeleteOnIdle), bit(p.EnablePartitioning)} {
-		dst = binary.AppendUvarint(dst, v)
-	}
-	for _, s := range []string{p.ForwardTo, p.ForwardDeadLetteredMessagesTo, p.UserMetadata} {
-		dst = appendText(dst, s)
-	}
-	return dst
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Decode rebuilds an index from its encoding. The bytes have been checked against a checksum before; what does not fit
@@ -236,30 +238,46 @@ func (d *decoding) catalogue(c *Catalogue) {
 		e.Kind, e.HashVersion = event.EntityKind(d.byte()), d.byte()
 		e.Path = d.text()
 		e.Hosts = []byte(d.text())
-		d.properties(&e.Properties)
+		e.Properties = read(d, event.ReadProperties)
+		e.Topic = event.EntityID(d.number(math.MaxUint32))
 		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
 			*t = event.Time(d.number(uint64(event.EndOfTime)))
 		}
-		lower := strings.ToLower(e.Path)
-		if _, twice := c.byPath[lower]; twice || e.ID == 0 || c.entities[e.ID] != nil {
+		_, twice := c.byPath[strings.ToLower(e.Path)]
+		topic := c.entities[e.Topic]
+		if twice || e.ID == 0 || c.entities[e.ID] != nil || (e.Kind == event.Subscription) != (topic != nil && topic.Kind == event.Topic) {
 			d.fail("entity %d", e.ID)
 		}
-		if d.err == nil {
-			c.entities[e.ID], c.byPath[lower] = &e, e.ID
+		if d.err != nil {
+			return
+		}
+		c.add(&e, nil)
+		if e.Kind == event.Subscription {
+			d.rules(c, &e)
 		}
 	}
 }
 
-func (d *decoding) properties(p *event.Properties) {
-	span := func() time.Duration { return time.Duration(d.number(math.MaxInt64)) }
-	small := func() uint32 { return uint32(d.number(math.MaxUint32)) }
-	yes := func() bool { return d.number(1) == 1 }
-	p.LockDuration, p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes = span(), small(), small()
-	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow, p.RequiresSession = yes(), span(), yes()
-	p.DefaultMessageTimeToLive, p.DeadLetteringOnMessageExpiration, p.MaxDeliveryCount = span(), yes(), small()
-	p.EnableBatchedOperations, p.Status, p.AutoDeleteOnIdle = yes(), event.Status(d.number(255)), span()
-	p.EnablePartitioning = yes()
-	p.ForwardTo, p.ForwardDeadLetteredMessagesTo, p.UserMetadata = d.text(), d.text(), d.text()
+func (d *decoding) rules(c *Catalogue, e *Entity) {
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		r := read(d, event.ReadRule)
+		if d.err == nil && e.rules.byName[strings.ToLower(r.Name)] != nil {
+			d.fail("rule %q twice", r.Name)
+		}
+		if d.err == nil {
+			c.addRule(e, r, nil)
+		}
+	}
+}
+
+// read takes a value in the form it has in events.
+func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
+	v, rest, err := from(d.src)
+	if d.src = rest; err != nil {
+		d.fail("%v", err)
+		d.src = nil
+	}
+	return v
 }
 
 func (d *decoding) slice(x *Index) {
@@ -270,6 +288,14 @@ func (d *decoding) slice(x *Index) {
 	}
 	s := newSlice(id)
 	s.last = event.SequenceNumber(d.number(math.MaxUint64))
+	if owner := event.EntityID(d.number(math.MaxUint32)); owner != 0 {
+		t := x.slices[event.Slice{Entity: owner, Partition: id.Partition}]
+		if t == nil {
+			d.fail("slice %v belongs to topic %d, which has none", id, owner)
+			return
+		}
+		s.belong(t)
+	}
 	sessions := d.sessions(x, s)
 	d.history(s)
 	live := d.number(uint64(len(d.src)))
@@ -295,7 +321,10 @@ func (d *decoding) slice(x *Index) {
 			changed:    flags&flagChanged != 0,
 			enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
 			count: uint32(d.number(math.MaxUint32))}
-		s.bytes += int64(b.Size)
+		s.grow(int64(b.Size))
+		if flags&flagOrigin != 0 {
+			s.came(seq, event.SequenceNumber(d.number(math.MaxUint64)))
+		}
 		if flags&flagSession != 0 {
 			r.session = uint32(d.number(sessions))
 		}

@@ -103,7 +103,7 @@ func (d *decoding) sessions(x *Index, s *slice) uint64 {
 		if flags&flagState != 0 {
 			ses.set, ses.state = true, d.blob()
 			ses.setAt = event.Time(d.number(uint64(event.EndOfTime)))
-			s.bytes += int64(ses.state.Size)
+			s.grow(int64(ses.state.Size))
 		}
 	}
 	return n

@@ -39,10 +39,15 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
 		x.nextOrigin = max(x.nextOrigin, ev.ID+1)
-	case *event.EntityCreated, *event.EntityUpdated, *event.EntityDeleted, *event.EntityTouched:
+	case *event.EntityCreated, *event.EntityUpdated, *event.EntityDeleted, *event.EntityTouched,
+		*event.RuleAdded, *event.RuleUpdated, *event.RuleRemoved:
 		x.Catalogue.apply(at, ev)
 	case *event.MessageEnqueued:
 		x.slice(ev.Slice).enqueue(ev)
+	case *event.MessagePublished:
+		x.publish(ev)
+	case *event.ScheduledPublished:
+		x.publishScheduled(ev)
 	case *event.MessageLocked:
 		s := x.slice(ev.Slice)
 		row := s.must(ev.Sequence, ev)
@@ -236,7 +241,7 @@ func (x *Index) setState(at event.Time, ev *event.SessionStateSet) {
 	s := x.slice(ev.Slice)
 	n := s.session(ev.SessionID)
 	ses := s.sessions.slots[n]
-	s.bytes += int64(ev.State.Size) - int64(ses.state.Size)
+	s.grow(int64(ev.State.Size) - int64(ses.state.Size))
 	ses.set, ses.state, ses.setAt = !ev.Cleared, ev.State, at
 	ses.state.Data, ses.state.Tail = nil, nil
 	if ev.Cleared {
@@ -266,6 +271,17 @@ func (x *Index) forget(id event.Slice) {
 		for _, ses := range s.sessions.slots {
 			if ses != nil && ses.lock != 0 {
 				x.dropLock(ses.lock)
+			}
+		}
+	}
+	if s.owner != nil {
+		s.owner.owns--
+		s.owner.owned -= s.bytes
+	}
+	if s.owns > 0 { // a topic that goes before its subscriptions
+		for _, other := range x.slices {
+			if other.owner == s {
+				other.owner = nil
 			}
 		}
 	}

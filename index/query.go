@@ -25,6 +25,8 @@ type Message struct {
 	SessionID     string
 	ScheduledFor  event.Time    // of a scheduled message
 	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
+	// EnqueuedSequence is the number of a copy in its topic; 0 for a message that was sent here.
+	EnqueuedSequence event.SequenceNumber
 }
 
 // Lock is a peek-lock or a session lock as stored; it may have ended by time without an event saying so yet.
@@ -68,10 +70,11 @@ func (s *slice) newestLive() (newest event.SequenceNumber) {
 	return newest
 }
 
-// Bytes is the size of all live messages of a slice, sub-queues and property changes included.
+// Bytes is the size of all live messages of a slice, sub-queues, property changes and session states included; of a topic
+// also those of its subscriptions (semantics.md 16.3).
 func (x *Index) Bytes(id event.Slice) int64 {
 	if s := x.look(id); s != nil {
-		return s.bytes
+		return s.bytes + s.owned
 	}
 	return 0
 }
@@ -141,6 +144,7 @@ func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 	if r.changed {
 		m.Changes = s.changes[seq]
 	}
+	m.EnqueuedSequence = s.origin(seq)
 	return m
 }
 

@@ -58,15 +58,19 @@ func (r *row) locked() bool {
 
 // chunk holds the rows of chunkRows consecutive sequence numbers and is dropped with the last live one.
 type chunk struct {
-	live int
-	rows [chunkRows]row
+	live    int
+	origins *[chunkRows]event.SequenceNumber // numbers the messages had where they were sent to; nil: none of them came from elsewhere
+	rows    [chunkRows]row
 }
 
 // slice is the state of one entity partition.
 type slice struct {
 	id      event.Slice
 	last    event.SequenceNumber // newest ever given out
-	bytes   int64                // stored bytes of live messages, for the quota
+	bytes   int64                // stored bytes of live messages and session states, for the quota
+	owner   *slice               // of a subscription: its topic's, once there was a message
+	owns    int                  // of a topic: slices that have it for owner
+	owned   int64                // and their bytes
 	chunks  map[uint64]*chunk
 	recent  *chunk // the chunk asked for last
 	at      uint64 // its number
@@ -175,7 +179,7 @@ func (s *slice) remember(now event.Time, t event.IDType, id []byte, e seen) {
 // store makes the row of a message that was not there before.
 func (s *slice) store(seq event.SequenceNumber, r row) {
 	*s.insert(seq) = r
-	s.bytes += int64(r.size)
+	s.grow(int64(r.size))
 	s.set(r.subQueue, r.state).Add(uint64(seq))
 	if r.session != 0 {
 		s.sessions.slots[r.session].join(seq)
@@ -228,15 +232,23 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 	r.changed = true
 	b.Data, b.Tail = nil, nil
 	s.changes[seq] = append(s.changes[seq], b)
-	s.bytes += int64(b.Size)
+	s.grow(int64(b.Size))
+}
+
+// grow books stored bytes, with the topic as well.
+func (s *slice) grow(n int64) {
+	s.bytes += n
+	if s.owner != nil {
+		s.owner.owned += n
+	}
 }
 
 func (s *slice) remove(seq event.SequenceNumber, r *row) {
 	s.set(r.subQueue, r.state).Remove(uint64(seq))
-	s.bytes -= int64(r.size)
+	s.grow(-int64(r.size))
 	if r.changed {
 		for _, b := range s.changes[seq] {
-			s.bytes -= int64(b.Size)
+			s.grow(-int64(b.Size))
 		}
 		delete(s.changes, seq)
 	}

@@ -14,7 +14,11 @@ import (
 // maxDuration is the cloud's longest duration, 2^63-1 ticks of 100 ns. It stands for "without limit".
 const maxDuration = "P10675199DT2H48M5.4775807S"
 
-const maxDurationSeconds = 922337203685 // whole seconds of maxDuration
+// Ticks are the cloud's unit of time.
+const (
+	tick           = 100 * time.Nanosecond
+	ticksPerSecond = int64(time.Second / tick)
+)
 
 var errDuration = errors.New(`is not an ISO 8601 duration such as "PT30S", "PT1M" or "P7D"`)
 
@@ -23,7 +27,7 @@ var errDuration = errors.New(`is not an ISO 8601 duration such as "PT30S", "PT1M
 var durationUnits = []struct {
 	designator byte
 	inTime     bool
-	seconds    float64
+	seconds    int64
 }{
 	{'Y', false, 365 * 86400}, {'M', false, 30 * 86400}, {'W', false, 7 * 86400}, {'D', false, 86400},
 	{'H', true, 3600}, {'M', true, 60}, {'S', true, 1},
@@ -34,14 +38,27 @@ var durationUnits = []struct {
 // P10675199DT2H48M5.4775807S, and everything too long for a [time.Duration] (292 years) is [event.Forever]; anything
 // longer than the cloud's is an error, as are negative ones.
 func ParseDuration(s string) (time.Duration, error) {
-	rest, ok := strings.CutPrefix(s, "P")
+	if strings.HasPrefix(s, "-P") {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	ticks, err := parseTicks(s)
+	if err != nil {
+		return 0, err
+	}
+	if ticks/ticksPerSecond >= math.MaxInt64/int64(time.Second) {
+		return event.Forever, nil
+	}
+	return time.Duration(ticks) * tick / time.Millisecond * time.Millisecond, nil
+}
+
+// parseTicks reads a duration without cutting it; a minus before the P makes it negative.
+func parseTicks(s string) (int64, error) {
+	text, negative := strings.CutPrefix(s, "-")
+	rest, ok := strings.CutPrefix(text, "P")
 	if !ok {
-		if strings.HasPrefix(s, "-P") {
-			return 0, fmt.Errorf("%q is negative", s)
-		}
 		return 0, fmt.Errorf("%q %w", s, errDuration)
 	}
-	var seconds, millis int64
+	var ticks int64
 	inTime, next, parts := false, 0, 0
 	for rest != "" {
 		if rest[0] == 'T' && !inTime {
@@ -61,25 +78,27 @@ func ParseDuration(s string) (time.Duration, error) {
 			return 0, fmt.Errorf("%q %w", s, errDuration)
 		}
 		n, err := strconv.ParseInt(whole, 10, 64)
-		if err != nil || float64(seconds)+float64(n)*durationUnits[unit].seconds > maxDurationSeconds {
+		size := durationUnits[unit].seconds * ticksPerSecond
+		if err != nil || n > (math.MaxInt64-ticks)/size {
 			return 0, fmt.Errorf("%q is longer than %s", s, maxDuration)
 		}
-		seconds += n * int64(durationUnits[unit].seconds)
+		ticks += n * size
 		if hasFraction {
-			if seconds == maxDurationSeconds && fraction > "4775807" {
+			part, _ := strconv.ParseInt((fraction + "0000000")[:7], 10, 64) // digits only, so it parses
+			if part > math.MaxInt64-ticks || ticks+part == math.MaxInt64 && strings.Trim(fraction[7:], "0") != "" {
 				return 0, fmt.Errorf("%q is longer than %s", s, maxDuration)
 			}
-			millis, _ = strconv.ParseInt((fraction + "000")[:3], 10, 64) // digits only, so it parses
+			ticks += part
 		}
 		rest, next, parts = rest[end+1:], unit+1, parts+1
 	}
 	if parts == 0 { // "P", "PT" or a T with nothing behind it
 		return 0, fmt.Errorf("%q %w", s, errDuration)
 	}
-	if seconds >= math.MaxInt64/int64(time.Second) {
-		return event.Forever, nil
+	if negative {
+		ticks = -ticks
 	}
-	return time.Duration(seconds)*time.Second + time.Duration(millis)*time.Millisecond, nil
+	return ticks, nil
 }
 
 // FormatDuration is d as Service Bus writes it: days, hours, minutes, seconds.
@@ -87,32 +106,40 @@ func FormatDuration(d time.Duration) string {
 	if d == event.Forever {
 		return maxDuration
 	}
-	if d <= 0 {
+	return formatTicks(int64(max(d, 0) / tick))
+}
+
+// formatTicks writes what parseTicks reads.
+func formatTicks(ticks int64) string {
+	if ticks == 0 {
 		return "PT0S"
 	}
-	var b strings.Builder
-	b.WriteByte('P')
-	if days := d / (24 * time.Hour); days > 0 {
-		fmt.Fprintf(&b, "%dD", days)
-		d -= days * 24 * time.Hour
+	b, left := []byte("P"), uint64(ticks)
+	if ticks < 0 {
+		b, left = []byte("-P"), -uint64(ticks)
 	}
-	if d == 0 {
-		return b.String()
+	part := func(size uint64, designator byte) {
+		if n := left / size; n > 0 {
+			b = append(strconv.AppendUint(b, n, 10), designator)
+			left -= n * size
+		}
 	}
-	b.WriteByte('T')
-	if hours := d / time.Hour; hours > 0 {
-		fmt.Fprintf(&b, "%dH", hours)
-		d -= hours * time.Hour
+	second := uint64(ticksPerSecond)
+	part(86400*second, 'D')
+	if left == 0 {
+		return string(b)
 	}
-	if minutes := d / time.Minute; minutes > 0 {
-		fmt.Fprintf(&b, "%dM", minutes)
-		d -= minutes * time.Minute
+	b = append(b, 'T')
+	part(3600*second, 'H')
+	part(60*second, 'M')
+	if left > 0 {
+		b = strconv.AppendUint(b, left/second, 10)
+		if fraction := left % second; fraction > 0 {
+			b = append(b, strings.TrimRight(fmt.Sprintf(".%07d", fraction), "0")...)
+		}
+		b = append(b, 'S')
 	}
-	if d > 0 {
-		b.WriteString(strconv.FormatFloat(d.Seconds(), 'f', -1, 64))
-		b.WriteByte('S')
-	}
-	return b.String()
+	return string(b)
 }
 
 func digits(s string) bool {

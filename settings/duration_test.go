@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -38,6 +39,21 @@ func TestFormatDuration(t *testing.T) {
 	} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]int64{
+		"PT0S": 0, "PT0.0000001S": 1, "-PT0.0000001S": -1, "-P1DT1S": -864010000000, "PT1M30.5S": 905000000, maxDuration: math.MaxInt64,
+	} {
+		got, err := parseTicks(s)
+		if err != nil || got != want {
+			t.Errorf("%q: %d, %v, want %d", s, got, err, want)
+		}
+		if again := formatTicks(want); again != s {
+			t.Errorf("%d is printed %q, want %q", want, again, s)
 		}
 	}
 }

@@ -2,69 +2,54 @@ package settings
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Ranges of a queue's properties (semantics.md 1.3, management-api.md 3.2). The emulator's narrower ones are not ours.
 const (
-	minLockDuration    = 5 * time.Second
-	maxLockDuration    = 5 * time.Minute
-	minTimeToLive      = time.Second
-	minDuplicateWindow = 20 * time.Second
-	maxDuplicateWindow = 7 * 24 * time.Hour
-	minIdle            = 5 * time.Minute
-	maxDeliveryCount   = 1<<31 - 1
-	sizeStepMegabytes  = 1024
-	maxSizeMegabytes   = 81920
-	maxMessageKB       = 102400
-	maxUserMetadata    = 1024 // characters
-	maxEntityFile      = 16 << 20
-	maxQueueName       = 260
-	maxQueues          = 10_000 // of a namespace (semantics.md 16.3)
+	maxEntityFile = 16 << 20
+	maxEntities   = 10_000 // queues and topics of a namespace (semantics.md 16.3)
 )
 
-// DefaultQueue is what a queue gets that is made with nothing but a name: the cloud's defaults (semantics.md 1.3).
-func DefaultQueue() event.Properties {
-	return event.Properties{
-		LockDuration:             time.Minute,
-		MaxSizeMegabytes:         1024,
-		MaxMessageSizeKilobytes:  256,
-		DuplicateDetectionWindow: 10 * time.Minute,
-		DefaultMessageTimeToLive: event.Forever,
-		MaxDeliveryCount:         10,
-		EnableBatchedOperations:  true,
-		Status:                   event.Active,
-		AutoDeleteOnIdle:         event.Forever,
-	}
-}
-
-// emulatorQueue is what a queue of the entity file gets for the properties the file leaves out.
-func emulatorQueue() event.Properties {
-	p := DefaultQueue()
-	p.DefaultMessageTimeToLive = time.Hour
-	p.DuplicateDetectionWindow = 20 * time.Second
-	p.MaxDeliveryCount = 3
-	return p
-}
-
-// ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark allowed. An error about its
-// content is a [Problems] with the JSON path and line of everything that is wrong or not supported: nothing in the file is
-// dropped silently.
-func ReadEntities(file string) ([]engine.PutQueue, error) {
-	r, err := readEntities(file)
+// ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark allowed, or the same in YAML
+// when its name ends in .yaml or .yml. UserConfig and Namespaces may be left out: then Queues and Topics are the file's own
+// keys. The entities come in an order in which they can be put: queues, topics, subscriptions. What the file leaves out of
+// their properties has the emulator's defaults (management-api.md 4.2).
+//
+// An error about the content is a [Problems] with JSON path and line of everything that is wrong: nothing in the file is
+// dropped silently. A file with keys in it must be readable by its owner alone (reliability.md S31).
+func ReadEntities(file string) ([]engine.PutEntity, error) {
+	f, err := readEntities(file)
 	if err != nil {
 		return nil, err
 	}
-	return r.queues, nil
+	return f.put, nil
 }
 
-func readEntities(file string) (*entityReader, error) {
+// ParseEntities is [ReadEntities] on bytes already read; file is the name for messages, and says whether they are YAML.
+func ParseEntities(file string, src []byte) ([]engine.PutEntity, error) {
+	f, err := parseEntities(file, src, nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.put, nil
+}
+
+// entityFile is what an entity file says.
+type entityFile struct {
+	put      []engine.PutEntity
+	warnings []string          // with file and line: what is kept and not carried out yet
+	where    map[string]string // by lower-case path: file, line and path of what asked for the entity
+}
+
+func readEntities(file string) (*entityFile, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
@@ -76,37 +61,66 @@ func readEntities(file string) (*entityReader, error) {
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
 	}
-	return parseEntities(file, src)
+	return parseEntities(file, src, checkPrivate)
 }
 
-// ParseEntities is [ReadEntities] on bytes already read; file is the name for messages.
-func ParseEntities(file string, src []byte) ([]engine.PutQueue, error) {
-	r, err := parseEntities(file, src)
-	if err != nil {
-		return nil, err
+// parseEntities reads a file's content. Private, if given, complains about a file that others may read: it is asked when there
+// are keys.
+func parseEntities(file string, src []byte, private func(string) error) (*entityFile, error) {
+	parse := parseJSON
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".yaml", ".yml":
+		parse = parseYAMLTree
 	}
-	return r.queues, nil
-}
-
-func parseEntities(file string, src []byte) (*entityReader, error) {
-	root, problem := parseJSON(src)
+	root, problem := parse(src)
 	if problem != nil {
-		return nil, Problems{{Where: file + ":" + problem.Where, Text: problem.Text}}
+		where := file
+		if problem.Where != "" {
+			where += ":" + problem.Where
+		}
+		return nil, Problems{{Where: where, Text: problem.Text}}
 	}
-	r := &entityReader{file: file, names: map[string]*node{}}
+	r := &entityReader{file: file, names: map[string]*entry{}}
 	r.document(root)
+	r.forwarding()
+	if r.key != nil && private != nil {
+		if err := private(file); err != nil {
+			r.complain(r.key, "%v", err)
+		}
+	}
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
-	return r, nil
+	f := &entityFile{warnings: r.warnings, where: map[string]string{}}
+	for _, e := range r.entries() {
+		f.put = append(f.put, e.put)
+		f.where[strings.ToLower(e.put.Path)] = r.at(e.name)
+	}
+	return f, nil
 }
 
-// entityReader walks an entity file, collecting queues and problems.
+// entityReader walks an entity file, collecting entities and problems.
 type entityReader struct {
 	file     string
 	problems Problems
-	names    map[string]*node // by lower-case name: where it was given first
-	queues   []engine.PutQueue
+	warnings []string
+	key      *node             // the first key of an access rule
+	names    map[string]*entry // queues and topics by lower-case path
+
+	queues, topics, subscriptions []*entry
+}
+
+// entry is an entity of the file and where it stands.
+type entry struct {
+	put  engine.PutEntity
+	name *node
+	keys map[string]*node // of its properties, those given
+	bad  map[string]bool  // those complained about
+}
+
+// entries are all entities in the order in which they can be put.
+func (r *entityReader) entries() []*entry {
+	return slices.Concat(r.queues, r.topics, r.subscriptions)
 }
 
 func (r *entityReader) complain(n *node, format string, args ...any) {
@@ -122,9 +136,12 @@ func (r *entityReader) at(n *node) string {
 	return where
 }
 
+// readers are what to do with the keys of an object.
+type readers map[string]func(*node)
+
 // object calls the reader of each key. Unknown keys, keys given twice and missing required ones are problems; a null is
 // as if its key were not there.
-func (r *entityReader) object(n *node, readers map[string]func(*node), required ...string) {
+func (r *entityReader) object(n *node, known readers, required ...string) {
 	members, ok := n.value.([]member)
 	if !ok {
 		r.complain(n, "must be an object, not %s", n.kind())
@@ -133,12 +150,12 @@ func (r *entityReader) object(n *node, readers map[string]func(*node), required 
 	seen := map[string]bool{}
 	for _, m := range members {
 		at := &node{line: m.line, path: m.node.path}
-		read, known := readers[m.key]
+		read, ok := known[m.key]
 		switch {
 		case seen[m.key]:
 			r.complain(at, "given twice")
-		case !known:
-			r.complain(at, "unknown key%s", suggestion(m.key, readers))
+		case !ok:
+			r.complain(at, "unknown key%s", known.hint(m.key))
 		case m.node.value != nil:
 			read(m.node)
 		}
@@ -151,12 +168,17 @@ func (r *entityReader) object(n *node, readers map[string]func(*node), required 
 	}
 }
 
-// suggestion names the key that differs in letter case alone, if there is one.
-func suggestion(key string, readers map[string]func(*node)) string {
-	for known := range readers {
-		if strings.EqualFold(known, key) {
-			return fmt.Sprintf("; it is written %q", known)
-		}
+// hint says what was probably meant by an unknown key.
+func (known readers) hint(key string) string {
+	names := slices.Sorted(maps.Keys(known))
+	if meant := closest(key, names); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
+	}
+	if known["Properties"] != nil && slices.ContainsFunc(properties, func(p property) bool { return p.name == key }) {
+		return `; it belongs into "Properties"`
+	}
+	if len(names) <= 9 {
+		return "; known are " + strings.Join(names, ", ")
 	}
 	return ""
 }
@@ -170,19 +192,27 @@ func (r *entityReader) array(n *node) []*node {
 }
 
 func (r *entityReader) document(root *node) {
-	r.object(root, map[string]func(*node){
-		"$schema": func(*node) {}, // for editors
+	members, _ := root.value.([]member)
+	short := slices.ContainsFunc(members, func(m member) bool { return m.key == "Queues" || m.key == "Topics" })
+	wrapped := slices.ContainsFunc(members, func(m member) bool { return m.key == "UserConfig" })
+	schema := func(*node) {} // for editors
+	if short && !wrapped {
+		r.object(root, readers{"$schema": schema, "Queues": r.list(&r.queues, r.queue), "Topics": r.list(&r.topics, r.topic)})
+		return
+	}
+	r.object(root, readers{
+		"$schema": schema,
 		"UserConfig": func(n *node) {
-			r.object(n, map[string]func(*node){"Namespaces": r.namespaces, "Logging": r.logging}, "Namespaces")
+			r.object(n, readers{"Namespaces": r.namespaces, "Logging": r.logging}, "Namespaces")
 		},
 	}, "UserConfig")
 }
 
 // logging checks the block that tells the emulator where to log to; ledgerbus has log-level and log-format for that.
 func (r *entityReader) logging(n *node) {
-	r.object(n, map[string]func(*node){"Type": func(n *node) {
+	r.object(n, readers{"Type": func(n *node) {
 		var kind string
-		if r.text(&kind)(n); kind != "" && kind != "File" && kind != "Console" && kind != "File,Console" && kind != "Console,File" {
+		if r.text(n, &kind); kind != "" && kind != "File" && kind != "Console" && kind != "File,Console" && kind != "Console,File" {
 			r.complain(n, "%q is none of File, Console, \"File,Console\", \"Console,File\"", kind)
 		}
 	}})
@@ -195,209 +225,170 @@ func (r *entityReader) namespaces(n *node) {
 	}
 	for i, item := range items {
 		if i > 0 {
-			r.complain(item, "several namespaces are not supported yet")
+			r.complain(item, "several namespaces are not supported yet; keep each in a file and a broker of its own")
 			continue
 		}
 		var name string // any: the namespace is whatever host clients connect to
-		r.object(item, map[string]func(*node){
-			"Name": r.text(&name),
-			"Queues": func(n *node) {
-				queues := r.array(n)
-				if len(queues) > maxQueues {
-					r.complain(n, "%d queues are more than the %d a namespace may have", len(queues), maxQueues)
-					return
-				}
-				for _, q := range queues {
-					r.queue(q)
-				}
-			},
-			"Topics": func(n *node) {
-				for _, t := range r.array(n) {
-					r.complain(t, "topics are not supported yet")
-				}
-			},
-		}, "Name")
+		r.object(item, readers{"Name": func(n *node) { r.text(n, &name) }, "Queues": r.list(&r.queues, r.queue), "Topics": r.list(&r.topics, r.topic)}, "Name")
 	}
 }
 
-func (r *entityReader) queue(n *node) {
-	q := engine.PutQueue{Properties: emulatorQueue()}
-	r.object(n, map[string]func(*node){
+// list reads an array of queues or topics. Too many of them are one complaint, not one each.
+func (r *entityReader) list(into *[]*entry, read func(*node) *entry) func(*node) {
+	return func(n *node) {
+		items := r.array(n)
+		if sum := len(items) + len(r.queues) + len(r.topics); sum > maxEntities {
+			r.complain(n, "%d queues and topics are more than the %d a namespace may have", sum, maxEntities)
+			return
+		}
+		for _, item := range items {
+			*into = append(*into, read(item))
+		}
+	}
+}
+
+func newEntry(kind event.EntityKind, n *node) *entry {
+	return &entry{put: engine.PutEntity{Kind: kind, Properties: emulatorDefaults(kind)}, name: n, keys: map[string]*node{}, bad: map[string]bool{}}
+}
+
+func (r *entityReader) queue(n *node) *entry {
+	e := newEntry(event.Queue, n)
+	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e)}, "Name")
+	r.check(n, e)
+	return e
+}
+
+func (r *entityReader) topic(n *node) *entry {
+	e := newEntry(event.Topic, n)
+	var subscriptions *node
+	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e), "Subscriptions": keep(&subscriptions)}, "Name")
+	r.check(n, e)
+	if subscriptions == nil {
+		return e
+	}
+	seen := map[string]*node{}
+	for _, item := range r.array(subscriptions) {
+		r.subscriptions = append(r.subscriptions, r.subscription(item, e.put.Path, seen))
+	}
+	return e
+}
+
+// subscription reads a subscription of a topic whose name is "" when it was refused.
+func (r *entityReader) subscription(n *node, topic string, seen map[string]*node) *entry {
+	e := newEntry(event.Subscription, n)
+	var name string
+	r.object(n, readers{
 		"Name": func(n *node) {
-			if r.text(&q.Path)(n); q.Path == "" {
-				if _, isText := n.value.(string); !isText {
-					return // complained about already
-				}
-			}
-			path, err := CleanQueueName(q.Path)
-			if err != nil {
-				r.complain(n, "%v", err)
+			if !r.named(n, event.Subscription.String(), &name, seen) {
 				return
 			}
-			q.Path = path
-			if first := r.names[strings.ToLower(path)]; first != nil {
-				r.complain(n, "%q exists already, on line %d (letter case does not matter)", path, first.line)
-				return
-			}
-			r.names[strings.ToLower(path)] = n
+			e.name, e.put.Path = n, engine.SubscriptionPath(topic, name)
 		},
-		"Properties": func(n *node) { r.properties(n, &q.Properties) },
+		"Properties": r.properties(e),
+		"Rules":      func(n *node) { e.put.Rules, e.put.OnlyRules = r.rules(n), true },
 	}, "Name")
-	r.queues = append(r.queues, q)
+	r.check(n, e)
+	return e
 }
 
-// properties reads what management-api.md 3.2 lists: the emulator's keys and the optional further ones.
-func (r *entityReader) properties(n *node, p *event.Properties) {
-	const unsupported = "is not supported yet"
-	r.object(n, map[string]func(*node){
-		"LockDuration":                        r.duration(&p.LockDuration, minLockDuration, maxLockDuration),
-		"DefaultMessageTimeToLive":            r.duration(&p.DefaultMessageTimeToLive, minTimeToLive, event.Forever),
-		"DuplicateDetectionHistoryTimeWindow": r.duration(&p.DuplicateDetectionWindow, minDuplicateWindow, maxDuplicateWindow),
-		"AutoDeleteOnIdle":                    r.duration(&p.AutoDeleteOnIdle, minIdle, event.Forever),
-		"DeadLetteringOnMessageExpiration":    r.boolean(&p.DeadLetteringOnMessageExpiration),
-		"EnableBatchedOperations":             r.boolean(&p.EnableBatchedOperations),
-		"RequiresSession":                     r.boolean(&p.RequiresSession),
-		"RequiresDuplicateDetection":          r.boolean(&p.RequiresDuplicateDetection),
-		"MaxDeliveryCount":                    r.count(&p.MaxDeliveryCount, 1, maxDeliveryCount),
-		"MaxMessageSizeInKilobytes":           r.count(&p.MaxMessageSizeKilobytes, 1, maxMessageKB),
-		"MaxSizeInMegabytes": func(n *node) {
-			before := len(r.problems)
-			r.count(&p.MaxSizeMegabytes, 1, maxSizeMegabytes)(n)
-			// Less than the cloud's smallest size is for trying out what a full queue does.
-			if len(r.problems) == before && p.MaxSizeMegabytes > sizeStepMegabytes && p.MaxSizeMegabytes%sizeStepMegabytes != 0 {
-				r.complain(n, "%d is not a multiple of %d", p.MaxSizeMegabytes, sizeStepMegabytes)
-			}
-		},
-		"UserMetadata": func(n *node) {
-			if r.text(&p.UserMetadata)(n); utf8.RuneCountInString(p.UserMetadata) > maxUserMetadata {
-				r.complain(n, "longer than %d characters", maxUserMetadata)
-			}
-		},
-		"EnablePartitioning": func(n *node) {
-			if r.boolean(&p.EnablePartitioning)(n); p.EnablePartitioning {
-				r.complain(n, "true (a partitioned entity) "+unsupported)
-			}
-		},
-		"ForwardTo": func(n *node) {
-			if r.text(&p.ForwardTo)(n); p.ForwardTo != "" {
-				r.complain(n, "%q: forwarding %s", p.ForwardTo, unsupported)
-			}
-		},
-		"ForwardDeadLetteredMessagesTo": func(n *node) {
-			if r.text(&p.ForwardDeadLetteredMessagesTo)(n); p.ForwardDeadLetteredMessagesTo != "" {
-				r.complain(n, "%q: forwarding %s", p.ForwardDeadLetteredMessagesTo, unsupported)
-			}
-		},
-		"Status": func(n *node) {
-			var name string
-			if r.text(&name)(n); name == "" {
-				return // complained about, or the default
-			}
-			status, ok := statuses[name]
-			if !ok {
-				r.complain(n, "%q is none of Active, Disabled, SendDisabled, ReceiveDisabled", name)
-			}
-			p.Status = status
-		},
-		"AuthorizationRules": func(n *node) {
-			if len(r.array(n)) > 0 {
-				r.complain(n, "access rules of a single queue are not supported yet")
-			}
-		},
-	})
+// keep puts a value aside until its neighbours have been read.
+func keep(into **node) func(*node) {
+	return func(n *node) { *into = n }
 }
 
-var statuses = map[string]event.Status{
-	"Active": event.Active, "Disabled": event.Disabled, "SendDisabled": event.SendDisabled, "ReceiveDisabled": event.ReceiveDisabled,
-}
-
-func (r *entityReader) text(into *string) func(*node) {
+// path reads the name of a queue or topic. They share one name space (semantics.md 1.2).
+func (r *entityReader) path(e *entry) func(*node) {
 	return func(n *node) {
-		s, ok := n.value.(string)
-		if !ok {
-			r.complain(n, "must be a string, not %s", n.kind())
+		var name string
+		if !r.text(n, &name) {
 			return
 		}
-		*into = s
+		path, err := cleanPath(e.put.Kind, name)
+		if err != nil {
+			r.complain(n, "%s", oneLine(err.Text))
+			return
+		}
+		if first := r.names[strings.ToLower(path)]; first != nil {
+			r.complain(n, "a %s named %q exists already, on line %d; letter case does not matter, and queues and topics share their names",
+				strings.ToLower(first.put.Kind.String()), first.put.Path, first.name.line)
+			return
+		}
+		e.name, e.put.Path = n, path
+		r.names[strings.ToLower(path)] = e
 	}
 }
 
-func (r *entityReader) boolean(into *bool) func(*node) {
-	return func(n *node) {
-		b, ok := n.value.(bool)
-		if !ok {
-			r.complain(n, "must be true or false, not %s", n.kind())
-			return
+// named reads the name of a subscription or rule that must be the only one of its parent's.
+func (r *entityReader) named(n *node, what string, into *string, seen map[string]*node) bool {
+	if !r.text(n, into) {
+		return false
+	}
+	if err := engine.CheckName(what, *into); err != nil {
+		r.complain(n, "%s", oneLine(err.Text))
+		return false
+	}
+	if first := seen[strings.ToLower(*into)]; first != nil {
+		r.complain(n, "a %s named %q exists already, on line %d; letter case does not matter", strings.ToLower(what), first.value, first.line)
+		return false
+	}
+	seen[strings.ToLower(*into)] = n
+	return true
+}
+
+// cleanPath checks a queue's or topic's name and returns it with "/" for every "\" (management-api.md 5.4).
+func cleanPath(kind event.EntityKind, name string) (string, *engine.Error) {
+	path := strings.ReplaceAll(name, `\`, "/")
+	return path, engine.CheckPath(kind, path)
+}
+
+// forwarding checks that every entity another forwards to is there, and stores its bare name.
+func (r *entityReader) forwarding() {
+	for _, e := range r.entries() {
+		p := &e.put.Properties
+		for _, f := range [...]struct {
+			key   string
+			value *string
+		}{{"ForwardTo", &p.ForwardTo}, {"ForwardDeadLetteredMessagesTo", &p.ForwardDeadLetteredMessagesTo}} {
+			at := e.keys[f.key]
+			if at == nil || *f.value == "" || e.bad[f.key] {
+				continue
+			}
+			*f.value = forwardTarget(*f.value)
+			target := r.names[strings.ToLower(*f.value)]
+			switch {
+			case target == nil:
+				r.complain(at, "there is no queue or topic named %q in the file; a subscription cannot be forwarded to%s", *f.value, r.meant(*f.value))
+			case target == e:
+				r.complain(at, "%q cannot forward to itself", *f.value)
+			default:
+				r.warn(at, "kept, but not carried out yet: messages stay in %s", e.put.Path)
+			}
 		}
-		*into = b
 	}
 }
 
-func (r *entityReader) count(into *uint32, least, most int64) func(*node) {
-	return func(n *node) {
-		number, ok := n.value.(interface{ Int64() (int64, error) }) // json.Number
-		if !ok {
-			r.complain(n, "must be a number, not %s", n.kind())
-			return
-		}
-		v, err := number.Int64()
-		if err != nil || v < least || v > most {
-			r.complain(n, "%v is not a whole number from %d to %d", n.value, least, most)
-			return
-		}
-		*into = uint32(v)
+// meant suggests an entity for a name that is none.
+func (r *entityReader) meant(name string) string {
+	if name := closest(name, slices.Sorted(maps.Keys(r.names))); name != "" {
+		return fmt.Sprintf("; did you mean %q?", r.names[name].put.Path)
 	}
+	return ""
 }
 
-func (r *entityReader) duration(into *time.Duration, least, most time.Duration) func(*node) {
-	return func(n *node) {
-		s, ok := n.value.(string)
-		if !ok {
-			r.complain(n, "must be an ISO 8601 duration in quotes, not %s", n.kind())
-			return
-		}
-		d, err := ParseDuration(s)
-		switch {
-		case err != nil:
-			r.complain(n, "%v", err)
-		case d < least:
-			r.complain(n, "%q is shorter than %s, the shortest allowed", s, FormatDuration(least))
-		case d > most:
-			r.complain(n, "%q is longer than %s, the longest allowed", s, FormatDuration(most))
-		default:
-			*into = d
-		}
-	}
+func (r *entityReader) warn(n *node, format string, args ...any) {
+	r.warnings = append(r.warnings, Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}.String())
 }
 
-// CleanQueueName checks a queue's name by the rules of management-api.md 5.4 and returns it with "/" for every "\".
-func CleanQueueName(name string) (string, error) {
-	clean := strings.ReplaceAll(name, `\`, "/")
-	switch {
-	case clean == "":
-		return "", fmt.Errorf("a queue's name must not be empty")
-	case utf8.RuneCountInString(clean) > maxQueueName:
-		return "", fmt.Errorf("%.20q…: a queue's name has at most %d characters", name, maxQueueName)
-	case strings.Contains(clean, "//"):
-		return "", fmt.Errorf("%q: a queue's name must not have empty segments", name)
+// forwardTarget is the entity a forwarding property names: a bare path or a URL, of which only the path counts
+// (management-api.md 3.8).
+func forwardTarget(value string) string {
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+		value = u.Path
 	}
-	for _, c := range clean {
-		if !alphanumeric(c) && !strings.ContainsRune("._-/~", c) {
-			return "", fmt.Errorf("%q: a queue's name has letters, digits and . - _ ~ / only, not %q", name, c)
-		}
-	}
-	if !alphanumeric(rune(clean[0])) || !alphanumeric(rune(clean[len(clean)-1])) {
-		return "", fmt.Errorf("%q: a queue's name must start and end with a letter or digit", name)
-	}
-	for segment := range strings.SplitSeq(strings.ToLower(clean), "/") {
-		if segment == "subscriptions" {
-			return "", fmt.Errorf("%q: a segment \"subscriptions\" is reserved for topics", name)
-		}
-	}
-	return clean, nil
+	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
 }
 
-// alphanumeric tells ASCII letters and digits: the names of Service Bus know no others.
-func alphanumeric(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+// oneLine is a text of the management API without the line breaks some have.
+func oneLine(text string) string {
+	return strings.ReplaceAll(text, "\r\n", ". ")
 }

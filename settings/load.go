@@ -59,6 +59,8 @@ type loader struct {
 	settings Settings
 	origin   map[string]string // by word: where its value came from
 	problems Problems
+	inline   inlineFile // entities in the environment
+	httpPort string     // of the second address listened on, "": the emulator's
 }
 
 func (l *loader) assign(w Word, values []string, where string) {
@@ -88,6 +90,7 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 		}
 		l.assign(w, values, name)
 	}
+	l.emulator(lookup)
 	name := Word{Name: accessRules}.Variable()
 	if value, ok := lookup(name); ok && value != "" {
 		root, err := parseYAML([]byte(value))
@@ -144,8 +147,8 @@ func (f *configFile) block(n *yaml.Node, prefix string) {
 			f.block(value, "tls.")
 		case known:
 			f.value(w, value)
-		case path == "limits":
-			f.block(value, "limits.")
+		case path == "limits", path == "jwt":
+			f.block(value, path+".")
 		case path == accessRules:
 			f.access(value, f.at)
 			if inlineKeys(value) {
@@ -296,7 +299,7 @@ func (l *loader) keyFile(name, where string) Secret {
 	return NewSecret(key)
 }
 
-// checkPrivate refuses a file that group or world may read.
+// checkPrivate refuses a file that group or world may read (reliability.md S31).
 func checkPrivate(name string) error {
 	info, err := os.Stat(name)
 	if err != nil {

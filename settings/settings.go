@@ -19,6 +19,7 @@ type Settings struct {
 	Entities  Entities
 	Logging   Logging
 	Access    []AccessRule // never empty after Load
+	Identity  Identity
 	Limits    Limits
 }
 
@@ -40,10 +41,19 @@ type Storage struct {
 
 // Listening says where clients connect.
 type Listening struct {
-	Addresses     []string // host:port each, with the mode behind a slash where it is not the usual one; port 0 picks a free one
-	Hosts         []string // further names of this machine; in production mode tokens may be made for no others
-	InsecureNoTLS bool     // allow addresses other than loopback without TLS
-	AcceptRisk    bool     // allow public addresses too; only together with InsecureNoTLS
+	Addresses      []string // host:port each, with the mode behind a slash where it is not the usual one; port 0 picks a free one
+	Hosts          []string // further names of this machine; in production mode tokens may be made for no others
+	InsecureNoTLS  bool     // allow addresses other than loopback without TLS
+	InsecureNoAuth bool     // allow addresses other than loopback although everybody can log in; development mode only
+	AcceptRisk     bool     // allow public addresses too; only together with one of the two
+}
+
+// Identity says whose identity tokens (JWTs) are accepted beside what access rules sign.
+type Identity struct {
+	Issuer     string   // URL of an OpenID Connect issuer; "": none
+	Audiences  []string // a token needs one of them
+	RolesClaim string   // claim with the roles that give rights; "": roles
+	AnyBearer  bool     // everything that looks like a bearer token has all rights; development mode only
 }
 
 // ListenMode says whom an address takes.
@@ -71,22 +81,24 @@ const (
 	TLSGenerated TLSSource = "generated" // made in the data directory, signed by an authority made there; development mode only
 )
 
-// Entities says which queues must exist. Queues that exist already and are not named stay.
+// Entities says which entities must exist. Those that exist already and are not named stay.
 type Entities struct {
-	File   string   // the emulator's Config.json; "": none
-	Queues []string // names of queues that get the defaults of DefaultQueue, unless the file describes them
-	// Put is what both come to: filled in by Load.
-	Put []engine.PutQueue
+	File   string   // the emulator's Config.json, or the same in YAML; "": none
+	Queues []string // names of queues that get the cloud's default properties, unless the file describes them
+	// Put is what both come to, in an order in which it can be put: filled in by Load.
+	Put []engine.PutEntity
+	// Warnings say, with file and line, what of it is kept but not carried out yet. For the log at start.
+	Warnings []string
 
-	where map[string]string // by lower-case path: what asked for the queue
+	where map[string]string // by lower-case path: what asked for the entity
 }
 
-// Where says what asked for a queue, for messages: file, line and path, or the flag.
+// Where says what asked for an entity, for messages: file, line and path, or the flag.
 func (e Entities) Where(path string) string {
 	if where := e.where[strings.ToLower(path)]; where != "" {
 		return where
 	}
-	return fmt.Sprintf("queue %q", path)
+	return fmt.Sprintf("entity %q", path)
 }
 
 // Logging says what the process tells about itself, on standard error.
@@ -126,6 +138,9 @@ type Limits struct {
 	BufferedOut           int           // bytes waiting to be written to a connection; 8 MiB
 	IdleTimeout           time.Duration // silence after which a connection is closed; 240 s
 }
+
+// OpenToAll tells whether everybody can log in: the emulator's key is known, and any bearer token is good where it is taken.
+func (s Settings) OpenToAll() bool { return s.DevelopmentKey() || s.Identity.AnyBearer }
 
 // Names and keys of the emulator's well-known connection string.
 const (

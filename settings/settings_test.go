@@ -93,7 +93,7 @@ func TestWhereAQueueWasAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"Orders/EU": "testdata/sample.json:22: UserConfig.Namespaces[0].Queues[1].Name", "extra": "--queue", "other": `queue "other"`,
+		"Orders/EU": "testdata/sample.json:22: UserConfig.Namespaces[0].Queues[1].Name", "extra": "--queue", "other": `entity "other"`,
 		"big": "testdata/sample.json:25: UserConfig.Namespaces[0].Queues[3].Name",
 	} {
 		if got := s.Entities.Where(path); got != want {
@@ -105,6 +105,7 @@ func TestWhereAQueueWasAskedFor(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	open := write(t, "key", "x", 0o640)
+	ownKey := []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`}
 	for _, c := range []struct {
 		name  string
 		file  string // %s in want stands for its name
@@ -133,12 +134,12 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 --listen: "127.0.0.1:99999": the port must be a number from 0 to 65535
 --listen: "127.0.0.1:1" is listed twice`},
 		{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
-			want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted
---listen: "10.0.0.1:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted`},
-		{name: "not loopback, no TLS", flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
+			want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted
+--listen: "10.0.0.1:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
+		{name: "not loopback, no TLS", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
 			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5671/tls" needs a certificate: give tls.certificate-file and tls.key-file`},
-		{name: "not loopback, plain asked for", flags: map[string][]string{"listen": {"10.0.0.1:5672/any", "10.0.0.1:5673/plain"}},
+		{name: "not loopback, plain asked for", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672/any", "10.0.0.1:5673/plain"}},
 			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: write 10.0.0.1:5672/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5673" can be reached from other machines without TLS: write 10.0.0.1:5673/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
 		{name: "listener modes", flags: map[string][]string{"listen": {"127.0.0.1:1/fax", "127.0.0.1:1/", "127.0.0.1:2/tls", "127.0.0.1:2/plain"}},
@@ -155,12 +156,12 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 		{name: "generated in production", file: "mode: production\ntls: generated\n", env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`},
 			want: `%[1]s:2: tls: generated certificates are for development mode; give tls.certificate-file and tls.key-file`},
 		{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is none of generated, files, off`},
-		{name: "public", flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
+		{name: "public", env: ownKey, flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
 			want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
-			want: "access-rules: production mode needs at least one rule with a key of its own, in the config file or in LEDGERBUS_ACCESS_RULES"},
+			want: "access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
 		{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
-			want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; make one with: openssl rand -base64 32"},
+			want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own"},
 		{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
 			want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen
 %[1]s:5: access-rules[0].colour: unknown key
@@ -191,8 +192,9 @@ func TestAllowedListeners(t *testing.T) {
 	t.Parallel()
 	for _, flags := range []map[string][]string{
 		{"listen": {"localhost:1", "127.0.0.5:1", "[::1]:1"}},
-		{"listen": {"192.168.1.1:1", "[fd00::1]:1"}, "insecure-no-tls": {"true"}},
-		{"listen": {"0.0.0.0:1", "8.8.8.8:1", "broker.example:1"}, "insecure-no-tls": {"true"}, "i-accept-the-risk": {"true"}},
+		{"listen": {"192.168.1.1:1", "[fd00::1]:1"}, "insecure-no-tls": {"true"}, "insecure-no-auth": {"true"}},
+		{"listen": {"192.168.1.1:443/tls"}, "insecure-no-auth": {"true"}},
+		{"listen": {"0.0.0.0:1", "8.8.8.8:1", "broker.example:1"}, "insecure-no-tls": {"true"}, "insecure-no-auth": {"true"}, "i-accept-the-risk": {"true"}},
 	} {
 		if _, err := Load(Sources{Flags: flags}); err != nil {
 			t.Errorf("%v: %v", flags, err)
@@ -213,8 +215,10 @@ func TestListenerModes(t *testing.T) {
 	}{
 		{"development", nil, map[string][]string{"listen": {"localhost:1", "127.0.0.1:2/tls", "[::1]:3/plain"}}, TLSGenerated, "any tls plain"},
 		{"development without TLS", nil, map[string][]string{"listen": {"localhost:1"}, "tls": {"off"}}, TLSOff, "plain"},
-		{"a container", nil, map[string][]string{"listen": {"0.0.0.0:1", "[::]:2/plain"}, "insecure-no-tls": {"true"}, "i-accept-the-risk": {"true"}}, TLSGenerated, "any plain"},
+		{"a container", nil, map[string][]string{"listen": {"0.0.0.0:1", "[::]:2/plain"}, "insecure-no-tls": {"true"}, "insecure-no-auth": {"true"}, "i-accept-the-risk": {"true"}}, TLSGenerated, "any plain"},
 		{"own key", rule, map[string][]string{"listen": {"0.0.0.0:1"}}, TLSGenerated, "tls"},
+		{"the ports of the cloud", rule, map[string][]string{"mode": {"production"}, "listen": {":443/tls", ":5671", "127.0.0.1:80/plain"},
+			"tls.certificate-file": {"c.pem"}, "tls.key-file": {key}}, TLSFiles, "tls tls plain"},
 		{"production", rule, map[string][]string{"mode": {"production"}}, TLSOff, "plain"},
 		{"production with files", rule, map[string][]string{"mode": {"production"}, "listen": {"127.0.0.1:1", "0.0.0.0:2", "127.0.0.1:3/any"},
 			"tls.certificate-file": {"c.pem"}, "tls.key-file": {key}}, TLSFiles, "tls tls any"},

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // finish fills in what depends on the mode, checks everything that needs more than one value, and reads the entities.
@@ -18,13 +21,14 @@ func (l *loader) finish() {
 	if s.Listening.Addresses == nil {
 		s.Listening.Addresses = []string{developmentAMQP}
 		if s.Mode == Development {
-			s.Listening.Addresses = append(s.Listening.Addresses, developmentHTTP)
+			s.Listening.Addresses = append(s.Listening.Addresses, l.secondAddress())
 		}
 	}
 	if s.Access == nil && s.Mode == Development {
 		s.Access = []AccessRule{{Name: developmentRule, Rights: []Right{Manage, Send, Listen}, Primary: NewSecret(developmentKey)}}
 	}
 	l.checkAccess()
+	l.checkIdentity()
 	l.checkTLS()
 	l.checkListening()
 	l.checkEntities()
@@ -35,11 +39,11 @@ func (l *loader) checkAccess() {
 	where := l.origin[accessRules]
 	if s.Mode == Production {
 		if len(s.Access) == 0 && where == "" {
-			l.problems.add("", "%s: production mode needs at least one rule with a key of its own, in the config file or in %s",
+			l.problems.add("", "%s: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in %s",
 				accessRules, Word{Name: accessRules}.Variable())
 		}
 		if s.DevelopmentKey() {
-			l.problems.add(where, "%s: the emulator's well-known key is for development mode only; make one with: openssl rand -base64 32", accessRules)
+			l.problems.add(where, "%s: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own", accessRules)
 		}
 	}
 	if where != "" && len(s.Access) == 0 {
@@ -50,10 +54,47 @@ func (l *loader) checkAccess() {
 	}
 	names := map[string]bool{}
 	for _, rule := range s.Access {
-		if names[rule.Name] && rule.Name != "" {
+		if name := strings.ToLower(rule.Name); names[name] && name != "" {
 			l.problems.add(where, "%s: two rules are named %q", accessRules, rule.Name)
+		} else {
+			names[name] = true
 		}
-		names[rule.Name] = true
+	}
+}
+
+// checkIdentity checks what is said about identity tokens (reliability.md S4, S5; management-api.md 1.7, 5.5).
+func (l *loader) checkIdentity() {
+	s := &l.settings
+	id := &s.Identity
+	for _, word := range []string{"jwt.audience", "jwt.roles-claim"} {
+		if where, ok := l.origin[word]; ok && id.Issuer == "" {
+			l.problems.add(where, "%s is given without jwt.issuer", word)
+		}
+	}
+	if id.Issuer != "" {
+		where := l.origin["jwt.issuer"]
+		u, err := url.Parse(id.Issuer)
+		switch {
+		case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
+			l.problems.add(where, "must be a URL such as https://login.example/tenant")
+		case u.Scheme == "http" && (s.Mode == Production || reachOf(u.Hostname()) != loopback):
+			l.problems.add(where, "must be an https URL: whoever can change what an http one answers can sign tokens")
+		}
+		if len(id.Audiences) == 0 || slices.Contains(id.Audiences, "") {
+			l.problems.add(cmp.Or(l.origin["jwt.audience"], where), "jwt.issuer needs at least one jwt.audience, else tokens made for others would be good here")
+		}
+	}
+	if id.AnyBearer {
+		where := l.origin["accept-any-bearer"]
+		if s.Mode == Production {
+			l.problems.add(where, "accept-any-bearer is for development mode only")
+		}
+		if id.Issuer != "" {
+			l.problems.add(where, "accept-any-bearer is given together with jwt.issuer, which it would make worthless")
+		}
+	}
+	if s.Listening.InsecureNoAuth && s.Mode == Production {
+		l.problems.add(l.origin["insecure-no-auth"], "insecure-no-auth is for development mode only")
 	}
 }
 
@@ -94,8 +135,8 @@ func (l *loader) checkTLS() {
 	}
 }
 
-// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and keys, unless asked for
-// loudly.
+// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and a key of one's own, unless
+// asked for loudly.
 func (l *loader) checkListening() {
 	s := &l.settings
 	where := l.origin["listen"]
@@ -121,21 +162,41 @@ func (l *loader) checkListening() {
 			continue
 		}
 		host, _, _ := net.SplitHostPort(address) // checked by Listener
-		switch reach := reachOf(host); {
-		case reach == loopback:
-		case mode == ListenTLS && s.DevelopmentKey() && !s.Listening.InsecureNoTLS:
-			l.problems.add(where, "%q can be reached from other machines and everybody knows the emulator's key: "+
-				"listen on 127.0.0.1, give %s with a key of your own, or add --insecure-no-tls when the network is trusted", address, accessRules)
-		case mode == ListenTLS:
+		l.checkReach(where, address, mode, reachOf(host))
+	}
+}
+
+// checkReach checks an address for who can reach it: without TLS, and with keys that everybody knows.
+func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
+	s := &l.settings
+	if who == loopback {
+		return
+	}
+	if mode != ListenTLS {
+		switch {
 		case !s.Listening.InsecureNoTLS && s.TLS.From == TLSOff:
 			l.problems.add(where, "%q can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, "+
 				"listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted", address)
 		case !s.Listening.InsecureNoTLS:
 			l.problems.add(where, "%q can be reached from other machines without TLS: write %s/%s, "+
 				"listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted", address, address, ListenTLS)
-		case reach == public && !s.Listening.AcceptRisk:
+		case who == public && !s.Listening.AcceptRisk:
 			l.problems.add(where, "%q may be reached from the internet without TLS: add --i-accept-the-risk if that is meant", address)
 		}
+	}
+	if !s.OpenToAll() {
+		return
+	}
+	why, remedy := "everybody knows the emulator's key", "give "+accessRules+" with a key of your own"
+	if s.Identity.AnyBearer {
+		why, remedy = "any bearer token is accepted", "leave accept-any-bearer out"
+	}
+	switch {
+	case !s.Listening.InsecureNoAuth:
+		l.problems.add(where, "%q can be reached from other machines and %s: "+
+			"listen on 127.0.0.1, %s, or add --insecure-no-auth when the network is trusted", address, why, remedy)
+	case who == public && !s.Listening.AcceptRisk:
+		l.problems.add(where, "%q may be reached from the internet and %s: add --i-accept-the-risk if that is meant", address, why)
 	}
 }
 
@@ -197,26 +258,25 @@ func reachOf(host string) reach {
 func (l *loader) checkEntities() {
 	s := &l.settings
 	s.Entities.where = map[string]string{}
-	if s.Entities.File != "" {
-		file, err := readEntities(s.Entities.File)
-		if problems := (Problems)(nil); errors.As(err, &problems) {
-			l.problems = append(l.problems, problems...)
-		} else {
-			s.Entities.Put = file.queues
-			for _, q := range file.queues {
-				s.Entities.where[strings.ToLower(q.Path)] = file.at(file.names[strings.ToLower(q.Path)])
-			}
-		}
+	file, err := l.entityFile()
+	if problems := (Problems)(nil); errors.As(err, &problems) {
+		l.problems = append(l.problems, problems...)
+	} else if file != nil {
+		s.Entities.Put, s.Entities.Warnings, s.Entities.where = file.put, file.warnings, file.where
 	}
 	for _, name := range s.Entities.Queues {
-		path, err := CleanQueueName(name)
+		path, err := cleanPath(event.Queue, name)
 		if err != nil {
-			l.problems.add(l.origin["queue"], "%v", err)
+			l.problems.add(l.origin["queue"], "%s", oneLine(err.Text))
 			continue
 		}
-		if key := strings.ToLower(path); s.Entities.where[key] == "" {
-			s.Entities.where[key] = l.origin["queue"]
-			s.Entities.Put = append(s.Entities.Put, engine.PutQueue{Path: path, Properties: DefaultQueue()})
+		i := slices.IndexFunc(s.Entities.Put, func(e engine.PutEntity) bool { return strings.EqualFold(e.Path, path) })
+		switch {
+		case i >= 0 && s.Entities.Put[i].Kind != event.Queue:
+			l.problems.add(l.origin["queue"], "%q is a topic: %s", path, s.Entities.where[strings.ToLower(path)])
+		case i < 0:
+			s.Entities.where[strings.ToLower(path)] = l.origin["queue"]
+			s.Entities.Put = append(s.Entities.Put, engine.PutEntity{Kind: event.Queue, Path: path, Properties: engine.DefaultProperties(event.Queue)})
 		}
 	}
 }

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -13,14 +17,107 @@ import (
 	"github.com/ledgerbus/ledgerbus/client"
 )
 
-const connectTimeout = 30 * time.Second
+const (
+	connectTimeout = 30 * time.Second
+	maxCAFile      = 4 << 20
+)
 
-func connectionFlag() cli.Flag {
-	return &cli.StringFlag{
-		Name: "connection-string", Aliases: []string{"c"}, DefaultText: "the emulator's, at localhost",
-		Usage: "of the namespace: this broker's, an emulator's or one in the cloud. It holds a key, which others on this machine " +
-			"can read in the list of processes: prefer the environment [$LEDGERBUS_CONNECTION_STRING]",
+// connectionFlags say which namespace a command is for, followed by the flags of the command itself.
+func connectionFlags(more ...cli.Flag) []cli.Flag {
+	return slices.Concat([]cli.Flag{
+		&cli.StringFlag{
+			Name: "connection-string", Aliases: []string{"c"}, DefaultText: "the emulator's, at localhost",
+			Usage: "of the namespace: this broker's, an emulator's or one in the cloud. It holds a key, which others on this machine " +
+				"can read in the list of processes: prefer a context or the environment [$LEDGERBUS_CONNECTION_STRING]",
+		},
+		&cli.StringFlag{
+			Name: "context", DefaultText: "the one in use",
+			Usage: "name of a context made with ledgerbus context set, in place of a connection string [$LEDGERBUS_CONTEXT]",
+		},
+		&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust beside the system's, such as data/tls/ca.pem of a broker"},
+	}, more)
+}
+
+// namespace is where a command goes.
+type namespace struct {
+	client.ConnectionString
+	trust *tls.Config // nil: the system's roots
+}
+
+// chooseNamespace finds out which namespace is meant: by the flags, else by the environment, else the context in use, else the
+// emulator at localhost. Two answers at one level are refused: a command may be about to delete something.
+func chooseNamespace(c *cli.Context) (namespace, error) {
+	text, name := c.String("connection-string"), c.String("context")
+	if text != "" && name != "" {
+		return namespace{}, usageError{errors.New("give either --connection-string or --context")}
 	}
+	if text == "" && name == "" {
+		text, name = os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")
+		if text != "" && name != "" {
+			return namespace{}, usageError{errors.New("LEDGERBUS_CONNECTION_STRING and LEDGERBUS_CONTEXT are both set: unset one, or give --context")}
+		}
+	}
+	saved := savedContext{ConnectionString: text}
+	if text == "" {
+		var err error
+		if saved, err = chooseContext(name); err != nil {
+			return namespace{}, err
+		}
+	}
+	if file := c.String("ca-file"); file != "" {
+		saved.CAFile = file
+	}
+	cs, err := client.ParseConnectionString(saved.ConnectionString)
+	if err != nil {
+		return namespace{}, usageError{err}
+	}
+	ns := namespace{ConnectionString: cs}
+	if saved.CAFile != "" {
+		if ns.trust, err = trust(saved.CAFile); err != nil {
+			return namespace{}, err
+		}
+	}
+	return ns, nil
+}
+
+// chooseContext is the context of a name; without one the context in use, or the emulator's when there is none.
+func chooseContext(name string) (savedContext, error) {
+	development := savedContext{ConnectionString: client.DevelopmentConnectionString}
+	if _, err := contextsFile(); err != nil && name == "" {
+		return development, nil
+	}
+	known, err := readContexts()
+	if err != nil {
+		return savedContext{}, err
+	}
+	if name == "" {
+		name = known.Current
+	}
+	if name == "" {
+		return development, nil
+	}
+	return known.get(name)
+}
+
+// trust makes a TLS configuration that trusts the authorities of a PEM file beside the system's.
+func trust(file string) (*tls.Config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--ca-file: %w", err)}
+	}
+	defer f.Close()
+	src, err := readBounded(f, file, maxCAFile)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--ca-file: %w", err)}
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(src) {
+		return nil, usageError{fmt.Errorf("--ca-file: %s holds no certificate in PEM form", file)}
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
 // session is a connection to a namespace and the entity a command is about.
@@ -31,22 +128,15 @@ type session struct {
 	stop   context.CancelFunc
 }
 
-// connect reads ENTITY and the connection string and connects.
+// connect reads ENTITY and finds the namespace, and connects.
 func connect(c *cli.Context) (*session, error) {
-	text := c.String("connection-string")
-	if text == "" {
-		text = os.Getenv("LEDGERBUS_CONNECTION_STRING")
-	}
-	if text == "" {
-		text = client.DevelopmentConnectionString
-	}
-	cs, err := client.ParseConnectionString(text)
+	ns, err := chooseNamespace(c)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	entity := c.Args().First()
 	if entity == "" {
-		entity = cs.EntityPath
+		entity = ns.EntityPath
 	}
 	if entity == "" {
 		return nil, usageError{fmt.Errorf("which entity? ledgerbus %s ENTITY, such as orders or 'orders/$DeadLetterQueue'", c.Command.Name)}
@@ -57,7 +147,7 @@ func connect(c *cli.Context) (*session, error) {
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	dial, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := client.Dial(dial, cs, client.Options{Product: "ledgerbus-cli"})
+	conn, err := client.Dial(dial, ns.ConnectionString, client.Options{Product: "ledgerbus-cli", TLS: ns.trust})
 	if err != nil {
 		stop()
 		return nil, err

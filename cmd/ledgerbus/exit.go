@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -56,7 +57,7 @@ func exitCode(err error) int {
 		return exitWell
 	case is[usageError](err), is[cli.ExitCoder](err), is[settings.Problems](err), is[*server.ListenError](err):
 		return exitUsage
-	case is[*client.Error](err):
+	case is[*client.Error](err), is[*admin.Error](err):
 		return exitRefused
 	case errors.Is(err, log.ErrInUse):
 		return exitInUse

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/bench"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args)) }
@@ -31,6 +32,7 @@ func app() *cli.App {
 		Name:  "ledgerbus",
 		Usage: "a durable message broker that Azure Service Bus SDKs connect to",
 		Description: "Start a broker:            ledgerbus serve --queue orders\n" +
+			"Make another queue:        ledgerbus queue create payments --lock-duration 30s\n" +
 			"Send a message:            ledgerbus send orders --body hello\n" +
 			"Receive and complete it:   ledgerbus receive orders --complete\n" +
 			"See what happened:         ledgerbus log dump data\n\n" +
@@ -43,7 +45,9 @@ func app() *cli.App {
 		OnUsageError:   usage,
 		Action:         commandOrHelp,
 		Commands: answerUsage([]*cli.Command{
-			serveCommand(), sendCommand(), receiveCommand(), peekCommand(), logCommand(), bench.Command(), versionCommand(),
+			serveCommand(), sendCommand(), receiveCommand(), peekCommand(),
+			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
+			logCommand(), bench.Command(), versionCommand(),
 		}),
 	}
 }

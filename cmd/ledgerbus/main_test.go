@@ -89,6 +89,10 @@ func TestExitCodesAndMessages(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("{\n\"UserConfig\": {\"Namespaces\": [{\"Name\": \"n\",\n\"Topics\": [{}],\n\"Colour\": 1}]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ownKey := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(ownKey, []byte("access-rules: [{name: a, rights: [Manage], primary-key: k}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	nobody := "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
 	for _, c := range []struct {
 		name string
@@ -100,8 +104,11 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no such command below a command", []string{"bench", "sned"}, 2, `ledgerbus: No help topic for 'sned'. Did you mean "send"?`},
 		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
 		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
-		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-tls when the network is trusted`},
-		{"all interfaces", []string{"serve", "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
+		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
+		{"all interfaces", []string{"serve", "--listen", ":5672", "--insecure-no-tls", "--insecure-no-auth"}, 2, `ledgerbus: 2 problems
+  --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant
+  --listen: ":5672" may be reached from the internet and everybody knows the emulator's key: add --i-accept-the-risk if that is meant`},
+		{"all interfaces, own key", []string{"serve", "--config", ownKey, "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0]: topics are not supported yet\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key"},
 		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$DeadLetterQueue'"},
 		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: one entity at a time: "b" is too much`},
@@ -113,6 +120,9 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no time", []string{"send", "a", "--body", "x", "--schedule-at", "noon"}, 2, `ledgerbus: --schedule-at: "noon" is no time such as 2027-01-31T08:00:00Z`},
 		{"the past", []string{"send", "a", "--body", "x", "--schedule-in", "0s"}, 2, "ledgerbus: --schedule-in must be more than 0"},
 		{"deferred of any session", []string{"receive", "a", "--deferred", "1", "--session", "next"}, 2, "ledgerbus: --deferred goes without --count and with a --session that is named"},
+		{"production without a key", []string{"serve", "--mode", "production"}, 2, "ledgerbus: access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
+		{"any bearer in production", []string{"serve", "--config", ownKey, "--mode", "production", "--accept-any-bearer"}, 2, "ledgerbus: --accept-any-bearer: accept-any-bearer is for development mode only"},
+		{"nowhere to get keys from", []string{"serve", "--config", ownKey, "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--jwt-issuer", "http://127.0.0.1:1", "--jwt-audience", "a"}, 2, `ledgerbus: jwt.issuer: access: discovery of http://127.0.0.1:1: Get "http://127.0.0.1:1/.well-known/openid-configuration": dial tcp 127.0.0.1:1: connect: connection refused`},
 		{"no certificate", []string{"serve", "--tls-certificate-file", "/nonexistent", "--tls-key-file", "/nonexistent"}, 2, "ledgerbus: --tls-key-file: stat /nonexistent: no such file or directory"},
 		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; is the broker running there?"},
 	} {

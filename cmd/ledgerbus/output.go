@@ -115,7 +115,18 @@ func steers(r rune) bool {
 // not between messages that are printed to one.
 type progress struct{ bar *progressbar.ProgressBar }
 
-const longWork = 1000 // messages
+const (
+	longWork         = 1000 // messages
+	longWorkEntities = 50
+)
+
+// newEntityProgress is the bar of work on entities.
+func newEntityProgress(total int, what string) progress {
+	if !term.IsTerminal(int(os.Stderr.Fd())) || total < longWorkEntities {
+		return progress{}
+	}
+	return newBar(total, what, "entities")
+}
 
 func newProgress(total int, what string, messagesPrinted bool) progress {
 	stderr := term.IsTerminal(int(os.Stderr.Fd()))
@@ -125,8 +136,12 @@ func newProgress(total int, what string, messagesPrinted bool) progress {
 	if total <= 0 {
 		total = -1 // unknown
 	}
-	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
+	return newBar(total, what, "messages")
+}
+
+func newBar(total int, what, unit string) progress {
+	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(printable(what)),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }
 

@@ -22,12 +22,12 @@ func peekCommand() *cli.Command {
 		Description: "Shows messages in the order of their sequence numbers: waiting, locked, deferred and scheduled ones.\n\n" +
 			"   ledgerbus peek orders --count 0\n" +
 			"   ledgerbus peek 'orders/$DeadLetterQueue' --from 1042 -o json",
-		Flags: []cli.Flag{
-			connectionFlag(), outputFlag(),
+		Flags: connectionFlags(
+			outputFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only messages of this session"},
 			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
-		},
+		),
 		Action: peek,
 	}
 }

@@ -33,8 +33,8 @@ func receiveCommand() *cli.Command {
 			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon\n" +
 			"   ledgerbus receive baskets --session next --count 0 --complete\n" +
 			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
-		Flags: []cli.Flag{
-			connectionFlag(), outputFlag(),
+		Flags: connectionFlags(
+			outputFlag(),
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many messages at most; 0: as many as come"},
 			&cli.DurationFlag{Name: "wait", Aliases: []string{"w"}, Value: 5 * time.Second, Usage: "how long to wait for a message before giving up"},
 			&cli.BoolFlag{Name: "complete", Usage: "complete each message: it is gone"},
@@ -47,7 +47,7 @@ func receiveCommand() *cli.Command {
 			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
 			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
-		},
+		),
 		Action: receive,
 	}
 }

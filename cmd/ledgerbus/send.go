@@ -32,8 +32,8 @@ func sendCommand() *cli.Command {
 			"   ledgerbus send orders --body test --count 10000 --batch 100\n" +
 			"   ledgerbus send orders --body later --schedule-in 10m\n" +
 			"   ledgerbus send orders < lines.txt",
-		Flags: []cli.Flag{
-			connectionFlag(), outputFlag(),
+		Flags: connectionFlags(
+			outputFlag(),
 			&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "text of the message"},
 			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many times to send the body"},
@@ -48,7 +48,7 @@ func sendCommand() *cli.Command {
 			&cli.DurationFlag{Name: "schedule-in", Usage: "after how long the messages shall become active, such as 10m"},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
-		},
+		),
 		Action: send,
 	}
 }

@@ -13,8 +13,11 @@ import (
 // schemaVersion is the version an event of a kind is written with. A decoder reads that and all earlier ones and refuses
 // those it does not know: history is never guessed at (semantics.md 4.3 R11).
 func schemaVersion(k Kind) byte {
-	if k == KindMessageEnqueued {
+	switch k {
+	case KindMessageEnqueued:
 		return 2 // 2: InSession, IDType, DuplicateUntil
+	case KindEntityCreated, KindEntityUpdated, KindEntityDeleted:
+		return 2 // 2: more properties, Topic, what was before
 	}
 	return 1
 }

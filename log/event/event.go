@@ -32,6 +32,11 @@ const (
 	KindMessagesBatchDeleted      Kind = 35
 	KindSliceDropped              Kind = 36
 	KindEntityTouched             Kind = 37
+	KindRuleAdded                 Kind = 38
+	KindRuleUpdated               Kind = 39
+	KindRuleRemoved               Kind = 40
+	KindMessagePublished          Kind = 41
+	KindScheduledPublished        Kind = 42
 )
 
 var kindNames = map[Kind]string{
@@ -45,6 +50,8 @@ var kindNames = map[Kind]string{
 	KindDuplicateDropped: "DuplicateDropped", KindSessionAccepted: "SessionAccepted", KindSessionLockRenewed: "SessionLockRenewed",
 	KindSessionReleased: "SessionReleased", KindSessionStateSet: "SessionStateSet", KindMessagesBatchDeleted: "MessagesBatchDeleted",
 	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
+	KindRuleAdded: "RuleAdded", KindRuleUpdated: "RuleUpdated", KindRuleRemoved: "RuleRemoved",
+	KindMessagePublished: "MessagePublished", KindScheduledPublished: "ScheduledPublished",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
@@ -90,73 +97,6 @@ type OriginDefined struct {
 	Envelope
 	ID     OriginID
 	Origin Origin
-}
-
-// EntityKind is what an entity is.
-type EntityKind uint8
-
-const (
-	Queue EntityKind = 1
-	Topic EntityKind = 2
-)
-
-// Status says what an entity allows (semantics.md 16.1).
-type Status uint8
-
-const (
-	Active Status = iota
-	Disabled
-	SendDisabled
-	ReceiveDisabled
-)
-
-// Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3).
-type Properties struct {
-	LockDuration                     time.Duration
-	MaxSizeMegabytes                 uint32
-	MaxMessageSizeKilobytes          uint32
-	RequiresDuplicateDetection       bool
-	DuplicateDetectionWindow         time.Duration
-	RequiresSession                  bool
-	DefaultMessageTimeToLive         time.Duration // Forever: none
-	DeadLetteringOnMessageExpiration bool
-	MaxDeliveryCount                 uint32
-	EnableBatchedOperations          bool
-	Status                           Status
-	AutoDeleteOnIdle                 time.Duration // Forever: never
-	EnablePartitioning               bool
-	ForwardTo                        string
-	ForwardDeadLetteredMessagesTo    string
-	UserMetadata                     string
-}
-
-// EntityCreated is an entity's beginning. It stands in the log of partition 0.
-type EntityCreated struct {
-	Envelope
-	EntityKind  EntityKind
-	Path        string // spelling given at creation; compared without regard to case
-	HashVersion uint8  // version of the placement hash that chose Hosts
-	Hosts       []byte // partition that hosts each entity partition, by entity partition number
-	Properties  Properties
-}
-
-// EntityUpdated replaces an entity's properties.
-type EntityUpdated struct {
-	Envelope
-	Properties Properties
-}
-
-// EntityDeleted is an entity's end, with all its messages.
-type EntityDeleted struct {
-	Envelope
-	Reason string // client, idle
-}
-
-// EntityTouched notes now and then when an entity was last used: one that is not used for its AutoDeleteOnIdle is deleted
-// (semantics.md 7.7).
-type EntityTouched struct {
-	Envelope
-	AccessedAt Time
 }
 
 // MessageEnqueued stores a message and makes it active in the main queue.
@@ -314,6 +254,8 @@ const (
 	CauseExpired     Cause = 2
 	CauseMaxDelivery Cause = 3
 	CauseHeaderSize  Cause = 4
+	CauseNoSession   Cause = 5 // a copy without session id for a subscription that requires sessions
+	CauseFilter      Cause = 6 // a rule's filter or action could not be evaluated
 )
 
 func (c Cause) String() string {
@@ -326,6 +268,10 @@ func (c Cause) String() string {
 		return "max-delivery"
 	case CauseHeaderSize:
 		return "header-size"
+	case CauseNoSession:
+		return "session-id-null"
+	case CauseFilter:
+		return "filter-error"
 	}
 	return "unknown"
 }

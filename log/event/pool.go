@@ -29,6 +29,11 @@ type Pool struct {
 	purged    shelf[MessagesBatchDeleted]
 	forgotten shelf[SliceDropped]
 	touched   shelf[EntityTouched]
+	ruled     shelf[RuleAdded]
+	rewritten shelf[RuleUpdated]
+	unruled   shelf[RuleRemoved]
+	published shelf[MessagePublished]
+	fannedOut shelf[ScheduledPublished]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -86,6 +91,16 @@ func (p *Pool) New(k Kind) Event {
 		return p.forgotten.next()
 	case KindEntityTouched:
 		return p.touched.next()
+	case KindRuleAdded:
+		return p.ruled.next()
+	case KindRuleUpdated:
+		return p.rewritten.next()
+	case KindRuleRemoved:
+		return p.unruled.next()
+	case KindMessagePublished:
+		return p.published.next()
+	case KindScheduledPublished:
+		return p.fannedOut.next()
 	}
 	return nil
 }
@@ -98,7 +113,8 @@ func (p *Pool) Reset() {
 	p.deferred.used, p.dead.used, p.ended.used, p.scheduled.used = 0, 0, 0, 0
 	p.activated.used, p.cancelled.used, p.dropped.used, p.accepted.used = 0, 0, 0, 0
 	p.extended.used, p.returned.used, p.states.used, p.purged.used, p.forgotten.used = 0, 0, 0, 0, 0
-	p.touched.used = 0
+	p.touched.used, p.ruled.used, p.rewritten.used, p.unruled.used = 0, 0, 0, 0
+	p.published.used, p.fannedOut.used = 0, 0
 }
 
 type shelf[T any] struct {

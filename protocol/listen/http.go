@@ -21,8 +21,14 @@ const (
 	maxBody    = 64 << 10
 )
 
-// health is what the emulator answers.
-const health = `{"status":"healthy","message":"Service is healthy."}`
+// What the emulator answers (management-api.md 4.1).
+const (
+	healthy   = `{"status":"healthy","message":"Service is healthy."}`
+	unhealthy = `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
+)
+
+// healthTime is how long the broker may take to show that it works.
+const healthTime = 5 * time.Second
 
 type requestKey struct{}
 
@@ -38,8 +44,14 @@ func (s *Server) newHTTP() *http.Server {
 			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 			return
 		}
+		answer := healthy
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, health) // whoever asked may have gone
+		if err := s.health(r.Context()); err != nil {
+			s.logger.Warn("not healthy", "error", err)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			answer = unhealthy
+		}
+		_, _ = io.WriteString(w, answer) // whoever asked may have gone
 	})
 	mux.Handle("/", s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isSocketPath(r.URL.Path) {
@@ -54,6 +66,16 @@ func (s *Server) newHTTP() *http.Server {
 		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
 	}
+}
+
+// health asks whether messages can be accepted. What is wrong is for the log alone: whoever asks needs no token.
+func (s *Server) health(ctx context.Context) error {
+	if s.options.Health == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	return s.options.Health(ctx)
 }
 
 // checkHost refuses requests that came to loopback under a name that is not ours: a page of another site gave its own name

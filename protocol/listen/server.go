@@ -31,6 +31,8 @@ type Options struct {
 	TLS *tls.Config
 	// Handler answers what is asked over HTTP, apart from /health and the WebSocket; nil: 404. Bodies are cut at 64 KiB.
 	Handler http.Handler
+	// Health says why messages cannot be accepted and stored now; nil, and a nil error: they can.
+	Health func(context.Context) error
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
 	Hosts  []string
 	Limits Limits

@@ -16,7 +16,12 @@ const managementSuffix = "/$management"
 
 // parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
 func parseAddress(s string) address {
-	a := address{path: cleanPath(cutAuthority(s))}
+	return addressOfPath(cleanPath(cutAuthority(s)))
+}
+
+// addressOfPath takes the suffix off a path that is decoded already.
+func addressOfPath(path string) address {
+	a := address{path: path}
 	if strings.EqualFold(a.path, "$cbs") {
 		return address{path: "$cbs", cbs: true}
 	}
@@ -60,13 +65,4 @@ func cleanPath(p string) string {
 		p = strings.ReplaceAll(p, `\`, "/")
 	}
 	return strings.Trim(p, "/")
-}
-
-// covers says whether a claim for parent holds for path: equal, or parent ends at a / boundary of path. Both are
-// lower-case and clean. The empty path covers everything (2.4).
-func covers(parent, path string) bool {
-	if parent == "" {
-		return true
-	}
-	return strings.HasPrefix(path, parent) && (len(path) == len(parent) || path[len(parent)] == '/')
 }

@@ -85,13 +85,16 @@ func (a *answers) write(s *session, role amqp.Role, first, last uint32, state am
 
 // drain handles what partitions have posted.
 func (c *conn) drain() {
-	replies, changes := c.outbox.take(c.replies)
+	replies, changes, recheck := c.outbox.take(c.replies)
 	c.replies = replies
 	for i := range replies {
 		c.reply(&replies[i])
 	}
 	for i := range changes {
 		c.entityChanged(&changes[i])
+	}
+	if recheck {
+		c.detachUnclaimed()
 	}
 }
 

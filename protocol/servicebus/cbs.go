@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -22,29 +23,27 @@ func (c *conn) putToken(req *request) {
 		c.answerToken(req, 400, amqp.CondArgumentError, "The request needs the property 'name' and a token as its body.")
 		return
 	}
-	// The token says itself what it is: azure-servicebus for Python sends a shared access signature as a "jwt".
-	if kind := req.text("type"); !strings.HasPrefix(token, sasPrefix) && kind != "servicebus.windows.net:sastoken" {
-		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, fmt.Sprintf("InvalidToken: Tokens of type '%s' are not accepted.", clip([]byte(kind))))
-		return
-	}
-	g, err := c.verifier.verify(token, name, c.now)
-	if errors.Is(err, errSignature) {
+	g, err := c.verifyToken(token, req.text("type"), name)
+	if errors.Is(err, access.ErrSignature) || errors.Is(err, access.ErrMalformed) {
 		c.loginFailed()
 	}
 	switch {
-	case errors.Is(err, errExpired):
-		c.answerToken(req, 401, amqp.CondUnauthorizedAccess,
-			"ExpiredToken: The token is expired. Expiration time: "+g.expires.UTC().Format(time.RFC3339)+".")
+	case errors.Is(err, access.ErrUnsupported):
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, fmt.Sprintf("InvalidToken: Tokens of type '%s' are not accepted.", clip([]byte(req.text("type")))))
 		return
-	case errors.Is(err, errScope):
+	case errors.Is(err, access.ErrExpired):
+		c.answerToken(req, 401, amqp.CondUnauthorizedAccess,
+			"ExpiredToken: The token is expired. Expiration time: "+g.Expires.UTC().Format(time.RFC3339)+".")
+		return
+	case errors.Is(err, access.ErrScope):
 		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, "InvalidAudience: The token's resource does not cover the audience.")
 		return
 	case err != nil:
 		c.answerToken(req, 401, amqp.CondUnauthorizedAccess, "InvalidSignature: The token has an invalid signature.")
 		return
 	}
-	at := parseAddress(g.path)
-	g.path = at.claimPath()
+	at := addressOfPath(g.Path) // it is decoded: read as an address it could become another
+	g.Path = at.claimPath()
 	if at.path != "" {
 		if _, err := c.broker.Resolve(at.path); err != nil {
 			e := c.attachError(err, at.path)
@@ -58,9 +57,21 @@ func (c *conn) putToken(req *request) {
 		return
 	}
 	c.authenticated()
-	c.timers.by(c, g.expires)
-	c.log.Debug("servicebus: token accepted", "rule", g.rule, "entity", at.path, "expires", g.expires)
+	c.timers.by(c, g.Expires)
+	c.log.Debug("servicebus: token accepted", "rule", g.Rule, "entity", at.path, "expires", g.Expires)
 	c.respondToken(req, 202, "", "Accepted")
+}
+
+// verifyToken asks for the verdict on a token of the type the client gives it. The token says itself whether it is a shared access
+// signature: azure-servicebus for Python sends one as a "jwt".
+func (c *conn) verifyToken(token, kind, audience string) (access.Grant, error) {
+	switch signature := strings.HasPrefix(token, access.SASPrefix); {
+	case signature, kind == "jwt", kind == "amqp:jwt":
+		return c.verifier.Verify(token, audience, c.now)
+	case kind == "servicebus.windows.net:sastoken":
+		return access.Grant{}, access.ErrMalformed
+	}
+	return access.Grant{}, access.ErrUnsupported
 }
 
 func (c *conn) answerToken(req *request, status int32, symbol amqp.Symbol, text string) {

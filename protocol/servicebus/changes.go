@@ -9,7 +9,7 @@ import (
 )
 
 // entityChanged detaches every link of an entity, its management node included: after an update with a condition on which
-// clients attach again, and find the new settings; after a deletion because it is no more (4.7). Claims stay.
+// clients attach again, and find the new settings; after a deletion because it is no more (4.7). Claims stay, as far as the access rules they come from do.
 func (c *conn) entityChanged(change *engine.Change) {
 	for _, s := range c.sessions {
 		for _, l := range s.links {

@@ -109,7 +109,7 @@ func TestEntityDeleted(t *testing.T) {
 		p.wantSession(3, "s", nil)
 		p.attachManagement("s")
 		p.attachSender(4, "q")
-		if err := b.ns.DeleteQueue(context.Background(), engine.DeleteQueue{Path: "s", Reason: "client"}); err != nil {
+		if err := b.ns.DeleteEntity(context.Background(), engine.DeleteEntity{Path: "s", Reason: "client"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 { // the one that waits gets an attach first

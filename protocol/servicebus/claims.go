@@ -3,34 +3,38 @@ package servicebus
 import (
 	"strings"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
 // claims is what a connection's tokens allow (2.4, 2.6). Owned by the connection; dies with it.
 type claims struct {
-	granted map[string]grant // by path of the audience
-	limit   int
+	granted  map[string]access.Grant // by path of the audience
+	limit    int
+	verifier *access.Verifier
 }
 
 // put stores a claim in the place of an older one for the same path. It refuses when there are too many.
-func (c *claims) put(g grant) bool {
+func (c *claims) put(g access.Grant) bool {
 	if c.granted == nil {
-		c.granted = make(map[string]grant)
+		c.granted = make(map[string]access.Grant)
 	}
-	if _, ok := c.granted[g.path]; !ok && len(c.granted) >= c.limit {
+	if _, ok := c.granted[g.Path]; !ok && len(c.granted) >= c.limit {
 		return false
 	}
-	c.granted[g.path] = g
+	c.granted[g.Path] = g
 	return true
 }
 
-// allow finds a live claim with a right for a path, the closest one first. The path is lower-case and clean.
-func (c *claims) allow(path string, right Rights, now time.Time) (grant, bool) {
+// allow finds a claim that gives a right for a path now, the closest one first. The path is lower-case and clean. The rule that a
+// claim comes from is looked up each time: it may have changed since (reliability.md S10).
+func (c *claims) allow(path string, right access.Rights, now time.Time) (access.Grant, bool) {
 	for p := path; ; {
-		if g, ok := c.granted[p]; ok && g.rights.Has(right) && !g.expired(now) {
+		if g, ok := c.granted[p]; ok && c.verifier.Allows(g, path, right, now) {
 			return g, true
 		}
 		if p == "" {
-			return grant{}, false
+			return access.Grant{}, false
 		}
 		if i := strings.LastIndexByte(p, '/'); i >= 0 {
 			p = p[:i]
@@ -44,7 +48,7 @@ func (c *claims) allow(path string, right Rights, now time.Time) (grant, bool) {
 func (c *claims) sweep(now time.Time) bool {
 	found := false
 	for path, g := range c.granted {
-		if g.expired(now) {
+		if g.Expired(now) {
 			delete(c.granted, path)
 			found = true
 		}
@@ -56,11 +60,9 @@ func (c *claims) sweep(now time.Time) bool {
 func (c *claims) next() time.Time {
 	var at time.Time
 	for _, g := range c.granted {
-		if !g.expires.IsZero() && (at.IsZero() || g.expires.Before(at)) {
-			at = g.expires
+		if !g.Expires.IsZero() && (at.IsZero() || g.Expires.Before(at)) {
+			at = g.Expires
 		}
 	}
 	return at
 }
-
-func (g grant) expired(now time.Time) bool { return !g.expires.IsZero() && !now.Before(g.expires) }

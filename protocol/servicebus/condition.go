@@ -37,20 +37,21 @@ const (
 
 // conditions is the one table from engine codes to the wire (8.2, 6.2).
 var conditions = [...]condition{
-	engine.NotFound:              {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
-	engine.MessageNotFound:       {symbol: amqp.CondMessageNotFound, status: 404},
-	engine.LockLost:              {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
-	engine.Disabled:              {symbol: amqp.CondEntityDisabled, status: 400},
-	engine.QuotaExceeded:         {symbol: amqp.CondResourceLimit, status: 403},
-	engine.NotAllowed:            {symbol: amqp.CondNotAllowed, status: 400},
-	engine.InvalidArgument:       {symbol: amqp.CondArgumentError, status: 400},
-	engine.MessageTooLarge:       {symbol: amqp.CondMessageSizeExceeded, status: 403},
-	engine.Busy:                  {symbol: amqp.CondServerBusy, status: 503},
-	engine.NotImplemented:        {symbol: amqp.CondNotImplemented, status: 501},
-	engine.AlreadyExists:         {symbol: amqp.CondEntityAlreadyExists, status: 409},
-	engine.SessionLockLost:       {symbol: amqp.CondSessionLockLost, status: 410, text: sessionLostText},
-	engine.SessionCannotBeLocked: {symbol: amqp.CondSessionCannotBeLocked, status: 410},
-	engine.Timeout:               {symbol: amqp.CondTimeout, status: 408, text: timeoutText},
+	engine.NotFound:               {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
+	engine.NoMatchingSubscription: {symbol: amqp.CondNoMatchingSubscription, status: 500},
+	engine.MessageNotFound:        {symbol: amqp.CondMessageNotFound, status: 404},
+	engine.LockLost:               {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
+	engine.Disabled:               {symbol: amqp.CondEntityDisabled, status: 400},
+	engine.QuotaExceeded:          {symbol: amqp.CondResourceLimit, status: 403},
+	engine.NotAllowed:             {symbol: amqp.CondNotAllowed, status: 400},
+	engine.InvalidArgument:        {symbol: amqp.CondArgumentError, status: 400},
+	engine.MessageTooLarge:        {symbol: amqp.CondMessageSizeExceeded, status: 403},
+	engine.Busy:                   {symbol: amqp.CondServerBusy, status: 503},
+	engine.NotImplemented:         {symbol: amqp.CondNotImplemented, status: 501},
+	engine.AlreadyExists:          {symbol: amqp.CondEntityAlreadyExists, status: 409},
+	engine.SessionLockLost:        {symbol: amqp.CondSessionLockLost, status: 410, text: sessionLostText},
+	engine.SessionCannotBeLocked:  {symbol: amqp.CondSessionCannotBeLocked, status: 410},
+	engine.Timeout:                {symbol: amqp.CondTimeout, status: 408, text: timeoutText},
 }
 
 // conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]

@@ -66,7 +66,7 @@ type conn struct {
 	bufferIn int        // bytes of sends without an answer
 	joining  int        // bytes of deliveries of which frames are missing
 	requests int        // the engine has not answered
-	taking   int        // of those, the ones that take messages by number: each answer holds them whole
+	taking   int        // of those, the ones that take messages by number or ask for rules: each answer holds them whole
 	answered int        // bytes of answers that wait for the peer's credit
 	timed    []*request // of them, those with a deadline
 	locked   int        // unsettled deliveries sent
@@ -107,7 +107,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 		c.host = h
 	}
 	c.tls = isTLS(nc)
-	c.claims.limit = env.limits.Tokens
+	c.claims.limit, c.claims.verifier = env.limits.Tokens, env.verifier
 	c.peer.maxFrame = amqp.MinMaxFrameSize
 	c.decoder.Limits = amqp.HandshakeLimits
 	c.batch.c, c.answers.c = c, c

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -19,7 +20,7 @@ type view struct {
 }
 
 // appendMessage appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). changes
-// are the encoded maps of d.Changes.
+// are the encoded ones of d.Changes.
 func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v view) ([]byte, error) {
 	s, err := splitSections(stored)
 	if err != nil {
@@ -33,18 +34,21 @@ func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v v
 	case ttl == 0 && expires != 0:
 		ttl = expires.Sub(d.EnqueuedAt)
 	}
+	o, err := readOverlay(changes)
+	if err != nil {
+		return dst, err
+	}
+	if c, ok := o.changed(filter.TimeToLive); ok { // shown only: the message expires when it would have
+		ttl = time.Duration(c.time) * time.Millisecond
+	}
 	dst, err = appendHeader(dst, s.header, d.DeliveryCount, ttl)
 	if err != nil {
 		return dst, err
 	}
 	dst = appendDeliveryAnnotations(dst, s.deliveryAnnotations, d, v)
-	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v)
-	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt)
-	if len(changes) == 0 {
-		dst = append(dst, s.applicationProperties...)
-	} else {
-		dst = appendChanged(dst, s.applicationProperties, changes)
-	}
+	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v, o)
+	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt, o)
+	dst = o.appendApplication(dst, s.applicationProperties)
 	if v.omitBody {
 		return dst, nil
 	}
@@ -146,12 +150,17 @@ func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v view) []b
 
 func isLockToken(key string) bool { return key == keyLockToken }
 
-// appendMessageAnnotations replaces the broker's annotations and keeps the user's.
-func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view) []byte {
-	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, brokers, func(dst []byte) ([]byte, int) {
-		n := 2
+// appendMessageAnnotations replaces the broker's annotations and keeps the user's, those left out that an action changed.
+func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *overlay) []byte {
+	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, o.replaces, func(dst []byte) ([]byte, int) {
+		dst, n := o.appendAnnotations(dst)
+		n += 2
 		dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyEnqueuedTime), amqp.Timestamp(d.EnqueuedAt))
 		dst = appendLong(amqp.AppendSymbol(dst, keySequence), int64(d.Sequence))
+		if d.EnqueuedSequence != 0 {
+			dst = appendLong(amqp.AppendSymbol(dst, keyEnqueueSequence), int64(d.EnqueuedSequence))
+			n++
+		}
 		if d.LockedUntil != 0 && !v.peek {
 			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
 			n++
@@ -249,16 +258,21 @@ func mapBytes(b []byte) []byte {
 func mapLen(section []byte) int { return len(mapBytes(section)) }
 
 // appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
-// (semantics.md 7.3). The creation time then is the enqueue time: one SDK takes the difference for the time to live.
-func appendProperties(dst, sent []byte, expires, enqueued event.Time) []byte {
+// (semantics.md 7.3) or an action has changed some. The creation time then is the enqueue time: one SDK takes the difference
+// for the time to live.
+func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay) []byte {
 	_, had := amqp.PropertiesField(sent, amqp.FieldAbsoluteExpiryTime)
-	if expires == 0 && !had && sent != nil {
+	if expires == 0 && !had && sent != nil && (o == nil || !o.properties) {
 		return append(dst, sent...)
 	}
 	dst = amqp.AppendDescriptor(dst, amqp.SectionProperties)
 	dst, mark := amqp.BeginList(dst)
 	for i := amqp.FieldMessageID; i <= amqp.FieldReplyToGroupID; i++ {
 		raw, ok := amqp.PropertiesField(sent, i)
+		changed := false
+		if dst, changed = o.field(dst, i); changed {
+			continue
+		}
 		switch {
 		case i == amqp.FieldAbsoluteExpiryTime && expires != 0:
 			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(expires))
@@ -271,38 +285,6 @@ func appendProperties(dst, sent []byte, expires, enqueued event.Time) []byte {
 		}
 	}
 	return amqp.EndList(dst, mark, 13)
-}
-
-// appendChanged merges property changes into application-properties: later ones win, none is removed (semantics.md 5.3).
-func appendChanged(dst, sent []byte, changes [][]byte) []byte {
-	type property struct {
-		key   string
-		entry []byte
-	}
-	var merged []property
-	for _, section := range append([][]byte{sent}, changes...) {
-		for entry, key := range mapEntries(section) {
-			found := false
-			for i := range merged {
-				if merged[i].key == string(key) {
-					merged[i].entry, found = entry, true
-					break
-				}
-			}
-			if !found {
-				merged = append(merged, property{string(key), entry})
-			}
-		}
-	}
-	if len(merged) == 0 {
-		return dst
-	}
-	dst = amqp.AppendDescriptor(dst, amqp.SectionApplicationProperties)
-	dst, mark := amqp.BeginMap(dst)
-	for _, p := range merged {
-		dst = append(dst, p.entry...)
-	}
-	return amqp.EndMap(dst, mark, len(merged))
 }
 
 // tagOf is a lock token as delivery tag: a GUID in .NET byte order (4.5).

@@ -11,15 +11,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 func (b *broker) queue(t testing.TB, path string, change func(*event.Properties)) {
 	t.Helper()
-	p := queueProperties
-	change(&p)
-	must(b.PutQueue(context.Background(), engine.PutQueue{Path: path, Properties: p}))(t)
+	b.put(t, event.Queue, path, change)
 }
 
 func wantCode(t testing.TB, err error, code azservicebus.Code) {

@@ -16,12 +16,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-var queueProperties = event.Properties{
-	LockDuration: time.Minute, MaxSizeMegabytes: 1024, MaxMessageSizeKilobytes: 256, DefaultMessageTimeToLive: event.Forever,
-	MaxDeliveryCount: 10, EnableBatchedOperations: true, AutoDeleteOnIdle: event.Forever,
+// put makes an entity with default properties, which change adjusts when it is not nil.
+func (b *broker) put(t testing.TB, kind event.EntityKind, path string, change func(*event.Properties)) {
+	t.Helper()
+	p := engine.DefaultProperties(kind)
+	if change != nil {
+		change(&p)
+	}
+	must(b.PutEntity(context.Background(), engine.PutEntity{Kind: kind, Path: path, Properties: p}))(t)
 }
 
 // broker is a real engine on a temporary directory behind a server on a free port.
@@ -41,22 +47,17 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, err := engine.Open(context.Background(), store, engine.Options{})
+	ns, err := engine.Open(context.Background(), store, engine.Options{Properties: servicebus.Properties})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range queues {
-		if _, err := ns.PutQueue(context.Background(), engine.PutQueue{Path: q, Properties: queueProperties}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	server := &servicebus.Server{Broker: ns, Options: servicebus.Options{
-		Namespace: "sbns", Development: true, AllowPlainWithoutTLS: true, Limits: limits,
-		Rules: []servicebus.AccessRule{
-			{Name: "RootManageSharedAccessKey", Primary: "SAS_KEY_VALUE", Rights: servicebus.Manage},
-			{Name: "listen", Primary: "listen-key", Rights: servicebus.Listen},
-			{Name: "send", Primary: "send-key", Rights: servicebus.Send},
-		},
+		Namespace: "sbns", AllowPlainWithoutTLS: true, Limits: limits,
+		Access: access.New(access.Options{Development: true, Rules: []event.AccessRule{
+			{Name: "RootManageSharedAccessKey", Primary: "SAS_KEY_VALUE", Rights: event.Rights{event.Manage}},
+			{Name: "listen", Primary: "listen-key", Rights: event.Rights{event.Listen}},
+			{Name: "send", Primary: "send-key", Rights: event.Rights{event.Send}},
+		}}),
 		Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,7 +77,11 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 			t.Errorf("%d connections ended in a panic", n)
 		}
 	})
-	return &broker{Namespace: ns, address: l.Addr().String()}
+	b := &broker{Namespace: ns, address: l.Addr().String()}
+	for _, q := range queues {
+		b.put(t, event.Queue, q, nil)
+	}
+	return b
 }
 
 type testWriter struct{ t testing.TB }

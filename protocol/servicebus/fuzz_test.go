@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// emptyBroker is an engine with a queue q and a session queue s that answers everything at once and stores nothing: every
-// message is the same one. A session by its id is granted, the next available one never comes.
+// emptyBroker is an engine with a queue q, a session queue s, a topic t and its subscription t/subscriptions/u that answers
+// everything at once and stores nothing: every message is the same one. A session by its id is granted, the next available
+// one never comes.
 type emptyBroker struct {
 	entities map[string]*engine.Entity
 	assigned map[*engine.Receiver]uint32
@@ -30,8 +32,9 @@ func newEmptyBroker() *emptyBroker {
 		entities: map[string]*engine.Entity{}, assigned: map[*engine.Receiver]uint32{}, waiting: map[*engine.Receiver]engine.Request{},
 		stored: message("stored", "body"),
 	}
-	for i, path := range []string{"q", "s"} {
-		e := &engine.Entity{ID: event.EntityID(i + 1), Kind: event.Queue, Path: path, Properties: testQueue, Hosts: []engine.PartitionID{0}}
+	for i, path := range []string{"q", "s", "t", "t/subscriptions/u"} {
+		kind := [...]event.EntityKind{event.Queue, event.Queue, event.Topic, event.Subscription}[i]
+		e := &engine.Entity{ID: event.EntityID(i + 1), Kind: kind, Path: path, Properties: testProperties(kind), Hosts: []engine.PartitionID{0}}
 		e.Properties.RequiresSession = path == "s"
 		b.entities[path] = e
 	}
@@ -133,6 +136,21 @@ func (b *emptyBroker) ReadAt(_ engine.PartitionID, at event.Position, dst []byte
 	return copy(dst, b.stored[at-1:]), nil
 }
 
+// Manage lists one rule, as often as is asked for, and refuses names that are not those of rules.
+func (b *emptyBroker) Manage(r engine.Request) {
+	reply := engine.Reply{Tag: r.Tag}
+	switch cmd := r.Command.(type) {
+	case *engine.PutRule:
+		if err := engine.CheckName("Rule", cmd.Rule.Name); err != nil {
+			reply.Err = err
+		}
+	case *engine.ListRules:
+		rule := event.Rule{Name: "r", Filter: event.Filter{Kind: event.FilterKind(1 + cmd.Skip%4), Text: "1=1"}}
+		reply.Rules = slices.Repeat([]event.Rule{rule}, min(cmd.Top, 3))
+	}
+	r.Sink.Post([]engine.Reply{reply})
+}
+
 func (b *emptyBroker) ReportDamage(engine.PartitionID, error) {}
 
 func (b *emptyBroker) Watch(call func(engine.Change)) func() {
@@ -166,6 +184,11 @@ func FuzzConnection(f *testing.F) {
 	add(frames(attach, attach, &amqp.Detach{Handle: 1}, receive, &amqp.End{}, &amqp.Begin{}))
 	add(frames(&amqp.Attach{Name: "c", Handle: 3, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, &amqp.Transfer{Handle: 3, DeliveryID: amqp.Some(uint32(0))}))
 	add(frames(&amqp.Attach{Name: "c", Handle: 3, Role: amqp.RoleSender, Target: &amqp.Target{Address: "q/$management"}}, &amqp.Transfer{Handle: 3, DeliveryID: amqp.Some(uint32(0))}, &amqp.Close{}))
+	// topics
+	publish := &amqp.Attach{Name: "t", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "t"}}
+	add(frames(publish, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0))}))
+	batch := amqp.AppendData(amqp.AppendData(nil, message("a", "x")), amqp.AppendData(nil, []byte("y")))
+	add(amqp.AppendFrame(frames(publish), 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, batch))
 	// message sessions
 	filtered := func(handle uint32, value any) *amqp.Attach {
 		return &amqp.Attach{Name: fmt.Sprint("f", handle), Handle: handle, Role: amqp.RoleReceiver,
@@ -191,6 +214,9 @@ func FuzzConnection(f *testing.F) {
 		"set-session-state":          sessionBody("a", amqp.Pair{Key: "session-state", Value: []byte("x")}),
 		"get-session-state":          sessionBody("a"),
 		"get-message-sessions":       {{Key: "last-updated-time", Value: amqp.Timestamp(0)}, {Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(9)}},
+		"add-rule":                   {{Key: "rule-name", Value: "r"}, {Key: "rule-description", Value: correlationRule("a", amqp.Map{{Key: "n", Value: int32(1)}})}},
+		"remove-rule":                {{Key: "rule-name", Value: "r"}},
+		"enumerate-rules":            {{Key: "top", Value: int32(9)}, {Key: "skip", Value: int32(0)}},
 		"batch-delete-messages":      {{Key: "message-count", Value: int32(9)}, {Key: "enqueued-time-utc", Value: amqp.Timestamp(0)}},
 	}
 	for name := range operations {
@@ -201,15 +227,22 @@ func FuzzConnection(f *testing.F) {
 		request = amqp.AppendSection(request, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: operationPrefix + name},
 			{Key: "server-timeout", Value: uint32(1)}, {Key: keyAssociatedLink, Value: "f2"}})
 		request = amqp.AppendSection(request, amqp.SectionValue, bodies[name])
+		address := "s/$management"
+		switch operations[name].about {
+		case ofSent:
+			address = "t/$management"
+		case ofRules:
+			address = "t/subscriptions/u/$management"
+		}
 		node := func(handle uint32, role amqp.Role) *amqp.Attach {
-			return &amqp.Attach{Name: "m", Handle: handle, Role: role, Source: &amqp.Source{Address: "s/$management"}, Target: &amqp.Target{Address: "s/$management"}}
+			return &amqp.Attach{Name: "m", Handle: handle, Role: role, Source: &amqp.Source{Address: address}, Target: &amqp.Target{Address: address}}
 		}
 		script := frames(filtered(2, "a"), credit, node(5, amqp.RoleSender), node(6, amqp.RoleReceiver), &amqp.Flow{Handle: amqp.Some(uint32(6)), LinkCredit: amqp.Some(uint32(9))})
 		add(amqp.AppendFrame(script, 0, &amqp.Transfer{Handle: 5, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}}, request))
 	}
 	f.Fuzz(func(t *testing.T, script []byte, apart bool) {
 		synctest.Test(t, func(t *testing.T) {
-			server := &Server{Broker: newEmptyBroker(), Options: Options{Development: true, Rules: testRules, AllowPlainWithoutTLS: true, Logger: slog.New(slog.DiscardHandler)}}
+			server := &Server{Broker: newEmptyBroker(), Options: Options{Access: testAccess(nil), AllowPlainWithoutTLS: true, Logger: slog.New(slog.DiscardHandler)}}
 			client, end := net.Pipe()
 			done := make(chan struct{})
 			go func() { server.ServeConn(end); close(done) }()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -20,7 +21,7 @@ type link struct {
 	handle   uint32
 	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
 	at       address
-	right    Rights // of the claim it lives on; 0: none needed
+	right    access.Rights // of the claim it lives on; 0: none needed
 	target   engine.Target
 	origin   *engine.Origin
 	active   time.Time // of the last frame
@@ -93,14 +94,14 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		l.origin = &engine.Origin{}
 		return l.room()
 	}
-	l.right = Listen
+	l.right = access.Listen
 	if a.Role == amqp.RoleSender && !l.at.management {
-		l.right = Send
+		l.right = access.Send
 	}
 	g, ok := c.claims.allow(l.at.claimPath(), l.right, c.now)
 	if l.at.management && !ok { // either right opens the node; each request is checked again (6.3)
-		if g, ok = c.claims.allow(l.at.claimPath(), Send, c.now); ok {
-			l.right = Send
+		if g, ok = c.claims.allow(l.at.claimPath(), access.Send, c.now); ok {
+			l.right = access.Send
 		}
 	}
 	if !ok {
@@ -113,12 +114,17 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	l.target = target
 	l.origin = &engine.Origin{
 		Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product,
-		Principal: g.rule, Link: a.Name, Entity: l.at.path,
+		Principal: g.Rule, Link: a.Name, Entity: l.at.path,
 	}
-	if e := l.permitted(a); e != nil {
-		return e
+	if l.at.management {
+		return l.room()
 	}
-	return l.room()
+	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).hasRoom, (*link).possible} {
+		if e := check(l, a); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // addressOf is the address at the broker's end of the link.
@@ -143,49 +149,66 @@ func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	return "", &amqp.Error{Condition: amqp.CondInvalidField, Description: "The link has no address."}
 }
 
-// permitted checks what the entity allows and what the broker does not do yet.
-func (l *link) permitted(a *amqp.Attach) *amqp.Error {
-	refuse := func(symbol amqp.Symbol, text string) *amqp.Error {
-		return &amqp.Error{Condition: symbol, Description: text}
-	}
-	if l.at.management {
-		return nil
-	}
-	e := l.target.Entity
-	p := &e.Properties
+func refusal(symbol amqp.Symbol, text string) *amqp.Error {
+	return &amqp.Error{Condition: symbol, Description: text}
+}
+
+// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions.
+func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
-	switch {
-	case p.Status == event.Disabled,
-		sends && p.Status == event.SendDisabled,
-		!sends && p.Status == event.ReceiveDisabled:
-		return refuse(amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
-	case sends && l.target.SubQueue != event.Main:
-		return refuse(amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue.")
-	case !sends && e.Kind == event.Topic:
-		return refuse(amqp.CondNotAllowed, "Messages cannot be received from a topic.")
-	case e.Kind != event.Queue:
-		return refuse(amqp.CondNotImplemented, "Topics are not implemented.")
-	case len(e.Hosts) != 1:
-		return refuse(amqp.CondNotImplemented, "Partitioned entities are not implemented.")
+	switch status := l.target.Entity.Properties.Status; {
+	case status == event.Disabled, sends && status == event.SendDisabled, !sends && status == event.ReceiveDisabled:
+		return refusal(amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
 	}
-	if sends {
-		if _, ok := a.Properties.Get("com.microsoft:transfer-destination-address"); ok {
-			return refuse(amqp.CondNotImplemented, "Sending through another entity (com.microsoft:transfer-destination-address) is not implemented.")
-		}
+	return nil
+}
+
+// fitting checks that a receiver is of the kind that the entity wants.
+func (l *link) fitting(a *amqp.Attach) *amqp.Error {
+	if a.Role == amqp.RoleSender || l.target.Entity.Kind == event.Topic {
 		return nil
 	}
 	var bad *amqp.Error
 	if l.filter, bad = findSessionFilter(a.Source.Filter, l.c.limits.IDLength); bad != nil {
 		return bad
 	}
-	switch sessions := p.RequiresSession && l.target.SubQueue == event.Main; {
+	p := &l.target.Entity.Properties
+	switch sessions := ofSessions(l.target); {
 	case sessions && l.filter == nil:
-		return refuse(amqp.CondNotAllowed, sessionText)
+		return refusal(amqp.CondNotAllowed, sessionText)
 	case !sessions && l.filter != nil:
-		return refuse(amqp.CondNotAllowed, noSessionsText)
+		return refusal(amqp.CondNotAllowed, noSessionsText)
 	case p.ForwardTo != "" && l.target.SubQueue == event.Main,
 		p.ForwardDeadLetteredMessagesTo != "" && l.target.SubQueue == event.DeadLetter:
-		return refuse(amqp.CondNotAllowed, "Cannot create a message receiver/browser on an entity with auto-forwarding enabled.")
+		return refusal(amqp.CondNotAllowed, "Cannot create a message receiver/browser on an entity with auto-forwarding enabled.")
+	}
+	return nil
+}
+
+func (l *link) hasRoom(*amqp.Attach) *amqp.Error { return l.room() }
+
+const (
+	toSubQueueText     = "Messages cannot be sent to a sub-queue."
+	toSubscriptionText = "Messages cannot be sent to a subscription; they are sent to its topic."
+	fromTopicText      = "Messages cannot be received from a topic; they are received from its subscriptions."
+	noRulesText        = "Only subscriptions have rules."
+)
+
+// possible checks that messages go this way at all, and what the broker does not do yet.
+func (l *link) possible(a *amqp.Attach) *amqp.Error {
+	e, sends := l.target.Entity, a.Role == amqp.RoleSender
+	switch {
+	case sends && l.target.SubQueue != event.Main:
+		return refusal(amqp.CondNotAllowed, toSubQueueText)
+	case sends && e.Kind == event.Subscription:
+		return refusal(amqp.CondNotAllowed, toSubscriptionText)
+	case !sends && e.Kind == event.Topic:
+		return refusal(amqp.CondNotAllowed, fromTopicText)
+	case len(e.Hosts) != 1:
+		return refusal(amqp.CondNotImplemented, "Partitioned entities are not implemented.")
+	}
+	if _, via := a.Properties.Get("com.microsoft:transfer-destination-address"); sends && via {
+		return refusal(amqp.CondNotImplemented, "Sending through another entity (com.microsoft:transfer-destination-address) is not implemented.")
 	}
 	return nil
 }
@@ -215,7 +238,7 @@ func (c *conn) attachError(err error, path string) *amqp.Error {
 }
 
 // unauthorized is the text of 8.4 that SDK tests look for.
-func (c *conn) unauthorized(right Rights, path string) string {
+func (c *conn) unauthorized(right access.Rights, path string) string {
 	return fmt.Sprintf("Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://%s/%s'.",
 		right, c.namespace, strings.ToLower(path))
 }

@@ -11,11 +11,14 @@ import (
 // maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
 const maxDeferred = 1000
 
-// maxTaking bounds the requests of a connection that take messages by number and have no answer yet: what they take stands
-// in memory until the peer has credit for it (reliability.md P23).
+// maxTaking bounds the requests of a connection that take messages by number or ask for rules and have no answer yet: what
+// they get stands in memory until the peer has credit for it (reliability.md P23).
 const maxTaking = 16
 
-const tooManyAnswers = "Too many bytes of answers wait for credit."
+const (
+	tooManyAnswers = "Too many bytes of answers wait for credit."
+	tooManyTaking  = "Too many requests with large answers have no answer yet."
+)
 
 // receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
 func (c *conn) receiveDeferred(req *request, body amqp.Map) {
@@ -53,7 +56,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 		}
 	}
 	if c.taking >= maxTaking {
-		c.refuseRequest(req, 503, amqp.CondServerBusy, "Too many requests for deferred messages have no answer yet.")
+		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete

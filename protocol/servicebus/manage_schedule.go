@@ -11,31 +11,16 @@ import (
 func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 	t := req.l.target
 	if t.SubQueue != event.Main {
-		c.refuseRequest(req, 400, amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue.")
+		c.refuseRequest(req, 400, amqp.CondNotAllowed, toSubQueueText)
 		return
 	}
 	cmd := &engine.Send{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, Numbers: true}
-	for _, v := range elements(body, "messages") {
-		entry, _ := v.(amqp.Map)
-		raw, _ := entry.Get("message")
-		b, ok := raw.([]byte)
-		if !ok {
-			c.badRequest(req, "Each of the 'messages' must be a map with a binary 'message'.")
-			return
-		}
-		in, e := c.inspect(b)
-		if e != nil {
-			c.refuseFor(req, e)
-			return
-		}
-		if !in.hasID {
-			c.splice(make([]byte, 0, splicedSize(&in)), &in)
-		}
-		cmd.Messages = append(cmd.Messages, in.message)
-	}
-	if len(cmd.Messages) == 0 {
-		c.badRequest(req, "The request needs 'messages', a list with at least one.")
+	if e := c.collect(cmd, elements(body, "messages")); e != nil {
+		c.refuseFor(req, e)
 		return
+	}
+	if seen, ok := cmd.Buffer.(*published); ok {
+		req.size += seen.size()
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		numbers := amqp.Array{Elem: amqp.CodeLong}
@@ -44,6 +29,32 @@ func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 		}
 		c.succeed(req, amqp.Map{{Key: "sequence-numbers", Value: numbers}})
 	})
+}
+
+// collect adds the messages of a request to a send. On refusal it holds no buffer.
+func (c *conn) collect(cmd *engine.Send, entries []any) *amqp.Error {
+	if len(entries) == 0 {
+		return argumentError("The request needs 'messages', a list with at least one.")
+	}
+	seen := seenBy(cmd.Entity, len(entries))
+	for _, v := range entries {
+		entry, _ := v.(amqp.Map)
+		raw, _ := entry.Get("message")
+		b, ok := raw.([]byte)
+		if !ok {
+			seen.drop()
+			return argumentError("Each of the 'messages' must be a map with a binary 'message'.")
+		}
+		in, e := c.inspect(b)
+		if e != nil {
+			seen.drop()
+			return e
+		}
+		c.complete(&in, nil, seen)
+		cmd.Messages = append(cmd.Messages, in.message)
+	}
+	cmd.Buffer = seen.with(nil)
+	return nil
 }
 
 const needsNumbers = "The request needs 'sequence-numbers', an array of long."

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -13,23 +14,50 @@ const operationPrefix = "com.microsoft:"
 
 // operation is one thing a $management node can do.
 type operation struct {
-	right Rights
+	right access.Rights
+	about concern
 	run   func(*conn, *request, amqp.Map)
 }
 
-// operations of queues (6.3). The others of the service answer 501.
+// concern is what an operation is about. Not every kind of entity has it.
+type concern uint8
+
+const (
+	ofReceived concern = iota // messages that can be received: of queues and subscriptions
+	ofSent                    // messages that are sent: to queues and topics
+	ofRules                   // of subscriptions
+)
+
+// operations of queues, topics and subscriptions (6.3). The others of the service answer 501.
 var operations = map[string]operation{
-	"renew-lock":                 {Listen, (*conn).renewLock},
-	"update-disposition":         {Listen, (*conn).updateDisposition},
-	"peek-message":               {Listen, (*conn).peekMessage},
-	"schedule-message":           {Send, (*conn).scheduleMessage},
-	"cancel-scheduled-message":   {Send, (*conn).cancelScheduled},
-	"receive-by-sequence-number": {Listen, (*conn).receiveDeferred},
-	"renew-session-lock":         {Listen, (*conn).renewSessionLock},
-	"set-session-state":          {Listen, (*conn).setSessionState},
-	"get-session-state":          {Listen, (*conn).getSessionState},
-	"get-message-sessions":       {Listen, (*conn).listSessions},
-	"batch-delete-messages":      {Listen, (*conn).batchDelete},
+	"renew-lock":                 {access.Listen, ofReceived, (*conn).renewLock},
+	"update-disposition":         {access.Listen, ofReceived, (*conn).updateDisposition},
+	"peek-message":               {access.Listen, ofReceived, (*conn).peekMessage},
+	"schedule-message":           {access.Send, ofSent, (*conn).scheduleMessage},
+	"cancel-scheduled-message":   {access.Send, ofSent, (*conn).cancelScheduled},
+	"receive-by-sequence-number": {access.Listen, ofReceived, (*conn).receiveDeferred},
+	"renew-session-lock":         {access.Listen, ofReceived, (*conn).renewSessionLock},
+	"set-session-state":          {access.Listen, ofReceived, (*conn).setSessionState},
+	"get-session-state":          {access.Listen, ofReceived, (*conn).getSessionState},
+	"get-message-sessions":       {access.Listen, ofReceived, (*conn).listSessions},
+	"batch-delete-messages":      {access.Listen, ofReceived, (*conn).batchDelete},
+	"add-rule":                   {access.Manage, ofRules, (*conn).addRule},
+	"remove-rule":                {access.Manage, ofRules, (*conn).removeRule},
+	"enumerate-rules":            {access.Manage, ofRules, (*conn).enumerateRules},
+}
+
+// absent says why a target has nothing of what an operation is about; it is empty when it has.
+func (about concern) absent(t engine.Target) string {
+	kind := t.Entity.Kind
+	switch {
+	case about == ofReceived && kind == event.Topic:
+		return fromTopicText
+	case about == ofSent && kind == event.Subscription:
+		return toSubscriptionText
+	case about == ofRules && (kind != event.Subscription || t.SubQueue != event.Main):
+		return noRulesText
+	}
+	return ""
 }
 
 // keyAssociatedLink names, in a request, the link of the connection on whose behalf it is made.
@@ -48,11 +76,16 @@ func (c *conn) manage(req *request) {
 		c.refuseRequest(req, 401, amqp.CondUnauthorizedAccess, c.unauthorized(op.right, req.l.at.path))
 		return
 	}
-	e := req.l.target.Entity
-	switch {
-	case e == nil || e.Kind != event.Queue || len(e.Hosts) != 1:
-		c.refuseRequest(req, 501, amqp.CondNotImplemented, "Only queues of one partition are implemented.")
+	t := req.l.target
+	if t.Entity == nil || len(t.Entity.Hosts) != 1 {
+		c.refuseRequest(req, 501, amqp.CondNotImplemented, "Partitioned entities are not implemented.")
 		return
+	}
+	if text := op.about.absent(t); text != "" {
+		c.refuseRequest(req, 400, amqp.CondNotAllowed, text)
+		return
+	}
+	switch {
 	case c.answered > c.limits.BufferedOut:
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return
@@ -83,12 +116,23 @@ func (c *conn) touchAssociated(req *request) {
 
 // ask sends a command to the entity's partition; answer handles its success.
 func (c *conn) ask(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) {
+	c.batch.add(req.l.target.Host(0), c.asking(req, cmd, answer))
+}
+
+// askCatalogue sends a command about rules, behind the requests that came before it.
+func (c *conn) askCatalogue(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) {
+	c.batch.submit()
+	c.broker.Manage(c.asking(req, cmd, answer))
+}
+
+// asking books a request that the engine is going to answer.
+func (c *conn) asking(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) engine.Request {
 	req.answer = answer
 	c.requests++
 	c.bufferIn += req.size
 	c.limitTime(req)
 	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size)})
-	c.batch.add(req.l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
 }
 
 // succeed answers 200 with a body or without.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -49,7 +50,7 @@ func TestRenewLock(t *testing.T) {
 				t.Error(status)
 			}
 		}
-		for _, operation := range []string{"com.microsoft:add-rule", "com.microsoft:get-message-count", "renew-lock", "what", ""} {
+		for _, operation := range []string{"com.microsoft:update-rule", "com.microsoft:get-message-count", "renew-lock", "what", ""} {
 			if status, properties, _ := other.manage(operation, amqp.Map{}); status != 501 {
 				t.Errorf("%s: %+v", operation, properties)
 			}
@@ -205,18 +206,25 @@ func TestManagementRefusals(t *testing.T) {
 func TestOperationRights(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		send, listen := b.login("send", "send-key"), b.login("listen", "listen-key")
-		send.attachManagement("q")
-		listen.attachManagement("q")
+		rules, root := b.login("listen", "listen-key"), b.root()
+		b.topic("t", nil)
+		b.subscription("t", "u", nil)
+		for _, p := range []*peerConn{send, listen, rules, root} {
+			p.attachManagement(map[bool]string{true: "t/Subscriptions/u", false: "q"}[p == rules || p == root])
+		}
 		for name, op := range operations {
 			with, without := listen, send
-			if op.right == Send {
+			switch op.right {
+			case access.Send:
 				with, without = send, listen
+			case access.Manage:
+				with, without = root, rules
 			}
 			without.managedWith(401, amqp.CondUnauthorizedAccess, name, amqp.Map{})
 			if status, _, _ := with.manage(operationPrefix+name, amqp.Map{}); status == 401 || status == 501 {
 				t.Errorf("%s: %d", name, status)
 			}
-			if (name == "schedule-message" || name == "cancel-scheduled-message") != (op.right == Send) {
+			if (op.about == ofSent) != (op.right == access.Send) || (op.about == ofRules) != (op.right == access.Manage) {
 				t.Errorf("%s: %v", name, op.right)
 			}
 		}

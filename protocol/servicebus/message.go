@@ -12,22 +12,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
 // Annotations with a meaning (5.2).
 const (
-	keyEnqueuedTime    = "x-opt-enqueued-time"
-	keySequence        = "x-opt-sequence-number"
-	keyEnqueueSequence = "x-opt-enqueue-sequence-number"
-	keyLockedUntil     = "x-opt-locked-until"
-	keyScheduled       = "x-opt-scheduled-enqueue-time"
-	keyPartitionKey    = "x-opt-partition-key"
-	keyViaPartitionKey = "x-opt-via-partition-key"
-	keyPartitionID     = "x-opt-partition-id"
-	keyState           = "x-opt-message-state"
-	keyLockToken       = "x-opt-lock-token"
+	keyEnqueuedTime     = "x-opt-enqueued-time"
+	keySequence         = "x-opt-sequence-number"
+	keyEnqueueSequence  = "x-opt-enqueue-sequence-number"
+	keyLockedUntil      = "x-opt-locked-until"
+	keyScheduled        = "x-opt-scheduled-enqueue-time"
+	keyPartitionKey     = "x-opt-partition-key"
+	keyViaPartitionKey  = "x-opt-via-partition-key"
+	keyPartitionID      = "x-opt-partition-id"
+	keyDeadLetterSource = "x-opt-deadletter-source"
+	keyState            = "x-opt-message-state"
+	keyLockToken        = "x-opt-lock-token"
 )
 
 func argumentError(format string, args ...any) *amqp.Error {
@@ -47,12 +49,32 @@ func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error 
 	if e != nil {
 		return e
 	}
-	if !in.hasID {
-		c.splice(buf.carve(splicedSize(&in)), &in)
-	}
+	seen := seenBy(cmd.Entity, 1)
+	c.complete(&in, buf, seen)
 	cmd.Messages = c.batch.newMessage()
-	cmd.Messages[0], cmd.Buffer = in.message, buf.retain()
+	cmd.Messages[0], cmd.Buffer = in.message, seen.with(buf)
 	return nil
+}
+
+// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf, or in
+// memory of its own where there is none.
+func (c *conn) complete(in *inspected, buf *chunk, seen *published) {
+	var filtered *filter.Message
+	if seen != nil {
+		filtered = seen.read(in)
+	}
+	if !in.hasID {
+		size := splicedSize(in)
+		if buf != nil {
+			c.splice(buf.carve(size), in)
+		} else {
+			c.splice(make([]byte, 0, size), in)
+		}
+		if filtered != nil {
+			filtered.System[filter.MessageID] = event.Value{Type: event.String, Text: string(in.message.ID)}
+		}
+	}
+	in.message.Properties = filtered
 }
 
 // ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says nothing we need.
@@ -65,17 +87,17 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Erro
 		return argumentError("A batch must consist of data sections.")
 	}
 	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
+	seen := seenBy(cmd.Entity, envelope.BodyCount)
 	for message := range amqp.DataSections(envelope.Body.Of(body)) {
 		in, e := c.inspect(message)
 		if e != nil {
+			seen.drop()
 			return e
 		}
-		if !in.hasID {
-			c.splice(buf.carve(splicedSize(&in)), &in)
-		}
+		c.complete(&in, buf, seen)
 		cmd.Messages = append(cmd.Messages, in.message)
 	}
-	cmd.Buffer = buf.retain()
+	cmd.Buffer = seen.with(buf)
 	return nil
 }
 
@@ -96,7 +118,7 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 		}
 	}
 	in.sections, in.message.Body = s, b
-	if n := len(b) - s.Body.Len() - s.Footer.Len(); n > c.limits.HeaderSize {
+	if in.message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.message.Header > c.limits.HeaderSize {
 		return in, argumentError("The size quota for this stream (%d) has been exceeded.", c.limits.HeaderSize)
 	}
 	if e = c.inspectProperties(s.Properties.Of(b), &in); e != nil {
@@ -320,6 +342,7 @@ func (c *conn) splice(dst []byte, in *inspected) {
 	moved := before - len(dst) // a narrow list begins earlier
 	in.message.ID = dst[from-moved : from-moved+36 : from-moved+36]
 	in.message.Body, in.message.Tail = dst[:len(dst):len(dst)], body[rest:]
+	in.message.Header += len(dst) - rest
 	in.hasID = true
 }
 

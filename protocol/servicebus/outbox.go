@@ -14,6 +14,7 @@ type outbox struct {
 	mu      sync.Mutex
 	waiting []engine.Reply
 	changes []engine.Change
+	recheck bool // access rules have changed
 	closed  bool
 }
 
@@ -39,6 +40,14 @@ func (o *outbox) changed(c engine.Change) {
 	o.poke()
 }
 
+// rulesChanged is called when access rules of the namespace have changed. It does not block.
+func (o *outbox) rulesChanged() {
+	o.mu.Lock()
+	o.recheck = true
+	o.mu.Unlock()
+	o.poke()
+}
+
 func (o *outbox) poke() {
 	select {
 	case o.wake <- struct{}{}:
@@ -46,14 +55,15 @@ func (o *outbox) poke() {
 	}
 }
 
-// take returns what came since the last call. spare is memory to be filled next; its references are dropped.
-func (o *outbox) take(spare []engine.Reply) ([]engine.Reply, []engine.Change) {
+// take returns what came since the last call; recheck: access rules have changed, those of the namespace or those of an entity that
+// changed. spare is memory to be filled next; its references are dropped.
+func (o *outbox) take(spare []engine.Reply) (taken []engine.Reply, changes []engine.Change, recheck bool) {
 	clear(spare)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	taken, changes := o.waiting, o.changes
-	o.waiting, o.changes = spare[:0], nil
-	return taken, changes
+	taken, changes, recheck = o.waiting, o.changes, o.recheck || len(o.changes) > 0
+	o.waiting, o.changes, o.recheck = spare[:0], nil, false
+	return taken, changes, recheck
 }
 
 // close throws away what comes from now on.

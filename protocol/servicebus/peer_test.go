@@ -20,18 +20,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-var testQueue = event.Properties{
-	LockDuration: 30 * time.Second, MaxSizeMegabytes: 1024, MaxMessageSizeKilobytes: 256, DefaultMessageTimeToLive: event.Forever,
-	MaxDeliveryCount: 3, EnableBatchedOperations: true, AutoDeleteOnIdle: event.Forever,
+var testQueue, testSubscription = testProperties(event.Queue), testProperties(event.Subscription)
+
+func testProperties(kind event.EntityKind) event.Properties {
+	p := engine.DefaultProperties(kind)
+	p.LockDuration, p.MaxDeliveryCount = 30*time.Second, 3
+	return p
 }
 
-var testRules = []AccessRule{
-	{Name: "root", Primary: "root-key", Secondary: "root-key-2", Rights: Manage},
-	{Name: "listen", Primary: "listen-key", Rights: Listen},
-	{Name: "send", Primary: "send-key", Rights: Send},
+var testRules = []event.AccessRule{
+	{Name: "root", Primary: "root-key", Secondary: "root-key-2", Rights: event.Rights{event.Manage}},
+	{Name: "listen", Primary: "listen-key", Rights: event.Rights{event.Listen}},
+	{Name: "send", Primary: "send-key", Rights: event.Rights{event.Send}},
+}
+
+// testAccess accepts tokens of the test rules for any host, and what a test adds.
+func testAccess(change func(*access.Options)) *access.Verifier {
+	o := access.Options{Rules: testRules, Development: true}
+	if change != nil {
+		change(&o)
+	}
+	return access.New(o)
 }
 
 // bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a test adds.
@@ -147,7 +160,7 @@ func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *ben
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := engine.Open(context.Background(), store, engine.Options{Time: bubbleTime{time.Now()}})
+		ns, err := engine.Open(context.Background(), store, engine.Options{Time: bubbleTime{time.Now()}, Properties: Properties})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +168,7 @@ func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *ben
 		b.queue("q", nil)
 		b.queue("q2", nil)
 		options := Options{
-			Namespace: "ns", Development: true, AllowPlainWithoutTLS: true, Rules: testRules,
+			Namespace: "ns", AllowPlainWithoutTLS: true, Access: testAccess(nil),
 			Logger: slog.New(slog.DiscardHandler),
 		}
 		if change != nil {
@@ -181,11 +194,27 @@ func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *ben
 
 func (b *bench) queue(path string, change func(*event.Properties)) {
 	b.Helper()
-	p := testQueue
+	b.entity(engine.PutEntity{Kind: event.Queue, Path: path, Properties: testQueue}, change)
+}
+
+// topic makes or changes a topic.
+func (b *bench) topic(path string, change func(*event.Properties)) {
+	b.Helper()
+	b.entity(engine.PutEntity{Kind: event.Topic, Path: path, Properties: engine.DefaultProperties(event.Topic)}, change)
+}
+
+// subscription makes or changes a subscription. Without rules it is made with the one that every message matches.
+func (b *bench) subscription(topic, name string, change func(*event.Properties), rules ...event.Rule) {
+	b.Helper()
+	b.entity(engine.PutEntity{Kind: event.Subscription, Path: engine.SubscriptionPath(topic, name), Properties: testSubscription, Rules: rules}, change)
+}
+
+func (b *bench) entity(put engine.PutEntity, change func(*event.Properties)) {
+	b.Helper()
 	if change != nil {
-		change(&p)
+		change(&put.Properties)
 	}
-	if _, err := b.ns.PutQueue(context.Background(), engine.PutQueue{Path: path, Properties: p}); err != nil {
+	if _, err := b.ns.PutEntity(context.Background(), put); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -533,6 +562,11 @@ func decodeMessage(t testing.TB, b []byte) (m openedMessage) {
 // putToken sets up a $cbs pair on handles 100 and 101 if there is none and puts a token.
 func (p *peerConn) putToken(audience, token string, id any) amqp.Map {
 	p.Helper()
+	return p.putTokenOf("servicebus.windows.net:sastoken", audience, token, id)
+}
+
+func (p *peerConn) putTokenOf(kind, audience, token string, id any) amqp.Map {
+	p.Helper()
 	if !p.header {
 		p.header = true
 		p.attachSender(100, "$cbs")
@@ -541,7 +575,7 @@ func (p *peerConn) putToken(audience, token string, id any) amqp.Map {
 	}
 	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, ReplyTo: amqp.Some("reply101")})
 	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{
-		{Key: "operation", Value: "put-token"}, {Key: "type", Value: "servicebus.windows.net:sastoken"}, {Key: "name", Value: audience},
+		{Key: "operation", Value: "put-token"}, {Key: "type", Value: kind}, {Key: "name", Value: audience},
 	})
 	m = amqp.AppendSection(m, amqp.SectionValue, token)
 	p.write(0, &amqp.Transfer{Handle: 100, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
@@ -672,7 +706,7 @@ func (p *peerConn) attachManagement(entity string) {
 }
 
 func token(audience, rule, key string, life time.Duration) string {
-	return NewSASToken(audience, rule, key, time.Now().Add(life))
+	return access.NewSASToken(audience, rule, key, time.Now().Add(life))
 }
 
 func netPipe() (client, server net.Conn) { return net.Pipe() }

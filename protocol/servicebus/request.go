@@ -21,8 +21,8 @@ type request struct {
 	deadline time.Time // zero: none
 	place    int       // in conn.timed
 	over     bool      // the client was told that its time is over
-	takes    bool      // it takes messages by number
-	deletes  bool      // … for good: there is no giving back
+	takes    bool      // it is counted in conn.taking
+	deletes  bool      // it takes messages for good: there is no giving back
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
@@ -86,7 +86,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	case c.phase != opened:
 		return
-	case r.Err == nil && len(r.Messages) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
+	case r.Err == nil && len(r.Messages)+len(r.Rules) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
 		req.tooLate(r)
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return

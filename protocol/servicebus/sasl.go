@@ -71,8 +71,8 @@ func (c *conn) saslPlain(response []byte) amqp.SASLCode {
 	if len(parts) != 3 {
 		return amqp.SASLAuth
 	}
-	g, ok := c.verifier.plain(string(parts[1]), string(parts[2]))
-	if !ok {
+	g, err := c.verifier.Plain(string(parts[1]), string(parts[2]))
+	if err != nil {
 		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[1])))
 		c.loginFailed()
 		return amqp.SASLAuth

@@ -177,6 +177,7 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
 	cmd := c.batch.newSend()
+	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
 		limit := s.maxSize
@@ -202,11 +203,14 @@ func (s *sender) send(body []byte, buf *chunk) {
 		}
 		return
 	}
-	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
+	size := len(body)
+	if seen, ok := cmd.Buffer.(*published); ok {
+		size += seen.size()
+	}
 	s.pending++
-	c.bufferIn += len(body)
+	c.bufferIn += size
 	tag := c.pendings.add(pending{
-		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(len(body)),
+		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size),
 	})
 	c.batch.add(s.l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
 }

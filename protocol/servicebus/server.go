@@ -7,26 +7,21 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
 // Options says how a [Server] behaves. The zero value serves a namespace nobody can log in to.
 type Options struct {
-	// Namespace is the name in error texts, and the first label of the host names that tokens are made for.
+	// Namespace is the name in error texts.
 	Namespace string
-	// Hosts are further host names tokens may be made for (reliability.md S9). In development any host will do.
-	Hosts []string
-	// Rules are the access rules of the namespace. Whoever wires the server adds the well-known development key, and only
-	// in development mode (reliability.md S2).
-	Rules []AccessRule
-	// Development accepts tokens made for any host name.
-	Development bool
+	// Access decides who may do what. nil: nobody may do anything.
+	Access *access.Verifier
 	// AllowPlainWithoutTLS accepts SASL PLAIN, which carries a key, on a connection without TLS (reliability.md 7.2).
 	AllowPlainWithoutTLS bool
 	// Limits bounds what a peer can spend. Zero fields mean their defaults.
@@ -63,7 +58,7 @@ type environment struct {
 	tracking
 	broker      engine.Broker
 	limits      Limits
-	verifier    *sasVerifier
+	verifier    *access.Verifier
 	logger      *slog.Logger
 	newUUID     func() [16]byte
 	plainNoTLS  bool
@@ -86,13 +81,8 @@ func (s *Server) init() {
 		if env.newUUID == nil {
 			env.newUUID = newUUID
 		}
-		env.verifier = &sasVerifier{rules: o.Rules}
-		if !o.Development {
-			ns := strings.ToLower(o.Namespace)
-			env.verifier.hosts = []string{ns, ns + ".servicebus.windows.net"}
-			for _, h := range o.Hosts {
-				env.verifier.hosts = append(env.verifier.hosts, hostName(h))
-			}
+		if env.verifier = o.Access; env.verifier == nil {
+			env.verifier = access.New(access.Options{})
 		}
 		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
 		id := env.newUUID()
@@ -300,6 +290,16 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-time.After(s.env.limits.Close): // the engine does not answer
 	}
 	return ctx.Err()
+}
+
+// RulesChanged tells that access rules of the namespace were replaced: every connection looks at its claims again and detaches the
+// links that have none any more (reliability.md S10). Rules of entities change with their entities.
+func (s *Server) RulesChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.outbox.rulesChanged()
+	}
 }
 
 // Connections is the number of open connections.

@@ -26,7 +26,7 @@ func Queue(name string, changes ...func(*event.Properties)) Option {
 		change(&p)
 	}
 	return func(s *settings.Settings) {
-		s.Entities.Put = append(s.Entities.Put, engine.PutQueue{Path: name, Properties: p})
+		s.Entities.Put = append(s.Entities.Put, engine.PutEntity{Kind: event.Queue, Path: name, Properties: p})
 	}
 }
 
@@ -149,7 +149,7 @@ func (b *Broker) Put(name string, changes ...func(*event.Properties)) {
 	b.t.Helper()
 	var s settings.Settings
 	Queue(name, changes...)(&s)
-	if _, err := b.server.Engine().PutQueue(b.t.Context(), s.Entities.Put[0]); err != nil {
+	if _, err := b.server.Engine().PutEntity(b.t.Context(), s.Entities.Put[0]); err != nil {
 		b.t.Fatalf("harness: %v", err)
 	}
 }

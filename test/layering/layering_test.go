@@ -30,10 +30,11 @@ var allowed = map[string][]string{
 	"tools":               {"index", "log", "log/event"},
 	"settings":            {"engine", "log/event", "protocol/servicebus"},
 	"client":              {"protocol/servicebus", "protocol/amqp"},
+	"client/admin":        {"client", "protocol/atom/document", "log/event"},
 	"server":              {"settings", "engine", "log", "log/event", "protocol/servicebus", "protocol/listen"},
 	"bench":               {"client", "bench/floor"},
 	"bench/floor":         {"protocol/amqp"},
-	"cmd/ledgerbus":       {"settings", "server", "client", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
+	"cmd/ledgerbus":       {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
 }
 
 // owners lists libraries that only one package may import.

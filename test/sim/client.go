@@ -240,7 +240,7 @@ func (w *world) administer(op operation) {
 		}
 	}
 	if op == opDelete {
-		a := &ask{op: op, q: q, tag: w.tag(), asked: w.broker(), cmd: &engine.DeleteQueue{Path: q.path, Origin: w.origin(), Reason: "client"}}
+		a := &ask{op: op, q: q, tag: w.tag(), asked: w.broker(), cmd: &engine.DeleteEntity{Path: q.path, Origin: w.origin(), Reason: "client"}}
 		w.admin = a
 		w.submit(a)
 		return

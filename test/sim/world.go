@@ -228,7 +228,7 @@ func (w *world) addQueue(path string) *queue {
 // put is the request to create or change a queue.
 func (w *world) put(q *queue, props event.Properties) *ask {
 	a := &ask{op: opUpdate, q: q, tag: w.tag(), asked: w.broker(), props: props,
-		cmd: &engine.PutQueue{Path: q.path, Properties: props, Origin: w.origin()}}
+		cmd: &engine.PutEntity{Kind: event.Queue, Path: q.path, Properties: props, Origin: w.origin()}}
 	w.admin = a
 	return a
 }

@@ -1,0 +1,15 @@
+// Package admin is a client of the management API of Service Bus (management-api.md): queues, topics, subscriptions and rules of
+// a namespace, at Ledgerbus, at the emulator or in the cloud. It knows nothing of the broker's inside.
+//
+//	c, err := admin.New(connectionString, admin.Options{})
+//	q := admin.NewEntity(event.Queue, "orders")
+//	q.Properties.RequiresSession = true
+//	q.Present.Add(document.RequiresSession)
+//	q, err = c.Create(ctx, q)
+//	all, err := c.List(ctx, event.Queue, "")
+//
+// Whatever is refused, or gets no answer, is an [*Error]. Each request is signed on its own and limited in time; answers are limited
+// in size. Nothing is repeated: after an error that is no refusal a change may have happened or not.
+//
+// Section numbers in comments are those of management-api.md.
+package admin

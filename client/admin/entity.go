@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+const subscriptionsInfix = "/Subscriptions/"
+
+// Entity is a queue, topic or subscription: its settings and, when it was asked for alone or in a list, what it holds.
+//
+// Present says which settings go to the broker; others get the broker's defaults, when an entity is updated as well as when it is
+// created (2.3, 2.4). An entity that came from the broker has all of them. ForwardTo and ForwardDeadLetteredMessagesTo are paths of
+// entities of the same namespace.
+type Entity struct {
+	Path string // of a subscription <topic>/Subscriptions/<name>
+	document.Description
+}
+
+// NewEntity is an entity of which no setting is given.
+func NewEntity(kind event.EntityKind, path string) *Entity {
+	return &Entity{Path: path, Description: document.Description{Kind: kind}}
+}
+
+// SubscriptionPath is the path of a topic's subscription.
+func SubscriptionPath(topic, name string) string { return topic + subscriptionsInfix + name }
+
+// SplitSubscription takes the path of a subscription apart; false: it is none.
+func SplitSubscription(path string) (topic, name string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if cut := i + 1 - len(subscriptionsInfix); cut > 0 && i+1 < len(path) && strings.EqualFold(path[cut:i+1], subscriptionsInfix) {
+		return path[:cut], path[i+1:], true
+	}
+	return "", "", false
+}
+
+// Get is one entity of a kind. One of another kind is not found.
+func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*Entity, error) {
+	op := operation("show", kind, path)
+	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: path})
+	if err != nil {
+		return nil, err
+	}
+	missing := &Error{Op: op, Status: http.StatusNotFound, Text: "there is none of this name"}
+	switch {
+	case doc == nil || doc.Entry == nil:
+		return nil, missing // the feed that says so, or one of something else (2.5)
+	case doc.Entry.Entity == nil:
+		return nil, missing
+	case doc.Entry.Entity.Kind != kind:
+		missing.Text += "; it is a " + strings.ToLower(doc.Entry.Entity.Kind.String())
+		return nil, missing
+	}
+	return received(doc.Entry, path), nil
+}
+
+// List are all entities of a kind, in the broker's order. Topic is that whose subscriptions are listed, "" for the other kinds.
+func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) ([]*Entity, error) {
+	var found []*Entity
+	path := map[event.EntityKind]string{event.Queue: "$Resources/Queues", event.Topic: "$Resources/Topics"}[kind]
+	op := "list " + strings.ToLower(kind.String()) + "s"
+	if kind == event.Subscription {
+		path, op = topic+"/Subscriptions", op+" of "+topic
+	}
+	err := c.pages(ctx, op, path, func(e *document.Entry) bool {
+		if e.Entity == nil || e.Entity.Kind != kind {
+			return false
+		}
+		path := e.Title
+		if kind == event.Subscription {
+			path = SubscriptionPath(topic, e.Title)
+		}
+		found = append(found, received(e, path))
+		return true
+	})
+	return found, err
+}
+
+// Create makes an entity and returns it with the broker's defaults. One that exists is a conflict.
+func (c *Client) Create(ctx context.Context, e *Entity) (*Entity, error) {
+	return c.put(ctx, "create", e, false)
+}
+
+// Update replaces all settings of an entity and returns it.
+func (c *Client) Update(ctx context.Context, e *Entity) (*Entity, error) {
+	return c.put(ctx, "update", e, true)
+}
+
+// Delete ends an entity with everything in it. The broker does not check of what kind it is.
+func (c *Client) Delete(ctx context.Context, kind event.EntityKind, path string) error {
+	_, err := c.do(ctx, request{op: operation("delete", kind, path), method: http.MethodDelete, path: path})
+	return err
+}
+
+func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (*Entity, error) {
+	d := e.Description
+	p := &d.Properties
+	targets := []string{"", ""}
+	for i, f := range [...]struct {
+		element document.Element
+		value   *string
+	}{{document.ForwardTo, &p.ForwardTo}, {document.ForwardDeadLetteredMessagesTo, &p.ForwardDeadLetteredMessagesTo}, {document.UserMetadata, &p.UserMetadata}} {
+		switch {
+		case *f.value == "":
+			d.Present &^= 1 << f.element // an empty one may be refused (1.8)
+		case i < len(targets) && d.Present.Has(f.element):
+			*f.value = c.forwardURL(*f.value)
+			targets[i] = *f.value
+		}
+	}
+	op := operation(verb, e.Kind, e.Path)
+	doc, err := c.do(ctx, request{op: op, method: http.MethodPut, path: e.Path, update: update, send: targets,
+		body: document.AppendEntry(nil, &document.Entry{Entity: &d}, document.Format{Version: document.V2021, Form: document.Request})})
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || doc.Entry == nil || doc.Entry.Entity == nil || doc.Entry.Entity.Kind != e.Kind {
+		return nil, &Error{Op: op, Text: "the answer describes something else"}
+	}
+	return received(doc.Entry, e.Path), nil
+}
+
+// received is the entity of an entry. The title has the spelling that it was created with.
+func received(entry *document.Entry, asked string) *Entity {
+	e := &Entity{Path: asked, Description: *entry.Entity}
+	if topic, name, ok := SplitSubscription(asked); ok && e.Kind == event.Subscription && strings.EqualFold(name, entry.Title) {
+		e.Path = SubscriptionPath(topic, entry.Title)
+	} else if strings.EqualFold(asked, entry.Title) {
+		e.Path = entry.Title
+	}
+	e.Properties.ForwardTo = forwardPath(e.Properties.ForwardTo)
+	e.Properties.ForwardDeadLetteredMessagesTo = forwardPath(e.Properties.ForwardDeadLetteredMessagesTo)
+	return e
+}
+
+// forwardURL is the form in which a namespace in the cloud wants the entity that messages are forwarded to (3.8).
+func (c *Client) forwardURL(path string) string {
+	if strings.Contains(path, "://") {
+		return path
+	}
+	u := url.URL{Scheme: "sb", Host: c.Host(), Path: "/" + path}
+	return u.String()
+}
+
+// forwardPath is the entity's path in such an URL: only that tells which one is meant.
+func forwardPath(s string) string {
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		return strings.Trim(u.Path, "/")
+	}
+	return s
+}
+
+// operation is what a request does, as messages say it.
+func operation(verb string, kind event.EntityKind, path string) string {
+	if topic, name, ok := SplitSubscription(path); ok && kind == event.Subscription {
+		return verb + " subscription " + name + " of " + topic
+	}
+	return verb + " " + strings.ToLower(kind.String()) + " " + path
+}
+
+// Namespace describes the namespace (2.8).
+func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
+	const op = "show namespace"
+	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: "$namespaceinfo"})
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || doc.Entry == nil || doc.Entry.Namespace == nil {
+		return nil, &Error{Op: op, Text: "the answer describes something else"}
+	}
+	return doc.Entry.Namespace, nil
+}
+
+// SetDefaultRule says which rule a subscription gets when it is created, in place of $Default that matches everything.
+func (e *Entity) SetDefaultRule(r event.Rule) {
+	e.DefaultRule = &r
+	e.Present.Add(document.DefaultRuleDescription)
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// Error is a refusal, or a request that got no answer that makes sense.
+type Error struct {
+	Op      string // what was asked, such as "create queue orders"
+	Status  int    // of the answer; 0: there was none
+	SubCode int    // of the service (2.10); 0: none was given
+	Text    string // the broker's own words, without what only its operator can use
+	Detail  string // all of the broker's words, with tracking id and time
+	cause   error
+}
+
+// Error is one line.
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Text
+	switch {
+	case e.SubCode != 0:
+		text += fmt.Sprintf(" (status %d, sub-code %d)", e.Status, e.SubCode)
+	case e.Status != 0:
+		text += fmt.Sprintf(" (status %d)", e.Status)
+	}
+	return text
+}
+
+// Unwrap returns the error of the network or of a document, if there was one.
+func (e *Error) Unwrap() error { return e.cause }
+
+// IsNotFound tells whether an error says that what was asked for does not exist.
+func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// IsConflict tells whether an error says that what was to be created exists, or that something else changes it now.
+func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
+
+func hasStatus(err error, status int) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && e.Status == status
+}
+
+var (
+	subCode = regexp.MustCompile(`^SubCode=(\d{1,9})\.\s*`)
+	// forOperators is where texts end that say something to whoever reads them.
+	forOperators = regexp.MustCompile(`\s*(To know more visit \S+|TrackingId:)[\s\S]*$`)
+)
+
+// refusal makes an error of an answer (2.10). What is between us and the broker may answer in other forms: then the status speaks.
+func refusal(op string, status int, body []byte) error {
+	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
+	doc, err := document.Parse(body, document.Options{Limits: document.ResponseLimits})
+	if err != nil || doc.Error == nil {
+		return e
+	}
+	e.Detail = doc.Error.Detail
+	text := forOperators.ReplaceAllString(e.Detail, "")
+	if m := subCode.FindStringSubmatch(text); m != nil {
+		e.SubCode, _ = strconv.Atoi(m[1]) // at most nine digits
+		text = text[len(m[0]):]
+	}
+	if text = strings.Join(strings.Fields(text), " "); text != "" {
+		e.Text = text
+	}
+	return e
+}

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// Rules are all rules of a subscription, in the broker's order.
+func (c *Client) Rules(ctx context.Context, subscription string) ([]event.Rule, error) {
+	var found []event.Rule
+	err := c.pages(ctx, operation("list rules of", event.Subscription, subscription), subscription+"/Rules", func(e *document.Entry) bool {
+		if e.Rule == nil {
+			return false
+		}
+		found = append(found, named(e))
+		return true
+	})
+	return found, err
+}
+
+// Rule is one rule of a subscription.
+func (c *Client) Rule(ctx context.Context, subscription, name string) (*event.Rule, error) {
+	op := ruleOperation("show", subscription, name)
+	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: rulePath(subscription, name)})
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
+		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "there is none of this name"}
+	}
+	rule := named(doc.Entry)
+	return &rule, nil
+}
+
+// CreateRule gives a subscription a rule and returns it. One of the same name is a conflict.
+func (c *Client) CreateRule(ctx context.Context, subscription string, rule event.Rule) (*event.Rule, error) {
+	return c.putRule(ctx, "create", subscription, rule, false)
+}
+
+// UpdateRule replaces filter and action of a rule and returns it.
+func (c *Client) UpdateRule(ctx context.Context, subscription string, rule event.Rule) (*event.Rule, error) {
+	return c.putRule(ctx, "update", subscription, rule, true)
+}
+
+// DeleteRule takes a rule away.
+func (c *Client) DeleteRule(ctx context.Context, subscription, name string) error {
+	_, err := c.do(ctx, request{op: ruleOperation("delete", subscription, name), method: http.MethodDelete, path: rulePath(subscription, name)})
+	return err
+}
+
+func (c *Client) putRule(ctx context.Context, verb, subscription string, rule event.Rule, update bool) (*event.Rule, error) {
+	op := ruleOperation(verb, subscription, rule.Name)
+	doc, err := c.do(ctx, request{op: op, method: http.MethodPut, path: rulePath(subscription, rule.Name), update: update,
+		body: document.AppendEntry(nil, &document.Entry{Rule: &rule}, document.Format{Version: document.V2021, Form: document.Request})})
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
+		return nil, &Error{Op: op, Text: "the answer describes something else"}
+	}
+	written := named(doc.Entry)
+	return &written, nil
+}
+
+// named is the rule of an entry. Its name stands in the title at least.
+func named(e *document.Entry) event.Rule {
+	rule := *e.Rule
+	if e.Title != "" {
+		rule.Name = e.Title
+	}
+	return rule
+}
+
+// rulePath is where a rule is; none without a name, or it would be the list of all.
+func rulePath(subscription, name string) string { return subscription + "/Rules/" + name }
+
+func ruleOperation(verb, subscription, name string) string {
+	return operation(verb+" rule "+name+" of", event.Subscription, subscription)
+}

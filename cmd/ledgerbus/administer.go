@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// administration is what the commands on entities work with.
+type administration struct {
+	*admin.Client
+	ctx  context.Context // ends with a signal
+	stop context.CancelFunc
+}
+
+// administer finds the namespace. Nothing is sent to it yet.
+func administer(c *cli.Context) (*administration, error) {
+	ns, err := chooseNamespace(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	return &administration{Client: admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust}), ctx: ctx, stop: stop}, nil
+}
+
+func (a *administration) close() {
+	a.Client.Close()
+	a.stop()
+}
+
+// arguments refuses a command line with fewer or more arguments than a command takes.
+func arguments(c *cli.Context, least, most int, want string) error {
+	switch n := c.Args().Len(); {
+	case n > most && most == 0:
+		return usageError{fmt.Errorf("%s takes no argument %q; see %s --help", c.Command.HelpName, c.Args().First(), c.Command.HelpName)}
+	case n < least || n > most:
+		return usageError{fmt.Errorf("%s takes %s; see %s --help", c.Command.HelpName, want, c.Command.HelpName)}
+	}
+	return nil
+}
+
+// argumentsOf are the arguments that name an entity of a kind, as help shows them.
+func argumentsOf(kind event.EntityKind) string {
+	if kind == event.Subscription {
+		return "TOPIC SUBSCRIPTION"
+	}
+	return strings.ToUpper(kind.String())
+}
+
+// splitNames takes the arguments that name a subscription apart, followed by more others: either TOPIC SUBSCRIPTION or the path
+// TOPIC/Subscriptions/SUBSCRIPTION.
+func splitNames(args []string, more int) (subscription string, rest []string, ok bool) {
+	switch len(args) - more {
+	case 1:
+		topic, name, isPath := admin.SplitSubscription(args[0])
+		return admin.SubscriptionPath(topic, name), args[1:], isPath
+	case 2:
+		return admin.SubscriptionPath(args[0], args[1]), args[2:], args[0] != "" && args[1] != "" && !strings.Contains(args[1], "/")
+	}
+	return "", nil, false
+}
+
+// pathOf reads the arguments that name an entity.
+func pathOf(c *cli.Context, kind event.EntityKind) (string, error) {
+	if kind == event.Subscription {
+		path, _, ok := splitNames(c.Args().Slice(), 0)
+		if !ok {
+			return "", usageError{fmt.Errorf("which subscription? %s TOPIC SUBSCRIPTION", c.Command.HelpName)}
+		}
+		return path, nil
+	}
+	name := strings.ToLower(kind.String())
+	if c.Args().Len() != 1 || c.Args().First() == "" {
+		return "", usageError{fmt.Errorf("which %s? %s %s", name, c.Command.HelpName, argumentsOf(kind))}
+	}
+	if path := c.Args().First(); strings.ContainsRune(path, '$') {
+		return "", usageError{fmt.Errorf("%q is not the name of a %s: those have no $", path, name)}
+	}
+	return c.Args().First(), nil
+}
+
+func confirmFlag() cli.Flag {
+	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, in place of typing it when asked"}
+}
+
+// confirm lets nothing be destroyed before its name was typed, or given with --confirm. What says what will be lost.
+func confirm(c *cli.Context, name, what string) error {
+	given := c.String("confirm")
+	if !c.IsSet("confirm") {
+		if !term.IsTerminal(int(os.Stdin.Fd())) {
+			return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s if that is meant", what, name)}
+		}
+		fmt.Fprintf(os.Stderr, "%s.\nType %s to go on: ", oneLine(what), oneLine(name))
+		line, err := bufio.NewReader(io.LimitReader(os.Stdin, 4<<10)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		given = strings.TrimSpace(line)
+	}
+	if !strings.EqualFold(given, name) {
+		return usageError{fmt.Errorf("%s: nothing was done, because %q is not %q", what, given, name)}
+	}
+	return nil
+}

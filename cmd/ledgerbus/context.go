@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/client"
+)
+
+const maxConnectionString = 8 << 10
+
+func contextCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "context",
+		Usage: "keep connection strings under names",
+		Description: "A context is a connection string, and the authority to trust, under a name. Contexts are kept in a file that only you\n" +
+			"can read, contexts.yaml in your configuration folder or the file named in LEDGERBUS_CONTEXTS. A command uses the one\n" +
+			"given with --context or LEDGERBUS_CONTEXT; without any, and without a connection string, the one that is in use.\n\n" +
+			"   ledgerbus context set staging --connection-string-file staging.txt\n" +
+			"   ledgerbus context use staging",
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Usage: "print all contexts, without their keys",
+				Description: "Marks the one in use with a star.\n\n   ledgerbus context list -o json",
+				Flags:       []cli.Flag{tableFlag()},
+				Action:      listContexts,
+			},
+			{
+				Name: "show", Usage: "print one context, without its key", ArgsUsage: "[NAME]",
+				Description: "Without a name: the one in use.\n\n   ledgerbus context show staging",
+				Flags:       []cli.Flag{tableFlag()},
+				Action:      showContext,
+			},
+			{
+				Name: "set", Usage: "make a context or replace one", ArgsUsage: "NAME",
+				Description: "Asks for the connection string, or reads it from standard input when that is no terminal. It cannot stand on the\n" +
+					"command line, where others on this machine could read its key.\n\n" +
+					"   ledgerbus context set staging --connection-string-file staging.txt --ca-file ca.pem --use\n" +
+					"   secret-tool lookup bus staging | ledgerbus context set staging\n" +
+					"   ledgerbus context set local --from-environment",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "connection-string-file", Usage: "file with the connection string, which only you may read; - for standard input"},
+					&cli.BoolFlag{Name: "from-environment", Usage: "take what LEDGERBUS_CONNECTION_STRING holds"},
+					&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust beside the system's"},
+					&cli.BoolFlag{Name: "use", Usage: "use it from now on"},
+				},
+				Action: setContext,
+			},
+			{
+				Name: "use", Usage: "use a context from now on", ArgsUsage: "NAME",
+				Description: "   ledgerbus context use staging", Action: useContext,
+			},
+			{
+				Name: "delete", Usage: "forget a context", ArgsUsage: "NAME",
+				Description: "Nothing but the name and the connection string is forgotten.\n\n   ledgerbus context delete staging", Action: deleteContext,
+			},
+		},
+	}
+}
+
+// contextRow is a context as it is shown.
+func contextRow(known *contexts, name string) row {
+	where := "(not a connection string)"
+	if cs, err := client.ParseConnectionString(known.Named[name].ConnectionString); err == nil {
+		where = cs.String()
+	}
+	current := ""
+	if known.Current == name {
+		current = "*"
+	}
+	return row{{"current", current, known.Current == name}, text("name", name), text("connectionString", where), text("caFile", known.Named[name].CAFile)}
+}
+
+func listContexts(c *cli.Context) error {
+	format, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	known, err := readContexts()
+	if err != nil {
+		return err
+	}
+	var rows []row
+	for _, name := range known.names() {
+		rows = append(rows, contextRow(known, name))
+	}
+	if len(rows) == 0 && format == formatTable {
+		fmt.Fprintln(os.Stderr, "no context yet; make one with ledgerbus context set NAME")
+		return nil
+	}
+	return printRows(c.App.Writer, format, nil, rows)
+}
+
+func showContext(c *cli.Context) error {
+	format, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	if err := arguments(c, 0, 1, "[NAME]"); err != nil {
+		return err
+	}
+	known, err := readContexts()
+	if err != nil {
+		return err
+	}
+	name := c.Args().First()
+	if name == "" {
+		name = known.Current
+	}
+	if name == "" {
+		return usageError{errors.New("no context is in use; " + known.choice())}
+	}
+	if _, err := known.get(name); err != nil {
+		return err
+	}
+	return printOne(c.App.Writer, format, contextRow(known, name))
+}
+
+func setContext(c *cli.Context) error {
+	if err := arguments(c, 1, 1, "NAME"); err != nil {
+		return err
+	}
+	name := c.Args().First()
+	if err := checkContextName(name); err != nil {
+		return err
+	}
+	known, err := readContexts()
+	if err != nil {
+		return err
+	}
+	text, err := secretConnectionString(c, name)
+	if err != nil {
+		return usageError{err}
+	}
+	if _, err := client.ParseConnectionString(text); err != nil {
+		return usageError{err}
+	}
+	saved := savedContext{ConnectionString: text}
+	if file := c.String("ca-file"); file != "" {
+		if _, err := trust(file); err != nil {
+			return err
+		}
+		if saved.CAFile, err = filepath.Abs(file); err != nil {
+			return err
+		}
+	}
+	known.Named[name] = saved
+	if c.Bool("use") {
+		known.Current = name
+	}
+	return known.write()
+}
+
+// secretConnectionString takes a connection string from where others cannot see it.
+func secretConnectionString(c *cli.Context, name string) (string, error) {
+	file := c.String("connection-string-file")
+	var src []byte
+	var err error
+	switch {
+	case c.Bool("from-environment") && file != "":
+		return "", errors.New("give either --connection-string-file or --from-environment")
+	case c.Bool("from-environment"):
+		if src = []byte(os.Getenv("LEDGERBUS_CONNECTION_STRING")); len(src) == 0 {
+			return "", errors.New("LEDGERBUS_CONNECTION_STRING is not set")
+		}
+	case file != "" && file != "-":
+		src, err = readPrivate(file, maxConnectionString)
+	case file == "" && term.IsTerminal(int(os.Stdin.Fd())):
+		fmt.Fprintf(os.Stderr, "connection string of %s (not shown): ", name)
+		src, err = term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(os.Stderr)
+	default:
+		src, err = readBounded(os.Stdin, "standard input", maxConnectionString)
+	}
+	return strings.TrimSpace(string(src)), err
+}
+
+func useContext(c *cli.Context) error {
+	if err := arguments(c, 1, 1, "NAME"); err != nil {
+		return err
+	}
+	known, err := readContexts()
+	if err != nil {
+		return err
+	}
+	if _, err := known.get(c.Args().First()); err != nil {
+		return err
+	}
+	known.Current = c.Args().First()
+	return known.write()
+}
+
+func deleteContext(c *cli.Context) error {
+	if err := arguments(c, 1, 1, "NAME"); err != nil {
+		return err
+	}
+	known, err := readContexts()
+	if err != nil {
+		return err
+	}
+	name := c.Args().First()
+	if _, err := known.get(name); err != nil {
+		return err
+	}
+	delete(known.Named, name)
+	if known.Current == name {
+		known.Current = ""
+	}
+	return known.write()
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/settings"
+)
+
+func entitiesCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "entities",
+		Usage: "write all entities into a file, or make them as a file says",
+		Description: "The file is the emulator's Config.json, with further properties, or the same in YAML. Works at this broker and at any\n" +
+			"other namespace of Service Bus.\n\n" +
+			"   ledgerbus entities export --file entities.yaml\n" +
+			"   ledgerbus entities apply entities.yaml --dry-run",
+		Subcommands: []*cli.Command{
+			{
+				Name: "export", Usage: "write all queues, topics, subscriptions and rules into a file",
+				Description: "Keys of access rules are left out unless asked for: to apply a file without them, somebody has to add keys.\n\n" +
+					"   ledgerbus entities export > Config.json\n" +
+					"   ledgerbus entities export --file entities.yaml --with-keys",
+				Flags: connectionFlags(
+					&cli.StringFlag{Name: "file", Aliases: []string{"f"}, DefaultText: "standard output", Usage: "file to write, which only you will be able to read"},
+					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, DefaultText: "by the name of --file, else json", Usage: "json (the emulator's Config.json) or yaml"},
+					&cli.BoolFlag{Name: "with-keys", Usage: "write the keys of access rules, too"},
+				),
+				Action: exportEntities,
+			},
+			{
+				Name: "apply", Usage: "create and update entities as a file says", ArgsUsage: "FILE",
+				Description: "Prints first what is to be done. Entities that the file does not have stay, unless --prune is given; a subscription for\n" +
+					"which the file has rules gets these and no others. What deletes something asks for the name of the host; a script\n" +
+					"gives it with --confirm. Applying a file twice changes nothing.\n\n" +
+					"   ledgerbus entities apply entities.yaml --dry-run --exit-code\n" +
+					"   ledgerbus entities apply Config.json --prune --confirm localhost",
+				Flags: connectionFlags(
+					outputFlag(),
+					&cli.BoolFlag{Name: "dry-run", Usage: "print what is to be done, and do nothing"},
+					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit code 1 when there is something to be done"},
+					&cli.BoolFlag{Name: "prune", Usage: "delete entities that the file does not have, with all they hold"},
+					&cli.StringFlag{Name: "confirm", Usage: "the name of the namespace's host, in place of typing it when asked"},
+				),
+				Action: applyEntities,
+			},
+		},
+	}
+}
+
+func exportEntities(c *cli.Context) error {
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	file, format := c.String("file"), settings.EntityFormat(c.String("output"))
+	if ext := strings.ToLower(filepath.Ext(file)); format == "" {
+		if format = settings.EntityJSON; ext == ".yaml" || ext == ".yml" {
+			format = settings.EntityYAML
+		}
+	}
+	if format != settings.EntityJSON && format != settings.EntityYAML {
+		return usageError{fmt.Errorf("--output: %q is neither json nor yaml", format)}
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	there, err := a.snapshot(func(string) bool { return true })
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := settings.WriteEntities(&b, there.put, format, c.Bool("with-keys")); err != nil {
+		return err
+	}
+	if file == "" {
+		_, err = c.App.Writer.Write(b.Bytes())
+		return err
+	}
+	return writePrivate(file, b.Bytes())
+}
+
+// snapshot is all entities there are, one after another: no more consistent than those who change them leave it.
+type snapshot struct {
+	put    []engine.PutEntity
+	byPath map[string]*admin.Entity // by lower-case path
+}
+
+// snapshot reads all entities, and the rules of those subscriptions for which rulesOf is true of the lower-case path.
+func (a *administration) snapshot(rulesOf func(string) bool) (*snapshot, error) {
+	s := &snapshot{byPath: map[string]*admin.Entity{}}
+	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
+		found, err := a.listOf(kind, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found {
+			s.byPath[strings.ToLower(e.Path)] = e
+			s.put = append(s.put, engine.PutEntity{Kind: kind, Path: e.Path, Properties: e.Properties})
+		}
+	}
+	bar := newEntityProgress(len(s.put), "reading rules")
+	defer bar.finish()
+	for i := range s.put {
+		e := &s.put[i]
+		bar.add(1)
+		if e.Kind != event.Subscription || !rulesOf(strings.ToLower(e.Path)) {
+			continue
+		}
+		rules, err := a.Rules(a.ctx, e.Path)
+		if err != nil {
+			return nil, err
+		}
+		e.Rules, e.OnlyRules = rules, true
+	}
+	return s, nil
+}
+
+func applyEntities(c *cli.Context) error {
+	inJSON, err := asJSON(c)
+	if err != nil {
+		return err
+	}
+	if err := arguments(c, 1, 1, "one FILE"); err != nil {
+		return err
+	}
+	if c.Bool("exit-code") && !c.Bool("dry-run") {
+		return usageError{errors.New("--exit-code goes with --dry-run")}
+	}
+	want, err := settings.ReadEntities(c.Args().First())
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	p, err := a.plan(want, c.Bool("prune"))
+	if err != nil {
+		return err
+	}
+	if err := p.print(c.App.Writer, inJSON); err != nil {
+		return err
+	}
+	switch {
+	case len(p.changes) == 0:
+		return nil
+	case c.Bool("dry-run") && c.Bool("exit-code"):
+		return errors.New("there is something to be done")
+	case c.Bool("dry-run"):
+		return nil
+	}
+	if err := p.refuse(); err != nil {
+		return err
+	}
+	if losing := p.losses(a); losing != "" {
+		if err := confirm(c, a.Hostname(), losing); err != nil {
+			return err
+		}
+	}
+	return p.carryOut(a)
+}
+
+// writePrivate replaces a file as a whole with one that only its owner can read.
+func writePrivate(name string, src []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".ledgerbus-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone by then, unless something fails
+	_, err = f.Write(src)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// plan is what has to be done.
+type plan struct {
+	there   *snapshot
+	changes []settings.Change
+}
+
+// plan compares what is wanted with what there is.
+func (a *administration) plan(want []engine.PutEntity, prune bool) (*plan, error) {
+	fixed := map[string]bool{} // subscriptions whose rules are given
+	for i := range want {
+		fixed[strings.ToLower(want[i].Path)] = want[i].OnlyRules
+	}
+	there, err := a.snapshot(func(path string) bool { return fixed[path] })
+	if err != nil {
+		return nil, err
+	}
+	if err := a.adapt(want, there); err != nil {
+		return nil, err
+	}
+	p := &plan{there: there, changes: settings.Diff(there.put, want)}
+	if !prune {
+		p.changes = slices.DeleteFunc(p.changes, func(c settings.Change) bool { return c.Action == settings.Delete })
+	}
+	return p, nil
+}
+
+const (
+	premiumMessageKilobytes = 1024 // the least that can be allowed in the premium tier
+	partitionedFactor       = 16   // a partitioned entity has this many times the size that was asked for
+)
+
+// adapt replaces two wishes that a namespace fulfils in its own way (management-api.md 3.2), or a file would never be done.
+func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
+	ns, err := a.Namespace(a.ctx)
+	if err != nil && !admin.IsNotFound(err) { // an emulator need not have one
+		return err
+	}
+	premium := err == nil && strings.EqualFold(ns.Tier, "Premium")
+	for i := range want {
+		p := &want[i].Properties
+		is := there.byPath[strings.ToLower(want[i].Path)]
+		if premium && want[i].Kind != event.Subscription && p.MaxMessageSizeKilobytes < premiumMessageKilobytes {
+			if p.MaxMessageSizeKilobytes = premiumMessageKilobytes; is != nil {
+				p.MaxMessageSizeKilobytes = is.Properties.MaxMessageSizeKilobytes
+			}
+		}
+		if is != nil && p.EnablePartitioning && is.Properties.MaxSizeMegabytes == partitionedFactor*p.MaxSizeMegabytes {
+			p.MaxSizeMegabytes = is.Properties.MaxSizeMegabytes
+		}
+	}
+	return nil
+}
+
+func (p *plan) print(w io.Writer, inJSON bool) error {
+	count := map[settings.Action]int{}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, c := range p.changes {
+		count[c.Action]++
+		var err error
+		if inJSON {
+			err = enc.Encode(changeJSON(c))
+		} else {
+			_, err = fmt.Fprintln(w, printable(c.String()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if inJSON {
+		return nil
+	}
+	text := "nothing to be done"
+	if len(p.changes) > 0 {
+		text = fmt.Sprintf("%d to create, %d to update, %d to delete", count[settings.Create], count[settings.Update], count[settings.Delete])
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+func changeJSON(c settings.Change) any {
+	type field struct {
+		Name  string `json:"name"`
+		Old   string `json:"old,omitempty"`
+		New   string `json:"new,omitempty"`
+		Fixed bool   `json:"fixed,omitempty"`
+	}
+	fields := []field{}
+	for _, f := range c.Fields {
+		if c.Action == settings.Create {
+			f.Old = ""
+		}
+		fields = append(fields, field(f))
+	}
+	return struct {
+		Action settings.Action  `json:"action"`
+		Kind   event.EntityKind `json:"kind"`
+		Path   string           `json:"path"`
+		Fields []field          `json:"fields"`
+	}{c.Action, c.Entity.Kind, c.Entity.Path, fields}
+}

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// examplesOf are how the commands on a kind of entity are used.
+var examplesOf = map[event.EntityKind]map[string]string{
+	event.Queue: {
+		"list": "queue list\n   ledgerbus queue list -o csv > queues.csv", "show": "queue show orders",
+		"create": "queue create orders --requires-session --lock-duration 30s --max-delivery-count 5",
+		"update": "queue update orders --lock-duration 2m --dead-lettering-on-message-expiration=false",
+		"delete": "queue delete orders\n   ledgerbus queue delete orders --confirm orders",
+	},
+	event.Topic: {
+		"list": "topic list", "show": "topic show events -o json",
+		"create": "topic create events --requires-duplicate-detection --duplicate-detection-window 1h",
+		"update": "topic update events --default-message-time-to-live 14d",
+		"delete": "topic delete events --confirm events",
+	},
+	event.Subscription: {
+		"list": "subscription list events\n   ledgerbus subscription list", "show": "subscription show events audit",
+		"create": "subscription create events audit --sql \"region = 'eu'\"",
+		"update": "subscription update events audit --forward-to archive",
+		"delete": "subscription delete events audit --confirm audit",
+	},
+}
+
+// entityCommand is the command of a kind of entity.
+func entityCommand(kind event.EntityKind) *cli.Command {
+	name := strings.ToLower(kind.String())
+	args := argumentsOf(kind)
+	example := func(verb string) string { return "   ledgerbus " + examplesOf[kind][verb] }
+	withKeys := cli.Flag(&cli.BoolFlag{Name: "with-keys", Usage: "show the keys of access rules"})
+	show, create, update := []cli.Flag{tableFlag()}, []cli.Flag{tableFlag()}, []cli.Flag{tableFlag()}
+	if kind != event.Subscription {
+		show, create, update = append(show, withKeys), append(create, withKeys), append(update, withKeys)
+	} else {
+		create = append(create, &cli.StringFlag{Name: "rule", DefaultText: "$Default", Usage: "name of its first rule"})
+		create = append(create, filterFlags()...)
+	}
+	list := &cli.Command{
+		Name: "list", Usage: "print all " + name + "s and what they hold",
+		Description: example("list"), Flags: connectionFlags(tableFlag()),
+		Action: func(c *cli.Context) error { return listEntities(c, kind) },
+	}
+	if kind == event.Subscription {
+		list.ArgsUsage = "[TOPIC]"
+		list.Description = "Without a topic: those of all topics.\n\n" + list.Description
+	}
+	return &cli.Command{
+		Name:  name,
+		Usage: "create, change, look at and delete " + name + "s",
+		Description: "Works at this broker and at any other namespace of Service Bus, by its management interface. An emulator's is at port\n" +
+			"5300 unless the connection string says otherwise.\n\n" + example("list"),
+		Subcommands: []*cli.Command{
+			list,
+			{
+				Name: "show", Usage: "print all there is to know about a " + name, ArgsUsage: args,
+				Description: example("show"), Flags: connectionFlags(show...),
+				Action: func(c *cli.Context) error { return showEntity(c, kind) },
+			},
+			{
+				Name: "create", Usage: "create a " + name, ArgsUsage: args,
+				Description: "What is not given is as the broker has it by default.\n\n" + example("create"),
+				Flags:       connectionFlags(append(create, settingFlags(kind)...)...),
+				Action:      func(c *cli.Context) error { return createEntity(c, kind) },
+			},
+			{
+				Name: "update", Usage: "change the properties of a " + name, ArgsUsage: args,
+				Description: "What is not given stays as it is. Should somebody else change it at the same time, one of both wins.\n\n" + example("update"),
+				Flags:       connectionFlags(append(update, settingFlags(kind)...)...),
+				Action:      func(c *cli.Context) error { return updateEntity(c, kind) },
+			},
+			{
+				Name: "delete", Usage: "delete a " + name + " and everything in it", ArgsUsage: args,
+				Description: "Says what will be lost, and asks for the name. A script gives it with --confirm.\n\n" + example("delete"),
+				Flags:       connectionFlags(confirmFlag()),
+				Action:      func(c *cli.Context) error { return deleteEntity(c, kind) },
+			},
+		},
+	}
+}
+
+func listEntities(c *cli.Context, kind event.EntityKind) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	if kind == event.Subscription {
+		err = arguments(c, 0, 1, "one TOPIC or none")
+	} else {
+		err = arguments(c, 0, 0, "")
+	}
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	found, err := a.listOf(kind, c.Args().First())
+	if err != nil {
+		return err
+	}
+	rows := make([]row, len(found))
+	for i, e := range found {
+		rows[i] = entityRow(e, false)
+	}
+	return printRows(c.App.Writer, f, entityRow(admin.NewEntity(kind, ""), false), entityColumns[kind], rows)
+}
+
+// listOf lists the entities of a kind: subscriptions of one topic, or of all.
+func (a *administration) listOf(kind event.EntityKind, topic string) ([]*admin.Entity, error) {
+	if kind != event.Subscription || topic != "" {
+		return a.List(a.ctx, kind, topic)
+	}
+	topics, err := a.List(a.ctx, event.Topic, "")
+	if err != nil {
+		return nil, err
+	}
+	var all []*admin.Entity
+	for _, t := range topics {
+		some, err := a.List(a.ctx, kind, t.Path)
+		if err != nil && !admin.IsNotFound(err) { // it may be gone by now
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// entityColumns are those of the tables of entities.
+var entityColumns = map[event.EntityKind][]string{
+	event.Queue:        {"name", "status", "active", "deadLetter", "scheduled", "transfer", "transferDeadLetter", "sizeBytes"},
+	event.Topic:        {"name", "status", "subscriptions", "scheduled", "sizeBytes"},
+	event.Subscription: {"topic", "name", "status", "active", "deadLetter", "transfer", "transferDeadLetter", "forwardTo"},
+}
+
+// entityRow shows an entity: its settings, what it holds, and its times.
+func entityRow(e *admin.Entity, withKeys bool) row {
+	r := row{text("name", e.Path)}
+	if e.Kind == event.Subscription {
+		topic, name, _ := admin.SplitSubscription(e.Path)
+		r = row{text("topic", topic), text("name", name)}
+	}
+	for _, s := range settingsOfEntities {
+		if s.of.has(e.Kind) {
+			r = append(r, s.cell(&e.Properties))
+		}
+	}
+	if e.Kind != event.Subscription {
+		r = append(r, accessCell(e.Properties.AccessRules, withKeys))
+	}
+	n := &e.Runtime
+	if e.Kind == event.Topic {
+		r = append(r, number("subscriptions", int64(n.Subscriptions)), number("scheduled", int64(n.Scheduled)))
+	} else {
+		r = append(r, number("messages", int64(n.Total())), number("active", int64(n.Active)), number("deadLetter", int64(n.DeadLetter)),
+			number("scheduled", int64(n.Scheduled)), number("transfer", int64(n.Transfer)), number("transferDeadLetter", int64(n.TransferDeadLetter)))
+	}
+	if e.Kind != event.Subscription {
+		r = append(r, number("sizeBytes", n.SizeBytes))
+	}
+	return append(r, moment("createdAt", e.CreatedAt), moment("updatedAt", e.UpdatedAt), moment("accessedAt", e.AccessedAt))
+}
+
+// moment shows a time; 0: never.
+func moment(name string, t event.Time) cell {
+	if t == 0 {
+		return text(name, "")
+	}
+	return text(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+func showEntity(c *cli.Context, kind event.EntityKind) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	path, err := pathOf(c, kind)
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	e, err := a.Get(a.ctx, kind, path)
+	if err != nil {
+		return err
+	}
+	return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
+}
+
+func createEntity(c *cli.Context, kind event.EntityKind) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	path, err := pathOf(c, kind)
+	if err != nil {
+		return err
+	}
+	e := admin.NewEntity(kind, path)
+	if _, err := applySettings(c, e); err != nil {
+		return err
+	}
+	if kind == event.Subscription {
+		if err := firstRule(c, e); err != nil {
+			return err
+		}
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	if e, err = a.Create(a.ctx, e); err != nil {
+		return err
+	}
+	return printChanged(c, f, "created", e)
+}
+
+func updateEntity(c *cli.Context, kind event.EntityKind) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	path, err := pathOf(c, kind)
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	e, err := a.Get(a.ctx, kind, path)
+	if err != nil {
+		return err
+	}
+	given, err := applySettings(c, e)
+	if err != nil {
+		return err
+	}
+	if !given {
+		return usageError{errors.New("nothing to change: give a flag for each property that is to be different")}
+	}
+	if e, err = a.Update(a.ctx, e); err != nil {
+		return err
+	}
+	return printChanged(c, f, "updated", e)
+}
+
+// printChanged says what was done, or prints the entity in a form for programs.
+func printChanged(c *cli.Context, f format, done string, e *admin.Entity) error {
+	if f != formatTable {
+		return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
+	}
+	if _, err := fmt.Fprintf(c.App.Writer, "%s %s\n", done, oneLine(nameOf(e))); err != nil || !c.Bool("with-keys") {
+		return err
+	}
+	return printOne(c.App.Writer, f, row{accessCell(e.Properties.AccessRules, true)})
+}
+
+// nameOf names an entity in a sentence.
+func nameOf(e *admin.Entity) string {
+	if topic, name, ok := admin.SplitSubscription(e.Path); ok && e.Kind == event.Subscription {
+		return "subscription " + name + " of " + topic
+	}
+	return strings.ToLower(e.Kind.String()) + " " + e.Path
+}
+
+func deleteEntity(c *cli.Context, kind event.EntityKind) error {
+	path, err := pathOf(c, kind)
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	e, err := a.Get(a.ctx, kind, path) // the broker would delete an entity of another kind as well
+	if err != nil {
+		return err
+	}
+	losing, err := a.lossOf(e)
+	if err != nil {
+		return err
+	}
+	name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]
+	if kind != event.Subscription {
+		name = e.Path
+	}
+	if err := confirm(c, name, fmt.Sprintf("deleting %s at %s loses %s", nameOf(e), a.Host(), losing)); err != nil {
+		return err
+	}
+	if err := a.Delete(a.ctx, kind, e.Path); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "deleted %s with %s\n", oneLine(nameOf(e)), losing)
+	return err
+}
+
+// lossOf says what goes with an entity.
+func (a *administration) lossOf(e *admin.Entity) (string, error) {
+	if e.Kind != event.Topic {
+		return messageCounts([]*admin.Entity{e}), nil
+	}
+	subscriptions, err := a.List(a.ctx, event.Subscription, e.Path)
+	if err != nil {
+		return "", err
+	}
+	return plural(len(subscriptions), "subscription") + " and " + messageCounts(append(slices.Clone(subscriptions), e)), nil
+}
+
+// messageCounts says how many messages there are, and in which states.
+func messageCounts(in []*admin.Entity) string {
+	total := 0
+	states := make([]int, 5)
+	for _, e := range in {
+		r := &e.Runtime
+		total += r.Total()
+		for i, n := range [...]int{r.Active, r.DeadLetter, r.Scheduled, r.Transfer, r.TransferDeadLetter} {
+			states[i] += n
+		}
+	}
+	var parts []string
+	for i, name := range [...]string{"active", "dead-lettered", "scheduled", "being forwarded", "that could not be forwarded"} {
+		if states[i] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", states[i], name))
+		}
+	}
+	text := plural(total, "message")
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func ruleCommand() *cli.Command {
+	const args = "TOPIC SUBSCRIPTION RULE"
+	return &cli.Command{
+		Name:  "rule",
+		Usage: "create, change, look at and delete rules of subscriptions",
+		Description: "A subscription gets a copy of each message that one of its rules matches. One that was made without a rule has $Default,\n" +
+			"which matches all: delete it when you add others.\n\n" +
+			"   ledgerbus rule list events audit",
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Usage: "print the rules of a subscription", ArgsUsage: "TOPIC SUBSCRIPTION",
+				Description: "   ledgerbus rule list events audit -o json", Flags: connectionFlags(tableFlag()), Action: listRules,
+			},
+			{
+				Name: "show", Usage: "print a rule", ArgsUsage: args,
+				Description: "   ledgerbus rule show events audit big", Flags: connectionFlags(tableFlag()), Action: showRule,
+			},
+			{
+				Name: "create", Usage: "give a subscription a rule", ArgsUsage: args,
+				Description: "Without a filter it matches everything.\n\n" +
+					"   ledgerbus rule create events audit big --sql 'qty > @min' --param @min=int:5 --action \"SET size = 'big'\"\n" +
+					"   ledgerbus rule create events audit eu --correlation label=eu --correlation property.tier=int:1",
+				Flags: connectionFlags(append([]cli.Flag{tableFlag()}, filterFlags()...)...), Action: createRule,
+			},
+			{
+				Name: "update", Usage: "change filter or action of a rule", ArgsUsage: args,
+				Description: "What is not given stays as it is; --action '' takes the action away.\n\n" +
+					"   ledgerbus rule update events audit big --sql 'qty > 100'",
+				Flags: connectionFlags(append([]cli.Flag{tableFlag()}, filterFlags()...)...), Action: updateRule,
+			},
+			{
+				Name: "delete", Usage: "take a rule away", ArgsUsage: args,
+				Description: "Messages in the subscription stay; those that only this rule matched come no more. Asks for the rule's name; a script\n" +
+					"gives it with --confirm.\n\n" +
+					"   ledgerbus rule delete events audit '$Default' --confirm '$Default'",
+				Flags: connectionFlags(confirmFlag()), Action: deleteRule,
+			},
+		},
+	}
+}
+
+// filterFlags describe a rule.
+func filterFlags() []cli.Flag {
+	const category = "Rule"
+	return []cli.Flag{
+		&cli.StringFlag{Name: "sql", Category: category, Usage: "filter: an expression of the SQL filter language, such as \"region = 'eu' AND qty > 5\""},
+		&cli.GenericFlag{Name: "correlation", Value: new(list), Category: category, Usage: "filter: FIELD=TEXT with correlation-id, message-id, to, reply-to, label, session-id, reply-to-session-id or content-type, " +
+			"or property.NAME=VALUE such as property.n=int:5; repeatable, all must match"},
+		&cli.BoolFlag{Name: "match-all", Category: category, Usage: "filter: everything matches"},
+		&cli.BoolFlag{Name: "match-none", Category: category, Usage: "filter: nothing matches"},
+		&cli.GenericFlag{Name: "param", Value: new(list), Category: category, Usage: "@NAME=VALUE of the --sql filter, such as @min=int:5; types: string, int, long, bool, double, time, duration; repeatable"},
+		&cli.StringFlag{Name: "action", Category: category, Usage: "SET and REMOVE statements that change the copy of a message"},
+		&cli.GenericFlag{Name: "action-param", Value: new(list), Category: category, Usage: "@NAME=VALUE of the --action; repeatable"},
+	}
+}
+
+// ruleArguments reads TOPIC SUBSCRIPTION RULE.
+func ruleArguments(c *cli.Context) (subscription, rule string, err error) {
+	subscription, rest, ok := splitNames(c.Args().Slice(), 1)
+	if !ok || rest[0] == "" || strings.Contains(rest[0], "/") {
+		return "", "", usageError{fmt.Errorf("which rule? %s TOPIC SUBSCRIPTION RULE", c.Command.HelpName)}
+	}
+	return subscription, rest[0], nil
+}
+
+// applyFilter changes filter and action of a rule as flags say, and tells whether there were any.
+func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
+	var filters []event.Filter
+	if c.IsSet("sql") {
+		filters = append(filters, event.Filter{Kind: event.SQLFilter, Text: c.String("sql")})
+	}
+	if pairs := listOf(c, "correlation"); len(pairs) > 0 {
+		f, err := parseCorrelation(pairs)
+		if err != nil {
+			return false, usageError{fmt.Errorf("--correlation: %w", err)}
+		}
+		filters = append(filters, f)
+	}
+	if c.Bool("match-all") {
+		filters = append(filters, event.Filter{Kind: event.TrueFilter})
+	}
+	if c.Bool("match-none") {
+		filters = append(filters, event.Filter{Kind: event.FalseFilter})
+	}
+	if len(filters) > 1 {
+		return false, usageError{errors.New("a rule has one filter: choose one of --sql, --correlation, --match-all, --match-none")}
+	}
+	if len(filters) == 1 {
+		r.Filter, given = filters[0], true
+	}
+	if c.IsSet("action") {
+		r.Action, given = event.Action{Text: c.String("action")}, true
+	}
+	for _, p := range [...]struct {
+		flag, of string
+		has      bool
+		into     *[]event.Property
+	}{{"param", "an SQL filter", r.Filter.Kind == event.SQLFilter, &r.Filter.Parameters}, {"action-param", "an action", r.Action.Text != "", &r.Action.Parameters}} {
+		list, err := parseParameters(listOf(c, p.flag))
+		if err == nil && len(list) > 0 && !p.has {
+			err = errors.New("only " + p.of + " has parameters")
+		}
+		if err != nil {
+			return false, usageError{fmt.Errorf("--%s: %w", p.flag, err)}
+		}
+		if len(list) > 0 {
+			*p.into, given = list, true
+		}
+	}
+	return given, nil
+}
+
+// firstRule gives a subscription that is to be created the rule that flags describe, if they describe one.
+func firstRule(c *cli.Context, e *admin.Entity) error {
+	r := event.Rule{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}
+	given, err := applyFilter(c, &r)
+	if err != nil {
+		return err
+	}
+	if name := c.String("rule"); name != "" {
+		r.Name, given = name, true
+	}
+	if given {
+		e.SetDefaultRule(r)
+	}
+	return nil
+}
+
+// parseCorrelation reads FIELD=TEXT and property.NAME=VALUE.
+func parseCorrelation(pairs []string) (event.Filter, error) {
+	f := event.Filter{Kind: event.CorrelationFilter}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return f, fmt.Errorf("%q is not FIELD=TEXT", pair)
+		}
+		if name, isProperty := strings.CutPrefix(key, "property."); isProperty {
+			v, err := parseValue(value)
+			if err != nil {
+				return f, fmt.Errorf("%s: %w", key, err)
+			}
+			f.Properties = append(f.Properties, event.Property{Name: name, Value: v})
+			continue
+		}
+		field, ok := parseField(key)
+		if !ok {
+			return f, fmt.Errorf("%q is no field; for an application property write property.%s=…", key, key)
+		}
+		if slices.ContainsFunc(f.Conditions, func(c event.Condition) bool { return c.Field == field }) {
+			return f, fmt.Errorf("%s is given twice", key)
+		}
+		f.Conditions = append(f.Conditions, event.Condition{Field: field, Text: value})
+	}
+	return f, nil
+}
+
+// fieldNames are the fields of correlation filters as flags name them.
+var fieldNames = [...]string{"correlation-id", "message-id", "to", "reply-to", "label", "session-id", "reply-to-session-id", "content-type"}
+
+func parseField(name string) (event.Field, bool) {
+	if strings.EqualFold(name, "subject") { // the SDKs' word for the label
+		name = "label"
+	}
+	for i, known := range fieldNames {
+		if strings.EqualFold(name, known) || strings.EqualFold(name, strings.ReplaceAll(known, "-", "")) {
+			return event.Field(i + 1), true
+		}
+	}
+	return 0, false
+}
+
+// parseParameters reads @NAME=VALUE.
+func parseParameters(pairs []string) ([]event.Property, error) {
+	var list []event.Property
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || len(name) < 2 || name[0] != '@' {
+			return nil, fmt.Errorf("%q is not @NAME=VALUE", pair)
+		}
+		v, err := parseValue(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		list = append(list, event.Property{Name: name, Value: v})
+	}
+	return list, nil
+}
+
+// filterText shows a filter in one text, in the words of the flags.
+func filterText(f *event.Filter) string {
+	switch f.Kind {
+	case event.TrueFilter:
+		return "matches everything"
+	case event.FalseFilter:
+		return "matches nothing"
+	case event.CorrelationFilter:
+		return strings.Join(correlationTexts(f), ", ")
+	}
+	return f.Text
+}
+
+func correlationTexts(f *event.Filter) []string {
+	texts := []string{}
+	for _, c := range f.Conditions {
+		name := "unknown"
+		if i := int(c.Field) - 1; i >= 0 && i < len(fieldNames) {
+			name = fieldNames[i]
+		}
+		texts = append(texts, name+"="+c.Text)
+	}
+	for _, p := range f.Properties {
+		texts = append(texts, "property."+p.Name+"="+valueText(p.Value))
+	}
+	return texts
+}
+
+func parameterTexts(list []event.Property) []string {
+	texts := []string{}
+	for _, p := range list {
+		texts = append(texts, p.Name+"="+valueText(p.Value))
+	}
+	return texts
+}
+
+// ruleRow shows a rule.
+func ruleRow(subscription string, r *event.Rule) row {
+	topic, name, _ := admin.SplitSubscription(subscription)
+	several := func(name string, texts []string) cell { return cell{name, strings.Join(texts, ", "), texts} }
+	return row{
+		text("topic", topic), text("subscription", name), text("name", r.Name), text("type", r.Filter.Kind.String()),
+		text("filter", filterText(&r.Filter)), several("correlation", correlationTexts(&r.Filter)), several("parameters", parameterTexts(r.Filter.Parameters)),
+		text("action", r.Action.Text), several("actionParameters", parameterTexts(r.Action.Parameters)), moment("createdAt", r.CreatedAt),
+	}
+}
+
+func listRules(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	subscription, err := pathOf(c, event.Subscription)
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	rules, err := a.Rules(a.ctx, subscription)
+	if err != nil {
+		return err
+	}
+	rows := make([]row, len(rules))
+	for i := range rules {
+		rows[i] = ruleRow(subscription, &rules[i])
+	}
+	return printRows(c.App.Writer, f, ruleRow(subscription, &event.Rule{}), []string{"name", "type", "filter", "parameters", "action"}, rows)
+}
+
+func showRule(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	return onRule(c, func(a *administration, subscription, name string) error {
+		r, err := a.Rule(a.ctx, subscription, name)
+		if err != nil {
+			return err
+		}
+		return printOne(c.App.Writer, f, ruleRow(subscription, r))
+	})
+}
+
+// onRule finds the namespace and the rule that a command is about.
+func onRule(c *cli.Context, do func(a *administration, subscription, rule string) error) error {
+	subscription, name, err := ruleArguments(c)
+	if err != nil {
+		return err
+	}
+	a, err := administer(c)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return do(a, subscription, name)
+}
+
+func createRule(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	r := event.Rule{Filter: event.Filter{Kind: event.TrueFilter}}
+	if _, err := applyFilter(c, &r); err != nil {
+		return err
+	}
+	return onRule(c, func(a *administration, subscription, name string) error {
+		r.Name = name
+		made, err := a.CreateRule(a.ctx, subscription, r)
+		if err != nil {
+			return err
+		}
+		return printChangedRule(c, f, "created", subscription, made)
+	})
+}
+
+func updateRule(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	return onRule(c, func(a *administration, subscription, name string) error {
+		r, err := a.Rule(a.ctx, subscription, name)
+		if err != nil {
+			return err
+		}
+		given, err := applyFilter(c, r)
+		if err != nil {
+			return err
+		}
+		if !given {
+			return usageError{errors.New("nothing to change: give a filter or an --action")}
+		}
+		if r, err = a.UpdateRule(a.ctx, subscription, *r); err != nil {
+			return err
+		}
+		return printChangedRule(c, f, "updated", subscription, r)
+	})
+}
+
+func printChangedRule(c *cli.Context, f format, done, subscription string, r *event.Rule) error {
+	if f != formatTable {
+		return printOne(c.App.Writer, f, ruleRow(subscription, r))
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "%s rule %s of %s: %s\n", done, oneLine(r.Name), oneLine(subscription), oneLine(filterText(&r.Filter)))
+	return err
+}
+
+func deleteRule(c *cli.Context) error {
+	return onRule(c, func(a *administration, subscription, name string) error {
+		r, err := a.Rule(a.ctx, subscription, name)
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("deleting rule %s of %s at %s ends what it lets through (%s)", r.Name, subscription, a.Host(), filterText(&r.Filter))
+		if err := confirm(c, r.Name, what); err != nil {
+			return err
+		}
+		if err := a.DeleteRule(a.ctx, subscription, r.Name); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.App.Writer, "deleted rule %s of %s\n", oneLine(r.Name), oneLine(subscription))
+		return err
+	})
+}

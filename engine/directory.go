@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// directory is every entity of a running namespace, for everybody who looks one up. The truth is the catalogue.
+type directory struct {
+	mu     sync.RWMutex
+	byPath map[string]*Entity // by lower-cased path
+	order  []*Entity          // by lower-cased path; nil when it has to be made anew; never changed once it is made
+}
+
+func (d *directory) find(lower string) *Entity {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byPath[lower]
+}
+
+// put enters an entity, or its new version, and returns the one before.
+func (d *directory) put(e *Entity) (old *Entity) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byPath == nil {
+		d.byPath = map[string]*Entity{}
+	}
+	lower := strings.ToLower(e.Path)
+	if old = d.byPath[lower]; old != nil {
+		e.activity = old.activity
+	}
+	d.byPath[lower], d.order = e, nil
+	return old
+}
+
+func (d *directory) remove(e *Entity) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byPath, strings.ToLower(e.Path))
+	d.order = nil
+}
+
+// sorted is every entity by lower-cased path. It is not to be changed.
+func (d *directory) sorted() []*Entity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.order == nil {
+		type named struct {
+			lower string
+			e     *Entity
+		}
+		all := make([]named, 0, len(d.byPath))
+		for lower, e := range d.byPath {
+			all = append(all, named{lower, e})
+		}
+		slices.SortFunc(all, func(a, b named) int { return cmp.Compare(a.lower, b.lower) })
+		d.order = make([]*Entity, len(all))
+		for i := range all {
+			d.order[i] = all[i].e
+		}
+	}
+	return d.order
+}

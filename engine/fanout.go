@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What a loop does for topics: it is the one that can read.
+
+// newID is the value of newid() in a rule: a UUID from the loop's source, so that a seed decides it.
+func (l *Loop) newID() [16]byte { return l.tokens() }
+
+// tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
+// are read back.
+func (l *Loop) tick(now event.Time) (*Tick, error) {
+	tick := &Tick{newID: l.newID}
+	s, ok := l.part.index.DueScheduled(now)
+	if !ok {
+		return tick, nil
+	}
+	if e := l.part.entities[s.Slice.Entity]; e == nil || e.Kind != event.Topic {
+		return tick, nil
+	}
+	if l.seen == nil || l.seenOf != s {
+		see, err := l.readBack(s)
+		if err != nil {
+			return nil, err
+		}
+		l.seen, l.seenOf = see, s
+	}
+	tick.see = l.seen
+	return tick, nil
+}
+
+// errUnwritten says that a message stands in a frame that is not in the log yet.
+var errUnwritten = errors.New("not written yet")
+
+// written tells whether what stands at a position can be read.
+func (l *Loop) written(at event.Position) bool {
+	switch {
+	case l.flight.up:
+		return at < event.Position(l.flight.ticket.LSN())
+	case l.writer.Batch().Count() > 0:
+		return at < l.writer.Batch().Base()
+	}
+	return true
+}
+
+// readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
+func (l *Loop) readBack(s index.ScheduledMessage) (*filter.Message, error) {
+	m, _ := l.part.index.Message(s.Slice, s.Sequence)
+	if !l.written(m.Body.Position) {
+		return nil, errUnwritten
+	}
+	body := make([]byte, m.Body.Size)
+	if n, err := l.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
+		return nil, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
+	}
+	if sum := event.Sum(body); sum != m.Body.Sum {
+		return nil, fmt.Errorf("message %d of %v, scheduled: checksum mismatch at position %d", s.Sequence, s.Slice, m.Body.Position)
+	}
+	see := new(filter.Message)
+	if l.properties == nil {
+		return see, nil
+	}
+	if err := l.properties(body, see); err != nil {
+		return nil, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
+	}
+	return see, nil
+}
+
+// markCopies notes that subscriptions have something to deliver.
+func (l *Loop) markCopies(partition uint8, copies []event.Copy) {
+	for i := range copies {
+		l.mark(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
+	}
+}
+
+// inspect counts what is in slices.
+func (p *Partition) inspect(slices []event.Slice) []Runtime {
+	all := make([]Runtime, len(slices))
+	for i, id := range slices {
+		r := &all[i]
+		count := func(q event.SubQueue) int {
+			return p.index.Count(id, q, index.Active) + p.index.Count(id, q, index.Locked) +
+				p.index.Count(id, q, index.Deferred) + p.index.Count(id, q, index.DeferredLocked)
+		}
+		r.Active, r.DeadLetter, r.TransferDeadLetter = count(event.Main), count(event.DeadLetter), count(event.TransferDeadLetter)
+		r.Scheduled, r.SizeBytes = p.index.Scheduled(id), p.index.Bytes(id)
+	}
+	return all
+}

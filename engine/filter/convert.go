@@ -1,0 +1,103 @@
+package filter
+
+import (
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// convert turns a value into the type that a property has so far, if nothing is lost by it (semantics.md 15.5): numbers into
+// each other, anything into a string, and a string into what it says. Everything else stays as it is.
+func convert(v event.Value, to event.ValueType) event.Value {
+	switch {
+	case v.Type == to, v.Type == event.Null:
+	case to == event.String:
+		return event.Value{Type: event.String, Text: string(appendText(nil, v))}
+	case v.Type == event.String:
+		if w, ok := parseText(v.Text, to); ok {
+			return w
+		}
+	case isNumber(v.Type) && isNumber(to):
+		if w, ok := convertNumber(v, to); ok {
+			return w
+		}
+	}
+	return v
+}
+
+func convertNumber(v event.Value, to event.ValueType) (event.Value, bool) {
+	var w event.Value
+	switch to {
+	case event.Int, event.Long:
+		n, ok := integer(v)
+		if !ok || to == event.Int && n != int64(int32(n)) {
+			return v, false
+		}
+		w = event.Value{Type: to, Bits: uint64(n)}
+	case event.Double:
+		return doubleValue(double(v)), true // as a calculation with doubles would
+	case event.Decimal:
+		if v.Type == event.Double {
+			d, ok := parseDecimal(strconv.FormatFloat(double(v), 'G', -1, 64))
+			if !ok {
+				return v, false
+			}
+			return d.value(), true
+		}
+		w = decimalOf(v).value()
+	}
+	return w, true
+}
+
+// integer is a number as an integer of 64 bits if it is one.
+func integer(v event.Value) (int64, bool) {
+	switch v.Type {
+	case event.Double:
+		f := double(v)
+		return int64(f), f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
+	case event.Decimal:
+		d := decimalOf(v)
+		x, one, _ := align(d, decimal{pow10(0), 0})
+		if !x.IsInt64() && d.exp >= 0 {
+			return 0, false
+		}
+		quotient, rest := x.QuoRem(x, one, pow10(0))
+		return quotient.Int64(), rest.Sign() == 0 && quotient.IsInt64()
+	}
+	return int64(v.Bits), true
+}
+
+// parseText reads what a string says of a type.
+func parseText(text string, to event.ValueType) (event.Value, bool) {
+	switch to {
+	case event.Bool:
+		switch {
+		case strings.EqualFold(text, "true"):
+			return truthValue(yes), true
+		case strings.EqualFold(text, "false"):
+			return truthValue(no), true
+		}
+	case event.Int, event.Long:
+		bits := 64
+		if to == event.Int {
+			bits = 32
+		}
+		n, err := strconv.ParseInt(text, 10, bits)
+		return event.Value{Type: to, Bits: uint64(n)}, err == nil
+	case event.Double:
+		f, err := strconv.ParseFloat(text, 64)
+		return doubleValue(f), err == nil
+	case event.Decimal:
+		d, ok := parseDecimal(text)
+		if ok {
+			return d.value(), true
+		}
+	case event.UUID:
+		id, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+		return event.Value{Type: event.UUID, Text: string(id)}, err == nil && len(id) == 16 && len(text) == 36
+	}
+	return event.Value{}, false
+}

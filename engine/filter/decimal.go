@@ -1,0 +1,156 @@
+package filter
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// decimal is coef * 10^exp. Results have at most maxDigits digits, those of an AMQP decimal128, and exponents within
+// maxExponent, so that no arithmetic grows without bound.
+type decimal struct {
+	coef *big.Int
+	exp  int
+}
+
+const (
+	maxDigits   = 34
+	maxExponent = 128
+)
+
+func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// parseDecimal reads digits with an optional sign, point and exponent. It fails for what has too many digits or too large
+// an exponent: that is a double to filters.
+func parseDecimal(s string) (decimal, bool) {
+	exp := 0
+	mantissa := s
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		n, err := strconv.Atoi(s[i+1:])
+		if err != nil || n < -maxExponent || n > maxExponent {
+			return decimal{}, false
+		}
+		mantissa, exp = s[:i], n
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := whole + fraction
+	if len(digits) > 64 || strings.TrimLeft(digits, "+-") == "" || strings.LastIndexAny(digits, "+-_") > 0 {
+		return decimal{}, false
+	}
+	coef, ok := new(big.Int).SetString(digits, 10)
+	if !ok {
+		return decimal{}, false
+	}
+	d := decimal{coef, exp - len(fraction)}
+	if len(new(big.Int).Abs(coef).String()) > maxDigits || d.exp < -maxExponent {
+		return decimal{}, false
+	}
+	return d, true
+}
+
+// decimalOf is an integer or a decimal as a decimal.
+func decimalOf(v event.Value) decimal {
+	if v.Type == event.Decimal {
+		if d, ok := parseDecimal(v.Text); ok {
+			return d
+		}
+	}
+	return decimal{big.NewInt(int64(v.Bits)), 0}
+}
+
+// align gives two decimals the same exponent.
+func align(a, b decimal) (x, y *big.Int, exp int) {
+	exp = min(a.exp, b.exp)
+	x = new(big.Int).Mul(a.coef, pow10(a.exp-exp))
+	y = new(big.Int).Mul(b.coef, pow10(b.exp-exp))
+	return x, y, exp
+}
+
+func (d decimal) compare(e decimal) int {
+	x, y, _ := align(d, e)
+	return x.Cmp(y)
+}
+
+// round cuts d to maxDigits, half to even. It is false for a number that is too large then.
+func (d decimal) round() (decimal, bool) {
+	cut := max(len(new(big.Int).Abs(d.coef).String())-maxDigits, -maxExponent-d.exp)
+	if cut > 0 {
+		quotient, rest := new(big.Int).QuoRem(d.coef, pow10(cut), new(big.Int))
+		half := new(big.Int).Abs(rest)
+		switch c := half.Lsh(half, 1).Cmp(pow10(cut)); {
+		case c > 0, c == 0 && quotient.Bit(0) == 1:
+			quotient.Add(quotient, big.NewInt(int64(d.coef.Sign())))
+		}
+		return decimal{quotient, d.exp + cut}.round() // rounding up may have made one digit more
+	}
+	return d, d.exp <= maxExponent
+}
+
+// calculate is d op e, of + - * / %; false: division by zero or a result that is too large.
+func (d decimal) calculate(o op, e decimal) (decimal, bool) {
+	if (o == opDiv || o == opMod) && e.coef.Sign() == 0 {
+		return decimal{}, false
+	}
+	x, y, exp := align(d, e)
+	switch o {
+	case opAdd:
+		return decimal{x.Add(x, y), exp}.round()
+	case opSub:
+		return decimal{x.Sub(x, y), exp}.round()
+	case opMul:
+		return decimal{new(big.Int).Mul(d.coef, e.coef), d.exp + e.exp}.round()
+	case opMod:
+		return decimal{x.Rem(x, y), exp}.round()
+	}
+	return divide(x, y)
+}
+
+// divide is x / y to maxDigits digits; a quotient that ends before has no zeros behind it.
+func divide(x, y *big.Int) (decimal, bool) {
+	scale := max(0, maxDigits+1+len(y.String())-len(x.String()))
+	quotient, rest := new(big.Int).QuoRem(new(big.Int).Mul(x, pow10(scale)), y, new(big.Int))
+	if rest.Sign() != 0 { // a further digit, so that what looks like a half is seen to be more than one
+		sign := int64(x.Sign() * y.Sign())
+		quotient.Add(quotient.Mul(quotient, big.NewInt(10)), big.NewInt(sign))
+		scale++
+	}
+	d, ok := decimal{quotient, -scale}.round()
+	for ten := big.NewInt(10); ok && d.exp < 0; {
+		shorter, rest := new(big.Int).QuoRem(d.coef, ten, new(big.Int))
+		if rest.Sign() != 0 {
+			break
+		}
+		d = decimal{shorter, d.exp + 1}
+	}
+	return d, ok
+}
+
+// String is the decimal in digits, without exponent.
+func (d decimal) String() string {
+	digits := new(big.Int).Abs(d.coef).String()
+	if d.exp >= 0 {
+		if d.coef.Sign() != 0 {
+			digits += strings.Repeat("0", d.exp)
+		}
+	} else {
+		if pad := 1 - d.exp - len(digits); pad > 0 {
+			digits = strings.Repeat("0", pad) + digits
+		}
+		digits = digits[:len(digits)+d.exp] + "." + digits[len(digits)+d.exp:]
+	}
+	if d.coef.Sign() < 0 {
+		return "-" + digits
+	}
+	return digits
+}
+
+// value keeps the decimal as an exact text that parseDecimal reads.
+func (d decimal) value() event.Value {
+	text := d.String()
+	if d.exp > 0 || d.exp < -maxDigits {
+		text = d.coef.String() + "E" + strconv.Itoa(d.exp)
+	}
+	return event.Value{Type: event.Decimal, Text: text}
+}

@@ -1,0 +1,300 @@
+package filter
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Set holds the rules in force of all subscriptions of one topic. It has one owner.
+//
+// Each rule stands where its filter is found: true filters in a list, correlation filters in an index, SQL filters with
+// those of the same text; a false filter nowhere.
+type Set struct {
+	subscriptions map[event.EntityID]*subscription
+	always        []*Rule // true filters, by key
+	programs      []*shared
+	byText        map[string]*shared
+	volatile      []*Rule // SQL filters with newid(), by key: each is evaluated for itself, in this order
+	correlations  correlations
+
+	sqlCount, correlationCount int
+
+	machine machine
+	hits    []hit
+	matches []Match
+	actions []*Rule
+}
+
+type subscription struct {
+	id    event.EntityID
+	rules []*Rule // in no order
+	named map[string]*Rule
+	next  uint32 // place of the next rule
+}
+
+// shared is an SQL filter that one or more rules have.
+type shared struct {
+	*program
+	key   string
+	at    int     // in Set.programs
+	rules []*Rule // by key
+}
+
+// Rule is a rule in force.
+type Rule struct {
+	name         string
+	key          uint64 // id of the subscription, and the rule's place among its rules: the order of results
+	subscription *subscription
+	at           int // in subscription.rules
+	kind         event.FilterKind
+	action       *action
+
+	program *shared       // of an SQL filter that is not constant
+	alone   *program      // of an SQL filter with newid()
+	values  []event.Value // of a correlation filter
+	bucket  *bucket
+	// inBucket is the rule's place there.
+	inBucket int
+	always   bool
+}
+
+// Name is the rule's name as it was given.
+func (r *Rule) Name() string { return r.name }
+
+// Match is what the rules of a subscription say of a message. A subscription of which no rule matches or fails has none.
+type Match struct {
+	Subscription event.EntityID
+	Plain        bool    // a rule without action matched: the subscription gets one unchanged copy (semantics.md 15.2)
+	Actions      []*Rule // rules with action that matched, in the order in which they were added: a copy each
+	// Failed is the first rule whose filter could not be evaluated, and Err is an *EvalError that says why (semantics.md
+	// 15.6). nil: all could.
+	Failed *Rule
+	Err    error
+}
+
+// hit is a rule that matched, or failed.
+type hit struct {
+	key  uint64
+	rule *Rule
+	err  *EvalError
+}
+
+// NewSet returns a set without rules.
+func NewSet() *Set {
+	s := &Set{subscriptions: map[event.EntityID]*subscription{}, byText: map[string]*shared{}}
+	s.correlations.init()
+	return s
+}
+
+// Counts says how many rules have SQL filters, true and false ones included, and how many correlation filters
+// (management-api.md 3.3).
+func (s *Set) Counts() (sql, correlation int) { return s.sqlCount, s.correlationCount }
+
+// Put puts a rule in force: behind the others of its subscription, or in the place of the one that has its name in any case.
+// An error is that of [Check]; the set is then as before.
+func (s *Set) Put(sub event.EntityID, r event.Rule) error {
+	c, err := compile(&r)
+	if err != nil {
+		return err
+	}
+	of := s.subscriptions[sub]
+	if of == nil {
+		of = &subscription{id: sub, named: map[string]*Rule{}}
+		s.subscriptions[sub] = of
+	}
+	folded := string(appendFolded(nil, r.Name))
+	rule := of.named[folded]
+	if rule != nil {
+		s.disable(rule)
+		*rule = Rule{key: rule.key, at: rule.at}
+	} else {
+		rule = &Rule{key: uint64(sub)<<32 | uint64(of.next), at: len(of.rules)}
+		of.next++
+		of.rules = append(of.rules, rule)
+		of.named[folded] = rule
+	}
+	rule.name, rule.subscription, rule.kind, rule.action = r.Name, of, c.kind, c.action
+	s.enable(rule, &c, &r.Filter)
+	return nil
+}
+
+// Remove takes a rule out of force, by its name in any case; one that is not there is none.
+func (s *Set) Remove(sub event.EntityID, name string) {
+	of := s.subscriptions[sub]
+	if of == nil {
+		return
+	}
+	folded := string(appendFolded(nil, name))
+	r := of.named[folded]
+	if r == nil {
+		return
+	}
+	s.disable(r)
+	delete(of.named, folded)
+	last := len(of.rules) - 1
+	of.rules[r.at] = of.rules[last]
+	of.rules[r.at].at = r.at
+	of.rules[last] = nil
+	of.rules = of.rules[:last]
+}
+
+// Drop takes all rules of a subscription out of force.
+func (s *Set) Drop(sub event.EntityID) {
+	of := s.subscriptions[sub]
+	if of == nil {
+		return
+	}
+	for _, r := range of.rules {
+		s.disable(r)
+	}
+	delete(s.subscriptions, sub)
+}
+
+// enable puts a rule where its filter is found.
+func (s *Set) enable(r *Rule, c *compiled, f *event.Filter) {
+	if c.kind == event.CorrelationFilter {
+		s.correlationCount++
+		s.correlations.add(r, c.test)
+		return
+	}
+	s.sqlCount++
+	switch c.kind {
+	case event.TrueFilter:
+		r.always = true
+		s.always = insert(s.always, r)
+	case event.SQLFilter:
+		v, constant := c.filter.constant()
+		switch {
+		case constant && v.Bits != 0: // 1=1, as clients write a true filter
+			r.always = true
+			s.always = insert(s.always, r)
+		case constant:
+		case c.filter.volatile:
+			r.alone = c.filter
+			s.volatile = insert(s.volatile, r)
+		default:
+			s.share(r, c.filter, f)
+		}
+	}
+}
+
+// disable takes a rule from where its filter is found.
+func (s *Set) disable(r *Rule) {
+	if r.kind == event.CorrelationFilter {
+		s.correlationCount--
+		s.correlations.remove(r)
+		return
+	}
+	s.sqlCount--
+	switch {
+	case r.always:
+		s.always = remove(s.always, r)
+	case r.alone != nil:
+		s.volatile = remove(s.volatile, r)
+	case r.program != nil:
+		s.unshare(r)
+	}
+}
+
+// share puts a rule to those with the same filter: it is evaluated once for all of them.
+func (s *Set) share(r *Rule, p *program, f *event.Filter) {
+	key := append(binary.AppendUvarint(nil, uint64(len(f.Text))), f.Text...)
+	for i := range f.Parameters {
+		v := &f.Parameters[i].Value
+		for _, text := range [...]string{f.Parameters[i].Name, v.Text} {
+			key = append(binary.AppendUvarint(key, uint64(len(text))), text...)
+		}
+		key = binary.AppendUvarint(append(key, byte(v.Type)), v.Bits)
+	}
+	of := s.byText[string(key)]
+	if of == nil {
+		of = &shared{program: p, key: string(key), at: len(s.programs)}
+		s.programs = append(s.programs, of)
+		s.byText[of.key] = of
+	}
+	r.program = of
+	of.rules = insert(of.rules, r)
+}
+
+func (s *Set) unshare(r *Rule) {
+	of := r.program
+	if of.rules = remove(of.rules, r); len(of.rules) > 0 {
+		return
+	}
+	delete(s.byText, of.key)
+	last := len(s.programs) - 1
+	s.programs[of.at] = s.programs[last]
+	s.programs[of.at].at = of.at
+	s.programs[last] = nil
+	s.programs = s.programs[:last]
+}
+
+// insert and remove keep a list ordered by key.
+func insert(rules []*Rule, r *Rule) []*Rule {
+	i, _ := slices.BinarySearchFunc(rules, r.key, keyOrder)
+	return slices.Insert(rules, i, r)
+}
+
+func remove(rules []*Rule, r *Rule) []*Rule {
+	i, _ := slices.BinarySearchFunc(rules, r.key, keyOrder)
+	return slices.Delete(rules, i, i+1)
+}
+
+func keyOrder(r *Rule, key uint64) int { return cmp.Compare(r.key, key) }
+
+// Match finds what the rules in force say of a message, in order of subscription id. The result is valid until the next call
+// and the next change of the set. newID gives the values of newid().
+func (s *Set) Match(m *Message, newID func() [16]byte) []Match {
+	s.machine.begin(m, newID)
+	s.hits = s.correlations.match(&s.machine.view, s.hits[:0])
+	for _, p := range s.programs {
+		if t, err := s.machine.filter(p.program); t == yes || err != nil {
+			for _, r := range p.rules {
+				s.hits = append(s.hits, hit{r.key, r, err})
+			}
+		}
+	}
+	for _, r := range s.volatile {
+		if t, err := s.machine.filter(r.alone); t == yes || err != nil {
+			s.hits = append(s.hits, hit{r.key, r, err})
+		}
+	}
+	slices.SortFunc(s.hits, func(a, b hit) int { return cmp.Compare(a.key, b.key) })
+	s.group()
+	return s.matches
+}
+
+// group makes matches of the hits and the true filters, both of which are ordered.
+func (s *Set) group() {
+	s.matches, s.actions = s.matches[:0], s.actions[:0]
+	hits, always := s.hits, s.always
+	first := 0 // action of the match at hand
+	for len(hits) > 0 || len(always) > 0 {
+		var h hit
+		if len(always) == 0 || len(hits) > 0 && hits[0].key < always[0].key {
+			h, hits = hits[0], hits[1:]
+		} else {
+			h.rule, always = always[0], always[1:]
+		}
+		r := h.rule
+		if n := len(s.matches); n == 0 || s.matches[n-1].Subscription != r.subscription.id {
+			s.matches = append(s.matches, Match{Subscription: r.subscription.id})
+			first = len(s.actions)
+		}
+		m := &s.matches[len(s.matches)-1]
+		switch {
+		case h.err != nil:
+			if m.Failed == nil {
+				m.Failed, m.Err = r, h.err
+			}
+		case r.action == nil:
+			m.Plain = true
+		default:
+			s.actions = append(s.actions, r)
+			m.Actions = s.actions[first:len(s.actions):len(s.actions)]
+		}
+	}
+}

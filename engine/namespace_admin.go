@@ -1,0 +1,376 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// A change of the catalogue is decided and made durable on partition 0, then put in force on the partition that hosts the
+// entity, and only then shown and answered. When the process dies in between, the next start puts it in force. All changes go
+// one after the other under mu.
+
+const (
+	// maxManaged is how many commands of [Namespace.Manage] may wait.
+	maxManaged = 256
+	// manageTimeout bounds one of them: a partition that does not answer for so long is not there.
+	manageTimeout = time.Minute
+)
+
+// configureAll puts everything in the catalogue in force, before the loops run.
+func (n *Namespace) configureAll(c *index.Catalogue) {
+	for _, e := range c.All() {
+		v := view(e)
+		n.directory.put(v)
+		cmd := &configure{entity: v, ruled: v.Kind == event.Subscription}
+		for _, r := range c.Rules(e.ID) {
+			cmd.rules = append(cmd.rules, *r)
+		}
+		for _, h := range v.Hosts {
+			if l := n.loops[h]; l != nil {
+				l.configure(cmd)
+			}
+		}
+	}
+}
+
+// PutEntity implements [Admin].
+func (n *Namespace) PutEntity(ctx context.Context, cmd PutEntity) (*Entity, error) {
+	entities, errs := n.PutEntities(ctx, []PutEntity{cmd})
+	return entities[0], errs[0]
+}
+
+// PutEntities is [Namespace.PutEntity] for many: all are asked for at once. Each has its entity or its error; one that is
+// refused does not keep the others from being carried out.
+func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entity, []error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	entities, errs := make([]*Entity, len(cmds)), make([]error, len(cmds))
+	all := func(err error) ([]*Entity, []error) {
+		for i := range errs {
+			if errs[i] == nil {
+				entities[i], errs[i] = nil, err
+			}
+		}
+		return entities, errs
+	}
+	if n.loops[0] == nil {
+		return all(n.refused[0])
+	}
+	asks := make([]Command, 0, 2*len(cmds))
+	for i := range cmds {
+		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || n.directory.find(strings.ToLower(cmds[i].Path)) == nil)
+		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path, ruled: ruled})
+	}
+	replies, err := n.askAll(ctx, 0, asks)
+	if err != nil {
+		return all(err)
+	}
+	inForce := make(map[PartitionID][]Command)
+	for i := range cmds {
+		put, found := replies[2*i], replies[2*i+1]
+		if err := cmp.Or(put.Err, found.Err); err != nil {
+			errs[i] = fmt.Errorf("engine: %s %q: %w", strings.ToLower(cmds[i].Kind.String()), cmds[i].Path, err)
+			continue
+		}
+		entities[i] = found.entity
+		ruled := asks[2*i+1].(*lookup).ruled
+		for _, h := range found.entity.Hosts {
+			inForce[h] = append(inForce[h], &configure{entity: found.entity, ruled: ruled, rules: found.Rules})
+		}
+	}
+	for h, configures := range inForce {
+		if n.loops[h] == nil {
+			continue
+		}
+		if _, err := n.askAll(ctx, h, configures); err != nil {
+			return all(err)
+		}
+	}
+	for i, e := range entities {
+		if e == nil {
+			continue
+		}
+		old := n.directory.find(strings.ToLower(e.Path))
+		if old != nil && old.UpdatedAt == e.UpdatedAt && old.Properties.Equal(&e.Properties) {
+			entities[i] = old
+			continue
+		}
+		if n.directory.put(e); old != nil {
+			n.tell(Change{Entity: old})
+		}
+	}
+	return entities, errs
+}
+
+// DeleteEntity implements [Admin].
+func (n *Namespace) DeleteEntity(ctx context.Context, cmd DeleteEntity) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loops[0] == nil {
+		return n.refused[0]
+	}
+	if _, err := n.ask(ctx, 0, &cmd); err != nil {
+		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
+	}
+	old := n.directory.find(strings.ToLower(cmd.Path))
+	gone := append(n.List(event.Subscription, old.Path, 0, maxSubscriptions+1), old) // the topic after its subscriptions
+	if old.Kind != event.Topic {
+		gone = []*Entity{old}
+	}
+	for _, e := range gone {
+		n.directory.remove(e)
+	}
+	drops := make(map[PartitionID][]Command)
+	for _, e := range gone {
+		n.tell(Change{Entity: e, Deleted: true})
+		for i, h := range e.Hosts {
+			drops[h] = append(drops[h], &dropSlice{event.Slice{Entity: e.ID, Partition: uint8(i)}})
+		}
+	}
+	for h, cmds := range drops {
+		if n.loops[h] == nil {
+			continue // it forgets the slices when it starts again
+		}
+		if _, err := n.askAll(ctx, h, cmds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutRule implements [Admin].
+func (n *Namespace) PutRule(ctx context.Context, cmd PutRule) (event.Rule, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	if err != nil {
+		return event.Rule{}, err
+	}
+	r, err := n.Rule(ctx, cmd.Subscription, cmd.Rule.Name)
+	if err != nil {
+		return r, err
+	}
+	return r, n.enforce(ctx, sub, &configure{entity: sub, put: &r})
+}
+
+// DeleteRule implements [Admin].
+func (n *Namespace) DeleteRule(ctx context.Context, cmd DeleteRule) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	if err != nil {
+		return err
+	}
+	return n.enforce(ctx, sub, &configure{entity: sub, remove: cmd.Name})
+}
+
+// changeRules makes a change of a subscription's rules durable. The caller holds mu.
+func (n *Namespace) changeRules(ctx context.Context, path string, cmd Command) (*Entity, error) {
+	if n.loops[0] == nil {
+		return nil, n.refused[0]
+	}
+	if _, err := n.ask(ctx, 0, cmd); err != nil {
+		return nil, err
+	}
+	sub := n.directory.find(strings.ToLower(path))
+	sub.use(n.Now()) // a new rule keeps a subscription (semantics.md 7.7)
+	return sub, nil
+}
+
+func (n *Namespace) enforce(ctx context.Context, sub *Entity, cmd *configure) error {
+	for _, h := range sub.Hosts {
+		if n.loops[h] == nil {
+			continue
+		}
+		if _, err := n.ask(ctx, h, cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rules implements [Admin].
+func (n *Namespace) Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error) {
+	reply, err := n.ask(ctx, 0, &ListRules{Subscription: subscription, Skip: skip, Top: top})
+	return reply.Rules, err
+}
+
+// Rule implements [Admin].
+func (n *Namespace) Rule(ctx context.Context, subscription, name string) (event.Rule, error) {
+	reply, err := n.ask(ctx, 0, &ListRules{Subscription: subscription, Name: name})
+	if err != nil {
+		return event.Rule{}, err
+	}
+	return reply.Rules[0], nil
+}
+
+// Find implements [Admin].
+func (n *Namespace) Find(path string) (*Entity, bool) {
+	e := n.directory.find(strings.ToLower(path))
+	return e, e != nil
+}
+
+// List implements [Admin].
+func (n *Namespace) List(kind event.EntityKind, topic string, skip, top int) (page []*Entity) {
+	all := n.directory.sorted()
+	prefix := ""
+	if kind == event.Subscription {
+		prefix = strings.ToLower(topic + subscriptionsInfix)
+		from, _ := slices.BinarySearchFunc(all, prefix, func(e *Entity, prefix string) int {
+			return cmp.Compare(strings.ToLower(e.Path), prefix)
+		})
+		all = all[from:]
+	}
+	for _, e := range all {
+		if len(page) >= top || !strings.HasPrefix(strings.ToLower(e.Path), prefix) {
+			break
+		}
+		if e.Kind != kind {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		page = append(page, e)
+	}
+	return page
+}
+
+// Runtime implements [Admin].
+func (n *Namespace) Runtime(ctx context.Context, entities []*Entity) ([]Runtime, error) {
+	all := make([]Runtime, len(entities))
+	type part struct {
+		slices []event.Slice
+		of     []int
+	}
+	hosts := map[PartitionID]*part{}
+	for i, e := range entities {
+		all[i].AccessedAt = e.activity.last()
+		for number, h := range e.Hosts {
+			if hosts[h] == nil {
+				hosts[h] = &part{}
+			}
+			hosts[h].slices = append(hosts[h].slices, event.Slice{Entity: e.ID, Partition: uint8(number)})
+			hosts[h].of = append(hosts[h].of, i)
+		}
+	}
+	for h, p := range hosts {
+		reply, err := n.ask(ctx, h, &inspect{p.slices})
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range reply.runtimes {
+			sum := &all[p.of[i]]
+			sum.Active, sum.DeadLetter, sum.Scheduled = sum.Active+r.Active, sum.DeadLetter+r.DeadLetter, sum.Scheduled+r.Scheduled
+			sum.Transfer, sum.TransferDeadLetter = sum.Transfer+r.Transfer, sum.TransferDeadLetter+r.TransferDeadLetter
+			sum.SizeBytes += r.SizeBytes
+		}
+	}
+	reply, err := n.ask(ctx, 0, &count{entities})
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range reply.runtimes {
+		all[i].Subscriptions, all[i].SQLFilters, all[i].CorrelationFilters = r.Subscriptions, r.SQLFilters, r.CorrelationFilters
+	}
+	return all, nil
+}
+
+// count asks the catalogue what belongs to topics.
+type count struct{ entities []*Entity }
+
+func (*count) command() {}
+
+func (p *Partition) count(entities []*Entity) []Runtime {
+	p.onlyCatalogue()
+	all := make([]Runtime, len(entities))
+	for i, e := range entities {
+		all[i].Subscriptions = p.index.Catalogue.SubscriptionCount(e.ID)
+		all[i].SQLFilters, all[i].CorrelationFilters = p.index.Catalogue.Filters(e.ID)
+	}
+	return all
+}
+
+// Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
+// not get what it wrote to the disk in time (management-api.md 8, MA-003).
+func (n *Namespace) Health(ctx context.Context) error {
+	asked := make(answer, len(n.loops))
+	for i, l := range n.loops {
+		if l == nil {
+			return n.refused[i]
+		}
+		n.Submit(PartitionID(i), []Request{{Command: &ping{}, Sink: asked}})
+	}
+	for range n.loops {
+		select {
+		case r := <-asked:
+			if r.Err != nil {
+				return r.Err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// ping asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
+type ping struct{}
+
+func (*ping) command() {}
+
+// Manage implements [Broker].
+func (n *Namespace) Manage(req Request) {
+	select {
+	case n.manage <- req:
+	default:
+		turnAway([]Request{req}, refuse(Busy, "Too many changes of rules are waiting."))
+	}
+}
+
+// serveCatalogue carries out what [Namespace.Manage] was given, in order.
+func (n *Namespace) serveCatalogue() {
+	defer close(n.managed)
+	for {
+		select {
+		case req := <-n.manage:
+			reply := n.carryOut(req.Command)
+			if reply.Tag = req.Tag; req.Sink != nil {
+				req.Sink.Post([]Reply{reply})
+			}
+		case <-n.stop:
+			for {
+				select {
+				case req := <-n.manage:
+					turnAway([]Request{req}, ErrUnknown)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (n *Namespace) carryOut(cmd Command) (reply Reply) {
+	ctx, cancel := context.WithTimeout(context.Background(), manageTimeout)
+	defer cancel()
+	switch cmd := cmd.(type) {
+	case *PutRule:
+		_, reply.Err = n.PutRule(ctx, *cmd)
+	case *DeleteRule:
+		reply.Err = n.DeleteRule(ctx, *cmd)
+	case *ListRules:
+		reply.Rules, reply.Err = n.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
+	default:
+		panic(fmt.Sprintf("engine: catalogue asked to carry out %T", cmd))
+	}
+	return reply
+}

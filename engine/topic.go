@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Bounds of what one send to a topic may make, however many subscriptions there are: all of it is one record. One message
+// alone cannot make more copies, for a topic has no more filters. A choice.
+const (
+	maxCopies      = 1 << 18
+	maxCopyChanges = 32 << 20 // bytes; a copy that would be beyond is dead-lettered
+)
+
+// fanOut is the copies that one decision makes. Everything in it is valid until the next.
+type fanOut struct {
+	copies  []event.Copy
+	changes []byte                                  // what the rules changed
+	given   map[event.EntityID]event.SequenceNumber // newest number given out in this decision, by subscription
+	change  filter.Changes
+	blank   filter.Message
+	bytes   int64 // what the copies add to the topic's size
+}
+
+func (f *fanOut) reset() {
+	f.copies, f.changes, f.bytes = f.copies[:0], f.changes[:0], 0
+	clear(f.given)
+}
+
+// published is a message on its way to the subscriptions of a topic.
+type published struct {
+	topic     *Entity
+	slice     event.Slice
+	now       event.Time
+	sequence  event.SequenceNumber
+	ttl       time.Duration // the sender's own, cut to the topic's ceiling; 0: none
+	session   []byte
+	inSession bool // it has a session id
+	size      int  // bytes of the body
+	header    int  // bytes of the message as sent beside its body, as far as known
+	see       *filter.Message
+	newID     func() [16]byte
+}
+
+// planned is what becomes of one message of a send.
+type planned struct {
+	original event.SequenceNumber // of the message it is a duplicate of; 0: it is none
+	sequence event.SequenceNumber
+	until    event.Time // its id is in the duplicate history
+	from, to int        // its copies
+	ttl      time.Duration
+	later    bool // it is scheduled
+}
+
+// publish sends messages to a topic: the rules in force decide who gets copies, and each message is one event with all of them
+// (semantics.md 5.1, 15.2).
+func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
+	p.fan.reset()
+	fresh := p.duplicates(now, e, cmd)
+	seq := p.index.NextSequence(cmd.Slice)
+	p.plan = p.plan[:0]
+	var own int64
+	for i := range cmd.Messages {
+		m := &cmd.Messages[i]
+		if original, twice := fresh.original(m); twice {
+			p.plan = append(p.plan, planned{original: original})
+			continue
+		}
+		pl := planned{sequence: seq, until: fresh.remember(m, seq), later: m.ScheduledFor > now, from: len(p.fan.copies)}
+		if pl.later {
+			own += int64(len(m.Body) + len(m.Tail))
+		} else {
+			pl.ttl, _ = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
+			err := p.copiesOf(&published{topic: e, slice: cmd.Slice, now: now, sequence: seq, ttl: pl.ttl, session: m.SessionID,
+				inSession: m.HasSession, size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.newID}, e.Properties.FilteringBeforePublishing)
+			if err != nil {
+				return p.refused(err)
+			}
+		}
+		pl.to = len(p.fan.copies)
+		p.plan = append(p.plan, pl)
+		seq++
+	}
+	if err := p.room(e, cmd.Slice, own+p.fan.bytes); err != nil {
+		return p.refused(err)
+	}
+	p.enact(now, cmd)
+	out := p.done(log.Durable)
+	if cmd.Numbers {
+		out.Reply.Sequences = p.numbers
+		p.numbers = nil
+	}
+	return out
+}
+
+// enact adds the events of a plan.
+func (p *Partition) enact(now event.Time, cmd *Send) {
+	origin := p.origin(cmd.Origin)
+	var batch uint32
+	if len(cmd.Messages) > 1 {
+		batch = uint32(len(cmd.Messages))
+	}
+	for i := range cmd.Messages {
+		m, pl := &cmd.Messages[i], &p.plan[i]
+		number := pl.sequence
+		switch {
+		case pl.original != 0:
+			p.drop(cmd.Slice, origin, m, pl.original)
+			if number = 0; cmd.Numbers {
+				number = p.stillScheduled(cmd.Slice, pl.original)
+			}
+		case pl.later:
+			p.scheduleMessage(cmd.Slice, origin, m, pl.sequence, pl.until, batch)
+		default:
+			ev := p.events.New(event.KindMessagePublished).(*event.MessagePublished)
+			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), pl.sequence
+			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+			ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, now, batch
+			ev.IDType, ev.DuplicateUntil = m.IDType, pl.until
+			if ev.Copies = p.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
+				ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
+			}
+			p.out = append(p.out, ev)
+		}
+		if cmd.Numbers {
+			p.numbers = append(p.numbers, number)
+		}
+	}
+}
+
+// activateIn hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
+// (semantics.md 7.6, SM-292).
+func (p *Partition) activateIn(now event.Time, e *Entity, s index.ScheduledMessage, tick *Tick) {
+	p.fan.reset()
+	m, _ := p.index.Message(s.Slice, s.Sequence)
+	number := p.index.NextSequence(s.Slice)
+	ttl, _ := timeToLive(now, s.TimeToLive, e.Properties.DefaultMessageTimeToLive)
+	see := tick.see
+	if see == nil {
+		see = &p.fan.blank
+	}
+	session := see.System[filter.SessionID]
+	pub := &published{topic: e, slice: s.Slice, now: now, sequence: number, ttl: ttl, session: []byte(session.Text),
+		inSession: session.Type != event.Null, size: int(m.Body.Size), see: see, newID: tick.newID}
+	p.copiesOf(pub, false)
+	ev := p.events.New(event.KindScheduledPublished).(*event.ScheduledPublished)
+	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(s.Slice, 0), s.Sequence, number, now
+	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
+	p.out = append(p.out, ev)
+}
+
+// copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there would be too many, and, for
+// a topic that filters before publishing, when no rule matches or one cannot be evaluated (semantics.md 15.6).
+func (p *Partition) copiesOf(m *published, filtering bool) *Error {
+	set := p.topics[m.topic.ID]
+	before := len(p.fan.copies)
+	if set != nil {
+		p.show(m)
+		for _, match := range set.Match(m.see, m.newID) {
+			sub := p.entities[match.Subscription]
+			if sub == nil {
+				continue // it is just being deleted
+			}
+			if match.Err != nil && filtering {
+				return refuse(InvalidArgument, "The filter of the rule '%s' of '%s' cannot be evaluated: %v", match.Failed.Name(), sub.Path, match.Err)
+			}
+			p.copiesFor(m, sub, &match)
+			if len(p.fan.copies) > maxCopies {
+				return refuse(MessageTooLarge, "The messages of this batch would make more than %d copies.", maxCopies)
+			}
+		}
+	}
+	if len(p.fan.copies) == before && filtering {
+		return refuse(NoMatchingSubscription, "There is no matching subscription found for the message: '%s'.", m.topic.Path)
+	}
+	return nil
+}
+
+// copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule with an action, and one in
+// its dead-letter queue when something could not be evaluated (semantics.md 15.2, 15.6).
+func (p *Partition) copiesFor(m *published, sub *Entity, match *filter.Match) {
+	var failed *filter.Rule
+	reason, text := "FilterException", ""
+	if match.Err != nil {
+		failed, text = match.Failed, match.Err.Error()
+	}
+	if match.Plain {
+		p.addCopy(m, sub, "", m.session, m.inSession, nil)
+	}
+	for _, r := range match.Actions {
+		if err := p.changedCopy(m, sub, r); err != nil && failed == nil {
+			failed, reason, text = r, "RuleActionException", err.Error()
+		}
+	}
+	if failed != nil && sub.Properties.DeadLetteringOnFilterError {
+		p.deadCopy(m, sub, event.CauseFilter, reason, "Rule '"+failed.Name()+"': "+text)
+	}
+}
+
+// changedCopy adds the copy a rule's action makes.
+func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
+	c := &p.fan.change
+	c.Reset()
+	if err := r.Run(m.see, m.newID, c); err != nil {
+		return err
+	}
+	session, inSession := m.session, m.inSession
+	if v, changed := c.System(filter.SessionID); changed {
+		session, inSession = []byte(v.Text), v.Type != event.Null
+		if len(session) > maxKey {
+			return &filter.EvalError{Text: "the session id it sets is longer than 128 characters"}
+		}
+	}
+	ruleName := event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: r.Name()}}
+	from := len(p.fan.changes)
+	p.fan.changes = c.Append(p.fan.changes, ruleName)
+	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes) > maxCopyChanges {
+		p.fan.changes = p.fan.changes[:from]
+		return &filter.EvalError{Text: "The size quota for this stream (65536) has been exceeded."}
+	}
+	p.addCopy(m, sub, r.Name(), session, inSession, p.fan.changes[from:len(p.fan.changes):len(p.fan.changes)])
+	return nil
+}
+
+// addCopy adds a copy. One without session id for a subscription with sessions goes to its dead-letter queue (semantics.md 8.1).
+func (p *Partition) addCopy(m *published, sub *Entity, rule string, session []byte, inSession bool, changes []byte) {
+	if sub.Properties.RequiresSession && !inSession {
+		p.deadCopy(m, sub, event.CauseNoSession, "Session id is null.",
+			"Session enabled entity doesn't allow a message whose session identifier is null.")
+		return
+	}
+	c := p.newCopy(m, sub, len(changes))
+	c.Rule, c.Changes.Data = rule, changes
+	if sub.Properties.RequiresSession {
+		c.InSession, c.SessionID = true, session
+	}
+}
+
+// deadCopy adds a copy in the dead-letter queue of a subscription.
+func (p *Partition) deadCopy(m *published, sub *Entity, cause event.Cause, reason, description string) {
+	changes := deadLetterChanges(reason, clip(description))
+	c := p.newCopy(m, sub, len(changes))
+	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, clip(description), changes
+}
+
+// newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the subscription's ceiling, and
+// counts from the same instant (semantics.md 7.1).
+func (p *Partition) newCopy(m *published, sub *Entity, changes int) *event.Copy {
+	slice := event.Slice{Entity: sub.ID, Partition: m.slice.Partition}
+	seq, ok := p.fan.given[sub.ID]
+	if !ok {
+		seq = p.index.NextSequence(slice) - 1
+	}
+	p.fan.given[sub.ID] = seq + 1
+	ceiling := min(m.topic.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
+	own, expires := timeToLive(m.now, m.ttl, ceiling)
+	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: seq + 1, OwnTTL: own != 0, ExpiresAt: expires})
+	p.fan.bytes += int64(m.size + changes)
+	return &p.fan.copies[len(p.fan.copies)-1]
+}
+
+// show fills in what filters see of a message and only the broker knows.
+func (p *Partition) show(m *published) {
+	number := func(v int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(v)} }
+	if m.see == nil {
+		m.see = &p.fan.blank
+	}
+	s := &m.see.System
+	s[filter.SequenceNumber] = number(int64(m.sequence))
+	s[filter.EnqueuedSequenceNumber] = number(int64(m.sequence))
+	s[filter.EnqueuedTimeUtc] = instant(m.now)
+	s[filter.Size] = number(int64(m.size))
+	s[filter.DeliveryCount] = number(0)
+	s[filter.State] = number(int64(MessageActive))
+	s[filter.ForcePersistence] = event.Value{Type: event.Bool}
+	own, expires := timeToLive(m.now, m.ttl, m.topic.Properties.DefaultMessageTimeToLive)
+	s[filter.ExpiresAtUtc], s[filter.TimeToLive] = event.Value{}, event.Value{}
+	if expires != 0 {
+		s[filter.ExpiresAtUtc] = instant(expires)
+	}
+	if own != 0 {
+		s[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(own / 100)}
+	}
+}
+
+const (
+	ticksAtEpoch  = 621355968000000000 // 1970 in ticks of 100 ns since year 1
+	ticksPerMilli = 10_000
+)
+
+func instant(t event.Time) event.Value {
+	return event.Value{Type: event.Instant, Bits: uint64(int64(t)*ticksPerMilli + ticksAtEpoch)}
+}

@@ -1,0 +1,360 @@
+package event
+
+import (
+	"reflect"
+	"time"
+)
+
+// EntityKind is what an entity is.
+type EntityKind uint8
+
+const (
+	Queue        EntityKind = 1
+	Topic        EntityKind = 2
+	Subscription EntityKind = 3
+)
+
+// String is the kind as error texts name it.
+func (k EntityKind) String() string {
+	switch k {
+	case Queue:
+		return "Queue"
+	case Topic:
+		return "Topic"
+	case Subscription:
+		return "Subscription"
+	}
+	return "Entity"
+}
+
+// MarshalText makes kinds readable in JSON.
+func (k EntityKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Status says what an entity allows (semantics.md 16.1).
+type Status uint8
+
+const (
+	Active Status = iota
+	Disabled
+	SendDisabled
+	ReceiveDisabled
+)
+
+// String is the status as the management API names it.
+func (s Status) String() string {
+	switch s {
+	case Active:
+		return "Active"
+	case Disabled:
+		return "Disabled"
+	case SendDisabled:
+		return "SendDisabled"
+	case ReceiveDisabled:
+		return "ReceiveDisabled"
+	}
+	return "Unknown"
+}
+
+// Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3). Those that a kind of entity
+// does not have keep the zero value.
+type Properties struct {
+	LockDuration                     time.Duration
+	MaxSizeMegabytes                 uint32
+	MaxMessageSizeKilobytes          uint32
+	RequiresDuplicateDetection       bool
+	DuplicateDetectionWindow         time.Duration
+	RequiresSession                  bool
+	DefaultMessageTimeToLive         time.Duration // Forever: none
+	DeadLetteringOnMessageExpiration bool
+	MaxDeliveryCount                 uint32
+	EnableBatchedOperations          bool
+	Status                           Status
+	AutoDeleteOnIdle                 time.Duration // Forever: never
+	EnablePartitioning               bool
+	ForwardTo                        string
+	ForwardDeadLetteredMessagesTo    string
+	UserMetadata                     string
+
+	// Since version 2.
+
+	SupportOrdering            bool
+	EnableExpress              bool // kept and shown; messages are stored all the same
+	DeadLetteringOnFilterError bool // of a subscription (semantics.md 15.6)
+	FilteringBeforePublishing  bool // of a topic: a message that no rule matches is refused
+	SubscriptionPartitioning   bool // of a topic; kept and shown
+	AccessRules                []AccessRule
+}
+
+// Equal tells whether two entities have the same settings.
+func (p *Properties) Equal(q *Properties) bool {
+	a, b := *p, *q
+	if len(a.AccessRules) == 0 {
+		a.AccessRules = nil
+	}
+	if len(b.AccessRules) == 0 {
+		b.AccessRules = nil
+	}
+	return reflect.DeepEqual(&a, &b)
+}
+
+// Rights are what an access rule allows, in the order given.
+type Rights []Right
+
+// Right is one thing an access rule allows (semantics.md 16; management-api.md 5.1).
+type Right uint8
+
+const (
+	Manage Right = 1
+	Send   Right = 2
+	Listen Right = 3
+)
+
+// String is the right as the management API names it.
+func (r Right) String() string {
+	switch r {
+	case Manage:
+		return "Manage"
+	case Send:
+		return "Send"
+	case Listen:
+		return "Listen"
+	}
+	return "Unknown"
+}
+
+// MarshalText makes rights readable in JSON.
+func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// AccessRule is a shared access authorization rule of a queue or topic: a named pair of keys and what they allow.
+type AccessRule struct {
+	Name       string
+	Rights     Rights
+	Primary    Secret
+	Secondary  Secret
+	CreatedAt  Time
+	ModifiedAt Time
+}
+
+// Secret is a key. It is stored as it is and printed as ***, so that no dump and no log shows it (reliability.md S31).
+type Secret string
+
+// String hides the key.
+func (s Secret) String() string { return "***" }
+
+// GoString hides the key.
+func (s Secret) GoString() string { return "***" }
+
+// MarshalText hides the key.
+func (s Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
+
+// Reveal is the key itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// Rule is a rule of a subscription: which messages it gets a copy of, and what is changed in the copy (semantics.md 15).
+type Rule struct {
+	Name      string // compared without regard to case
+	Filter    Filter
+	Action    Action
+	CreatedAt Time
+}
+
+// Filter says which messages match.
+type Filter struct {
+	Kind       FilterKind
+	Text       string      // of an SQL filter
+	Parameters []Property  // of an SQL filter: values of @name
+	Conditions []Condition // of a correlation filter, by field
+	Properties []Property  // of a correlation filter: application properties, in the order given
+}
+
+// FilterKind is what a filter is.
+type FilterKind uint8
+
+const (
+	SQLFilter         FilterKind = 1
+	TrueFilter        FilterKind = 2
+	FalseFilter       FilterKind = 3
+	CorrelationFilter FilterKind = 4
+)
+
+// String is the kind as the management API names it.
+func (k FilterKind) String() string {
+	switch k {
+	case SQLFilter:
+		return "SqlFilter"
+	case TrueFilter:
+		return "TrueFilter"
+	case FalseFilter:
+		return "FalseFilter"
+	case CorrelationFilter:
+		return "CorrelationFilter"
+	}
+	return "unknown"
+}
+
+// MarshalText makes kinds readable in JSON.
+func (k FilterKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Action changes the copy of a message that a rule matched.
+type Action struct {
+	Text       string // SET and REMOVE statements; "": no action
+	Parameters []Property
+}
+
+// Condition asks that a system property of a message be a text.
+type Condition struct {
+	Field Field
+	Text  string
+}
+
+// Field is a system property that a correlation filter can ask for.
+type Field uint8
+
+const (
+	FieldCorrelationID    Field = 1
+	FieldMessageID        Field = 2
+	FieldTo               Field = 3
+	FieldReplyTo          Field = 4
+	FieldLabel            Field = 5
+	FieldSessionID        Field = 6
+	FieldReplyToSessionID Field = 7
+	FieldContentType      Field = 8
+)
+
+// String is the field as the management API names it.
+func (f Field) String() string {
+	if f < FieldCorrelationID || f > FieldContentType {
+		return "unknown"
+	}
+	return [...]string{"CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"}[f-1]
+}
+
+// MarshalText makes fields readable in JSON.
+func (f Field) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// Property is a named value.
+type Property struct {
+	Name  string
+	Value Value
+}
+
+// Value is a simple value as filters see it and rules hold it (semantics.md 15.4). The zero value is null.
+type Value struct {
+	Type ValueType
+	// Bits holds a boolean (0, 1), an integer (two's complement), a double (IEEE 754), a time (ticks of 100 ns since year 1, as
+	// the management API counts them) or a span of time (ticks, two's complement).
+	Bits uint64
+	Text string // a string; the 16 bytes of a UUID in the order they are written; a decimal in digits
+}
+
+// ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows the one it was made with.
+type ValueType uint8
+
+const (
+	Null    ValueType = 0
+	Bool    ValueType = 1
+	Int     ValueType = 2
+	Long    ValueType = 3
+	Double  ValueType = 4
+	Decimal ValueType = 5
+	String  ValueType = 6
+	UUID    ValueType = 7
+	Instant ValueType = 8
+	Span    ValueType = 9
+)
+
+// EntityCreated is an entity's beginning. It stands in the log of partition 0.
+type EntityCreated struct {
+	Envelope
+	EntityKind  EntityKind
+	Path        string // spelling given at creation; compared without regard to case
+	HashVersion uint8  // version of the placement hash that chose Hosts
+	Hosts       []byte // partition that hosts each entity partition, by entity partition number
+	Properties  Properties
+	Topic       EntityID // of a subscription: the entity it belongs to and shares hosts with
+}
+
+// EntityUpdated replaces an entity's properties.
+type EntityUpdated struct {
+	Envelope
+	Properties Properties
+	Before     Properties // for the audit
+}
+
+// EntityDeleted is an entity's end, with all its messages. A topic's subscriptions end in events of their own.
+type EntityDeleted struct {
+	Envelope
+	Reason     string // client, idle
+	EntityKind EntityKind
+	Path       string
+	Before     Properties // for the audit
+}
+
+// EntityTouched notes now and then when an entity was last used: one that is not used for its AutoDeleteOnIdle is deleted
+// (semantics.md 7.7).
+type EntityTouched struct {
+	Envelope
+	AccessedAt Time
+}
+
+// RuleAdded gives a subscription a rule. Rules are kept in the order in which they were added.
+type RuleAdded struct {
+	Envelope // of the subscription
+	Rule     Rule
+}
+
+// RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and the time it was made.
+type RuleUpdated struct {
+	Envelope
+	Rule   Rule
+	Before Rule // for the audit
+}
+
+// RuleRemoved takes a rule away.
+type RuleRemoved struct {
+	Envelope
+	Rule Rule
+}
+
+// MessagePublished stores a message that was sent to a topic: all copies for its subscriptions in one event, so that there
+// are all of them or none. The topic keeps nothing but the number it gave out and the id in its duplicate history.
+type MessagePublished struct {
+	Envelope       // of the topic
+	Sequence       SequenceNumber
+	MessageID      []byte
+	SessionID      []byte
+	HasSession     bool
+	PartitionKey   []byte
+	TimeToLive     time.Duration // the sender's own, cut to the topic's ceiling; 0: none
+	EnqueuedAt     Time
+	Batch          uint32
+	Body           Blob // shared by all copies; nothing is stored when there are none
+	IDType         IDType
+	DuplicateUntil Time
+	Copies         []Copy
+}
+
+// Copy is a subscription's own message.
+type Copy struct {
+	Subscription EntityID
+	Sequence     SequenceNumber // the subscription's own
+	OwnTTL       bool           // the sender gave a time to live: ExpiresAt less the time of enqueuing is it
+	ExpiresAt    Time           // 0: never
+	InSession    bool           // the subscription requires sessions: the copy belongs to that of SessionID
+	SessionID    []byte
+	Rule         string // that made the copy and changed it; "": a plain copy
+	Changes      Blob   // what the rule's action changed, and reason and description of a dead-lettering
+	// Cause is not 0 for a copy that goes to the subscription's dead-letter queue at once.
+	Cause       Cause
+	Reason      string
+	Description string
+}
+
+// ScheduledPublished hands a scheduled message of a topic to its subscriptions, as if it were sent now (semantics.md 7.6).
+type ScheduledPublished struct {
+	Envelope
+	Sequence    SequenceNumber // so far
+	NewSequence SequenceNumber
+	EnqueuedAt  Time
+	Copies      []Copy
+}

@@ -1,0 +1,134 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	keysLife  = 5 * time.Minute // after which keys are asked for again: how long a new one is unknown, and a withdrawn one good
+	keysPause = time.Minute     // after a failure
+	keysTime  = 3 * time.Second // for one request
+	maxKeys   = 1 << 20         // bytes of an answer of the issuer
+)
+
+// keySet is the public keys of an issuer.
+type keySet struct {
+	url    string
+	client *http.Client
+
+	keys atomic.Pointer[jose.JSONWebKeySet]
+
+	mu   sync.Mutex // held while the keys are fetched
+	next time.Time  // when they are fetched again
+}
+
+// refresh fetches the keys again when they are old, whatever the token is that has come. One caller does and waits; the others
+// go on with what there is, and so do all when the issuer does not answer.
+func (k *keySet) refresh(now time.Time) {
+	if !k.mu.TryLock() {
+		return
+	}
+	defer k.mu.Unlock()
+	if now.Before(k.next) {
+		return
+	}
+	k.next = now.Add(keysPause)
+	ctx, cancel := context.WithTimeout(context.Background(), keysTime)
+	defer cancel()
+	if k.load(ctx) == nil {
+		k.next = now.Add(keysLife)
+	}
+}
+
+// fetch is the first time.
+func (k *keySet) fetch(ctx context.Context, now time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = now.Add(keysLife)
+	return k.load(ctx)
+}
+
+func (k *keySet) load(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := k.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", k.url, response.Status)
+	}
+	var keys jose.JSONWebKeySet
+	if err := json.NewDecoder(response.Body).Decode(&keys); err != nil {
+		return fmt.Errorf("%s: %w", k.url, err)
+	}
+	if len(keys.Keys) == 0 {
+		return fmt.Errorf("%s: no keys", k.url)
+	}
+	k.keys.Store(&keys)
+	return nil
+}
+
+// VerifySignature returns what a token says when one of the keys signed it. It implements the key set of go-oidc.
+func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error) {
+	t, err := jose.ParseSigned(token, algorithms)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Signatures) != 1 {
+		return nil, errors.New("not one signature")
+	}
+	id := t.Signatures[0].Header.KeyID
+	for _, key := range k.keys.Load().Keys {
+		if id != "" && key.KeyID != id || key.Use == "enc" || !key.IsPublic() {
+			continue
+		}
+		if payload, err := t.Verify(&key); err == nil {
+			return payload, nil
+		}
+	}
+	return nil, errors.New("no key of the issuer fits")
+}
+
+// cautious is a client that goes where it is told and nowhere else, and reads no more than keys can be.
+func cautious(base *http.Client) *http.Client {
+	c := &http.Client{}
+	if base != nil {
+		*c = *base
+	}
+	transport := c.Transport
+	if transport == nil {
+		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	}
+	c.Transport = bounded{transport}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+// bounded cuts answers that are too long.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(response.Body, maxKeys), response.Body}
+	}
+	return response, err
+}

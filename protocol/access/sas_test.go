@@ -1,0 +1,241 @@
+package access
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+var testNow = time.Unix(1_700_000_000, 0)
+
+const later = "1700003600"
+
+var testRules = []event.AccessRule{
+	{Name: "root", Primary: "key+/=", Secondary: "second", Rights: event.Rights{event.Manage}},
+	{Name: "my rule", Primary: "k", Rights: event.Rights{event.Listen}},
+}
+
+var testVerifier = New(Options{Rules: testRules, Hosts: []string{"h", "bus.example:5671"}, Development: true})
+
+// signed makes a token with full control over its text.
+func signed(sr, se, skn, key string) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(sr + "\n" + se))
+	return "SharedAccessSignature sr=" + sr + "&sig=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil))) + "&se=" + se + "&skn=" + skn
+}
+
+// WP-050, WP-051, WP-052, MA-007 to MA-011, reliability.md S5 to S9; M22: a scope is no plain prefix.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	const audience = "sb://h/q"
+	root := func(sr string) string { return signed(sr, later, "root", "key+/=") }
+	for name, test := range map[string]struct {
+		token, audience string
+		want            error
+	}{
+		"lower-case escapes":     {root("sb%3a%2f%2fh%2fq"), audience, nil},
+		"upper-case escapes":     {root("sb%3A%2F%2Fh%2Fq"), audience, nil},
+		"secondary key":          {signed("sb%3A%2F%2Fh%2Fq", later, "root", "second"), audience, nil},
+		"not escaped":            {root("sb://h/q"), audience, nil},
+		"other scheme and port":  {root("http://H:80/Q/"), "amqps://other:5671/q", nil},
+		"query":                  {root("https%3a%2f%2fh%2fq%3fapi-version%3d2021-05"), audience, nil},
+		"whole namespace":        {root("amqp://h"), audience, nil},
+		"no scheme":              {root("ns.servicebus.windows.net"), "amqps://ns.servicebus.windows.net/q", nil},
+		"no scheme, path":        {root("ns.servicebus.windows.net%2fq"), "q", nil},
+		"no scheme, port":        {root("somewhere%3a5300"), audience, nil},
+		"no scheme, our host":    {root("bus.example"), audience, nil},
+		"below":                  {root("sb://h/q"), "sb://h/q/$management", nil},
+		"escaped name":           {root("https%3a%2f%2fh%2ft%2fsubscriptions%2fs%2frules%2f%2524default"), "https://h/t/Subscriptions/s/rules/$Default", nil},
+		"rule encoded once":      {signed("sb://h/q", later, "my%20rule", "k"), audience, nil},
+		"rule encoded twice":     {signed("sb://h/q", later, "my%2520rule", "k"), audience, nil},
+		"rule raw":               {signed("sb://h/q", later, "my rule", "k"), audience, nil},
+		"rule in another case":   {signed("sb://h/q", later, "ROOT", "key+/="), audience, nil},
+		"other path":             {root("sb://h/q"), "sb://h/q2", ErrScope},
+		"prefix":                 {root("sb://h/q1"), "sb://h/q10", ErrScope},
+		"prefix of a segment":    {root("sb://h/a/q1"), "sb://h/a/q10/$management", ErrScope},
+		"subscription":           {root("sb://h/a"), "sb://h/a/Subscriptions/x", nil},
+		"parent":                 {root("sb://h/q/x"), audience, ErrScope},
+		"dotted entity":          {root("my.queue"), audience, ErrScope},
+		"one word":               {root("h"), audience, ErrScope},
+		"climbing":               {root("sb://h/q"), "sb://h/q/../q2", ErrScope},
+		"climbing, escaped":      {root("sb://h/q"), "sb://h/q/%2e%2e/q2", ErrScope},
+		"climbing, twice":        {root("sb://h/q"), "sb://h/q/%252e%252e/q2", ErrScope},
+		"climbing in the token":  {root("sb://h/q2/../q"), audience, ErrScope},
+		"an address in the path": {root("sb://h/q"), "sb://h/q/://h/q2", ErrScope},
+		"unknown scheme":         {root("ftp://h/q"), audience, ErrScope},
+		"no host":                {root("sb:///q"), audience, ErrScope},
+		"bad escape":             {root("sb://h/q%zz"), audience, ErrMalformed},
+		"expired":                {signed("sb://h/q", "1700000000", "root", "key+/="), audience, ErrExpired},
+		"expired, wrong key":     {signed("sb://h/q", "1700000000", "root", "wrong"), audience, ErrSignature},
+		"wrong key, other path":  {signed("sb://h/q", later, "root", "wrong"), "sb://h/q2", ErrSignature},
+		"overflow":               {signed("sb://h/q", "99999999999999999999", "root", "key+/="), audience, ErrMalformed},
+		"absurd":                 {signed("sb://h/q", "999999999999", "root", "key+/="), audience, ErrMalformed},
+		"negative":               {signed("sb://h/q", "-1", "root", "key+/="), audience, ErrMalformed},
+		"wrong key":              {signed("sb://h/q", later, "root", "wrong"), audience, ErrSignature},
+		"empty key":              {signed("sb://h/q", later, "my rule", ""), audience, ErrSignature},
+		"unknown rule":           {signed("sb://h/q", later, "nobody", ""), audience, ErrSignature},
+		"key of another rule":    {signed("sb://h/q", later, "my rule", "key+/="), audience, ErrSignature},
+		"field twice":            {root("sb://h/q") + "&se=" + later, audience, ErrMalformed},
+		"unknown field":          {root("sb://h/q") + "&x=1", audience, ErrMalformed},
+		"no value":               {strings.Replace(root("sb://h/q"), "skn=root", "skn=", 1), audience, ErrMalformed},
+		"no prefix":              {strings.TrimPrefix(root("sb://h/q"), "SharedAccessSignature "), audience, ErrUnsupported},
+		"too long":               {root("sb://h/q") + strings.Repeat(" ", 4096), audience, ErrMalformed},
+		"empty":                  {"", audience, ErrUnsupported},
+		"bearer":                 {"Bearer a.b.c", audience, ErrUnsupported},
+	} {
+		g, err := testVerifier.Verify(test.token, test.audience, testNow)
+		if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%s: %v %+v, want %v", name, err, g, test.want)
+		}
+		if err != nil && g.Rights != 0 {
+			t.Errorf("%s: rights with an error", name)
+		}
+	}
+	literal := strings.ReplaceAll(root("sb://h/q"), "%2B", "+")
+	if _, err := testVerifier.Verify(literal, audience, testNow); err != nil {
+		t.Errorf("literal +: %v", err)
+	}
+	if g, err := testVerifier.VerifyPath(root("sb://h/q"), "/Q/Messages/", testNow); err != nil || g.Path != "q/messages" || g.Rule != "root" || g.Expires.Unix() != 1700003600 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if _, err := testVerifier.Verify(NewSASToken("sb://h/q", "my rule", "k", testNow.Add(time.Hour)), audience, testNow); err != nil {
+		t.Error(err)
+	}
+}
+
+// MA-006: the fields in every order.
+func TestOrderOfFields(t *testing.T) {
+	t.Parallel()
+	fields := strings.Split(strings.TrimPrefix(signed("sb%3a%2f%2fh%2fq", later, "root", "key+/="), SASPrefix), "&")
+	var try func(done, left []string)
+	tried := 0
+	try = func(done, left []string) {
+		if len(left) == 0 {
+			tried++
+			if _, err := testVerifier.Verify(SASPrefix+strings.Join(done, "&"), "sb://h/q", testNow); err != nil {
+				t.Errorf("%v: %v", done, err)
+			}
+		}
+		for i := range left {
+			rest := append(append([]string(nil), left[:i]...), left[i+1:]...)
+			try(append(append([]string(nil), done...), left[i]), rest)
+		}
+	}
+	try(nil, fields)
+	if tried != 24 {
+		t.Error(tried)
+	}
+}
+
+// S9: outside development tokens are good for our names alone.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	v := New(Options{Rules: testRules, Hosts: []string{"ns", "NS.example"}})
+	for sr, ok := range map[string]bool{"sb://ns:5671/q": true, "https://ns.EXAMPLE/q": true, "ns.example%2fq": true, "ns.example:443": true,
+		"sb://foreign/q": false, "foreign:5671": false, "localhost": false, "foreign.servicebus.windows.net": false} {
+		if _, err := v.Verify(signed(sr, later, "root", "second"), "sb://NS/q", testNow); (err == nil) != ok {
+			t.Errorf("%s: %v", sr, err)
+		}
+	}
+	if _, err := v.Verify(signed("sb://ns/q", later, "root", "second"), "sb://foreign/q", testNow); !errors.Is(err, ErrScope) {
+		t.Errorf("audience of another host: %v", err)
+	}
+}
+
+// plainVerify is a second, simpler reading of wire-protocol.md 2.5: what it refuses must never be accepted.
+func plainVerify(token, audience string, now int64) bool {
+	text, ok := strings.CutPrefix(token, "SharedAccessSignature ")
+	if !ok || len(token) > 4096 {
+		return false
+	}
+	fields := map[string]string{}
+	for _, part := range strings.Split(text, "&") {
+		key, value, _ := strings.Cut(part, "=")
+		if _, twice := fields[key]; twice {
+			return false
+		}
+		fields[key] = value
+	}
+	se, err := strconv.ParseInt(fields["se"], 10, 64)
+	if len(fields) != 4 || err != nil || se <= now {
+		return false
+	}
+	sig, err := url.PathUnescape(fields["sig"])
+	if err != nil {
+		return false
+	}
+	for _, key := range []string{"key+/=", "second", "k"} {
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write([]byte(fields["sr"] + "\n" + fields["se"]))
+		if base64.StdEncoding.EncodeToString(mac.Sum(nil)) != sig {
+			continue
+		}
+		sr, err := url.PathUnescape(fields["sr"])
+		if err != nil {
+			return false
+		}
+		path := func(s string) string {
+			if _, rest, ok := strings.Cut(s, "://"); ok {
+				_, s, _ = strings.Cut(rest, "/")
+			}
+			if d, err := url.PathUnescape(s); err == nil {
+				s = d
+			}
+			return strings.ToLower(strings.Trim(s, "/"))
+		}
+		if !strings.Contains(sr, "://") {
+			return true // host or path: left to the table above
+		}
+		scope, want := path(sr), path(audience)
+		return scope == "" || strings.HasPrefix(want+"/", scope+"/") || strings.ContainsAny(sr+audience, "?#\\") || !strings.Contains(audience, "://")
+	}
+	return false
+}
+
+func FuzzSAS(f *testing.F) {
+	for _, sr := range []string{"sb://h/q", "sb%3a%2f%2fh%2fq", "sb%3A%2F%2Fh", "ns.servicebus.windows.net", "q", "sb://h/%2571"} {
+		f.Add(signed(sr, later, "root", "key+/="), "sb://h/q")
+		f.Add(signed(sr, later, "my%20rule", "k"), "amqps://h:5671/q/$management")
+		f.Add(signed(sr, "1600003600", "root", "second"), "q%2Fx")
+	}
+	f.Fuzz(func(t *testing.T, token, audience string) {
+		g, err := testVerifier.Verify(token, audience, testNow)
+		if err != nil {
+			if g.Rights != 0 || g.Path != "" {
+				t.Errorf("%+v with %v", g, err)
+			}
+			return
+		}
+		if !plainVerify(token, audience, testNow.Unix()) {
+			t.Errorf("accepted %q for %q: %+v", token, audience, g)
+		}
+		if clean, ok := CleanPath(g.Path); !ok || clean != g.Path {
+			t.Errorf("%q is not clean", g.Path)
+		}
+	})
+}
+
+// Nothing that is printed shows a key (reliability.md S31).
+func TestGrantHidesItsKey(t *testing.T) {
+	t.Parallel()
+	const marker = event.Secret("MARKER-77aa")
+	v := New(Options{Rules: []event.AccessRule{{Name: "r", Primary: marker, Rights: event.Rights{event.Send}}}, Development: true})
+	g, err := v.Verify(signed("sb://h", later, "r", string(marker)), "sb://h/q", testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		if text := fmt.Sprintf(verb, g) + fmt.Sprintf(verb, struct{ g Grant }{g}); strings.Contains(text, "MARKER") {
+			t.Error(text)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package access
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What is wrong with a token. A peer that holds no key can tell the last two from the others only by what it knows anyway: they
+// are answers to those who signed with a key.
+var (
+	// ErrMalformed: the token cannot be read.
+	ErrMalformed = errors.New("access: token malformed")
+	// ErrUnsupported: tokens of this kind are not accepted here.
+	ErrUnsupported = errors.New("access: tokens of this kind are not accepted")
+	// ErrSignature: the token is of an unknown rule or issuer, or badly signed.
+	ErrSignature = errors.New("access: token of an unknown signer or badly signed")
+	// ErrExpired: the token was valid once; the grant returned with it says until when.
+	ErrExpired = errors.New("access: token expired")
+	// ErrScope: the token is valid for another resource or audience.
+	ErrScope = errors.New("access: token does not cover the audience")
+)
+
+// Options says what a [Verifier] accepts. The zero value accepts nothing.
+type Options struct {
+	// Rules are the access rules of the namespace. Whoever wires adds the well-known development key, and only in development
+	// mode (reliability.md S2).
+	Rules []event.AccessRule
+	// EntityRules returns the access rules of the queue or topic that a resource path lies in, nil when it lies in none. The path
+	// is clean: lower-case, decoded, without outer slashes. Called for every token and every use of one that such a rule signed,
+	// from many goroutines. nil: entities have no rules.
+	EntityRules func(path string) []event.AccessRule
+	// Hosts are the host names tokens may be made for, without port (reliability.md S9). In development any host will do.
+	Hosts []string
+	// Development accepts tokens made for any host name.
+	Development bool
+	// JWT accepts the identity tokens of an issuer. nil: none are.
+	JWT *JWT
+	// AnyBearer lets everything that looks like a bearer token have all rights (management-api.md 1.7). Without Development, or
+	// with JWT, it has no effect.
+	AnyBearer bool
+}
+
+// Verifier checks tokens against the rules of a namespace and its entities.
+type Verifier struct {
+	// set once in New
+	entityRules func(path string) []event.AccessRule
+	hosts       []string
+	anyHost     bool
+	jwt         *JWT
+	anyBearer   bool
+
+	rules atomic.Pointer[[]event.AccessRule]
+}
+
+// New makes a verifier.
+func New(o Options) *Verifier {
+	v := &Verifier{entityRules: o.EntityRules, anyHost: o.Development, jwt: o.JWT, anyBearer: o.AnyBearer && o.Development && o.JWT == nil}
+	if v.entityRules == nil {
+		v.entityRules = func(string) []event.AccessRule { return nil }
+	}
+	for _, h := range o.Hosts {
+		v.hosts = append(v.hosts, hostName(h))
+	}
+	v.SetRules(o.Rules)
+	return v
+}
+
+// SetRules replaces the rules of the namespace. Tokens of rules or keys that are gone are refused from now on, and grants made
+// for them hold no longer; who acts on grants has to look at them again (reliability.md S10).
+func (v *Verifier) SetRules(rules []event.AccessRule) {
+	rules = slices.Clone(rules)
+	v.rules.Store(&rules)
+}
+
+// Grant is what a valid token gives.
+type Grant struct {
+	Path    string    // of the audience: clean, "" for the namespace
+	Rule    string    // the access rule, or the subject of an identity token: who acts, for the audit (reliability.md S14)
+	Rights  Rights    // may be none
+	Expires time.Time // zero: never
+
+	level level
+	key   *event.Secret // that signed; a pointer, so that no formatter shows it
+}
+
+// level is where the rule stands that a grant comes from.
+type level uint8
+
+const (
+	ofIdentity  level = iota // no rule: an issuer vouches for it
+	ofNamespace              // holds wherever sr reaches
+	ofEntity                 // holds below the entity with the rule
+)
+
+// Verify checks a token for an audience: a URL, or a bare path (wire-protocol.md 2.4, 2.5; reliability.md S5 to S9). The token is a
+// shared access signature, or an identity token with or without "Bearer " before it. Signature before expiry before scope, so a
+// peer without a key learns nothing.
+func (v *Verifier) Verify(token, audience string, now time.Time) (Grant, error) {
+	path, ok := v.resourcePath(audience)
+	return v.verify(token, path, ok, now)
+}
+
+// VerifyPath is Verify for a resource that is known by its decoded path, as of an HTTP request.
+func (v *Verifier) VerifyPath(token, path string, now time.Time) (Grant, error) {
+	path, ok := CleanPath(path)
+	return v.verify(token, path, ok, now)
+}
+
+func (v *Verifier) verify(token, path string, known bool, now time.Time) (Grant, error) {
+	var g Grant
+	var err error
+	if strings.HasPrefix(token, SASPrefix) {
+		g, err = v.verifySAS(token, path, known, now)
+	} else {
+		g, err = v.verifyBearer(token, now)
+	}
+	switch {
+	case err != nil:
+		return Grant{Expires: g.Expires}, err
+	case !known:
+		return Grant{}, ErrScope
+	}
+	g.Path = path
+	return g, nil
+}
+
+func (v *Verifier) verifySAS(token, path string, known bool, now time.Time) (Grant, error) {
+	t, err := parseSAS(token)
+	if err != nil {
+		return Grant{}, err
+	}
+	if !known {
+		path = "" // where no entity has rules
+	}
+	g, ok := v.signer(&t, path)
+	if !ok {
+		return Grant{}, ErrSignature
+	}
+	if g.Expires, err = t.expires(); err != nil {
+		return Grant{}, err
+	}
+	if !now.Before(g.Expires) {
+		return g, ErrExpired
+	}
+	resource, err := url.PathUnescape(t.resource)
+	if err != nil {
+		return Grant{}, ErrMalformed
+	}
+	if scope, ok := v.resourcePath(resource); !ok || !covers(scope, path) {
+		return Grant{}, ErrScope
+	}
+	return g, nil
+}
+
+// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Always four keys are
+// tried: an unknown name costs as much as a wrong key (reliability.md S6).
+func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
+	var g Grant
+	found := false
+	for i, rules := range [...][]event.AccessRule{v.entityRules(path), *v.rules.Load()} {
+		rule := named(rules, t.rule)
+		for _, key := range [...]event.Secret{rule.Primary, rule.Secondary} {
+			if t.signedBy(key) && key != "" && !found {
+				found = true
+				g = Grant{Rule: rule.Name, Rights: RightsOf(rule.Rights), level: [...]level{ofEntity, ofNamespace}[i], key: &key}
+			}
+		}
+	}
+	return g, found
+}
+
+// named is the rule with a name, compared without regard to case (management-api.md 1.6); the zero rule when there is none.
+func named(rules []event.AccessRule, name string) event.AccessRule {
+	var rule event.AccessRule
+	for _, r := range rules {
+		if strings.EqualFold(r.Name, name) {
+			rule = r
+		}
+	}
+	return rule
+}
+
+// Plain checks the user name and password of SASL PLAIN: name and key of a rule of the namespace (wire-protocol.md 1.5).
+func (v *Verifier) Plain(name, key string) (Grant, error) {
+	rule := named(*v.rules.Load(), name)
+	given := sha256.Sum256([]byte(key))
+	found := false
+	for _, k := range [...]event.Secret{rule.Primary, rule.Secondary} {
+		want := sha256.Sum256([]byte(k.Reveal()))
+		if hmac.Equal(want[:], given[:]) && k != "" {
+			found = true
+		}
+	}
+	if !found {
+		return Grant{}, ErrSignature
+	}
+	secret := event.Secret(key)
+	return Grant{Rule: rule.Name, Rights: RightsOf(rule.Rights), level: ofNamespace, key: &secret}, nil
+}
+
+// Allows reports whether a grant allows something at a path: the one question that AMQP and HTTP ask, at every attach and every
+// request (reliability.md S10). The path is clean.
+func (v *Verifier) Allows(g Grant, path string, want Rights, now time.Time) bool {
+	return want != 0 && g.Rights.Has(want) && covers(g.Path, path) && !g.Expired(now) && v.inForce(g, path)
+}
+
+// Current reports whether the rule and the key that a grant comes from are still there, with the rights they had.
+func (v *Verifier) Current(g Grant) bool { return v.inForce(g, g.Path) }
+
+// Expired reports whether the token's time is over.
+func (g Grant) Expired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
+
+// OfNamespace reports whether the grant comes from the namespace, not from the rule of one entity.
+func (g Grant) OfNamespace() bool { return g.level != ofEntity }
+
+// inForce looks the rule up again, an entity's rule where it is to be used: below one entity there may be another, with rules of
+// its own (management-api.md 5.1).
+func (v *Verifier) inForce(g Grant, path string) bool {
+	var rules []event.AccessRule
+	switch g.level {
+	case ofIdentity:
+		return true
+	case ofNamespace:
+		rules = *v.rules.Load()
+	case ofEntity:
+		rules = v.entityRules(path)
+	}
+	rule := named(rules, g.Rule)
+	return g.key != nil && *g.key != "" && (rule.Primary == *g.key || rule.Secondary == *g.key) && RightsOf(rule.Rights).Has(g.Rights)
+}

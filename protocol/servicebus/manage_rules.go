@@ -1,0 +1,238 @@
+package servicebus
+
+import (
+	"math"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+const needsRuleName = "The request needs 'rule-name', a string."
+
+// addRule gives a subscription a rule (semantics.md 15.1).
+func (c *conn) addRule(req *request, body amqp.Map) {
+	rule, e := ruleOf(body)
+	if e != nil {
+		c.refuseFor(req, e)
+		return
+	}
+	cmd := &engine.PutRule{Subscription: req.l.target.Entity.Path, Rule: rule, Mode: engine.CreateOnly, Origin: req.l.origin}
+	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+}
+
+// removeRule takes a rule away.
+func (c *conn) removeRule(req *request, body amqp.Map) {
+	name := textOf(body, "rule-name")
+	if name == "" {
+		c.badRequest(req, needsRuleName)
+		return
+	}
+	cmd := &engine.DeleteRule{Subscription: req.l.target.Entity.Path, Name: name, Origin: req.l.origin}
+	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+}
+
+// maxRules bounds the rules the engine gives for one answer.
+const maxRules = 10_000
+
+// enumerateRules shows rules: as many as were asked for, unless that is more than the peer's link takes or than an answer
+// may have. The first one is there in any case.
+func (c *conn) enumerateRules(req *request, body amqp.Map) {
+	skip, ok1 := integer(body, "skip")
+	top, ok2 := integer(body, "top")
+	if !ok1 || !ok2 || skip < 0 || top <= 0 {
+		c.badRequest(req, "The request needs 'skip' and a positive 'top'.")
+		return
+	}
+	if c.taking >= maxTaking {
+		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
+		return
+	}
+	req.takes = true
+	c.taking++
+	room := c.limits.BufferedOut
+	if r := c.replyLink(req); r != nil {
+		room = min(room, r.maxSize)
+	}
+	cmd := &engine.ListRules{
+		Subscription: req.l.target.Entity.Path, Skip: int(min(skip, math.MaxInt32)), Top: int(min(top, maxRules)),
+	}
+	c.askCatalogue(req, cmd, func(req *request, r *engine.Reply) {
+		rules := describeRules(r.Rules, room-answerRoom)
+		if len(rules) == 0 {
+			c.nothing(req)
+			return
+		}
+		c.succeed(req, amqp.Map{{Key: "rules", Value: rules}})
+	})
+}
+
+// describeRules makes the list of rules of an answer of at most room bytes.
+func describeRules(rules []event.Rule, room int) amqp.List {
+	var list amqp.List
+	var scratch []byte
+	for i := range rules {
+		d := describeRule(&rules[i])
+		scratch = amqp.AppendValue(scratch[:0], d)
+		if room -= len(scratch) + entryRoom; room < 0 && len(list) > 0 {
+			break
+		}
+		list = append(list, amqp.Map{{Key: "rule-description", Value: d}})
+	}
+	return list
+}
+
+// Descriptors of rules and what they are made of (6.4).
+const (
+	describedRule              uint64 = 0x13700000004
+	describedNoAction          uint64 = 0x13700000005
+	describedAction            uint64 = 0x13700000006
+	describedSQLFilter         uint64 = 0x1370000006
+	describedTrueFilter        uint64 = 0x1370000007
+	describedFalseFilter       uint64 = 0x1370000008
+	describedCorrelationFilter uint64 = 0x1370000009
+)
+
+// compatibility is the level of the SQL language; nobody reads it (6.4).
+const compatibility int32 = 20
+
+func describeRule(r *event.Rule) amqp.Described {
+	action := amqp.Described{Descriptor: describedNoAction, Value: amqp.List{}}
+	if r.Action.Text != "" {
+		action = amqp.Described{Descriptor: describedAction, Value: amqp.List{r.Action.Text, compatibility}}
+	}
+	return amqp.Described{Descriptor: describedRule, Value: amqp.List{
+		describeFilter(&r.Filter), action, r.Name, amqp.Timestamp(r.CreatedAt),
+	}}
+}
+
+func describeFilter(f *event.Filter) amqp.Described {
+	switch f.Kind {
+	case event.TrueFilter:
+		return amqp.Described{Descriptor: describedTrueFilter, Value: amqp.List{}}
+	case event.FalseFilter:
+		return amqp.Described{Descriptor: describedFalseFilter, Value: amqp.List{}}
+	case event.CorrelationFilter:
+		return amqp.Described{Descriptor: describedCorrelationFilter, Value: describeCorrelation(f)}
+	}
+	return amqp.Described{Descriptor: describedSQLFilter, Value: amqp.List{f.Text, compatibility}}
+}
+
+// correlationFields are the fields of a correlation filter, in the order of 6.4 and with the names a request has for them.
+var correlationFields = [...]struct {
+	key   string
+	field event.Field
+}{
+	{"correlation-id", event.FieldCorrelationID}, {"message-id", event.FieldMessageID}, {"to", event.FieldTo},
+	{"reply-to", event.FieldReplyTo}, {"label", event.FieldLabel}, {"session-id", event.FieldSessionID},
+	{"reply-to-session-id", event.FieldReplyToSessionID}, {"content-type", event.FieldContentType},
+}
+
+// describeCorrelation is the list of a correlation filter. Properties stand at its end or are left out: null would stop
+// one SDK.
+func describeCorrelation(f *event.Filter) amqp.List {
+	list := make(amqp.List, len(correlationFields), len(correlationFields)+1)
+	for i, known := range correlationFields {
+		for _, c := range f.Conditions {
+			if c.Field == known.field {
+				list[i] = c.Text
+			}
+		}
+	}
+	if len(f.Properties) == 0 {
+		return list
+	}
+	m := make(amqp.Map, len(f.Properties))
+	for i, p := range f.Properties {
+		m[i] = amqp.Pair{Key: p.Name, Value: onWire(p.Value)}
+	}
+	return append(list, m)
+}
+
+// ruleOf reads the rule of a request. The engine checks what it says.
+func ruleOf(body amqp.Map) (event.Rule, *amqp.Error) {
+	v, _ := body.Get("rule-description")
+	description, ok := v.(amqp.Map)
+	if !ok {
+		return event.Rule{}, argumentError("The request needs 'rule-description', a map.")
+	}
+	r := event.Rule{Name: textOf(body, "rule-name")}
+	if r.Name == "" {
+		r.Name = textOf(description, "rule-name")
+	}
+	if r.Name == "" {
+		return r, argumentError(needsRuleName)
+	}
+	var e *amqp.Error
+	if r.Filter, e = filterOf(description); e != nil {
+		return r, e
+	}
+	r.Action.Text, _, e = expressionOf(description, "sql-rule-action")
+	return r, e
+}
+
+// filterOf reads the one filter of a rule. Null means that it is not of that kind.
+func filterOf(description amqp.Map) (event.Filter, *amqp.Error) {
+	text, isSQL, e := expressionOf(description, "sql-filter")
+	if e != nil {
+		return event.Filter{}, e
+	}
+	v, _ := description.Get("correlation-filter")
+	correlation, isCorrelation := v.(amqp.Map)
+	switch {
+	case v != nil && !isCorrelation:
+		return event.Filter{}, argumentError("The 'correlation-filter' of a rule must be a map.")
+	case isSQL == isCorrelation:
+		return event.Filter{}, argumentError("The rule description needs either 'sql-filter' or 'correlation-filter'.")
+	case isSQL:
+		return event.Filter{Kind: event.SQLFilter, Text: text}, nil
+	}
+	return correlationOf(correlation)
+}
+
+// expressionOf reads a map that holds an SQL text.
+func expressionOf(description amqp.Map, key string) (text string, given bool, e *amqp.Error) {
+	v, _ := description.Get(key)
+	if v == nil {
+		return "", false, nil
+	}
+	m, _ := v.(amqp.Map)
+	v, _ = m.Get("expression")
+	if text, given = textValue(v); !given {
+		return "", false, argumentError("The '%s' of a rule must be a map with an 'expression', a string.", key)
+	}
+	return text, true, nil
+}
+
+func correlationOf(m amqp.Map) (event.Filter, *amqp.Error) {
+	f := event.Filter{Kind: event.CorrelationFilter}
+	for _, known := range correlationFields {
+		v, _ := m.Get(known.key)
+		if v == nil { // one SDK sends every key
+			continue
+		}
+		text, ok := textValue(v)
+		if !ok {
+			return f, argumentError("The '%s' of a correlation filter must be a string.", known.key)
+		}
+		f.Conditions = append(f.Conditions, event.Condition{Field: known.field, Text: text})
+	}
+	v, _ := m.Get("properties")
+	properties, ok := v.(amqp.Map)
+	if v != nil && !ok {
+		return f, argumentError("The 'properties' of a correlation filter must be a map.")
+	}
+	for _, p := range properties {
+		name, ok := textValue(p.Key)
+		if !ok {
+			return f, argumentError("The name of a property of a correlation filter must be a string.")
+		}
+		value := encodedOf(amqp.AppendValue(nil, p.Value)).value()
+		if value.Type == filter.Opaque {
+			return f, argumentError("The property '%s' of a correlation filter is not of a simple type.", clip([]byte(name)))
+		}
+		f.Properties = append(f.Properties, event.Property{Name: name, Value: value})
+	}
+	return f, nil
+}

@@ -1,0 +1,253 @@
+package servicebus
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Types of .NET that have no AMQP type of their own: described values, by their descriptors (5.3).
+const (
+	describedURI    = "com.microsoft:uri"             // a string
+	describedOffset = "com.microsoft:datetime-offset" // a long: ticks in UTC
+	describedSpan   = "com.microsoft:timespan"        // a long: ticks
+)
+
+// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are cut from the string: one
+// allocation pays for all of them.
+type encoded struct {
+	raw  []byte
+	text string
+}
+
+func encodedOf(raw []byte) encoded { return encoded{raw, string(raw)} }
+
+func (e encoded) from(n int) encoded { return encoded{e.raw[n:], e.text[n:]} }
+
+func (e encoded) cut(from, to int) encoded { return encoded{e.raw[from:to:to], e.text[from:to]} }
+
+// next takes the first value off. ok is false at the end and where there is no whole value.
+func (e *encoded) next() (v encoded, ok bool) {
+	n := encodedSize(e.raw)
+	if n < 0 {
+		return v, false
+	}
+	v, *e = e.cut(0, n), e.from(n)
+	return v, true
+}
+
+// items is what stands in a list or map, with or without the small descriptor of a section in front of it.
+func (e encoded) items() encoded {
+	if len(e.raw) > 3 && e.raw[0] == amqp.CodeDescribed {
+		e = e.from(3)
+	}
+	n := 0
+	if len(e.raw) > 0 {
+		n = compoundSize(e.raw)
+	}
+	switch {
+	case n > len(e.raw):
+	case (e.isCode(amqp.CodeList8) || e.isCode(amqp.CodeMap8)) && n >= 3:
+		return e.cut(3, n)
+	case (e.isCode(amqp.CodeList32) || e.isCode(amqp.CodeMap32)) && n >= 9:
+		return e.cut(9, n)
+	}
+	return encoded{}
+}
+
+func (e encoded) isCode(code byte) bool { return len(e.raw) > 0 && e.raw[0] == code }
+
+// string is the text of a string or symbol.
+func (e encoded) string() (string, bool) {
+	text, ok := amqp.RawText(e.raw)
+	if !ok {
+		return "", false
+	}
+	return e.text[len(e.text)-len(text):], true
+}
+
+// encodedSize is the length of the encoded value at the start of b, -1 when there is no whole one. Sizes are believed:
+// the bytes were checked when they came.
+func encodedSize(b []byte) int {
+	at := 0
+	for at < len(b) && b[at] == amqp.CodeDescribed {
+		n := plainSize(b[at+1:])
+		if n < 0 {
+			return -1
+		}
+		at += 1 + n
+	}
+	n := plainSize(b[at:])
+	if n < 0 {
+		return -1
+	}
+	return at + n
+}
+
+// plainSize is encodedSize of a value that is not described. The high half of a constructor tells the width (AMQP 1.6).
+func plainSize(b []byte) int {
+	if len(b) == 0 {
+		return -1
+	}
+	n := 0
+	switch b[0] >> 4 {
+	case 0x4:
+		n = 1
+	case 0x5:
+		n = 2
+	case 0x6:
+		n = 3
+	case 0x7:
+		n = 5
+	case 0x8:
+		n = 9
+	case 0x9:
+		n = 17
+	case 0xA, 0xC, 0xE:
+		if len(b) < 2 {
+			return -1
+		}
+		n = 2 + int(b[1])
+	case 0xB, 0xD, 0xF:
+		if len(b) < 5 {
+			return -1
+		}
+		n = 5 + int(binary.BigEndian.Uint32(b[1:]))
+	default:
+		return -1
+	}
+	if n > len(b) {
+		return -1
+	}
+	return n
+}
+
+// value is an encoded value as filters see it (semantics.md 15.4).
+func (e encoded) value() event.Value {
+	if len(e.raw) == 0 {
+		return opaque
+	}
+	if e.raw[0] == amqp.CodeDescribed {
+		return e.describedValue()
+	}
+	if b, ok := amqp.RawBool(e.raw); ok {
+		return event.Value{Type: event.Bool, Bits: bit(b)}
+	}
+	if n, ok := amqp.RawInt(e.raw); ok {
+		return event.Value{Type: integerType(e.raw[0], n), Bits: uint64(n)}
+	}
+	if text, ok := e.string(); ok {
+		return event.Value{Type: event.String, Text: text}
+	}
+	switch e.raw[0] {
+	case amqp.CodeNull:
+		return event.Value{}
+	case amqp.CodeUlong: // above the largest long
+		return event.Value{Type: event.Decimal, Text: strconv.FormatUint(binary.BigEndian.Uint64(e.raw[1:]), 10)}
+	case amqp.CodeFloat:
+		return double(float64(math.Float32frombits(binary.BigEndian.Uint32(e.raw[1:]))))
+	case amqp.CodeDouble:
+		return event.Value{Type: event.Double, Bits: binary.BigEndian.Uint64(e.raw[1:])}
+	case amqp.CodeChar:
+		return event.Value{Type: event.String, Text: string(rune(binary.BigEndian.Uint32(e.raw[1:])))}
+	case amqp.CodeTimestamp:
+		return instant(event.Time(binary.BigEndian.Uint64(e.raw[1:])))
+	case amqp.CodeUUID:
+		return event.Value{Type: event.UUID, Text: e.text[1:17]}
+	}
+	return opaque
+}
+
+// describedValue knows the types of .NET; all others are opaque.
+func (e encoded) describedValue() event.Value {
+	rest := e.from(1)
+	descriptor, ok1 := rest.next()
+	inner, ok2 := rest.next()
+	if name, ok := descriptor.string(); ok && ok1 && ok2 {
+		ticks, isLong := amqp.RawInt(inner.raw)
+		switch {
+		case name == describedURI:
+			if text, ok := inner.string(); ok {
+				return event.Value{Type: event.String, Text: text}
+			}
+		case name == describedSpan && isLong:
+			return event.Value{Type: event.Span, Bits: uint64(ticks)}
+		case name == describedOffset && isLong:
+			return event.Value{Type: event.Instant, Bits: uint64(min(max(ticks, 0), maxTicks))}
+		}
+	}
+	return opaque
+}
+
+// opaque is a value that a filter can do nothing with: binary, a list, a map, an array, what is not known.
+var opaque = event.Value{Type: filter.Opaque}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func double(f float64) event.Value { return event.Value{Type: event.Double, Bits: math.Float64bits(f)} }
+
+// integerType is int for the types that .NET widens to its int, and for a uint that fits; long for all others.
+func integerType(code byte, n int64) event.ValueType {
+	switch code {
+	case amqp.CodeLong, amqp.CodeSmallLong, amqp.CodeUlong, amqp.CodeSmallUlong, amqp.CodeUlong0:
+		return event.Long
+	}
+	if n > math.MaxInt32 {
+		return event.Long
+	}
+	return event.Int
+}
+
+const (
+	maxTicks  = 3_155_378_975_999_999_999 // the last tick of the year 9999
+	tickRatio = 10_000                    // ticks of a millisecond
+)
+
+// instant is a time in ticks since year 1, cut to the years 1 to 9999.
+func instant(t event.Time) event.Value {
+	const first = -62_135_596_800_000 // the year 1
+	ticks := ticksOf(min(max(t, first), event.EndOfTime))
+	return event.Value{Type: event.Instant, Bits: uint64(ticks)}
+}
+
+// span is a duration in ticks.
+func span(ms int64) event.Value {
+	return event.Value{Type: event.Span, Bits: uint64(ms * tickRatio)}
+}
+
+// onWire is a value of a rule as AMQP carries it (6.4). A decimal goes as a double: Go's AMQP client knows no decimals.
+func onWire(v event.Value) any {
+	switch v.Type {
+	case event.Bool:
+		return v.Bits != 0
+	case event.Int:
+		return int32(v.Bits)
+	case event.Long:
+		return int64(v.Bits)
+	case event.Double:
+		return math.Float64frombits(v.Bits)
+	case event.Decimal:
+		f, _ := strconv.ParseFloat(v.Text, 64)
+		return f
+	case event.String:
+		return v.Text
+	case event.UUID:
+		if len(v.Text) == 16 {
+			return amqp.UUID([]byte(v.Text))
+		}
+	case event.Instant:
+		return amqp.Timestamp((int64(v.Bits) - ticksOf(0)) / tickRatio)
+	case event.Span:
+		return amqp.Described{Descriptor: amqp.Symbol(describedSpan), Value: int64(v.Bits)}
+	}
+	return nil
+}
