@@ -40,7 +40,8 @@ const (
 )
 
 // PutEntity creates a queue, topic or subscription, or changes the properties of one; nothing happens when they are equal
-// already. Of its kind it must be: a queue is never made a topic.
+// already, unless it is an update that was asked for as one: that is an event all the same, and links attach again. Who takes
+// properties from outside checks them with [CheckProperties] before.
 type PutEntity struct {
 	Kind       event.EntityKind
 	Path       string // of a subscription <topic>/Subscriptions/<name>

@@ -44,8 +44,8 @@ func (p *Partition) onlyCatalogue() {
 // putEntity creates an entity or changes it; see [PutEntity].
 func (p *Partition) putEntity(now event.Time, cmd *PutEntity) Outcome {
 	p.onlyCatalogue()
-	if faults := CheckProperties(cmd.Kind, Unbound, &cmd.Properties); len(faults) > 0 {
-		return p.refused(&Error{Code: faults[0].Code, Text: faults[0].Text})
+	if err := storable(cmd.Kind, &cmd.Properties); err != nil {
+		return p.refused(err)
 	}
 	for i := range cmd.Rules {
 		if err := checkRule(&cmd.Rules[i]); err != nil {

@@ -74,17 +74,9 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 		c.sizes(tier, p)
 		c.access(p)
 	}
-	if utf8.RuneCountInString(p.UserMetadata) > maxMetadata {
-		c.fault("UserMetadata", "The property 'UserMetadata' has more than %d characters.", maxMetadata)
-	}
+	c.texts(p)
 	if p.Status > event.ReceiveDisabled {
 		c.fault("Status", "The property 'Status' must be one of Active, Disabled, SendDisabled, ReceiveDisabled.")
-	}
-	for _, f := range [...]struct{ name, value string }{
-		{"ForwardTo", p.ForwardTo}, {"ForwardDeadLetteredMessagesTo", p.ForwardDeadLetteredMessagesTo}} {
-		if len(f.value) > maxForward {
-			c.fault(f.name, "The property '%s' is longer than %d bytes.", f.name, maxForward)
-		}
 	}
 	if p.ForwardTo != "" && p.RequiresSession {
 		c.fault("ForwardTo", "The properties 'RequiresSession' and 'ForwardTo' can't be used together.")
@@ -95,6 +87,18 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	return c.faults
 }
 
+// storable refuses what the log relies on not to be there. Ranges are for those who take properties from outside: see
+// [CheckProperties].
+func storable(kind event.EntityKind, p *event.Properties) *Error {
+	c := checker{kind: kind}
+	c.texts(p)
+	c.access(p)
+	if len(c.faults) > 0 {
+		return &Error{Code: c.faults[0].Code, Text: c.faults[0].Text}
+	}
+	return nil
+}
+
 type checker struct {
 	kind   event.EntityKind
 	faults []Fault
@@ -102,6 +106,18 @@ type checker struct {
 
 func (c *checker) fault(property, format string, args ...any) {
 	c.faults = append(c.faults, Fault{Property: property, Text: fmt.Sprintf(format, args...), Code: InvalidArgument})
+}
+
+func (c *checker) texts(p *event.Properties) {
+	if utf8.RuneCountInString(p.UserMetadata) > maxMetadata {
+		c.fault("UserMetadata", "The property 'UserMetadata' has more than %d characters.", maxMetadata)
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{"ForwardTo", p.ForwardTo}, {"ForwardDeadLetteredMessagesTo", p.ForwardDeadLetteredMessagesTo}} {
+		if len(f.value) > maxForward {
+			c.fault(f.name, "The property '%s' is longer than %d bytes.", f.name, maxForward)
+		}
+	}
 }
 
 func (c *checker) times(p *event.Properties) {

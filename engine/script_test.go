@@ -89,6 +89,7 @@ type script struct {
 	log     []byte // records
 	records int
 	tokens  byte
+	ids     byte                 // values of newid() given so far
 	grants  byte                 // session locks given so far
 	slice   event.Slice          // of the queue named last
 	holders map[string]*Receiver // receivers of sessions, by the name the script gave them
@@ -135,43 +136,27 @@ func (s *script) run(t *testing.T, input string) string {
 		}
 		session, inSession := opts["session"]
 		switch f[0] {
-		case "queue":
+		case "queue", "topic", "subscription":
+			kind := map[string]event.EntityKind{"queue": event.Queue, "topic": event.Topic, "subscription": event.Subscription}[f[0]]
 			p := testQueue()
-			for k, v := range opts {
-				switch k {
-				case "lock":
-					p.LockDuration = span(t, v)
-				case "ttl":
-					p.DefaultMessageTimeToLive = span(t, v)
-				case "max-delivery":
-					p.MaxDeliveryCount = uint32(number(t, v))
-				case "max-size":
-					p.MaxSizeMegabytes = uint32(number(t, v))
-				case "dead-letter-expired":
-					p.DeadLetteringOnMessageExpiration = true
-				case "sessions":
-					p.RequiresSession = true
-				case "duplicates":
-					p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, span(t, v)
-				case "status":
-					p.Status = map[string]event.Status{"disabled": event.Disabled, "send-disabled": event.SendDisabled,
-						"receive-disabled": event.ReceiveDisabled}[v]
-				default:
-					t.Fatalf("unknown setting %q", k)
-				}
+			p.DeadLetteringOnFilterError = true
+			s.adjust(t, &p, opts)
+			s.put(&out, &PutEntity{Kind: kind, Path: words[0], Properties: p})
+		case "use":
+			e, ok := s.part.Index().Catalogue.Find(words[0])
+			if !ok {
+				t.Fatalf("no entity %s", words[0])
 			}
-			s.do(&out, &PutEntity{Kind: event.Queue, Path: words[0], Properties: p})
-			if e, ok := s.part.Index().Catalogue.Find(words[0]); ok {
-				s.part.Configure(view(e))
-				s.slice = event.Slice{Entity: e.ID}
-			}
+			s.slice = event.Slice{Entity: e.ID}
+		case "rule", "unrule", "rules":
+			s.rules(t, &out, line)
 		case "delete":
 			s.do(&out, &DeleteEntity{Path: words[0], Reason: "client"})
 		case "drop": // what the namespace asks of the partitions after a deletion
-			delete(s.part.entities, s.slice.Entity)
+			s.part.Forget(s.slice.Entity)
 			s.do(&out, &dropSlice{s.slice})
 		case "send", "schedule":
-			cmd := &Send{Slice: s.slice, Numbers: f[0] == "schedule"}
+			cmd := &Send{Slice: s.slice, Numbers: f[0] == "schedule", newID: s.newID}
 			for _, id := range words {
 				size := 10
 				if v, ok := opts["size"]; ok {
@@ -187,6 +172,10 @@ func (s *script) run(t *testing.T, input string) string {
 				m.SessionID, m.HasSession = []byte(session), inSession
 				m.IDType = map[string]event.IDType{"": event.IDString, "ulong": event.IDUlong, "uuid": event.IDUUID,
 					"binary": event.IDBinary}[opts["type"]]
+				m.Properties = visible(id, opts)
+				if e, _ := s.part.index.Catalogue.Get(s.slice.Entity); e.Kind == event.Topic && m.ScheduledFor > s.now {
+					m.Body = packed(m.Properties)
+				}
 				cmd.Messages = append(cmd.Messages, m)
 			}
 			s.do(&out, cmd)
@@ -280,7 +269,7 @@ func (s *script) run(t *testing.T, input string) string {
 			}
 			s.part = NewPartition(0, 1, x)
 			for _, e := range x.Catalogue.All() {
-				s.part.Configure(view(e))
+				s.configure(t, e)
 			}
 			s.do(&out, &releaseAll{})
 		case "complete", "abandon", "release", "defer", "dead-letter":
@@ -308,10 +297,10 @@ func (s *script) run(t *testing.T, input string) string {
 		case "advance":
 			s.now = s.now.Add(span(t, words[0]))
 		case "tick":
-			s.do(&out, &Tick{})
+			s.do(&out, s.tick(t))
 		case "due": // everything whose time has come
 			for at := s.part.NextDeadline(); at != 0 && at <= s.now; at = s.part.NextDeadline() {
-				s.do(&out, &Tick{})
+				s.do(&out, s.tick(t))
 			}
 		case "counts":
 			x := s.part.Index()
@@ -428,6 +417,9 @@ func name(t event.LockToken) string {
 
 func (s *script) delivery(d *Delivery) string {
 	out := fmt.Sprintf("%d count=%d", d.Sequence, d.DeliveryCount)
+	if d.EnqueuedSequence != 0 {
+		out += fmt.Sprintf(" from=%d", d.EnqueuedSequence)
+	}
 	if d.Token != (event.LockToken{}) {
 		out += fmt.Sprintf(" token=%s until=%s", name(d.Token), s.at(d.LockedUntil))
 	}
@@ -447,7 +439,11 @@ func (s *script) delivery(d *Delivery) string {
 func (s *script) show(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
-		return fmt.Sprintf("EntityCreated %d %s hosts=%v", ev.Slice.Entity, ev.Path, ev.Hosts)
+		out := fmt.Sprintf("EntityCreated %d %s hosts=%v", ev.Slice.Entity, ev.Path, ev.Hosts)
+		if ev.Topic != 0 {
+			out += fmt.Sprintf(" topic=%d", ev.Topic)
+		}
+		return out
 	case *event.EntityUpdated:
 		return fmt.Sprintf("EntityUpdated %d", ev.Slice.Entity)
 	case *event.MessageEnqueued:
@@ -501,6 +497,9 @@ func (s *script) show(ev event.Event) string {
 	case *event.MessageExpired:
 		return fmt.Sprintf("MessageExpired %d expired=%s", ev.Sequence, s.at(ev.ExpiresAt))
 	}
+	if out := s.showTopic(ev); out != "" {
+		return out
+	}
 	return ev.Kind().String()
 }
 
@@ -544,7 +543,7 @@ func (s *script) replay(t *testing.T) {
 }
 
 // flags are words that stand for themselves.
-var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all"}
+var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all", "no-dead-letter-errors", "filtering"}
 
 func split(fields []string) (words []string, opts map[string]string) {
 	opts = map[string]string{}

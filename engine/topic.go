@@ -175,7 +175,7 @@ func (p *Partition) copiesOf(m *published, filtering bool) *Error {
 		}
 	}
 	if len(p.fan.copies) == before && filtering {
-		return refuse(NoMatchingSubscription, "There is no matching subscription found for the message: '%s'.", m.topic.Path)
+		return refuse(NoMatchingSubscription, "No rule of any subscription of '%s' matches the message.", m.topic.Path)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
 
@@ -84,17 +85,18 @@ func TestTenThousandQueues(t *testing.T) {
 }
 
 // A change of settings reaches those who watch, a start with the same settings does not.
-func TestPutQueuesTellsOfChanges(t *testing.T) {
+func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"queue": {"a", "b", "c"}}))
 	var changed []string
 	defer srv.Engine().Watch(func(c engine.Change) { changed = append(changed, c.Entity.Path) })()
-	longer := settings.DefaultQueue()
+	longer := engine.DefaultProperties(event.Queue)
 	longer.LockDuration = 2 * time.Minute
 	sessions := longer
 	sessions.RequiresSession = true
-	entities, errs := srv.Engine().PutQueues(t.Context(), []engine.PutQueue{
-		{Path: "a", Properties: settings.DefaultQueue()}, {Path: "B", Properties: longer}, {Path: "c", Properties: sessions}, {Path: "d", Properties: longer},
+	entities, errs := srv.Engine().PutEntities(t.Context(), []engine.PutEntity{
+		{Kind: event.Queue, Path: "a", Properties: engine.DefaultProperties(event.Queue)}, {Kind: event.Queue, Path: "B", Properties: longer},
+		{Kind: event.Queue, Path: "c", Properties: sessions}, {Kind: event.Queue, Path: "d", Properties: longer},
 	})
 	if fmt.Sprint(changed) != "[b]" {
 		t.Errorf("told of %v", changed)

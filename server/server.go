@@ -15,6 +15,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 	"github.com/ledgerbus/ledgerbus/settings"
@@ -50,14 +51,16 @@ type Endpoint struct {
 
 // Server is a running broker.
 type Server struct {
-	settings  settings.Settings
-	store     log.Store
-	engine    *engine.Namespace
-	amqp      *servicebus.Server
-	front     *listen.Server
-	endpoints []Endpoint
-	trust     string // file with the certificate that clients have to trust; "": not ours
-	recovered Recovered
+	settings     settings.Settings
+	store        log.Store
+	engine       *engine.Namespace
+	access       *access.Verifier
+	amqp         *servicebus.Server
+	front        *listen.Server
+	endpoints    []Endpoint
+	certificates *certificates // of the operator; nil: none
+	trust        string        // file with the certificate that clients have to trust; "": not ours
+	recovered    Recovered
 
 	failed  chan error
 	serving sync.WaitGroup  // one per listener, one for the engine's failures
@@ -77,8 +80,9 @@ func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	srv := &Server{settings: s, failed: make(chan error, 1)}
 	srv.closing, srv.stop = context.WithCancel(context.Background())
 	for _, step := range []func() error{
+		func() error { return srv.authorise(ctx) },
 		func() error { return srv.open(ctx) },
-		func() error { return srv.putQueues(ctx) },
+		func() error { return srv.putEntities(ctx) },
 		func() error { return srv.listen(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -100,7 +104,7 @@ func (s *Server) open(ctx context.Context) error {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
 	}
-	if s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default()}); err != nil {
+	if s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties}); err != nil {
 		return err
 	}
 	s.recovered = recovered(s.engine.Recovered(), time.Since(began))
@@ -117,14 +121,17 @@ func (s *Server) watch() {
 	}
 }
 
-// ofSettings are the refusals of a queue that only other settings can put right.
-var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded}
+// ofSettings are the refusals of an entity that only other settings can put right.
+var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
 
-// putQueues makes the queues of the settings. What cannot be, such as a queue with sessions that was made without, is a
+// putEntities makes the entities of the settings. What cannot be, such as a queue with sessions that was made without, is a
 // problem of the settings (semantics.md 1.3).
-func (s *Server) putQueues(ctx context.Context) error {
+func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
-	_, errs := s.engine.PutQueues(ctx, s.settings.Entities.Put)
+	for _, warning := range s.settings.Entities.Warnings {
+		slog.Warn(warning)
+	}
+	_, errs := s.engine.PutEntities(ctx, s.settings.Entities.Put)
 	for i, err := range errs {
 		refusal := (*engine.Error)(nil)
 		switch {
@@ -149,7 +156,7 @@ func (s *Server) listen(ctx context.Context) error {
 	}
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
 	s.front = listen.New(listen.Options{
-		AMQP: s.amqp, TLS: config, Hosts: s.hosts(), Logger: slog.Default(),
+		AMQP: s.amqp, TLS: config, Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
 		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
 	})
 	for _, entry := range s.settings.Listening.Addresses {
@@ -181,25 +188,22 @@ func (s *Server) listen(ctx context.Context) error {
 
 // certificate loads or makes what TLS needs; nil when there is no TLS. What cannot be loaded is a problem of the settings.
 func (s *Server) certificate() (*tls.Config, error) {
-	var cert tls.Certificate
 	var err error
 	switch t := s.settings.TLS; t.From {
 	case settings.TLSFiles:
-		if cert, err = tls.LoadX509KeyPair(t.CertificateFile, t.KeyFile); err != nil {
-			return nil, settings.Problems{{Where: "tls", Text: fmt.Sprintf("certificate %s, key %s: %v", t.CertificateFile, t.KeyFile, err)}}
+		if s.certificates, err = newCertificates(t.CertificateFile, t.KeyFile); err != nil {
+			return nil, settings.Problems{{Where: "tls", Text: err.Error()}}
 		}
-		if end := cert.Leaf.NotAfter; time.Now().After(end) {
-			slog.Warn("the certificate has expired", "file", t.CertificateFile, "end", end)
-		}
+		return &tls.Config{GetCertificate: s.certificates.forHandshake, MinVersion: tls.VersionTLS12}, nil
 	case settings.TLSGenerated:
-		cert, s.trust, err = listen.Generated(filepath.Join(s.settings.Storage.Data, "tls"), s.hosts(), time.Now())
+		var cert tls.Certificate
+		cert, s.trust, err = listen.Generated(filepath.Join(s.settings.Storage.Data, tlsFolder), s.hosts(), time.Now())
 		if err != nil {
 			return nil, settings.Problems{{Where: "tls", Text: err.Error()}}
 		}
-	default:
-		return nil, nil
+		return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
+	return nil, nil
 }
 
 // hosts are the names and addresses by which clients may know this machine.
@@ -218,32 +222,16 @@ func (s *Server) hosts() []string {
 // options translates settings into the protocol's words.
 func (s *Server) options() servicebus.Options {
 	limits := s.settings.Limits
-	o := servicebus.Options{
-		Namespace:   namespaceName,
-		Development: s.settings.Mode == settings.Development,
-		Hosts:       s.hosts(),
-		Logger:      slog.Default(),
+	return servicebus.Options{
+		Namespace: namespaceName,
+		Access:    s.access,
+		Logger:    slog.Default(),
 		Limits: servicebus.Limits{
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
 			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
 			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
 		},
 	}
-	for _, rule := range s.settings.Access {
-		r := servicebus.AccessRule{Name: rule.Name, Primary: rule.Primary.Reveal(), Secondary: rule.Secondary.Reveal()}
-		for _, right := range rule.Rights {
-			switch right {
-			case settings.Manage:
-				r.Rights |= servicebus.Manage
-			case settings.Send:
-				r.Rights |= servicebus.Send
-			case settings.Listen:
-				r.Rights |= servicebus.Listen
-			}
-		}
-		o.Rules = append(o.Rules, r)
-	}
-	return o
 }
 
 func (s *Server) fail(err error) {

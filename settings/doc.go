@@ -7,8 +7,9 @@
 //
 //	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {"/srv/bus"}}, Env: os.LookupEnv})
 //
-// [ReadEntities] reads the entity file of the Service Bus emulator (Config.json) and says, with JSON path and line
-// number, everything in it that would not be carried out. [ParseDuration] reads ISO 8601 durations as Service Bus does.
+// [ReadEntities] reads the entity file of the Service Bus emulator (Config.json), or the same in YAML, and says with path and line
+// number everything that is wrong in it; [WriteEntities] writes one, and [Diff] says what has to be done to make of some entities
+// others. [ParseDuration] reads ISO 8601 durations as Service Bus does.
 //
 // A [Secret] prints as *** wherever it is printed.
 package settings

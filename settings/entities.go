@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -61,7 +62,7 @@ func readEntities(file string) (*entityFile, error) {
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
 	}
-	return parseEntities(file, src, checkPrivate)
+	return parseEntities(file, src, CheckPrivate)
 }
 
 // parseEntities reads a file's content. Private, if given, complains about a file that others may read: it is asked when there
@@ -88,8 +89,8 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 			r.complain(r.key, "%v", err)
 		}
 	}
-	if err := r.problems.err(); err != nil {
-		return nil, err
+	if r.problems != nil {
+		return nil, r.sorted()
 	}
 	f := &entityFile{warnings: r.warnings, where: map[string]string{}}
 	for _, e := range r.entries() {
@@ -102,7 +103,7 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 // entityReader walks an entity file, collecting entities and problems.
 type entityReader struct {
 	file     string
-	problems Problems
+	problems []complaint
 	warnings []string
 	key      *node             // the first key of an access rule
 	names    map[string]*entry // queues and topics by lower-case path
@@ -118,13 +119,29 @@ type entry struct {
 	bad  map[string]bool  // those complained about
 }
 
+// complaint is a problem and the line it is on.
+type complaint struct {
+	line int
+	Problem
+}
+
 // entries are all entities in the order in which they can be put.
 func (r *entityReader) entries() []*entry {
 	return slices.Concat(r.queues, r.topics, r.subscriptions)
 }
 
 func (r *entityReader) complain(n *node, format string, args ...any) {
-	r.problems.add(r.at(n), format, args...)
+	r.problems = append(r.problems, complaint{n.line, Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}})
+}
+
+// sorted are the problems from the file's beginning to its end.
+func (r *entityReader) sorted() Problems {
+	slices.SortStableFunc(r.problems, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
+	all := make(Problems, len(r.problems))
+	for i, c := range r.problems {
+		all[i] = c.Problem
+	}
+	return all
 }
 
 // at is file, line and path of a value.
@@ -194,18 +211,21 @@ func (r *entityReader) array(n *node) []*node {
 func (r *entityReader) document(root *node) {
 	members, _ := root.value.([]member)
 	short := slices.ContainsFunc(members, func(m member) bool { return m.key == "Queues" || m.key == "Topics" })
-	wrapped := slices.ContainsFunc(members, func(m member) bool { return m.key == "UserConfig" })
+	wrapped := slices.ContainsFunc(members, func(m member) bool { return m.key == "UserConfig" && m.node.value != nil })
 	schema := func(*node) {} // for editors
 	if short && !wrapped {
 		r.object(root, readers{"$schema": schema, "Queues": r.list(&r.queues, r.queue), "Topics": r.list(&r.topics, r.topic)})
 		return
+	}
+	if members != nil && !wrapped {
+		r.complain(&node{line: root.line, path: "UserConfig"}, "missing; Queues and Topics alone would do as well")
 	}
 	r.object(root, readers{
 		"$schema": schema,
 		"UserConfig": func(n *node) {
 			r.object(n, readers{"Namespaces": r.namespaces, "Logging": r.logging}, "Namespaces")
 		},
-	}, "UserConfig")
+	})
 }
 
 // logging checks the block that tells the emulator where to log to; ledgerbus has log-level and log-format for that.
@@ -361,7 +381,7 @@ func (r *entityReader) forwarding() {
 			case target == e:
 				r.complain(at, "%q cannot forward to itself", *f.value)
 			default:
-				r.warn(at, "kept, but not carried out yet: messages stay in %s", e.put.Path)
+				r.warn(at, "kept, but not carried out yet: nothing is forwarded")
 			}
 		}
 	}
@@ -390,5 +410,5 @@ func forwardTarget(value string) string {
 
 // oneLine is a text of the management API without the line breaks some have.
 func oneLine(text string) string {
-	return strings.ReplaceAll(text, "\r\n", ". ")
+	return strings.NewReplacer(".\r\n", ". ", "\r\n", "; ").Replace(text)
 }

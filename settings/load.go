@@ -162,7 +162,7 @@ func (f *configFile) block(n *yaml.Node, prefix string) {
 
 // private complains when others may read a file with keys in it (reliability.md S31).
 func (f *configFile) private(n *yaml.Node) {
-	if err := checkPrivate(f.name); err != nil {
+	if err := CheckPrivate(f.name); err != nil {
 		f.problems.add(f.at(n), "%s: %v", accessRules, err)
 	}
 }
@@ -283,7 +283,7 @@ func (l *loader) keyFile(name, where string) Secret {
 	if name == "" {
 		return Secret{} // complained about as missing
 	}
-	if err := checkPrivate(name); err != nil {
+	if err := CheckPrivate(name); err != nil {
 		l.problems.add(where, "%v", err)
 		return Secret{}
 	}
@@ -299,8 +299,8 @@ func (l *loader) keyFile(name, where string) Secret {
 	return NewSecret(key)
 }
 
-// checkPrivate refuses a file that group or world may read (reliability.md S31).
-func checkPrivate(name string) error {
+// CheckPrivate refuses a file that group or world may read (reliability.md S31).
+func CheckPrivate(name string) error {
 	info, err := os.Stat(name)
 	if err != nil {
 		return err

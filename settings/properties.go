@@ -210,19 +210,19 @@ func (r *entityReader) oneOf(n *node, word string, words ...string) {
 	r.complain(n, "%q is none of %s%s", word, strings.Join(words, ", "), meant)
 }
 
-// accessRules reads the access rules of a queue or topic (management-api.md 3.7). Messages never quote a value: it may be a
-// key in the wrong place.
+// accessRules reads the access rules of a queue or topic (management-api.md 3.7). No message quotes a key.
 func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 	for _, item := range r.array(n) {
 		var rule event.AccessRule
+		var primary *node
 		r.object(item, readers{
 			"KeyName":      func(n *node) { r.text(n, &rule.Name) },
 			"Rights":       func(n *node) { r.rights(n, &rule.Rights) },
-			"PrimaryKey":   func(n *node) { r.secret(n, &rule.Primary) },
+			"PrimaryKey":   func(n *node) { primary = n; r.secret(n, &rule.Primary) },
 			"SecondaryKey": func(n *node) { r.secret(n, &rule.Secondary) },
 		}, "KeyName", "Rights")
-		if rule.Primary == "" {
-			r.complain(item, "PrimaryKey is missing; an export leaves keys out unless asked for them, and openssl rand -base64 32 makes one")
+		if primary == nil {
+			r.complain(&node{line: item.line, path: join(item.path, "PrimaryKey")}, "missing; an export leaves keys out unless asked for them, and openssl rand -base64 32 makes one")
 		}
 		if rule.Secondary == "" {
 			rule.Secondary = rule.Primary // one made up would be another at every start

@@ -45,7 +45,12 @@ func (r *entityReader) rule(n *node, rule *event.Rule) {
 			r.checkRule(text, &event.Rule{Filter: event.Filter{Kind: event.TrueFilter}, Action: rule.Action})
 		}
 	}
-	if filterType == nil || !r.text(filterType, &kind) {
+	if filterType == nil {
+		return
+	}
+	if b, ok := filterType.value.(bool); ok { // what YAML makes of True
+		kind = map[bool]string{true: "True", false: "False"}[b]
+	} else if !r.text(filterType, &kind) {
 		return
 	}
 	if rule.Filter.Kind = filterTypes[kind]; rule.Filter.Kind == 0 {

@@ -81,7 +81,8 @@ func TestEmulatorVariableNamesTheEntityFile(t *testing.T) {
 	for _, q := range s.Entities.Put {
 		names = append(names, fmt.Sprint(q.Path, " ", q.Properties.MaxDeliveryCount))
 	}
-	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, states 3, big 2147483647, extra 10" {
+	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, states 3, big 2147483647, topic.1 0, Team/Events~1 0, topic.1/Subscriptions/plain 3, "+
+		"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10" {
 		t.Error(got)
 	}
 }
@@ -127,7 +128,7 @@ func TestProblems(t *testing.T) {
 			want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
 LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 --limits-max-frame-size: "511" is not a whole number from 512 to 16777216
---queue: "a b": a queue's name has letters, digits and . - _ ~ / only, not ' '`},
+--queue: 'a b' contains character(s) that is not allowed by Service Bus: ' '. Entity segments can contain only letters, numbers, periods (.), hyphens (-), and underscores (_). (Queue)`},
 		{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
 		{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},
 			want: `--listen: "localhost": must be HOST:PORT

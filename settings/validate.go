@@ -122,7 +122,7 @@ func (l *loader) checkTLS() {
 			l.problems.add(cmp.Or(where, given), "tls.certificate-file and tls.key-file are needed, both")
 			return
 		}
-		if err := checkPrivate(t.KeyFile); err != nil {
+		if err := CheckPrivate(t.KeyFile); err != nil {
 			l.problems.add(l.origin["tls.key-file"], "%v", err)
 		}
 	case TLSGenerated:

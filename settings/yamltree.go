@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxYAMLNodes bounds what aliases can make of a small file.
-const maxYAMLNodes = 4 << 20
+// maxAliased is how many more values than bytes a file may have: aliases can make much of a small one.
+const maxAliased = 1 << 19
 
 // yamlLine is how the YAML reader begins a message.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -30,7 +30,7 @@ func parseYAMLTree(src []byte) (*node, *Problem) {
 	if root == nil {
 		return nil, &Problem{Where: "1", Text: "holds no document"}
 	}
-	t := yamlTree{}
+	t := yamlTree{left: len(src) + maxAliased}
 	n, line, err := t.value(root, "", 0)
 	if err != nil {
 		return nil, &Problem{Where: strconv.Itoa(line), Text: err.Error()}
@@ -38,12 +38,12 @@ func parseYAMLTree(src []byte) (*node, *Problem) {
 	return n, nil
 }
 
-type yamlTree struct{ nodes int }
+type yamlTree struct{ left int } // values that may still come
 
 // value turns a node into ours. The line is that of an error.
 func (t *yamlTree) value(y *yaml.Node, path string, depth int) (n *node, line int, err error) {
-	if t.nodes++; t.nodes > maxYAMLNodes {
-		return nil, y.Line, fmt.Errorf("more than %d values, those of aliases counted each time", maxYAMLNodes)
+	if t.left--; t.left < 0 {
+		return nil, y.Line, fmt.Errorf("more than %d values come from aliases, each counted every time", maxAliased)
 	}
 	if depth > maxJSONDepth {
 		return nil, y.Line, fmt.Errorf("nested deeper than %d levels", maxJSONDepth)

@@ -24,6 +24,10 @@ const (
 	defaultTimeout = 60 * time.Second
 	idleTimeout    = 30 * time.Second
 	contentType    = "application/atom+xml;type=entry;charset=utf-8"
+
+	maxRepeats = 4           // of a request that the broker was too busy for
+	firstPause = time.Second // before the first of them, and twice as long before each further one
+	maxPause   = 30 * time.Second
 )
 
 // Options are for those who need other than the usual.
@@ -40,6 +44,8 @@ type Client struct {
 	o    Options
 	base url.URL // without path
 	http *http.Client
+	// pause waits before a request is repeated.
+	pause func(context.Context, time.Duration) error
 }
 
 // New makes a client of the namespace of a connection string. It connects with the first request: with plain HTTP to an emulator,
@@ -75,7 +81,7 @@ func NewFrom(cs client.ConnectionString, o Options) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = o.TLS
 	transport.IdleConnTimeout = idleTimeout
-	return &Client{cs: cs, o: o, base: base, http: &http.Client{
+	return &Client{cs: cs, o: o, base: base, pause: pause, http: &http.Client{
 		Transport: transport,
 		// A token goes to the host it was made for, and nowhere else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -112,33 +118,61 @@ type request struct {
 	send   []string // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
 }
 
-// do makes a request. What comes back is the document of an answer that is no refusal, nil when it has none.
+// do makes a request, and again when the broker is too busy: then nothing has happened. What comes back is the document of an
+// answer that is no refusal, nil when it has none.
 func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
+	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
+		status, src, err := c.once(ctx, r)
+		switch {
+		case err != nil:
+			return nil, err
+		case (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && repeats < maxRepeats:
+			if err := c.pause(ctx, min(wait, maxPause)); err != nil {
+				return nil, c.unanswered(r.op, err)
+			}
+			continue
+		case status < 200 || status > 299:
+			return nil, refusal(r.op, status, src)
+		case len(src) == 0:
+			return nil, nil
+		}
+		doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
+		if err != nil {
+			return nil, &Error{Op: r.op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
+		}
+		return doc, nil
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// once makes a request once, and reads at most as much of the answer as shows that it is too long.
+func (c *Client) once(ctx context.Context, r request) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
-		return nil, &Error{Op: r.op, Text: err.Error(), cause: err}
+		return 0, nil, &Error{Op: r.op, Text: err.Error(), cause: err}
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unanswered(r.op, err)
+		return 0, nil, c.unanswered(r.op, err)
 	}
 	defer res.Body.Close()
-	src, err := io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
-	switch {
-	case err != nil:
-		return nil, c.unanswered(r.op, err)
-	case res.StatusCode < 200 || res.StatusCode > 299:
-		return nil, refusal(r.op, res.StatusCode, src)
-	case len(src) == 0:
-		return nil, nil
-	}
-	doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
+	body, err = io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
 	if err != nil {
-		return nil, &Error{Op: r.op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
+		return 0, nil, c.unanswered(r.op, err)
 	}
-	return doc, nil
+	return res.StatusCode, body, nil
 }
 
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {

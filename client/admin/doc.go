@@ -9,7 +9,8 @@
 //	all, err := c.List(ctx, event.Queue, "")
 //
 // Whatever is refused, or gets no answer, is an [*Error]. Each request is signed on its own and limited in time; answers are limited
-// in size. Nothing is repeated: after an error that is no refusal a change may have happened or not.
+// in size. What the broker was too busy for (503, 429) is repeated a few times, and nothing else: after an error that is no refusal a
+// change may have happened or not.
 //
 // Section numbers in comments are those of management-api.md.
 package admin

@@ -171,7 +171,7 @@ func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
 		return nil, err
 	}
 	if doc == nil || doc.Entry == nil || doc.Entry.Namespace == nil {
-		return nil, &Error{Op: op, Text: "the answer describes something else"}
+		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "the namespace does not describe itself"}
 	}
 	return doc.Entry.Namespace, nil
 }

@@ -97,20 +97,28 @@ func confirmFlag() cli.Flag {
 
 // confirm lets nothing be destroyed before its name was typed, or given with --confirm. What says what will be lost.
 func confirm(c *cli.Context, name, what string) error {
-	given := c.String("confirm")
-	if !c.IsSet("confirm") {
-		if !term.IsTerminal(int(os.Stdin.Fd())) {
-			return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s if that is meant", what, name)}
-		}
-		fmt.Fprintf(os.Stderr, "%s.\nType %s to go on: ", oneLine(what), oneLine(name))
-		line, err := bufio.NewReader(io.LimitReader(os.Stdin, 4<<10)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		given = strings.TrimSpace(line)
+	if c.IsSet("confirm") {
+		return sameName(c.String("confirm"), name, what)
 	}
-	if !strings.EqualFold(given, name) {
-		return usageError{fmt.Errorf("%s: nothing was done, because %q is not %q", what, given, name)}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s if that is meant", what, name)}
 	}
-	return nil
+	return askName(os.Stdin, os.Stderr, name, what)
+}
+
+// askName asks a person to type a name.
+func askName(r io.Reader, w io.Writer, name, what string) error {
+	fmt.Fprintf(w, "%s.\nType %s to go on: ", oneLine(what), oneLine(name))
+	typed, err := bufio.NewReader(io.LimitReader(r, 4<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return sameName(strings.TrimSpace(typed), name, what)
+}
+
+func sameName(given, name, what string) error {
+	if strings.EqualFold(given, name) { // names differ in more than letter case
+		return nil
+	}
+	return usageError{fmt.Errorf("%s: nothing was done, because %q is not %q", what, given, name)}
 }

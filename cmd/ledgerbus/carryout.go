@@ -91,7 +91,7 @@ func (p *plan) stopped(after int, err error) error {
 	return fmt.Errorf("after %d of %s: %w", after, plural(len(p.changes), "change"), err)
 }
 
-// change carries out one change. An entity that is to forward to one that is made only later comes back with what remains to do.
+// change carries out one change. An entity that is to forward to one that is made only later comes back, to be updated then.
 func (p *plan) change(a *administration, c settings.Change) (postponed *admin.Entity, err error) {
 	path := strings.ToLower(c.Entity.Path)
 	switch c.Action {
@@ -108,11 +108,13 @@ func (p *plan) change(a *administration, c settings.Change) (postponed *admin.En
 		if onlyRules(c.Fields) {
 			return nil, a.changeRules(&c)
 		}
-		now, rest := p.forwardable(e)
-		if _, err := a.Update(a.ctx, now); err != nil {
+		if _, rest := p.forwardable(e); rest != nil {
+			return rest, a.changeRules(&c)
+		}
+		if _, err := a.Update(a.ctx, &e); err != nil {
 			return nil, err
 		}
-		return rest, a.changeRules(&c)
+		return nil, a.changeRules(&c)
 	}
 	e := admin.NewEntity(c.Entity.Kind, c.Entity.Path)
 	e.Properties, e.Present = c.Entity.Properties, elementsOf(c.Fields)

@@ -97,7 +97,7 @@ func listContexts(c *cli.Context) error {
 		fmt.Fprintln(os.Stderr, "no context yet; make one with ledgerbus context set NAME")
 		return nil
 	}
-	return printRows(c.App.Writer, format, nil, rows)
+	return printRows(c.App.Writer, format, contextRow(known, ""), nil, rows)
 }
 
 func showContext(c *cli.Context) error {

@@ -229,10 +229,10 @@ const (
 // adapt replaces two wishes that a namespace fulfils in its own way (management-api.md 3.2), or a file would never be done.
 func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 	ns, err := a.Namespace(a.ctx)
-	if err != nil && !admin.IsNotFound(err) { // an emulator need not have one
+	if refused := (*admin.Error)(nil); errors.As(err, &refused) && refused.Status == 0 {
 		return err
 	}
-	premium := err == nil && strings.EqualFold(ns.Tier, "Premium")
+	premium := err == nil && strings.EqualFold(ns.Tier, "Premium") // an emulator need not describe itself
 	for i := range want {
 		p := &want[i].Properties
 		is := there.byPath[strings.ToLower(want[i].Path)]

@@ -48,6 +48,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 		create = append(create, &cli.StringFlag{Name: "rule", DefaultText: "$Default", Usage: "name of its first rule"})
 		create = append(create, filterFlags()...)
 	}
+	const forms = "Durations are written 90s, 1h30m, 14d,\nPT1H or unlimited; what is on by default is turned off with =false.\n\n"
 	list := &cli.Command{
 		Name: "list", Usage: "print all " + name + "s and what they hold",
 		Description: example("list"), Flags: connectionFlags(tableFlag()),
@@ -71,13 +72,13 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 			},
 			{
 				Name: "create", Usage: "create a " + name, ArgsUsage: args,
-				Description: "What is not given is as the broker has it by default.\n\n" + example("create"),
+				Description: "What is not given is as the broker has it by default. " + forms + example("create"),
 				Flags:       connectionFlags(append(create, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return createEntity(c, kind) },
 			},
 			{
 				Name: "update", Usage: "change the properties of a " + name, ArgsUsage: args,
-				Description: "What is not given stays as it is. Should somebody else change it at the same time, one of both wins.\n\n" + example("update"),
+				Description: "What is not given stays as it is. Should somebody else change it at the same time, one of both wins.\n" + forms + example("update"),
 				Flags:       connectionFlags(append(update, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return updateEntity(c, kind) },
 			},

@@ -45,7 +45,7 @@ func app() *cli.App {
 		OnUsageError:   usage,
 		Action:         commandOrHelp,
 		Commands: answerUsage([]*cli.Command{
-			serveCommand(), sendCommand(), receiveCommand(), peekCommand(),
+			serveCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			logCommand(), bench.Command(), versionCommand(),
 		}),

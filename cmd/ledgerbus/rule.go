@@ -117,8 +117,13 @@ func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 		if err != nil {
 			return false, usageError{fmt.Errorf("--%s: %w", p.flag, err)}
 		}
-		if len(list) > 0 {
-			*p.into, given = list, true
+		for _, one := range list {
+			given = true
+			if i := slices.IndexFunc(*p.into, func(old event.Property) bool { return strings.EqualFold(old.Name, one.Name) }); i >= 0 {
+				(*p.into)[i] = one
+				continue
+			}
+			*p.into = append(*p.into, one)
 		}
 	}
 	return given, nil

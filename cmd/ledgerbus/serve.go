@@ -25,14 +25,16 @@ func serveCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "run the broker",
 		Description: "Runs until it is told to stop (SIGINT or SIGTERM): then it takes no more connections, ends those there are,\n" +
-			"and closes the log. A second signal ends it at once; nothing that was acknowledged is lost by that either.\n\n" +
+			"and closes the log. A second signal ends it at once; nothing that was acknowledged is lost by that either. SIGHUP makes\n" +
+			"it read its settings again and take over the access rules and the certificate; all else needs a restart.\n\n" +
 			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
 			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP, AMQP in a WebSocket and\n" +
 			"HTTP (GET /health), with TLS and without; entity management over HTTP comes with a later version.\n\n" +
 			"TLS: in development mode the certificate is made in the data directory, signed by an authority made there, which\n" +
 			"clients have to trust: data/tls/ca.pem. Your own is given with --tls-certificate-file and --tls-key-file. An address\n" +
-			"that other machines can reach takes TLS alone and needs access rules with a key of your own; --insecure-no-tls\n" +
-			"opens private addresses, --i-accept-the-risk public ones as well.\n\n" +
+			"that other machines can reach takes TLS alone and needs access rules with a key of your own (ledgerbus init makes a\n" +
+			"file with one). --insecure-no-tls and --insecure-no-auth waive one of the two on private addresses, with\n" +
+			"--i-accept-the-risk on public ones as well. A certificate whose file has changed is taken over without a restart.\n\n" +
 			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
 			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
 			"over the environment, the environment over the file.",
@@ -43,7 +45,7 @@ func serveCommand() *cli.Command {
 				return err
 			}
 			startLogging(s.Logging)
-			return serve(c.Context, s, c.App.Writer)
+			return serve(c.Context, s, func() (settings.Settings, error) { return loadSettings(c) }, c.App.Writer)
 		},
 	}
 }
@@ -101,10 +103,13 @@ func startLogging(l settings.Logging) {
 	slog.SetDefault(slog.New(handler))
 }
 
-// serve runs a broker until a signal, the end of the context or a failure.
-func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
+// serve runs a broker until a signal, the end of the context or a failure. On SIGHUP it loads the settings again.
+func serve(ctx context.Context, s settings.Settings, load func() (settings.Settings, error), w io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
 	broker, err := server.Start(ctx, s)
 	if err != nil {
 		return err
@@ -112,11 +117,17 @@ func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
 	announce(w, broker)
 	go keepRoom(ctx)
 	var failure error
-	select {
-	case <-ctx.Done():
-		slog.Info("stopping")
-	case failure = <-broker.Failed():
-		slog.Error("stopping because a part of the broker failed", "error", failure)
+	for running := true; running; {
+		select {
+		case <-again:
+			reload(broker, load)
+			continue
+		case <-ctx.Done():
+			slog.Info("stopping")
+		case failure = <-broker.Failed():
+			slog.Error("stopping because a part of the broker failed", "error", failure)
+		}
+		running = false
 	}
 	stop() // from here on a signal has its usual effect: it ends the process at once
 	err = broker.Close()
@@ -130,6 +141,19 @@ func serve(ctx context.Context, s settings.Settings, w io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// reload lets a running broker take over what it can of the settings as they are now. When they are wrong all stays as it is.
+func reload(broker *server.Server, load func() (settings.Settings, error)) {
+	s, err := load()
+	if err == nil {
+		err = broker.Reload(s)
+	}
+	if err != nil {
+		slog.Error("settings were not taken over", "error", err)
+		return
+	}
+	slog.Info("access rules and certificate taken over; other settings need a restart", "rules", len(s.Access))
 }
 
 // announceTLS prints where TLS and WebSockets are spoken.
@@ -195,6 +219,12 @@ func announce(w io.Writer, broker *server.Server) {
 	}
 	if s.Listening.InsecureNoTLS {
 		line("INSECURE", "addresses other than loopback are served without TLS")
+	}
+	if s.Listening.InsecureNoAuth {
+		line("INSECURE", "addresses other than loopback are served to everybody who knows the emulator's key")
+	}
+	if s.Identity.AnyBearer {
+		line("INSECURE", "any bearer token has all rights")
 	}
 	_, _ = io.WriteString(w, b.String()) // nobody may be reading; the broker runs all the same
 }

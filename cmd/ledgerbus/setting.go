@@ -63,6 +63,7 @@ var settingsOfEntities = []setting{
 
 // settingFlags are flags for all properties of a kind of entity.
 func settingFlags(kind event.EntityKind) []cli.Flag {
+	const category = "Properties"
 	var flags []cli.Flag
 	for _, s := range settingsOfEntities {
 		if !s.of.has(kind) {
@@ -70,17 +71,15 @@ func settingFlags(kind event.EntityKind) []cli.Flag {
 		}
 		switch s.point(new(event.Properties)).(type) {
 		case *bool:
-			flags = append(flags, &cli.BoolFlag{Name: s.flag, Usage: s.usage + "; off with =false", Category: "Properties"})
-		case *time.Duration:
-			flags = append(flags, &cli.StringFlag{Name: s.flag, Usage: s.usage + ", such as 90s, 14d, PT1H or unlimited", Category: "Properties"})
+			flags = append(flags, &cli.BoolFlag{Name: s.flag, Usage: s.usage, Category: category, DisableDefaultText: true})
 		default:
-			flags = append(flags, &cli.StringFlag{Name: s.flag, Usage: s.usage, Category: "Properties"})
+			flags = append(flags, &cli.StringFlag{Name: s.flag, Usage: s.usage, Category: category})
 		}
 	}
 	if kind != event.Subscription {
 		flags = append(flags,
-			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: "Properties", Usage: "NAME=RIGHT,… with rights of Send, Listen, Manage: a key pair for this entity alone; new keys are made here, existing ones stay; repeatable"},
-			&cli.GenericFlag{Name: "remove-access-rule", Value: new(list), Category: "Properties", Usage: "NAME of an access rule to take away, with its keys; repeatable"})
+			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: category, Usage: "NAME=RIGHT,… with rights of Send, Listen, Manage: a key pair for this entity alone; new keys are made here, existing ones stay; repeatable"},
+			&cli.GenericFlag{Name: "remove-access-rule", Value: new(list), Category: category, Usage: "NAME of an access rule to take away, with its keys; repeatable"})
 	}
 	return flags
 }

@@ -382,4 +382,3 @@ func (m *machine) times(o op, a, b event.Value) event.Value {
 	}
 	return m.fail("%s %s %s cannot be calculated.", capital(typeName(a.Type)), symbolOf[o], typeName(b.Type))
 }
-

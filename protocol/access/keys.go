@@ -84,7 +84,7 @@ func (k *keySet) load(ctx context.Context) error {
 
 // VerifySignature returns what a token says when one of the keys signed it. It implements the key set of go-oidc.
 func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error) {
-	t, err := jose.ParseSigned(token, algorithms)
+	t, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return nil, err
 	}

@@ -19,12 +19,14 @@ import (
 	"time"
 )
 
+// AuthorityFile is the name, below the folder of generated certificates, of the authority's certificate: what clients need.
+const AuthorityFile = "ca.pem"
+
 // Names below the folder of generated certificates. A key stands in one file with its certificate, so that no crash can
-// part them; authorityFile is a copy of what clients need.
+// part them.
 const (
-	authorityFile = "ca.pem"
-	signerFile    = "ca-with-key.pem"
-	serverFile    = "server-with-key.pem"
+	signerFile = "ca-with-key.pem"
+	serverFile = "server-with-key.pem"
 )
 
 const (
@@ -48,7 +50,7 @@ func Generated(folder string, hosts []string, now time.Time) (cert tls.Certifica
 	if err != nil {
 		return cert, "", err
 	}
-	authority = filepath.Join(folder, authorityFile)
+	authority = filepath.Join(folder, AuthorityFile)
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signer.Leaf.Raw})
 	if there, err := os.ReadFile(authority); err != nil || !bytes.Equal(there, public) {
 		if err := replace(authority, public); err != nil {

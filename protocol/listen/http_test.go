@@ -46,6 +46,7 @@ func TestHTTP(t *testing.T) {
 		fmt.Fprintf(w, "%s with %d bytes", r.URL.Path, n)
 	})}, Any)
 	bare, _ := start(t, Options{}, Any)
+	ill, _ := start(t, Options{Health: func(context.Context) error { return errors.New("disk is gone") }}, Any)
 	upgrade := func(path, protocol string) string {
 		return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + protocol + "\r\n"
@@ -58,9 +59,10 @@ func TestHTTP(t *testing.T) {
 		body                string
 	}{
 		{"health", addr, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, `{"status":"healthy","message":"Service is healthy."}`},
+		{"not healthy (MA-003)", ill, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, unhealthy},
 		{"HEAD", addr, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
-		{"HTTP/1.0", addr, "GET /health HTTP/1.0\r\n\r\n", 200, health},
-		{"health under any name", addr, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, health},
+		{"HTTP/1.0", addr, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
+		{"health under any name", addr, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},
 		{"health cannot be changed", addr, "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
 		{"the handler", addr, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Queue with 0 bytes"},
 		{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},

@@ -128,6 +128,23 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 	}
 }
 
+// Manage holds back and refuses as Submit does.
+func (b *faultyBroker) Manage(r engine.Request) {
+	if b.refuse != nil {
+		if err := b.refuse(r.Command); err != nil {
+			r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
+			return
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holding {
+		b.held = append(b.held, func() { b.Broker.Manage(r) })
+	} else {
+		b.Broker.Manage(r)
+	}
+}
+
 func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
 	n, err := b.Broker.ReadAt(p, at, dst)
 	if b.corrupt.Load() && n > 0 {

@@ -224,7 +224,8 @@ func span(ms int64) event.Value {
 	return event.Value{Type: event.Span, Bits: uint64(ms * tickRatio)}
 }
 
-// onWire is a value of a rule as AMQP carries it (6.4). A decimal goes as a double: Go's AMQP client knows no decimals.
+// onWire is a value of a rule as AMQP carries it (6.4). A decimal that is no ulong goes as a double: Go's AMQP client knows
+// no decimals.
 func onWire(v event.Value) any {
 	switch v.Type {
 	case event.Bool:
@@ -236,6 +237,9 @@ func onWire(v event.Value) any {
 	case event.Double:
 		return math.Float64frombits(v.Bits)
 	case event.Decimal:
+		if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil {
+			return n
+		}
 		f, _ := strconv.ParseFloat(v.Text, 64)
 		return f
 	case event.String:

@@ -21,7 +21,7 @@ type Option func(*settings.Settings)
 // Queue makes a queue. Properties that no change touches are those of `serve --queue`. The limits of entity files do not
 // apply: a lock may be shorter than five seconds.
 func Queue(name string, changes ...func(*event.Properties)) Option {
-	p := settings.DefaultQueue()
+	p := engine.DefaultProperties(event.Queue)
 	for _, change := range changes {
 		change(&p)
 	}

@@ -25,13 +25,14 @@ var allowed = map[string][]string{
 	"index":               {"log/event", "internal/mutant"},
 	"engine":              {"index", "log", "log/event", "internal/mutant"},
 	"protocol/amqp":       {},
-	"protocol/servicebus": {"protocol/amqp", "engine", "log/event"},
+	"protocol/access":     {"log/event"},
+	"protocol/servicebus": {"protocol/amqp", "protocol/access", "engine", "log/event"},
 	"protocol/listen":     {},
 	"tools":               {"index", "log", "log/event"},
 	"settings":            {"engine", "log/event", "protocol/servicebus"},
 	"client":              {"protocol/servicebus", "protocol/amqp"},
 	"client/admin":        {"client", "protocol/atom/document", "log/event"},
-	"server":              {"settings", "engine", "log", "log/event", "protocol/servicebus", "protocol/listen"},
+	"server":              {"settings", "engine", "log", "log/event", "protocol/access", "protocol/servicebus", "protocol/listen"},
 	"bench":               {"client", "bench/floor"},
 	"bench/floor":         {"protocol/amqp"},
 	"cmd/ledgerbus":       {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
@@ -44,6 +45,8 @@ var owners = map[string]string{
 	"github.com/gofrs/flock":             "log",
 	"github.com/RoaringBitmap/roaring":   "index",
 	"github.com/coder/websocket":         "protocol/listen",
+	"github.com/coreos/go-oidc":          "protocol/access",
+	"github.com/go-jose/go-jose":         "protocol/access",
 }
 
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index

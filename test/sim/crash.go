@@ -352,7 +352,7 @@ func (w *world) catalogued(x *index.Index) {
 			continue
 		}
 		e, ok := x.Catalogue.Find(strings.ToUpper(q.path))
-		if !ok || e.ID != q.slice.Entity || e.Properties != props {
+		if !ok || e.ID != q.slice.Entity || !e.Properties.Equal(&props) {
 			w.broken("P14", "%s in the catalogue after the start: found %v, %+v, it must be %+v", q.path, ok, e.Properties, props)
 		}
 	}

@@ -288,7 +288,7 @@ func (s *shadow) admin(now int64, a *ask) model.Refusal {
 	case a.op == opUpdate && exists && (props.RequiresSession != a.props.RequiresSession ||
 		props.RequiresDuplicateDetection != a.props.RequiresDuplicateDetection):
 		return model.Invalid
-	case a.op == opUpdate && exists && props == a.props:
+	case a.op == opUpdate && exists && props.Equal(&a.props):
 		return model.Accepted
 	}
 	s.m.Catalogued(now)

@@ -17,28 +17,30 @@ var SDKs = []string{"go", "js", "python", "java"}
 // Groups are the parts of the list, in their order.
 var Groups = []string{
 	"send", "receive", "locks", "settle", "dead-letter", "expiry", "schedule", "defer", "peek", "batch-delete", "sessions", "duplicates",
-	"status-quota", "credit", "connection",
+	"status-quota", "credit", "connection", "topics", "rules", "admin",
 }
 
 // List is test/sdk/scenarios.json: what the suites show.
 type List struct {
 	About     []string                     `json:"about"`
-	Base      Properties                   `json:"base"`
-	Terms     map[string]string            `json:"terms"`  // words that steps use
-	Errors    map[string]map[string]string `json:"errors"` // by kind, then by SDK
+	Base      Properties                   `json:"base"`      // of queues and subscriptions
+	TopicBase Properties                   `json:"topicBase"` // of topics
+	Terms     map[string]string            `json:"terms"`     // words that steps use
+	Errors    map[string]map[string]string `json:"errors"`    // by kind, then by SDK
 	Scenarios []Scenario                   `json:"scenarios"`
 }
 
-// Properties are those of a queue in the emulator's Config.json.
+// Properties are those of an entity in the emulator's Config.json.
 type Properties map[string]any
 
 // Scenario is one behaviour, shown by every SDK that can.
 type Scenario struct {
-	ID        string            `json:"id"` // also the name of its queue
+	ID        string            `json:"id"` // also the name of its queue or topic, and the beginning of all names that it makes itself
 	Group     string            `json:"group"`
 	Title     string            `json:"title"`
 	Refs      []string          `json:"refs"`  // statements of the specification
-	Queue     Properties        `json:"queue"` // what its queue has beyond the base
+	Queue     Properties        `json:"queue"` // what its queue has beyond the base; nil where it has none
+	Topic     *Topic            `json:"topic"` // nil where it has none
 	Steps     []string          `json:"steps"`
 	Exclusive bool              `json:"exclusive"` // kills the broker or cuts connections
 	Not       map[string]string `json:"not"`       // by SDK: why its public API cannot express it
@@ -47,7 +49,7 @@ type Scenario struct {
 
 var (
 	idPattern    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	refPattern   = regexp.MustCompile(`^(SM|WP)-\d{3}$`)
+	refPattern   = regexp.MustCompile(`^(SM|WP|MA)-\d{3}$`)
 	errorPattern = regexp.MustCompile(`\berror ([a-z]+(?:-[a-z]+)+|argument|disabled|unauthorized)`)
 )
 
@@ -127,9 +129,13 @@ func (l List) checkScenario(s Scenario) (problems []string) {
 			complain("%q is no number of a statement", ref)
 		}
 	}
-	if s.Queue == nil {
-		complain("no queue")
+	switch {
+	case s.Queue != nil && s.Topic != nil:
+		complain("a queue and a topic cannot have one name")
+	case s.Queue == nil && s.Topic == nil && s.Group != "admin":
+		complain("neither queue nor topic")
 	}
+	problems = append(problems, s.Topic.problems()...)
 	if len(s.Steps) == 0 {
 		complain("no steps")
 	}
@@ -154,6 +160,21 @@ func (l List) checkScenario(s Scenario) (problems []string) {
 		complain("no SDK can show it")
 	}
 	return problems
+}
+
+// problems are those of a scenario's topic, if it has one.
+func (t *Topic) problems() (all []string) {
+	if t == nil {
+		return nil
+	}
+	subscriptions := map[string]bool{}
+	for _, s := range t.Subscriptions {
+		if s.Name == "" || subscriptions[s.Name] {
+			all = append(all, fmt.Sprintf("subscriptions need names of their own; %q is not", s.Name))
+		}
+		subscriptions[s.Name] = true
+	}
+	return all
 }
 
 // Only returns the list with the scenarios named, all of them if none is.

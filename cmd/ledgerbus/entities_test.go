@@ -1,0 +1,234 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// namespaces are what the commands must work at alike.
+func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
+	t.Run("other", func(t *testing.T) {
+		t.Parallel()
+		_, connection := startOther(t, "Standard")
+		run(t, connection)
+	})
+}
+
+// steps runs commands in turn and compares exit code and what they print, on both outputs.
+type steps struct {
+	t          *testing.T
+	connection string
+}
+
+func (s steps) run(code int, want string, args ...string) string {
+	s.t.Helper()
+	r := execute(s.t, s.connection, "", args...)
+	got := strings.TrimSpace(r.out + r.errOut)
+	if r.code != code || want != "…" && got != want {
+		s.t.Errorf("%v: exit code %d, want %d (-want +got):\n%s", args, r.code, code, cmp.Diff(want, got))
+	}
+	return got
+}
+
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	namespaces(t, func(t *testing.T, connection string) {
+		s := steps{t, connection}
+		s.run(0, "created queue dead", "queue", "create", "dead")
+		s.run(0, "created queue Billing/eu", "queue", "create", "Billing/eu", "--lock-duration", "30s", "--requires-session", "--forward-dead-lettered-messages-to", "dead", "--user-metadata", "a\tb")
+		s.run(1, "ledgerbus: create queue billing/EU: Conflict. (status 409, sub-code 40900)", "queue", "create", "billing/EU")
+		if got := s.run(0, "…", "queue", "show", "billing/eu"); !strings.Contains(got, "\nlock duration                         30s\n") || !strings.Contains(got, "\nrequires session                      yes\n") ||
+			!strings.Contains(got, "\nforward dead lettered messages to     dead\n") || !strings.Contains(got, "\nuser metadata                         a\\tb\n") || !strings.HasPrefix(got, "name                                  Billing/eu\n") {
+			t.Errorf("shown:\n%s", got)
+		}
+		s.run(0, "updated queue Billing/eu", "queue", "update", "billing/eu", "--max-delivery-count", "3", "--requires-session=true", "--status", "senddisabled", "--forward-dead-lettered-messages-to", "")
+		got := s.run(0, "…", "queue", "show", "billing/eu", "-o", "json")
+		for _, want := range []string{`"name":"Billing/eu","status":"SendDisabled","lockDuration":"PT30S","maxDeliveryCount":3,`, `"forwardDeadLetteredMessagesTo":"",`, `"userMetadata":"a\tb","accessRules":[],"messages":0,`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in %s", want, got)
+			}
+		}
+		s.run(2, "ledgerbus: nothing to change: give a flag for each property that is to be different", "queue", "update", "dead")
+		s.run(0, "created queue third", "queue", "create", "third", "--access-rule", "producer=Send", "--access-rule", "both=send,LISTEN")
+		keys := s.run(0, "…", "queue", "show", "third", "-o", "json", "--with-keys")
+		if hidden := s.run(0, "…", "queue", "show", "third", "-o", "json"); !strings.Contains(hidden, `"accessRules":[{"name":"producer","rights":["Send"]},{"name":"both","rights":["Send","Listen"]}]`) {
+			t.Errorf("shown: %s", hidden)
+		}
+		s.run(0, "updated queue third", "queue", "update", "third", "--remove-access-rule", "BOTH", "--access-rule", "producer=Send,Listen")
+		_, key, _ := strings.Cut(keys, `"primaryKey":"`)
+		if now := s.run(0, "…", "queue", "show", "third", "--with-keys"); len(key) < 44 || !strings.Contains(now, "producer=Send,Listen (primary key "+key[:44]) || strings.Contains(now, "both") {
+			t.Errorf("shown:\n%s", now)
+		}
+		if list := s.run(0, "…", "queue", "list"); !strings.HasPrefix(list, "NAME        STATUS        ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES\n") ||
+			!strings.Contains(list, "\nBilling/eu  SendDisabled       0            0          0         0                     0") || !strings.Contains(list, "\nthird       Active ") {
+			t.Errorf("list:\n%s", list)
+		}
+		if list := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.HasPrefix(list, "name,status,lockDuration,") || !strings.Contains(list, "\nthird,Active,PT1M,10,") {
+			t.Errorf("list:\n%s", list)
+		}
+		s.run(1, "ledgerbus: show topic third: there is none of this name; it is a queue (status 404)", "topic", "delete", "third", "--confirm", "third")
+		s.run(1, "ledgerbus: show queue fourth: there is none of this name (status 404)", "queue", "update", "fourth", "--lock-duration", "5s")
+		host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
+		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done; add --confirm third if that is meant", "queue", "delete", "third")
+		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done, because \"dead\" is not \"third\"", "queue", "delete", "third", "--confirm", "dead")
+		s.run(0, "deleted queue third with 0 messages", "queue", "delete", "third", "--confirm", "third")
+		s.run(1, "ledgerbus: show queue third: there is none of this name (status 404)", "queue", "show", "third")
+	})
+}
+
+func TestTopicsAndRules(t *testing.T) {
+	t.Parallel()
+	namespaces(t, func(t *testing.T, connection string) {
+		s := steps{t, connection}
+		s.run(0, "created topic events", "topic", "create", "events", "--default-message-time-to-live", "14d")
+		s.run(0, "created subscription all of events", "subscription", "create", "events", "all")
+		s.run(0, "created subscription eu of events", "subscription", "create", "events/Subscriptions/eu", "--sql", "region = @r", "--param", "@r=eu", "--rule", "first", "--dead-lettering-on-filter-error=false")
+		s.run(0, "created topic more", "topic", "create", "more")
+		s.run(0, "created subscription x of more", "subscription", "create", "more", "x", "--forward-to", "events")
+		s.run(0, "created rule big of events/Subscriptions/eu: qty > @min", "rule", "create", "events", "eu", "big", "--sql", "qty > @min", "--param", "@min=int:5", "--action", "SET size = @s", "--action-param", "@s=large, very")
+		s.run(0, "created rule label of events/Subscriptions/eu: label=a,b, property.n=int:5", "rule", "create", "events", "eu", "label", "--correlation", "label=a,b", "--correlation", "property.n=int:5")
+		s.run(0, "created rule none of events/Subscriptions/eu: matches nothing", "rule", "create", "events", "eu", "none", "--match-none")
+		s.run(0, "NAME   TYPE               FILTER                       PARAMETERS  ACTION\n"+
+			"big    SqlFilter          qty > @min                   @min=int:5  SET size = @s\n"+
+			"first  SqlFilter          region = @r                  @r=eu\n"+
+			"label  CorrelationFilter  label=a,b, property.n=int:5\n"+
+			"none   FalseFilter        matches nothing", "rule", "list", "events", "eu")
+		s.run(0, "updated rule big of events/Subscriptions/eu: qty > @min", "rule", "update", "events", "eu", "big", "--action", "", "--param", "@min=int:6")
+		if got := s.run(0, "…", "rule", "show", "events", "eu", "big", "-o", "json"); !strings.HasPrefix(got, `{"topic":"events","subscription":"eu","name":"big","type":"SqlFilter","filter":"qty > @min","correlation":[],"parameters":["@min=int:6"],"action":"","actionParameters":[],`) {
+			t.Errorf("rule: %s", got)
+		}
+		host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
+		s.run(2, "ledgerbus: deleting rule first of events/Subscriptions/eu at "+host+" ends what it lets through (region = @r): nothing was done; add --confirm first if that is meant", "rule", "delete", "events", "eu", "first")
+		s.run(0, "deleted rule first of events/Subscriptions/eu", "rule", "delete", "events/Subscriptions/eu", "first", "--confirm", "first")
+		if got := s.run(0, "…", "subscription", "list"); len(strings.Split(got, "\n")) != 4 || !strings.Contains(got, "\nmore    x     Active ") || !strings.HasSuffix(got, " events") {
+			t.Errorf("subscriptions:\n%s", got)
+		}
+		if got := s.run(0, "…", "subscription", "list", "events", "-o", "json"); strings.Count(got, `{"topic":"events","name":"`) != 2 || strings.Count(got, `"deadLetteringOnFilterError":false`) != 1 {
+			t.Errorf("subscriptions:\n%s", got)
+		}
+		s.run(0, "deleted topic more with 1 subscription and 0 messages", "topic", "delete", "more", "--confirm", "more")
+		s.run(0, "deleted subscription all of events with 0 messages", "subscription", "delete", "events", "all", "--confirm", "all")
+	})
+}
+
+const someEntities = `Queues:
+  - Name: source
+    Properties: {ForwardTo: sink, MaxDeliveryCount: 7}
+  - Name: sink
+    Properties: {LockDuration: PT30S, DefaultMessageTimeToLive: P10675199DT2H48M5.4775807S}
+Topics:
+  - Name: events
+    Subscriptions:
+      - Name: all
+      - Name: none
+        Rules: []
+      - Name: some
+        Properties: {RequiresSession: true}
+        Rules:
+          - {Name: eu, Properties: {FilterType: Correlation, CorrelationFilter: {Label: eu, Properties: {n: 5}}}}
+          - {Name: big, Properties: {FilterType: Sql, SqlFilter: {SqlExpression: "qty > 5"}, Action: {SqlExpression: "SET big = TRUE"}}}
+`
+
+func TestEntities(t *testing.T) {
+	t.Parallel()
+	namespaces(t, func(t *testing.T, connection string) {
+		s := steps{t, connection}
+		dir := t.TempDir()
+		file := filepath.Join(dir, "entities.yaml")
+		write := func(name, text string) {
+			t.Helper()
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(file, someEntities)
+		there := strings.Count(s.run(0, "…", "queue", "list", "-o", "json"), "\n") // a broker may have some
+		const summary = "6 to create, 0 to update, 0 to delete"
+		if got := s.run(1, "…", "entities", "apply", file, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there is something to be done") {
+			t.Errorf("dry run:\n%s", got)
+		}
+		if now := strings.Count(s.run(0, "…", "queue", "list", "-o", "json"), "\n"); now != there {
+			t.Error("a dry run changed something")
+		}
+		if got := s.run(0, "…", "entities", "apply", file); !strings.HasSuffix(got, summary+"\ndone") {
+			t.Errorf("apply:\n%s", got)
+		}
+		s.run(0, "nothing to be done", "entities", "apply", file, "--dry-run", "--exit-code")
+		s.run(0, "nothing to be done", "entities", "apply", file)
+		if got := s.run(0, "…", "queue", "show", "source", "-o", "json"); !strings.Contains(got, `"forwardTo":"sink"`) || !strings.Contains(got, `"defaultMessageTimeToLive":"PT1H"`) {
+			t.Errorf("source: %s", got)
+		}
+		s.run(0, "NAME  TYPE  FILTER  PARAMETERS  ACTION", "rule", "list", "events", "none")
+
+		// What is exported can be applied and changes nothing, in both forms.
+		for _, name := range []string{"out.json", "out.yml"} {
+			out := filepath.Join(dir, name)
+			s.run(0, "", "entities", "export", "--file", out)
+			if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			}
+			s.run(0, "nothing to be done", "entities", "apply", out, "--prune")
+		}
+		if got := s.run(0, "…", "entities", "export"); !strings.HasPrefix(got, "{\n  \"UserConfig\"") {
+			t.Errorf("export:\n%s", got)
+		}
+
+		changed := strings.NewReplacer("MaxDeliveryCount: 7", "MaxDeliveryCount: 8", "qty > 5", "qty > 6", "Name: eu,", "Name: us,").Replace(someEntities)
+		write(file, changed)
+		diff := "update queue source\n    MaxDeliveryCount: 7 -> 8\n" +
+			"update subscription events/Subscriptions/some\n" +
+			`    Rules.big: {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 5"},"Action":{"SqlExpression":"SET big = TRUE"}} -> {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 6"},"Action":{"SqlExpression":"SET big = TRUE"}}` + "\n" +
+			`    Rules.eu: {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}} -> none` + "\n" +
+			`    Rules.us: none -> {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}}` + "\n" +
+			"0 to create, 2 to update, 0 to delete\n"
+		host, _, _ := strings.Cut(strings.TrimPrefix(connection, "Endpoint=sb://"), ":")
+		s.run(2, diff+"ledgerbus: at "+host+" this deletes 1 rule of subscriptions that stay: nothing was done; add --confirm "+host+" if that is meant", "entities", "apply", file)
+		s.run(0, diff+"done", "entities", "apply", file, "--confirm", host)
+		s.run(0, "nothing to be done", "entities", "apply", file)
+
+		write(file, strings.Replace(changed, "RequiresSession: true", "RequiresSession: false", 1))
+		if got := s.run(1, "…", "entities", "apply", file); !strings.HasSuffix(got, "ledgerbus: nothing was done: of events/Subscriptions/some something is to change that cannot be changed; delete it first") {
+			t.Errorf("immutable:\n%s", got)
+		}
+		write(file, "Queues: [{Name: sink}]\nTopics: []\n")
+		if got := s.run(2, "…", "entities", "apply", file, "--prune"); !strings.Contains(got, "\ndelete topic events\n") || !strings.Contains(got, " entities with 0 messages: nothing was done; add --confirm "+host) {
+			t.Errorf("prune:\n%s", got)
+		}
+		s.run(0, "…", "entities", "apply", file, "--prune", "--confirm", host)
+		s.run(0, "…", "queue", "show", "sink")
+		s.run(0, "nothing to be done", "entities", "apply", file, "--prune", "-o", "text")
+		if got := s.run(0, "…", "queue", "list", "-o", "json"); strings.Count(got, `"name"`) != 1 {
+			t.Errorf("left: %s", got)
+		}
+	})
+}
+
+// A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted; JSON for programs.
+func TestEntitiesElsewhere(t *testing.T) {
+	t.Parallel()
+	ns, connection := startOther(t, "Premium")
+	s := steps{t, connection}
+	file := filepath.Join(t.TempDir(), "entities.yaml")
+	if err := os.WriteFile(file, []byte(someEntities), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.run(0, "…", "entities", "apply", file, "-o", "json"); !strings.Contains(got, `{"action":"create","kind":"Queue","path":"source","fields":[{"name":"MaxDeliveryCount","new":"7"},`) {
+		t.Errorf("%s", got)
+	}
+	before := ns.written()
+	s.run(0, "nothing to be done", "entities", "apply", file)
+	if now := ns.written(); now != before {
+		t.Errorf("%d requests changed something", now-before)
+	}
+	ns.hold("sink", document.Runtime{Active: 2, DeadLetter: 1})
+	ns.hold("events/Subscriptions/some", document.Runtime{Active: 3, Transfer: 1})
+	s.run(2, "ledgerbus: deleting topic events at "+strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]+
+		" loses 3 subscriptions and 4 messages (3 active, 1 being forwarded): nothing was done; add --confirm events if that is meant", "topic", "delete", "events")
+	s.run(0, "deleted queue sink with 3 messages (2 active, 1 dead-lettered)", "queue", "delete", "sink", "--confirm", "sink")
+}

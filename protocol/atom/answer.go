@@ -1,0 +1,115 @@
+package atom
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// Media types (management-api.md 1.5).
+const (
+	entryType = "application/atom+xml;type=entry;charset=utf-8"
+	feedType  = "application/atom+xml;type=feed;charset=utf-8"
+)
+
+func write(w http.ResponseWriter, status int, mediaType string, body []byte) {
+	if mediaType != "" {
+		w.Header().Set("Content-Type", mediaType)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // whoever asked may have gone
+}
+
+// etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the service writes it.
+func etag(e *engine.Entity) string {
+	const epochTicks, ticksPerMilli = 621355968000000000, 10000
+	return strconv.FormatInt(epochTicks+int64(e.UpdatedAt)*ticksPerMilli, 10)
+}
+
+// address is the URL of a path at the server as the client knows it.
+func (r *request) address(path, rawQuery string) string {
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + r.Host + "/" + escaped(path) + query(rawQuery)
+}
+
+// escaped is a path for a URL, with its slashes.
+func escaped(path string) string {
+	return (&url.URL{Path: "/" + path}).EscapedPath()[1:]
+}
+
+func query(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	return "?" + raw
+}
+
+// writeEntry answers with one thing. The path is that of the thing, spelled as it was created.
+func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e document.Entry) error {
+	e.ID = r.address(path, r.URL.RawQuery)
+	e.Self = e.ID
+	form := document.Read
+	if r.Method == http.MethodPut {
+		form = document.Written
+	}
+	write(w, status, entryType, document.AppendEntry(nil, &e, document.Format{Version: r.version, Form: form}))
+	return nil
+}
+
+// writeNotFound answers that nothing is there (management-api.md 2.5).
+func (r *request) writeNotFound(w http.ResponseWriter) error {
+	id := "uuid:" + newID() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
+	write(w, http.StatusOK, feedType, document.AppendNotFound(nil, id, r.now))
+	return nil
+}
+
+// entityEntry describes a queue, topic or subscription.
+func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) document.Entry {
+	d := &document.Description{Kind: e.Kind, Properties: e.Properties, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
+	if runtime != nil {
+		d.AccessedAt = runtime.AccessedAt
+		d.Runtime = document.Runtime{
+			Active: runtime.Active, DeadLetter: runtime.DeadLetter, Scheduled: runtime.Scheduled, Transfer: runtime.Transfer,
+			TransferDeadLetter: runtime.TransferDeadLetter, SizeBytes: runtime.SizeBytes, Subscriptions: runtime.Subscriptions,
+			SQLFilters: runtime.SQLFilters, CorrelationFilters: runtime.CorrelationFilters,
+		}
+	}
+	entry := document.Entry{Title: e.Name(), Published: e.CreatedAt, Updated: e.UpdatedAt, Entity: d}
+	if e.Kind != event.Subscription {
+		entry.Author = r.h.Namespace
+	}
+	return entry
+}
+
+// ruleEntry describes a rule.
+func ruleEntry(rule *event.Rule) document.Entry {
+	return document.Entry{Title: rule.Name, Published: rule.CreatedAt, Updated: rule.CreatedAt, Rule: rule}
+}
+
+// entityAddress is the path of an entity with the fixed segment as the client spelled it (management-api.md 2.2).
+func (r *request) entityAddress(e *engine.Entity) string {
+	if e.Kind != event.Subscription {
+		return e.Path
+	}
+	return e.TopicPath() + "/" + r.route.subscriptions + "/" + e.Name()
+}
+
+// getNamespace describes the namespace.
+func (r *request) getNamespace(w http.ResponseWriter) error {
+	created := event.TimeOf(r.h.Created)
+	n := &document.Namespace{Name: r.h.Namespace, Tier: "Standard", CreatedAt: created, ModifiedAt: created}
+	if r.h.Tier == engine.Premium {
+		n.Tier, n.MessagingUnits = "Premium", 1
+	}
+	return r.writeEntry(w, http.StatusOK, r.route.path, document.Entry{
+		Title: r.h.Namespace, Published: created, Updated: created, Author: r.h.Namespace, Namespace: n,
+	})
+}

@@ -1,0 +1,160 @@
+package atom
+
+import (
+	"net/http"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// target finds the queue, topic or subscription a request names; nil: it is not there. The path is where it is or would be.
+func (r *request) target() (e *engine.Entity, path string) {
+	if r.route.kind == entityPath {
+		return r.entity, r.route.entity
+	}
+	topic := r.route.entity
+	if r.entity != nil {
+		topic = r.entity.Path
+	}
+	path = engine.SubscriptionPath(topic, r.route.subscription)
+	if r.entity == nil || r.entity.Kind != event.Topic {
+		return nil, path
+	}
+	if e, ok := r.h.Admin.Find(path); ok && e.Kind == event.Subscription {
+		return e, path
+	}
+	return nil, path
+}
+
+func (r *request) getEntity(w http.ResponseWriter) error {
+	e, _ := r.target()
+	if e == nil {
+		return r.writeNotFound(w)
+	}
+	runtime, err := r.h.Admin.Runtime(r.Context(), []*engine.Entity{e})
+	if err != nil {
+		return r.refused(err, noService())
+	}
+	return r.writeEntry(w, http.StatusOK, r.entityAddress(e), r.entityEntry(e, &runtime[0]))
+}
+
+// putEntity creates a queue, topic or subscription, or replaces its properties when the client says that it is there
+// (management-api.md 2.3, 2.4). It never does the one for the other.
+func (r *request) putEntity(w http.ResponseWriter) error {
+	entry, err := r.body(w)
+	if err != nil {
+		return err
+	}
+	d := entry.Entity
+	if d == nil || (d.Kind == event.Subscription) != (r.route.kind == subscriptionPath) {
+		return badRequest("The body of the request does not describe what the path '%s' names.", clip(r.route.path, maxPath))
+	}
+	old, path := r.target()
+	mode, status := engine.CreateOnly, http.StatusCreated
+	if r.Header.Get("If-Match") != "" { // any value is taken for *
+		mode, status = engine.UpdateOnly, http.StatusOK
+	}
+	if err := r.mayPut(mode, d.Kind, old, path); err != nil {
+		return err
+	}
+	if d.Kind == event.Subscription {
+		r.quota = overSubscriptions
+	}
+	cmd := engine.PutEntity{Kind: d.Kind, Path: path, Mode: mode, Origin: r.origin()}
+	if cmd.Properties, err = r.settle(d, old, path); err != nil {
+		return err
+	}
+	if mode == engine.CreateOnly && d.DefaultRule != nil {
+		rule, err := defaultRule(d.DefaultRule)
+		if err != nil {
+			return err
+		}
+		cmd.Rules = []event.Rule{rule}
+	}
+	e, err := r.h.Admin.PutEntity(r.Context(), cmd)
+	if err != nil {
+		return r.refused(err, r.missingForPut())
+	}
+	if mode == engine.UpdateOnly && e.Kind != event.Subscription { // of a new one there is none (management-api.md 1.5)
+		w.Header().Set("ETag", etag(e))
+	}
+	return r.writeEntry(w, status, r.entityAddress(e), r.entityEntry(e, nil))
+}
+
+// mayPut refuses a put for what is there, or is not.
+func (r *request) mayPut(mode engine.PutMode, kind event.EntityKind, old *engine.Entity, path string) error {
+	if kind == event.Subscription && (r.entity == nil || r.entity.Kind != event.Topic) {
+		return r.missingForPut()
+	}
+	switch {
+	case old != nil && mode == engine.CreateOnly:
+		return r.alreadyExists()
+	case old != nil && old.Kind != kind:
+		return badRequest("'%s' is a %s and cannot be made a %s.", old.Path, old.Kind, kind)
+	case old != nil:
+		return nil
+	case mode == engine.UpdateOnly:
+		return noOperation()
+	}
+	if err := engine.CheckPath(kind, path); err != nil {
+		return badRequest("%s", err.Text)
+	}
+	return nil
+}
+
+// missingForPut is said when something that a put needs is not there: the thing itself, or the topic of a subscription.
+func (r *request) missingForPut() *refusal {
+	if r.route.kind != subscriptionPath {
+		return noOperation()
+	}
+	if topic, ok := r.h.Admin.Find(r.route.entity); ok && topic.Kind == event.Topic {
+		return noOperation()
+	}
+	return refuse(http.StatusNotFound, 0, "The incoming request is not recognized as a namespace policy put request.")
+}
+
+// deleteEntity ends whatever a path names.
+func (r *request) deleteEntity(w http.ResponseWriter) error {
+	e, _ := r.target()
+	missing := noService()
+	if r.route.kind == subscriptionPath && r.entity != nil {
+		missing = r.couldNotBeFound()
+	}
+	if e == nil {
+		return missing
+	}
+	err := r.h.Admin.DeleteEntity(r.Context(), engine.DeleteEntity{Path: e.Path, Origin: r.origin(), Reason: "client"})
+	if err != nil {
+		return r.refused(err, missing)
+	}
+	write(w, http.StatusOK, "", nil)
+	return nil
+}
+
+// defaults are the properties of an entity of which a request says nothing.
+func (h *handler) defaults(kind event.EntityKind) event.Properties {
+	p := engine.DefaultProperties(kind)
+	if h.Tier == engine.Premium && kind != event.Subscription {
+		p.MaxMessageSizeKilobytes = 1024
+	}
+	return p
+}
+
+// identity are the properties that keep their value when an update says nothing of them (management-api.md 2.4). That a new
+// value is refused is the engine's rule.
+func identity(d *document.Description, p, old *event.Properties) {
+	for _, i := range [...]struct {
+		element document.Element
+		new     *bool
+		old     bool
+	}{
+		{document.RequiresSession, &p.RequiresSession, old.RequiresSession},
+		{document.RequiresDuplicateDetection, &p.RequiresDuplicateDetection, old.RequiresDuplicateDetection},
+		{document.EnablePartitioning, &p.EnablePartitioning, old.EnablePartitioning},
+	} {
+		if !d.Present.Has(i.element) {
+			*i.new = i.old
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package atom
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// Options says what the API shows and who may use it. All but Health, Logger and Hosts are needed.
+type Options struct {
+	Admin     engine.Admin
+	Access    *access.Verifier
+	Namespace string      // name, as documents and error texts give it
+	Tier      engine.Tier // which values entities may have
+	Created   time.Time   // when the namespace was made
+	Now       func() event.Time
+	// Health says why messages cannot be accepted and stored now; nil: they always can.
+	Health func(context.Context) error
+	Logger *slog.Logger // nil: slog.Default
+	// Hosts are the names, without port, under which requests may come, beside localhost and addresses
+	// (reliability.md S24); nil: any.
+	Hosts []string
+}
+
+// healthTime bounds how long the answer about health waits for the engine.
+const healthTime = 2 * time.Second
+
+// firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
+const firstConnection = 1 << 40
+
+type handler struct {
+	// set once in New
+	Options
+	logger *slog.Logger
+	hosts  map[string]bool // nil: any
+
+	requests atomic.Uint64
+	answers  atomic.Uint64 // feeds that say that nothing is there
+}
+
+// New makes the handler of the API and of /health.
+func New(o Options) http.Handler {
+	h := &handler{Options: o, logger: o.Logger}
+	if h.logger == nil {
+		h.logger = slog.Default()
+	}
+	if o.Hosts != nil {
+		h.hosts = map[string]bool{"localhost": true}
+		for _, name := range o.Hosts {
+			h.hosts[hostName(name)] = true
+		}
+	}
+	return h
+}
+
+// request is a request that is being answered.
+type request struct {
+	*http.Request
+	h       *handler
+	route   route
+	version document.Version
+	now     event.Time
+	token   string
+	grant   access.Grant
+	entity  *engine.Entity // the queue, or the topic of what the path names; nil: there is none
+	quota   int            // sub-code of the quota that a change may exceed
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	r := &request{Request: hr, h: h, now: h.Now(), quota: overEntities}
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(p)
+		default: // nothing has been written: every answer is written whole, as the last thing
+			h.logger.Error("atom: panic", "method", hr.Method, "path", hr.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			r.fail(w, internal())
+		}
+	}()
+	head := w.Header()
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cache-Control", "no-store") // answers hold keys
+	if id := hr.Header.Get("x-ms-client-request-id"); id != "" && len(id) <= 256 {
+		head.Set("x-ms-client-request-id", id)
+	}
+	if isHealth(hr) {
+		h.health(w, hr)
+		return
+	}
+	if err := r.answer(w); err != nil {
+		r.fail(w, err)
+	}
+}
+
+// answer answers a request, or says why not and has written nothing. Who asks is found out first: without a token nothing is
+// told, not even what paths there are (reliability.md S21).
+func (r *request) answer(w http.ResponseWriter) error {
+	if !r.h.knownHost(r.Host) {
+		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not known here.")
+	}
+	r.route = parseRoute(r.URL.Path)
+	if err := r.authenticate(); err != nil {
+		return err
+	}
+	serve, err := r.method()
+	if err != nil {
+		return err
+	}
+	if err := r.authorize(); err != nil {
+		return err
+	}
+	var ok bool
+	if r.version, ok = document.ParseVersion(r.URL.Query().Get("api-version")); !ok {
+		return badRequest("The api-version in the query of the request is missing or is not a year and a month.")
+	}
+	if r.entity != nil {
+		w.Header().Set("ETag", etag(r.entity))
+	}
+	return serve(r, w)
+}
+
+// method finds what to do. Reads change nothing, whatever they carry.
+func (r *request) method() (func(*request, http.ResponseWriter) error, error) {
+	if r.route.kind == subQueue {
+		return nil, r.wrongMethod(http.StatusBadRequest)
+	}
+	of := methods[r.route.kind]
+	switch r.Method {
+	case http.MethodGet:
+		if of.get != nil {
+			return of.get, nil
+		}
+	case http.MethodPut:
+		if of.put != nil {
+			return of.put, nil
+		}
+	case http.MethodDelete:
+		if of.delete != nil {
+			return of.delete, nil
+		}
+	}
+	return nil, r.wrongMethod(http.StatusMethodNotAllowed)
+}
+
+func (r *request) wrongMethod(status int) error {
+	return refuse(status, 0, "The specified HTTP verb (%s) is not valid.", r.Method)
+}
+
+// methods is what can be done with what a path names (management-api.md 1.2).
+var methods [routeKinds]struct {
+	get, put, delete func(*request, http.ResponseWriter) error
+}
+
+func init() {
+	methods[entityPath].get, methods[entityPath].put, methods[entityPath].delete = (*request).getEntity, (*request).putEntity, (*request).deleteEntity
+	methods[subscriptionPath] = methods[entityPath]
+	methods[rulePath].get, methods[rulePath].put, methods[rulePath].delete = (*request).getRule, (*request).putRule, (*request).deleteRule
+	methods[rulesPath].get, methods[rulesPath].put = (*request).listRules, (*request).putRule
+	methods[subscriptionsPath].get = (*request).listSubscriptions
+	methods[queuesPath].get, methods[topicsPath].get = (*request).listEntities, (*request).listEntities
+	methods[namespacePath].get = (*request).getNamespace
+}
+
+// body reads the body and what it describes.
+func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(document.RequestLimits.Bytes)))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, refuse(http.StatusRequestEntityTooLarge, 40000, "The body has more than %d bytes.", large.Limit)
+	case err != nil:
+		return nil, badRequest("The body of the request could not be read.")
+	}
+	doc, err := document.Parse(data, document.Options{Limits: document.RequestLimits, Defaults: r.h.defaults})
+	var value *document.ValueError
+	switch {
+	case errors.As(err, &value):
+		return nil, badRequest("%s", value.Text)
+	case err != nil:
+		return nil, badRequest("The body of the request is not a document that can be read here: %s.", err)
+	case doc.Entry == nil:
+		return nil, badRequest("The body of the request is not an entry.")
+	}
+	return doc.Entry, nil
+}
+
+// isHealth tells a request for /health from one about an entity of that name, which has an api-version.
+func isHealth(r *http.Request) bool {
+	return r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !r.URL.Query().Has("api-version")
+}
+
+// health answers as the emulator does, with the truth (management-api.md 4.1). It says ok or not ok and no more.
+func (h *handler) health(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), healthTime)
+	defer cancel()
+	status, text := http.StatusOK, `{"status":"healthy","message":"Service is healthy."}`
+	if h.Health != nil {
+		if err := h.Health(ctx); err != nil {
+			h.logger.Warn("atom: not healthy", "error", err)
+			status, text = http.StatusServiceUnavailable, `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // whoever asked may have gone
+}

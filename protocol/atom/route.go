@@ -1,0 +1,98 @@
+package atom
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// routeKind is what a path names.
+type routeKind uint8
+
+const (
+	entityPath        routeKind = iota // a queue or topic, or where one could be
+	subscriptionsPath                  // the subscriptions of a topic
+	subscriptionPath
+	rulesPath // the rules of a subscription
+	rulePath
+	queuesPath
+	topicsPath
+	namespacePath
+	subQueue // of a queue or subscription: nothing for this API
+	routeKinds
+)
+
+// route is a path taken apart. Names are as in the request.
+type route struct {
+	kind         routeKind
+	path         string // decoded, without outer slashes
+	entity       string // path of the queue or topic
+	subscription string
+	rule         string
+	// subscriptions and rules are the fixed segments in the spelling of the request, which answers keep
+	// (management-api.md 2.2).
+	subscriptions, rules string
+}
+
+// parseRoute takes a decoded path apart. Fixed segments are known in any letter case. As no name of an entity has a segment
+// "subscriptions", the first one ends the topic's path (management-api.md 1.2).
+func parseRoute(path string) route {
+	path = strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
+	r := route{path: path, entity: path}
+	switch lower := strings.ToLower(path); {
+	case lower == "$namespaceinfo":
+		r.kind = namespacePath
+		return r
+	case lower == "$resources/queues":
+		r.kind = queuesPath
+		return r
+	case lower == "$resources/topics":
+		r.kind = topicsPath
+		return r
+	case strings.HasSuffix(lower, "/$deadletterqueue"):
+		r.kind = subQueue
+		return r
+	}
+	segments := strings.Split(path, "/")
+	at := 1
+	for at < len(segments) && !strings.EqualFold(segments[at], "subscriptions") {
+		at++
+	}
+	if at >= len(segments) {
+		return r
+	}
+	rest := segments[at+1:]
+	if len(rest) > 3 || len(rest) > 1 && !strings.EqualFold(rest[1], "rules") {
+		return r // a path that nothing can have
+	}
+	r.entity, r.subscriptions = strings.Join(segments[:at], "/"), segments[at]
+	r.kind = [...]routeKind{subscriptionsPath, subscriptionPath, rulesPath, rulePath}[len(rest)]
+	if len(rest) > 0 {
+		r.subscription = rest[0]
+	}
+	if len(rest) > 1 {
+		r.rules = rest[1]
+	}
+	if len(rest) > 2 {
+		r.rule = rest[2]
+	}
+	return r
+}
+
+// knownHost tells whether a request came under a name that is ours. An address cannot be made to resolve to another.
+func (h *handler) knownHost(host string) bool {
+	if h.hosts == nil {
+		return true
+	}
+	name := hostName(host)
+	_, err := netip.ParseAddr(name)
+	return err == nil || h.hosts[name]
+}
+
+// hostName is a host in lower case without port, brackets and final dot.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}

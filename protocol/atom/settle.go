@@ -1,0 +1,180 @@
+package atom
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+)
+
+// Sizes of a partitioned entity: it is asked for with a base value, and shows and keeps so many times that
+// (management-api.md 2.4, 3.2).
+const (
+	sizeStep        = 1024 // MB
+	largestBase     = 5 * sizeStep
+	partitionFactor = 16
+)
+
+// settle works out the properties an entity gets from those a request gives, and refuses what they cannot be. Old is the entity
+// as it is; nil: it is being created.
+func (r *request) settle(d *document.Description, old *engine.Entity, path string) (event.Properties, error) {
+	p := d.Properties
+	if d.ClientAffine {
+		return p, badRequest("The property 'IsClientAffine' cannot be true: subscriptions that clients share are not supported.")
+	}
+	if old != nil {
+		identity(d, &p, &old.Properties)
+	}
+	if err := r.partition(d, &p); err != nil {
+		return p, err
+	}
+	if d.Kind != event.Topic {
+		if err := r.forward(&p, path); err != nil {
+			return p, err
+		}
+	}
+	var before []event.AccessRule
+	if old != nil {
+		before = old.Properties.AccessRules
+	}
+	if d.Kind != event.Subscription {
+		p.AccessRules = withKeys(p.AccessRules, before)
+	}
+	for _, f := range engine.CheckProperties(d.Kind, r.h.Tier, &p) {
+		if old != nil && unchanged(f.Property, &p, &old.Properties) {
+			continue
+		}
+		if f.Code == engine.QuotaExceeded {
+			return p, refuse(http.StatusForbidden, overEntities, "%s", f.Text)
+		}
+		return p, badRequest("%s", f.Text)
+	}
+	return p, nil
+}
+
+// unchanged tells that a size is what it was: the operator's file may give sizes that the tier does not have, and a client that
+// sends back what it has read changes nothing.
+func unchanged(property string, p, old *event.Properties) bool {
+	switch property {
+	case document.MaxSizeInMegabytes.String():
+		return p.MaxSizeMegabytes == old.MaxSizeMegabytes
+	case document.MaxMessageSizeInKilobytes.String():
+		return p.MaxMessageSizeKilobytes == old.MaxMessageSizeKilobytes
+	}
+	return false
+}
+
+// partition is what partitioning means for the other properties.
+func (r *request) partition(d *document.Description, p *event.Properties) error {
+	if d.Kind == event.Subscription {
+		return nil
+	}
+	if !d.Present.Has(document.SupportOrdering) || d.Kind == event.Queue && p.EnablePartitioning {
+		p.SupportOrdering = !p.EnablePartitioning
+	}
+	if !p.EnablePartitioning {
+		return nil
+	}
+	if r.h.Tier == engine.Premium {
+		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
+	}
+	if size := p.MaxSizeMegabytes; size%sizeStep == 0 && size >= sizeStep && size <= largestBase {
+		p.MaxSizeMegabytes = size * partitionFactor
+	}
+	return nil
+}
+
+// forward checks the targets of forwarding and brings them into the form that is shown (management-api.md 3.8).
+func (r *request) forward(p *event.Properties, path string) error {
+	for _, f := range [...]struct {
+		element document.Element
+		value   *string
+		header  string
+	}{
+		{document.ForwardTo, &p.ForwardTo, forwardHeader},
+		{document.ForwardDeadLetteredMessagesTo, &p.ForwardDeadLetteredMessagesTo, deadLetterHeader},
+	} {
+		if *f.value == "" {
+			continue
+		}
+		shown, target, ok := forwardTarget(*f.value, r.Host)
+		if !ok {
+			return badRequest("The property '%s' is neither the path of an entity nor a URL with one.", f.element)
+		}
+		if strings.EqualFold(target, path) || strings.EqualFold(target, r.route.entity) {
+			return badRequest("The property '%s' names the entity itself: messages cannot be forwarded to where they come from.", f.element)
+		}
+		if err := r.maySend(f.header, target); err != nil {
+			return err
+		}
+		if e, found := r.h.Admin.Find(target); !found || e.Kind == event.Subscription {
+			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: %s", f.element)
+		}
+		// A receiver that is always there keeps an entity in use: both cannot be had (semantics.md 7.7).
+		if p.AutoDeleteOnIdle != event.Forever {
+			return badRequest("The properties 'AutoDeleteOnIdle' and '%s' can't be used together.", f.element)
+		}
+		*f.value = shown
+	}
+	return nil
+}
+
+// forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in lower case and the path as
+// given, and the path of the entity it names, whatever the host.
+func forwardTarget(value, ownHost string) (shown, path string, ok bool) {
+	scheme, rest, absolute := strings.Cut(value, "://")
+	host := ownHost
+	if absolute {
+		host, rest, _ = strings.Cut(rest, "/")
+	} else {
+		scheme, rest = "sb", strings.TrimPrefix(value, "/")
+	}
+	scheme, host = strings.ToLower(scheme), strings.ToLower(host)
+	if !slices.Contains([]string{"sb", "http", "https", "amqp", "amqps"}, scheme) || absolute && host == "" || strings.ContainsAny(rest, "?#") {
+		return "", "", false
+	}
+	path, err := url.PathUnescape(strings.Trim(rest, "/"))
+	if err != nil || path == "" {
+		return "", "", false
+	}
+	return scheme + "://" + host + "/" + rest, path, true
+}
+
+// withKeys gives access rules the keys that a request leaves out: the one that the rule has, or a new one.
+func withKeys(rules, before []event.AccessRule) []event.AccessRule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		r := &rules[i]
+		var old event.AccessRule
+		for _, b := range before {
+			if strings.EqualFold(b.Name, r.Name) {
+				old = b
+			}
+		}
+		for _, key := range [...]struct {
+			new *event.Secret
+			old event.Secret
+		}{{&r.Primary, old.Primary}, {&r.Secondary, old.Secondary}} {
+			if *key.new == "" {
+				*key.new = key.old
+			}
+			if *key.new == "" {
+				*key.new = newKey()
+			}
+		}
+	}
+	return rules
+}
+
+// newKey is 32 random bytes in base64.
+func newKey() event.Secret {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return event.Secret(base64.StdEncoding.EncodeToString(b[:]))
+}

@@ -1,0 +1,153 @@
+package servicebus_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// WP-220, SM-019, SM-284: the unmodified SDK sends to a topic and receives from its subscriptions, their dead-letter queues
+// and message sessions.
+func TestSDKTopics(t *testing.T) {
+	b := startBroker(t)
+	b.put(t, event.Topic, "orders", nil)
+	b.put(t, event.Subscription, "orders/Subscriptions/all", nil)
+	b.put(t, event.Subscription, "orders/Subscriptions/sessions", func(p *event.Properties) { p.RequiresSession = true })
+	c, ctx := b.root(t), timeout(t)
+	s := must(c.NewSender("orders", nil))(t)
+	if err := s.SendMessage(ctx, &azservicebus.Message{Body: []byte("one"), SessionID: new("a"), ApplicationProperties: map[string]any{"n": int64(7)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	batch := must(s.NewMessageBatch(ctx, nil))(t)
+	for _, body := range []string{"two", "three"} {
+		if err := batch.AddMessage(&azservicebus.Message{Body: []byte(body), MessageID: &body, SessionID: new("a")}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SendMessageBatch(ctx, batch, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := must(c.NewReceiverForSubscription("orders", "all", nil))(t)
+	for i, body := range []string{"one", "two", "three"} {
+		m := receiveOne(t, r)
+		if string(m.Body) != body || *m.SequenceNumber != int64(i+1) || *m.EnqueuedSequenceNumber != int64(i+1) || m.LockedUntil == nil || *m.SessionID != "a" {
+			t.Fatalf("%+v", m)
+		}
+		var err error
+		switch i {
+		case 0:
+			err = r.CompleteMessage(ctx, m, nil)
+		case 1:
+			err = r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: new("because")})
+		case 2:
+			err = r.DeferMessage(ctx, m, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := must(r.ReceiveDeferredMessages(ctx, []int64{3}, nil))(t); len(m) != 1 || string(m[0].Body) != "three" || r.RenewMessageLock(ctx, m[0], nil) != nil {
+		t.Errorf("%+v", m)
+	}
+	dead := must(c.NewReceiverForSubscription("orders", "all", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}))(t)
+	if m := receiveOne(t, dead); string(m.Body) != "two" || *m.DeadLetterReason != "because" {
+		t.Errorf("%+v", m)
+	}
+	session := must(c.AcceptNextSessionForSubscription(ctx, "orders", "sessions", nil))(t)
+	if m := must(session.ReceiveMessages(ctx, 3, nil))(t); session.SessionID() != "a" || len(m) == 0 || string(m[0].Body) != "one" || m[0].ApplicationProperties["n"] != int64(7) {
+		t.Errorf("%+v", m)
+	}
+	if m := must(session.PeekMessages(ctx, 3, nil))(t); len(m) != 3 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// WP-169, SM-095, SM-292: scheduled messages of a topic.
+func TestSDKTopicSchedule(t *testing.T) {
+	b := startBroker(t)
+	b.put(t, event.Topic, "orders", nil)
+	b.put(t, event.Subscription, "orders/Subscriptions/all", nil)
+	c, ctx := b.root(t), timeout(t)
+	s := must(c.NewSender("orders", nil))(t)
+	soon := time.Now().Add(300 * time.Millisecond)
+	numbers := must(s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("gone")}, {Body: []byte("soon")}}, soon, nil))(t)
+	if err := s.CancelScheduledMessages(ctx, numbers[:1], nil); err != nil || len(numbers) != 2 {
+		t.Fatal(err, numbers)
+	}
+	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
+	r := must(c.NewReceiverForSubscription("orders", "all", nil))(t)
+	if peeked := must(r.PeekMessages(ctx, 5, nil))(t); len(peeked) != 0 {
+		t.Errorf("%+v", peeked)
+	}
+	if m := receiveOne(t, r); string(m.Body) != "soon" || m.EnqueuedTime.Before(soon.Truncate(time.Millisecond)) {
+		t.Errorf("%+v", m)
+	}
+}
+
+// WP-179, WP-180, WP-181: rules over a plain AMQP client, which wants every type of an answer to be right.
+func TestAMQPRules(t *testing.T) {
+	b := startBroker(t)
+	b.put(t, event.Topic, "orders", nil)
+	b.put(t, event.Subscription, "orders/Subscriptions/all", nil)
+	ctx := timeout(t)
+	c, err := amqp.Dial(ctx, "amqp://"+b.address, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	session := must(c.NewSession(ctx, nil))(t)
+	const node = "orders/Subscriptions/all/$management"
+	to := must(session.NewSender(ctx, node, nil))(t)
+	from := must(session.NewReceiver(ctx, node, &amqp.ReceiverOptions{TargetAddress: "answers", SettlementMode: amqp.ReceiverSettleModeFirst.Ptr()}))(t)
+	ask := func(ctx context.Context, status int32, operation string, body map[string]any) any {
+		t.Helper()
+		reply := "answers"
+		request := &amqp.Message{
+			Properties:            &amqp.MessageProperties{MessageID: "1", ReplyTo: &reply},
+			ApplicationProperties: map[string]any{"operation": "com.microsoft:" + operation, "server-timeout": uint32(10_000)},
+			Value:                 body,
+		}
+		if err := to.Send(ctx, request, nil); err != nil {
+			t.Fatal(err)
+		}
+		answer := must(from.Receive(ctx, nil))(t)
+		if err := from.AcceptMessage(ctx, answer); err != nil {
+			t.Fatal(err)
+		}
+		if answer.ApplicationProperties["statusCode"] != status {
+			t.Fatalf("%s: %+v", operation, answer.ApplicationProperties)
+		}
+		return answer.Value
+	}
+	add := map[string]any{"rule-name": "red", "rule-description": map[string]any{
+		"correlation-filter": map[string]any{"label": "paint", "to": nil, "properties": map[string]any{"color": "red"}},
+		"sql-rule-action":    map[string]any{"expression": "SET sys.Label = 'done'; SET m = n * 2"},
+	}}
+	ask(ctx, 200, "add-rule", add)
+	ask(ctx, 409, "add-rule", add)
+	ask(ctx, 200, "remove-rule", map[string]any{"rule-name": "$Default"})
+	ask(ctx, 404, "remove-rule", map[string]any{"rule-name": "$Default"})
+	rules := ask(ctx, 200, "enumerate-rules", map[string]any{"top": int32(1<<31 - 1), "skip": int32(0)}).(map[string]any)["rules"].([]any)
+	if len(rules) != 1 || fmt.Sprint(rules[0].(map[string]any)["rule-description"]) == "" {
+		t.Errorf("%+v", rules)
+	}
+	client := b.root(t)
+	s := must(client.NewSender("orders", nil))(t)
+	for _, color := range []string{"blue", "red"} {
+		m := &azservicebus.Message{Subject: new("paint"), ApplicationProperties: map[string]any{"Color": color, "n": int32(21)}}
+		if err := s.SendMessage(ctx, m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := must(client.NewReceiverForSubscription("orders", "all", nil))(t)
+	m := receiveOne(t, r)
+	if p := m.ApplicationProperties; *m.Subject != "done" || p["Color"] != "red" || p["m"] != int64(42) || p["RuleName"] != "red" || *m.EnqueuedSequenceNumber != 2 {
+		t.Errorf("%+v %+v", m, p)
+	}
+}

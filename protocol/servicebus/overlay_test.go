@@ -1,0 +1,224 @@
+package servicebus
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// ruled encodes what a rule's action did.
+func ruled(set, removed, system any) []byte {
+	return amqp.AppendValue(nil, amqp.List{set, removed, system})
+}
+
+func rendered(t testing.TB, stored []byte, d *engine.Delivery, v view, changes ...[]byte) openedMessage {
+	t.Helper()
+	b, err := appendMessage(nil, stored, d, changes, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decodeMessage(t, b)
+}
+
+// 15.5, 5.3: changes of application properties in both stored forms, the oldest first.
+func TestOverlayApplication(t *testing.T) {
+	t.Parallel()
+	stored := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m"})
+	stored = amqp.AppendSection(stored, amqp.SectionApplicationProperties, amqp.Map{{Key: "a", Value: int8(1)}, {Key: "b", Value: "old"}, {Key: "c", Value: true}})
+	stored = amqp.AppendData(stored, []byte("body"))
+	pair := func(key string, v any) amqp.Map { return amqp.Map{{Key: key, Value: v}} }
+	plain := func(m amqp.Map) []byte { return amqp.AppendMap(nil, m) }
+	var many amqp.Map
+	for i := range 3 * fewProperties {
+		many = append(many, amqp.Pair{Key: fmt.Sprint("k", i), Value: int32(i)})
+	}
+	for _, test := range []struct {
+		name    string
+		changes [][]byte
+		want    string // keys and values in order
+	}{
+		{"nothing", nil, "a=1 b=old c=true"},
+		{"a map replaces and adds", [][]byte{plain(amqp.Map{{Key: "b", Value: "new"}, {Key: "d", Value: nil}})}, "a=1 b=new c=true d=<nil>"},
+		{"a list removes, sets and adds", [][]byte{ruled(amqp.Map{{Key: "RuleName", Value: "r"}, {Key: "a", Value: int64(2)}}, amqp.List{"b", "absent"}, nil)}, "a=2 c=true RuleName=r"},
+		{"removed before it is set", [][]byte{ruled(pair("b", "again"), amqp.List{"b"}, nil)}, "a=1 b=again c=true"},
+		{"a settlement after a rule", [][]byte{ruled(pair("b", "rule"), amqp.List{"a"}, nil), plain(amqp.Map{{Key: "a", Value: "back"}, {Key: "b", Value: "settled"}})}, "a=back b=settled c=true"},
+		{"a rule after a settlement", [][]byte{plain(pair("x", "y")), ruled(nil, amqp.List{"x", "c"}, nil)}, "a=1 b=old"},
+		{"all gone", [][]byte{ruled(nil, amqp.List{"c", "b", "a"}, nil)}, ""},
+		{"names are exact", [][]byte{ruled(pair("B", "other"), amqp.List{"A"}, nil)}, "a=1 b=old c=true B=other"},
+		{"empty", [][]byte{ruled(amqp.Map{}, amqp.List{}, amqp.Map{})}, "a=1 b=old c=true"},
+		{"many", [][]byte{plain(many), ruled(pair("k40", "x"), amqp.List{"k0"}, nil)}, func() string {
+			want := "a=1 b=old c=true"
+			for i := 1; i < 3*fewProperties; i++ {
+				if v := any(i); i == 40 {
+					want += " k40=x"
+				} else {
+					want += fmt.Sprintf(" k%d=%v", i, v)
+				}
+			}
+			return want
+		}()},
+	} {
+		m := rendered(t, stored, &engine.Delivery{}, view{}, test.changes...)
+		var got []string
+		for _, p := range m.application {
+			got = append(got, fmt.Sprintf("%v=%v", p.Key, p.Value))
+		}
+		if strings.Join(got, " ") != test.want || m.body != "body" {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+	if m := rendered(t, message("m", "x"), &engine.Delivery{}, view{}, ruled(pair("a", "b"), nil, nil)); len(m.application) != 1 {
+		t.Errorf("%+v", m.application)
+	}
+}
+
+// 15.5, SM-283: system properties that an action changed, in sections that the sender wrote or did not.
+func TestOverlaySystem(t *testing.T) {
+	t.Parallel()
+	texts := map[string]func(openedMessage) any{
+		"Label":            func(m openedMessage) any { return m.properties.Subject },
+		"SessionId":        func(m openedMessage) any { return m.properties.GroupID },
+		"MessageId":        func(m openedMessage) any { return m.properties.MessageID },
+		"CorrelationId":    func(m openedMessage) any { return m.properties.CorrelationID },
+		"To":               func(m openedMessage) any { return m.properties.To },
+		"ReplyTo":          func(m openedMessage) any { return m.properties.ReplyTo },
+		"ReplyToSessionId": func(m openedMessage) any { return m.properties.ReplyToGroupID },
+		"ContentType":      func(m openedMessage) any { return m.properties.ContentType },
+		"PartitionKey":     func(m openedMessage) any { v, _ := m.annotations.Get(keyPartitionKey); return v },
+	}
+	for _, stored := range [][]byte{fullMessage(), message("m", "x")} {
+		var set, gone amqp.Map
+		for name := range texts {
+			set, gone = append(set, amqp.Pair{Key: name, Value: "new"}), append(gone, amqp.Pair{Key: name, Value: nil})
+		}
+		set = append(set, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: amqp.Timestamp(5)}, amqp.Pair{Key: "TimeToLive", Value: dotNet(describedSpan, int64(75*tickRatio))})
+		gone = append(gone, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: nil}, amqp.Pair{Key: "TimeToLive", Value: nil})
+		d := &engine.Delivery{TimeToLive: time.Minute, EnqueuedAt: 100, ExpiresAt: 60_100, Sequence: 7, EnqueuedSequence: 3}
+		m := rendered(t, stored, d, view{}, ruled(nil, nil, gone), ruled(nil, nil, set))
+		for name, of := range texts {
+			if got := of(m); got != any("new") && got != any(amqp.Some("new")) && got != any(amqp.Some(amqp.Symbol("new"))) {
+				t.Errorf("%s is %v", name, got)
+			}
+		}
+		at, _ := m.annotations.Get(keyScheduled)
+		from, _ := m.annotations.Get(keyEnqueueSequence)
+		if at != amqp.Timestamp(5) || from != int64(3) || m.header.TTL != amqp.Some(uint32(75)) || m.properties.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(60_100)) {
+			t.Errorf("%+v", m)
+		}
+		m = rendered(t, stored, d, view{peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
+		for name, of := range texts {
+			if got := of(m); got != nil && reflect.ValueOf(got).Kind() == reflect.Struct && reflect.ValueOf(got).FieldByName("Set").Bool() {
+				t.Errorf("%s is %v", name, got)
+			}
+		}
+		if _, there := m.annotations.Get(keyScheduled); there || m.header.TTL.Set {
+			t.Errorf("%+v", m)
+		}
+	}
+	m := rendered(t, fullMessage(), &engine.Delivery{}, view{}, ruled(nil, nil, amqp.Map{{Key: "ContentType", Value: "größe"}}))
+	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !reflect.DeepEqual(m.properties.UserID, []byte("me")) { // a symbol cannot hold that
+		t.Errorf("%+v", m.properties)
+	}
+	if _, there := m.annotations.Get(keyEnqueueSequence); there {
+		t.Errorf("%+v", m.annotations)
+	}
+}
+
+// What the engine makes of a rule's action is what is read here.
+func TestOverlayOfRule(t *testing.T) {
+	t.Parallel()
+	stored := fullMessage()
+	var seen filter.Message
+	if err := Properties(stored, &seen); err != nil {
+		t.Fatal(err)
+	}
+	set := filter.NewSet()
+	rule := event.Rule{Name: "r", Filter: event.Filter{Kind: event.TrueFilter}, Action: event.Action{Text: "SET Color = 'red'; SET big = 9223372036854775807; SET half = 0.5; " +
+		"REMOVE N; SET sys.Label = 'other'; SET sys.SessionId = 12; REMOVE sys.To; SET sys.TimeToLive = sys.TimeToLive; SET sys.ScheduledEnqueueTimeUtc = sys.ScheduledEnqueueTimeUtc"}}
+	if err := set.Put(1, rule); err != nil {
+		t.Fatal(err)
+	}
+	newID := func() [16]byte { return [16]byte{} }
+	matches := set.Match(&seen, newID)
+	if len(matches) != 1 || len(matches[0].Actions) != 1 {
+		t.Fatalf("%+v", matches)
+	}
+	var c filter.Changes
+	if err := matches[0].Actions[0].Run(&seen, newID, &c); err != nil {
+		t.Fatal(err)
+	}
+	m := rendered(t, stored, &engine.Delivery{}, view{}, c.Append(nil, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
+	at, _ := m.annotations.Get(keyScheduled)
+	if m.properties.Subject.Value != "other" || m.properties.GroupID.Value != "12" || m.properties.To.Set || m.header.TTL.Value != 90_000 || at != amqp.Timestamp(1000) {
+		t.Errorf("%+v", m)
+	}
+	for key, want := range map[string]any{"color": "red", "big": int64(9223372036854775807), "half": 0.5, "RuleName": "r", "bytes": []byte("z")} {
+		if got, _ := m.application.Get(key); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %#v", key, got)
+		}
+	}
+	if _, there := m.application.Get("n"); there {
+		t.Errorf("%+v", m.application)
+	}
+}
+
+// Stored changes that are not what they must be are damage: nothing of the message is shown.
+func TestOverlayDamaged(t *testing.T) {
+	t.Parallel()
+	value := func(v any) []byte { return amqp.AppendValue(nil, v) }
+	for name, b := range map[string][]byte{
+		"empty":             {},
+		"text":              value("x"),
+		"null":              value(nil),
+		"a rest":            append(value(amqp.Map{{Key: "a", Value: "b"}}), amqp.CodeNull),
+		"cut":               value(amqp.Map{{Key: "a", Value: "b"}})[:5],
+		"two parts":         value(amqp.List{nil, nil}),
+		"four parts":        value(amqp.List{nil, nil, nil, nil}),
+		"no map":            ruled("x", nil, nil),
+		"no list":           ruled(nil, "x", nil),
+		"no second map":     ruled(nil, nil, amqp.List{}),
+		"a key":             value(amqp.Map{{Key: int32(1), Value: "b"}}),
+		"a name":            ruled(nil, amqp.List{int32(1)}, nil),
+		"a system key":      ruled(nil, nil, amqp.Map{{Key: int32(1), Value: "b"}}),
+		"an unknown one":    ruled(nil, nil, amqp.Map{{Key: "Size", Value: int64(1)}}),
+		"a label":           ruled(nil, nil, amqp.Map{{Key: "Label", Value: int64(1)}}),
+		"a time":            ruled(nil, nil, amqp.Map{{Key: "ScheduledEnqueueTimeUtc", Value: "now"}}),
+		"a time to live":    ruled(nil, nil, amqp.Map{{Key: "TimeToLive", Value: int64(1)}}),
+		"another timespan":  ruled(nil, nil, amqp.Map{{Key: "TimeToLive", Value: dotNet(describedURI, "x")}}),
+		"sizes beyond":      {amqp.CodeMap32, 255, 255, 255, 255, 0, 0, 0, 2},
+		"a list that lies":  {amqp.CodeList8, 1, 3},
+		"described in list": ruled(amqp.Described{Descriptor: uint64(1), Value: amqp.Map{}}, nil, nil),
+	} {
+		if out, err := appendMessage(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b}, view{}); err == nil {
+			t.Errorf("%s: % x", name, out)
+		}
+	}
+}
+
+// FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or nothing.
+func FuzzOverlay(f *testing.F) {
+	f.Add(fullMessage(), amqp.AppendMap(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
+		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}}))
+	f.Add(message("a", "b"), ruled(nil, nil, nil), []byte{amqp.CodeList0})
+	f.Fuzz(func(t *testing.T, stored, first, second []byte) {
+		s, err := amqp.ScanMessage(stored, amqp.DefaultLimits)
+		if err != nil || !s.Regular() {
+			return
+		}
+		d := &engine.Delivery{TimeToLive: time.Second, EnqueuedSequence: 1}
+		b, err := appendMessage(nil, stored, d, [][]byte{first, second}, view{})
+		if err != nil {
+			return
+		}
+		if _, err := amqp.ScanMessage(b, amqp.DefaultLimits); err != nil {
+			t.Errorf("%v in % x", err, b)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package servicebus
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// dotNet is a value of a type of .NET.
+func dotNet(name string, v any) amqp.Described {
+	return amqp.Described{Descriptor: amqp.Symbol(name), Value: v}
+}
+
+// 15.4: what filters see of a value of each AMQP type, and what a rule that holds it shows again.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ticks := uint64(ticksOf(event.TimeOf(at)))
+	integer := func(n int64) event.Value { return event.Value{Type: event.Int, Bits: uint64(n)} }
+	long := func(n int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(n)} }
+	text := func(s string) event.Value { return event.Value{Type: event.String, Text: s} }
+	for _, test := range []struct {
+		in   any
+		want event.Value
+		out  any
+	}{
+		{nil, event.Value{}, nil},
+		{true, event.Value{Type: event.Bool, Bits: 1}, true},
+		{false, event.Value{Type: event.Bool}, false},
+		{uint8(200), integer(200), int32(200)},
+		{int8(-2), integer(-2), int32(-2)},
+		{uint16(65535), integer(65535), int32(65535)},
+		{int16(-300), integer(-300), int32(-300)},
+		{uint32(0), integer(0), int32(0)},
+		{uint32(math.MaxInt32), integer(math.MaxInt32), int32(math.MaxInt32)},
+		{uint32(math.MaxUint32), long(math.MaxUint32), int64(math.MaxUint32)},
+		{int32(math.MinInt32), integer(math.MinInt32), int32(math.MinInt32)},
+		{int64(7), long(7), int64(7)},
+		{int64(math.MinInt64), long(math.MinInt64), int64(math.MinInt64)},
+		{uint64(0), long(0), int64(0)},
+		{uint64(math.MaxInt64), long(math.MaxInt64), int64(math.MaxInt64)},
+		{uint64(math.MaxUint64), event.Value{Type: event.Decimal, Text: "18446744073709551615"}, uint64(math.MaxUint64)},
+		{float32(0.5), double(0.5), 0.5},
+		{1.25, double(1.25), 1.25},
+		{amqp.Char('é'), text("é"), "é"},
+		{"", text(""), ""},
+		{"größe", text("größe"), "größe"},
+		{string(make([]byte, 300)), text(string(make([]byte, 300))), string(make([]byte, 300))},
+		{amqp.Symbol("sym"), text("sym"), "sym"},
+		{amqp.UUID{1, 2, 255}, event.Value{Type: event.UUID, Text: "\x01\x02\xff" + string(make([]byte, 13))}, amqp.UUID{1, 2, 255}},
+		{amqp.TimestampOf(at), event.Value{Type: event.Instant, Bits: ticks}, amqp.TimestampOf(at)},
+		{amqp.Timestamp(math.MinInt64), event.Value{Type: event.Instant}, amqp.Timestamp(-62_135_596_800_000)},
+		{amqp.Timestamp(253402300800000), event.Value{Type: event.Instant, Bits: uint64(ticksOf(event.EndOfTime))}, amqp.Timestamp(event.EndOfTime)},
+		{dotNet(describedSpan, int64(-5)), event.Value{Type: event.Span, Bits: math.MaxUint64 - 4}, dotNet(describedSpan, int64(-5))},
+		{dotNet(describedOffset, int64(ticks)), event.Value{Type: event.Instant, Bits: ticks}, amqp.TimestampOf(at)},
+		{dotNet(describedOffset, int64(math.MaxInt64)), event.Value{Type: event.Instant, Bits: maxTicks}, amqp.Timestamp(event.EndOfTime)},
+		{dotNet(describedURI, "http://a/b"), text("http://a/b"), "http://a/b"},
+		{dotNet(describedURI, int32(1)), opaque, nil},
+		{dotNet(describedSpan, "x"), opaque, nil},
+		{dotNet("else", "x"), opaque, nil},
+		{amqp.Described{Descriptor: uint64(9), Value: "x"}, opaque, nil},
+		{[]byte("x"), opaque, nil},
+		{amqp.List{"x"}, opaque, nil},
+		{amqp.Map{{Key: "x", Value: "y"}}, opaque, nil},
+		{amqp.Array{Elem: amqp.CodeInt, Values: []any{int32(1)}}, opaque, nil},
+		{amqp.Opaque{Code: amqp.CodeDecimal32, Bytes: make([]byte, 4)}, opaque, nil},
+	} {
+		got := encodedOf(amqp.AppendValue(nil, test.in)).value()
+		if got != test.want {
+			t.Errorf("%#v is seen as %+v", test.in, got)
+		}
+		if out := onWire(got); !reflect.DeepEqual(out, test.out) {
+			t.Errorf("%#v comes back as %#v", test.in, out)
+		}
+	}
+	if got := onWire(event.Value{Type: event.Decimal, Text: "1.5"}); got != 1.5 {
+		t.Errorf("%#v", got)
+	}
+}
+
+// fullMessage has everything that filters see.
+func fullMessage() []byte {
+	b := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(90_000))})
+	b = amqp.AppendSection(b, amqp.SectionDeliveryAnnotations, amqp.Map{{Key: amqp.Symbol("x"), Value: "y"}})
+	b = amqp.AppendSection(b, amqp.SectionMessageAnnotations, amqp.Map{
+		{Key: amqp.Symbol("x-opt-mine"), Value: amqp.List{"a"}},
+		{Key: amqp.Symbol(keyPartitionKey), Value: "pk"}, {Key: amqp.Symbol(keyViaPartitionKey), Value: "via"},
+		{Key: amqp.Symbol(keyScheduled), Value: amqp.Timestamp(1000)}, {Key: amqp.Symbol(keyDeadLetterSource), Value: nil},
+	})
+	b = amqp.AppendProperties(b, &amqp.Properties{
+		MessageID: amqp.UUID{1}, UserID: []byte("me"), To: amqp.Some("to"), Subject: amqp.Some("label"), ReplyTo: amqp.Some("reply"),
+		CorrelationID: uint64(12), ContentType: amqp.Some(amqp.Symbol("text/plain")), ContentEncoding: amqp.Some(amqp.Symbol("x")),
+		GroupID: amqp.Some("pk"), GroupSequence: amqp.Some(uint32(3)), ReplyToGroupID: amqp.Some("rs"),
+	})
+	b = amqp.AppendSection(b, amqp.SectionApplicationProperties, amqp.Map{
+		{Key: "color", Value: "blue"}, {Key: "n", Value: int32(1)}, {Key: "bytes", Value: []byte("z")}, {Key: "", Value: nil},
+	})
+	return amqp.AppendData(b, []byte("body"))
+}
+
+// 15.4, SM-348: the system properties of a message, and its application properties in order; what is left out is null.
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	var m filter.Message
+	b := fullMessage()
+	if err := Properties(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	clear(b) // the texts do not alias it
+	want := map[filter.SystemProperty]event.Value{
+		filter.ScheduledEnqueueTimeUtc: instant(1000), filter.TimeToLive: span(90_000),
+	}
+	for p, text := range map[filter.SystemProperty]string{
+		filter.MessageID: "01000000-0000-0000-0000-000000000000", filter.To: "to", filter.Label: "label", filter.ReplyTo: "reply",
+		filter.CorrelationID: "12", filter.ContentType: "text/plain", filter.SessionID: "pk", filter.ReplyToSessionID: "rs",
+		filter.PartitionKey: "pk", filter.ViaPartitionKey: "via",
+	} {
+		want[p] = event.Value{Type: event.String, Text: text}
+	}
+	for p, v := range m.System {
+		if v != want[filter.SystemProperty(p)] {
+			t.Errorf("%v: %+v", filter.SystemProperty(p), v)
+		}
+	}
+	user := []event.Property{{Name: "color", Value: event.Value{Type: event.String, Text: "blue"}},
+		{Name: "n", Value: event.Value{Type: event.Int, Bits: 1}}, {Name: "bytes", Value: opaque}, {Name: ""}}
+	if !reflect.DeepEqual(m.User, user) {
+		t.Errorf("%+v", m.User)
+	}
+	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} { // nothing of the one before stays
+		if err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
+			t.Errorf("%v %+v", err, m)
+		}
+	}
+	if err := Properties([]byte("no message"), &m); err == nil {
+		t.Error("bytes that are no message were read")
+	}
+}
+
+// 5.1: descriptors in their long form and sections out of order, as some senders write them.
+func TestPropertiesIrregular(t *testing.T) {
+	t.Parallel()
+	properties := amqp.AppendSection(nil, amqp.SectionApplicationProperties, amqp.Map{{Key: "a", Value: "b"}})
+	long := append([]byte{amqp.CodeDescribed, amqp.CodeUlong, 0, 0, 0, 0, 0, 0, 0}, properties[2:]...)
+	ids := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "id"})
+	for _, b := range [][]byte{append(long, ids...), append(properties, ids...)} {
+		var m filter.Message
+		if err := Properties(b, &m); err != nil || m.System[filter.MessageID].Text != "id" || len(m.User) != 1 || m.User[0].Value.Text != "b" {
+			t.Errorf("%v %+v", err, m)
+		}
+	}
+}
+
+// Whatever a peer sends, reading its properties ends, agrees with the decoder, and keeps nothing of its bytes.
+func FuzzProperties(f *testing.F) {
+	f.Add(fullMessage())
+	f.Add(message("a", "x"))
+	f.Add([]byte{0, 0x53, 0x74, 0xc1, 3, 2, 0xa1, 200})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m filter.Message
+		if err := Properties(b, &m); err != nil {
+			return
+		}
+		seen := fmt.Sprintf("%+v", m)
+		s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		if s.Regular() {
+			for key, raw := range amqp.MapEntries(s.ApplicationProperties.Of(b)) {
+				if p := m.User[n]; p.Name != string(key) || p.Value != encodedOf(raw).value() {
+					t.Errorf("%q is %+v", key, p)
+				}
+				n++
+			}
+			if n != len(m.User) {
+				t.Errorf("%d properties, not %d", len(m.User), n)
+			}
+		}
+		clear(b)
+		if fmt.Sprintf("%+v", m) != seen {
+			t.Error("a text aliases the message")
+		}
+	})
+}
+
+// The properties of a message cost one allocation, however many they are.
+func TestPropertiesAllocations(t *testing.T) {
+	m := benchmarkMessage()
+	s, err := amqp.ScanMessage(m, amqp.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var into filter.Message
+	readProperties(m, &s, 0, &into)
+	if n := testing.AllocsPerRun(100, func() { readProperties(m, &s, 0, &into) }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// What is handed out again has nothing of the send before.
+func TestPublishedAgain(t *testing.T) {
+	t.Parallel()
+	c := &conn{environment: &environment{newUUID: newUUID, limits: Limits{}.withDefaults()}}
+	topic := &engine.Entity{Kind: event.Topic}
+	if seen := seenBy(&engine.Entity{Kind: event.Queue}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
+		t.Errorf("%+v", seen)
+	}
+	for range 100 {
+		for _, m := range [][]byte{fullMessage(), amqp.AppendData(nil, []byte("x"))} {
+			seen := seenBy(topic, 2)
+			for range 2 {
+				in, e := c.inspect(m)
+				if e != nil {
+					t.Fatal(e)
+				}
+				c.complete(&in, nil, seen)
+				p := in.message.Properties
+				if p.System[filter.MessageID].Text != string(in.message.ID) || len(p.User) != 4*len(p.System[filter.Label].Text)/5 {
+					t.Fatalf("%+v", p)
+				}
+				if n := len(in.message.Body) + len(in.message.Tail) - in.sections.Body.Len(); in.message.Header != n {
+					t.Errorf("header of %d bytes, not %d", in.message.Header, n)
+				}
+			}
+			if seen.size() < 2*messageSize {
+				t.Error(seen.size())
+			}
+			seen.with(newChunk(1)).Release()
+		}
+	}
+}
+
+func benchmarkMessage() []byte {
+	var m amqp.Map
+	for i := range 10 {
+		m = append(m, amqp.Pair{Key: fmt.Sprintf("property-%d", i), Value: fmt.Sprintf("value of property %d", i)})
+	}
+	b := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "2f1b7a90-4e86-4a35-9d0e-0c2c3c3d1a11", Subject: amqp.Some("orders"), CorrelationID: "c"})
+	b = amqp.AppendSection(b, amqp.SectionApplicationProperties, m)
+	return amqp.AppendData(b, make([]byte, 1024))
+}
+
+// BenchmarkProperties is what a message with ten properties costs before a filter looks at it.
+func BenchmarkProperties(b *testing.B) {
+	m := benchmarkMessage()
+	s, err := amqp.ScanMessage(m, amqp.DefaultLimits)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var into filter.Message
+	b.ReportAllocs()
+	for b.Loop() {
+		readProperties(m, &s, 0, &into)
+	}
+}

@@ -1,0 +1,92 @@
+package settings
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The emulator's variables mean what they mean there, or nothing.
+func TestEmulatorVariables(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("testdata/sample.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const one = `{"Queues":[{"Name":"one"}]}`
+	file := write(t, "c.yaml", "entities: testdata/sample.json\n", 0o644)
+	for _, c := range []struct {
+		name      string
+		file      string
+		env       []string
+		flags     map[string][]string
+		addresses string
+		first     string // entity
+		problem   string
+	}{
+		{name: "none"},
+		{name: "of the database", env: []string{"ACCEPT_EULA", "Y", "SQL_SERVER", "sqledge", "MSSQL_SA_PASSWORD", "MARKER", "SQL_WAIT_INTERVAL", "0"}},
+		{name: "of the port", env: []string{"EMULATOR_HTTP_PORT", "5301"}, addresses: "127.0.0.1:5672 127.0.0.1:5301"},
+		{name: "empty ones", env: []string{"EMULATOR_HTTP_PORT", "", "CONFIG_JSON", "", "CONFIG_PATH", ""}},
+		{name: "no port", env: []string{"EMULATOR_HTTP_PORT", "x"}, problem: `EMULATOR_HTTP_PORT: "x" is not a port from 1 to 65535`},
+		{name: "port 0", env: []string{"EMULATOR_HTTP_PORT", "0"}, problem: `EMULATOR_HTTP_PORT: "0" is not a port from 1 to 65535`},
+		{name: "the port of AMQP", env: []string{"EMULATOR_HTTP_PORT", "5672"}, problem: `listen: "127.0.0.1:5672" is listed twice`},
+		{name: "the port, with addresses given", env: []string{"EMULATOR_HTTP_PORT", "5301"}, flags: map[string][]string{"listen": {"127.0.0.1:1"}}, addresses: "127.0.0.1:1"},
+		{name: "a file", env: []string{"CONFIG_PATH", "testdata/sample.json"}, first: "queue.1"},
+		{name: "a file's content", env: []string{"CONFIG_JSON", string(content)}, first: "queue.1"},
+		{name: "a file's content in our variable", env: []string{"LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
+		{name: "both variables", env: []string{"CONFIG_JSON", string(content), "LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
+		{name: "over the config file", file: file, env: []string{"CONFIG_JSON", one}, first: "one"},
+		{name: "under a flag", env: []string{"CONFIG_JSON", one}, flags: map[string][]string{"entities": {"testdata/sample.json"}}, first: "queue.1"},
+		{name: "with a file", env: []string{"CONFIG_JSON", one, "CONFIG_PATH", "testdata/sample.json"}, problem: "CONFIG_JSON: given together with CONFIG_PATH; one of them is enough"},
+		{name: "with a file of ours", env: []string{"CONFIG_JSON", one, "LEDGERBUS_ENTITIES", "x"}, problem: "CONFIG_JSON: given together with LEDGERBUS_ENTITIES; one of them is enough"},
+		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; Queues and Topics alone would do as well\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
+		{name: "with keys", env: []string{"CONFIG_JSON", `{"Queues":[{"Name":"one","Properties":{"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":"k"}]}}]}`}, first: "one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Load(Sources{File: c.file, Env: environment(c.env...), Flags: c.flags})
+			if c.problem != "" || err != nil {
+				if err == nil || err.Error() != c.problem {
+					t.Fatalf("got  %v\nwant %s", err, c.problem)
+				}
+				return
+			}
+			if c.addresses == "" {
+				c.addresses = "127.0.0.1:5672 127.0.0.1:5300"
+			}
+			if got := strings.Join(s.Listening.Addresses, " "); got != c.addresses {
+				t.Errorf("listens on %s", got)
+			}
+			var first string
+			if len(s.Entities.Put) > 0 {
+				first = s.Entities.Put[0].Path
+			}
+			if first != c.first {
+				t.Errorf("the first entity is %q", first)
+			}
+		})
+	}
+	plain, err := Load(Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, err := Load(Sources{Env: environment("ACCEPT_EULA", "Y", "SQL_SERVER", "s", "MSSQL_SA_PASSWORD", "MARKER", "SQL_WAIT_INTERVAL", "15")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plain, database, cmp.AllowUnexported(Entities{}, Secret{})); diff != "" {
+		t.Errorf("variables about a database change something:\n%s", diff)
+	}
+}
+
+// A queue asked for by name that the file has as a topic cannot be.
+func TestQueueThatIsATopic(t *testing.T) {
+	t.Parallel()
+	_, err := Load(Sources{Flags: map[string][]string{"entities": {"testdata/sample.json"}, "queue": {"TOPIC.1"}}})
+	if err == nil || !strings.HasPrefix(err.Error(), `--queue: "TOPIC.1" is a topic: testdata/sample.json:`) {
+		t.Error(err)
+	}
+}

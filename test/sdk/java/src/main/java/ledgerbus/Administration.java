@@ -1,0 +1,43 @@
+package ledgerbus;
+
+import com.azure.core.http.HttpClient;
+import com.azure.core.http.netty.NettyAsyncHttpClientBuilder;
+import com.azure.core.http.policy.FixedDelayOptions;
+import com.azure.core.http.policy.PortPolicy;
+import com.azure.core.http.policy.RetryOptions;
+import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
+import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClientBuilder;
+import java.io.File;
+import java.net.URI;
+import java.time.Duration;
+import java.util.Arrays;
+import reactor.netty.http.Http11SslContextSpec;
+import reactor.netty.tcp.SslProvider.GenericSslContextSpec;
+
+/** Administration clients of this SDK. They speak HTTPS, and each makes a call once. */
+final class Administration {
+    private Administration() {}
+
+    /** A client that trusts an authority of the broker's own. The SDK drops the port of a connection string; a policy puts it back. */
+    static ServiceBusAdministrationClient client(String connectionString, File authority) {
+        return new ServiceBusAdministrationClientBuilder()
+                .connectionString(connectionString)
+                .addPolicy(new PortPolicy(port(connectionString), true))
+                .httpClient(trusting(authority))
+                .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))))
+                .buildClient();
+    }
+
+    private static int port(String connectionString) {
+        return Arrays.stream(connectionString.split(";"))
+                .filter(part -> part.startsWith("Endpoint="))
+                .map(part -> URI.create(part.substring("Endpoint=".length())).getPort())
+                .findFirst()
+                .orElseThrow(() -> new Failure("no endpoint in the connection string"));
+    }
+
+    private static HttpClient trusting(File authority) {
+        GenericSslContextSpec<?> tls = Http11SslContextSpec.forClient().configure(context -> context.trustManager(authority));
+        return new NettyAsyncHttpClientBuilder(reactor.netty.http.client.HttpClient.create().secure(s -> s.sslContext(tls))).build();
+    }
+}
