@@ -26,7 +26,7 @@ func openAt(t *testing.T, dir string, d *dial) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(context.Background(), store, Options{Time: d})
+	n, err := Open(context.Background(), store, Options{Time: d, Properties: readPacked})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -347,7 +347,7 @@ func TestSetAgainstNaive(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := world{rand.New(rand.NewPCG(seed, 1))}
-	for range 30 {
+	for range 12 {
 		s, rules, place := NewSet(), []naive(nil), 0
 		for range 300 {
 			sub, name := event.EntityID(1+w.IntN(6)), fmt.Sprint("r", w.IntN(12))
@@ -384,3 +384,15 @@ func TestSetAgainstNaive(t *testing.T) {
 
 // reasons are the texts of errors, which the oracle does not have.
 var reasons = regexp.MustCompile(`: [A-Z][^.]*\.`)
+
+// Matching allocates nothing, whatever kinds of rules there are.
+func TestMatchAllocatesNothing(t *testing.T) {
+	s := correlated(t, 200)
+	for i, f := range []string{"tenant = 't-17' AND priority >= 2", "customer LIKE 'c-_7%1'", "amount * 2 + 1 > 100 OR sys.Label IN ('a', 'b')", "p('region') = 'eu'", "1=1"} {
+		put(t, s, event.EntityID(i+1), sqlRule("sql", f, "SET a = 1"))
+	}
+	m := benchMessage()
+	if n := testing.AllocsPerRun(50, func() { s.Match(m, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

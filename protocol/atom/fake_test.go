@@ -238,7 +238,7 @@ func (f *fake) Runtime(_ context.Context, list []*engine.Entity) ([]engine.Runti
 	defer f.mu.Unlock()
 	if f.panics {
 		f.panics = false
-		panic("a bug, with the key " + rootKey + " in hand")
+		panic("a bug")
 	}
 	out := make([]engine.Runtime, len(list))
 	for i, e := range list {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
 // startTimeout bounds how long a process may take until it serves.
@@ -34,6 +36,7 @@ func Build(t testing.TB, dir string) string {
 type Process struct {
 	binary  string
 	args    []string
+	data    string // directory
 	log     string // file that gets the standard error of every run
 	address string // host:port; known after the first start
 
@@ -54,7 +57,7 @@ var ErrKilledEarly = errors.New("harness: the process ended before it served")
 // NewProcess prepares a broker on a directory, with further flags of `ledgerbus serve`. Diagnostics go to the file beside
 // the data directory with ".stderr" behind its name.
 func NewProcess(binary, data string, flags ...string) *Process {
-	return &Process{binary: binary, args: append([]string{"serve", "--data", data}, flags...), log: data + ".stderr"}
+	return &Process{binary: binary, args: append([]string{"serve", "--data", data}, flags...), data: data, log: data + ".stderr"}
 }
 
 // StartProcess builds the binary, runs it on a new directory and stops it when the test ends.
@@ -188,6 +191,9 @@ func (p *Process) tail() string {
 	const most = 4 << 10
 	return string(text[max(0, len(text)-most):])
 }
+
+// Authority is the file with the certificate that clients have to trust. It is there after the first start.
+func (p *Process) Authority() string { return filepath.Join(p.data, "tls", listen.AuthorityFile) }
 
 // ConnectionString is what an SDK connects with.
 func (p *Process) ConnectionString() string {

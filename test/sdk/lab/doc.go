@@ -1,4 +1,4 @@
-// Package lab is what a suite of scenarios runs in: a real broker with the queues of ../scenarios.json, a proxy before it, and
+// Package lab is what a suite of scenarios runs in: a real broker with the queues and topics of ../scenarios.json, a proxy before it, and
 // an API to kill the one and cut the connections of the other.
 //
 //	list, err := lab.ReadScenarios("test/sdk/scenarios.json")

@@ -23,11 +23,12 @@ type Process interface {
 	Kill() error
 	Stop() error
 	ConnectionString() string
+	Authority() string // file with the certificate that clients have to trust
 }
 
 // Lab is what one run of one suite talks to: a broker of its own with a proxy before it, and the control API.
 type Lab struct {
-	List    List   // whose queues the broker has
+	List    List   // whose queues and topics the broker has
 	file    string // entity file of the broker
 	process Process
 	proxy   *Proxy
@@ -38,7 +39,7 @@ type Lab struct {
 	changes Changes // guarded by mu, which also lets one kill at a time happen
 }
 
-// Open starts the real broker with the queues of a list, on data in dir.
+// Open starts the real broker with the queues and topics of a list, on data in dir.
 func Open(binary, dir string, list List) (*Lab, error) {
 	file := filepath.Join(dir, "entities.json")
 	return New(list, file, harness.NewProcess(binary, filepath.Join(dir, "data"), "--entities", file, "--log-level", "warn"))
@@ -101,6 +102,15 @@ func (l *Lab) ConnectionString() string {
 	_, port, _ := net.SplitHostPort(l.proxy.Addr())
 	return strings.Replace(direct, host, net.JoinHostPort(name, port), 1)
 }
+
+// AdminConnectionString leads administration clients to the proxy. The emulator's flag is not in it: most of them ignore it
+// and speak TLS, those that heed it would not (management-api.md 1.1).
+func (l *Lab) AdminConnectionString() string {
+	return strings.Replace(l.ConnectionString(), "UseDevelopmentEmulator=true;", "", 1)
+}
+
+// Authority is the file with the certificate that clients have to trust.
+func (l *Lab) Authority() string { return l.process.Authority() }
 
 // Control is the address of the control API.
 func (l *Lab) Control() string { return l.control }

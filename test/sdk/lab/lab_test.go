@@ -42,6 +42,8 @@ func (p *fakeProcess) ConnectionString() string {
 	return "Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
 }
 
+func (p *fakeProcess) Authority() string { return "ca.pem" }
+
 func startLab(t *testing.T) (*Lab, *fakeProcess) {
 	t.Helper()
 	p := &fakeProcess{echo: startEcho(t)}
@@ -85,6 +87,9 @@ func TestLabLeadsToTheProxy(t *testing.T) {
 	}
 	if l.ConnectionString() == p.ConnectionString() {
 		t.Error("the proxy is passed by")
+	}
+	if want := fmt.Sprintf("Endpoint=sb://localhost:%s;SharedAccessKeyName=n;SharedAccessKey=k;", port); l.AdminConnectionString() != want {
+		t.Errorf("%s, want %s", l.AdminConnectionString(), want)
 	}
 	dial(t, l.proxy.Addr())
 }

@@ -6,14 +6,19 @@ import (
 	"testing"
 )
 
-// example is a list of two queues, the second only for those that can.
+// example is a list of two queues, the second only for those that can, a topic, and a scenario that has neither.
 const example = `{
   "base": {"LockDuration": "PT1M", "MaxDeliveryCount": 10},
+  "topicBase": {"DefaultMessageTimeToLive": "PT1H"},
   "errors": {"lock-lost": {"go": "a", "js": "b", "python": "c", "java": "d"}},
   "scenarios": [
     {"id": "send-one", "group": "send", "title": "One.", "refs": ["SM-001"], "queue": {}, "steps": ["send A"]},
     {"id": "lock-one", "group": "locks", "title": "Two | more.", "refs": ["SM-020", "WP-118"], "queue": {"LockDuration": "PT5S"},
-     "steps": ["complete A: error lock-lost"], "not": {"js": "it has no locks"}, "note": {"go": "by hand"}}
+     "steps": ["complete A: error lock-lost"], "not": {"js": "it has no locks"}, "note": {"go": "by hand"}},
+    {"id": "topic-one", "group": "topics", "title": "Three.", "refs": ["SM-284"], "topic": {"Properties": {}, "Subscriptions": [
+      {"Name": "all"}, {"Name": "red", "Properties": {"LockDuration": "PT5S"}, "Rules": [{"Name": "r", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "colour = 'red'"}}}]},
+      {"Name": "bare", "Rules": []}]}, "steps": ["send B"]},
+    {"id": "admin-one", "group": "admin", "title": "Four.", "refs": ["MA-001"], "steps": ["list queues"]}
   ]
 }`
 
@@ -32,7 +37,7 @@ func TestTheListIsSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(list.Scenarios); n < 60 {
+	if n := len(list.Scenarios); n < 130 {
 		t.Errorf("%d scenarios", n)
 	}
 }
@@ -47,7 +52,10 @@ func TestListProblems(t *testing.T) {
 		`"title": "One." -> "title": "One"`:                                           "not a sentence",
 		`["SM-001"] -> []`:                                                            "shows no statement",
 		`["SM-001"] -> ["SM-1"]`:                                                      `"SM-1" is no number`,
-		`"queue": {}, -> `:                                                            "no queue",
+		`"queue": {}, -> `:                                                            "neither queue nor topic",
+		`"queue": {}, -> "queue": {}, "topic": {},`:                                   "cannot have one name",
+		`"Name": "red" -> "Name": "all"`:                                              `"all" is not`,
+		`{"Name": "r", "Properties" -> {"Named": "r", "Properties"`:                   "unknown field",
 		`"steps": ["send A"] -> "steps": []`:                                          "no steps",
 		`"steps": ["send A"] -> "steps": ["POST /kill"]`:                              "exclusive",
 		`"steps": ["send A"] -> "steps": ["send A"], "exclusive": true`:               "exclusive",
@@ -72,7 +80,7 @@ func TestListProblems(t *testing.T) {
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	list := exampleList(t)
-	if all, err := list.Only(nil); err != nil || len(all.Scenarios) != 2 {
+	if all, err := list.Only(nil); err != nil || len(all.Scenarios) != 4 {
 		t.Errorf("none named: %d, %v", len(all.Scenarios), err)
 	}
 	if one, err := list.Only([]string{"lock-one"}); err != nil || len(one.Scenarios) != 1 || one.Scenarios[0].ID != "lock-one" {
@@ -89,12 +97,25 @@ func TestEntities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	type properties = map[string]any
 	var file struct {
 		UserConfig struct {
 			Namespaces []struct {
 				Queues []struct {
 					Name       string
-					Properties map[string]any
+					Properties properties
+				}
+				Topics []struct {
+					Name          string
+					Properties    properties
+					Subscriptions []struct {
+						Name       string
+						Properties properties
+						Rules      *[]struct {
+							Name       string
+							Properties properties
+						}
+					}
 				}
 			}
 		}
@@ -102,14 +123,32 @@ func TestEntities(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	queues := file.UserConfig.Namespaces[0].Queues
-	if q := queues[0]; q.Name != "send-one" || q.Properties["LockDuration"] != "PT1M" || q.Properties["Status"] != "Disabled" {
+	namespace := file.UserConfig.Namespaces[0]
+	if len(namespace.Queues) != 2 || len(namespace.Topics) != 1 || len(namespace.Topics[0].Subscriptions) != 3 {
+		t.Fatalf("%s", text)
+	}
+	if q := namespace.Queues[0]; q.Name != "send-one" || q.Properties["LockDuration"] != "PT1M" || q.Properties["Status"] != "Disabled" {
 		t.Errorf("%+v", q)
 	}
-	if q := queues[1]; q.Name != "lock-one" || q.Properties["LockDuration"] != "PT5S" || q.Properties["MaxDeliveryCount"] != 10.0 || q.Properties["Status"] != nil {
+	if q := namespace.Queues[1]; q.Name != "lock-one" || q.Properties["LockDuration"] != "PT5S" || q.Properties["MaxDeliveryCount"] != 10.0 || q.Properties["Status"] != nil {
 		t.Errorf("%+v", q)
 	}
-	if _, err := exampleList(t).entities(Changes{"nowhere": {}}); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
-		t.Errorf("a queue that is not there: %v", err)
+	topic := namespace.Topics[0]
+	if topic.Name != "topic-one" || topic.Properties["DefaultMessageTimeToLive"] != "PT1H" || topic.Properties["LockDuration"] != nil {
+		t.Errorf("%+v", topic)
+	}
+	if s := topic.Subscriptions[0]; s.Name != "all" || s.Rules != nil || s.Properties["MaxDeliveryCount"] != 10.0 {
+		t.Errorf("%+v", s)
+	}
+	if s := topic.Subscriptions[1]; s.Properties["LockDuration"] != "PT5S" || s.Rules == nil || (*s.Rules)[0].Properties["FilterType"] != "Sql" {
+		t.Errorf("%+v", s)
+	}
+	if s := topic.Subscriptions[2]; s.Rules == nil || len(*s.Rules) != 0 {
+		t.Errorf("no rules are some other rules: %+v", s)
+	}
+	for _, name := range []string{"nowhere", "topic-one"} {
+		if _, err := exampleList(t).entities(Changes{name: {}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("a queue that is not there: %v", err)
+		}
 	}
 }

@@ -1,8 +1,12 @@
 """The verbs of scenarios.json, over the SDK: what a scenario does is said with a Bus and what it hands out."""
 
+import functools
 import json
+import os
+import re
 import threading
 import time
+import typing
 import urllib.request
 from datetime import datetime, timedelta
 
@@ -15,6 +19,7 @@ from azure.servicebus import (
     ServiceBusSubQueue,
     exceptions as sdk,
 )
+from azure.servicebus.management import ServiceBusAdministrationClient
 
 from . import expect
 
@@ -126,11 +131,15 @@ class Receiver(Handle):
     def take(self, *expected: str, count: int | None = None):
         """Receives messages with these texts, in this order, with that count if one is named; one is returned as such."""
         messages = self.receive(len(expected))
+        self.is_taken(messages, expected, count)
+        return messages[0] if len(messages) == 1 else messages
+
+    @staticmethod
+    def is_taken(messages, expected, count: int | None) -> None:
         expect.equal(texts(messages), list(expected), "received")
         for message in messages:
             if count is not None:
                 expect.equal(message.delivery_count, count, f"count of {text(message)}")
-        return messages[0] if len(messages) == 1 else messages
 
     def nothing(self) -> None:
         expect.equal(texts(self.receive_some(1, 0.5)), [], "received")
@@ -190,20 +199,14 @@ class SessionReceiver(Receiver):
         self.call(self.sdk.session.set_state, state)
 
 
-class Client:
-    """A client object of the SDK and the queue of the scenario."""
+class Source:
+    """What messages are received from: a queue or subscription, as a client sees it."""
 
-    def __init__(self, queue: str, connection_string: str, stubborn: bool = False):
-        self.queue, self.connection_string, self.stubborn = queue, connection_string, stubborn
-        self.sdk = ServiceBusClient.from_connection_string(connection_string, **(STUBBORN if stubborn else ONCE))
-        self.handles: list[Handle] = []
-        self._sender: Sender | None = None
+    def __init__(self, client: "Client", make: typing.Callable):
+        self._client, self._make = client, make  # make has the SDK make a receiver with some options
 
-    def sender(self, queue: str | None = None) -> Sender:
-        return Sender(self, self.sdk.get_queue_sender(queue or self.queue))
-
-    def receiver(self, queue: str | None = None, **options) -> Receiver:
-        return Receiver(self, self.sdk.get_queue_receiver(queue or self.queue, **options))
+    def receiver(self, **options) -> Receiver:
+        return Receiver(self._client, self._make(**options))
 
     def deleting(self, **options) -> Receiver:
         """A receiver in receive-and-delete mode."""
@@ -214,26 +217,11 @@ class Client:
 
     def session(self, id: str) -> SessionReceiver:
         """Accepts a session."""
-        return SessionReceiver(self, self.sdk.get_queue_receiver(self.queue, session_id=id))
+        return SessionReceiver(self._client, self._make(session_id=id))
 
     def next_session(self, wait: float = 10) -> SessionReceiver:
         """Accepts the next session that is free."""
-        options = {"session_id": NEXT_AVAILABLE_SESSION, "max_wait_time": wait}
-        return SessionReceiver(self, self.sdk.get_queue_receiver(self.queue, **options))
-
-    def send(self, *bodies: str | bytes, **properties) -> None:
-        """Sends with one sender for all calls."""
-        self._sender = self._sender or self.sender()
-        self._sender.send(*bodies, **properties)
-
-    def send_message(self, message) -> None:
-        self._sender = self._sender or self.sender()
-        self._sender.send_message(message)
-
-    def warm_up(self, receiver: Receiver) -> None:
-        """Has the links open before the clock runs."""
-        self.send("O")
-        receiver.complete(receiver.take("O"))
+        return SessionReceiver(self._client, self._make(session_id=NEXT_AVAILABLE_SESSION, max_wait_time=wait))
 
     def nothing(self) -> None:
         """A new receiver gets nothing. It is closed, because the SDK leaves the credit of a call that got nothing behind."""
@@ -258,6 +246,56 @@ class Client:
         """Dead letters are empty: not even a locked or deferred one is there."""
         expect.equal(texts(self.peek_all(dead_letters=True)), [], "dead letters")
 
+    def consume(self, *expected: str, count: int | None = None) -> list[ServiceBusReceivedMessage]:
+        """Receives messages with these texts, in this order, with a receiver of its own, and completes them."""
+        receiver = self.receiver()
+        received = receiver.receive(len(expected))
+        receiver.is_taken(received, expected, count)
+        receiver.complete(*received)
+        Task(receiver.close)
+        return received
+
+
+class Client(Source):
+    """A client object of the SDK, and the queue or topic of the scenario. What it is asked of a source is asked of the queue."""
+
+    def __init__(self, name: str, connection_string: str, stubborn: bool = False, topic: bool = False):
+        self.name, self.connection_string, self.stubborn, self._topic = name, connection_string, stubborn, topic
+        self.sdk = ServiceBusClient.from_connection_string(connection_string, **(STUBBORN if stubborn else ONCE))
+        self.handles: list[Handle] = []
+        self._sender: Sender | None = None
+        super().__init__(self, functools.partial(self.sdk.get_queue_receiver, name))
+
+    def queue(self, name: str) -> Source:
+        """Another queue, or what is no queue but is taken for one."""
+        return Source(self, functools.partial(self.sdk.get_queue_receiver, name))
+
+    def subscription(self, name: str, topic: str | None = None) -> Source:
+        return Source(self, functools.partial(self.sdk.get_subscription_receiver, topic or self.name, name))
+
+    def sender(self, queue: str | None = None) -> Sender:
+        if queue is None and self._topic:
+            return self.topic_sender(self.name)
+        return Sender(self, self.sdk.get_queue_sender(queue or self.name))
+
+    def topic_sender(self, topic: str) -> Sender:
+        return Sender(self, self.sdk.get_topic_sender(topic))
+
+    def send(self, *bodies: str | bytes, **properties) -> None:
+        """Sends with one sender for all calls."""
+        self._sender = self._sender or self.sender()
+        self._sender.send(*bodies, **properties)
+
+    def send_message(self, message) -> None:
+        self._sender = self._sender or self.sender()
+        self._sender.send_message(message)
+
+    def warm_up(self, *receivers: Receiver) -> None:
+        """Has the links open before the clock runs."""
+        self.send("O")
+        for receiver in receivers:
+            receiver.complete(receiver.take("O"))
+
     def close(self) -> None:
         """Closes all handles at the same time: each waits up to a second for a thread of its own."""
         for task in [Task(h.close) for h in self.handles]:
@@ -268,25 +306,46 @@ class Client:
 class Bus(Client):
     """What a scenario is called with: its client, and the ways to more clients and to the broker itself."""
 
-    def __init__(self, queue: str, connection_string: str, control: str, stubborn: bool):
-        super().__init__(queue, connection_string, stubborn)
+    def __init__(self, name: str, connection_string: str, control: str, stubborn: bool, topic: bool):
+        super().__init__(name, connection_string, stubborn, topic)
         self._control = control
         self._others: list[Client] = []
+        self._admins: list[ServiceBusAdministrationClient] = []
 
     def another(self, connection_string: str | None = None, stubborn: bool | None = None) -> Client:
         """A second client, with connections of its own, stubborn if this is unless said otherwise."""
         stubborn = self.stubborn if stubborn is None else stubborn
-        other = Client(self.queue, connection_string or self.connection_string, stubborn)
+        other = Client(self.name, connection_string or self.connection_string, stubborn, self._topic)
         self._others.append(other)
         return other
 
-    def no_session_left(self) -> None:
-        """What an empty peek is in a queue with sessions, where a receiver needs one."""
+    def with_key(self, name: str, key: str) -> Client:
+        """A client that shows another key than the rest of the suite."""
+        return self.another(replace_key(self.connection_string, name, key))
+
+    @functools.cached_property
+    def admin(self) -> ServiceBusAdministrationClient:
+        return self._administration(os.environ["LEDGERBUS_ADMIN_CONNECTION_STRING"])
+
+    def admin_with_key(self, name: str, key: str) -> ServiceBusAdministrationClient:
+        return self._administration(replace_key(os.environ["LEDGERBUS_ADMIN_CONNECTION_STRING"], name, key))
+
+    def _administration(self, connection_string: str) -> ServiceBusAdministrationClient:
+        retries = {"retry_total": 5, "retry_backoff_factor": 0.1} if self.stubborn else {"retry_total": 0}
+        client = ServiceBusAdministrationClient.from_connection_string(
+            connection_string, connection_verify=os.environ["LEDGERBUS_CA"], **retries
+        )
+        self._admins.append(client)
+        return client
+
+    def no_session_left(self, subscription: str | None = None) -> None:
+        """What an empty peek is in a queue or subscription with sessions, where a receiver needs one."""
         handles = [h for client in (self, *self._others) for h in client.handles]
         for task in [Task(h.close) for h in handles if isinstance(h, SessionReceiver)]:
             task.result()
         once = self.another(stubborn=False)  # a stubborn client takes the time-out for a lost connection
-        expect.error("no-session", once.next_session, wait=1)
+        source = once.subscription(subscription) if subscription else once
+        expect.error("no-session", source.next_session, wait=1)
 
     def kill(self, changes: dict | None = None) -> None:
         """Kills the broker and has it started again; changes are properties by queue."""
@@ -302,8 +361,13 @@ class Bus(Client):
             response.read()
 
     def close(self) -> None:
-        for task in [Task(c.close) for c in self._others] + [Task(super().close)]:
+        for task in [Task(c.close) for c in (*self._others, *self._admins)] + [Task(super().close)]:
             task.join(20)
+
+
+def replace_key(connection_string: str, name: str, key: str) -> str:
+    with_name = re.sub("SharedAccessKeyName=[^;]*", f"SharedAccessKeyName={name}", connection_string)
+    return re.sub("SharedAccessKey=[^;]*", f"SharedAccessKey={key}", with_name)
 
 
 def message(body, **properties) -> ServiceBusMessage:

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// entity makes an entity with default properties.
+func (b *broker) entity(t testing.TB, kind event.EntityKind, path string, rules ...event.Rule) *Entity {
+	t.Helper()
+	e, err := b.PutEntity(t.Context(), PutEntity{Kind: kind, Path: path, Properties: DefaultProperties(kind), Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// readPacked finds what filters see of a body made by packed.
+func readPacked(message []byte, into *filter.Message) error { return json.Unmarshal(message, into) }
+
+// publish sends one message to a topic.
+func (b *broker) publish(t testing.TB, topic *Entity, id string, at event.Time, properties map[string]string) {
+	t.Helper()
+	see := visible(id, properties)
+	cmd := &Send{Entity: topic, Slice: event.Slice{Entity: topic.ID}, Messages: []Message{{ID: []byte(id), Body: packed(see), Properties: see, ScheduledFor: at}}}
+	if _, err := b.ask(t.Context(), topic.Hosts[0], cmd); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds is the ids of what is active in a subscription, by what it was sent with.
+func (b *broker) holds(t testing.TB, sub *Entity) (ids []string) {
+	t.Helper()
+	reply, err := b.ask(t.Context(), sub.Hosts[0], &Peek{Slice: event.Slice{Entity: sub.ID}, From: 1, Count: 100, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range reply.Messages {
+		body := make([]byte, m.Body.Size)
+		if _, err := b.ReadAt(sub.Hosts[0], m.Body.Position, body); err != nil || event.Sum(body) != m.Body.Sum {
+			t.Fatal(err)
+		}
+		var see filter.Message
+		if err := readPacked(body, &see); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, see.System[filter.MessageID].Text)
+	}
+	return ids
+}
+
+func sql(name, text string) event.Rule {
+	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
+}
+
+// SM-280, SM-290, SM-292, MA-086: rules work as soon as they are answered, and after a start, for what was scheduled, too.
+func TestTopicOverRestarts(t *testing.T) {
+	t.Parallel()
+	dir, d := t.TempDir(), &dial{}
+	b := openAt(t, dir, d)
+	topic := b.entity(t, event.Topic, "events")
+	all := b.entity(t, event.Subscription, "events/Subscriptions/all")
+	red := b.entity(t, event.Subscription, "events/Subscriptions/red", sql("red", "color = 'red'"))
+	b.publish(t, topic, "a", 0, map[string]string{"p:color": "red"})
+	b.publish(t, topic, "b", 0, map[string]string{"p:color": "blue"})
+	b.publish(t, topic, "later", b.Now().Add(time.Hour), map[string]string{"p:color": "green"})
+	if _, err := b.PutRule(t.Context(), PutRule{Subscription: red.Path, Rule: sql("blue", "color = 'blue'"), Mode: CreateOnly}); err != nil {
+		t.Fatal(err)
+	}
+	b.publish(t, topic, "c", 0, map[string]string{"p:color": "blue"})
+	check := func(step, ofAll, ofRed string) {
+		t.Helper()
+		if a, r := fmt.Sprint(b.holds(t, all)), fmt.Sprint(b.holds(t, red)); a != ofAll || r != ofRed {
+			t.Fatalf("%s: all %s, red %s", step, a, r)
+		}
+	}
+	check("sent", "[a b c]", "[a c]")
+
+	b.close(t)
+	b = openAt(t, dir, d)
+	check("started again", "[a b c]", "[a c]")
+	topic, all, red = b.must(t, "Events"), b.must(t, "events/subscriptions/ALL"), b.must(t, "events/subscriptions/red")
+	b.publish(t, topic, "d", 0, map[string]string{"p:color": "red"})
+	check("sent again", "[a b c d]", "[a c d]")
+	if err := b.DeleteRule(t.Context(), DeleteRule{Subscription: red.Path, Name: "RED"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.PutRule(t.Context(), PutRule{Subscription: red.Path, Rule: sql("Blue", "color = 'green'"), Mode: UpdateOnly}); err != nil {
+		t.Fatal(err)
+	}
+	b.publish(t, topic, "e", 0, map[string]string{"p:color": "red"})
+	d.turn(2 * time.Hour)
+	b.publish(t, topic, "f", b.Now(), nil) // wakes the loop
+	check("activated", "[a b c d e f later]", "[a c d later]")
+
+	rules, err := b.Rules(t.Context(), red.Path, 0, 10)
+	if err != nil || len(rules) != 1 || rules[0].Name != "blue" || rules[0].Filter.Text != "color = 'green'" || rules[0].CreatedAt == 0 {
+		t.Errorf("%v %+v", err, rules)
+	}
+	run, err := b.Runtime(t.Context(), []*Entity{topic, red})
+	if err != nil || run[0].Subscriptions != 2 || run[0].SQLFilters != 2 || run[0].Scheduled != 0 || run[1].Active != 4 || run[0].SizeBytes <= run[1].SizeBytes {
+		t.Errorf("%v %+v", err, run)
+	}
+	b.close(t)
+}
+
+// A scheduled message whose time comes before its frame is in the log is published as soon as it is.
+func TestScheduledAtOnce(t *testing.T) {
+	t.Parallel()
+	d := &dial{}
+	b := openAt(t, t.TempDir(), d)
+	topic := b.entity(t, event.Topic, "events")
+	all := b.entity(t, event.Subscription, "events/Subscriptions/all")
+	a := make(answer, 200)
+	var requests []Request
+	for i := range 100 { // one turn: scheduled, and by the next one it is time
+		see := visible(fmt.Sprint(i), nil)
+		requests = append(requests, Request{Sink: a, Command: &Send{Entity: topic, Slice: event.Slice{Entity: topic.ID},
+			Messages: []Message{{ID: fmt.Append(nil, i), Body: packed(see), Properties: see, ScheduledFor: b.Now() + 1}}}})
+	}
+	b.Submit(topic.Hosts[0], requests)
+	d.turn(10 * time.Millisecond)
+	b.Submit(topic.Hosts[0], requests)
+	for range 200 {
+		if r := <-a; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for range 1000 {
+		run, err := b.Runtime(t.Context(), []*Entity{all, topic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run[1].Scheduled == 0 && run[0].Active == 200 {
+			b.close(t)
+			return
+		}
+	}
+	t.Error("not all messages became active")
+}
+
+// What cannot be is refused, and what was refused has no effect (MA-113).
+func TestCatalogueRefusals(t *testing.T) {
+	t.Parallel()
+	b := openAt(t, t.TempDir(), &dial{})
+	b.entity(t, event.Queue, "orders")
+	b.entity(t, event.Topic, "events")
+	sub := b.entity(t, event.Subscription, "events/Subscriptions/all")
+	before := len(b.Entities())
+	for _, c := range []struct {
+		name string
+		cmd  PutEntity
+		want Code
+	}{
+		{"SM-310", PutEntity{Kind: event.Topic, Path: "Orders"}, AlreadyExists},
+		{"MA-032", PutEntity{Kind: event.Queue, Path: "orders", Mode: CreateOnly}, AlreadyExists},
+		{"MA-033", PutEntity{Kind: event.Subscription, Path: "events/subscriptions/ALL", Mode: CreateOnly}, AlreadyExists},
+		{"MA-035", PutEntity{Kind: event.Queue, Path: "nothing", Mode: UpdateOnly}, NotFound},
+		{"update of another kind", PutEntity{Kind: event.Topic, Path: "orders", Mode: UpdateOnly}, NotFound},
+		{"no topic", PutEntity{Kind: event.Subscription, Path: "nothing/Subscriptions/s"}, NotFound},
+		{"a queue has no subscriptions", PutEntity{Kind: event.Subscription, Path: "orders/Subscriptions/s"}, NotFound},
+		{"no subscription's path", PutEntity{Kind: event.Subscription, Path: "events/s"}, InvalidArgument},
+		{"reserved", PutEntity{Kind: event.Queue, Path: "a/subscriptions/b"}, InvalidArgument},
+		{"sub-queue", PutEntity{Kind: event.Queue, Path: "a/$DeadLetterQueue"}, InvalidArgument},
+		{"rule twice", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/x", Rules: []event.Rule{sql("a", "1=1"), sql("A", "1=1")}}, AlreadyExists},
+		{"MA-087", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/x", Rules: []event.Rule{sql("a", "1 +")}}, InvalidArgument},
+	} {
+		c.cmd.Properties = DefaultProperties(c.cmd.Kind)
+		_, err := b.PutEntity(t.Context(), c.cmd)
+		if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	changed := DefaultProperties(event.Subscription)
+	changed.RequiresSession = true
+	_, err := b.PutEntity(t.Context(), PutEntity{Kind: event.Subscription, Path: sub.Path, Properties: changed, Mode: UpdateOnly})
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Text != "The value for the RequiresSession property of an existing Subscription cannot be changed." {
+		t.Errorf("MA-038: %v", err)
+	}
+	if n := len(b.Entities()); n != before {
+		t.Errorf("%d entities, %d before", n, before)
+	}
+	if _, err := b.Rule(t.Context(), sub.Path, "nothing"); err == nil {
+		t.Error("a rule that is not there")
+	}
+	b.close(t)
+}
+
+// List goes by lower-cased path, page by page (MA-070).
+func TestList(t *testing.T) {
+	t.Parallel()
+	b := openAt(t, t.TempDir(), &dial{})
+	for i := range 25 {
+		b.entity(t, event.Queue, fmt.Sprintf("Q%d", i))
+	}
+	b.entity(t, event.Topic, "a")
+	b.entity(t, event.Topic, "a-b")
+	b.entity(t, event.Subscription, "a/Subscriptions/Y")
+	b.entity(t, event.Subscription, "a/Subscriptions/x")
+	b.entity(t, event.Subscription, "a-b/Subscriptions/z")
+	var got []string
+	for skip := 0; ; skip += 10 {
+		page := b.List(event.Queue, "", skip, 10)
+		for _, e := range page {
+			got = append(got, e.Path)
+		}
+		if len(page) < 10 {
+			break
+		}
+	}
+	if fmt.Sprint(got[:4], len(got)) != "[Q0 Q1 Q10 Q11] 25" {
+		t.Error(got)
+	}
+	got = nil
+	for _, e := range b.List(event.Subscription, "A", 0, 100) {
+		got = append(got, e.Name())
+	}
+	if fmt.Sprint(got, len(b.List(event.Topic, "", 0, 100)), len(b.List(event.Subscription, "none", 0, 9))) != "[x Y] 2 0" {
+		t.Error(got)
+	}
+	b.close(t)
+}
+
+func (b *broker) must(t testing.TB, path string) *Entity {
+	t.Helper()
+	e, ok := b.Find(path)
+	if !ok {
+		t.Fatalf("%s is not there", path)
+	}
+	return e
+}

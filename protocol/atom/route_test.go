@@ -1,0 +1,105 @@
+package atom
+
+import "testing"
+
+// MA-020, MA-022: fixed segments in any case, names in several segments, a slash at the end.
+func TestParseRoute(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]route{
+		"/":                          {kind: entityPath, path: "", entity: ""},
+		"/q":                         {kind: entityPath, path: "q", entity: "q"},
+		"/a/b/c":                     {kind: entityPath, path: "a/b/c", entity: "a/b/c"},
+		"/$Resources/Queues":         {kind: queuesPath, path: "$Resources/Queues", entity: "$Resources/Queues"},
+		"/$resources/queues/":        {kind: queuesPath, path: "$resources/queues", entity: "$resources/queues"},
+		"/$RESOURCES/topics":         {kind: topicsPath, path: "$RESOURCES/topics", entity: "$RESOURCES/topics"},
+		"/$NamespaceInfo":            {kind: namespacePath, path: "$NamespaceInfo", entity: "$NamespaceInfo"},
+		"/t/Subscriptions":           {kind: subscriptionsPath, path: "t/Subscriptions", entity: "t", subscriptions: "Subscriptions"},
+		"/a/b/subscriptions/":        {kind: subscriptionsPath, path: "a/b/subscriptions", entity: "a/b", subscriptions: "subscriptions"},
+		"/a/b/SUBSCRIPTIONS/s":       {kind: subscriptionPath, path: "a/b/SUBSCRIPTIONS/s", entity: "a/b", subscription: "s", subscriptions: "SUBSCRIPTIONS"},
+		"/t/Subscriptions/rules":     {kind: subscriptionPath, path: "t/Subscriptions/rules", entity: "t", subscription: "rules", subscriptions: "Subscriptions"},
+		"/t/subscriptions/s/rules":   {kind: rulesPath, path: "t/subscriptions/s/rules", entity: "t", subscription: "s", subscriptions: "subscriptions", rules: "rules"},
+		"/t/Subscriptions/s/Rules/":  {kind: rulesPath, path: "t/Subscriptions/s/Rules", entity: "t", subscription: "s", subscriptions: "Subscriptions", rules: "Rules"},
+		"/t/Subscriptions/s/Rules/r": {kind: rulePath, path: "t/Subscriptions/s/Rules/r", entity: "t", subscription: "s", rule: "r", subscriptions: "Subscriptions", rules: "Rules"},
+		"/t/Subscriptions/Subscriptions/Rules/Rules": {kind: rulePath, path: "t/Subscriptions/Subscriptions/Rules/Rules", entity: "t", subscription: "Subscriptions", rule: "Rules",
+			subscriptions: "Subscriptions", rules: "Rules"},
+		"/t/Subscriptions/s/Rules/r/x":  {kind: entityPath, path: "t/Subscriptions/s/Rules/r/x", entity: "t/Subscriptions/s/Rules/r/x"},
+		"/t/Subscriptions/s/other/r":    {kind: entityPath, path: "t/Subscriptions/s/other/r", entity: "t/Subscriptions/s/other/r"},
+		"/Subscriptions/s":              {kind: entityPath, path: "Subscriptions/s", entity: "Subscriptions/s"},
+		"/q/$DeadLetterQueue":           {kind: subQueue, path: "q/$DeadLetterQueue", entity: "q/$DeadLetterQueue"},
+		"/q/$Transfer/$deadletterqueue": {kind: subQueue, path: "q/$Transfer/$deadletterqueue", entity: "q/$Transfer/$deadletterqueue"},
+	} {
+		if got := parseRoute(path); got != want {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
+// MA-020, MA-021, MA-023 to MA-025: one entity under all spellings of its path and query.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("Orders/EU", "topic:T", "T/Subscriptions/S", "~under~")
+	for _, path := range []string{"/Orders/EU", "/orders%2feu", "/ORDERS%2FEU", "/orders/eu/"} {
+		a.get(path).is(200, `<title type="text">Orders/EU</title>`, `<id>http://bus.example:5300/Orders/EU?`)
+	}
+	for _, path := range []string{"/T/Subscriptions/S", "/t/subscriptions/s", "/t/SUBSCRIPTIONS/%53"} {
+		a.get(path).is(200, `<title type="text">S</title>`)
+	}
+	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/T/subscriptions/S?api-version=2021-05</id>`) // the client's spelling of what is fixed
+	a.get("/t/subscriptions/s/rules/%24Default").is(200, `<id>http://bus.example:5300/T/subscriptions/S/rules/$Default?api-version=2021-05</id>`)
+	a.get("/%7Eunder%7e").is(200, `<title type="text">~under~</title>`)
+	for _, query := range []string{"api-version=2021-05&enrich=False", "&api-version=2021-05&&enrich=true", "x=y&enrich=nonsense&api-version=2021-05"} {
+		a.get("/t?"+query).is(200, "<CountDetails ")
+	}
+	a.get("/$Resources/queues?&%24skip=0&%24top=1&api-version=2021-05").is(200, "<entry")
+	a.get("/$Resources/queues?$skip=0&$top=1&api-version=2021-05").is(200, "<entry")
+}
+
+// MA-023: what each version shows.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("q", "topic:t", "t/Subscriptions/s")
+	const size, affine, filters = "<MaxMessageSizeInKilobytes>", "<IsClientAffine>", "FilterCount>"
+	for version, has := range map[string][3]bool{
+		"2013-07": {}, "2017-04": {}, "2021-05": {true, true, false}, "2023-01": {true, true, false}, "2024-05": {true, true, true}, "2030-12": {true, true, true},
+	} {
+		for i, c := range []struct{ path, element string }{{"/q", size}, {"/t/Subscriptions/s", affine}, {"/t", filters}, {"/t", size}} {
+			w := a.get(c.path + "?api-version=" + version).is(200)
+			if want := has[[]int{0, 1, 2, 0}[i]]; want {
+				w.is(200, c.element)
+			} else {
+				w.lacks(c.element)
+			}
+		}
+	}
+	for _, query := range []string{"?", "?api-version=", "?api-version=latest", "?api-version=2012-01", "?API-VERSION=2021-05"} {
+		a.get("/q"+query).is(400, "SubCode=40000")
+	}
+}
+
+// Every answer that is not one of an operation is XML, too.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("q", "topic:t", "t/Subscriptions/s")
+	for path, allowed := range map[string]string{
+		"/q": "GET, PUT, DELETE", "/t/Subscriptions": "GET", "/t/Subscriptions/s": "GET, PUT, DELETE", "/t/Subscriptions/s/Rules": "GET, PUT",
+		"/t/Subscriptions/s/Rules/$Default": "GET, PUT, DELETE", "/$Resources/Queues": "GET", "/$namespaceinfo": "GET",
+	} {
+		for _, method := range []string{"POST", "PATCH", "DELETE", "OPTIONS", "HEAD"} {
+			if method == "DELETE" && len(allowed) > 8 {
+				continue
+			}
+			w := a.do(method, path, "").is(405)
+			if w.header.Get("Allow") != allowed || w.header.Get("Content-Type") != "application/xml; charset=utf-8" {
+				t.Errorf("%s: %v", w.what, w.header)
+			}
+			if method != "HEAD" {
+				w.is(405, "<Error><Code>405</Code><Detail>The specified HTTP verb ("+method+") is not valid.")
+			}
+		}
+	}
+	a.get("/q/$DeadLetterQueue").is(400, "The specified HTTP verb (GET) is not valid.")
+	a.get("/missing/$deadletterqueue").is(400, "The specified HTTP verb (GET) is not valid.")
+}
