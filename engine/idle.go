@@ -35,6 +35,7 @@ func (*touch) command() {}
 type activity struct {
 	at    atomic.Int64
 	noted atomic.Int64 // of that, what stands in the log
+	ruled atomic.Int64 // when a rule was last added or changed: that keeps a subscription, and is no use of it
 }
 
 // note moves the last use to a time, never back.
@@ -130,7 +131,7 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 	all := n.Entities()
 	quiet := make(map[event.EntityID]time.Duration, len(all))
 	for _, e := range all {
-		quiet[e.ID] = now.Sub(max(e.activity.last(), e.UpdatedAt))
+		quiet[e.ID] = now.Sub(max(e.activity.last(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
 	}
 	for i, l := range n.loops {
 		if l == nil {

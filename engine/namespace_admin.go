@@ -180,7 +180,7 @@ func (n *Namespace) changeRules(ctx context.Context, path string, cmd Command) (
 		return nil, err
 	}
 	sub := n.directory.find(strings.ToLower(path))
-	sub.use(n.Now()) // a new rule keeps a subscription (semantics.md 7.7)
+	sub.activity.ruled.Store(int64(n.Now())) // a new rule keeps a subscription (semantics.md 7.7)
 	return sub, nil
 }
 

@@ -41,7 +41,7 @@ func TestFixedPropertiesOfAQueue(t *testing.T) {
 		s := queues(fmt.Sprintf(`%q:true,`, property), "PT10S")
 		_, err := Start(t.Context(), s)
 		want := s.Entities.File + ":2: UserConfig.Namespaces[0].Queues[0].Name: The value for the " + property +
-			" property of an existing Queue cannot be changed: 'orders'."
+			" property of an existing Queue cannot be changed."
 		if problems := (settings.Problems)(nil); !errors.As(err, &problems) || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

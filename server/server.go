@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/atom"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 	"github.com/ledgerbus/ledgerbus/settings"
@@ -156,7 +158,7 @@ func (s *Server) listen(ctx context.Context) error {
 	}
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
 	s.front = listen.New(listen.Options{
-		AMQP: s.amqp, TLS: config, Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
+		AMQP: s.amqp, TLS: config, Handler: s.management(), Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
 		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
 	})
 	for _, entry := range s.settings.Listening.Addresses {
@@ -184,6 +186,18 @@ func (s *Server) listen(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// management is the administration of entities over HTTP.
+func (s *Server) management() http.Handler {
+	tier := engine.Standard
+	if s.settings.Tier == settings.Premium {
+		tier = engine.Premium
+	}
+	return atom.New(atom.Options{
+		Admin: s.engine, Access: s.access, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
+		Now: s.engine.Now, Logger: slog.Default(),
+	})
 }
 
 // certificate loads or makes what TLS needs; nil when there is no TLS. What cannot be loaded is a problem of the settings.

@@ -13,6 +13,7 @@ import (
 // Settings is everything a person decides about one broker.
 type Settings struct {
 	Mode      Mode
+	Tier      Tier
 	Storage   Storage
 	Listening Listening
 	TLS       TLS
@@ -31,6 +32,16 @@ const (
 	Development Mode = "development"
 	// Production needs access rules with keys of your own.
 	Production Mode = "production"
+)
+
+// Tier is the tier of the cloud that the namespace acts as: it bounds the sizes that clients may ask for.
+type Tier string
+
+const (
+	// Standard has messages of 256 KiB and entities of 5 GB; what the entity file asks for is not bounded by it.
+	Standard Tier = "standard"
+	// Premium has messages up to 100 MiB and entities of 80 GB.
+	Premium Tier = "premium"
 )
 
 // Storage says where and how messages are kept.
@@ -157,6 +168,7 @@ const (
 func defaults() Settings {
 	return Settings{
 		Mode:    Development,
+		Tier:    Standard,
 		Storage: Storage{Data: "data"},
 		Logging: Logging{Level: slog.LevelInfo, Format: "text"},
 	}

@@ -53,6 +53,7 @@ var words = []Word{
 	{Name: "queue", Shape: Many, Usage: "name of a queue that shall exist, with the cloud's default properties; repeatable",
 		set: list(func(s *Settings) *[]string { return &s.Entities.Queues })},
 	{Name: "mode", Usage: "development or production", Default: string(Development), set: setMode},
+	{Name: "tier", Usage: "standard or premium: which sizes clients may ask for when they make entities", Default: string(Standard), set: setTier},
 	{Name: "partitions", Usage: "number of partition logs, 1 to 64; fixed when the data directory is made", Default: "4",
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
 	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
@@ -155,6 +156,14 @@ func setMode(s *Settings, values []string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither %s nor %s", values[0], Development, Production)
+}
+
+func setTier(s *Settings, values []string) error {
+	switch s.Tier = Tier(values[0]); s.Tier {
+	case Standard, Premium:
+		return nil
+	}
+	return fmt.Errorf("%q is neither %s nor %s", values[0], Standard, Premium)
 }
 
 func setTLS(s *Settings, values []string) error {

@@ -18,6 +18,10 @@ func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 		_, connection := startOther(t, "Standard")
 		run(t, connection)
 	})
+	t.Run("broker", func(t *testing.T) {
+		t.Parallel()
+		run(t, startManaged(t))
+	})
 }
 
 // steps runs commands in turn and compares exit code and what they print, on both outputs.

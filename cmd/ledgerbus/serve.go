@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/server"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
@@ -29,7 +29,7 @@ func serveCommand() *cli.Command {
 			"it read its settings again and take over the access rules and the certificate; all else needs a restart.\n\n" +
 			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
 			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP, AMQP in a WebSocket and\n" +
-			"HTTP (GET /health), with TLS and without; entity management over HTTP comes with a later version.\n\n" +
+			"HTTP (entity management, GET /health), with TLS and without.\n\n" +
 			"TLS: in development mode the certificate is made in the data directory, signed by an authority made there, which\n" +
 			"clients have to trust: data/tls/ca.pem. Your own is given with --tls-certificate-file and --tls-key-file. An address\n" +
 			"that other machines can reach takes TLS alone and needs access rules with a key of your own (ledgerbus init makes a\n" +
@@ -178,6 +178,30 @@ func announceTLS(line func(name, format string, args ...any), broker *server.Ser
 	}
 }
 
+// announceEntities prints what clients can send to.
+func announceEntities(line func(name, format string, args ...any), broker *server.Server) {
+	names := map[event.EntityKind][]string{}
+	for _, e := range broker.Engine().Entities() {
+		names[e.Kind] = append(names[e.Kind], e.Path)
+	}
+	list := func(what string, names []string) {
+		switch n := len(names); {
+		case n > 10:
+			line(what, "%s and %d more", strings.Join(names[:10], ", "), n-10)
+		case n > 0:
+			line(what, "%s", strings.Join(names, ", "))
+		}
+	}
+	list("queues", names[event.Queue])
+	list("topics", names[event.Topic])
+	if n := len(names[event.Subscription]); n > 0 {
+		line("subscriptions", "%d", n)
+	}
+	if len(names) == 0 {
+		line("entities", "none yet: ledgerbus queue create NAME, or start with --entities FILE")
+	}
+}
+
 // announce prints what a person needs to use the broker.
 func announce(w io.Writer, broker *server.Server) {
 	s := broker.Settings()
@@ -204,19 +228,7 @@ func announce(w io.Writer, broker *server.Server) {
 	for _, err := range broker.Recovered().Refused {
 		line("NOT SERVED", "%v", err)
 	}
-	var names []string
-	for _, e := range broker.Engine().Entities() {
-		names = append(names, e.Path)
-	}
-	slices.Sort(names)
-	switch n := len(names); {
-	case n == 0:
-		line("queues", "none yet: start with --queue NAME or --entities FILE")
-	case n > 10:
-		line("queues", "%s and %d more", strings.Join(names[:10], ", "), n-10)
-	default:
-		line("queues", "%s", strings.Join(names, ", "))
-	}
+	announceEntities(line, broker)
 	if s.Listening.InsecureNoTLS {
 		line("INSECURE", "addresses other than loopback are served without TLS")
 	}

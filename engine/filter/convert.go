@@ -3,6 +3,7 @@ package filter
 import (
 	"encoding/hex"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -59,12 +60,8 @@ func integer(v event.Value) (int64, bool) {
 		f := double(v)
 		return int64(f), f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
 	case event.Decimal:
-		d := decimalOf(v)
-		x, one, _ := align(d, decimal{pow10(0), 0})
-		if !x.IsInt64() && d.exp >= 0 {
-			return 0, false
-		}
-		quotient, rest := x.QuoRem(x, one, pow10(0))
+		x, one, _ := align(decimalOf(v), decimal{pow10(0), 0})
+		quotient, rest := new(big.Int).QuoRem(x, one, new(big.Int))
 		return quotient.Int64(), rest.Sign() == 0 && quotient.IsInt64()
 	}
 	return int64(v.Bits), true

@@ -20,6 +20,9 @@ const (
 	maxExponent = 128
 )
 
+// digits is how many digits a number has, without its sign.
+func digits(x *big.Int) int { return len(new(big.Int).Abs(x).String()) }
+
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // parseDecimal reads digits with an optional sign, point and exponent. It fails for what has too many digits or too large
@@ -35,16 +38,16 @@ func parseDecimal(s string) (decimal, bool) {
 		mantissa, exp = s[:i], n
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := whole + fraction
-	if len(digits) > 64 || strings.TrimLeft(digits, "+-") == "" || strings.LastIndexAny(digits, "+-_") > 0 {
+	all := whole + fraction
+	if len(all) > 64 || strings.TrimLeft(all, "+-") == "" || strings.LastIndexAny(all, "+-_") > 0 {
 		return decimal{}, false
 	}
-	coef, ok := new(big.Int).SetString(digits, 10)
+	coef, ok := new(big.Int).SetString(all, 10)
 	if !ok {
 		return decimal{}, false
 	}
 	d := decimal{coef, exp - len(fraction)}
-	if len(new(big.Int).Abs(coef).String()) > maxDigits || d.exp < -maxExponent {
+	if digits(coef) > maxDigits || d.exp < -maxExponent {
 		return decimal{}, false
 	}
 	return d, true
@@ -75,7 +78,7 @@ func (d decimal) compare(e decimal) int {
 
 // round cuts d to maxDigits, half to even. It is false for a number that is too large then.
 func (d decimal) round() (decimal, bool) {
-	cut := max(len(new(big.Int).Abs(d.coef).String())-maxDigits, -maxExponent-d.exp)
+	cut := max(digits(d.coef)-maxDigits, -maxExponent-d.exp)
 	if cut > 0 {
 		quotient, rest := new(big.Int).QuoRem(d.coef, pow10(cut), new(big.Int))
 		half := new(big.Int).Abs(rest)
@@ -109,7 +112,7 @@ func (d decimal) calculate(o op, e decimal) (decimal, bool) {
 
 // divide is x / y to maxDigits digits; a quotient that ends before has no zeros behind it.
 func divide(x, y *big.Int) (decimal, bool) {
-	scale := max(0, maxDigits+1+len(y.String())-len(x.String()))
+	scale := max(0, maxDigits+1+digits(y)-digits(x))
 	quotient, rest := new(big.Int).QuoRem(new(big.Int).Mul(x, pow10(scale)), y, new(big.Int))
 	if rest.Sign() != 0 { // a further digit, so that what looks like a half is seen to be more than one
 		sign := int64(x.Sign() * y.Sign())
@@ -129,21 +132,21 @@ func divide(x, y *big.Int) (decimal, bool) {
 
 // String is the decimal in digits, without exponent.
 func (d decimal) String() string {
-	digits := new(big.Int).Abs(d.coef).String()
+	s := new(big.Int).Abs(d.coef).String()
 	if d.exp >= 0 {
 		if d.coef.Sign() != 0 {
-			digits += strings.Repeat("0", d.exp)
+			s += strings.Repeat("0", d.exp)
 		}
 	} else {
-		if pad := 1 - d.exp - len(digits); pad > 0 {
-			digits = strings.Repeat("0", pad) + digits
+		if pad := 1 - d.exp - len(s); pad > 0 {
+			s = strings.Repeat("0", pad) + s
 		}
-		digits = digits[:len(digits)+d.exp] + "." + digits[len(digits)+d.exp:]
+		s = s[:len(s)+d.exp] + "." + s[len(s)+d.exp:]
 	}
 	if d.coef.Sign() < 0 {
-		return "-" + digits
+		return "-" + s
 	}
-	return digits
+	return s
 }
 
 // value keeps the decimal as an exact text that parseDecimal reads.

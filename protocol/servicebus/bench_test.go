@@ -8,12 +8,27 @@ import (
 	"testing"
 
 	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// BenchmarkSend is sends of 1 KiB over one connection and link of a plain AMQP client, 256 under way at once, each
+// BenchmarkSend is sends of 1 KiB to a queue over one connection and link of a plain AMQP client, 256 under way at once, each
 // answered when it is durable.
-func BenchmarkSend(b *testing.B) {
-	broker := startBroker(b, "orders")
+func BenchmarkSend(b *testing.B) { benchmarkSend(b, startBroker(b, "orders")) }
+
+// BenchmarkSendTopic is the same to a topic with two subscriptions, of which one has a filter that matches.
+func BenchmarkSendTopic(b *testing.B) {
+	broker := startBroker(b)
+	broker.put(b, event.Topic, "orders", nil)
+	broker.put(b, event.Subscription, "orders/Subscriptions/all", nil)
+	put := engine.PutEntity{Kind: event.Subscription, Path: "orders/Subscriptions/some", Properties: engine.DefaultProperties(event.Subscription),
+		Rules: []event.Rule{{Name: "some", Filter: event.Filter{Kind: event.SQLFilter, Text: "kind = 'order' AND n >= 0"}}}}
+	must(broker.PutEntity(context.Background(), put))(b)
+	benchmarkSend(b, broker)
+}
+
+func benchmarkSend(b *testing.B, broker *broker) {
 	ctx := context.Background()
 	c, err := amqp.Dial(ctx, "amqp://"+broker.address, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")})
 	if err != nil {
@@ -38,6 +53,7 @@ func BenchmarkSend(b *testing.B) {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 				m := amqp.NewMessage(body)
 				m.Properties = &amqp.MessageProperties{MessageID: fmt.Sprint(i)}
+				m.ApplicationProperties = map[string]any{"kind": "order", "n": i}
 				if err := s.Send(ctx, m, nil); err != nil {
 					b.Error(err)
 					return

@@ -11,12 +11,13 @@
 // # The way of a message
 //
 //  1. reader.go reads into a reference-counted chunk and hands whole frames to the connection.
-//  2. session.go counts the transfer, sender.go joins its frames, message.go checks it and finds the fields rules need.
+//  2. session.go counts the transfer, sender.go joins its frames, message.go checks it and finds the fields the engine needs.
+//     Of a message to a topic properties.go takes out what the filters of its subscriptions look at.
 //  3. batch.go puts an engine.Send in the run for its partition; a run is one Submit. The bodies still stand in the chunk.
 //  4. The engine releases the chunk when the bodies are in its buffer and posts a reply to outbox.go when they are durable.
 //  5. answer.go joins replies with contiguous delivery-ids to one disposition.
-//  6. receiver.go gets deliveries the same way, delivery.go reads each body at the moment it is written and puts the
-//     broker's sections around it.
+//  6. receiver.go gets deliveries the same way, pump.go reads each body at the moment it is written, and delivery.go puts the
+//     broker's sections around it, with what settlements and rules have changed (overlay.go).
 //
 // A receiver that wants a message session goes another way: session_filter.go reads what it asks for, accept.go holds the
 // answer to its attach back until the engine has a session for it, or none in time. Requests to a $management node are

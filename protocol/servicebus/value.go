@@ -134,14 +134,14 @@ func (e encoded) value() event.Value {
 	if e.raw[0] == amqp.CodeDescribed {
 		return e.describedValue()
 	}
-	if b, ok := amqp.RawBool(e.raw); ok {
-		return event.Value{Type: event.Bool, Bits: bit(b)}
+	if text, ok := e.string(); ok {
+		return event.Value{Type: event.String, Text: text}
 	}
 	if n, ok := amqp.RawInt(e.raw); ok {
 		return event.Value{Type: integerType(e.raw[0], n), Bits: uint64(n)}
 	}
-	if text, ok := e.string(); ok {
-		return event.Value{Type: event.String, Text: text}
+	if b, ok := amqp.RawBool(e.raw); ok {
+		return event.Value{Type: event.Bool, Bits: bit(b)}
 	}
 	switch e.raw[0] {
 	case amqp.CodeNull:

@@ -19,23 +19,26 @@ const module = "github.com/ledgerbus/ledgerbus/"
 
 // allowed lists what each package may import of ours (tests apart). A package that is not here may not exist.
 var allowed = map[string][]string{
-	"internal/mutant":     {},
-	"log/event":           {},
-	"log":                 {"log/event", "internal/mutant"},
-	"index":               {"log/event", "internal/mutant"},
-	"engine":              {"index", "log", "log/event", "internal/mutant"},
-	"protocol/amqp":       {},
-	"protocol/access":     {"log/event"},
-	"protocol/servicebus": {"protocol/amqp", "protocol/access", "engine", "log/event"},
-	"protocol/listen":     {},
-	"tools":               {"index", "log", "log/event"},
-	"settings":            {"engine", "log/event", "protocol/servicebus"},
-	"client":              {"protocol/servicebus", "protocol/amqp"},
-	"client/admin":        {"client", "protocol/atom/document", "log/event"},
-	"server":              {"settings", "engine", "log", "log/event", "protocol/access", "protocol/servicebus", "protocol/listen"},
-	"bench":               {"client", "bench/floor"},
-	"bench/floor":         {"protocol/amqp"},
-	"cmd/ledgerbus":       {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
+	"internal/mutant":        {},
+	"log/event":              {},
+	"log":                    {"log/event", "internal/mutant"},
+	"index":                  {"log/event", "internal/mutant"},
+	"engine/filter":          {"log/event"},
+	"engine":                 {"engine/filter", "index", "log", "log/event", "internal/mutant"},
+	"protocol/amqp":          {},
+	"protocol/access":        {"log/event"},
+	"protocol/servicebus":    {"protocol/amqp", "protocol/access", "engine", "engine/filter", "log/event"},
+	"protocol/atom/document": {"log/event"},
+	"protocol/atom":          {"protocol/atom/document", "protocol/access", "engine", "log/event"},
+	"protocol/listen":        {},
+	"tools":                  {"index", "log", "log/event"},
+	"settings":               {"engine", "engine/filter", "log/event", "protocol/servicebus"},
+	"client":                 {"protocol/servicebus", "protocol/amqp"},
+	"client/admin":           {"client", "protocol/atom/document", "log/event"},
+	"server":                 {"settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen"},
+	"bench":                  {"client", "bench/floor"},
+	"bench/floor":            {"protocol/amqp"},
+	"cmd/ledgerbus":          {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
 }
 
 // owners lists libraries that only one package may import.
@@ -54,6 +57,7 @@ var owners = map[string]string{
 var pure = map[string][]string{
 	"log/event":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"index":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/filter": {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"protocol/amqp": {"os", "net"},
 }
 

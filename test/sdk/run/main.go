@@ -8,12 +8,14 @@
 //
 // What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
 //
-//	LEDGERBUS_CONNECTION_STRING  of the broker, over a proxy; every queue of the list is there, new and empty
-//	LEDGERBUS_CONTROL            URL of the control API: POST /kill, POST /cut, GET /now (../lab)
-//	LEDGERBUS_SCENARIOS          path of the list
-//	LEDGERBUS_ONLY               ids to run, with commas between; empty: all
-//	LEDGERBUS_RESULTS            file to which it appends a line per scenario when that has ended:
-//	                             {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
+//	LEDGERBUS_CONNECTION_STRING        of the broker, over a proxy; every queue and topic of the list is there, new and empty
+//	LEDGERBUS_ADMIN_CONNECTION_STRING  the same for administration clients, which speak HTTPS
+//	LEDGERBUS_CA                       PEM file with the certificate that they have to trust
+//	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /cut, GET /now (../lab)
+//	LEDGERBUS_SCENARIOS                path of the list
+//	LEDGERBUS_ONLY                     ids to run, with commas between; empty: all
+//	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:
+//	                                   {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
 //
 // Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list.
 package main

@@ -43,6 +43,12 @@ func fakeSuite(kind string) int {
 		if !strings.HasPrefix(os.Getenv("LEDGERBUS_CONNECTION_STRING"), "Endpoint=sb://localhost:") {
 			return 6
 		}
+		if strings.Contains(os.Getenv("LEDGERBUS_ADMIN_CONNECTION_STRING"), "Emulator") || !filepath.IsAbs(os.Getenv("LEDGERBUS_CA")) {
+			return 5
+		}
+		if os.Getenv("RUN_FAKE_TRUST") != os.Getenv("LEDGERBUS_CA") {
+			return 4
+		}
 		for id := range strings.SplitSeq(os.Getenv("LEDGERBUS_ONLY"), ",") {
 			line, _ := json.Marshal(Result{ID: id, Result: pass, Seconds: 0.5})
 			write("%s\n", line)
@@ -85,6 +91,7 @@ type fakeProcess struct{}
 func (fakeProcess) Start() (time.Duration, error) { return 0, nil }
 func (fakeProcess) Kill() error                   { return nil }
 func (fakeProcess) Stop() error                   { return nil }
+func (fakeProcess) Authority() string             { return "ca.pem" }
 func (fakeProcess) ConnectionString() string {
 	return "Endpoint=sb://localhost:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
 }
@@ -106,7 +113,7 @@ func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 	}
 	return &runner{
 		options: options{Rounds: 1, Scenarios: ids, Timeout: time.Minute},
-		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}}}, dir: t.TempDir(), w: &out,
+		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}, Trust: "RUN_FAKE_TRUST"}}, dir: t.TempDir(), w: &out,
 		open: func(dir string) (*lab.Lab, error) {
 			return lab.New(list, filepath.Join(dir, "entities.json"), fakeProcess{})
 		},

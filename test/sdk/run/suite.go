@@ -21,6 +21,7 @@ type Suite struct {
 	Dir     string     // where commands run, from the top of the repository
 	Prepare [][]string // fetch what the suite needs and build it, once per program run
 	Run     []string   // runs all scenarios, or those of LEDGERBUS_ONLY
+	Trust   string     // variable by which the runtime is told whom to trust, where the suite cannot say so itself
 	Version Version
 }
 
@@ -38,6 +39,7 @@ func suites(cache string) []Suite {
 			SDK: "js", Needs: []string{"node", "npm"}, Dir: "test/sdk/js",
 			Prepare: [][]string{{"npm", "ci", "--no-audit", "--no-fund"}},
 			Run:     []string{"node", "scenarios.js"},
+			Trust:   "NODE_EXTRA_CA_CERTS",
 			Version: Version{"@azure/service-bus", "test/sdk/js/package.json", `"@azure/service-bus": "([^"]+)"`},
 		},
 		{
@@ -112,9 +114,17 @@ func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results strin
 	if err != nil {
 		return report, err
 	}
+	authority, err := filepath.Abs(l.Authority())
+	if err != nil {
+		return report, err
+	}
 	env := []string{
-		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_CONTROL=" + l.Control(),
+		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_ADMIN_CONNECTION_STRING=" + l.AdminConnectionString(),
+		"LEDGERBUS_CA=" + authority, "LEDGERBUS_CONTROL=" + l.Control(),
 		"LEDGERBUS_SCENARIOS=" + scenarios, "LEDGERBUS_RESULTS=" + results, "LEDGERBUS_ONLY=" + strings.Join(only, ","),
+	}
+	if s.Trust != "" {
+		env = append(env, s.Trust+"="+authority)
 	}
 	began := time.Now()
 	ended := make(chan error, 1)

@@ -96,7 +96,7 @@ def paths(bus: Bus):
     receiver = bus.receiver()
     receiver.dead_letter(receiver.take("A"))
     for path in ("dead-letter-paths/$DeadLetterQueue", "DEAD-LETTER-PATHS/$deadletterqueue"):
-        dead = bus.receiver(path)
+        dead = bus.queue(path).receiver()
         dead.abandon(dead.take("A"))
     expect.failure(ServiceBusError, bus.sender("dead-letter-paths/$DeadLetterQueue").send, "B")
     expect.equal(texts(bus.peek_all(dead_letters=True)), ["A"], "peek all of the dead letters")

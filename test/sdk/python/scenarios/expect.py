@@ -3,6 +3,7 @@
 import time
 from datetime import datetime, timedelta, timezone
 
+from azure.core import exceptions as http
 from azure.servicebus import exceptions as sdk
 
 # The kinds of errors that scenarios.json explains under "errors": the class and a text that the message must have.
@@ -19,6 +20,15 @@ KINDS = {
     "too-large": (sdk.MessageSizeExceededError, ""),
     "not-allowed": (sdk.ServiceBusError, "amqp:not-allowed"),
     "unauthorized": ((sdk.ServiceBusAuthenticationError, sdk.ServiceBusAuthorizationError), ""),
+    "no-match": (sdk.ServiceBusError, "com.microsoft:no-matching-subscription"),
+}
+
+# Those of the administration client: the class and the status.
+ADMIN_KINDS = {
+    "admin-exists": (http.ResourceExistsError, 409),
+    "admin-missing": (http.ResourceNotFoundError, None),  # the SDK raises it too for a feed in place of the entity
+    "admin-bad-request": (http.HttpResponseError, 400),
+    "admin-unauthorized": (http.HttpResponseError, 401),
 }
 
 
@@ -75,12 +85,26 @@ def error(kind: str, call, *args, text: str = "", **kwargs) -> None:
             raise Unmet(f"error {kind}: expected the text {part!r}, saw {message!r}")
 
 
+def admin_error(kind: str, call, *args, text: str = "", **kwargs) -> None:
+    """The same, of a call of the administration client."""
+    expected, status = ADMIN_KINDS[kind]
+    e = caught(expected, call, *args, **kwargs)
+    if status and e.status_code != status:
+        raise Unmet(f"error {kind}: expected the status {status}, saw {e.status_code}: {e}")
+    if text not in str(e):
+        raise Unmet(f"error {kind}: expected the text {text!r}, saw {str(e)!r}")
+
+
 def failure(classes, call, *args, **kwargs) -> str:
     """The call fails with an error of that class, or of one of those; returns its message."""
+    return str(caught(classes, call, *args, **kwargs))
+
+
+def caught(classes, call, *args, **kwargs) -> Exception:
     try:
         result = call(*args, **kwargs)
     except classes as e:
-        return str(e)
+        return e
     except Exception as e:
         raise Unmet(f"expected {names(classes)}, saw {type(e).__name__}: {e}") from e
     raise Unmet(f"expected {names(classes)}, saw no error, and {short(result)}")

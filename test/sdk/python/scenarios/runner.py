@@ -28,11 +28,11 @@ for module in pkgutil.iter_modules(scenarios.__path__):
         importlib.import_module(f"scenarios.{module.name}")
 
 
-def show(id: str, stubborn: bool, answer: multiprocessing.connection.Connection) -> None:
+def show(id: str, stubborn: bool, topic: bool, answer: multiprocessing.connection.Connection) -> None:
     """Shows a scenario, in its own process, and answers with the error, which is empty if there was none."""
     logging.getLogger("azure").setLevel(logging.CRITICAL)  # what it logs are the errors that it also raises
     faulthandler.dump_traceback_later(known[id].limit, exit=True)  # whatever hangs, and if nobody waits for it any more
-    bus = Bus(id, os.environ["LEDGERBUS_CONNECTION_STRING"], os.environ["LEDGERBUS_CONTROL"], stubborn)
+    bus = Bus(id, os.environ["LEDGERBUS_CONNECTION_STRING"], os.environ["LEDGERBUS_CONTROL"], stubborn, topic)
     error = ""
     try:
         known[id].show(bus)
@@ -50,10 +50,11 @@ def show(id: str, stubborn: bool, answer: multiprocessing.connection.Connection)
 class Running:
     """A scenario on its way."""
 
-    def __init__(self, id: str, stubborn: bool):
-        self.id, self.began = id, time.monotonic()
+    def __init__(self, listed: dict):
+        self.id, self.began = listed["id"], time.monotonic()
         self.answer, theirs = multiprocessing.Pipe(duplex=False)
-        self.process = context.Process(target=show, args=(id, stubborn, theirs))
+        args = (self.id, listed.get("exclusive", False), "topic" in listed, theirs)
+        self.process = context.Process(target=show, args=args)
         self.process.start()
         theirs.close()
 
@@ -85,8 +86,7 @@ def run(todo: list[dict], at_once: int) -> None:
     waiting, running = collections.deque(todo), []
     while waiting or running:
         while waiting and len(running) < at_once:
-            s = waiting.popleft()
-            running.append(Running(s["id"], s.get("exclusive", False)))
+            running.append(Running(waiting.popleft()))
         multiprocessing.connection.wait([r.answer for r in running])
         for r in list(running):
             if (error := r.error()) is not None:

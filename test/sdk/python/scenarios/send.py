@@ -184,8 +184,8 @@ def many_at_once(bus: Bus):
 def unknown_queue(bus: Bus):
     missing = "send-unknown-queue-missing"
     expect.error("entity-not-found", bus.sender(missing).send, "A")
-    expect.error("entity-not-found", lambda: bus.receiver(missing).receive_some(1, 5))
-    expect.error("entity-not-found", lambda: bus.receiver(missing).peek(1))
+    expect.error("entity-not-found", lambda: bus.queue(missing).receiver().receive_some(1, 5))
+    expect.error("entity-not-found", lambda: bus.queue(missing).receiver().peek(1))
     bus.send("B")
     bus.receiver().take("B")
-    expect.error("entity-not-found", lambda: bus.receiver(missing).receive_some(1, 5))
+    expect.error("entity-not-found", lambda: bus.queue(missing).receiver().receive_some(1, 5))

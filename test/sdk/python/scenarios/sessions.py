@@ -158,7 +158,7 @@ def state(bus: Bus):
 @scenario("session-list")
 def list_sessions(bus: Bus):
     def listed(**options):
-        return sorted(bus.sdk.list_queue_sessions(bus.queue, **options))
+        return sorted(bus.sdk.list_queue_sessions(bus.name, **options))
 
     all_ids = [f"s{i:03}" for i in range(120)]
     bus.sender().send_batches([message("A", session_id=id) for id in all_ids])
