@@ -100,10 +100,10 @@ func confirm(c *cli.Context, name, what string) error {
 	if c.IsSet("confirm") {
 		return sameName(c.String("confirm"), name, what)
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
+	if in, isFile := c.App.Reader.(*os.File); !isFile || !term.IsTerminal(int(in.Fd())) {
 		return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s if that is meant", what, name)}
 	}
-	return askName(os.Stdin, os.Stderr, name, what)
+	return askName(c.App.Reader, c.App.ErrWriter, name, what)
 }
 
 // askName asks a person to type a name.

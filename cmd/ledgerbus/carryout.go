@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -82,8 +81,6 @@ func (p *plan) carryOut(a *administration) error {
 			return p.stopped(len(p.changes), err)
 		}
 	}
-	bar.finish()
-	fmt.Fprintln(os.Stderr, "done")
 	return nil
 }
 

@@ -94,7 +94,7 @@ func listContexts(c *cli.Context) error {
 		rows = append(rows, contextRow(known, name))
 	}
 	if len(rows) == 0 && format == formatTable {
-		fmt.Fprintln(os.Stderr, "no context yet; make one with ledgerbus context set NAME")
+		fmt.Fprintln(c.App.ErrWriter, "no context yet; make one with ledgerbus context set NAME")
 		return nil
 	}
 	return printRows(c.App.Writer, format, contextRow(known, ""), nil, rows)

@@ -172,7 +172,11 @@ func applyEntities(c *cli.Context) error {
 			return err
 		}
 	}
-	return p.carryOut(a)
+	if err := p.carryOut(a); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.App.ErrWriter, "done")
+	return err
 }
 
 // writePrivate replaces a file as a whole with one that only its owner can read.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,11 +22,11 @@ func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	})
 	t.Run("broker", func(t *testing.T) {
 		t.Parallel()
-		run(t, startManaged(t))
+		run(t, startBroker(t))
 	})
 }
 
-// steps runs commands in turn and compares exit code and what they print, on both outputs.
+// steps runs commands in turn, in this process, and compares exit code and what they print, on both outputs.
 type steps struct {
 	t          *testing.T
 	connection string
@@ -32,10 +34,14 @@ type steps struct {
 
 func (s steps) run(code int, want string, args ...string) string {
 	s.t.Helper()
-	r := execute(s.t, s.connection, "", args...)
-	got := strings.TrimSpace(r.out + r.errOut)
-	if r.code != code || want != "…" && got != want {
-		s.t.Errorf("%v: exit code %d, want %d (-want +got):\n%s", args, r.code, code, cmp.Diff(want, got))
+	var out bytes.Buffer
+	a := app()
+	a.Reader, a.Writer, a.ErrWriter = strings.NewReader(""), &out, &out
+	err := a.RunContext(s.t.Context(), flagsFirst(a.Commands, slices.Concat([]string{"ledgerbus"}, args, []string{"--connection-string", s.connection})))
+	report(&out, err)
+	got := strings.TrimSpace(out.String())
+	if exit := exitCode(err); exit != code || want != "…" && got != want {
+		s.t.Errorf("%v: exit code %d, want %d (-want +got):\n%s", args, exit, code, cmp.Diff(want, got))
 	}
 	return got
 }

@@ -15,32 +15,8 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/atom"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
 )
-
-// startManaged starts a broker with its management interface, and returns the connection string of that.
-func startManaged(t *testing.T) string {
-	t.Helper()
-	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.Start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(atom.New(atom.Options{Admin: srv.Engine(), Access: srv.Access(), Namespace: "local", Now: srv.Engine().Now}))
-	t.Cleanup(func() {
-		web.Close()
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return strings.Replace(srv.ConnectionString(), strings.Split(srv.ConnectionString()[len("Endpoint=sb://"):], ";")[0], strings.TrimPrefix(web.URL, "http://"), 1)
-}
 
 // otherNamespace is a namespace that is not ours: it has other defaults, small pages, and forgets everything.
 type otherNamespace struct {

@@ -38,7 +38,7 @@ func TestParseRoute(t *testing.T) {
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.create("Orders/EU", "topic:T", "T/Subscriptions/S", "~under~")
+	a.create("Orders/EU", "topic:T", "T/Subscriptions/S", "Space~Name")
 	for _, path := range []string{"/Orders/EU", "/orders%2feu", "/ORDERS%2FEU", "/orders/eu/"} {
 		a.get(path).is(200, `<title type="text">Orders/EU</title>`, `<id>http://bus.example:5300/Orders/EU?`)
 	}
@@ -47,7 +47,7 @@ func TestSpellings(t *testing.T) {
 	}
 	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/T/subscriptions/S?api-version=2021-05</id>`) // the client's spelling of what is fixed
 	a.get("/t/subscriptions/s/rules/%24Default").is(200, `<id>http://bus.example:5300/T/subscriptions/S/rules/$Default?api-version=2021-05</id>`)
-	a.get("/%7Eunder%7e").is(200, `<title type="text">~under~</title>`)
+	a.get("/space%7Ename").is(200, `<title type="text">Space~Name</title>`)
 	for _, query := range []string{"api-version=2021-05&enrich=False", "&api-version=2021-05&&enrich=true", "x=y&enrich=nonsense&api-version=2021-05"} {
 		a.get("/t?"+query).is(200, "<CountDetails ")
 	}

@@ -27,7 +27,7 @@ func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
 	grant := reply.Session
 	if reply.Err != nil || grant == nil {
-		cond, text := conditionOf(reply.Err)
+		cond, text := l.told(reply.Err)
 		if cond.symbol == amqp.CondTimeout {
 			text = noSessionText(l.attaching.attach)
 		}
@@ -63,7 +63,7 @@ func (l *link) sessionLost(err error) {
 		return
 	}
 	c := l.c
-	cond, text := conditionOf(err)
+	cond, text := l.told(err)
 	for i := range c.pendings.table {
 		if p := &c.pendings.table[i]; p.kind == pendingSettle && p.link == l && !p.settled {
 			p.settled = true

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -70,6 +71,20 @@ func conditionOf(err error) (condition, string) {
 		return c, refusal.Text + quotaText
 	}
 	return c, refusal.Text
+}
+
+// told is what the peer of a link is told. When the entity is no more, that is in the words that SDKs look for (8.4).
+func (l *link) told(err error) (condition, string) {
+	c, text := conditionOf(err)
+	if c.symbol == amqp.CondNotFound && strings.HasPrefix(text, "The messaging entity") {
+		text = l.c.missing(l.at.path)
+	}
+	return c, text
+}
+
+// missing tells that there is no entity of that path.
+func (c *conn) missing(path string) string {
+	return fmt.Sprintf(notFoundText, "sb://"+c.namespace+"/"+path)
 }
 
 // tracking makes the texts of 8.4: every text ends in what an operator needs to find its cause.

@@ -34,6 +34,7 @@ func (b *broker) put(t testing.TB, kind event.EntityKind, path string, change fu
 type broker struct {
 	*engine.Namespace
 	address string
+	stop    func()
 }
 
 func startBroker(t testing.TB, queues ...string) *broker {
@@ -43,7 +44,17 @@ func startBroker(t testing.TB, queues ...string) *broker {
 
 func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *broker {
 	t.Helper()
-	store, err := log.Open(context.Background(), t.TempDir(), log.Options{Partitions: 2})
+	b := startBrokerIn(t, t.TempDir(), limits)
+	for _, q := range queues {
+		b.put(t, event.Queue, q, nil)
+	}
+	return b
+}
+
+// startBrokerIn starts a broker on what is in a directory.
+func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
+	t.Helper()
+	store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +77,7 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 	}
 	served := make(chan struct{})
 	go func() { server.Serve(context.Background(), l); close(served) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		server.Close(ctx)
@@ -77,11 +88,8 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 			t.Errorf("%d connections ended in a panic", n)
 		}
 	})
-	b := &broker{Namespace: ns, address: l.Addr().String()}
-	for _, q := range queues {
-		b.put(t, event.Queue, q, nil)
-	}
-	return b
+	t.Cleanup(stop)
+	return &broker{Namespace: ns, address: l.Addr().String(), stop: stop}
 }
 
 type testWriter struct{ t testing.TB }

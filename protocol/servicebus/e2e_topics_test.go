@@ -1,8 +1,7 @@
 package servicebus_test
 
 import (
-	"context"
-	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/Azure/go-amqp"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
 // WP-220, SM-019, SM-284: the unmodified SDK sends to a topic and receives from its subscriptions, their dead-letter queues
@@ -90,54 +90,77 @@ func TestSDKTopicSchedule(t *testing.T) {
 	}
 }
 
-// WP-179, WP-180, WP-181: rules over a plain AMQP client, which wants every type of an answer to be right.
-func TestAMQPRules(t *testing.T) {
-	b := startBroker(t)
-	b.put(t, event.Topic, "orders", nil)
-	b.put(t, event.Subscription, "orders/Subscriptions/all", nil)
+// ruleNode is the management node of the subscription "orders/Subscriptions/all" to a plain AMQP client.
+type ruleNode struct {
+	t    testing.TB
+	to   *amqp.Sender
+	from *amqp.Receiver
+}
+
+func (b *broker) ruleNode(t testing.TB) *ruleNode {
+	t.Helper()
 	ctx := timeout(t)
-	c, err := amqp.Dial(ctx, "amqp://"+b.address, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := must(amqp.Dial(ctx, "amqp://"+b.address, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")}))(t)
+	t.Cleanup(func() { c.Close() })
 	session := must(c.NewSession(ctx, nil))(t)
 	const node = "orders/Subscriptions/all/$management"
-	to := must(session.NewSender(ctx, node, nil))(t)
-	from := must(session.NewReceiver(ctx, node, &amqp.ReceiverOptions{TargetAddress: "answers", SettlementMode: amqp.ReceiverSettleModeFirst.Ptr()}))(t)
-	ask := func(ctx context.Context, status int32, operation string, body map[string]any) any {
-		t.Helper()
-		reply := "answers"
-		request := &amqp.Message{
-			Properties:            &amqp.MessageProperties{MessageID: "1", ReplyTo: &reply},
-			ApplicationProperties: map[string]any{"operation": "com.microsoft:" + operation, "server-timeout": uint32(10_000)},
-			Value:                 body,
-		}
-		if err := to.Send(ctx, request, nil); err != nil {
-			t.Fatal(err)
-		}
-		answer := must(from.Receive(ctx, nil))(t)
-		if err := from.AcceptMessage(ctx, answer); err != nil {
-			t.Fatal(err)
-		}
-		if answer.ApplicationProperties["statusCode"] != status {
-			t.Fatalf("%s: %+v", operation, answer.ApplicationProperties)
-		}
-		return answer.Value
+	return &ruleNode{
+		t: t, to: must(session.NewSender(ctx, node, nil))(t),
+		from: must(session.NewReceiver(ctx, node, &amqp.ReceiverOptions{TargetAddress: "answers", SettlementMode: amqp.ReceiverSettleModeFirst.Ptr()}))(t),
 	}
+}
+
+// ask makes a request and wants a status.
+func (n *ruleNode) ask(status int32, operation string, body map[string]any) any {
+	n.t.Helper()
+	ctx := timeout(n.t)
+	request := &amqp.Message{
+		Properties:            &amqp.MessageProperties{MessageID: "1", ReplyTo: new("answers")},
+		ApplicationProperties: map[string]any{"operation": "com.microsoft:" + operation, "server-timeout": uint32(10_000)},
+		Value:                 body,
+	}
+	if err := n.to.Send(ctx, request, nil); err != nil {
+		n.t.Fatal(err)
+	}
+	answer := must(n.from.Receive(ctx, nil))(n.t)
+	if err := n.from.AcceptMessage(ctx, answer); err != nil {
+		n.t.Fatal(err)
+	}
+	if answer.ApplicationProperties["statusCode"] != status {
+		n.t.Fatalf("%s: %+v", operation, answer.ApplicationProperties)
+	}
+	return answer.Value
+}
+
+// rules is everything that enumerate-rules shows.
+func (n *ruleNode) rules() []any {
+	n.t.Helper()
+	return n.ask(200, "enumerate-rules", map[string]any{"top": int32(1<<31 - 1), "skip": int32(0)}).(map[string]any)["rules"].([]any)
+}
+
+// WP-179, WP-180, WP-181, SM-290: rules over a plain AMQP client, which wants every type of an answer to be right, before and
+// after a restart.
+func TestAMQPRules(t *testing.T) {
+	dir := t.TempDir()
+	b := startBrokerIn(t, dir, servicebus.Limits{})
+	b.put(t, event.Topic, "orders", nil)
+	b.put(t, event.Subscription, "orders/Subscriptions/all", nil)
+	node := b.ruleNode(t)
 	add := map[string]any{"rule-name": "red", "rule-description": map[string]any{
 		"correlation-filter": map[string]any{"label": "paint", "to": nil, "properties": map[string]any{"color": "red"}},
 		"sql-rule-action":    map[string]any{"expression": "SET sys.Label = 'done'; SET m = n * 2"},
 	}}
-	ask(ctx, 200, "add-rule", add)
-	ask(ctx, 409, "add-rule", add)
-	ask(ctx, 200, "remove-rule", map[string]any{"rule-name": "$Default"})
-	ask(ctx, 404, "remove-rule", map[string]any{"rule-name": "$Default"})
-	rules := ask(ctx, 200, "enumerate-rules", map[string]any{"top": int32(1<<31 - 1), "skip": int32(0)}).(map[string]any)["rules"].([]any)
-	if len(rules) != 1 || fmt.Sprint(rules[0].(map[string]any)["rule-description"]) == "" {
-		t.Errorf("%+v", rules)
+	node.ask(200, "add-rule", add)
+	node.ask(409, "add-rule", add)
+	node.ask(200, "remove-rule", map[string]any{"rule-name": "$Default"})
+	node.ask(404, "remove-rule", map[string]any{"rule-name": "$Default"})
+	before := node.rules()
+	b.stop()
+	b = startBrokerIn(t, dir, servicebus.Limits{})
+	if after := b.ruleNode(t).rules(); len(before) != 1 || !reflect.DeepEqual(after, before) {
+		t.Errorf("%+v became %+v", before, after)
 	}
-	client := b.root(t)
+	client, ctx := b.root(t), timeout(t)
 	s := must(client.NewSender("orders", nil))(t)
 	for _, color := range []string{"blue", "red"} {
 		m := &azservicebus.Message{Subject: new("paint"), ApplicationProperties: map[string]any{"Color": color, "n": int32(21)}}

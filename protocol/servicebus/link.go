@@ -232,7 +232,7 @@ func (l *link) room() *amqp.Error {
 func (c *conn) attachError(err error, path string) *amqp.Error {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
-		text = fmt.Sprintf(notFoundText, "sb://"+c.namespace+"/"+path)
+		text = c.missing(path)
 	}
 	return &amqp.Error{Condition: cond.symbol, Description: text}
 }

@@ -85,7 +85,7 @@ func (r *receiver) done(reply *engine.Reply) {
 	case r.l.attaching != nil:
 		r.l.accepted(reply)
 	case reply.Err != nil:
-		cond, text := conditionOf(reply.Err)
+		cond, text := r.l.told(reply.Err)
 		r.l.end(cond.symbol, text)
 	}
 }

@@ -92,7 +92,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	}
 	if r.Err != nil {
-		cond, text := conditionOf(r.Err)
+		cond, text := req.l.told(r.Err)
 		if cond.symbol == amqp.CondDetachForced {
 			req.l.end(cond.symbol, text)
 			return

@@ -229,7 +229,7 @@ func (s *sender) sent(delivery uint32, settled bool, err error) {
 		s.grant()
 		return
 	}
-	cond, text := conditionOf(err)
+	cond, text := s.l.told(err)
 	switch {
 	case cond.ends == endsLink:
 		s.l.end(cond.symbol, text)

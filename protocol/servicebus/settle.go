@@ -135,7 +135,7 @@ func (c *conn) settled(p *pending, err error) {
 		c.answers.settle(l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
 		return
 	}
-	cond, text := conditionOf(err)
+	cond, text := l.told(err)
 	if cond.ends == endsLink && cond.symbol == amqp.CondDetachForced {
 		l.end(cond.symbol, text)
 		return

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
 type (
@@ -36,32 +38,56 @@ var (
 	stubborn  = azservicebus.RetryOptions{MaxRetries: 100, RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 200 * time.Millisecond}
 )
 
-// bus is one scenario: its queue, its client with a sender, and what went wrong with it.
+// bus is one scenario: its entity, its client with a sender, and what went wrong with it.
 type bus struct {
 	*testing.T
-	place  place
-	queue  string
-	retry  azservicebus.RetryOptions
-	client *azservicebus.Client
-	sender *azservicebus.Sender
+	place        place
+	queue        string // or topic, with which sending has to do
+	subscription string // with which receiving has to do; empty: with the queue
+	retry        azservicebus.RetryOptions
+	client       *azservicebus.Client
+	sender       *azservicebus.Sender
+	manager      *admin.Client // nil until somebody asks for it
+	failure      *failure
+}
 
-	mu      sync.Mutex
-	failure string // guarded by mu; the first
+// failure is what went wrong first with a scenario.
+type failure struct {
+	mu   sync.Mutex
+	text string // guarded by mu
 }
 
 // place is where the broker is.
 type place struct {
-	connectionString string
-	control          string // address of the API of ../run; empty where there is none
-	webSocket        bool   // clients speak to it over WebSocket
+	connectionString      string
+	adminConnectionString string // empty where nothing is administered
+	authority             string // file with the certificate that administration clients trust
+	control               string // address of the API of ../run; empty where there is none
+	webSocket             bool   // clients speak to it over WebSocket
 }
 
 func newBus(t *testing.T, at place, queue string, retry azservicebus.RetryOptions) *bus {
 	t.Helper()
-	b := &bus{T: t, place: at, queue: queue, retry: retry}
+	b := &bus{T: t, place: at, queue: queue, retry: retry, failure: &failure{}}
 	b.client = b.connect()
 	b.sender = b.senderOf(b.client)
 	return b
+}
+
+// at is the scenario on another queue or topic, with a new sender.
+func (b *bus) at(queue string) *bus {
+	b.Helper()
+	other := *b
+	other.queue, other.subscription = queue, ""
+	other.sender = other.senderOf(b.client)
+	return &other
+}
+
+// on is the scenario on a subscription of its topic: it receives from that.
+func (b *bus) on(subscription string) *bus {
+	other := *b
+	other.subscription = subscription
+	return &other
 }
 
 // Errorf notes the failure for the results and goes on.
@@ -83,24 +109,27 @@ func (b *bus) note(text string) {
 	var callers [20]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
 	frame, more := frames.Next()
-	for more && (strings.HasSuffix(frame.File, "/bus_test.go") || strings.HasSuffix(frame.File, "/check_test.go")) {
+	for more && slices.Contains(helpers, filepath.Base(frame.File)) {
 		frame, more = frames.Next()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failure == "" {
-		b.failure = fmt.Sprintf("%s:%d: %s", filepath.Base(frame.File), frame.Line, text)
+	b.failure.mu.Lock()
+	defer b.failure.mu.Unlock()
+	if b.failure.text == "" {
+		b.failure.text = fmt.Sprintf("%s:%d: %s", filepath.Base(frame.File), frame.Line, text)
 	}
 }
 
+// helpers are the files with the words of scenarios, not scenarios.
+var helpers = []string{"bus_test.go", "check_test.go", "manage_test.go"}
+
 // firstFailure is what the results say of a scenario that did not pass.
 func (b *bus) firstFailure() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failure == "" {
+	b.failure.mu.Lock()
+	defer b.failure.mu.Unlock()
+	if b.failure.text == "" {
 		return "the scenario did not end well; its log says more"
 	}
-	return b.failure
+	return b.failure.text
 }
 
 // patient is a context for a call that must succeed.
@@ -283,7 +312,13 @@ var (
 
 func (b *bus) receiverOf(client *azservicebus.Client, options *azservicebus.ReceiverOptions) *azservicebus.Receiver {
 	b.Helper()
-	r, err := client.NewReceiverForQueue(b.queue, options)
+	var r *azservicebus.Receiver
+	var err error
+	if b.subscription == "" {
+		r, err = client.NewReceiverForQueue(b.queue, options)
+	} else {
+		r, err = client.NewReceiverForSubscription(b.queue, b.subscription, options)
+	}
 	b.must(err)
 	return r
 }
@@ -558,7 +593,11 @@ func (b *bus) acceptBy(client *azservicebus.Client, id string) *azservicebus.Ses
 	b.Helper()
 	var s *azservicebus.SessionReceiver
 	b.must(b.try(func(ctx context.Context) (err error) {
-		s, err = client.AcceptSessionForQueue(ctx, b.queue, id, nil)
+		if b.subscription == "" {
+			s, err = client.AcceptSessionForQueue(ctx, b.queue, id, nil)
+		} else {
+			s, err = client.AcceptSessionForSubscription(ctx, b.queue, b.subscription, id, nil)
+		}
 		return err
 	}))
 	if s.SessionID() != id {
@@ -590,6 +629,9 @@ func (b *bus) acceptFreed(id string, latest time.Time) *azservicebus.SessionRece
 func (b *bus) acceptNext(wait time.Duration) (*azservicebus.SessionReceiver, error) {
 	ctx, cancel := context.WithTimeout(b.Context(), wait)
 	defer cancel()
+	if b.subscription != "" {
+		return b.client.AcceptNextSessionForSubscription(ctx, b.queue, b.subscription, nil)
+	}
 	return b.client.AcceptNextSessionForQueue(ctx, b.queue, nil)
 }
 
@@ -619,6 +661,10 @@ func (b *bus) warmUp(r receiver) {
 // kill ends the broker where it stands and starts it again, with changes of the queue; it serves then.
 func (b *bus) kill(changes map[string]any) {
 	b.Helper()
+	if changes == nil {
+		b.ask("/kill", "")
+		return
+	}
 	body, err := json.Marshal(map[string]any{b.queue: changes})
 	b.must(err)
 	b.ask("/kill", string(body))

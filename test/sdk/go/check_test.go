@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 )
@@ -26,6 +28,13 @@ var kinds = map[string]func(error) bool{
 	"not-allowed":       condition(amqp.ErrCondNotAllowed),
 	"argument":          contains("com.microsoft:argument-error"),
 	"unauthorized":      code(azservicebus.CodeUnauthorizedAccess),
+	"no-match":          condition("com.microsoft:no-matching-subscription"),
+
+	"admin-exists":       status(http.StatusConflict),
+	"admin-missing":      status(http.StatusNotFound),
+	"admin-bad-request":  status(http.StatusBadRequest),
+	"admin-unauthorized": status(http.StatusUnauthorized),
+
 	"any":               func(err error) bool { return err != nil && !errors.Is(err, context.DeadlineExceeded) },
 }
 
@@ -40,6 +49,14 @@ func condition(c amqp.ErrCond) func(error) bool {
 	return func(err error) bool {
 		var e *amqp.Error
 		return errors.As(err, &e) && e.Condition == c
+	}
+}
+
+// status is the answer to a call of an administration client.
+func status(s int) func(error) bool {
+	return func(err error) bool {
+		var e *azcore.ResponseError
+		return errors.As(err, &e) && e.StatusCode == s
 	}
 }
 
