@@ -35,7 +35,7 @@ var kinds = map[string]func(error) bool{
 	"admin-bad-request":  status(http.StatusBadRequest),
 	"admin-unauthorized": status(http.StatusUnauthorized),
 
-	"any":               func(err error) bool { return err != nil && !errors.Is(err, context.DeadlineExceeded) },
+	"any": func(err error) bool { return err != nil && !errors.Is(err, context.DeadlineExceeded) },
 }
 
 func code(c azservicebus.Code) func(error) bool {
