@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -422,6 +423,15 @@ func TestBodies(t *testing.T) {
 		}
 	}
 	a.get("/q").notFound()
+	if w := a.put("/q", "<"+strings.Repeat("a", 60000)+"></b>").is(400); len(w.body) > 2000 {
+		t.Errorf("%d bytes of the body come back", len(w.body))
+	}
+	for n, status := range map[int]int{64 << 10: 201, 64<<10 + 1: 413} { // no length is told
+		r := httptest.NewRequest("PUT", fmt.Sprintf("/chunked%d?api-version=2021-05", n), strings.NewReader(queue("")+strings.Repeat(" ", n-len(queue("")))))
+		r.Host, r.ContentLength, r.TransferEncoding = host, -1, []string{"chunked"}
+		r.Header.Set("Authorization", a.token)
+		a.serve(r).is(status)
+	}
 }
 
 // The id of a request comes back; what the answer says of it cannot be forged.

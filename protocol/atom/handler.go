@@ -189,7 +189,7 @@ func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
 	case errors.As(err, &value):
 		return nil, badRequest("%s", value.Text)
 	case err != nil:
-		return nil, badRequest("The body of the request is not a document that can be read here: %s.", err)
+		return nil, badRequest("The body of the request is not a document that can be read here: %s.", clip(err.Error(), maxPath))
 	case doc.Entry == nil:
 		return nil, badRequest("The body of the request is not an entry.")
 	}

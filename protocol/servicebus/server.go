@@ -27,7 +27,9 @@ type Options struct {
 	// Limits bounds what a peer can spend. Zero fields mean their defaults.
 	Limits Limits
 	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
-	Logger *slog.Logger
+	// Failures counts failed logins together with other ways in; nil: a count of its own, by Limits.
+	Failures *access.Failures
+	Logger   *slog.Logger
 	// NewID makes message-ids and tracking ids: random UUIDs. nil: a generator of its own.
 	NewID func() [16]byte
 }
@@ -41,6 +43,8 @@ type Server struct {
 	env    *environment
 	panics atomic.Uint64
 	number atomic.Uint64 // of the last connection
+	// failures is set once in init
+	failures *access.Failures
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -48,7 +52,6 @@ type Server struct {
 	byHost    map[string]int // connections without a valid token, by address
 	newcomers int            // the sum of byHost
 	turned    int            // connections over the limit, which are told so when they open
-	failures  map[string]failures
 	closed    bool
 	done      sync.WaitGroup // one per connection
 }
@@ -91,7 +94,9 @@ func (s *Server) init() {
 		s.listeners = make(map[net.Listener]struct{})
 		s.conns = make(map[*conn]struct{})
 		s.byHost = make(map[string]int)
-		s.failures = make(map[string]failures)
+		if s.failures = o.Failures; s.failures == nil {
+			s.failures = access.NewFailures(env.limits.FreeFailures, env.limits.FailedLogins)
+		}
 	})
 }
 
@@ -166,7 +171,7 @@ func (s *Server) admit(c *conn) string {
 	switch {
 	case s.closed:
 		return "server closed"
-	case s.refusedFor(c.host, time.Now()):
+	case s.failures.Refused(c.host, time.Now()):
 		return "too many failed logins from the address"
 	case len(s.conns)-s.turned >= limits.Connections:
 		if s.turned >= maxTurned {
@@ -188,48 +193,13 @@ func (s *Server) admit(c *conn) string {
 	return ""
 }
 
-// failures counts the failed logins of an address within a minute (reliability.md S13).
-type failures struct {
-	count int
-	since time.Time
-}
-
-const failureWindow = time.Minute
-
-// refusedFor reports whether an address has failed to log in too often. The caller holds mu.
-func (s *Server) refusedFor(host string, now time.Time) bool {
-	f := s.failures[host]
-	return f.count >= s.env.limits.FailedLogins && now.Sub(f.since) < failureWindow
-}
-
-// failureDelay is what each failed login costs once there have been too many.
-const failureDelay = time.Second
-
-// loginFailed counts a failure and says how long the address has to wait; at the limit the minute begins anew, as the time
-// of being refused.
+// loginFailed counts a failure and says how long the address has to wait.
 func (s *Server) loginFailed(host string, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.failures) > 10_000 {
-		for h, f := range s.failures {
-			if now.Sub(f.since) >= failureWindow {
-				delete(s.failures, h)
-			}
-		}
+	wait, refused := s.failures.Failed(host, now)
+	if refused {
+		s.env.logger.Warn("servicebus: address refused after failed logins", "host", host)
 	}
-	f := s.failures[host]
-	if now.Sub(f.since) >= failureWindow {
-		f = failures{since: now}
-	}
-	if f.count++; f.count == s.env.limits.FailedLogins {
-		f.since = now
-		s.env.logger.Warn("servicebus: address refused after failed logins", "host", host, "for", failureWindow)
-	}
-	s.failures[host] = f
-	if f.count > s.env.limits.FreeFailures {
-		return failureDelay
-	}
-	return 0
+	return wait
 }
 
 func (s *Server) forget(c *conn) {

@@ -18,7 +18,7 @@ from .scenario import scenario
 EVERYTHING = "$Default: true"
 
 
-def create(bus: Bus, subscription: str, name: str, sql: str, action: str | None = None, topic: str | None = None) -> None:
+def create(bus: Bus, subscription: str, name: str, sql: str, action: str | None = None, topic: str | None = None):
     action = SqlRuleAction(action) if action else None
     bus.admin.create_rule(topic or bus.name, subscription, name, filter=SqlRuleFilter(sql), action=action)
 
