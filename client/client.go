@@ -91,8 +91,17 @@ func dialError(cs ConnectionString, err error) error {
 // Close closes the connection. Locks of messages that were received and not settled stay until they end.
 func (c *Client) Close() error {
 	c.stop()
+	ended := false
+	select {
+	case <-c.conn.Done():
+		ended = true
+	default:
+	}
 	err := c.conn.Close()
 	<-c.renewed
+	if conn := (*amqp.ConnError)(nil); !ended && errors.As(err, &conn) && conn.RemoteErr == nil {
+		return nil // the peer answered the close and hung up before we did
+	}
 	return wrap("close", err)
 }
 

@@ -132,6 +132,9 @@ func (p *Partition) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 		return t, refuse(QuotaExceeded, "A subscription can be made with %d rules at most.", maxRulesAtOnce)
 	}
 	sql, correlation := 0, 0
+	if cmd.Rules == nil {
+		sql = 1 // $Default
+	}
 	names := map[string]bool{}
 	for i := range cmd.Rules {
 		r := &cmd.Rules[i]

@@ -130,7 +130,9 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 	now := n.clock.Now()
 	all := n.Entities()
 	quiet := make(map[event.EntityID]time.Duration, len(all))
+	byID := make(map[event.EntityID]*Entity, len(all))
 	for _, e := range all {
+		byID[e.ID] = e
 		quiet[e.ID] = now.Sub(max(e.activity.last(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
 	}
 	for i, l := range n.loops {
@@ -143,6 +145,9 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 		}
 		for _, id := range reply.busy {
 			quiet[id] = 0
+			if e := byID[id]; e != nil && e.Properties.AutoDeleteOnIdle != event.Forever {
+				e.use(now) // so that the next start knows
+			}
 		}
 	}
 	for _, e := range all { // a topic is in use when one of its subscriptions is

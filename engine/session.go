@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -151,7 +153,7 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 	if err := p.heldSession(now, e, cmd.Slice, cmd.SessionID, cmd.Session); err != nil {
 		return p.refused(err)
 	}
-	if limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10; int64(len(cmd.State)) > limit {
+	if limit := p.messageLimit(e); int64(len(cmd.State)) > limit {
 		return p.refused(refuse(MessageTooLarge, "The session state of %d bytes is over the limit of %d bytes of '%s'.", len(cmd.State), limit, e.Path))
 	}
 	s, _ := p.index.Session(cmd.Slice, cmd.SessionID)
@@ -166,6 +168,16 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 	}
 	p.out = append(p.out, ev)
 	return p.done(log.Durable)
+}
+
+// messageLimit is the size limit of messages in bytes, which a subscription has from its topic.
+func (p *Partition) messageLimit(e *Entity) int64 {
+	if e.Kind == event.Subscription {
+		if e = p.entities[e.Topic]; e == nil {
+			return math.MaxInt64 // it is just being deleted
+		}
+	}
+	return int64(e.Properties.MaxMessageSizeKilobytes) << 10
 }
 
 func (p *Partition) getSessionState(cmd *GetSessionState) Outcome {

@@ -42,6 +42,8 @@ func (r *rules) place(lower string) int {
 	return i
 }
 
+func byLowerName(a, b *event.Rule) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }
+
 // below is what belongs to a topic.
 type below struct {
 	subscriptions map[event.EntityID]struct{}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -44,6 +43,7 @@ const (
 	flagChanged = 1 << 1
 	flagSession = 1 << 2
 	flagOrigin  = 1 << 3
+	rowFlags    = flagOrigin<<1 - 1
 )
 
 func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
@@ -67,56 +67,60 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 	for _, n := range slices.Sorted(maps.Keys(s.chunks)) {
 		c := s.chunks[n]
 		for i := range c.rows {
-			r := &c.rows[i]
-			if r.state == Gone {
+			if c.rows[i].state == Gone {
 				continue
 			}
 			seq := event.SequenceNumber(n<<chunkBits + uint64(i))
 			dst = binary.AppendUvarint(dst, uint64(seq-before))
 			before = seq
-			var flags byte
-			if r.ownTTL {
-				flags |= flagOwnTTL
-			}
-			if r.changed {
-				flags |= flagChanged
-			}
-			if r.session != 0 {
-				flags |= flagSession
-			}
-			var origin event.SequenceNumber
-			if c.origins != nil && c.origins[i] != 0 {
-				origin = c.origins[i]
-				flags |= flagOrigin
-			}
-			dst = append(dst, byte(r.state), byte(r.subQueue), flags)
-			dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
-			dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
-			dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
-			dst = binary.AppendUvarint(dst, uint64(r.count))
-			if origin != 0 {
-				dst = binary.AppendUvarint(dst, uint64(origin))
-			}
-			if r.session != 0 {
-				dst = binary.AppendUvarint(dst, ordinals[r.session])
-			}
-			switch r.state {
-			case Locked, DeferredLocked:
-				l := x.locks.at(r.lock)
-				dst = append(dst, l.token[:]...)
-				dst = binary.AppendUvarint(dst, uint64(l.until))
-			case Scheduled:
-				t := &x.schedule.slots[r.lock]
-				dst = binary.AppendUvarint(dst, uint64(t.at))
-				dst = binary.AppendUvarint(dst, uint64(t.ttl))
-			}
-			if r.changed {
-				blobs := s.changes[seq]
-				dst = binary.AppendUvarint(dst, uint64(len(blobs)))
-				for _, b := range blobs {
-					dst = appendBlob(dst, b)
-				}
-			}
+			dst = x.encodeRow(dst, s, seq, ordinals)
+		}
+	}
+	return dst
+}
+
+// encodeRow appends what is known of one message.
+func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, ordinals []uint64) []byte {
+	r, origin := s.find(seq), s.origin(seq)
+	var flags byte
+	if r.ownTTL {
+		flags |= flagOwnTTL
+	}
+	if r.changed {
+		flags |= flagChanged
+	}
+	if r.session != 0 {
+		flags |= flagSession
+	}
+	if origin != 0 {
+		flags |= flagOrigin
+	}
+	dst = append(dst, byte(r.state), byte(r.subQueue), flags)
+	dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
+	dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
+	dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
+	dst = binary.AppendUvarint(dst, uint64(r.count))
+	if origin != 0 {
+		dst = binary.AppendUvarint(dst, uint64(origin))
+	}
+	if r.session != 0 {
+		dst = binary.AppendUvarint(dst, ordinals[r.session])
+	}
+	switch r.state {
+	case Locked, DeferredLocked:
+		l := x.locks.at(r.lock)
+		dst = append(dst, l.token[:]...)
+		dst = binary.AppendUvarint(dst, uint64(l.until))
+	case Scheduled:
+		t := &x.schedule.slots[r.lock]
+		dst = binary.AppendUvarint(dst, uint64(t.at))
+		dst = binary.AppendUvarint(dst, uint64(t.ttl))
+	}
+	if r.changed {
+		blobs := s.changes[seq]
+		dst = binary.AppendUvarint(dst, uint64(len(blobs)))
+		for _, b := range blobs {
+			dst = appendBlob(dst, b)
 		}
 	}
 	return dst
@@ -126,31 +130,6 @@ func appendBlob(dst []byte, b event.Blob) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.Position))
 	dst = binary.AppendUvarint(dst, uint64(b.Size))
 	return binary.LittleEndian.AppendUint32(dst, b.Sum)
-}
-
-func (c *Catalogue) encode(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(c.last))
-	all := c.All()
-	dst = binary.AppendUvarint(dst, uint64(len(all)))
-	for _, e := range all {
-		dst = binary.AppendUvarint(dst, uint64(e.ID))
-		dst = append(dst, byte(e.Kind), e.HashVersion)
-		dst = appendText(dst, e.Path)
-		dst = appendText(dst, string(e.Hosts))
-		dst = event.AppendProperties(dst, &e.Properties)
-		dst = binary.AppendUvarint(dst, uint64(e.Topic))
-		for _, t := range [...]event.Time{e.CreatedAt, e.UpdatedAt, e.AccessedAt} {
-			dst = binary.AppendUvarint(dst, uint64(t))
-		}
-		if e.rules == nil {
-			continue
-		}
-		dst = binary.AppendUvarint(dst, uint64(len(e.rules.list)))
-		for _, r := range e.rules.list {
-			dst = event.AppendRule(dst, r)
-		}
-	}
-	return dst
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -168,8 +147,9 @@ func Decode(src []byte) (*Index, error) {
 	x.lastAt = event.Time(d.number(uint64(event.EndOfTime)))
 	x.nextOrigin = event.OriginID(d.number(math.MaxUint32))
 	d.catalogue(&x.Catalogue)
+	var before event.Slice
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		d.slice(x)
+		before = d.slice(x, before)
 	}
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))
@@ -202,6 +182,15 @@ func (d *decoding) number(limit uint64) uint64 {
 	return v
 }
 
+// atLeastOne reads a number that is not 0.
+func (d *decoding) atLeastOne(limit uint64) uint64 {
+	v := d.number(limit)
+	if v == 0 {
+		d.fail("bad number")
+	}
+	return v
+}
+
 func (d *decoding) take(n uint64) []byte {
 	if n > uint64(len(d.src)) {
 		d.fail("needs %d bytes", n)
@@ -231,45 +220,6 @@ func (d *decoding) blob() (b event.Blob) {
 	return b
 }
 
-func (d *decoding) catalogue(c *Catalogue) {
-	c.last = event.EntityID(d.number(math.MaxUint32))
-	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		e := Entity{ID: event.EntityID(d.number(uint64(c.last)))}
-		e.Kind, e.HashVersion = event.EntityKind(d.byte()), d.byte()
-		e.Path = d.text()
-		e.Hosts = []byte(d.text())
-		e.Properties = read(d, event.ReadProperties)
-		e.Topic = event.EntityID(d.number(math.MaxUint32))
-		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
-			*t = event.Time(d.number(uint64(event.EndOfTime)))
-		}
-		_, twice := c.byPath[strings.ToLower(e.Path)]
-		topic := c.entities[e.Topic]
-		if twice || e.ID == 0 || c.entities[e.ID] != nil || (e.Kind == event.Subscription) != (topic != nil && topic.Kind == event.Topic) {
-			d.fail("entity %d", e.ID)
-		}
-		if d.err != nil {
-			return
-		}
-		c.add(&e, nil)
-		if e.Kind == event.Subscription {
-			d.rules(c, &e)
-		}
-	}
-}
-
-func (d *decoding) rules(c *Catalogue, e *Entity) {
-	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		r := read(d, event.ReadRule)
-		if d.err == nil && e.rules.byName[strings.ToLower(r.Name)] != nil {
-			d.fail("rule %q twice", r.Name)
-		}
-		if d.err == nil {
-			c.addRule(e, r, nil)
-		}
-	}
-}
-
 // read takes a value in the form it has in events.
 func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
 	v, rest, err := from(d.src)
@@ -280,26 +230,19 @@ func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
 	return v
 }
 
-func (d *decoding) slice(x *Index) {
+// slice reads the slice behind another one.
+func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
-	if x.slices[id] != nil {
-		d.fail("slice %v twice", id)
-		return
+	if len(x.slices) > 0 && compareSlices(before, id) >= 0 {
+		d.fail("slice %v after %v", id, before)
+		return id
 	}
 	s := newSlice(id)
 	s.last = event.SequenceNumber(d.number(math.MaxUint64))
-	if owner := event.EntityID(d.number(math.MaxUint32)); owner != 0 {
-		t := x.slices[event.Slice{Entity: owner, Partition: id.Partition}]
-		if t == nil {
-			d.fail("slice %v belongs to topic %d, which has none", id, owner)
-			return
-		}
-		s.belong(t)
-	}
+	d.owner(x, s)
 	sessions := d.sessions(x, s)
 	d.history(s)
 	live := d.number(uint64(len(d.src)))
-	var seq event.SequenceNumber
 	var run [subQueues][states][]uint64 // sequence numbers of each set, added in bulk
 	flush := func(q, st int) {
 		if len(run[q][st]) > 0 {
@@ -307,51 +250,19 @@ func (d *decoding) slice(x *Index) {
 			run[q][st] = run[q][st][:0]
 		}
 	}
+	var seq event.SequenceNumber
 	for ; live > 0 && d.err == nil; live-- {
 		delta := event.SequenceNumber(d.number(math.MaxUint64))
-		state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
-		if delta == 0 || seq+delta < seq || seq+delta > s.last || state == Gone || int(state) >= states || int(sub) >= subQueues {
+		if delta == 0 || seq+delta < seq || seq+delta > s.last {
 			d.fail("row after sequence number %d", seq)
-			return
+			break
 		}
 		seq += delta
-		b := d.blob()
-		r := s.insert(seq)
-		*r = row{position: b.Position, size: b.Size, sum: b.Sum, state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0,
-			changed:    flags&flagChanged != 0,
-			enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
-			count: uint32(d.number(math.MaxUint32))}
-		s.grow(int64(b.Size))
-		if flags&flagOrigin != 0 {
-			s.came(seq, event.SequenceNumber(d.number(math.MaxUint64)))
-		}
-		if flags&flagSession != 0 {
-			r.session = uint32(d.number(sessions))
-		}
-		switch state {
-		case Locked, DeferredLocked:
-			d.lock(x, s, seq, r)
-		case Scheduled:
-			if sub != event.Main {
-				d.fail("message %d is scheduled outside the main queue", seq)
-				return
-			}
-			r.lock = x.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
-		}
+		r := d.row(x, s, seq, sessions)
 		if d.err != nil {
-			return
+			break
 		}
-		if r.session != 0 {
-			s.sessions.slots[r.session].join(seq)
-			s.sessions.counted(r.session, seq, row{}, *r)
-		}
-		s.awaits(r)
-		if r.changed {
-			for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-				s.change(seq, r, d.blob())
-			}
-		}
-		q, st := int(sub), int(state)
+		q, st := int(r.subQueue), int(r.state)
 		if run[q][st] = append(run[q][st], uint64(seq)); len(run[q][st]) == 4096 {
 			flush(q, st)
 		}
@@ -363,6 +274,64 @@ func (d *decoding) slice(x *Index) {
 	}
 	d.waiting(s)
 	x.slices[id] = s
+	return id
+}
+
+// owner reads which topic's slice a subscription's belongs to. That one has a smaller number, so it is there already.
+func (d *decoding) owner(x *Index, s *slice) {
+	id := event.EntityID(d.number(math.MaxUint32))
+	if id == 0 {
+		return
+	}
+	t := x.slices[event.Slice{Entity: id, Partition: s.id.Partition}]
+	if t == nil || t.owner != nil {
+		d.fail("slice %v belongs to %d, which is not the slice of a topic", s.id, id)
+		return
+	}
+	s.belong(t)
+}
+
+// row reads what is known of one message, but for its membership in the bitmaps.
+func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, sessions uint64) *row {
+	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
+	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
+		state == Scheduled && (sub != event.Main || flags&flagOrigin != 0) {
+		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
+		return nil
+	}
+	b := d.blob()
+	r := s.insert(seq)
+	*r = row{position: b.Position, size: b.Size, sum: b.Sum, state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0,
+		changed:    flags&flagChanged != 0,
+		enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
+		count: uint32(d.number(math.MaxUint32))}
+	s.grow(int64(b.Size))
+	if flags&flagOrigin != 0 {
+		s.came(seq, event.SequenceNumber(d.atLeastOne(math.MaxUint64)))
+	}
+	if flags&flagSession != 0 {
+		r.session = uint32(d.atLeastOne(sessions))
+	}
+	switch state {
+	case Locked, DeferredLocked:
+		d.lock(x, s, seq, r)
+	case Scheduled:
+		r.lock = x.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
+	}
+	if d.err != nil {
+		return nil
+	}
+	if r.session != 0 {
+		s.sessions.slots[r.session].join(seq)
+		s.sessions.counted(r.session, seq, row{}, *r)
+	}
+	s.awaits(r)
+	if r.changed {
+		for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+			s.change(seq, r, d.blob())
+		}
+	}
+	return r
 }
 
 func (d *decoding) lock(x *Index, s *slice, seq event.SequenceNumber, r *row) {

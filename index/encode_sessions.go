@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -146,7 +147,7 @@ func (d *decoding) waiting(s *slice) {
 			t.waiting = append(t.waiting, waiting{uint32(n), ses.ticket})
 		}
 	}
-	slices.SortFunc(t.waiting, func(a, b waiting) int { return int(int64(a.ticket - b.ticket)) })
+	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })
 	for i := range t.waiting[min(1, len(t.waiting)):] {
 		if t.waiting[i].ticket == t.waiting[i+1].ticket {
 			d.fail("two sessions have one ticket")

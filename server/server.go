@@ -23,6 +23,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/settings"
 )
 
+// Failed logins of an address within a minute (reliability.md S13): how many are free, and after how many it is refused.
+const (
+	freeFailures = 10
+	mostFailures = 20
+)
+
 // closeGrace is how long connections get to end by themselves when the broker closes.
 const closeGrace = 10 * time.Second
 
@@ -59,6 +65,7 @@ type Server struct {
 	access       *access.Verifier
 	amqp         *servicebus.Server
 	front        *listen.Server
+	failures     *access.Failures
 	endpoints    []Endpoint
 	certificates *certificates // of the operator; nil: none
 	trust        string        // file with the certificate that clients have to trust; "": not ours
@@ -156,6 +163,7 @@ func (s *Server) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.failures = access.NewFailures(freeFailures, mostFailures)
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
 	s.front = listen.New(listen.Options{
 		AMQP: s.amqp, TLS: config, Handler: s.management(), Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
@@ -196,7 +204,7 @@ func (s *Server) management() http.Handler {
 	}
 	return atom.New(atom.Options{
 		Admin: s.engine, Access: s.access, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
-		Now: s.engine.Now, Logger: slog.Default(),
+		Now: s.engine.Now, Failures: s.failures, Logger: slog.Default(),
 	})
 }
 
@@ -239,6 +247,7 @@ func (s *Server) options() servicebus.Options {
 	return servicebus.Options{
 		Namespace: namespaceName,
 		Access:    s.access,
+		Failures:  s.failures,
 		Logger:    slog.Default(),
 		Limits: servicebus.Limits{
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,

@@ -2,7 +2,9 @@ package atom
 
 import (
 	"errors"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -21,8 +23,12 @@ func (r *request) authenticate() error {
 	if r.token == "" {
 		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
 	}
+	if r.refusedAddress() {
+		return refuse(http.StatusTooManyRequests, 0, "Too many tokens of this address were bad; try again in a minute.")
+	}
 	var err error
 	if r.grant, err = r.h.Access.VerifyPath(r.token, r.route.path, r.now.Std()); err != nil {
+		r.loginFailed(err)
 		return unverified(err)
 	}
 	switch r.route.kind {
@@ -33,6 +39,40 @@ func (r *request) authenticate() error {
 		}
 	}
 	return nil
+}
+
+// peer is the address a request came from, without port.
+func (r *request) peer() string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func (r *request) refusedAddress() bool {
+	return r.h.Failures != nil && r.h.Failures.Refused(r.peer(), r.now.Std())
+}
+
+// loginFailed counts a token that nobody signed, and lets its sender wait when there have been many. One that has expired, or is
+// for another resource, was signed with a key.
+func (r *request) loginFailed(err error) {
+	if r.h.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
+		return
+	}
+	wait, refused := r.h.Failures.Failed(r.peer(), r.now.Std())
+	if refused {
+		r.h.logger.Warn("atom: address refused after bad tokens", "address", r.peer())
+	}
+	if wait == 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
 }
 
 // unverified tells what is wrong with a token.

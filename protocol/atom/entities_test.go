@@ -308,12 +308,14 @@ func TestForward(t *testing.T) {
 		forward("source"), forward("sb://x/SOURCE/"), forward("ftp://host/queue"), forward("sb:///queue"), forward("sb://host/"), forward("sb://host/queue?x"), forward("%zz"),
 		forward("sb://host/queue" + strings.Repeat("/", 2000)),
 		queue("<RequiresSession>true</RequiresSession><ForwardTo>queue</ForwardTo>"),
-		queue("<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle><ForwardTo>queue</ForwardTo>"),
-		queue("<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle><ForwardDeadLetteredMessagesTo>queue</ForwardDeadLetteredMessagesTo>"),
 	} {
 		a.put("/source", body).is(400, "SubCode=40000")
 	}
 	a.get("/source").notFound()
+	for _, element := range []string{"ForwardTo", "ForwardDeadLetteredMessagesTo"} { // SM-305: it is never idle
+		a.put("/source", queue("<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle><"+element+">queue</"+element+">")).is(201, "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S<")
+		a.delete("/source")
+	}
 	a.put("/t/Subscriptions/f", subscription("<ForwardTo>t</ForwardTo>")).is(400, "SubCode=40000")
 	a.put("/t/Subscriptions/f", subscription("<ForwardTo>t2</ForwardTo>")).is(201, "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S<")
 	a.put("/t3", topic("<ForwardTo>missing</ForwardTo>")).is(201).lacks("ForwardTo") // topics have none

@@ -52,7 +52,10 @@ func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entit
 	if faults := engine.CheckProperties(cmd.Kind, engine.Unbound, &cmd.Properties); len(faults) > 0 {
 		return nil, no(faults[0].Code, "%s", faults[0].Text)
 	}
-	p := cmd.Properties
+	p := &cmd.Properties
+	if p.ForwardTo != "" || p.ForwardDeadLetteredMessagesTo != "" { // as the engine does
+		p.AutoDeleteOnIdle = event.Forever
+	}
 	key := strings.ToLower(cmd.Path)
 	old := f.entities[key]
 	switch {
@@ -70,7 +73,7 @@ func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entit
 		return nil, no(engine.InvalidArgument, "Partitioning cannot be changed for %s. ", old.Kind)
 	}
 	e := *old
-	e.Properties, e.UpdatedAt = p, f.now
+	e.Properties, e.UpdatedAt = *p, f.now
 	f.entities[key] = &e
 	return &e, nil
 }

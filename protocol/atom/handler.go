@@ -1,7 +1,6 @@
 package atom
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// Options says what the API shows and who may use it. All but Health, Logger and Hosts are needed.
+// Options says what the API shows and who may use it. All but Logger and Hosts are needed.
 type Options struct {
 	Admin     engine.Admin
 	Access    *access.Verifier
@@ -24,16 +23,12 @@ type Options struct {
 	Tier      engine.Tier // which values entities may have
 	Created   time.Time   // when the namespace was made
 	Now       func() event.Time
-	// Health says why messages cannot be accepted and stored now; nil: they always can.
-	Health func(context.Context) error
-	Logger *slog.Logger // nil: slog.Default
+	Failures  *access.Failures // counts bad tokens by address (reliability.md S13); nil: nobody does
+	Logger    *slog.Logger // nil: slog.Default
 	// Hosts are the names, without port, under which requests may come, beside localhost and addresses
 	// (reliability.md S24); nil: any.
 	Hosts []string
 }
-
-// healthTime bounds how long the answer about health waits for the engine.
-const healthTime = 2 * time.Second
 
 // firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
 const firstConnection = 1 << 40
@@ -48,7 +43,7 @@ type handler struct {
 	answers  atomic.Uint64 // feeds that say that nothing is there
 }
 
-// New makes the handler of the API and of /health.
+// New makes the handler of the API. The only thing that needs no token, /health, is not part of it: package listen answers that.
 func New(o Options) http.Handler {
 	h := &handler{Options: o, logger: o.Logger}
 	if h.logger == nil {
@@ -94,10 +89,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	head.Set("Cache-Control", "no-store") // answers hold keys
 	if id := hr.Header.Get("x-ms-client-request-id"); id != "" && len(id) <= 256 {
 		head.Set("x-ms-client-request-id", id)
-	}
-	if isHealth(hr) {
-		h.health(w, hr)
-		return
 	}
 	if err := r.answer(w); err != nil {
 		r.fail(w, err)
@@ -194,25 +185,4 @@ func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
 		return nil, badRequest("The body of the request is not an entry.")
 	}
 	return doc.Entry, nil
-}
-
-// isHealth tells a request for /health from one about an entity of that name, which has an api-version.
-func isHealth(r *http.Request) bool {
-	return r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !r.URL.Query().Has("api-version")
-}
-
-// health answers as the emulator does, with the truth (management-api.md 4.1). It says ok or not ok and no more.
-func (h *handler) health(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), healthTime)
-	defer cancel()
-	status, text := http.StatusOK, `{"status":"healthy","message":"Service is healthy."}`
-	if h.Health != nil {
-		if err := h.Health(ctx); err != nil {
-			h.logger.Warn("atom: not healthy", "error", err)
-			status, text = http.StatusServiceUnavailable, `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // whoever asked may have gone
 }

@@ -116,10 +116,6 @@ func (r *request) forward(p *event.Properties, path string) error {
 		if e, found := r.h.Admin.Find(target); !found || e.Kind == event.Subscription {
 			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: %s", f.element)
 		}
-		// A receiver that is always there keeps an entity in use: both cannot be had (semantics.md 7.7).
-		if p.AutoDeleteOnIdle != event.Forever {
-			return badRequest("The properties 'AutoDeleteOnIdle' and '%s' can't be used together.", f.element)
-		}
 		*f.value = shown
 	}
 	return nil

@@ -38,7 +38,18 @@ func (s *Server) newHTTP() *http.Server {
 		rest = http.NotFoundHandler()
 	}
 	mux := http.NewServeMux()
+	others := s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isSocketPath(r.URL.Path) {
+			s.websocket(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	}))
 	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("api-version") { // a queue may be named so
+			others.ServeHTTP(w, r)
+			return
+		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
@@ -53,13 +64,7 @@ func (s *Server) newHTTP() *http.Server {
 		}
 		_, _ = io.WriteString(w, answer) // whoever asked may have gone
 	})
-	mux.Handle("/", s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isSocketPath(r.URL.Path) {
-			s.websocket(w, r)
-			return
-		}
-		rest.ServeHTTP(w, r)
-	})))
+	mux.Handle("/", others)
 	return &http.Server{
 		Handler:           http.MaxBytesHandler(mux, maxBody),
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,

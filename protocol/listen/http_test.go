@@ -65,6 +65,7 @@ func TestHTTP(t *testing.T) {
 		{"health under any name", addr, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},
 		{"health cannot be changed", addr, "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
 		{"the handler", addr, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Queue with 0 bytes"},
+		{"a queue named health", addr, "GET /health?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health with 0 bytes"},
 		{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},
 		{"our name", addr, "GET /x HTTP/1.1\r\nHost: bus.Example:5672\r\n\r\n", 200, "/x with 0 bytes"},
 		{"an address", addr, "GET /x HTTP/1.1\r\nHost: [::1]:5672\r\n\r\n", 200, "/x with 0 bytes"},

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -43,6 +42,7 @@ const (
 	Cancelled
 	Activated // it goes on under another number
 	Purged    // batch deleted
+	Published // it was sent to a topic, which keeps nothing but the number
 )
 
 // Refusal is the class of a negative answer; 0 is none.
@@ -59,16 +59,18 @@ const (
 	SessionTaken // another holds the session
 	TimedOut     // no session came in time
 	NotFound     // no such message, in the state it has to be in
-	NoEntity     // no such queue any more
-	Invalid      // what cannot be changed
+	NoEntity     // no such queue any more, or rule
+	Invalid      // what cannot be changed, or evaluated
+	Exists       // there is one already
+	NoMatch      // no rule of any subscription matches
 )
 
 func (r Refusal) String() string {
 	return [...]string{"accepted", "lock lost", "not allowed", "disabled", "too large", "quota exceeded", "session lock lost",
-		"session cannot be locked", "timeout", "message not found", "entity not found", "invalid argument"}[r]
+		"session cannot be locked", "timeout", "message not found", "entity not found", "invalid argument", "already exists", "no matching subscription"}[r]
 }
 
-// Settings are what rules of a queue depend on.
+// Settings are what rules of a queue, topic or subscription depend on.
 type Settings struct {
 	Lock              int64 // ms
 	MaxDelivery       uint32
@@ -79,6 +81,9 @@ type Settings struct {
 	MaxBytes          int64 // of all messages and session states
 	Sessions          bool
 	Window            int64 // of duplicate detection, ms; 0: none
+	Topic             bool
+	DeadLetterErrors  bool // of a subscription: rules that fail make a dead letter (15.6)
+	FilterFirst       bool // of a topic: what no rule matches is refused (15.6)
 }
 
 // Message is a live message.
@@ -92,10 +97,14 @@ type Message struct {
 	ExpiresAt  int64 // 0: never
 	OwnTTL     int64 // the sender's, cut once the message is active; 0: none
 	Session    string
+	Loose      bool  // in no session, although the subscription has sessions: it was dead-lettered on arrival
 	For        int64 // when a scheduled message becomes active
 	Token      Token
 	Until      int64 // 0 under a session
 	Changes    [][]byte
+	From       uint64 // number of a copy in its topic; 0: it was sent here
+	Draft      *Draft // of a scheduled message of a topic
+	record     int    // that stored it
 }
 
 func (m *Message) bytes() (n int64) {
@@ -115,7 +124,7 @@ func (m *Message) locked() bool { return m.State == Locked || m.State == Deferre
 // expired: nothing expires in a dead-letter queue (7.5), nor before it is active.
 func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 && now >= m.ExpiresAt }
 
-// Queue is a queue with its dead-letter queue.
+// Queue is a queue, or a subscription, with its dead-letter queue; or a topic, in which only scheduled messages stay.
 type Queue struct {
 	ID       int
 	Settings Settings
@@ -127,6 +136,12 @@ type Queue struct {
 	Seen     map[string]Entry    // duplicate history
 	Used     bool                // there is, or was, something in it
 	Dropped  bool                // the queue is deleted
+
+	Topic   *Queue   // of a subscription
+	Below   []*Queue // all subscriptions a topic ever had, in the order in which they were made
+	InForce bool     // of a subscription: it gets copies
+	Joined  bool     // … and there was one: from then on what it stores counts with the topic
+	Rules   []Rule   // of a subscription, in force, in the order in which they were added
 }
 
 // News is something the partition's loop has to hear of.
@@ -145,8 +160,16 @@ const (
 	Ended                    // a session lock ended
 )
 
-// Bytes is what counts against the quota.
+// Bytes is what counts against the quota, with a topic what its subscriptions hold (16.3).
 func (q *Queue) Bytes() (n int64) {
+	if q.Dropped {
+		return 0
+	}
+	for _, sub := range q.Below {
+		if sub.Joined {
+			n += sub.Bytes()
+		}
+	}
 	for _, m := range q.Live {
 		n += m.bytes()
 	}
@@ -183,6 +206,8 @@ type Partition struct {
 	Records int   // decisions that changed something, since the beginning
 	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
 	News    []News
+	Copies  []Copy // made by the last publish or activation, to be counted
+	Written int    // records that can be read back: the others are on their way to the disk
 	undo    []undo
 }
 
@@ -192,9 +217,12 @@ type undo struct {
 	back   func()
 }
 
-// Add makes a queue of the partition. It is no record of it.
-func (p *Partition) Add(id int, s Settings) *Queue {
-	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}}
+// Add makes a queue of the partition, or a subscription of a topic. It is no record of it.
+func (p *Partition) Add(id int, s Settings, topic *Queue) *Queue {
+	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Topic: topic}
+	if topic != nil {
+		topic.Below = append(topic.Below, q)
+	}
 	p.Queues = append(p.Queues, q)
 	return q
 }
@@ -228,7 +256,7 @@ func (p *Partition) store(q *Queue, m *Message) {
 		at, _ := q.place(m.Seq)
 		q.Live, q.Last, q.Used = slices.Delete(q.Live, at, at+1), last, used
 	})
-	q.Last, q.Used = m.Seq, true
+	q.Last, q.Used, m.record = m.Seq, true, p.Records
 	q.Live = append(q.Live, m)
 	p.settled(q, m.Session)
 }
@@ -283,215 +311,6 @@ func (p *Partition) Drop(now int64, q *Queue) {
 		p.record(now, true)
 		p.changing(func() { *q = was })
 	}
-	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Dropped: true}
-}
-
-// Draft is a message to be sent.
-type Draft struct {
-	Body       []byte
-	ID         string
-	Session    string
-	HasSession bool
-	TTL        int64 // ms; 0: none
-	For        int64 // scheduled for; 0: now
-}
-
-// Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2). Duplicates are dropped
-// singly; their number is that of the original while it is scheduled, else 0 (11).
-func (p *Partition) Send(now int64, q *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
-	if q.Settings.NoSend {
-		return nil, Disabled
-	}
-	var size int64
-	for _, d := range drafts {
-		if int64(len(d.Body)) > q.Settings.MaxMessage+idRoom {
-			return nil, TooLarge
-		}
-		size += int64(len(d.Body))
-	}
-	for _, d := range drafts {
-		if q.Settings.Sessions && !d.HasSession {
-			return nil, NotAllowed
-		}
-	}
-	if size > 0 && q.Bytes()+size > q.Settings.MaxBytes {
-		return nil, QuotaExceeded
-	}
-	p.record(now, true)
-	for _, d := range drafts {
-		if first, ok := q.duplicate(now, d.ID); ok {
-			if m := q.Find(first); m == nil || m.State != Scheduled {
-				first = 0
-			}
-			numbers = append(numbers, first)
-			continue
-		}
-		m := &Message{Seq: q.Last + 1, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For}
-		if q.Settings.Sessions {
-			m.Session = d.Session
-		}
-		p.remember(now, q, d.ID, m.Seq)
-		numbers = append(numbers, m.Seq)
-		if m.For > now {
-			m.State = Scheduled
-			p.store(q, m)
-			continue
-		}
-		m.For = 0
-		m.live(now, q)
-		p.store(q, m)
-		p.tell(q, Returned, m)
-	}
-	return numbers, Accepted
-}
-
-// live begins a message's time to live (7.1).
-func (m *Message) live(now int64, q *Queue) {
-	m.EnqueuedAt = now
-	ttl := q.Settings.TTL
-	if m.OwnTTL > 0 {
-		if ttl == 0 || m.OwnTTL < ttl {
-			ttl = m.OwnTTL
-		}
-		m.OwnTTL = ttl // the cut is silent
-	}
-	if ttl > 0 {
-		m.ExpiresAt = now + ttl
-	}
-}
-
-// first is the deliverable message with the smallest number (5.2), of any session or of one.
-func (q *Queue) first(dead bool, session *string) *Message {
-	for _, m := range q.Live {
-		if m.State == Active && m.Dead == dead && (session == nil || m.Session == *session) {
-			return m
-		}
-	}
-	return nil
-}
-
-// Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
-// in one record.
-func (p *Partition) Next(now int64, q *Queue, dead bool) *Message {
-	if q.Settings.NoReceive || q.Dropped {
-		return nil
-	}
-	for p.clearFront(now, q, dead, nil) {
-	}
-	return q.first(dead, nil)
-}
-
-// clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
-// [MaxFront] of them. It tells whether there were any.
-func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) bool {
-	m := q.first(dead, session)
-	if m == nil || !m.expired(now) {
-		return false
-	}
-	p.record(now, true)
-	for n := 0; n < MaxFront && m != nil && m.expired(now); n++ {
-		p.expire(q, m)
-		m = q.first(dead, session)
-	}
-	return true
-}
-
-// Sweep ends what has expired anywhere in the main queue (7.4).
-func (p *Partition) Sweep(now int64, q *Queue) {
-	begun := false
-	for _, m := range slices.Clone(q.Live) {
-		if m.waits() && m.expired(now) {
-			if !begun {
-				p.record(now, true)
-				begun = true
-			}
-			p.expire(q, m)
-		}
-	}
-}
-
-// expire is what the end of a time to live does (7.5).
-func (p *Partition) expire(q *Queue, m *Message) {
-	if q.Settings.DeadLetterExpired {
-		p.deadLetter(q, m.Seq, "TTLExpiredException", "The message expired and was dead lettered.")
-		return
-	}
-	p.remove(q, m.Seq, Expired)
-}
-
-// deadLetter moves a message to the dead-letter queue for a reason of the broker's (9.2).
-func (p *Partition) deadLetter(q *Queue, seq uint64, reason, description string) {
-	p.bury(q, seq, properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
-}
-
-func (p *Partition) bury(q *Queue, seq uint64, changes []byte) {
-	m := p.touch(q, seq)
-	m.State, m.Dead, m.Token, m.Until = Active, true, Token{}, 0
-	m.change(changes)
-	p.settled(q, m.Session)
-	p.tell(q, Returned, m)
-}
-
-// properties is an AMQP map of short strings.
-func properties(words ...string) []byte {
-	var items []byte
-	for _, w := range words {
-		items = append(append(items, 0xa1, byte(len(w))), w...)
-	}
-	p := binary.BigEndian.AppendUint32([]byte{0xd1}, uint32(len(items)+4))
-	p = binary.BigEndian.AppendUint32(p, uint32(len(words)))
-	return append(p, items...)
-}
-
-func (m *Message) change(c []byte) {
-	if len(c) > 0 {
-		m.Changes = append(slices.Clip(m.Changes), c)
-	}
-}
-
-// Take hands a message out for good (receive-and-delete).
-func (p *Partition) Take(now int64, q *Queue, seq uint64) {
-	p.record(now, true)
-	p.remove(q, seq, ReceivedAndDeleted)
-}
-
-// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2): of all
-// sessions or of one.
-func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
-	if q.Settings.NoReceive {
-		return nil, Disabled
-	}
-	for _, m := range q.Live {
-		if m.Dead != dead || m.Seq < from || session != nil && m.Session != *session {
-			continue
-		}
-		limit -= len(m.Body)
-		if len(found) == count || limit < 0 && len(found) > 0 {
-			break
-		}
-		found = append(found, m)
-	}
-	return found, Accepted
-}
-
-// Purge is batch delete: up to count active messages enqueued before a time go, the oldest first (14.3).
-func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count int, before int64) (n int, r Refusal) {
-	if q.Settings.NoReceive {
-		return 0, Disabled
-	}
-	if before == 0 {
-		before = now
-	}
-	for _, m := range slices.Clone(q.Live) {
-		if n == min(count, MaxPurge) {
-			break
-		}
-		if m.State == Active && m.Dead == dead && m.EnqueuedAt < before && (session == nil || m.Session == *session) {
-			if n++; n == 1 {
-				p.record(now, true)
-			}
-			p.remove(q, m.Seq, Purged)
-		}
-	}
-	return n, Accepted
+	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Dropped: true,
+		Topic: q.Topic, Below: q.Below}
 }

@@ -25,9 +25,13 @@ func (p *Partition) nextScheduled() (next *planned) {
 
 // activate makes a scheduled message active: as if it were sent now, under a new number (2.2, 7.6).
 func (p *Partition) activate(now int64, q *Queue, old *Message) {
+	if q.Settings.Topic {
+		p.publishScheduled(now, q, old)
+		return
+	}
 	p.record(now, true)
 	m := &Message{Seq: q.Last + 1, Body: old.Body, State: Active, OwnTTL: old.OwnTTL, Session: old.Session}
-	m.live(now, q)
+	m.live(now, q.Settings.TTL)
 	p.store(q, m)
 	p.remove(q, old.Seq, Activated)
 	p.tell(q, Returned, m)

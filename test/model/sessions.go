@@ -193,10 +193,14 @@ func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state 
 	if held, ok := p.holder(now, q, token); !ok || held != id {
 		return SessionLost
 	}
-	if int64(len(state)) > q.Settings.MaxMessage {
+	limits := q
+	if q.Topic != nil {
+		limits = q.Topic
+	}
+	if int64(len(state)) > limits.Settings.MaxMessage {
 		return TooLarge
 	}
-	if more := int64(len(state) - len(q.Sessions[id].State)); more > 0 && q.Bytes()+more > q.Settings.MaxBytes {
+	if !q.fits(int64(len(state) - len(q.Sessions[id].State))) {
 		return QuotaExceeded
 	}
 	p.record(now, true)

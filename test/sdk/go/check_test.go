@@ -28,7 +28,7 @@ var kinds = map[string]func(error) bool{
 	"not-allowed":       condition(amqp.ErrCondNotAllowed),
 	"argument":          contains("com.microsoft:argument-error"),
 	"unauthorized":      code(azservicebus.CodeUnauthorizedAccess),
-	"no-match":          condition("com.microsoft:no-matching-subscription"),
+	"no-match":          contains("com.microsoft:no-matching-subscription"),
 
 	"admin-exists":       status(http.StatusConflict),
 	"admin-missing":      status(http.StatusNotFound),

@@ -318,4 +318,3 @@ func ruleSurvivesKill(b *bus) {
 	}
 	one.nothing(r)
 }
-

@@ -1,6 +1,6 @@
 // What scenarios are made of: clients of a broker and its queues, and the words of scenarios.json (its terms) as functions.
 import { setTimeout as sleep } from "node:timers/promises";
-import { ServiceBusClient } from "@azure/service-bus";
+import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service-bus";
 import Long from "long";
 import { describe, fail, same } from "./check.js";
 
@@ -13,13 +13,36 @@ const stubborn = { maxRetries: 100, retryDelayInMs: 20, maxRetryDelayInMs: 200, 
 /** How long a receive may take that must succeed, in milliseconds. */
 const patience = 20_000;
 
-/** A scenario's queue, its client, and all other clients that it makes. */
+/** A scenario's queue or topic, its client, and all other clients that it makes. */
 export class Bus {
-  /** lab has the connection string and the URL of the control API. */
+  /** lab has the connection strings and the URL of the control API. */
   constructor(lab, queue, { persistent = false } = {}) {
     Object.assign(this, { lab, queue, retryOptions: persistent ? stubborn : noRetries, clients: [], sender: undefined });
+    this.subscription = undefined; // from which it receives; undefined: from the queue
     this.client = this.connect();
     this.sender = this.client.createSender(queue);
+  }
+
+  /** The scenario on another queue or topic, with a new sender, of another client if one is given. */
+  at(queue, client = this.client) {
+    const other = Object.assign(Object.create(this), { queue, client, subscription: undefined });
+    other.sender = client.createSender(queue);
+    return other;
+  }
+
+  /** The scenario on a subscription of its topic: it receives from that. */
+  on(subscription) {
+    return Object.assign(Object.create(this), { subscription });
+  }
+
+  /** The scenario on another entity with the key of an authorization rule. */
+  as(rule, queue, key = rule.primaryKey) {
+    return this.at(queue, this.connect({}, withKey(this.lab.connectionString, rule.keyName, key)));
+  }
+
+  /** An administration client. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
+  admin(connectionString = this.lab.adminConnectionString) {
+    return new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
   }
 
   /** Another client, with a connection of its own. */
@@ -58,7 +81,7 @@ export class Bus {
 
   /** A receiver of the queue. It renews no lock by itself: the SDK does that for five minutes unless it is told otherwise. */
   receiver({ client = this.client, ...options } = {}) {
-    return client.createReceiver(this.queue, { maxAutoLockRenewalDurationInMs: 0, ...options });
+    return client.createReceiver(...source(this), { maxAutoLockRenewalDurationInMs: 0, ...options });
   }
 
   /** A receiver of the queue on another client. */
@@ -78,13 +101,13 @@ export class Bus {
 
   /** A receiver of a session. */
   accept(session, client = this.client) {
-    return client.acceptSession(this.queue, session, { maxAutoLockRenewalDurationInMs: 0 });
+    return client.acceptSession(...source(this), session, { maxAutoLockRenewalDurationInMs: 0 });
   }
 
   /** A receiver of the next session, for which it waits. That time is the client's timeout and the client one of its own. */
   acceptNext(wait) {
     const client = wait === undefined ? this.client : this.connect({ timeoutInMs: wait });
-    return client.acceptNextSession(this.queue, { maxAutoLockRenewalDurationInMs: 0 });
+    return client.acceptNextSession(...source(this), { maxAutoLockRenewalDurationInMs: 0 });
   }
 
   /** Everything that can be peeked, from the first number. */
@@ -102,23 +125,30 @@ export class Bus {
 
   /** Ends the broker without a warning and starts it again, with changes of queues; answers when it serves. */
   kill(changes = {}) {
-    return this.#ask("/kill", JSON.stringify(changes));
+    return ask(this.lab, "/kill", JSON.stringify(changes));
   }
 
   /** Resets all connections. */
   cut() {
-    return this.#ask("/cut");
-  }
-
-  async #ask(path, body) {
-    const response = await fetch(this.lab.control + path, { method: "POST", body });
-    if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
+    return ask(this.lab, "/cut");
   }
 
   async close() {
     await Promise.all(this.clients.map((client) => client.close()));
   }
 }
+
+/** What a bus receives from, as the SDK's calls take it. */
+const source = ({ queue, subscription }) => (subscription === undefined ? [queue] : [queue, subscription]);
+
+async function ask(lab, path, body) {
+  const response = await fetch(lab.control + path, { method: "POST", body });
+  if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
+}
+
+/** A connection string with another name and key. */
+export const withKey = (connectionString, name, key) =>
+  connectionString.replace(/SharedAccessKeyName=[^;]*/, `SharedAccessKeyName=${name}`).replace(/SharedAccessKey=[^;]*/, `SharedAccessKey=${key}`);
 
 export const bodies = (messages) => messages.map((m) => m.body);
 export const number = (message) => message.sequenceNumber.toNumber();
@@ -162,6 +192,20 @@ export function waiting(receiver, ms = patience) {
   });
   call.end.catch(() => {}); // if the scenario fails before it asks
   return call;
+}
+
+/** Receives messages that have these bodies, in this order, and completes them. */
+export async function remove(receiver, ...expected) {
+  const all = await take(receiver, ...expected);
+  await complete(receiver, all);
+  return all;
+}
+
+/** Everything that a list of the administration client goes through. */
+export async function listed(pages) {
+  const all = [];
+  for await (const item of pages) all.push(item);
+  return all;
 }
 
 /** Completes messages, all at once. */

@@ -58,6 +58,14 @@ const kinds = {
     { message: /^Length of '\w+' property on the message cannot be greater than 128 characters/ },
   ],
   unauthorized: [{ code: "UnauthorizedAccess" }],
+  "no-match": [{ code: "GeneralError", message: /^NoMatchingSubscriptionError: / }],
+  "rule-exists": [{ code: "GeneralError", message: /^MessagingEntityAlreadyExistsError: / }],
+  "rule-missing": [{ code: "MessagingEntityNotFound" }],
+  // of administration clients
+  "admin-exists": [{ code: "MessageEntityAlreadyExistsError" }],
+  "admin-missing": [{ code: "MessageEntityNotFoundError" }],
+  "admin-bad-request": [{ statusCode: 400 }],
+  "admin-unauthorized": [{ code: "UnauthorizedRequestError" }],
   // not in the list: what the SDK says without asking the broker, and anything at all
   settled: [{ message: /already settled/ }],
   "no-lock": [{ message: /not supported in 'receiveAndDelete'/ }],
@@ -74,7 +82,8 @@ export async function fails(kind, promise, ...texts) {
   }
   const expected = `error ${kind}${texts.map((t) => `, text '${t}'`).join("")}`;
   if (!error) fail("the call", expected, "no error");
-  const fits = ({ code, message }) => (!code || error.code === code) && (!message || message.test(error.message));
+  const fits = ({ code, statusCode, message }) =>
+    (!code || error.code === code) && (!statusCode || error.statusCode === statusCode) && (!message || message.test(error.message));
   if (!kinds[kind].some(fits) || !texts.every((t) => error.message.includes(t))) {
     fail("the call", expected, describe(error));
   }

@@ -32,9 +32,12 @@ test("checks of errors", async () => {
   await fails("lock-lost", error("MessageLockLost", "The lock"), "lock");
   const long = "Length of 'messageId' property on the message cannot be greater than 128 characters.";
   await fails("argument", error(undefined, long));
+  const answer = Object.assign(new Error("SubCode=40000"), { code: "ServiceError", statusCode: 400 });
+  await fails("admin-bad-request", Promise.reject(answer), "SubCode");
   const wrong = (message, ...call) => assert.rejects(fails(...call), saw(`the call: expected error ${message}`));
   await wrong("lock-lost, saw no error", "lock-lost", Promise.resolve());
   await wrong("lock-lost, saw Error GeneralError: x", "lock-lost", error("GeneralError", "x"));
   await wrong("lock-lost, text 'y', saw Error MessageLockLost: x", "lock-lost", error("MessageLockLost", "x"), "y");
+  await wrong("admin-bad-request, saw Error ServiceError: x", "admin-bad-request", error("ServiceError", "x"));
   await wrong("not-allowed, saw Error GeneralError: ArgumentError: x", "not-allowed", error("GeneralError", "ArgumentError: x"));
 });

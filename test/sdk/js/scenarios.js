@@ -1,4 +1,4 @@
-// Runs the scenarios of ../scenarios.json, each on the queue of its name, and appends what came of each to a file of results.
+// Runs the scenarios of ../scenarios.json, each on the queue or topic of its name, and appends what came of each to a file of results.
 // ../run starts it and explains the environment. The scenarios are functions of ./scenarios, one file a group.
 import { appendFileSync, readFileSync, readdirSync } from "node:fs";
 import { Bus, sleep } from "./bus.js";
@@ -10,12 +10,16 @@ const concurrency = 24;
 /** How long a scenario may take unless its file says another time, in seconds. */
 const usual = 60;
 
-const { LEDGERBUS_CONNECTION_STRING, LEDGERBUS_CONTROL, LEDGERBUS_SCENARIOS, LEDGERBUS_RESULTS, LEDGERBUS_ONLY } = process.env;
+const { LEDGERBUS_CONNECTION_STRING, LEDGERBUS_ADMIN_CONNECTION_STRING, LEDGERBUS_CONTROL, LEDGERBUS_SCENARIOS, LEDGERBUS_RESULTS, LEDGERBUS_ONLY } = process.env;
 if (!LEDGERBUS_CONNECTION_STRING || !LEDGERBUS_CONTROL) {
   console.error("scenarios.js is run by: go run ./test/sdk/run --sdk js (at the top of the repository)");
   process.exit(2);
 }
-const lab = { connectionString: LEDGERBUS_CONNECTION_STRING, control: LEDGERBUS_CONTROL };
+const lab = {
+  connectionString: LEDGERBUS_CONNECTION_STRING,
+  adminConnectionString: LEDGERBUS_ADMIN_CONNECTION_STRING,
+  control: LEDGERBUS_CONTROL,
+};
 
 /** The functions of all groups by scenario, and the times of those that take longer than usual. */
 async function load() {

@@ -14,17 +14,17 @@ import java.util.Arrays;
 import reactor.netty.http.Http11SslContextSpec;
 import reactor.netty.tcp.SslProvider.GenericSslContextSpec;
 
-/** Administration clients of this SDK. They speak HTTPS, and each makes a call once. */
+/** Administration clients of this SDK, which speak HTTPS. */
 final class Administration {
     private Administration() {}
 
     /** A client that trusts an authority of the broker's own. The SDK drops the port of a connection string; a policy puts it back. */
-    static ServiceBusAdministrationClient client(String connectionString, File authority) {
+    static ServiceBusAdministrationClient client(String connectionString, String authority, boolean stubborn) {
         return new ServiceBusAdministrationClientBuilder()
                 .connectionString(connectionString)
                 .addPolicy(new PortPolicy(port(connectionString), true))
-                .httpClient(trusting(authority))
-                .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))))
+                .httpClient(trusting(new File(authority)))
+                .retryOptions(new RetryOptions(new FixedDelayOptions(stubborn ? 5 : 0, Duration.ofMillis(100))))
                 .buildClient();
     }
 

@@ -5,6 +5,7 @@ import com.azure.messaging.servicebus.ServiceBusMessageBatch;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
+import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -29,16 +30,19 @@ final class Bus implements AutoCloseable {
     /** The SDK closes a link, and loses messages, when 256 of them have come and wait for its own threads. */
     private static final int MOST = 100;
 
-    final String queue;
+    final String queue; // or topic
     final Control control;
+    private final boolean topic;
     private final String connectionString;
     private final List<Client> clients = new ArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
     private Client client;
+    private ServiceBusAdministrationClient admin;
     private boolean stubborn;
 
-    Bus(String queue, String connectionString, Control control) {
+    Bus(String queue, boolean topic, String connectionString, Control control) {
         this.queue = queue;
+        this.topic = topic;
         this.connectionString = connectionString;
         this.control = control;
     }
@@ -58,16 +62,46 @@ final class Bus implements AutoCloseable {
 
     /** One more client, with a connection of its own. */
     Client another() {
-        return keep(new Client(connectionString, queue, stubborn ? Client.stubborn() : Client.once(TRY)));
+        return keep(new Client(connectionString, queue, topic, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
     /** A client that waits for a session as long as that. It is the try timeout, of which the SDK tells the broker a second less. */
     Client waiting(Duration forSession) {
-        return keep(new Client(connectionString, queue, Client.once(forSession.plusSeconds(1))));
+        return keep(new Client(connectionString, queue, topic, Client.once(forSession.plusSeconds(1))));
     }
 
-    Client withWrongKey() {
-        return keep(new Client(connectionString.replaceAll("SharedAccessKey=[^;]*", "SharedAccessKey=d3Jvbmc="), queue, Client.once(TRY)));
+    /** A client that shows another key than the rest of the suite. */
+    Client withKey(String name, String key) {
+        return keep(new Client(replaceKey(connectionString, name, key), queue, topic, Client.once(TRY)));
+    }
+
+    private static String replaceKey(String connectionString, String name, String key) {
+        return connectionString
+                .replaceAll("SharedAccessKeyName=[^;]*", "SharedAccessKeyName=" + name)
+                .replaceAll("SharedAccessKey=[^;]*", "SharedAccessKey=" + key);
+    }
+
+    synchronized ServiceBusAdministrationClient admin() {
+        if (admin == null) {
+            admin = Administration.client(environment("LEDGERBUS_ADMIN_CONNECTION_STRING"), environment("LEDGERBUS_CA"), stubborn);
+        }
+        return admin;
+    }
+
+    ServiceBusAdministrationClient adminWithKey(String name, String key) {
+        String other = replaceKey(environment("LEDGERBUS_ADMIN_CONNECTION_STRING"), name, key);
+        return Administration.client(other, environment("LEDGERBUS_CA"), stubborn);
+    }
+
+    private static String environment(String name) {
+        String value = System.getenv(name);
+        Expect.that(value != null, "%s is not set", name);
+        return value;
+    }
+
+    /** A subscription of the scenario's topic. */
+    Source subscription(String name) {
+        return client().subscription(queue, name);
     }
 
     private synchronized Client keep(Client c) {
@@ -205,10 +239,12 @@ final class Bus implements AutoCloseable {
         Expect.equal(List.of(), texts(call(receiver, 1, Duration.ofMillis(500))), "received where nothing should be");
     }
 
-    /** Makes a receiver have its links, by one message through it. */
-    void warmUp(ServiceBusReceiverClient receiver) {
+    /** Makes receivers have their links, by one message through each. */
+    void warmUp(ServiceBusReceiverClient... receivers) {
         send("O");
-        receiver.complete(receive(receiver, "O"));
+        for (ServiceBusReceiverClient receiver : receivers) {
+            receiver.complete(receive(receiver, "O"));
+        }
     }
 
     /** Receives by number. No message is how this SDK reads the answer that there is none. */
@@ -237,15 +273,11 @@ final class Bus implements AutoCloseable {
     // Peek
 
     List<ServiceBusReceivedMessage> peekAll() {
-        try (ServiceBusReceiverClient receiver = client().receiver()) {
-            return peekAll(receiver);
-        }
+        return client().queue().peekAll();
     }
 
     List<ServiceBusReceivedMessage> peekAllDeadLetters() {
-        try (ServiceBusReceiverClient receiver = client().deadLetters()) {
-            return peekAll(receiver);
-        }
+        return client().queue().peekAllDeadLetters();
     }
 
     static List<ServiceBusReceivedMessage> peekAll(ServiceBusReceiverClient receiver) {
@@ -259,30 +291,22 @@ final class Bus implements AutoCloseable {
         }
     }
 
-    /** Peek all shows these texts. */
     void peeks(String... texts) {
-        Expect.equal(List.of(texts), texts(peekAll()), "peek all");
+        client().queue().peeks(texts);
     }
 
     void peeksDeadLetters(String... texts) {
-        Expect.equal(List.of(texts), texts(peekAllDeadLetters()), "peek all of the dead letters");
+        client().queue().peeksDeadLetters(texts);
     }
 
-    /** The dead-letter queue has nothing to receive and nothing to peek. */
     void noDeadLetters() {
-        try (ServiceBusReceiverClient receiver = client().deadLetters()) {
-            nothing(receiver);
-            Expect.equal(List.of(), texts(peekAll(receiver)), "peek all of the dead letters");
-        }
+        client().queue().noDeadLetters();
     }
 
     // Sessions
 
-    /** Nobody can accept a session: none has messages. The receivers of the scenario must be closed. */
     void noSessionLeft() {
-        Client patient = waiting(Duration.ofSeconds(1));
-        patient.receiver().peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
-        Expect.error(Kind.NO_SESSION, patient::acceptNext);
+        waiting(Duration.ofSeconds(1)).queue().noSessionLeft();
     }
 
     // Messages

@@ -4,7 +4,9 @@ import com.azure.core.amqp.AmqpRetryMode;
 import com.azure.core.amqp.AmqpRetryOptions;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder.ServiceBusReceiverClientBuilder;
+import com.azure.messaging.servicebus.ServiceBusClientBuilder.ServiceBusSessionReceiverClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
+import com.azure.messaging.servicebus.ServiceBusRuleManagerClient;
 import com.azure.messaging.servicebus.ServiceBusSenderAsyncClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
@@ -15,21 +17,27 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.UnaryOperator;
 
 /**
  * What the scenarios call a client: a builder of this SDK. All that is built with it shares one connection, which lives while one of
  * them is open.
  */
 final class Client implements AutoCloseable {
+    static final UnaryOperator<ServiceBusReceiverClientBuilder> DELETING = b -> b.receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE);
+    static final UnaryOperator<ServiceBusReceiverClientBuilder> DEAD_LETTERS = b -> b.subQueue(SubQueue.DEAD_LETTER_QUEUE);
+
     private final ServiceBusClientBuilder builder;
     private final String queue;
+    private final boolean topic; // and no queue
     private final Map<String, ServiceBusSenderClient> senders = new HashMap<>();
+    private final Map<String, ServiceBusSessionReceiverClient> sessions = new HashMap<>();
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
-    private ServiceBusSessionReceiverClient sessions;
 
-    Client(String connectionString, String queue, AmqpRetryOptions retry) {
+    Client(String connectionString, String queue, boolean topic, AmqpRetryOptions retry) {
         this.builder = new ServiceBusClientBuilder().connectionString(connectionString).retryOptions(retry);
         this.queue = queue;
+        this.topic = topic;
     }
 
     static AmqpRetryOptions once(Duration tryTimeout) {
@@ -46,67 +54,88 @@ final class Client implements AutoCloseable {
                 .setTryTimeout(Duration.ofSeconds(5));
     }
 
-    /** The sender of the queue. There is one, which also keeps the connection. */
-    ServiceBusSenderClient sender() {
-        return sender(queue);
+    /** The sender of the scenario. There is one, which also keeps the connection. */
+    synchronized ServiceBusSenderClient sender() {
+        return senders.computeIfAbsent("", n -> topic ? newTopicSender(queue) : newSender(queue));
     }
 
     synchronized ServiceBusSenderClient sender(String name) {
-        return senders.computeIfAbsent(name, n -> keep(builder.sender().queueName(n).buildClient()));
+        return senders.computeIfAbsent(name, this::newSender);
     }
 
     synchronized ServiceBusSenderAsyncClient asyncSender() {
         return keep(builder.sender().queueName(queue).buildAsyncClient());
     }
 
+    synchronized ServiceBusSenderClient newSender(String name) {
+        return keep(builder.sender().queueName(name).buildClient());
+    }
+
+    synchronized ServiceBusSenderClient newTopicSender(String name) {
+        return keep(builder.sender().topicName(name).buildClient());
+    }
+
+    /** The scenario's queue, or one of another name. */
+    Source queue() {
+        return queue(queue);
+    }
+
+    Source queue(String name) {
+        return new Source(this, null, name);
+    }
+
+    Source subscription(String topic, String name) {
+        return new Source(this, topic, name);
+    }
+
     /** A receiver in peek-lock mode that settles and renews nothing by itself. */
     ServiceBusReceiverClient receiver() {
-        return receiver(queue);
+        return receiver(null, queue, b -> b);
     }
 
-    synchronized ServiceBusReceiverClient receiver(String name) {
-        return keep(plain().queueName(name).buildClient());
+    ServiceBusReceiverClient deleting() {
+        return receiver(null, queue, DELETING);
     }
 
-    synchronized ServiceBusReceiverClient deleting() {
-        return keep(plain().queueName(queue).receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE).buildClient());
+    ServiceBusReceiverClient prefetching(int count) {
+        return receiver(null, queue, b -> b.prefetchCount(count));
     }
 
-    synchronized ServiceBusReceiverClient prefetching(int count) {
-        return keep(plain().queueName(queue).prefetchCount(count).buildClient());
+    ServiceBusReceiverClient renewing(Duration atMost) {
+        return receiver(null, queue, b -> b.maxAutoLockRenewDuration(atMost));
     }
 
-    synchronized ServiceBusReceiverClient renewing(Duration atMost) {
-        return keep(plain().queueName(queue).maxAutoLockRenewDuration(atMost).buildClient());
+    ServiceBusReceiverClient deadLetters() {
+        return receiver(null, queue, DEAD_LETTERS);
     }
 
-    synchronized ServiceBusReceiverClient deadLetters() {
-        return keep(plain().queueName(queue).subQueue(SubQueue.DEAD_LETTER_QUEUE).buildClient());
-    }
-
-    private ServiceBusReceiverClientBuilder plain() {
-        return builder.receiver().disableAutoComplete().maxAutoLockRenewDuration(Duration.ZERO);
+    /** A receiver of a subscription, or of a queue if there is no topic. */
+    synchronized ServiceBusReceiverClient receiver(String topic, String name, UnaryOperator<ServiceBusReceiverClientBuilder> options) {
+        ServiceBusReceiverClientBuilder plain = builder.receiver().disableAutoComplete().maxAutoLockRenewDuration(Duration.ZERO);
+        plain = topic == null ? plain.queueName(name) : plain.topicName(topic).subscriptionName(name);
+        return keep(options.apply(plain).buildClient());
     }
 
     ServiceBusReceiverClient accept(String session) {
-        ServiceBusReceiverClient receiver = sessions().acceptSession(session);
-        synchronized (this) {
-            return keep(receiver);
-        }
+        return keep(sessions(null, queue).acceptSession(session));
     }
 
     ServiceBusReceiverClient acceptNext() {
-        ServiceBusReceiverClient receiver = sessions().acceptNextSession();
-        synchronized (this) {
-            return keep(receiver);
-        }
+        return keep(sessions(null, queue).acceptNextSession());
     }
 
-    private synchronized ServiceBusSessionReceiverClient sessions() {
-        if (sessions == null) {
-            sessions = keep(builder.sessionReceiver().queueName(queue).disableAutoComplete().maxAutoLockRenewDuration(Duration.ZERO).buildClient());
-        }
-        return sessions;
+    /** What accepts sessions of a subscription, or of a queue if there is no topic. */
+    synchronized ServiceBusSessionReceiverClient sessions(String topic, String name) {
+        return sessions.computeIfAbsent(topic + "/" + name, n -> {
+            ServiceBusSessionReceiverClientBuilder plain =
+                    builder.sessionReceiver().disableAutoComplete().maxAutoLockRenewDuration(Duration.ZERO);
+            plain = topic == null ? plain.queueName(name) : plain.topicName(topic).subscriptionName(name);
+            return keep(plain.buildClient());
+        });
+    }
+
+    ServiceBusRuleManagerClient ruleManager(String topic, String subscription) {
+        return keep(builder.ruleManager().topicName(topic).subscriptionName(subscription).buildClient());
     }
 
     synchronized ServiceBusClientBuilder.ServiceBusProcessorClientBuilder processor() {

@@ -110,7 +110,7 @@ final class DeadLetters {
         ServiceBusReceiverClient receiver = bus.receiver();
         receiver.deadLetter(Bus.receive(receiver, "A"));
         for (String path : List.of("dead-letter-paths/$DeadLetterQueue", "DEAD-LETTER-PATHS/$deadletterqueue")) {
-            ServiceBusReceiverClient dead = bus.client().receiver(path);
+            ServiceBusReceiverClient dead = bus.client().queue(path).receiver();
             dead.abandon(Bus.receive(dead, "A"));
         }
         Expect.error(Kind.ANY, () -> bus.client().sender("dead-letter-paths/$DeadLetterQueue").sendMessage(Bus.message("B")));

@@ -1,6 +1,9 @@
 package ledgerbus;
 
 import com.azure.core.amqp.exception.AmqpException;
+import com.azure.core.exception.HttpResponseException;
+import com.azure.core.exception.ResourceExistsException;
+import com.azure.core.exception.ResourceNotFoundException;
 import com.azure.messaging.servicebus.ServiceBusErrorSource;
 import com.azure.messaging.servicebus.ServiceBusException;
 import com.azure.messaging.servicebus.ServiceBusFailureReason;
@@ -21,6 +24,13 @@ enum Kind {
     NOT_ALLOWED(cause(UnsupportedOperationException.class)),
     ARGUMENT(cause(ServiceBusException.class).or(cause(AmqpException.class)).or(cause(IllegalArgumentException.class))),
     UNAUTHORIZED(reason(ServiceBusFailureReason.UNAUTHORIZED)),
+    NO_MATCH(text("com.microsoft:no-matching-subscription")),
+    RULE_EXISTS(reason(ServiceBusFailureReason.MESSAGING_ENTITY_ALREADY_EXISTS)),
+    RULE_MISSING(reason(ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND)),
+    ADMIN_EXISTS(cause(ResourceExistsException.class)),
+    ADMIN_MISSING(cause(ResourceNotFoundException.class)),
+    ADMIN_BAD_REQUEST(status(400)),
+    ADMIN_UNAUTHORIZED(status(401)),
     /** No kind of the list: a call that failed for want of a connection, which exclusive scenarios make again. */
     NO_CONNECTION(Kind::lacksConnection),
     ANY(e -> true);
@@ -68,6 +78,22 @@ enum Kind {
             }
         }
         return false;
+    }
+
+    private static Predicate<Throwable> text(String part) {
+        return error -> {
+            for (Throwable e = error; e != null; e = e.getCause()) {
+                if (e.toString().contains(part)) {
+                    return true;
+                }
+            }
+            return false;
+        };
+    }
+
+    /** A refusal of the administration client. */
+    private static Predicate<Throwable> status(int code) {
+        return error -> error instanceof HttpResponseException e && e.getResponse() != null && e.getResponse().getStatusCode() == code;
     }
 
     private static Predicate<Throwable> cause(Class<? extends Throwable> type) {

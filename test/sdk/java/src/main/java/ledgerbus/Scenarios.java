@@ -40,7 +40,8 @@ public final class Scenarios {
     /** Those whose steps say that they take longer. */
     private static final Map<String, Duration> LIMITS = Map.of(
             "connection-idle", Duration.ofSeconds(100),
-            "connection-kill-under-load", Duration.ofSeconds(100));
+            "connection-kill-under-load", Duration.ofSeconds(100),
+            "topic-kill-fan-out", Duration.ofSeconds(100));
 
     private static final Duration GRACE = Duration.ofSeconds(5);
 
@@ -64,6 +65,10 @@ public final class Scenarios {
         scenarios.putAll(Limits.ALL);
         scenarios.putAll(Credit.ALL);
         scenarios.putAll(Connections.ALL);
+        scenarios.putAll(Topics.ALL);
+        scenarios.putAll(Rules.ALL);
+        scenarios.putAll(Entities.ALL);
+        scenarios.putAll(Administering.ALL);
     }
 
     public static void main(String[] args) throws Exception {
@@ -81,7 +86,7 @@ public final class Scenarios {
     }
 
     /** What the list says of a scenario, as far as it matters here. */
-    private record Entry(String id, boolean exclusive, boolean not) {}
+    private record Entry(String id, boolean topic, boolean exclusive, boolean not) {}
 
     private static List<Entry> entries() throws IOException {
         String only = System.getenv().getOrDefault("LEDGERBUS_ONLY", "");
@@ -90,7 +95,7 @@ public final class Scenarios {
             Map<?, ?> list = (Map<?, ?>) reader.readUntyped();
             return ((List<?>) list.get("scenarios")).stream()
                     .map(s -> (Map<?, ?>) s)
-                    .map(s -> new Entry((String) s.get("id"), Boolean.TRUE.equals(s.get("exclusive")),
+                    .map(s -> new Entry((String) s.get("id"), s.get("topic") != null, Boolean.TRUE.equals(s.get("exclusive")),
                             s.get("not") instanceof Map<?, ?> not && not.containsKey("java")))
                     .filter(e -> chosen.isEmpty() || chosen.contains(e.id))
                     .toList();
@@ -100,7 +105,7 @@ public final class Scenarios {
     /** Runs a scenario and writes its result. */
     private void show(Entry entry) {
         long began = System.nanoTime();
-        String failure = entry.not ? null : attempt(entry.id);
+        String failure = entry.not ? null : attempt(entry.id, entry.topic);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("id", entry.id);
         result.put("result", entry.not ? "n/a" : failure == null ? "pass" : "fail");
@@ -123,14 +128,14 @@ public final class Scenarios {
     }
 
     /** Does the steps of a scenario, in a thread of its own and no longer than the limit. Null means that all went well. */
-    private String attempt(String id) {
+    private String attempt(String id, boolean topic) {
         Scenario scenario = scenarios.get(id);
         if (scenario == null) {
             return "the suite has no scenario of this name";
         }
         AtomicReference<Throwable> failure = new AtomicReference<>();
         Thread thread = new Thread(() -> {
-            try (Bus bus = new Bus(id, connectionString, control)) {
+            try (Bus bus = new Bus(id, topic, connectionString, control)) {
                 scenario.run(bus);
             } catch (Throwable t) {
                 failure.set(t);
@@ -167,7 +172,7 @@ public final class Scenarios {
 
     /** The line of the scenario: the innermost one of this package that is not of what all scenarios use. */
     private static String place(StackTraceElement[] stack) {
-        Set<String> shared = Set.of("Bus", "Client", "Control", "Expect", "Failure", "Kind", "Scenarios");
+        Set<String> shared = Set.of("Bus", "Client", "Control", "Expect", "Failure", "Kind", "Scenarios", "Source");
         return Arrays.stream(stack)
                 .filter(e -> e.getClassName().startsWith("ledgerbus."))
                 .filter(e -> !shared.contains(e.getClassName().replaceAll("^ledgerbus\\.|\\$.*$", "")))

@@ -260,11 +260,11 @@ final class Sending {
     private static void unknownQueue(Bus bus) {
         String missing = bus.queue + "-missing";
         Expect.error(Kind.ENTITY_NOT_FOUND, () -> bus.client().sender(missing).sendMessage(Bus.message("A")));
-        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.receive(bus.client().receiver(missing), 1));
-        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.peekAll(bus.client().receiver(missing)));
+        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.receive(bus.client().queue(missing).receiver(), 1));
+        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.peekAll(bus.client().queue(missing).receiver()));
         bus.send("B");
         Bus.receive(bus.receiver(), "B");
-        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.receive(bus.client().receiver(missing), 1));
+        Expect.error(Kind.ENTITY_NOT_FOUND, () -> Bus.receive(bus.client().queue(missing).receiver(), 1));
     }
 
     static byte[] random(int size) {

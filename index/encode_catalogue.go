@@ -1,0 +1,99 @@
+package index
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func (c *Catalogue) encode(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(c.last))
+	all := c.All()
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for i := range all {
+		dst = all[i].encode(dst)
+	}
+	return dst
+}
+
+func (e *Entity) encode(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.ID))
+	dst = append(dst, byte(e.Kind), e.HashVersion)
+	dst = appendText(dst, e.Path)
+	dst = appendText(dst, string(e.Hosts))
+	dst = event.AppendProperties(dst, &e.Properties)
+	dst = binary.AppendUvarint(dst, uint64(e.Topic))
+	for _, t := range [...]event.Time{e.CreatedAt, e.UpdatedAt, e.AccessedAt} {
+		dst = binary.AppendUvarint(dst, uint64(t))
+	}
+	if e.rules == nil {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(e.rules.list)))
+	for _, r := range e.rules.list {
+		dst = event.AppendRule(dst, r)
+	}
+	return dst
+}
+
+func (d *decoding) catalogue(c *Catalogue) {
+	c.last = event.EntityID(d.number(math.MaxUint32))
+	var before event.EntityID
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		e := new(Entity)
+		e.ID = event.EntityID(d.number(uint64(c.last)))
+		e.Kind, e.HashVersion = event.EntityKind(d.byte()), d.byte()
+		e.Path = d.text()
+		e.Hosts = []byte(d.text())
+		e.Properties = read(d, event.ReadProperties)
+		e.Topic = event.EntityID(d.number(math.MaxUint32))
+		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
+			*t = event.Time(d.number(uint64(event.EndOfTime)))
+		}
+		if d.err == nil && (e.ID <= before || !c.fits(e)) {
+			d.fail("entity %d", e.ID)
+		}
+		if d.err != nil {
+			return
+		}
+		before = e.ID
+		c.add(e, nil)
+		if e.Kind == event.Subscription {
+			d.rules(c, e)
+		}
+	}
+}
+
+// fits tells whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
+func (c *Catalogue) fits(e *Entity) bool {
+	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
+		return false
+	}
+	switch e.Kind {
+	case event.Queue, event.Topic:
+		return e.Topic == 0
+	case event.Subscription:
+		t := c.entities[e.Topic]
+		return t != nil && t.Kind == event.Topic
+	}
+	return false
+}
+
+// rules reads those of a subscription. They are sorted once, at the end: there may be very many.
+func (d *decoding) rules(c *Catalogue, e *Entity) {
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		r := read(d, event.ReadRule)
+		name := strings.ToLower(r.Name)
+		if e.rules.byName[name] != nil {
+			d.fail("rule %q twice", r.Name)
+		}
+		e.rules.list = append(e.rules.list, &r)
+		e.rules.byName[name] = &r
+		c.count(e, &r, 1)
+	}
+	e.rules.sorted = slices.Clone(e.rules.list)
+	slices.SortFunc(e.rules.sorted, byLowerName)
+}

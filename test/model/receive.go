@@ -1,0 +1,128 @@
+package model
+
+import "slices"
+
+// first is the deliverable message with the smallest number (5.2), of any session or of one.
+func (q *Queue) first(dead bool, session *string) *Message {
+	for _, m := range q.Live {
+		if m.State == Active && m.Dead == dead && (session == nil || m.Session == *session) {
+			return m
+		}
+	}
+	return nil
+}
+
+// Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
+// in one record.
+func (p *Partition) Next(now int64, q *Queue, dead bool) *Message {
+	if q.Settings.NoReceive || q.Dropped {
+		return nil
+	}
+	for p.clearFront(now, q, dead, nil) {
+	}
+	return q.first(dead, nil)
+}
+
+// clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
+// [MaxFront] of them. It tells whether there were any.
+func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) bool {
+	m := q.first(dead, session)
+	if m == nil || !m.expired(now) {
+		return false
+	}
+	p.record(now, true)
+	for n := 0; n < MaxFront && m != nil && m.expired(now); n++ {
+		p.expire(q, m)
+		m = q.first(dead, session)
+	}
+	return true
+}
+
+// Sweep ends what has expired anywhere in the main queue (7.4).
+func (p *Partition) Sweep(now int64, q *Queue) {
+	begun := false
+	for _, m := range slices.Clone(q.Live) {
+		if m.waits() && m.expired(now) {
+			if !begun {
+				p.record(now, true)
+				begun = true
+			}
+			p.expire(q, m)
+		}
+	}
+}
+
+// expire is what the end of a time to live does (7.5).
+func (p *Partition) expire(q *Queue, m *Message) {
+	if q.Settings.DeadLetterExpired {
+		p.deadLetter(q, m.Seq, "TTLExpiredException", "The message expired and was dead lettered.")
+		return
+	}
+	p.remove(q, m.Seq, Expired)
+}
+
+// deadLetter moves a message to the dead-letter queue for a reason of the broker's (9.2).
+func (p *Partition) deadLetter(q *Queue, seq uint64, reason, description string) {
+	p.bury(q, seq, properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
+}
+
+func (p *Partition) bury(q *Queue, seq uint64, changes []byte) {
+	m := p.touch(q, seq)
+	m.State, m.Dead, m.Token, m.Until = Active, true, Token{}, 0
+	m.change(changes)
+	p.settled(q, m.Session)
+	p.tell(q, Returned, m)
+}
+
+func (m *Message) change(c []byte) {
+	if len(c) > 0 {
+		m.Changes = append(slices.Clip(m.Changes), c)
+	}
+}
+
+// Take hands a message out for good (receive-and-delete).
+func (p *Partition) Take(now int64, q *Queue, seq uint64) {
+	p.record(now, true)
+	p.remove(q, seq, ReceivedAndDeleted)
+}
+
+// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2): of all
+// sessions or of one.
+func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
+	if q.Settings.NoReceive {
+		return nil, Disabled
+	}
+	for _, m := range q.Live {
+		if m.Dead != dead || m.Seq < from || session != nil && !m.in(*session) {
+			continue
+		}
+		limit -= len(m.Body)
+		if len(found) == count || limit < 0 && len(found) > 0 {
+			break
+		}
+		found = append(found, m)
+	}
+	return found, Accepted
+}
+
+// Purge is batch delete: up to count active messages enqueued before a time go, the oldest first (14.3).
+func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count int, before int64) (n int, r Refusal) {
+	if q.Settings.NoReceive {
+		return 0, Disabled
+	}
+	if before == 0 {
+		before = now
+	}
+	for _, m := range slices.Clone(q.Live) {
+		if n == min(count, MaxPurge) {
+			break
+		}
+		if m.State == Active && m.Dead == dead && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
+			if n++; n == 1 {
+				p.record(now, true)
+			}
+			p.remove(q, m.Seq, Purged)
+		}
+	}
+	return n, Accepted
+}

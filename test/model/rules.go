@@ -1,0 +1,224 @@
+package model
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Rule is one of a few kinds of rules (15.1). What it does with a message is worked out here once more, without a language.
+type Rule struct {
+	Name   string
+	Filter Filter
+	Action []Step // none: copies stay as they are
+}
+
+// Equal tells whether two rules do the same under the same name.
+func (r *Rule) Equal(o *Rule) bool {
+	return r.Name == o.Name && r.Filter == o.Filter && slices.Equal(r.Action, o.Action)
+}
+
+// Filter says which messages match.
+type Filter struct {
+	Kind FilterKind
+	Text string
+	N    int64
+}
+
+// FilterKind is what a filter looks at.
+type FilterKind uint8
+
+const (
+	Everything  FilterKind = iota
+	Nothing                // a false filter
+	ColorIs                // correlation on an application property: Text
+	NumberIs               // the same: N
+	SessionIs              // correlation on the session id: Text
+	NumberOver             // SQL: n > N
+	ColorIn                // SQL: color is Text, or is not there
+	ByZero                 // SQL: n / 0 = 1
+	UnheardOf              // SQL: a system property there is none of
+	FilterKinds = iota
+)
+
+// Step is one statement of an action.
+type Step struct {
+	Kind StepKind
+	Text string
+}
+
+// StepKind is what a statement does.
+type StepKind uint8
+
+const (
+	Mark       StepKind = iota // SET mark = 7
+	AddOne                     // SET n = n + 1
+	Paint                      // SET color = Text
+	Strip                      // REMOVE color
+	JoinGroup                  // SET sys.SessionId = Text
+	LeaveGroup                 // REMOVE sys.SessionId
+	SetUnheard                 // SET sys.unheard = 1
+	MarkByZero                 // SET mark = n / 0
+	StepKinds  = iota
+)
+
+const (
+	byZero  = "An integer is divided by zero."
+	unheard = "There is no system property 'unheard'."
+)
+
+// matches tells whether a message matches, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
+// neither true nor an error.
+func (f *Filter) matches(d *Draft) (yes bool, wrong string) {
+	switch f.Kind {
+	case Everything:
+		return true, ""
+	case ColorIs:
+		return d.Color == f.Text, ""
+	case NumberIs:
+		return d.N != nil && *d.N == f.N, ""
+	case SessionIs:
+		return d.HasSession && d.Session == f.Text, ""
+	case NumberOver:
+		return d.N != nil && *d.N > f.N, ""
+	case ColorIn:
+		return d.Color == "" || d.Color == f.Text, ""
+	case ByZero:
+		if d.N != nil {
+			return false, byZero
+		}
+	case UnheardOf:
+		return false, unheard
+	}
+	return false, ""
+}
+
+// changed is what an action made of a message.
+type changed struct {
+	set        []property // in the order in which the action first touched them
+	session    string
+	hasSession bool
+	grouped    bool // the session id was set or removed
+}
+
+// property is an application property of a copy; value is nil, an int64 or a string.
+type property struct {
+	name    string
+	value   any
+	removed bool
+	sent    bool // the message had it
+}
+
+// act runs the action on a copy, statement by statement (15.5), or says what is wrong.
+func (r *Rule) act(d *Draft) (c changed, wrong string) {
+	c.session, c.hasSession = d.Session, d.HasSession
+	now := map[string]any{}
+	if d.Color != "" {
+		now["color"] = d.Color
+	}
+	if d.N != nil {
+		now["n"] = *d.N
+	}
+	set := func(name string, value any) {
+		_, there := now[name]
+		now[name] = value
+		p := c.property(name, there)
+		p.value, p.removed = value, false
+	}
+	for _, s := range r.Action {
+		n, isNumber := now["n"].(int64)
+		switch s.Kind {
+		case Mark:
+			set("mark", int64(7))
+		case AddOne:
+			if isNumber {
+				set("n", n+1)
+			} else {
+				set("n", nil)
+			}
+		case Paint:
+			set("color", s.Text)
+		case Strip:
+			if _, there := now["color"]; there {
+				delete(now, "color")
+				c.property("color", true).removed = true
+			}
+		case JoinGroup:
+			c.session, c.hasSession, c.grouped = s.Text, true, true
+		case LeaveGroup:
+			c.session, c.hasSession, c.grouped = "", false, true
+		case SetUnheard:
+			return c, unheard
+		case MarkByZero:
+			if isNumber {
+				return c, byZero
+			}
+			set("mark", nil)
+		}
+	}
+	return c, ""
+}
+
+func (c *changed) property(name string, sent bool) *property {
+	i := slices.IndexFunc(c.set, func(p property) bool { return p.name == name })
+	if i < 0 {
+		i = len(c.set)
+		c.set = append(c.set, property{name: name, sent: sent})
+	}
+	return &c.set[i]
+}
+
+// encoded is the changes as they are stored with a copy: an AMQP list of properties to set, RuleName first, the names of those
+// to remove, and the system properties.
+func (c *changed) encoded(rule string) []byte {
+	set := append(text("RuleName"), text(rule)...)
+	var names, system []byte
+	sets, removed, systems := 2, 0, 0
+	for _, p := range c.set {
+		switch {
+		case !p.removed:
+			set = append(append(set, text(p.name)...), value(p.value)...)
+			sets += 2
+		case p.sent:
+			names = append(names, text(p.name)...)
+			removed++
+		}
+	}
+	if c.grouped {
+		var id any
+		if c.hasSession {
+			id = c.session
+		}
+		system = append(text("SessionId"), value(id)...)
+		systems = 2
+	}
+	list := slices.Concat(compound(0xd1, sets, set), compound(0xd0, removed, names), compound(0xd1, systems, system))
+	return compound(0xd0, 3, list)
+}
+
+// compound is an AMQP list or map.
+func compound(code byte, count int, items []byte) []byte {
+	p := binary.BigEndian.AppendUint32([]byte{code}, uint32(len(items)+4))
+	return append(binary.BigEndian.AppendUint32(p, uint32(count)), items...)
+}
+
+// text is a short AMQP string.
+func text(s string) []byte { return append([]byte{0xa1, byte(len(s))}, s...) }
+
+func value(v any) []byte {
+	switch v := v.(type) {
+	case int64:
+		return binary.BigEndian.AppendUint64([]byte{0x81}, uint64(v))
+	case string:
+		return text(v)
+	}
+	return []byte{0x40}
+}
+
+// properties is an AMQP map of short strings.
+func properties(words ...string) []byte {
+	var items []byte
+	for _, w := range words {
+		items = append(items, text(w)...)
+	}
+	return compound(0xd1, len(words), items)
+}

@@ -1,0 +1,166 @@
+package model
+
+import "slices"
+
+// Copy is a message that a subscription got.
+type Copy struct {
+	Queue   *Queue
+	Message *Message
+}
+
+// publish sends messages to a topic. The rules in force decide who gets copies (5.1, 15.2); all of it is one record. When a
+// topic filters first, a message that no rule matches, or that one fails for, refuses them all (15.6).
+func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
+	var size int64
+	before := map[string]bool{} // ids of this send
+	all := make([][]Copy, len(drafts))
+	for i := range drafts {
+		d := &drafts[i]
+		if _, twice := t.duplicate(now, d.ID); twice || t.Settings.Window > 0 && before[d.ID] {
+			continue
+		}
+		before[d.ID] = true
+		if d.For > now {
+			size += int64(len(d.Body))
+			continue
+		}
+		copies, failed := t.copies(now, d)
+		switch {
+		case t.Settings.FilterFirst && failed:
+			return nil, Invalid
+		case t.Settings.FilterFirst && len(copies) == 0:
+			return nil, NoMatch
+		}
+		all[i] = copies
+		for _, c := range copies {
+			size += c.Message.bytes()
+		}
+	}
+	if !t.fits(size) {
+		return nil, QuotaExceeded
+	}
+	p.record(now, true)
+	p.Copies = nil
+	for i := range drafts {
+		d := &drafts[i]
+		if first, twice := t.duplicate(now, d.ID); twice {
+			numbers = append(numbers, t.stillScheduled(first))
+			continue
+		}
+		number := t.Last + 1
+		p.remember(now, t, d.ID, number)
+		numbers = append(numbers, number)
+		if d.For > now {
+			p.store(t, &Message{Seq: number, Body: d.Body, State: Scheduled, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For, Draft: d})
+			continue
+		}
+		p.passOn(t, number, all[i])
+	}
+	return numbers, Accepted
+}
+
+// publishScheduled hands a scheduled message to the subscriptions as if it were sent now, under a new number: the rules in
+// force now decide (7.6).
+func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
+	p.record(now, true)
+	p.Copies = nil
+	copies, _ := t.copies(now, old.Draft)
+	p.remove(t, old.Seq, Activated)
+	p.passOn(t, t.Last+1, copies)
+}
+
+// passOn gives a topic's number out, and copies to subscriptions. The topic keeps nothing (1.1).
+func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
+	last, used := t.Last, t.Used
+	p.changing(func() { t.Last, t.Used = last, used; delete(t.Gone, number) })
+	t.Last, t.Used, t.Gone[number] = number, true, Published
+	for _, c := range copies {
+		sub, joined := c.Queue, c.Queue.Joined
+		p.changing(func() { sub.Joined = joined })
+		c.Message.Seq, c.Message.From, sub.Joined = sub.Last+1, number, true
+		p.store(sub, c.Message)
+	}
+	for _, c := range copies {
+		p.tell(c.Queue, Returned, c.Message)
+	}
+	p.Copies = append(p.Copies, copies...)
+}
+
+// copies is what the subscriptions of a topic get of a message, and whether a filter could not be evaluated.
+func (t *Queue) copies(now int64, d *Draft) (all []Copy, failed bool) {
+	sent := Message{OwnTTL: d.TTL}
+	sent.live(now, t.Settings.TTL)
+	for _, sub := range t.Below {
+		if !sub.InForce {
+			continue
+		}
+		made, wrong := sub.copiesOf(d)
+		failed = failed || wrong
+		for _, m := range made {
+			m.Body, m.State, m.OwnTTL = d.Body, Active, sent.OwnTTL
+			m.live(now, least(t.Settings.TTL, sub.Settings.TTL)) // the smaller one wins, from one instant (7.1)
+			all = append(all, Copy{sub, m})
+		}
+	}
+	return all, failed
+}
+
+// copiesOf is what one subscription gets: an unchanged copy if rules without action match, one for each rule with action that
+// matches, and a dead letter when a rule fails (15.2, 15.6). It tells whether a filter did.
+func (sub *Queue) copiesOf(d *Draft) (all []*Message, failed bool) {
+	var reason, text string
+	plain := false
+	var actions []*Rule
+	for i := range sub.Rules {
+		r := &sub.Rules[i]
+		switch matches, wrong := r.Filter.matches(d); {
+		case wrong != "" && !failed:
+			failed, reason, text = true, "FilterException", "Rule '"+r.Name+"': "+wrong
+		case !matches:
+		case len(r.Action) == 0:
+			plain = true
+		default:
+			actions = append(actions, r)
+		}
+	}
+	if plain {
+		all = append(all, sub.arrives(d.Session, d.HasSession, nil))
+	}
+	for _, r := range actions {
+		changed, wrong := r.act(d)
+		if wrong == "" {
+			all = append(all, sub.arrives(changed.session, changed.hasSession, changed.encoded(r.Name)))
+		} else if reason == "" {
+			reason, text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
+		}
+	}
+	if reason != "" && sub.Settings.DeadLetterErrors {
+		all = append(all, dead(reason, text))
+	}
+	return all, failed
+}
+
+// arrives is a copy. One without session id cannot be in a subscription with sessions (8.1).
+func (sub *Queue) arrives(session string, hasSession bool, changes []byte) *Message {
+	m := &Message{}
+	switch {
+	case sub.Settings.Sessions && !hasSession:
+		return dead("Session id is null.", "Session enabled entity doesn't allow a message whose session identifier is null.")
+	case sub.Settings.Sessions:
+		m.Session = session
+	}
+	m.change(changes)
+	return m
+}
+
+func dead(reason, description string) *Message {
+	return &Message{Dead: true, Loose: true, Changes: [][]byte{properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description)}}
+}
+
+// in tells whether the message belongs to a session.
+func (m *Message) in(session string) bool { return m.Session == session && !m.Loose }
+
+// Rule finds a rule by its name, or returns -1.
+func (q *Queue) rule(name string) int {
+	return slices.IndexFunc(q.Rules, func(r Rule) bool { return r.Name == name })
+}
