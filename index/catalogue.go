@@ -42,7 +42,9 @@ func (r *rules) place(lower string) int {
 	return i
 }
 
-func byLowerName(a, b *event.Rule) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }
+func byLowerName(a, b *event.Rule) int {
+	return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+}
 
 // below is what belongs to a topic.
 type below struct {
@@ -161,7 +163,9 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: at, UpdatedAt: at}, ev)
 	case *event.EntityUpdated:
 		e := c.must(id, ev)
+		c.root(e, -1)
 		e.Properties, e.UpdatedAt = ev.Properties, at
+		c.root(e, 1)
 	case *event.EntityTouched:
 		c.must(id, ev).AccessedAt = ev.AccessedAt
 	case *event.EntityDeleted:
@@ -170,10 +174,7 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 		c.addRule(c.must(id, ev), ev.Rule, ev)
 	case *event.RuleUpdated:
 		e := c.must(id, ev)
-		r := e.rules.byName[strings.ToLower(ev.Rule.Name)]
-		if r == nil {
-			panic(fmt.Sprintf("index: %T of rule %q of entity %d, which does not exist", ev, ev.Rule.Name, id))
-		}
+		r := c.mustRule(e, ev.Rule.Name, ev)
 		c.count(e, r, -1)
 		*r = ev.Rule
 		c.count(e, r, 1)
@@ -185,14 +186,12 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 func (c *Catalogue) add(e *Entity, ev event.Event) {
 	switch e.Kind {
 	case event.Subscription:
-		c.must(e.Topic, ev).below.subscriptions[e.ID] = struct{}{}
+		c.topic(e, ev).subscriptions[e.ID] = struct{}{}
 		e.rules = &rules{byName: map[string]*event.Rule{}}
 	case event.Topic:
 		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
-		c.root(e, 1)
-	default:
-		c.root(e, 1)
 	}
+	c.root(e, 1)
 	c.entities[e.ID] = e
 	c.byPath[strings.ToLower(e.Path)] = e.ID
 }
@@ -203,21 +202,31 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 		for _, r := range e.rules.list {
 			c.count(e, r, -1)
 		}
-		delete(c.must(e.Topic, ev).below.subscriptions, e.ID)
+		delete(c.topic(e, ev).subscriptions, e.ID)
 	case event.Topic:
 		if n := len(e.below.subscriptions); n > 0 {
 			panic(fmt.Sprintf("index: topic %d deleted with %d subscriptions", e.ID, n))
 		}
-		c.root(e, -1)
-	default:
-		c.root(e, -1)
 	}
+	c.root(e, -1)
 	delete(c.byPath, strings.ToLower(e.Path))
 	delete(c.entities, e.ID)
 }
 
+// topic is what belongs to the topic of a subscription.
+func (c *Catalogue) topic(e *Entity, ev event.Event) *below {
+	t := c.must(e.Topic, ev)
+	if t.below == nil {
+		panic(fmt.Sprintf("index: %T of subscription %d of entity %d, which is a %v", ev, e.ID, t.ID, t.Kind))
+	}
+	return t.below
+}
+
 // root counts a queue or topic.
 func (c *Catalogue) root(e *Entity, by int) {
+	if e.Kind == event.Subscription {
+		return
+	}
 	c.roots += by
 	if e.Properties.EnablePartitioning {
 		c.split += by
@@ -237,14 +246,8 @@ func (c *Catalogue) addRule(e *Entity, rule event.Rule, ev event.Event) {
 }
 
 func (c *Catalogue) removeRule(e *Entity, name string, ev event.Event) {
+	r := c.mustRule(e, name, ev)
 	name = strings.ToLower(name)
-	var r *event.Rule
-	if e.rules != nil {
-		r = e.rules.byName[name]
-	}
-	if r == nil {
-		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which does not exist", ev, name, e.ID))
-	}
 	i := slices.Index(e.rules.list, r)
 	e.rules.list = slices.Delete(e.rules.list, i, i+1)
 	i = e.rules.place(name)
@@ -263,11 +266,18 @@ func (c *Catalogue) count(e *Entity, r *event.Rule, by int) {
 	}
 }
 
+func (c *Catalogue) mustRule(e *Entity, name string, ev event.Event) *event.Rule {
+	r := c.Rule(e.ID, name)
+	if r == nil {
+		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which does not exist", ev, name, e.ID))
+	}
+	return r
+}
+
 func (c *Catalogue) must(id event.EntityID, ev event.Event) *Entity {
 	e := c.entities[id]
 	if e == nil {
-		panic(fmt.Sprintf("index: %T of entity %d, which does not exist; there are %v", ev, id,
-			slices.Sorted(maps.Keys(c.entities))))
+		panic(fmt.Sprintf("index: %T of entity %d, which does not exist; there are %d, the newest is %d", ev, id, len(c.entities), c.last))
 	}
 	return e
 }

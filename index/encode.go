@@ -73,15 +73,19 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 			seq := event.SequenceNumber(n<<chunkBits + uint64(i))
 			dst = binary.AppendUvarint(dst, uint64(seq-before))
 			before = seq
-			dst = x.encodeRow(dst, s, seq, ordinals)
+			dst = x.encodeRow(dst, s, seq, c, ordinals)
 		}
 	}
 	return dst
 }
 
 // encodeRow appends what is known of one message.
-func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, ordinals []uint64) []byte {
-	r, origin := s.find(seq), s.origin(seq)
+func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chunk, ordinals []uint64) []byte {
+	at := uint64(seq) & (chunkRows - 1)
+	r, origin := &c.rows[at], event.SequenceNumber(0)
+	if c.origins != nil {
+		origin = c.origins[at]
+	}
 	var flags byte
 	if r.ownTTL {
 		flags |= flagOwnTTL

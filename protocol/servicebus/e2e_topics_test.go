@@ -66,6 +66,13 @@ func TestSDKTopics(t *testing.T) {
 	if m := must(session.PeekMessages(ctx, 3, nil))(t); len(m) != 3 {
 		t.Errorf("%+v", m)
 	}
+	state := make([]byte, 200<<10) // bounded by the size of the topic's messages
+	if err := session.SetSessionState(ctx, state, nil); err != nil {
+		t.Error(err)
+	}
+	if got := must(session.GetSessionState(ctx, nil))(t); len(got) != len(state) {
+		t.Errorf("state of %d bytes", len(got))
+	}
 }
 
 // WP-169, SM-095, SM-292: scheduled messages of a topic.

@@ -302,11 +302,21 @@ func (l *link) maxMessageSize() int {
 	if l.target.Entity == nil {
 		return max(l.c.limits.RequestSize, 65536)
 	}
-	size := int(l.target.Entity.Properties.MaxMessageSizeKilobytes) << 10
+	size := l.c.messageSize(l.target.Entity)
 	if l.at.management { // a request may hold a message, or the state of a session
 		size += max(l.c.limits.RequestSize, 65536)
 	}
 	return size
+}
+
+// messageSize is the limit of an entity's messages in bytes; a subscription has that of its topic.
+func (c *conn) messageSize(e *engine.Entity) int {
+	if e.Kind == event.Subscription {
+		if topic, err := c.broker.Resolve(e.TopicPath()); err == nil {
+			e = topic.Entity
+		}
+	}
+	return int(e.Properties.MaxMessageSizeKilobytes) << 10
 }
 
 func (l *link) touch() { l.active = l.c.now }
