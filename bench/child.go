@@ -95,17 +95,13 @@ type broker struct {
 	env     []string // in addition to ours
 }
 
-const brokerQueue = "bench"
-
-// newBroker prepares a broker with one large queue in a new directory.
-func newBroker(program, parent string) (*broker, error) {
+// newBroker prepares a broker with the entities of a file in a new directory.
+func newBroker(program, parent string, entities *entityFile) (*broker, error) {
 	dir, err := os.MkdirTemp(parent, "ledgerbus-bench-")
 	if err != nil {
 		return nil, err
 	}
-	const entities = `{"UserConfig": {"Namespaces": [{"Name": "bench", "Queues": [{"Name": "` + brokerQueue + `", ` +
-		`"Properties": {"MaxSizeInMegabytes": 81920, "LockDuration": "PT5M", "MaxDeliveryCount": 1000}}]}]}}`
-	if err := os.WriteFile(filepath.Join(dir, "entities.json"), []byte(entities), 0o600); err != nil {
+	if err := entities.write(filepath.Join(dir, "entities.json")); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -137,6 +137,7 @@ func suiteCommand() *cli.Command {
 			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
 			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
 			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
+			&cli.StringSliceFlag{Name: "stages", DefaultText: "all", Usage: "what to measure: " + strings.Join(Stages(), ", ")},
 			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
 			&cli.StringFlag{Name: "program", DefaultText: "this one", Usage: "ledgerbus program to start"},
 		),
@@ -145,7 +146,8 @@ func suiteCommand() *cli.Command {
 				Rounds: c.Int("rounds"), Duration: c.Duration("duration"), DiskDuration: c.Duration("disk-duration"),
 				Size: c.Int("size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
 				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"), Plain: c.Bool("plain"),
-				Log: func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
+				Stages: c.StringSlice("stages"),
+				Log:    func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
 			}
 			if o.Waiting == 0 {
 				o.Waiting = -1
@@ -178,13 +180,16 @@ func suiteCommand() *cli.Command {
 // suiteText is the command that makes the same run again, without what names a place or holds a key.
 func suiteText(c *cli.Context) string {
 	text := "ledgerbus bench suite"
-	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts"} {
+	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {
 		if !c.IsSet(name) {
 			continue
 		}
 		value := fmt.Sprint(c.Value(name))
-		if name == "in-flight" {
+		switch name {
+		case "in-flight":
 			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(c.IntSlice(name)), " ", ","), "[]")
+		case "stages":
+			value = strings.Join(c.StringSlice(name), ",")
 		}
 		text += " --" + name + " " + value
 	}

@@ -96,6 +96,14 @@ func (r *run) next(ctx context.Context) (due time.Time, ok bool) {
 	return due, true
 }
 
+// fill makes the n-th message of a sender.
+func (r *run) fill(m *amqp.Message, n int, due time.Time) {
+	r.stamp(m.Data[0], due)
+	if len(r.Properties) > 0 {
+		m.ApplicationProperties = r.Properties[n%len(r.Properties)]
+	}
+}
+
 func (r *run) message() *amqp.Message {
 	m := amqp.NewMessage(make([]byte, r.Size))
 	m.Header = &amqp.MessageHeader{Durable: true}
@@ -105,12 +113,12 @@ func (r *run) message() *amqp.Message {
 // sendInTurn waits for each answer before the next send.
 func (r *run) sendInTurn(ctx context.Context, link *amqp.Sender, w *worker) {
 	m := r.message()
-	for {
+	for n := 0; ; n++ {
 		due, ok := r.next(ctx)
 		if !ok {
 			return
 		}
-		r.stamp(m.Data[0], due)
+		r.fill(m, n, due)
 		if err := link.Send(ctx, m, nil); err != nil {
 			r.fail(ctx, fmt.Errorf("bench: send: %w", err))
 			return
@@ -148,13 +156,13 @@ func (r *run) sendAhead(ctx context.Context, link *amqp.Sender, w *worker, inFli
 	defer answers.Wait()
 	defer close(waiting)
 	m := r.message()
-	for {
+	for n := 0; ; n++ {
 		slots <- struct{}{}
 		due, ok := r.next(ctx)
 		if !ok {
 			return
 		}
-		r.stamp(m.Data[0], due)
+		r.fill(m, n, due)
 		receipt, err := link.SendWithReceipt(ctx, m, nil)
 		if err != nil {
 			r.fail(ctx, fmt.Errorf("bench: send: %w", err))

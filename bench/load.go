@@ -26,6 +26,8 @@ type Load struct {
 	Rate        float64       // sends per second, 0: as many as possible. Latency counts from when a send was due
 	ServerPID   int           // process whose CPU time is reported; 0: none
 	Progress    func(done int64)
+	// Properties are the application properties of the messages, in turn; none: they have no such section.
+	Properties []map[string]any
 }
 
 func (l Load) withDefaults() Load {

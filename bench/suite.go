@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/bench/floor"
@@ -26,6 +28,7 @@ type SuiteOptions struct {
 	Running      *Target       // a broker that runs already, in place of one that is started; no memory and restarts then
 	ServerPID    int           // its process, or 0
 	Plain        bool          // see Target.Plain
+	Stages       []string      // what to measure, of Stages; default all. With Running only the first can be
 	Log          func(format string, args ...any)
 }
 
@@ -42,6 +45,14 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	o.Waiting = cmp.Or(o.Waiting, 1_000_000)
 	o.Restarts = cmp.Or(o.Restarts, 3)
 	o.Dir = cmp.Or(o.Dir, os.TempDir())
+	if len(o.Stages) == 0 {
+		o.Stages = Stages()
+	}
+	for _, name := range o.Stages {
+		if !slices.Contains(Stages(), name) {
+			return o, fmt.Errorf("bench: there is no stage %q; there are %s", name, strings.Join(Stages(), ", "))
+		}
+	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
@@ -69,18 +80,40 @@ type side struct {
 	stored bool // what was sent waits to be received; the floor server stores nothing and never runs out
 }
 
-// Suite measures the disk, the floor server and the broker in turn, in several rounds, and the broker's memory and restarts.
+// stages are the parts of a suite in their order.
+var stages = []struct {
+	name    string
+	measure func(*suite, context.Context) error
+	own     bool // it starts brokers of its own
+}{
+	{"queue", (*suite).rounds, false},
+	{"waiting", (*suite).waiting, true},
+	{"publish", (*suite).published, true},
+	{"correlations", (*suite).correlated, true},
+	{"entities", (*suite).many, true},
+}
+
+// Stages are the names of what a suite measures, in order: disk, floor server and broker with a queue; memory and restarts with
+// messages waiting; publishing to SQL filters; publishing to correlation filters; many entities.
+func Stages() (names []string) {
+	for _, stage := range stages {
+		names = append(names, stage.name)
+	}
+	return names
+}
+
+// Suite measures the disk, the floor server and the broker in turn, in several rounds, then what else [Stages] names.
 func Suite(ctx context.Context, o SuiteOptions) (*Report, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &suite{SuiteOptions: o, report: newReport(o)}
-	if err := s.rounds(ctx); err != nil {
-		return nil, err
-	}
-	if o.Running == nil && o.Waiting > 0 {
-		if err := s.waiting(ctx); err != nil {
+	for _, stage := range stages {
+		if stage.own && o.Running != nil || !slices.Contains(o.Stages, stage.name) {
+			continue
+		}
+		if err := stage.measure(s, ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +130,7 @@ func (s *suite) rounds(ctx context.Context) error {
 	if s.Running != nil {
 		sides = append(sides, side{brokerSide, *s.Running, s.ServerPID, true})
 	} else {
-		b, err := newBroker(s.Program, s.Dir)
+		b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue()}})
 		if err != nil {
 			return err
 		}
@@ -222,7 +255,10 @@ func (s *suite) latencies(to side, what string, r Result) {
 
 // waiting measures what waiting messages cost: memory, and time at a restart.
 func (s *suite) waiting(ctx context.Context) error {
-	b, err := newBroker(s.Program, s.Dir)
+	if s.Waiting < 0 {
+		return nil
+	}
+	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue()}})
 	if err != nil {
 		return err
 	}

@@ -351,8 +351,9 @@ func (p *Partition) putRule(now event.Time, cmd *PutRule) Outcome {
 	return p.done(log.Durable)
 }
 
+// noRule begins as the refusal for other entities does: the JavaScript SDK tells by that what was not found.
 func noRule(name string, sub *index.Entity) *Error {
-	return refuse(NotFound, "The rule '%s' of '%s' could not be found.", name, sub.Path)
+	return refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
 }
 
 // deleteRule takes a rule of a subscription away.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // directory is every entity of a running namespace, for everybody who looks one up. The truth is the catalogue.
@@ -28,10 +30,9 @@ func (d *directory) put(e *Entity) (old *Entity) {
 		d.byPath = map[string]*Entity{}
 	}
 	lower := strings.ToLower(e.Path)
-	if old = d.byPath[lower]; old != nil {
-		e.activity = old.activity
+	if old = d.byPath[lower]; old != e {
+		d.byPath[lower], d.order = e, nil
 	}
-	d.byPath[lower], d.order = e, nil
 	return old
 }
 
@@ -40,6 +41,22 @@ func (d *directory) remove(e *Entity) {
 	defer d.mu.Unlock()
 	delete(d.byPath, strings.ToLower(e.Path))
 	d.order = nil
+}
+
+// below is every subscription of a topic, by id; of anything else nothing.
+func (d *directory) below(topic *Entity) (subscriptions []*Entity) {
+	if topic.Kind != event.Topic {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, e := range d.byPath {
+		if e.Kind == event.Subscription && e.Topic == topic.ID {
+			subscriptions = append(subscriptions, e)
+		}
+	}
+	slices.SortFunc(subscriptions, func(a, b *Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return subscriptions
 }
 
 // sorted is every entity by lower-cased path. It is not to be changed.

@@ -57,6 +57,9 @@ func (l *Loop) readBack(s index.ScheduledMessage) (*filter.Message, error) {
 		return nil, errUnwritten
 	}
 	body := make([]byte, m.Body.Size)
+	if len(body) == 0 {
+		return new(filter.Message), nil // it stands nowhere
+	}
 	if n, err := l.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
 		return nil, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
 	}

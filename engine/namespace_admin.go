@@ -46,22 +46,34 @@ func (n *Namespace) PutEntity(ctx context.Context, cmd PutEntity) (*Entity, erro
 	return entities[0], errs[0]
 }
 
-// PutEntities is [Namespace.PutEntity] for many: all are asked for at once. Each has its entity or its error; one that is
+// maxAsked is how many entities are put at a time: what loops and mailboxes hold for the answers stays with them.
+const maxAsked = 1 << 10
+
+// PutEntities is [Namespace.PutEntity] for many: many are asked for at once. Each has its entity or its error; one that is
 // refused does not keep the others from being carried out.
 func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entity, []error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	entities, errs := make([]*Entity, len(cmds)), make([]error, len(cmds))
-	all := func(err error) ([]*Entity, []error) {
-		for i := range errs {
-			if errs[i] == nil {
-				entities[i], errs[i] = nil, err
+	for from := 0; from < len(cmds); from += maxAsked {
+		to := min(from+maxAsked, len(cmds))
+		if err := n.putEntities(ctx, cmds[from:to], entities[from:to], errs[from:to]); err != nil {
+			for i := from; i < len(cmds); i++ {
+				if errs[i] == nil {
+					entities[i], errs[i] = nil, err
+				}
 			}
+			break
 		}
-		return entities, errs
 	}
+	return entities, errs
+}
+
+// putEntities fills in the entity or the error of each command. An error of its own is that of all that have none. The caller
+// holds mu.
+func (n *Namespace) putEntities(ctx context.Context, cmds []PutEntity, entities []*Entity, errs []error) error {
 	if n.loops[0] == nil {
-		return all(n.refused[0])
+		return n.refused[0]
 	}
 	asks := make([]Command, 0, 2*len(cmds))
 	for i := range cmds {
@@ -70,7 +82,7 @@ func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entit
 	}
 	replies, err := n.askAll(ctx, 0, asks)
 	if err != nil {
-		return all(err)
+		return err
 	}
 	inForce := make(map[PartitionID][]Command)
 	for i := range cmds {
@@ -79,10 +91,13 @@ func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entit
 			errs[i] = fmt.Errorf("engine: %s %q: %w", strings.ToLower(cmds[i].Kind.String()), cmds[i].Path, err)
 			continue
 		}
-		entities[i] = found.entity
 		ruled := asks[2*i+1].(*lookup).ruled
-		for _, h := range found.entity.Hosts {
-			inForce[h] = append(inForce[h], &configure{entity: found.entity, ruled: ruled, rules: found.Rules})
+		e, same := n.version(found.entity)
+		if entities[i] = e; same && !ruled {
+			continue // in force already
+		}
+		for _, h := range e.Hosts {
+			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.Rules})
 		}
 	}
 	for h, configures := range inForce {
@@ -90,23 +105,32 @@ func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entit
 			continue
 		}
 		if _, err := n.askAll(ctx, h, configures); err != nil {
-			return all(err)
+			return err
 		}
 	}
-	for i, e := range entities {
+	for _, e := range entities {
 		if e == nil {
 			continue
 		}
-		old := n.directory.find(strings.ToLower(e.Path))
-		if old != nil && old.UpdatedAt == e.UpdatedAt && old.Properties.Equal(&e.Properties) {
-			entities[i] = old
-			continue
-		}
-		if n.directory.put(e); old != nil {
+		if old := n.directory.put(e); old != nil && old != e {
 			n.tell(Change{Entity: old})
 		}
 	}
-	return entities, errs
+	return nil
+}
+
+// version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one
+// shares its use with that.
+func (n *Namespace) version(e *Entity) (*Entity, bool) {
+	old := n.directory.find(strings.ToLower(e.Path))
+	switch {
+	case old == nil:
+		return e, false
+	case old.UpdatedAt == e.UpdatedAt && old.Properties.Equal(&e.Properties):
+		return old, true
+	}
+	e.activity = old.activity
+	return e, false
 }
 
 // DeleteEntity implements [Admin].
@@ -120,10 +144,7 @@ func (n *Namespace) DeleteEntity(ctx context.Context, cmd DeleteEntity) error {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
 	}
 	old := n.directory.find(strings.ToLower(cmd.Path))
-	gone := append(n.List(event.Subscription, old.Path, 0, maxSubscriptions+1), old) // the topic after its subscriptions
-	if old.Kind != event.Topic {
-		gone = []*Entity{old}
-	}
+	gone := append(n.directory.below(old), old) // the topic after its subscriptions
 	for _, e := range gone {
 		n.directory.remove(e)
 	}
@@ -229,7 +250,7 @@ func (n *Namespace) List(kind event.EntityKind, topic string, skip, top int) (pa
 		all = all[from:]
 	}
 	for _, e := range all {
-		if len(page) >= top || !strings.HasPrefix(strings.ToLower(e.Path), prefix) {
+		if len(page) >= top || prefix != "" && !strings.HasPrefix(strings.ToLower(e.Path), prefix) {
 			break
 		}
 		if e.Kind != kind {

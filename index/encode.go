@@ -332,7 +332,11 @@ func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, sessions ui
 	s.awaits(r)
 	if r.changed {
 		for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-			s.change(seq, r, d.blob())
+			b := d.blob()
+			if b.Size == 0 {
+				d.fail("message %d: an empty change", seq)
+			}
+			s.change(seq, r, b)
 		}
 	}
 	return r

@@ -2,7 +2,6 @@ package index
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -111,51 +110,6 @@ func TestBrowse(t *testing.T) {
 	}
 	if want != 1001 {
 		t.Fatalf("stopped at %d", want)
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	x := New()
-	random(x, rand.New(rand.NewPCG(1, 1)), 200)
-	f.Add(x.Encode(nil))
-	for seed := range uint64(4) { // every kind of event
-		y := New()
-		w := newWalk(seed, y)
-		for range 60 << seed {
-			w.step()
-		}
-		f.Add(y.Encode(nil))
-	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		x, err := Decode(src)
-		if err != nil {
-			return
-		}
-		y, err := Decode(x.Encode(nil))
-		if err != nil || !bytes.Equal(x.Encode(nil), y.Encode(nil)) {
-			t.Fatalf("not a fixpoint: %v", err)
-		}
-		if a, b := answers(x, 1000), answers(y, 1000); a != b {
-			t.Fatalf("answers differ:\n%s\n%s", a, b)
-		}
-		forgetAll(x) // what was decoded can be used
-	})
-}
-
-// forgetAll ends every session and drops every slice.
-func forgetAll(x *Index) {
-	for _, l := range x.HeldSessions() {
-		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session)}
-		for m := range x.LockedOf(l.Slice, ev.SessionID) {
-			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence})
-		}
-		x.Apply(1, ev)
-	}
-	for _, id := range x.Slices() {
-		x.Apply(1, &event.SliceDropped{Envelope: event.Envelope{Slice: id}})
-	}
-	if x.Locks() != 0 || x.Live() != 0 || x.NextDeadline() != 0 {
-		panic(fmt.Sprintf("left: %d locks, %d messages, deadline %v", x.Locks(), x.Live(), x.NextDeadline()))
 	}
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +11,7 @@ import (
 )
 
 // held is how many bytes what build makes takes, by each of n.
-func held(t *testing.T, n int, build func() any) float64 {
-	t.Helper()
+func held(n int, build func() any) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -22,8 +22,8 @@ func held(t *testing.T, n int, build func() any) float64 {
 	return float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
 }
 
-// P23: what a session, a remembered message id and a scheduled message cost beside the message, in memory that stays. Not
-// parallel: it measures the heap.
+// P23: what a waiting message costs in memory that stays, in a queue and as a copy in a subscription, and what a session, a
+// remembered message id and a scheduled message cost beside it. Not parallel: it measures the heap.
 func TestMemory(t *testing.T) {
 	const n = 100_000
 	store := func(change func(i int, ev *event.MessageEnqueued)) func() any {
@@ -37,13 +37,29 @@ func TestMemory(t *testing.T) {
 			return x
 		}
 	}
-	alone := held(t, n, store(func(int, *event.MessageEnqueued) {}))
+	alone := held(n, store(func(int, *event.MessageEnqueued) {}))
+	fanOut := func(subscriptions int) func() any {
+		return func() any {
+			x := New()
+			for i := range n / subscriptions {
+				seq := event.SequenceNumber(i + 1)
+				ev := &event.MessagePublished{Envelope: q1, Sequence: seq, EnqueuedAt: 1000, Body: event.Blob{Position: event.Position(seq * 100), Size: 10}}
+				for s := range subscriptions {
+					ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + s), Sequence: seq})
+				}
+				x.Apply(1000, ev)
+			}
+			return x
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		bound float64
 		build func() any
 	}{
 		{"message", 60, store(func(int, *event.MessageEnqueued) {})},
+		{"copy, one subscription", 68, fanOut(1)}, // a message and its number in the topic
+		{"copy, ten subscriptions", 68, fanOut(10)},
 		{"session", 400, store(func(i int, ev *event.MessageEnqueued) {
 			ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "session-%08d", i)
 		})},
@@ -58,8 +74,8 @@ func TestMemory(t *testing.T) {
 			return x
 		}},
 	} {
-		got := held(t, n, c.build)
-		if c.name != "message" {
+		got := held(n, c.build)
+		if c.name != "message" && !strings.HasPrefix(c.name, "copy") {
 			got -= alone
 		}
 		t.Logf("%s: %.0f bytes", c.name, got)
@@ -74,7 +90,7 @@ func TestSessionsComeAndGo(t *testing.T) {
 	x := New()
 	const n = 50_000
 	var seq event.SequenceNumber
-	grown := held(t, 1, func() any {
+	grown := held(1, func() any {
 		for i := range n {
 			seq++
 			ev := enqueued(seq)
@@ -145,5 +161,29 @@ func TestHistoryGoesLittleByLittle(t *testing.T) {
 	}
 	if _, twice := x.Duplicate(q1.Slice, 1006, event.IDString, []byte("5")); !twice {
 		t.Error("the id that came again is forgotten")
+	}
+}
+
+// What a subscription takes that has one message, and that had one. A chunk has room for 256 rows, so the first is dear.
+func TestMemoryOfFewMessages(t *testing.T) {
+	const n = 2000 // subscriptions of one topic (semantics.md 16.3)
+	build := func(gone bool) func() any {
+		return func() any {
+			x := New()
+			ev := &event.MessagePublished{Envelope: q1, Sequence: 1, EnqueuedAt: 1000, Body: event.Blob{Position: 100, Size: 10}}
+			for s := range n {
+				ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + s), Sequence: 1})
+			}
+			x.Apply(1000, ev)
+			for i := 0; gone && i < n; i++ {
+				x.Apply(1000, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(100 + i)}}, Sequence: 1})
+			}
+			return x
+		}
+	}
+	one, none := held(n, build(false)), held(n, build(true))
+	t.Logf("subscription with one message: %.0f bytes, at rest: %.0f bytes", one, none)
+	if one > 17_000 || none > 1500 {
+		t.Errorf("%.0f and %.0f bytes, at most 17000 and 1500 are meant", one, none)
 	}
 }

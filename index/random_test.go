@@ -12,6 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// kinds is above every kind of event.
+const kinds = event.KindScheduledPublished + 1
+
 // walk makes random legal events of every kind, as the engine would decide them, and applies them to one or more indexes
 // that should be the same.
 type walk struct {
@@ -20,16 +23,21 @@ type walk struct {
 	others []*Index
 	now    event.Time
 	tokens []event.LockToken // given out, some dead
-	count  [40]int           // events by kind
+	count  [kinds]int        // events by kind
 	blobs  event.Position
-	ids    event.EntityID // entities in the catalogue: 1 to this
-	check  func()         // after every event
+	model  model
+	check  func() // after every event
 }
 
-var plain, inSessions = event.Slice{Entity: 7}, event.Slice{Entity: 9, Partition: 3}
+// Two queues, and a topic with two subscriptions.
+var (
+	plain, inSessions = event.Slice{Entity: 7}, event.Slice{Entity: 9, Partition: 3}
+	news              = event.Slice{Entity: 11, Partition: 3}
+	copies, grouped   = event.Slice{Entity: 12, Partition: 3}, event.Slice{Entity: 15, Partition: 3} // the second one in sessions
+)
 
 func newWalk(seed uint64, xs ...*Index) *walk {
-	return &walk{rng: rand.New(rand.NewPCG(seed, 2)), x: xs[0], others: xs[1:], now: 1_000_000, check: func() {}}
+	return &walk{rng: rand.New(rand.NewPCG(seed, 2)), x: xs[0], others: xs[1:], now: 1_000_000, model: newModel(), check: func() {}}
 }
 
 func (w *walk) apply(ev event.Event) {
@@ -37,6 +45,7 @@ func (w *walk) apply(ev event.Event) {
 	for _, x := range append([]*Index{w.x}, w.others...) {
 		x.Apply(w.now, ev)
 	}
+	w.model.apply(w.now, ev)
 	w.check()
 }
 
@@ -88,17 +97,15 @@ func (w *walk) lock() (Lock, Message, bool) {
 func (w *walk) step() {
 	w.now += event.Time(w.rng.IntN(200))
 	rng := w.rng
-	id := plain
-	if rng.IntN(2) == 0 {
-		id = inSessions
-	}
-	in := id == inSessions
+	id := []event.Slice{plain, inSessions, copies, grouped}[rng.IntN(4)]
+	held := []event.Slice{inSessions, grouped}[rng.IntN(2)]
+	in, sub := id == inSessions || id == grouped, id == copies || id == grouped
 	env := event.Envelope{Slice: id}
 	q := event.SubQueue(rng.IntN(2))
 	var duplicateUntil, expires event.Time
 	messageID := fmt.Appendf(nil, "%d", rng.IntN(300))
 	idType := event.IDType(rng.IntN(2))
-	if rng.IntN(2) == 0 {
+	if rng.IntN(2) == 0 && !sub {
 		if original, twice := w.x.Duplicate(id, w.now, idType, messageID); twice {
 			w.apply(&event.DuplicateDropped{Envelope: env, MessageID: messageID, IDType: idType, Original: original})
 			return
@@ -109,22 +116,36 @@ func (w *walk) step() {
 		expires = w.now + event.Time(rng.IntN(5000))
 	}
 	seq := w.x.NextSequence(id)
-	switch op := rng.IntN(24); op {
+	switch op := rng.IntN(28); op {
 	case 0, 1, 2, 3, 4:
+		if sub {
+			w.publish()
+			return
+		}
 		w.apply(&event.MessageEnqueued{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
 			InSession: in, EnqueuedAt: w.now, ExpiresAt: expires, TimeToLive: time.Duration(expires), DuplicateUntil: duplicateUntil, Body: w.blob()})
 	case 5, 6:
+		if sub {
+			w.apply(&event.MessageScheduled{Envelope: event.Envelope{Slice: news}, Sequence: w.x.NextSequence(news), MessageID: messageID,
+				ScheduledFor: w.now + event.Time(rng.IntN(3000)), TimeToLive: time.Duration(rng.IntN(2)) * time.Hour, Body: w.blob()})
+			return
+		}
 		w.apply(&event.MessageScheduled{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
 			InSession: in, ScheduledFor: w.now + event.Time(rng.IntN(3000)), TimeToLive: time.Duration(rng.IntN(2)) * time.Hour,
 			DuplicateUntil: duplicateUntil, Body: w.blob()})
 	case 7:
-		if s, ok := w.x.DueScheduled(w.now); ok {
+		if s, ok := w.x.DueScheduled(w.now); ok && s.Slice == news {
+			w.publishScheduled(s.Sequence)
+		} else if ok {
 			w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: s.Slice}, Sequence: s.Sequence,
 				NewSequence: w.x.NextSequence(s.Slice), TimeToLive: s.TimeToLive, EnqueuedAt: w.now, ExpiresAt: expires})
 		}
 	case 8:
+		if sub {
+			id = news
+		}
 		if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Scheduled }); ok {
-			w.apply(&event.ScheduleCancelled{Envelope: env, Sequence: m.Sequence})
+			w.apply(&event.ScheduleCancelled{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence})
 		}
 	case 9, 10:
 		if m, ok := w.x.First(id, q); ok && !(in && q == event.Main) {
@@ -133,20 +154,20 @@ func (w *walk) step() {
 		}
 	case 11, 12, 13: // somebody holds a session
 		name := w.session()
-		s, ok := w.x.NextSession(inSessions)
+		s, ok := w.x.NextSession(held)
 		if rng.IntN(2) == 0 && ok {
 			name = []byte(s.ID)
 		}
-		env.Slice = inSessions
-		if s, _ := w.x.Session(inSessions, name); !s.Held {
+		env.Slice = held
+		if s, _ := w.x.Session(held, name); !s.Held {
 			w.apply(&event.SessionAccepted{Envelope: env, SessionID: name, Token: w.token(), LockedUntil: w.now + event.Time(rng.IntN(9000))})
 		}
 		for range rng.IntN(4) {
-			if m, ok := w.x.FirstOf(inSessions, name); ok {
+			if m, ok := w.x.FirstOf(held, name); ok {
 				w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
 			}
 		}
-		if m, ok := w.pick(inSessions, event.Main, func(m *Message) bool { return m.State == Deferred && m.SessionID == string(name) }); ok {
+		if m, ok := w.pick(held, event.Main, func(m *Message) bool { return m.State == Deferred && m.SessionID == string(name) }); ok {
 			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
 		}
 		if rng.IntN(3) == 0 {
@@ -160,11 +181,11 @@ func (w *walk) step() {
 			w.apply(ev)
 		}
 	case 14, 15: // and gives it back
-		held := w.x.HeldSessions()
-		if len(held) == 0 {
+		locks := w.x.HeldSessions()
+		if len(locks) == 0 {
 			return
 		}
-		l := held[rng.IntN(len(held))]
+		l := locks[rng.IntN(len(locks))]
 		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session), Cause: event.ReleaseCause(1 + rng.IntN(4))}
 		for m := range w.x.LockedOf(l.Slice, ev.SessionID) {
 			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: m.DeliveryCount + uint32(rng.IntN(2))})
@@ -214,51 +235,33 @@ func (w *walk) step() {
 		}
 		w.apply(&event.MessagesBatchDeleted{Envelope: env, Before: w.now, Sequences: doomed})
 	case 21:
-		if m, ok := w.pick(plain, event.Main, func(m *Message) bool { return m.State == Deferred }); ok {
-			w.apply(&event.MessageLocked{Envelope: event.Envelope{Slice: plain}, Sequence: m.Sequence, Token: w.token(), LockedUntil: w.now + 3000})
+		id := []event.Slice{plain, copies}[rng.IntN(2)]
+		if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Deferred }); ok {
+			w.apply(&event.MessageLocked{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence, Token: w.token(), LockedUntil: w.now + 3000})
 		}
-	case 22:
+	case 22: // a topic goes before its subscriptions, or after them
 		if rng.IntN(80) == 0 {
-			w.apply(&event.SliceDropped{Envelope: env})
+			all := []event.Slice{plain, inSessions, news, copies, grouped}
+			w.apply(&event.SliceDropped{Envelope: event.Envelope{Slice: all[rng.IntN(len(all))]}})
 		}
 	case 23:
-		w.catalogue()
-	}
-}
-
-// catalogue makes an event of the catalogue, or defines an origin.
-func (w *walk) catalogue() {
-	all := w.x.Catalogue.All()
-	p := event.Properties{LockDuration: time.Minute, RequiresSession: w.rng.IntN(2) == 0, UserMetadata: fmt.Sprint(w.now)}
-	if len(all) == 0 || w.rng.IntN(3) == 0 {
-		w.ids++
-		w.apply(&event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: w.ids}}, EntityKind: event.Queue, Path: fmt.Sprint("Q", w.ids), Properties: p})
-		return
-	}
-	env := event.Envelope{Slice: event.Slice{Entity: all[w.rng.IntN(len(all))].ID}}
-	switch w.rng.IntN(4) {
-	case 0:
-		w.apply(&event.EntityUpdated{Envelope: env, Properties: p})
-	case 1:
-		w.apply(&event.EntityDeleted{Envelope: env, Reason: "client"})
-	case 2:
-		w.apply(&event.EntityTouched{Envelope: env, AccessedAt: w.now})
-	case 3:
 		w.apply(&event.OriginDefined{ID: w.x.NextOrigin()})
+	default:
+		w.catalogue()
 	}
 }
 
 // answers is everything the engine asks an index on the way, as text.
 func answers(x *Index, now event.Time) string {
 	var b bytes.Buffer
-	for _, id := range []event.Slice{plain, inSessions} {
+	for _, id := range x.Slices() {
 		next, ok := x.NextSession(id)
 		fmt.Fprintln(&b, id, x.NextSequence(id), x.Bytes(id), x.Remembered(id), x.Forgettable(id, now, 5), next, ok)
 		for s := range x.Sessions(id) {
 			first, _ := x.FirstOf(id, []byte(s.ID))
 			fmt.Fprint(&b, s, first.Sequence, x.LockedUnder(id, []byte(s.ID)), " ")
 		}
-		for q := range event.SubQueue(2) {
+		for q := range event.SubQueue(subQueues) {
 			m, _ := x.First(id, q)
 			fmt.Fprint(&b, m, " ")
 			for st := Active; st <= Scheduled; st++ {
@@ -272,6 +275,7 @@ func answers(x *Index, now event.Time) string {
 	due := x.Due(event.EndOfTime, 1<<20)
 	slices.SortFunc(due, func(a, b Lock) int { return bytes.Compare(a.Token[:], b.Token[:]) }) // slots may differ
 	fmt.Fprintln(&b, due)
+	b.WriteString(describe(&x.Catalogue))
 	return b.String()
 }
 
@@ -283,7 +287,7 @@ func TestEncodingAtAnyPoint(t *testing.T) {
 	if testing.Short() {
 		seeds = 6
 	}
-	var count [40]int
+	var count [kinds]int
 	for seed := range seeds {
 		x, y := New(), New()
 		w := newWalk(seed, x, y)
@@ -292,6 +296,9 @@ func TestEncodingAtAnyPoint(t *testing.T) {
 			if n++; n%17 == 0 {
 				if a, b := answers(x, w.now), answers(w.others[0], w.now); a != b {
 					t.Fatalf("seed %d, event %d: answers differ:\n%s\n%s", seed, n, a, b)
+				}
+				if err := w.model.compare(x); err != nil {
+					t.Fatalf("seed %d, event %d: %v", seed, n, err)
 				}
 			}
 			if n%97 != 0 {
@@ -319,7 +326,7 @@ func TestEncodingAtAnyPoint(t *testing.T) {
 			count[k] += n
 		}
 	}
-	for k := range event.Kind(40) {
+	for k := range kinds {
 		if k.String() != "" && count[k] == 0 {
 			t.Errorf("no %v in %d histories", k, seeds)
 		}
@@ -365,7 +372,11 @@ func TestOrdersLast(t *testing.T) {
 		if !more {
 			break
 		}
-		w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: a.Slice}, Sequence: a.Sequence, NewSequence: x.NextSequence(a.Slice), EnqueuedAt: w.now})
+		if a.Slice == news {
+			w.publishScheduled(a.Sequence)
+		} else {
+			w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: a.Slice}, Sequence: a.Sequence, NewSequence: x.NextSequence(a.Slice), EnqueuedAt: w.now})
+		}
 	}
 	for x.Remembered(plain) > 1 { // one that is new drops a few that are over
 		w.now += 5000

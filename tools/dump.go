@@ -3,17 +3,13 @@ package tools
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -66,6 +62,7 @@ type dumper struct {
 	part    log.Partition
 	decoder event.Decoder
 	body    []byte
+	line    []byte
 
 	origins map[event.OriginID]event.Origin
 	order   []event.OriginID // of the origins, oldest first
@@ -110,20 +107,14 @@ func (d *dumper) define(o *event.OriginDefined) {
 	d.origins[o.ID] = o.Origin
 }
 
-// field is a named value of an event. Values are string, bool, integers, or []int.
-type field struct {
-	Name  string
-	Value any
-}
-
 func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) error {
 	c := ev.Common()
-	list := []field{
+	list := object{
 		{"Partition", uint64(d.part.ID())}, {"LSN", uint64(at)}, {"Time", t.String()}, {"Entity", c.Slice.String()},
 		{"Event", ev.Kind().String()},
 	}
 	head := len(list)
-	list, err := d.fields(list, "", reflect.ValueOf(ev).Elem())
+	list, err := d.fields(list, reflect.ValueOf(ev).Elem())
 	if err != nil {
 		return err
 	}
@@ -131,23 +122,19 @@ func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) error {
 		list = append(list, field{"By", by})
 	}
 	if d.opts.JSON {
-		return d.json(list)
-	}
-	for i, f := range list {
-		switch v := f.Value.(type) {
-		case string:
-			if i >= head {
-				v = strconv.QuoteToASCII(v)
-			}
-			f.Value = v
+		d.line, err = list.json(d.line[:0])
+	} else {
+		d.line = d.line[:0]
+		for _, f := range list[:head] {
+			d.line = fmt.Appendf(d.line, "%v ", f.Value)
 		}
-		if i < head {
-			fmt.Fprintf(d.out, "%v ", f.Value)
-		} else {
-			fmt.Fprintf(d.out, " %s=%v", f.Name, f.Value)
-		}
+		d.line = list[head:].text(d.line, " ", "")
 	}
-	return d.out.WriteByte('\n')
+	if err != nil {
+		return err
+	}
+	_, err = d.out.Write(append(d.line, '\n'))
+	return err
 }
 
 // origin names who asked for an event.
@@ -166,130 +153,4 @@ func (d *dumper) origin(id event.OriginID) string {
 		}
 	}
 	return fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
-}
-
-// fields appends the fields of an event that are not zero. The types of event structs are few and known.
-func (d *dumper) fields(list []field, prefix string, v reflect.Value) ([]field, error) {
-	for i := range v.NumField() {
-		name, value := v.Type().Field(i).Name, v.Field(i)
-		if value.IsZero() || name == "Envelope" {
-			continue
-		}
-		name = prefix + name
-		switch x := value.Interface().(type) {
-		case event.Blob:
-			list = append(list, field{name + "Size", uint64(x.Size)}, field{name + "Position", uint64(x.Position)})
-			if d.opts.Bodies {
-				var err error
-				if d.body, err = d.part.ReadBlob(x, d.body[:0]); err != nil {
-					return nil, err
-				}
-				list = append(list, field{name, text(d.body)})
-			}
-		case event.SequenceNumber:
-			list = append(list, field{name, uint64(x)})
-		case time.Duration:
-			if x == event.Forever {
-				list = append(list, field{name, "forever"})
-			} else {
-				list = append(list, field{name, x.String()})
-			}
-		case fmt.Stringer:
-			list = append(list, field{name, x.String()})
-		case []event.Returned:
-			list = append(list, field{name, returned(x)})
-		case []byte:
-			if len(x) == 0 && !meansSomething(name, v) {
-				continue
-			}
-			if name == "Hosts" {
-				hosts := make([]int, len(x))
-				for i, h := range x {
-					hosts[i] = int(h)
-				}
-				list = append(list, field{name, hosts})
-			} else {
-				list = append(list, field{name, text(x)})
-			}
-		case string:
-			list = append(list, field{name, text([]byte(x))})
-		default:
-			if value.Kind() == reflect.Struct {
-				var err error
-				if list, err = d.fields(list, "", value); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			list = append(list, field{name, x})
-		}
-	}
-	return list, nil
-}
-
-// returned is a list of messages given back: in text number:delivery count of each.
-type returned []event.Returned
-
-func (r returned) String() string {
-	words := make([]string, len(r))
-	for i, m := range r {
-		words[i] = fmt.Sprintf("%d:%d", m.Sequence, m.DeliveryCount)
-	}
-	return strings.Join(words, ",")
-}
-
-// meansSomething tells whether bytes that are empty are a value all the same: "" is a session, unless the event says that
-// there is none.
-func meansSomething(name string, v reflect.Value) bool {
-	if name != "SessionID" {
-		return false
-	}
-	has := v.FieldByName("HasSession")
-	return !has.IsValid() || has.Bool()
-}
-
-// text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
-func text(p []byte) string {
-	if utf8.Valid(p) {
-		return string(p)
-	}
-	var b strings.Builder
-	for len(p) > 0 {
-		r, n := utf8.DecodeRune(p)
-		if r == utf8.RuneError && n == 1 {
-			fmt.Fprintf(&b, `\x%02x`, p[0])
-		} else {
-			b.WriteRune(r)
-		}
-		p = p[n:]
-	}
-	return b.String()
-}
-
-// json writes the fields as one object in ASCII: terminals act on more than the control characters JSON escapes.
-func (d *dumper) json(list []field) error {
-	line := []byte{'{'}
-	for i, f := range list {
-		if i > 0 {
-			line = append(line, ',')
-		}
-		line = append(strconv.AppendQuote(line, f.Name), ':')
-		value, err := json.Marshal(f.Value)
-		if err != nil {
-			return err
-		}
-		for _, r := range string(value) {
-			switch {
-			case r < 0x7f:
-				line = append(line, byte(r))
-			case r < 0x10000:
-				line = fmt.Appendf(line, `\u%04x`, r)
-			default:
-				r -= 0x10000
-				line = fmt.Appendf(line, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-			}
-		}
-	}
-	_, err := d.out.Write(append(line, '}', '\n'))
-	return err
 }

@@ -213,7 +213,7 @@ func (p *Partition) Due(now int64) {
 			at = noticed(locks[0].until)
 		}
 		switch {
-		case next != nil && next.m.For <= now && next.q.Settings.Topic && next.m.record > p.Written:
+		case next != nil && next.m.For <= now && next.q.Settings.Topic && next.m.record > p.Written && len(next.m.Body) > 0:
 			return // it is read back before it is published, and nothing else becomes due meanwhile
 		case next != nil && next.m.For <= now && (at == 0 || next.m.For < at):
 			p.activate(now, next.q, next.m)

@@ -149,6 +149,7 @@ type News struct {
 	Queue   *Queue
 	Kind    NewsKind
 	Session string
+	Loose   bool  // it belongs to no session
 	Expires int64 // of the message, when it waits for receivers of the main queue
 }
 
@@ -276,7 +277,7 @@ func (p *Partition) remove(q *Queue, seq uint64, why Reason) {
 }
 
 func (p *Partition) tell(q *Queue, kind NewsKind, m *Message) {
-	n := News{Queue: q, Kind: kind, Session: m.Session}
+	n := News{Queue: q, Kind: kind, Session: m.Session, Loose: m.Loose}
 	if m.waits() {
 		n.Expires = m.ExpiresAt
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 )
 
 // Rule is one of a few kinds of rules (15.1). What it does with a message is worked out here once more, without a language.
@@ -94,13 +95,14 @@ func (f *Filter) matches(d *Draft) (yes bool, wrong string) {
 
 // changed is what an action made of a message.
 type changed struct {
-	set        []property // in the order in which the action first touched them
+	now        []property // application properties as the next statement sees them
+	touched    []property // by the spelling of their names, in the order in which the action first touched them
 	session    string
 	hasSession bool
 	grouped    bool // the session id was set or removed
 }
 
-// property is an application property of a copy; value is nil, an int64 or a string.
+// property is an application property of a copy. Value is nil, an int64 or a string.
 type property struct {
 	name    string
 	value   any
@@ -111,37 +113,27 @@ type property struct {
 // act runs the action on a copy, statement by statement (15.5), or says what is wrong.
 func (r *Rule) act(d *Draft) (c changed, wrong string) {
 	c.session, c.hasSession = d.Session, d.HasSession
-	now := map[string]any{}
 	if d.Color != "" {
-		now["color"] = d.Color
+		c.now = append(c.now, property{name: "color", value: d.Color})
 	}
 	if d.N != nil {
-		now["n"] = *d.N
-	}
-	set := func(name string, value any) {
-		_, there := now[name]
-		now[name] = value
-		p := c.property(name, there)
-		p.value, p.removed = value, false
+		c.now = append(c.now, property{name: "n", value: *d.N})
 	}
 	for _, s := range r.Action {
-		n, isNumber := now["n"].(int64)
+		n, isNumber := c.get("n").(int64)
 		switch s.Kind {
 		case Mark:
-			set("mark", int64(7))
+			c.set("mark", int64(7))
 		case AddOne:
 			if isNumber {
-				set("n", n+1)
+				c.set("N", n+1)
 			} else {
-				set("n", nil)
+				c.set("N", nil)
 			}
 		case Paint:
-			set("color", s.Text)
+			c.set("Color", s.Text)
 		case Strip:
-			if _, there := now["color"]; there {
-				delete(now, "color")
-				c.property("color", true).removed = true
-			}
+			c.remove("color")
 		case JoinGroup:
 			c.session, c.hasSession, c.grouped = s.Text, true, true
 		case LeaveGroup:
@@ -152,19 +144,51 @@ func (r *Rule) act(d *Draft) (c changed, wrong string) {
 			if isNumber {
 				return c, byZero
 			}
-			set("mark", nil)
+			c.set("mark", nil)
 		}
 	}
 	return c, ""
 }
 
-func (c *changed) property(name string, sent bool) *property {
-	i := slices.IndexFunc(c.set, func(p property) bool { return p.name == name })
-	if i < 0 {
-		i = len(c.set)
-		c.set = append(c.set, property{name: name, sent: sent})
+// find looks a property up by its name in any case.
+func (c *changed) find(name string) int {
+	return slices.IndexFunc(c.now, func(p property) bool { return strings.EqualFold(p.name, name) })
+}
+
+func (c *changed) get(name string) any {
+	if i := c.find(name); i >= 0 {
+		return c.now[i].value
 	}
-	return &c.set[i]
+	return nil
+}
+
+// set gives a property a value. One that is there keeps its spelling.
+func (c *changed) set(name string, value any) {
+	i := c.find(name)
+	there := i >= 0
+	if !there {
+		i = len(c.now)
+		c.now = append(c.now, property{name: name})
+	}
+	c.now[i].value = value
+	t := c.touch(c.now[i].name, there)
+	t.value, t.removed = value, false
+}
+
+func (c *changed) remove(name string) {
+	if i := c.find(name); i >= 0 {
+		c.touch(c.now[i].name, true).removed = true
+		c.now = slices.Delete(c.now, i, i+1)
+	}
+}
+
+func (c *changed) touch(name string, sent bool) *property {
+	i := slices.IndexFunc(c.touched, func(p property) bool { return p.name == name })
+	if i < 0 {
+		i = len(c.touched)
+		c.touched = append(c.touched, property{name: name, sent: sent})
+	}
+	return &c.touched[i]
 }
 
 // encoded is the changes as they are stored with a copy: an AMQP list of properties to set, RuleName first, the names of those
@@ -173,7 +197,7 @@ func (c *changed) encoded(rule string) []byte {
 	set := append(text("RuleName"), text(rule)...)
 	var names, system []byte
 	sets, removed, systems := 2, 0, 0
-	for _, p := range c.set {
+	for _, p := range c.touched {
 		switch {
 		case !p.removed:
 			set = append(append(set, text(p.name)...), value(p.value)...)

@@ -1,7 +1,5 @@
 package model
 
-import "slices"
-
 // Copy is a message that a subscription got.
 type Copy struct {
 	Queue   *Queue
@@ -159,8 +157,3 @@ func dead(reason, description string) *Message {
 
 // in tells whether the message belongs to a session.
 func (m *Message) in(session string) bool { return m.Session == session && !m.Loose }
-
-// Rule finds a rule by its name, or returns -1.
-func (q *Queue) rule(name string) int {
-	return slices.IndexFunc(q.Rules, func(r Rule) bool { return r.Name == name })
-}

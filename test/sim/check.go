@@ -79,7 +79,7 @@ func (w *world) equalSessions(q *queue, x *index.Index) {
 		s, there := q.model.Sessions[got.ID]
 		active, any := 0, false
 		for _, m := range q.model.Live {
-			if m.Session == got.ID {
+			if m.Session == got.ID && !m.Loose {
 				any = true
 				active += bit(m.State == model.Active && !m.Dead)
 			}
@@ -150,9 +150,12 @@ func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want 
 			got.OwnTTL, want.EnqueuedAt, want.ExpiresAt, want.OwnTTL)
 	}
 	if int64(got.ScheduledFor) != want.For || want.State == model.Scheduled && got.TimeToLive.Milliseconds() != want.OwnTTL ||
-		got.InSession != q.model.Settings.Sessions || got.SessionID != want.Session {
+		got.InSession != (q.model.Settings.Sessions && !want.Loose) || got.SessionID != want.Session {
 		w.broken("I15", "%s: message %d is scheduled for %d, in session %q (%v); it must be %d, %q", q.path, want.Seq, got.ScheduledFor, got.SessionID,
 			got.InSession, want.For, want.Session)
+	}
+	if uint64(got.EnqueuedSequence) != want.From {
+		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, want.Seq, got.EnqueuedSequence, want.From)
 	}
 	if int(got.Body.Size) != len(want.Body) || got.Body.Size > 0 && got.Body.Sum != event.Sum(want.Body) || len(got.Changes) != len(want.Changes) {
 		w.broken("I2", "%s: message %d: %d bytes and %d changes, they must be %d and %d, or their checksum is another", q.path, want.Seq,
@@ -240,8 +243,11 @@ func encoded(x *index.Index) func(io.Writer) error {
 
 // compare looks at a running partition.
 func (w *world) compare(p *part) {
-	w.equal(p, p.state.Index())
 	x := p.state.Index()
+	w.equal(p, x)
+	if w.books(p); p.id == 0 {
+		w.ruled(x)
+	}
 	if _, end := p.plog.Bounds(); p.loop.Flight() != nil || end != p.writer.Batch().LSN() {
 		x = nil
 	}
@@ -272,6 +278,9 @@ func (w *world) finish() {
 	}
 	w.pump()
 	for _, q := range w.living() {
+		if q.kind == event.Topic {
+			continue
+		}
 		for _, dead := range []bool{false, true} {
 			if at := (&ask{op: opAttach, q: q, dead: dead, tag: w.tag()}); dead || !q.entity.Properties.RequiresSession {
 				w.attach(at, false)
@@ -299,6 +308,7 @@ func (w *world) finish() {
 	}
 	w.accounts()
 	w.hist.duplicates()
+	w.hist.fannedOut()
 	w.count()
 }
 
@@ -434,7 +444,7 @@ func (w *world) left() (n int) {
 
 // accounts closes the books: every acknowledged send is where it may be (I1), every number is that of one message.
 func (w *world) accounts() {
-	for _, l := range w.hist.all {
+	for l := range w.hist.lives {
 		if !l.ok || l.seq == 0 || l.q.model.Dropped {
 			continue
 		}

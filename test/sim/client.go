@@ -1,12 +1,12 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -22,7 +22,9 @@ type sent struct {
 	key        string // both in one
 	session    string
 	hasSession bool
-	due        int64 // scheduled for; 0: at once
+	due        int64  // scheduled for; 0: at once
+	color      string // application properties of a message for a topic; "", nil: not there
+	n          *int64
 }
 
 // noise is what bodies are made of.
@@ -49,22 +51,34 @@ func (w *world) request() {
 			break
 		}
 	}
-	living := w.living()
-	if op == opUpdate || op == opDelete {
+	if op == opUpdate || op == opDelete || op == opPutRule || op == opDropRule {
 		w.administer(op)
 		return
 	}
+	living := slices.DeleteFunc(w.living(), func(q *queue) bool { return !w.takes(q, op) })
 	if len(living) == 0 {
 		return
 	}
 	q := living[w.rng.IntN(len(living))]
-	if old := w.queues[w.rng.IntN(len(w.queues))]; w.chance(10) && old.ended && old.entity != nil {
+	if old := w.queues[w.rng.IntN(len(w.queues))]; w.chance(10) && old.ended && old.entity != nil && w.takes(old, op) {
 		q = old // who did not hear of its end
 	}
 	a := &ask{op: op, q: q, dead: w.chance(25), tag: w.tag(), asked: w.broker()}
 	if w.fill(a) {
 		w.submit(a)
 	}
+}
+
+// takes tells whether clients ask an entity for something: they send to topics and receive from subscriptions, but some have not
+// understood that.
+func (w *world) takes(q *queue, op operation) bool {
+	switch {
+	case op == opSend || op == opBatch || op == opCancel:
+		return q.kind != event.Subscription || w.chance(3)
+	case op == opFlow || op == opDetach:
+		return true // the receiver decides
+	}
+	return q.kind != event.Topic
 }
 
 // fill fills in what is asked. It reports false when there is nothing to ask about.
@@ -227,43 +241,11 @@ func (w *world) ofSession(a *ask) bool {
 	return true
 }
 
-// administer changes a queue, deletes it, or creates one that was deleted again. One after the other, as the broker does.
-func (w *world) administer(op operation) {
-	if w.admin != nil {
-		return
-	}
-	i := w.rng.IntN(len(w.o.queues))
-	var q *queue
-	for _, o := range w.queues {
-		if o.path == fmt.Sprintf("Queue-%d", i) {
-			q = o // the newest of that name
-		}
-	}
-	if op == opDelete {
-		a := &ask{op: op, q: q, tag: w.tag(), asked: w.broker(), cmd: &engine.DeleteEntity{Path: q.path, Origin: w.origin(), Reason: "client"}}
-		w.admin = a
-		w.submit(a)
-		return
-	}
-	props := queueProperties(w.rng)
-	props.RequiresSession, props.RequiresDuplicateDetection = w.o.queues[i].RequiresSession, w.o.queues[i].RequiresDuplicateDetection
-	if q.ended {
-		q = w.addQueue(q.path)
-		if w.chance(30) {
-			props.RequiresSession = !props.RequiresSession
-		}
-	} else if now, _ := w.decided(q); w.chance(20) {
-		props = now
-	} else if props.RequiresSession = now.RequiresSession; w.chance(5) {
-		props.RequiresDuplicateDetection = !props.RequiresDuplicateDetection // refused
-	}
-	w.submit(w.put(q, props))
-}
-
 // submit puts a request into the inbox of the partition it is for.
 func (w *world) submit(a *ask) {
 	p := a.q.host
-	if a.op == opUpdate || a.op == opDelete {
+	switch a.op {
+	case opUpdate, opDelete, opPutRule, opDropRule:
 		p = w.parts[0]
 	}
 	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(bit(a.dead)))
@@ -287,8 +269,13 @@ func (w *world) sendAsk(a *ask, n int) {
 		if w.chance(20) { // the body in two pieces
 			at = w.rng.IntN(at + 1)
 		}
-		cmd.Messages = append(cmd.Messages, engine.Message{Body: m.body[:at], Tail: m.body[at:], ID: []byte(m.name), IDType: m.idType,
-			SessionID: []byte(m.session), HasSession: m.hasSession, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)})
+		out := engine.Message{Body: m.body[:at], Tail: m.body[at:], ID: []byte(m.name), IDType: m.idType, SessionID: []byte(m.session),
+			HasSession: m.hasSession, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
+		if a.q.kind == event.Topic {
+			out.Properties = new(filter.Message)
+			w.see(m.body, out.Properties)
+		}
+		cmd.Messages = append(cmd.Messages, out)
 	}
 	a.cmd = cmd
 }

@@ -249,17 +249,13 @@ func (w *world) open(how stop, damaged bool) error {
 		p.writer = &tap{Writer: writer, p: p}
 		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
 		p.loop = engine.NewLoop(p.state, p.plog, p.writer, engine.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, Inline: true})
+			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, Inline: true, Properties: w.see})
 		p.ledIn = w.boot
 		p.model.Keep()
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 		p.shadow = newShadow(w, p)
 	}
-	for _, q := range w.queues {
-		if props, exists := w.decided(q); exists {
-			w.configure(q, props)
-		}
-	}
+	w.configureAll()
 	for _, p := range w.parts { // what was due is ended before the first client is served
 		w.recover(p)
 		w.turn(p, nil)
@@ -334,36 +330,6 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	w.equal(p, x)
 	w.contents(p, x)
 	w.replays(p, x, true)
-}
-
-// catalogued compares the catalogue that was recovered, and takes queues to where it has them.
-func (w *world) catalogued(x *index.Index) {
-	for i := len(w.queues) - 1; i >= 0; i-- {
-		q := w.queues[i]
-		props, exists := w.decided(q)
-		if exists && q.host == nil {
-			w.placed(q, x)
-		}
-		if q.host == nil && i == len(w.queues)-1 { // never was
-			w.queues = w.queues[:i]
-		}
-		q.ended = q.host != nil && !exists
-		if !exists {
-			continue
-		}
-		e, ok := x.Catalogue.Find(strings.ToUpper(q.path))
-		if !ok || e.ID != q.slice.Entity || !e.Properties.Equal(&props) {
-			w.broken("P14", "%s in the catalogue after the start: found %v, %+v, it must be %+v", q.path, ok, e.Properties, props)
-		}
-	}
-	n := 0
-	for _, q := range w.queues {
-		_, exists := w.decided(q)
-		n += bit(exists)
-	}
-	if len(x.Catalogue.All()) != n {
-		w.broken("I23", "there are %d queues after the start, there must be %d", len(x.Catalogue.All()), n)
-	}
 }
 
 // residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop

@@ -14,6 +14,7 @@ import (
 type history struct {
 	w       *world
 	all     []*life
+	copies  []*life // of those that were sent to topics, as far as anybody saw them
 	bySeq   map[seqKey]*life
 	byTok   map[model.Token]*life
 	byID    map[idKey][]*life // acknowledged, by message-id
@@ -76,7 +77,9 @@ type held struct {
 // life is one message as its clients saw it.
 type life struct {
 	sent
-	answered, ok bool // of the send
+	of           *life  // what it is a copy of
+	from         uint64 // number of a copy in its topic
+	answered, ok bool   // of the send
 	decidedAt    int64
 	seq          uint64
 	plan         uint64 // number while it was scheduled
@@ -127,6 +130,9 @@ func (h *history) message(q *queue) *sent {
 	if props := q.entity.Properties; props.RequiresSession && !w.chance(2) || !props.RequiresSession && w.chance(10) {
 		l.session, l.hasSession = pick(w.rng, w.o.sessions...), true
 	}
+	if q.kind == event.Topic {
+		h.forTopic(l)
+	}
 	if w.o.ahead > 0 && w.chance(25) {
 		l.due = w.broker() + w.rng.Int64N(w.o.ahead.Milliseconds()) - w.o.ahead.Milliseconds()/8
 	}
@@ -147,6 +153,7 @@ func (h *history) of(body []byte) *life {
 
 // asked notes that a lock may end, or be renewed, from now on.
 func (h *history) asked(a *ask) {
+	w := h.w
 	for _, t := range a.tokens {
 		l := h.byTok[t]
 		switch {
@@ -174,7 +181,7 @@ func (h *history) asked(a *ask) {
 		h.states[k] = reg
 	case opDelete:
 		for k, reg := range h.states {
-			if k.q == a.q.n {
+			if q := w.queues[k.q]; q == a.q || q.topic == a.q {
 				reg.known = false
 				h.states[k] = reg
 			}
@@ -194,7 +201,7 @@ func (h *history) loosen(r *receiver) {
 
 // loosenAll: the locks under a session may be over.
 func (h *history) loosenAll(g *held) {
-	for _, l := range h.all {
+	for l := range h.lives {
 		if l.q == g.q && l.session == g.id {
 			l.loose = true
 		}
@@ -202,21 +209,24 @@ func (h *history) loosenAll(g *held) {
 }
 
 // seen checks the identity of a message that was shown; asked is when the client wanted to see it.
-func (h *history) seen(q *queue, d *engine.Delivery, body []byte, asked int64) *life {
-	l := h.of(body)
+func (h *history) seen(q *queue, d *engine.Delivery, m *model.Message, asked int64) *life {
+	l := h.of(m.Body)
 	if l == nil {
 		return nil
 	}
 	w := h.w
+	if l.answered && !l.ok {
+		w.broken("I2", "%s: message %d was refused", q.path, l.id)
+	}
+	if q.topic != nil && l.q == q.topic {
+		l = h.copy(l, q, d, m)
+	}
 	if l.q != q {
 		id := "I2"
 		if l.q.path == q.path {
 			id = "I23"
 		}
 		w.broken(id, "%s: message %d was sent to %s (%d, not %d)", q.path, l.id, l.q.path, l.q.n, q.n)
-	}
-	if l.answered && !l.ok {
-		w.broken("I2", "%s: message %d was refused", q.path, l.id)
 	}
 	l.shown = true
 	number := &l.seq
@@ -276,7 +286,7 @@ func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Mess
 	if !taken {
 		h.locked(q, dead, model.Token(d.Token))
 	}
-	l := h.seen(q, d, m.Body, x.at)
+	l := h.seen(q, d, m, x.at)
 	if l == nil {
 		return
 	}
@@ -464,7 +474,7 @@ func (h *history) duplicates() {
 
 // powerLost: locks that were not synced may be gone, and counts with them.
 func (h *history) powerLost() {
-	for _, l := range h.all {
+	for l := range h.lives {
 		l.loose, l.count = true, 0
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 // options is what one seed plays with: few messages, much contention, some kinds of operations often and others never.
 type options struct {
 	partitions int
-	queues     []event.Properties
+	entities   []spec
+	topics     bool // there are some
 	steps      int
 
 	segmentBytes    int
@@ -83,8 +85,11 @@ const (
 	opList // sessions
 	opUpdate
 	opDelete
+	opPutRule
+	opDropRule
 	operations // what clients ask for; the rest is asked for by the broker itself
 	opDrop     // what a deletion leaves behind
+	opEnforce  // a change of the catalogue where it counts
 	opEnded    // a session receiver is told that it is none any more
 )
 
@@ -92,11 +97,14 @@ func (o operation) String() string { return operationNames[o] }
 
 var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
 	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
-	"", "drop", "ended"}
+	"put rule", "delete rule", "", "drop", "enforce", "ended"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-func swarm(rng *rand.Rand) options {
+// topicsStream keeps what is drawn about topics apart from all else.
+const topicsStream = 0xd1342543de82ef95
+
+func swarm(rng *rand.Rand, seed uint64) options {
 	o := options{
 		partitions: 1 + rng.IntN(3), steps: 300 + rng.IntN(1200),
 		segmentBytes:    pick(rng, 1<<10, 2<<10, 4<<10, 16<<10, 64<<10),
@@ -126,7 +134,7 @@ func swarm(rng *rand.Rand) options {
 		p := queueProperties(rng)
 		p.RequiresSession = features&1 != 0 && rng.IntN(3) != 0
 		p.RequiresDuplicateDetection = features&2 != 0 && rng.IntN(3) != 0
-		o.queues = append(o.queues, p)
+		o.entities = append(o.entities, spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", len(o.entities)), props: p})
 	}
 	o.operation = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opAccept: 8, opFlow: 24, opDetach: 4, opSettle: 40, opSettleMany: 4,
 		opStale: 6, opRenew: 6, opPeek: 8, opRecall: 8, opCancel: 3, opPurge: 2, opRenewSession: 3, opSetState: 3, opGetState: 2, opList: 2,
@@ -134,7 +142,11 @@ func swarm(rng *rand.Rand) options {
 	if o.renew {
 		o.operation[opUpdate], o.operation[opDelete] = 3, 2
 	}
+	o.addTopics(rand.New(rand.NewPCG(seed, topicsStream)))
 	for i := range o.operation {
+		if !o.topics && (i == int(opPutRule) || i == int(opDropRule)) {
+			continue
+		}
 		switch rng.IntN(8) {
 		case 0:
 			if i != int(opSend) && i != int(opAttach) && i != int(opFlow) {
@@ -164,6 +176,44 @@ func swarm(rng *rand.Rand) options {
 		o.actions[actJump] = 2
 	}
 	return o
+}
+
+// addTopics adds topics with subscriptions to half of the worlds, in the place of some queues.
+func (o *options) addTopics(rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		return
+	}
+	o.topics = true
+	o.entities = o.entities[:rng.IntN(2)]
+	o.operation[opSend], o.operation[opBatch] = 18, 5 // each may make many messages
+	o.operation[opPutRule], o.operation[opDropRule] = 4, 2
+	for i := range 1 + rng.IntN(2) {
+		t := spec{kind: event.Topic, path: fmt.Sprintf("Topic-%d", i), props: properties(rng, event.Topic)}
+		t.props.RequiresDuplicateDetection = rng.IntN(3) == 0
+		o.entities = append(o.entities, t)
+		for k := range 2 + rng.IntN(3-i) {
+			sub := spec{kind: event.Subscription, path: fmt.Sprintf("%s/Subscriptions/Sub-%d", t.path, k), topic: t.path,
+				props: properties(rng, event.Subscription)}
+			if sub.props.RequiresSession = rng.IntN(3) == 0; rng.IntN(3) != 0 {
+				sub.rules = someRules(rng, o.sessions)
+			}
+			o.entities = append(o.entities, sub)
+		}
+	}
+}
+
+// properties are random settings of an entity.
+func properties(rng *rand.Rand, kind event.EntityKind) event.Properties {
+	p := queueProperties(rng)
+	switch kind {
+	case event.Topic:
+		p.LockDuration, p.MaxDeliveryCount, p.DeadLetteringOnMessageExpiration = 0, 0, false
+		p.FilteringBeforePublishing = rng.IntN(6) == 0
+	case event.Subscription:
+		p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes, p.DuplicateDetectionWindow = 0, 0, 0
+		p.DeadLetteringOnFilterError = rng.IntN(4) != 0
+	}
+	return p
 }
 
 func queueProperties(rng *rand.Rand) event.Properties {

@@ -15,6 +15,7 @@ var refusals = map[engine.Code]model.Refusal{
 	engine.MessageTooLarge: model.TooLarge, engine.QuotaExceeded: model.QuotaExceeded,
 	engine.SessionLockLost: model.SessionLost, engine.SessionCannotBeLocked: model.SessionTaken, engine.Timeout: model.TimedOut,
 	engine.MessageNotFound: model.NotFound, engine.NotFound: model.NoEntity, engine.InvalidArgument: model.Invalid,
+	engine.AlreadyExists: model.Exists, engine.NoMatchingSubscription: model.NoMatch,
 }
 
 // reply compares a reply with what must be answered, then gives it to the client.
@@ -50,6 +51,8 @@ func (p *part) reply(r *engine.Reply, x *want) {
 			id = "I15"
 		case x.ask.op == opAccept:
 			id = "I9"
+		case x.refusal == model.NoMatch || refusal == model.NoMatch:
+			id = "I20"
 		}
 		w.broken(id, "partition %d: request %d (%v, outcome %d) at %d was answered %v, it must be %v", p.id, x.tag, x.ask.op, x.ask.how, x.at, refusal, x.refusal)
 	}
@@ -76,7 +79,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		p.same(&r.Messages[i], &x.show[i], a.q, nil)
 		p.content(&r.Messages[i], &x.show[i], a.q)
 		if a.op == opPeek {
-			w.hist.seen(a.q, &r.Messages[i], x.show[i].Body, a.asked)
+			w.hist.seen(a.q, &r.Messages[i], &x.show[i], a.asked)
 		} else {
 			p.lock(&r.Messages[i], &x.show[i], a.q, a.deletes)
 		}
@@ -114,32 +117,13 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.IDs, x.ids)
 	case a.op == opPurge && r.Count != x.n:
 		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Count, x.n)
-	case a.op == opUpdate || a.op == opDelete || a.op == opDrop:
+	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce:
 		w.administered(a, ok)
 	}
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
 		w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return r == a.rcv })
 	}
 	w.hist.answered(a, x, r)
-}
-
-// administered carries on with a change of the catalogue that is durable, as the broker does.
-func (w *world) administered(a *ask, ok bool) {
-	w.admin = nil
-	switch {
-	case a.op == opDrop:
-	case !ok:
-	case a.op == opDelete:
-		a.q.ended = true
-		drop := &ask{op: opDrop, q: a.q, tag: w.tag(), asked: a.asked, cmd: engine.DropSlice(a.q.slice)}
-		w.admin = drop
-		w.submit(drop)
-	case a.q.host == nil:
-		w.placed(a.q, w.parts[0].state.Index())
-		fallthrough
-	default:
-		w.configure(a.q, a.props)
-	}
 }
 
 // delivered compares a delivery with the message that was next.
@@ -199,6 +183,8 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver)
 	case int64(d.EnqueuedAt) != m.EnqueuedAt || int64(d.ExpiresAt) != m.ExpiresAt || d.TimeToLive.Milliseconds() != m.OwnTTL:
 		w.broken("I14", "%s: message %d shows times %d, %d, %v, they must be %d, %d, %d ms", q.path, m.Seq, d.EnqueuedAt, d.ExpiresAt,
 			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
+	case uint64(d.EnqueuedSequence) != m.From:
+		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, m.Seq, d.EnqueuedSequence, m.From)
 	case d.SubQueue != sub(m.Dead) || d.State != shown(m):
 		w.broken("I17", "%s: message %d is shown in %v, state %v; it must be dead %v, %v", q.path, m.Seq, d.SubQueue, d.State, m.Dead, m.State)
 	}

@@ -27,6 +27,11 @@ type ask struct {
 	limitB int
 	props  event.Properties
 
+	rules  []model.Rule   // opUpdate: to be made with; opEnforce: in force from now on
+	rule   model.Rule     // opPutRule, opDropRule
+	below  []*queue       // opDelete: subscriptions that end with their topic
+	entity *engine.Entity // opEnforce
+
 	seqs    []uint64    // opRecall, opCancel
 	deletes bool        // opRecall: taken for good
 	session *string     // the named one; nil: none, or the next available
@@ -115,6 +120,7 @@ type shadow struct {
 }
 
 func newShadow(w *world, p *part) *shadow {
+	p.model.Written = p.model.Records
 	return &shadow{m: p.model, w: w, p: p, sealed: p.model.Records, halls: map[*queue]*hall{}}
 }
 
@@ -140,7 +146,7 @@ func (s *shadow) turn(now int64, asks []*ask) {
 // landed is what hearing of a commit must do.
 func (s *shadow) landed(now int64) {
 	f := s.flight
-	s.flight, s.flying = nil, false
+	s.flight, s.flying, s.m.Written = nil, false, s.sealed
 	s.release(f)
 	s.takeBack(now)
 	s.seal(now)
@@ -157,7 +163,7 @@ func (s *shadow) heard() {
 		switch n.Kind {
 		case model.Returned:
 			s.sweepers.stored(q)
-			if h := s.halls[q]; h != nil {
+			if h := s.halls[q]; h != nil && !n.Loose {
 				s.arrived(h, n.Session)
 			}
 			for _, ln := range q.lines {
@@ -206,8 +212,10 @@ func (s *shadow) step(now int64, a *ask) {
 		s.flow(now, a)
 	case opDetach:
 		s.detach(now, a)
-	case opUpdate, opDelete:
+	case opUpdate, opDelete, opPutRule, opDropRule:
 		x.refusal = s.admin(now, a)
+	case opEnforce:
+		a.q.inForce(a.props, a.rules)
 	case opDrop:
 		s.m.Drop(now, a.q.model)
 		a.q.soonest = 0
@@ -235,9 +243,12 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 	case opSend, opBatch:
 		var drafts []model.Draft
 		for _, m := range a.sent {
-			drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due})
+			drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due,
+				Color: m.color, N: m.n})
 		}
-		x.numbers, x.refusal = s.m.Send(now, q, drafts)
+		if x.numbers, x.refusal = s.m.Send(now, q, drafts); x.refusal == model.Accepted && a.q.kind == event.Topic {
+			s.w.coveredCopies(a.op, s.m.Copies)
+		}
 	case opSettle, opSettleMany, opStale:
 		x.refusal = s.m.Settle(now, q, a.dead, a.tokens, a.how, a.change)
 	case opRenew:
@@ -276,24 +287,6 @@ func (x *want) showing(q *model.Queue, found []*model.Message) {
 		c.Until = q.Until(m)
 		x.show = append(x.show, c)
 	}
-}
-
-// admin decides about the catalogue.
-func (s *shadow) admin(now int64, a *ask) model.Refusal {
-	q := a.q
-	props, exists := s.w.decided(q)
-	switch {
-	case a.op == opDelete && !exists:
-		return model.NoEntity
-	case a.op == opUpdate && exists && (props.RequiresSession != a.props.RequiresSession ||
-		props.RequiresDuplicateDetection != a.props.RequiresDuplicateDetection):
-		return model.Invalid
-	case a.op == opUpdate && exists && props.Equal(&a.props):
-		return model.Accepted
-	}
-	s.m.Catalogued(now)
-	s.w.catalogue = append(s.w.catalogue, setting{record: s.m.Records, q: q, props: a.props, deleted: a.op == opDelete})
-	return model.Accepted
 }
 
 func (s *shadow) flow(now int64, a *ask) {

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	Seeds, Operations, Replies, Refusals int64
 	Frames, Records, Events              int64
-	Deliveries, Swept                    int64
+	Deliveries, Swept, Copies            int64
 	Kills, PowerLosses, CleanStops       int64
 	CrashesInCalls, CrashesInRecovery    int64
 	Recoveries, Cuts, CutBytes           int64
@@ -47,6 +47,11 @@ const (
 	ofDeferred  // with deferred ones
 	ofLocked    // with locked ones
 	ofHeld      // with a session that is held
+	ofTopic
+	ofSubscription
+	ofAction    // a publish whose copies a rule changed
+	ofRuleError // … for which a rule could not be evaluated
+	ofUnwanted  // … that nobody got
 	ofDeleted   // the queue is gone
 	ofRefused   // the answer was no
 	ofLost      // the process died before the answer
@@ -54,10 +59,18 @@ const (
 )
 
 var featureNames = [features]string{"plain", "sessions", "duplicate detection", "dead-letter queue", "send-disabled", "receive-disabled", "disabled",
-	"expiring", "scheduled", "deferred", "locked", "session held", "deleted", "refused", "lost"}
+	"expiring", "scheduled", "deferred", "locked", "session held",
+	"topic", "subscription", "action", "rule error", "unwanted", "deleted", "refused", "lost"}
 
 // impossible are the cells nothing can be in: no session operation without sessions, no refusal of what is never refused.
 func impossible(op operation, f feature) bool {
+	sends, rules := op == opSend || op == opBatch, op == opPutRule || op == opDropRule
+	switch f {
+	case ofAction, ofRuleError, ofUnwanted:
+		return !sends
+	case ofTopic:
+		return !sends && op != opCancel && op != opUpdate && op != opDelete
+	}
 	switch op {
 	case opSend, opBatch, opCancel, opUpdate, opDelete, opList:
 		return f == ofDeadLetter || op == opUpdate && f == ofDeleted // then it makes a new one
@@ -68,7 +81,7 @@ func impossible(op operation, f feature) bool {
 	case opGetState:
 		return f == ofDeadLetter
 	}
-	return false
+	return rules && (f == ofDeadLetter || f == ofDetecting || f == ofScheduled)
 }
 
 // covered counts an operation by what it meets.
@@ -93,6 +106,8 @@ func (w *world) covered(a *ask) {
 	at(ofDisabled, s.NoReceive && s.NoSend)
 	at(ofExpiring, s.TTL > 0)
 	at(ofDeleted, m.Dropped)
+	at(ofTopic, a.q.kind == event.Topic)
+	at(ofSubscription, a.q.kind == event.Subscription)
 	var have [model.Scheduled + 1]bool
 	for _, x := range m.Live {
 		have[x.State] = true
@@ -104,6 +119,23 @@ func (w *world) covered(a *ask) {
 		if ses.Holder != (model.Token{}) {
 			at(ofHeld, true)
 			break
+		}
+	}
+}
+
+// coveredCopies counts a publish by what came of it.
+func (w *world) coveredCopies(op operation, copies []model.Copy) {
+	c := &w.stats.Cells[op]
+	w.stats.Copies += int64(len(copies))
+	if len(copies) == 0 {
+		c[ofUnwanted]++
+	}
+	for _, m := range copies {
+		switch {
+		case m.Message.Dead:
+			c[ofRuleError]++
+		case len(m.Message.Changes) > 0:
+			c[ofAction]++
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -37,30 +36,6 @@ type Result struct {
 	Hash      uint64 // of the trace
 	Violation *Violation
 	Stats     Stats
-}
-
-// queue is a queue of the simulation, from its creation to its end. One that is created again is another.
-type queue struct {
-	n         int
-	path      string
-	slice     event.Slice
-	host      *part
-	model     *model.Queue
-	lines     [2]*line
-	soonest   int64          // a time before which nothing in it expires, as the index has it; 0: never
-	entity    *engine.Entity // the version in force
-	ended     bool           // deleted, as far as clients know
-	maxEver   uint32         // largest max delivery count there ever was
-	lockEver  time.Duration
-	leastSeen time.Duration // smallest window of the duplicate history there ever was
-}
-
-// setting is a change of a queue's settings, or its deletion, decided by a record of partition 0.
-type setting struct {
-	record  int
-	q       *queue
-	props   event.Properties
-	deleted bool
 }
 
 // part is one partition: what is real and what must come of it.
@@ -125,9 +100,9 @@ type world struct {
 	newest  int64 // newest broker time anybody saw
 
 	parts     []*part
-	queues    []*queue // all there ever were
-	catalogue []setting
-	admin     *ask // change of the catalogue that is under way: there is one at a time
+	queues    []*queue  // all there ever were: queues, topics and subscriptions, in the order in which they were made
+	catalogue []setting // decisions about them
+	admin     *ask      // change of the catalogue that is under way: there is one at a time
 	receivers []*receiver
 	nextTag   uint64
 	origins   []*engine.Origin
@@ -141,7 +116,7 @@ type world struct {
 func Run(seed uint64, out io.Writer) (res Result) {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), out: out, hash: fnv.New64a(),
 		disk: faultfs.New()}
-	w.o = swarm(w.rng)
+	w.o = swarm(w.rng, seed)
 	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
@@ -204,52 +179,6 @@ func (w *world) play() {
 	w.stats.VirtualMillis += w.mono.Milliseconds()
 }
 
-// found makes the data directory and the queues, before anything goes wrong.
-func (w *world) found() {
-	w.reopen(stopClean)
-	for i, props := range w.o.queues {
-		q := w.addQueue(fmt.Sprintf("Queue-%d", i))
-		p := w.parts[0]
-		w.turn(p, []*ask{w.put(q, props)})
-		w.settle(p)
-		if q.entity == nil {
-			w.broken("P14", "queue %s was created and nobody was told", q.path)
-		}
-	}
-}
-
-// addQueue is a queue that is about to be created.
-func (w *world) addQueue(path string) *queue {
-	q := &queue{n: len(w.queues), path: path}
-	w.queues = append(w.queues, q)
-	return q
-}
-
-// put is the request to create or change a queue.
-func (w *world) put(q *queue, props event.Properties) *ask {
-	a := &ask{op: opUpdate, q: q, tag: w.tag(), asked: w.broker(), props: props,
-		cmd: &engine.PutEntity{Kind: event.Queue, Path: q.path, Properties: props, Origin: w.origin()}}
-	w.admin = a
-	return a
-}
-
-// placed gives a queue that was created its place, as the catalogue has it.
-func (w *world) placed(q *queue, x *index.Index) {
-	e, ok := x.Catalogue.Find(q.path)
-	if !ok {
-		w.broken("P14", "queue %s is not in the catalogue after it was created", q.path)
-	}
-	for _, o := range w.queues {
-		if o != q && o.host != nil && o.slice.Entity == e.ID {
-			w.broken("I23", "queue %s has the id %d of one that was deleted", q.path, e.ID)
-		}
-	}
-	props, _ := w.decided(q)
-	q.slice, q.host = event.Slice{Entity: e.ID}, w.parts[e.Hosts[0]]
-	q.model = q.host.model.Add(q.n, settings(props))
-	q.leastSeen = props.DuplicateDetectionWindow
-}
-
 // settle drives a partition until nothing is under way.
 func (w *world) settle(p *part) {
 	for p.loop.Flight() != nil && !w.gone() {
@@ -277,55 +206,6 @@ func (p *part) failed() bool {
 	default:
 		return false
 	}
-}
-
-// settings is what the model needs to know of a queue.
-func settings(p event.Properties) model.Settings {
-	s := model.Settings{
-		Lock: p.LockDuration.Milliseconds(), MaxDelivery: p.MaxDeliveryCount, DeadLetterExpired: p.DeadLetteringOnMessageExpiration,
-		NoSend:     p.Status == event.Disabled || p.Status == event.SendDisabled,
-		NoReceive:  p.Status == event.Disabled || p.Status == event.ReceiveDisabled,
-		MaxMessage: int64(p.MaxMessageSizeKilobytes) << 10, MaxBytes: int64(p.MaxSizeMegabytes) << 20,
-	}
-	if p.DefaultMessageTimeToLive != event.Forever {
-		s.TTL = p.DefaultMessageTimeToLive.Milliseconds()
-	}
-	if s.Sessions = p.RequiresSession; p.RequiresDuplicateDetection {
-		s.Window = p.DuplicateDetectionWindow.Milliseconds()
-	}
-	return s
-}
-
-// configure puts settings in force where the queue lives.
-func (w *world) configure(q *queue, props event.Properties) {
-	q.entity = &engine.Entity{ID: q.slice.Entity, Kind: event.Queue, Path: q.path, Properties: props,
-		Hosts: []engine.PartitionID{engine.PartitionID(q.host.id)}}
-	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, props.LockDuration)
-	q.leastSeen = min(q.leastSeen, props.DuplicateDetectionWindow)
-	q.model.Settings = settings(props)
-	if q.host.state != nil {
-		q.host.state.Configure(q.entity)
-	}
-}
-
-// decided is a queue's settings by the newest decision, in force or not; false when it does not exist by then.
-func (w *world) decided(q *queue) (event.Properties, bool) {
-	for i := len(w.catalogue) - 1; i >= 0; i-- {
-		if s := &w.catalogue[i]; s.q == q {
-			return s.props, !s.deleted
-		}
-	}
-	return event.Properties{}, false
-}
-
-// living are the queues that clients believe to exist.
-func (w *world) living() (qs []*queue) {
-	for _, q := range w.queues {
-		if q.entity != nil && !q.ended {
-			qs = append(qs, q)
-		}
-	}
-	return qs
 }
 
 func (w *world) tag() uint64 {
@@ -493,4 +373,6 @@ func (w *world) logger() *slog.Logger {
 }
 
 // Damaging tells whether a seed flips bits at rest.
-func Damaging(seed uint64) bool { return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))).damage }
+func Damaging(seed uint64) bool {
+	return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), seed).damage
+}

@@ -416,6 +416,10 @@ func adminNamespace(b *bus) {
 			b.Errorf("created %s, modified %s", p.CreatedTime, p.ModifiedTime)
 		}
 	}
+	flagged, err := b.adminWith(b.place.connectionString).GetNamespaceProperties(b.patient(), nil)
+	if b.must(err); flagged.Name != p.Name {
+		b.Errorf("name %q under the emulator's flag, %q without", flagged.Name, p.Name)
+	}
 }
 
 func adminSurvivesKill(b *bus) {

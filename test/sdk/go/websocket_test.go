@@ -40,7 +40,7 @@ func TestOverWebSocket(t *testing.T) {
 	}
 	list, err = list.Only([]string{"send-receive-complete", "send-batch", "send-large", "receive-and-delete", "lock-renew", "settle-four-ways",
 		"dead-letter-reason", "schedule-call", "schedule-cancel", "defer-receive", "peek-states", "peek-pages", "batch-delete", "session-accept",
-		"session-next", "session-state", "credit-drain-on-close", "connection-wrong-key"})
+		"session-next", "session-state", "credit-drain-on-close", "connection-wrong-key", "topic-fan-out", "topic-sessions", "rule-action"})
 	if err != nil {
 		t.Fatal(err)
 	}

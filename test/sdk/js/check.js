@@ -59,7 +59,7 @@ const kinds = {
   ],
   unauthorized: [{ code: "UnauthorizedAccess" }],
   "no-match": [{ code: "GeneralError", message: /^NoMatchingSubscriptionError: / }],
-  "rule-exists": [{ code: "GeneralError", message: /^MessagingEntityAlreadyExistsError: / }],
+  "rule-exists": [{ code: "MessagingEntityAlreadyExists" }],
   "rule-missing": [{ code: "MessagingEntityNotFound" }],
   // of administration clients
   "admin-exists": [{ code: "MessageEntityAlreadyExistsError" }],

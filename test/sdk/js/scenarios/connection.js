@@ -144,7 +144,7 @@ async function drain(receiver) {
 }
 
 /** Senders and receivers, and what they know of each text. */
-class Load {
+export class Load {
   constructor(bus) {
     Object.assign(this, { bus, senders: 0, acknowledged: new Set(), twice: new Set(), received: new Set(), completed: new Set() });
     this.back = []; // texts that came again after their complete was acknowledged

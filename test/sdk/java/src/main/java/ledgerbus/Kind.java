@@ -28,7 +28,8 @@ enum Kind {
     RULE_EXISTS(reason(ServiceBusFailureReason.MESSAGING_ENTITY_ALREADY_EXISTS)),
     RULE_MISSING(reason(ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND)),
     ADMIN_EXISTS(cause(ResourceExistsException.class)),
-    ADMIN_MISSING(cause(ResourceNotFoundException.class)),
+    /** A subscription that is not there is a feed to this SDK, as it is in the cloud, which it cannot read. */
+    ADMIN_MISSING(cause(ResourceNotFoundException.class).or(text("entry' but it was: {http://www.w3.org/2005/Atom}feed'"))),
     ADMIN_BAD_REQUEST(status(400)),
     ADMIN_UNAUTHORIZED(status(401)),
     /** No kind of the list: a call that failed for want of a connection, which exclusive scenarios make again. */

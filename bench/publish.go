@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	publishTopic       = "bench-topic"
+	publishFilters     = 100
+	publishMatching    = 10
+	fewCorrelations    = 100
+	manyCorrelations   = 100_000
+	rulesOfOne         = 1000 // of one subscription
+	correlationMatched = 10   // different customers among the messages
+)
+
+// filteredTopic has subscriptions with an SQL filter each, all of them different, of which ten match each of orders.
+func filteredTopic() topicEntry {
+	var subs []subscriptionEntry
+	for i := range publishFilters {
+		text := fmt.Sprintf("region = 'r%d' AND weight > %d", i/publishMatching, i%publishMatching)
+		subs = append(subs, subscriptionEntry{fmt.Sprintf("sub-%02d", i), []ruleEntry{sqlRule(text)}})
+	}
+	return largeTopic(publishTopic, subs...)
+}
+
+// orders are the application properties of messages for filteredTopic.
+func orders() (all []map[string]any) {
+	for i := range publishFilters / publishMatching {
+		all = append(all, map[string]any{"region": fmt.Sprint("r", i), "weight": int64(20 + i), "tenant": "t-17", "urgent": i%2 == 0})
+	}
+	return all
+}
+
+// correlatedTopic has n correlation filters for one value each.
+func correlatedTopic(name string, n int) topicEntry {
+	var subs []subscriptionEntry
+	for i := range n {
+		if i%rulesOfOne == 0 {
+			subs = append(subs, subscriptionEntry{Name: fmt.Sprintf("sub-%03d", i/rulesOfOne)})
+		}
+		s := &subs[len(subs)-1]
+		s.Rules = append(s.Rules, correlationRule(i, "customer", fmt.Sprint("c-", i)))
+	}
+	return largeTopic(name, subs...)
+}
+
+// customers are the application properties of messages for correlatedTopic: one filter matches each.
+func customers() (all []map[string]any) {
+	for i := range correlationMatched {
+		all = append(all, map[string]any{"customer": fmt.Sprint("c-", i*fewCorrelations/correlationMatched), "tenant": "t-17"})
+	}
+	return all
+}
+
+// published measures publishing to a topic with SQL filters beside sending the same messages to a queue. Nobody receives. Every
+// round has a new broker.
+func (s *suite) published(ctx context.Context) error {
+	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
+	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
+	ways := [2]way{{"send to a queue, the same messages", brokerQueue}, {text, publishTopic}}
+	for round := range s.Rounds {
+		b, err := newBroker(s.Program, s.Dir, file)
+		if err != nil {
+			return err
+		}
+		err = s.compared(ctx, b, round, ways, orders(), "publish/send")
+		if err := b.remove(); err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// correlated measures publishing to a topic with many correlation filters beside one with few.
+func (s *suite) correlated(ctx context.Context) error {
+	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
+		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}
+	ways := [2]way{{fmt.Sprintf("publish to %d correlation filters", fewCorrelations), "few"},
+		{fmt.Sprintf("publish to %d correlation filters", manyCorrelations), "many"}}
+	b, err := newBroker(s.Program, s.Dir, file)
+	if err != nil {
+		return err
+	}
+	defer b.remove()
+	for round := range s.Rounds {
+		if err := s.compared(ctx, b, round, ways, customers(), "many/few"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// way is one of two ways to send that are compared.
+type way struct{ name, entity string }
+
+// compared starts a broker and measures two ways to send in turn, every other round in reverse, and what the second is to the
+// first.
+func (s *suite) compared(ctx context.Context, b *broker, round int, ways [2]way, properties []map[string]any, ratio string) error {
+	c, err := b.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.kill()
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	if round == 0 {
+		s.Log("%s: the broker was ready after %v", ways[1].name, short(time.Since(c.began)))
+	}
+	for _, n := range s.InFlight {
+		var results [2]Result
+		var stored [2]float64
+		for i := range ways {
+			at := (i + round) % 2
+			if results[at], stored[at], err = s.way(ctx, b, c, ways[at], n, properties); err != nil {
+				return err
+			}
+			s.Log("round %d: %s, %d in flight: %.0f/s, %.0f bytes of log each", round+1, ways[at].name, n, results[at].PerSecond, stored[at])
+		}
+		what := func(of string) string { return fmt.Sprintf("%s, %d in flight", of, n) }
+		for i, w := range ways {
+			s.report.add(brokerSide, what(w.name)+", messages/s", results[i].PerSecond)
+		}
+		s.report.add(brokerSide, what("rate of "+ratio), results[1].PerSecond/results[0].PerSecond)
+		for i, w := range ways {
+			if results[i].ServerCPU != nil {
+				s.report.add(brokerSide, cpuOf(what(w.name)), *results[i].ServerCPU)
+			}
+		}
+		if results[0].ServerCPU != nil && results[1].ServerCPU != nil {
+			s.report.add(brokerSide, what("server CPU of "+ratio), *results[1].ServerCPU / *results[0].ServerCPU)
+		}
+		for i, w := range ways {
+			s.report.add(brokerSide, what(w.name)+", bytes of log per message", stored[i])
+		}
+	}
+	return nil
+}
+
+// way sends in one way, and says how many bytes of log a message took.
+func (s *suite) way(ctx context.Context, b *broker, c *child, w way, inFlight int, properties []map[string]any) (Result, float64, error) {
+	before, err := b.logBytes()
+	if err != nil {
+		return Result{}, 0, err
+	}
+	to := c.target
+	to.Queue, to.Plain = w.entity, s.Plain
+	r, err := Send(ctx, to, Load{Size: s.Size, InFlight: inFlight, Duration: s.Duration, ServerPID: c.pid(), Properties: properties})
+	if err != nil {
+		return r, 0, fmt.Errorf("%s: %w", w.name, err)
+	}
+	after, err := b.logBytes()
+	return r, float64(after-before) / float64(r.Accepted), err
+}
+
+// logBytes is the size of all log files.
+func (b *broker) logBytes() (sum int64, err error) {
+	err = filepath.WalkDir(filepath.Join(b.dir, "data", "partitions"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(filepath.ToSlash(path), "/wal/") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	return sum, err
+}

@@ -1,0 +1,189 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func FuzzDecode(f *testing.F) {
+	x := New()
+	random(x, rand.New(rand.NewPCG(1, 1)), 200)
+	f.Add(x.Encode(nil))
+	f.Add(small().Encode(nil))
+	for seed := range uint64(4) { // every kind of event
+		y := New()
+		w := newWalk(seed, y)
+		for range 60 << seed {
+			w.step()
+		}
+		f.Add(y.Encode(nil))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if err := tryDecode(src); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// tryDecode decodes anything: it is refused, or it is a state like any other, which can be encoded and used.
+func tryDecode(src []byte) error {
+	x, err := Decode(src)
+	switch {
+	case errors.Is(err, ErrEncoding):
+		return nil
+	case err != nil:
+		return err
+	}
+	y, err := Decode(x.Encode(nil))
+	if err != nil || !bytes.Equal(x.Encode(nil), y.Encode(nil)) {
+		return fmt.Errorf("not a fixpoint: %w", err)
+	}
+	if a, b := answers(x, 1000), answers(y, 1000); a != b {
+		return fmt.Errorf("answers differ:\n%s\n%s", a, b)
+	}
+	forgetAll(x, false)
+	forgetAll(y, true)
+	return nil
+}
+
+// small is a state with a little of everything.
+func small() *Index {
+	x := New()
+	at := func(id event.EntityID) event.Envelope { return event.Envelope{Slice: event.Slice{Entity: id}} }
+	token := event.LockToken{1, 2, 3}
+	for _, ev := range []event.Event{
+		&event.EntityCreated{Envelope: at(1), EntityKind: event.Topic, Path: "t", Properties: event.Properties{
+			AccessRules: []event.AccessRule{{Name: "a", Rights: event.Rights{event.Send}, Primary: "p"}}}},
+		&event.EntityCreated{Envelope: at(2), EntityKind: event.Subscription, Path: "t/s", Topic: 1},
+		&event.EntityCreated{Envelope: at(3), EntityKind: event.Queue, Path: "q"},
+		&event.RuleAdded{Envelope: at(2), Rule: event.Rule{Name: "r", Filter: event.Filter{Kind: event.SQLFilter, Text: "a=@b",
+			Parameters: []event.Property{{Name: "@b", Value: event.Value{Type: event.Long, Bits: 5}}}}, Action: event.Action{Text: "SET a=1"}}},
+		&event.RuleAdded{Envelope: at(2), Rule: event.Rule{Name: "c", Filter: event.Filter{Kind: event.CorrelationFilter,
+			Conditions: []event.Condition{{Field: event.FieldLabel, Text: "l"}}}}},
+		&event.MessagePublished{Envelope: at(1), Sequence: 4, EnqueuedAt: 1, MessageID: []byte("m"), DuplicateUntil: 90,
+			Body: event.Blob{Position: 100, Size: 9, Sum: 5}, Copies: []event.Copy{
+				{Subscription: 2, Sequence: 1, ExpiresAt: 50, InSession: true, SessionID: []byte("s")},
+				{Subscription: 2, Sequence: 2, Cause: event.CauseFilter, Changes: event.Blob{Position: 110, Size: 3}},
+			}},
+		&event.MessageScheduled{Envelope: at(1), Sequence: 5, ScheduledFor: 80, Body: event.Blob{Position: 120, Size: 4}},
+		&event.SessionAccepted{Envelope: at(2), SessionID: []byte("s"), Token: token, LockedUntil: 70},
+		&event.MessageLocked{Envelope: at(2), Sequence: 1, Token: event.LockToken{9}},
+		&event.SessionStateSet{Envelope: at(2), SessionID: []byte("s"), State: event.Blob{Position: 130, Size: 2}},
+	} {
+		x.Apply(1, ev)
+	}
+	return x
+}
+
+// Every byte of a state replaced by others, and the state cut off at every byte: no panic, and nothing is taken for
+// a state that is none.
+func TestDecodeChangedBytes(t *testing.T) {
+	t.Parallel()
+	good := small().Encode(nil)
+	if err := tryDecode(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		if _, err := Decode(good[:i]); !errors.Is(err, ErrEncoding) {
+			t.Errorf("cut off at byte %d: %v", i, err)
+		}
+		src := slices.Clone(good)
+		for v := range 256 {
+			if v > 4 && v < 250 && bits.OnesCount8(byte(v)^good[i]) > 1 {
+				continue // what is left are small numbers, large ones, and those that differ in one bit
+			}
+			src[i] = byte(v)
+			if err := tryDecode(src); err != nil {
+				t.Fatalf("byte %d of %d is %#x instead of %#x: %v", i, len(good), v, good[i], err)
+			}
+		}
+	}
+}
+
+// Slices whose rows do not fit each other, or that belong to what cannot own them.
+func TestDecodeRefusesSlices(t *testing.T) {
+	t.Parallel()
+	topic, sub, other := newSlice(event.Slice{Entity: 1}), newSlice(event.Slice{Entity: 2}), newSlice(event.Slice{Entity: 3})
+	sub.owner, other.owner = topic, sub
+	elsewhere := newSlice(event.Slice{Entity: 4, Partition: 1})
+	elsewhere.owner = topic
+	copied := func(change func(r *row, c *chunk)) *slice {
+		s := newSlice(event.Slice{Entity: 2})
+		s.owner, s.last = topic, 5
+		r := s.insert(5)
+		*r = row{state: Active, size: 3}
+		s.came(5, 7)
+		change(r, s.chunks[0])
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		slices []*slice
+		ok     bool
+	}{
+		{"topic, subscription", []*slice{topic, sub}, true},
+		{"a copy", []*slice{topic, copied(func(*row, *chunk) {})}, true},
+		{"subscription before its topic", []*slice{sub, topic}, false},
+		{"subscription without topic", []*slice{sub}, false},
+		{"subscription of a subscription", []*slice{topic, sub, other}, false},
+		{"topic in another partition", []*slice{topic, elsewhere}, false},
+		{"slices out of order", []*slice{other, topic}, false},
+		{"a slice twice", []*slice{topic, topic}, false},
+		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *chunk) { r.changed = true })}, false},
+		{"a scheduled copy", []*slice{topic, copied(func(r *row, _ *chunk) { r.state, r.lock = Scheduled, 0 })}, false},
+		{"scheduled and dead-lettered", []*slice{topic, copied(func(r *row, c *chunk) { r.state, r.subQueue, c.origins = Scheduled, event.DeadLetter, nil })}, false},
+		{"no such sub-queue", []*slice{topic, copied(func(r *row, _ *chunk) { r.subQueue = 3 })}, false},
+	} {
+		src := New().Encode(nil)
+		src = append(src[:len(src)-1], byte(len(c.slices)))
+		for _, s := range c.slices {
+			src = New().encodeSlice(src, s)
+		}
+		_, err := Decode(src)
+		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, ErrEncoding) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := tryDecode(src); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// forgetAll ends every session and drops every slice, topics before their subscriptions or after them, and every entity.
+func forgetAll(x *Index, backwards bool) {
+	for _, l := range x.HeldSessions() {
+		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session)}
+		for m := range x.LockedOf(l.Slice, ev.SessionID) {
+			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence})
+		}
+		x.Apply(1, ev)
+	}
+	ids := x.Slices()
+	if backwards {
+		slices.Reverse(ids)
+	}
+	for _, id := range ids {
+		x.Apply(1, &event.SliceDropped{Envelope: event.Envelope{Slice: id}})
+		if x.Bytes(id) != 0 {
+			panic(fmt.Sprintf("slice %v is gone and has %d bytes", id, x.Bytes(id)))
+		}
+	}
+	all := x.Catalogue.All()
+	slices.Reverse(all) // subscriptions are younger than their topics
+	for _, e := range all {
+		x.Apply(1, &event.EntityDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: e.ID}}})
+	}
+	if x.Catalogue.Roots() != 0 || x.Catalogue.Partitioned() != 0 {
+		panic(fmt.Sprintf("left: %d queues and topics, %d partitioned", x.Catalogue.Roots(), x.Catalogue.Partitioned()))
+	}
+	if x.Locks() != 0 || x.Live() != 0 || x.NextDeadline() != 0 {
+		panic(fmt.Sprintf("left: %d locks, %d messages, deadline %v", x.Locks(), x.Live(), x.NextDeadline()))
+	}
+}

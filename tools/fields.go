@@ -1,0 +1,259 @@
+package tools
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// fields appends the fields of an event, or of a struct in one, that are not zero.
+func (d *dumper) fields(list object, v reflect.Value) (object, error) {
+	for i := range v.NumField() {
+		name, value := v.Type().Field(i).Name, v.Field(i)
+		if value.IsZero() || name == "Envelope" {
+			continue
+		}
+		var err error
+		switch x := value.Interface().(type) {
+		case event.Blob:
+			list, err = d.blob(list, name, x)
+		case event.Properties, event.Rule:
+			switch name {
+			case "Before":
+				list, err = d.before(list, value, v)
+			case "Properties":
+				list, err = d.fields(list, value)
+			default:
+				list, err = d.append(list, name, value)
+			}
+		case []byte:
+			if len(x) > 0 || meansSomething(name, v) {
+				list = append(list, field{name, plain(name, x)})
+			}
+		default:
+			list, err = d.append(list, name, value)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (d *dumper) append(list object, name string, v reflect.Value) (object, error) {
+	shown, err := d.value(v)
+	return append(list, field{name, shown}), err
+}
+
+func (d *dumper) blob(list object, name string, b event.Blob) (object, error) {
+	list = append(list, field{name + "Size", uint64(b.Size)}, field{name + "Position", uint64(b.Position)})
+	if !d.opts.Bodies {
+		return list, nil
+	}
+	var err error
+	if d.body, err = d.part.ReadBlob(b, d.body[:0]); err != nil {
+		return nil, err
+	}
+	return append(list, field{name, text(d.body)}), nil
+}
+
+// before appends what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
+// parts that are different now. An event of version 1 does not know what was before.
+func (d *dumper) before(list object, old, ev reflect.Value) (object, error) {
+	var now reflect.Value
+	for _, name := range []string{"Properties", "Rule"} {
+		if f := ev.FieldByName(name); f.IsValid() {
+			now = f
+		}
+	}
+	var was object
+	var err error
+	if now.IsValid() {
+		was, err = d.different(nil, old, now)
+	} else {
+		was, err = d.fields(nil, old)
+	}
+	if err != nil || len(was) == 0 {
+		return list, err
+	}
+	return append(list, field{"Before", was}), nil
+}
+
+// different appends the fields of a struct that are not as they are now, zero or not.
+func (d *dumper) different(list object, old, now reflect.Value) (object, error) {
+	for i := range old.NumField() {
+		a, b := old.Field(i), now.Field(i)
+		if reflect.DeepEqual(a.Interface(), b.Interface()) || a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
+			continue
+		}
+		var shown any
+		var err error
+		if a.Kind() == reflect.Struct {
+			shown, err = d.different(nil, a, b)
+		} else {
+			shown, err = d.value(a)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, field{old.Type().Field(i).Name, shown})
+	}
+	return list, nil
+}
+
+// value is a field as it is printed. The types of event structs are few and known; one that is not is an error, so that
+// nothing is printed that nobody has thought of.
+func (d *dumper) value(v reflect.Value) (any, error) {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		if x == event.Forever {
+			return "forever", nil
+		}
+		return x.String(), nil
+	case fmt.Stringer: // among them a secret, which prints as ***
+		return x.String(), nil
+	case []event.Returned:
+		return returned(x), nil
+	case []event.SequenceNumber:
+		return x, nil
+	case event.Property:
+		return object{{"Name", text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
+	case event.Condition:
+		return object{{"Field", x.Field.String()}, {"Text", text([]byte(x.Text))}}, nil
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return v.Bool(), nil
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return v.Uint(), nil
+	case reflect.String:
+		return text([]byte(v.String())), nil
+	case reflect.Struct:
+		return d.fields(object{}, v)
+	case reflect.Slice:
+		all := make(array, v.Len())
+		for i := range all {
+			var err error
+			if all[i], err = d.value(v.Index(i)); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	return nil, fmt.Errorf("no way to print a %v", v.Type())
+}
+
+// plain is a field of bytes.
+func plain(name string, x []byte) any {
+	if name != "Hosts" {
+		return text(x)
+	}
+	hosts := make(array, len(x))
+	for i, h := range x {
+		hosts[i] = uint64(h)
+	}
+	return hosts
+}
+
+var typeNames = [...]string{"null", "bool", "int", "long", "double", "decimal", "string", "uuid", "time", "span"}
+
+func typeName(t event.ValueType) string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "unknown"
+}
+
+const (
+	ticksPerSecond = 10_000_000
+	secondsAtEpoch = 62135596800 // 1970 in seconds since year 1
+)
+
+// simple is a value of a rule in words: numbers of 64 bits would lose digits in JSON.
+func simple(v event.Value) string {
+	switch v.Type {
+	case event.Null:
+		return "null"
+	case event.Bool:
+		return strconv.FormatBool(v.Bits != 0)
+	case event.Int, event.Long:
+		return strconv.FormatInt(int64(v.Bits), 10)
+	case event.Double:
+		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
+	case event.UUID:
+		if p := v.Text; len(p) == 16 {
+			h := hex.EncodeToString([]byte(p))
+			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+		}
+	case event.Instant:
+		t := time.Unix(int64(v.Bits/ticksPerSecond)-secondsAtEpoch, int64(v.Bits%ticksPerSecond)*100)
+		return t.UTC().Format("2006-01-02T15:04:05.9999999Z")
+	case event.Span:
+		return span(int64(v.Bits))
+	}
+	return text([]byte(v.Text))
+}
+
+// span is ticks as days.hours:minutes:seconds; a duration has not room for all of them.
+func span(ticks int64) string {
+	sign, n := "", uint64(ticks)
+	if ticks < 0 {
+		sign, n = "-", -n
+	}
+	s := n / ticksPerSecond
+	out := fmt.Sprintf("%s%d.%02d:%02d:%02d", sign, s/86400, s/3600%24, s/60%60, s%60)
+	if rest := n % ticksPerSecond; rest > 0 {
+		out += fmt.Sprintf(".%07d", rest)
+	}
+	return out
+}
+
+// returned is a list of messages given back: in text number:delivery count of each.
+type returned []event.Returned
+
+func (r returned) String() string {
+	words := make([]string, len(r))
+	for i, m := range r {
+		words[i] = fmt.Sprintf("%d:%d", m.Sequence, m.DeliveryCount)
+	}
+	return strings.Join(words, ",")
+}
+
+// meansSomething tells whether bytes that are empty are a value all the same: "" is a session, unless the event says that
+// there is none.
+func meansSomething(name string, v reflect.Value) bool {
+	if name != "SessionID" {
+		return false
+	}
+	for _, flag := range []string{"HasSession", "InSession"} {
+		if has := v.FieldByName(flag); has.IsValid() {
+			return has.Bool()
+		}
+	}
+	return true
+}
+
+// text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
+func text(p []byte) string {
+	if utf8.Valid(p) {
+		return string(p)
+	}
+	var b strings.Builder
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, p[0])
+		} else {
+			b.WriteRune(r)
+		}
+		p = p[n:]
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
+// ASCII, an object or an array.
+type object []field
+
+type field struct {
+	Name  string
+	Value any
+}
+
+// array is values one after the other.
+type array []any
+
+// text appends the fields as name=value, with sep before each. The fields of an object have its name before theirs.
+func (o object) text(dst []byte, sep, prefix string) []byte {
+	for _, f := range o {
+		if inner, ok := f.Value.(object); ok {
+			dst = inner.text(dst, sep, prefix+f.Name+".")
+			continue
+		}
+		dst = append(append(append(append(dst, sep...), prefix...), f.Name...), '=')
+		dst = appendText(dst, f.Value)
+	}
+	return dst
+}
+
+// appendText appends a value in ASCII: terminals act on more than control characters.
+func appendText(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return strconv.AppendQuoteToASCII(dst, v)
+	case object:
+		dst = append(dst, '{')
+		for i := range v {
+			sep := " "
+			if i == 0 {
+				sep = ""
+			}
+			dst = v[i:i+1].text(dst, sep, "")
+		}
+		return append(dst, '}')
+	case array:
+		dst = append(dst, '[')
+		for i := range v {
+			if i > 0 {
+				dst = append(dst, ' ')
+			}
+			dst = appendText(dst, v[i])
+		}
+		return append(dst, ']')
+	}
+	return fmt.Append(dst, v)
+}
+
+// json appends the fields as one object in ASCII.
+func (o object) json(dst []byte) ([]byte, error) { return appendJSON(dst, o) }
+
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	var err error
+	switch v := v.(type) {
+	case object:
+		dst = append(dst, '{')
+		for i, f := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(strconv.AppendQuote(dst, f.Name), ':')
+			if dst, err = appendJSON(dst, f.Value); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, '}'), nil
+	case array:
+		dst = append(dst, '[')
+		for i := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = appendJSON(dst, v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, ']'), nil
+	}
+	value, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range string(value) {
+		switch {
+		case r < 0x7f:
+			dst = append(dst, byte(r))
+		case r < 0x10000:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		default:
+			r -= 0x10000
+			dst = fmt.Appendf(dst, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		}
+	}
+	return dst, nil
+}

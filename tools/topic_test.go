@@ -1,0 +1,358 @@
+package tools_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// marker is in every key of every access rule.
+const marker event.Secret = "MARKER-bm90IGEga2V5"
+
+// evil is what no terminal may get.
+const evil = "\x1b[2J\u202e\xff\n\x7f\u0085\U000e0041"
+
+// write makes a data directory with one partition, each record in a frame of its own, and a checkpoint behind the last one with
+// the state there.
+func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := index.New()
+	var end event.LSN
+	for i, events := range records {
+		at := event.Time(1_900_000_000_000 + 1000*i)
+		b := w.Batch()
+		b.AppendRecord(at, events, log.Durable)
+		for _, ev := range events {
+			if checkpoint {
+				x.Apply(at, ev)
+			}
+		}
+		ticket := w.Append(b)
+		if <-ticket.Done(); ticket.Err() != nil {
+			t.Fatal(ticket.Err())
+		}
+		end = ticket.End()
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if checkpoint {
+		state := x.Encode(nil)
+		if err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(state); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// fill sets every field of an event.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch x := v.Addr().Interface().(type) {
+	case *event.Blob:
+		x.Data = []byte("blob " + evil)
+	case *event.Slice:
+		*x = event.Slice{Entity: 4}
+	case *event.OriginID:
+		*x = 7
+	case *event.Time:
+		*x = event.Time(1_600_000_000_000 + *n)
+	case *time.Duration:
+		*x = time.Duration(*n) * time.Second
+	case *[]byte:
+		*x = fmt.Append(nil, evil, *n)
+	case *event.Secret:
+		*x = marker
+	case *event.ValueType:
+		*x = event.ValueType(*n % 10)
+	default:
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i), n)
+			}
+		case reflect.Array:
+			for i := range v.Len() {
+				fill(v.Index(i), n)
+			}
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			for i := range v.Len() {
+				fill(v.Index(i), n)
+			}
+		case reflect.String:
+			v.SetString(fmt.Sprint(evil, *n)) // what is equal before and after is not printed twice
+		case reflect.Bool:
+			v.SetBool(true)
+		default:
+			v.SetUint(uint64(1 + *n%100))
+		}
+	}
+}
+
+// names are the fields that must be printed of a struct.
+func names(t reflect.Type) (list []string) {
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Name == "Envelope" || f.Type.Kind() == reflect.Bool:
+		case f.Name == "Properties" && f.Type.Kind() == reflect.Struct:
+			list = append(list, names(f.Type)...)
+		case f.Type == reflect.TypeFor[event.Blob]():
+			list = append(list, f.Name+"Size", f.Name+"Position", f.Name)
+		default:
+			list = append(list, f.Name)
+		}
+	}
+	return list
+}
+
+// missing compares what was printed of a struct with the fields it has.
+func missing(path string, got any, t reflect.Type) (list []string) {
+	switch t.Kind() {
+	case reflect.Struct:
+		m, ok := got.(map[string]any)
+		if !ok {
+			return []string{path}
+		}
+		if t == reflect.TypeFor[event.Property]() {
+			t = reflect.TypeFor[struct {
+				Name  string
+				Type  string
+				Value string
+			}]()
+		}
+		for _, name := range names(t) {
+			if _, ok := m[name]; !ok {
+				list = append(list, path+"."+name)
+			}
+		}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if inner, ok := m[f.Name]; ok && f.Type != reflect.TypeFor[event.Blob]() {
+				list = append(list, missing(path+"."+f.Name, inner, f.Type)...)
+			}
+		}
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Struct || t == reflect.TypeFor[[]event.Returned]() {
+			return nil
+		}
+		all, _ := got.([]any)
+		if len(all) != 2 {
+			return []string{path}
+		}
+		for _, one := range all {
+			list = append(list, missing(path, one, t.Elem())...)
+		}
+	}
+	return list
+}
+
+// SM-372, S31, S33: of every event, filled with what is worst, every field is printed; no control character and no key is.
+func TestDumpEverything(t *testing.T) {
+	t.Parallel()
+	var pool event.Pool
+	var events []event.Event
+	n := 0
+	for k := range 256 {
+		if ev := pool.New(event.Kind(k)); ev != nil {
+			fill(reflect.ValueOf(ev).Elem(), &n)
+			events = append(events, ev)
+		}
+	}
+	dir := write(t, [][]event.Event{events}, false)
+	var text, lines bytes.Buffer
+	for out, opts := range map[*bytes.Buffer]tools.DumpOptions{&text: {Bodies: true}, &lines: {JSON: true, Bodies: true}} {
+		if err := tools.Dump(out, dir, opts); err != nil {
+			t.Fatal(err)
+		}
+		clean(t, out.String())
+		if got := strings.Count(out.String(), "\n"); got != len(events) {
+			t.Errorf("%d lines for %d events", got, len(events))
+		}
+	}
+	sc := bufio.NewScanner(&lines)
+	sc.Buffer(nil, 1<<20)
+	for i := 0; sc.Scan(); i++ {
+		var got map[string]any
+		if err := json.Unmarshal(sc.Bytes(), &got); err != nil {
+			t.Fatal(err, sc.Text())
+		}
+		ev := reflect.TypeOf(events[i]).Elem()
+		for _, name := range missing(ev.Name(), got, ev) {
+			t.Errorf("%s is not printed: %s", name, sc.Text())
+		}
+	}
+	if !strings.Contains(text.String(), `Primary="***" Secondary="***"`) {
+		t.Error("it is not said that there are keys")
+	}
+}
+
+func clean(t *testing.T, out string) {
+	t.Helper()
+	for _, r := range out {
+		if r != '\n' && (r < 0x20 || r > 0x7e) {
+			t.Errorf("%q in the output", r)
+		}
+	}
+	if strings.Contains(out, string(marker)) {
+		t.Error("a key in the output")
+	}
+}
+
+// S31: keys are in the log and nowhere else, also not in what verify says of a log that makes no sense.
+func TestVerifyShowsNoKeys(t *testing.T) {
+	t.Parallel()
+	p := event.Properties{AccessRules: []event.AccessRule{{Name: evil, Primary: marker, Secondary: marker}}}
+	at := func(id event.EntityID) event.Envelope { return event.Envelope{Slice: event.Slice{Entity: id}} }
+	topic := &event.EntityCreated{Envelope: at(2), EntityKind: event.Topic, Path: "t" + evil, Hosts: []byte{0}, Properties: p}
+	rule := event.Rule{Name: evil, Filter: event.Filter{Kind: event.SQLFilter, Text: evil}}
+	for name, c := range map[string]struct {
+		then    []event.Event
+		damaged bool
+	}{
+		"good":                         {[]event.Event{&event.EntityUpdated{Envelope: at(2), Properties: p, Before: p}}, false},
+		"made twice":                   {[]event.Event{topic}, true},
+		"update of nothing":            {[]event.Event{&event.EntityUpdated{Envelope: at(9), Properties: p, Before: p}}, true},
+		"deletion of nothing":          {[]event.Event{&event.EntityDeleted{Envelope: at(9), Before: p}}, true},
+		"rule of a topic":              {[]event.Event{&event.RuleAdded{Envelope: at(2), Rule: rule}}, true},
+		"another rule of a topic":      {[]event.Event{&event.RuleUpdated{Envelope: at(2), Rule: rule}}, true},
+		"no rule of a topic":           {[]event.Event{&event.RuleRemoved{Envelope: at(2), Rule: rule}}, true},
+		"publishing what is not there": {[]event.Event{&event.ScheduledPublished{Envelope: at(2), Sequence: 1, NewSequence: 2}}, true},
+	} {
+		dir := write(t, [][]event.Event{{topic}, c.then}, false)
+		var out bytes.Buffer
+		r, err := tools.Verify(&out, dir)
+		if err != nil || (len(r.Damaged) > 0) != c.damaged {
+			t.Errorf("%s: %v, %v", name, err, r.Damaged)
+		}
+		clean(t, out.String())
+		found := false
+		for _, content := range contents(t, dir) {
+			found = found || strings.Contains(content, string(marker))
+		}
+		if !found {
+			t.Errorf("%s: no key in the directory, so nothing was shown", name)
+		}
+	}
+}
+
+// The copies of a scheduled message have the body it was sent with, in an older frame: the state of a checkpoint says so, can be
+// read, and a fault in that frame is found.
+func TestVerifySharedBodies(t *testing.T) {
+	t.Parallel()
+	topic, body := event.Envelope{Slice: event.Slice{Entity: 2}}, []byte("the only copy of the body")
+	records := func() [][]event.Event {
+		return [][]event.Event{
+			{&event.MessageScheduled{Envelope: topic, Sequence: 1, ScheduledFor: 5, Body: event.Blob{Data: body}}},
+			{&event.MessagePublished{Envelope: topic, Sequence: 2, EnqueuedAt: 6, Body: event.Blob{Data: []byte("published")}, Copies: []event.Copy{
+				{Subscription: 3, Sequence: 1}, {Subscription: 4, Sequence: 1, InSession: true, SessionID: []byte("s")}}}},
+			{&event.ScheduledPublished{Envelope: topic, Sequence: 1, NewSequence: 3, EnqueuedAt: 7, Copies: []event.Copy{
+				{Subscription: 3, Sequence: 2}, {Subscription: 3, Sequence: 3, Rule: "r", Changes: event.Blob{Data: []byte("changes")}},
+				{Subscription: 4, Sequence: 2, Cause: event.CauseNoSession, Changes: event.Blob{Data: []byte("reason")}}}}},
+		}
+	}
+	dir := write(t, records(), true)
+	var out bytes.Buffer
+	if r, err := tools.Verify(&out, dir); err != nil || len(r.Damaged) > 0 || len(r.Discarded) > 0 {
+		t.Fatalf("%v, %+v\n%s", err, r, out.String())
+	}
+	readable(t, dir, map[event.EntityID][]string{3: {"published", string(body), string(body) + "changes"}, 4: {"published", string(body) + "reason"}})
+
+	segment := filepath.Join(dir, "partitions", "00", "wal", "0000000001", "00000000000000000001")
+	content, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(content, body) != 1 {
+		t.Errorf("the body is there %d times", bytes.Count(content, body))
+	}
+	content[bytes.Index(content, body)] ^= 1
+	if err := os.WriteFile(segment, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := tools.Verify(io.Discard, dir); err != nil || len(r.Damaged) != 1 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// readable reads every message of the newest checkpoint: bodies, then changes, by slice.
+func readable(t *testing.T, dir string, want map[event.EntityID][]string) {
+	t.Helper()
+	s, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := p.Checkpoints()
+	if len(all) == 0 {
+		t.Fatal("no checkpoint")
+	}
+	f, err := p.OpenCheckpoint(all[len(all)-1].LSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	x, err := index.Decode(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[event.EntityID][]string{}
+	for _, id := range x.Slices() {
+		for q := range event.TransferDeadLetter {
+			for m := range x.Browse(id, q, 0) {
+				content, err := p.ReadBlob(m.Body, nil)
+				for _, c := range m.Changes {
+					var more []byte
+					if err == nil {
+						more, err = p.ReadBlob(c, nil)
+						content = append(content, more...)
+					}
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[id.Entity] = append(got[id.Entity], string(content))
+			}
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
