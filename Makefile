@@ -41,8 +41,8 @@ mutants: ## planted bugs, each of which a suite must catch
 torture: ## the real binary under load, killed ROUNDS times
 	go test ./test/torture -count 1 -timeout 0 -run TestTorture -rounds $(ROUNDS) -v
 
-bench: build ## codec, index, engine and log alone, then the whole broker beside disk and floor
-	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./index ./engine ./log
+bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
+	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/servicebus ./index ./engine ./engine/filter ./log
 	bin/ledgerbus bench suite
 
 lint: ## vet, staticcheck, formatting, directions of imports

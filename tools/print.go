@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
@@ -89,11 +91,13 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 		}
 		return append(dst, ']'), nil
 	}
-	value, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false) // filters are full of < and >
+	if err := out.Encode(v); err != nil {
 		return nil, err
 	}
-	for _, r := range string(value) {
+	for _, r := range strings.TrimSuffix(b.String(), "\n") {
 		switch {
 		case r < 0x7f:
 			dst = append(dst, byte(r))

@@ -120,13 +120,13 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// names are the fields that must be printed of a struct.
-func names(t reflect.Type) (list []string) {
+// names are the fields that must be printed of a struct; before an update booleans were the same.
+func names(path string, t reflect.Type) (list []string) {
 	for i := range t.NumField() {
 		switch f := t.Field(i); {
-		case f.Name == "Envelope" || f.Type.Kind() == reflect.Bool:
+		case f.Name == "Envelope" || f.Type.Kind() == reflect.Bool && strings.HasSuffix(path, "Updated.Before"):
 		case f.Name == "Properties" && f.Type.Kind() == reflect.Struct:
-			list = append(list, names(f.Type)...)
+			list = append(list, names(path, f.Type)...)
 		case f.Type == reflect.TypeFor[event.Blob]():
 			list = append(list, f.Name+"Size", f.Name+"Position", f.Name)
 		default:
@@ -151,7 +151,7 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 				Value string
 			}]()
 		}
-		for _, name := range names(t) {
+		for _, name := range names(path, t) {
 			if _, ok := m[name]; !ok {
 				list = append(list, path+"."+name)
 			}

@@ -20,4 +20,11 @@ const (
 	DeliverExpired      Bug = "M18" // an expired message is delivered when it was abandoned before
 	DeadLetterInTwo     Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
 	TakeBeforeDurable   Bug = "M20" // a receive-and-delete transfer leaves before the removal is synced
+
+	// Of topics; these are not in reliability.md.
+
+	CopiesInTwo       Bug = "X1" // the copies of one message that was sent to a topic are in two frames
+	RuleBeforeDurable Bug = "X2" // a rule is in force before its event is durable, where partition 0 hosts the topic
+	ForgetCopies      Bug = "X3" // a start forgets what the newest subscription of a topic holds
+	OldRules          Bug = "X4" // a scheduled message goes to the subscriptions although no rule matches it
 )
