@@ -154,3 +154,20 @@ func BenchmarkEntities(b *testing.B) {
 		br.close(b)
 	}
 }
+
+// A send allocates nothing by itself; rows of the index and room in the frame are for many.
+func TestSendsAllocateNothing(t *testing.T) {
+	h := byHand(t, testQueue())
+	in := newInbox()
+	cmd := &Send{Slice: handEntity, Messages: []Message{{ID: []byte("4711"), Body: make([]byte, 100)}}}
+	if n := testing.AllocsPerRun(500, func() {
+		h.loop.step(h.now, &Request{Command: cmd, Sink: in})
+	}); n > 0 {
+		t.Errorf("%v allocations a send", n)
+	}
+	h.loop.seal()
+	for h.loop.flight.up {
+		<-h.loop.Flight()
+		h.loop.Landed()
+	}
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -10,9 +11,6 @@ import (
 )
 
 // What a loop does for topics: it is the one that can read.
-
-// newID is the value of newid() in a rule: a UUID from the loop's source, so that a seed decides it.
-func (l *Loop) newID() [16]byte { return l.tokens() }
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
 // are read back.
@@ -83,10 +81,45 @@ func (l *Loop) markCopies(partition uint8, copies []event.Copy) {
 	}
 }
 
+// splitCopies is a planted bug: of the copies that a send makes the first gets a record of its own, and a frame if it can.
+func (l *Loop) splitCopies(now event.Time, out Outcome) Outcome {
+	n := len(out.Events) - 1
+	if n < 0 {
+		return out
+	}
+	ev, ok := out.Events[n].(*event.MessagePublished)
+	if !ok || len(ev.Copies) < 2 || ev.Batch > 0 {
+		return out
+	}
+	first, rest := *ev, *ev
+	first.Copies, rest.Copies = ev.Copies[:1], ev.Copies[1:]
+	rest.Sequence, rest.DuplicateUntil = ev.Sequence+1, 0
+	l.write(now, Outcome{Events: append(slices.Clone(out.Events[:n]), &first), Level: out.Level})
+	l.seal()
+	out.Events = []event.Event{&rest}
+	return out
+}
+
+// hasten is a planted bug: a change of a rule is in force before it is durable.
+func (l *Loop) hasten(ev event.Event) {
+	sub, ok := l.part.index.Catalogue.Get(ev.Common().Slice.Entity)
+	if !ok || l.part.entities[sub.ID] == nil {
+		return
+	}
+	switch ev := ev.(type) {
+	case *event.RuleAdded:
+		l.part.rulesOf(sub.Topic).Put(sub.ID, ev.Rule)
+	case *event.RuleUpdated:
+		l.part.rulesOf(sub.Topic).Put(sub.ID, ev.Rule)
+	case *event.RuleRemoved:
+		l.part.rulesOf(sub.Topic).Remove(sub.ID, ev.Rule.Name)
+	}
+}
+
 // inspect counts what is in slices.
-func (p *Partition) inspect(slices []event.Slice) []Runtime {
-	all := make([]Runtime, len(slices))
-	for i, id := range slices {
+func (p *Partition) inspect(ids []event.Slice) []Runtime {
+	all := make([]Runtime, len(ids))
+	for i, id := range ids {
 		r := &all[i]
 		count := func(q event.SubQueue) int {
 			return p.index.Count(id, q, index.Active) + p.index.Count(id, q, index.Locked) +

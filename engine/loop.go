@@ -32,6 +32,9 @@ type Loop struct {
 	mail   *mailbox
 	stop   chan struct{}
 	done   chan struct{}
+	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
+	// every send takes it along.
+	newID func() [16]byte
 	// properties finds what filters see of an encoded message
 	properties func(message []byte, into *filter.Message) error
 
@@ -101,6 +104,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
 	}
+	l.newID = func() [16]byte { return l.tokens() }
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
 	return l
 }
@@ -283,7 +287,8 @@ func (l *Loop) configure(cmd *configure) {
 // Recover.
 func (l *Loop) DropUnknown() {
 	for _, id := range l.part.index.Slices() {
-		if l.part.entities[id.Entity] == nil {
+		e := l.part.entities[id.Entity]
+		if e == nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
 			l.write(l.now(), l.part.Decide(l.now(), &dropSlice{id}))
 		}
 	}
@@ -411,9 +416,15 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	if mutant.On(mutant.DeadLetterInTwo) {
 		out = l.splitDeadLetter(now, out)
 	}
+	if mutant.On(mutant.CopiesInTwo) {
+		out = l.splitCopies(now, out)
+	}
 	l.writer.Batch().AppendRecord(now, out.Events, out.Level)
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
+		if mutant.On(mutant.RuleBeforeDurable) {
+			l.hasten(ev)
+		}
 		switch ev := ev.(type) {
 		case *event.MessageEnqueued:
 			l.mark(ev.Slice, ev.Sequence)

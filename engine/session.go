@@ -162,7 +162,7 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 	}
 	ev := p.events.New(event.KindSessionStateSet).(*event.SessionStateSet)
 	ev.Envelope, ev.SessionID = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
-	ev.Cleared, ev.State.Data = cmd.Clear, cmd.State
+	ev.Cleared, ev.State.Data, ev.Topic = cmd.Clear, cmd.State, e.Topic
 	if cmd.Clear {
 		ev.State.Data = nil
 	}

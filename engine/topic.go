@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -257,6 +258,9 @@ func (p *Partition) newCopy(m *published, sub *Entity, changes int) *event.Copy 
 	}
 	p.fan.given[sub.ID] = seq + 1
 	ceiling := min(m.topic.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
+	if mutant.On(mutant.LongCopies) {
+		ceiling = m.topic.Properties.DefaultMessageTimeToLive
+	}
 	own, expires := timeToLive(m.now, m.ttl, ceiling)
 	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: seq + 1, OwnTTL: own != 0, ExpiresAt: expires})
 	p.fan.bytes += int64(m.size + changes)

@@ -90,6 +90,9 @@ func (d *decoding) sessions(x *Index, s *slice) uint64 {
 		slot := t.slot([]byte(id))
 		ses := t.slots[slot]
 		flags := d.byte()
+		if flags > flagHeld|flagState {
+			d.fail("session %q: flags %#x", id, flags)
+		}
 		ses.ticket = d.number(tickets)
 		if flags&flagHeld != 0 {
 			l := lock{slice: s.id, session: slot}

@@ -239,6 +239,9 @@ func (x *Index) releaseSession(ev *event.SessionReleased) {
 
 func (x *Index) setState(at event.Time, ev *event.SessionStateSet) {
 	s := x.slice(ev.Slice)
+	if ev.Topic != 0 && s.owner == nil {
+		s.belong(x.slice(event.Slice{Entity: ev.Topic, Partition: ev.Slice.Partition}))
+	}
 	n := s.session(ev.SessionID)
 	ses := s.sessions.slots[n]
 	s.grow(int64(ev.State.Size) - int64(ses.state.Size))

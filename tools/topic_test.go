@@ -93,6 +93,16 @@ func fill(v reflect.Value, n *int) {
 		*x = fmt.Append(nil, evil, *n)
 	case *event.Secret:
 		*x = marker
+	case *event.EntityKind:
+		*x = event.EntityKind(1 + *n%3)
+	case *event.FilterKind:
+		*x = event.FilterKind(1 + *n%4)
+	case *event.Field:
+		*x = event.Field(1 + *n%8)
+	case *event.Right:
+		*x = event.Right(1 + *n%3)
+	case *event.Cause:
+		*x = event.Cause(1 + *n%6)
 	case *event.ValueType:
 		*x = event.ValueType(*n % 10)
 	default:
@@ -243,9 +253,9 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 		"good":                         {[]event.Event{&event.EntityUpdated{Envelope: at(2), Properties: p, Before: p}}, false},
 		"made twice":                   {[]event.Event{topic}, true},
 		"update of nothing":            {[]event.Event{&event.EntityUpdated{Envelope: at(9), Properties: p, Before: p}}, true},
-		"deletion of nothing":          {[]event.Event{&event.EntityDeleted{Envelope: at(9), Before: p}}, true},
+		"deletion of nothing":          {[]event.Event{&event.EntityDeleted{Envelope: at(9), EntityKind: event.Queue, Before: p}}, true},
 		"rule of a topic":              {[]event.Event{&event.RuleAdded{Envelope: at(2), Rule: rule}}, true},
-		"another rule of a topic":      {[]event.Event{&event.RuleUpdated{Envelope: at(2), Rule: rule}}, true},
+		"another rule of a topic":      {[]event.Event{&event.RuleUpdated{Envelope: at(2), Rule: rule, Before: rule}}, true},
 		"no rule of a topic":           {[]event.Event{&event.RuleRemoved{Envelope: at(2), Rule: rule}}, true},
 		"publishing what is not there": {[]event.Event{&event.ScheduledPublished{Envelope: at(2), Sequence: 1, NewSequence: 2}}, true},
 	} {

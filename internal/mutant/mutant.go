@@ -25,6 +25,6 @@ const (
 
 	CopiesInTwo       Bug = "X1" // the copies of one message that was sent to a topic are in two frames
 	RuleBeforeDurable Bug = "X2" // a rule is in force before its event is durable, where partition 0 hosts the topic
-	ForgetCopies      Bug = "X3" // a start forgets what the newest subscription of a topic holds
-	OldRules          Bug = "X4" // a scheduled message goes to the subscriptions although no rule matches it
+	ForgetCopies      Bug = "X3" // a start forgets what subscriptions hold
+	LongCopies        Bug = "X4" // a copy lives as long as its topic allows, whatever its subscription says
 )

@@ -18,6 +18,8 @@ func schemaVersion(k Kind) byte {
 		return 2 // 2: InSession, IDType, DuplicateUntil
 	case KindEntityCreated, KindEntityUpdated, KindEntityDeleted:
 		return 2 // 2: more properties, Topic, what was before
+	case KindSessionStateSet:
+		return 2 // 2: Topic
 	}
 	return 1
 }
@@ -267,6 +269,16 @@ func (d *decoder) count(size uint64) uint64 {
 		return 0
 	}
 	return n
+}
+
+// among reads a byte that is one of a closed set of values, first to last: what this program does not know it does not guess at
+// (semantics.md 4.3 R11).
+func (d *decoder) among(what string, first, last byte) byte {
+	v := d.byte()
+	if d.err == nil && (v < first || v > last) {
+		d.fail("%d is no %s", v, what)
+	}
+	return v
 }
 
 func (d *decoder) text() string { return string(d.bytes()) }

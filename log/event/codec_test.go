@@ -72,6 +72,18 @@ func fill(v reflect.Value, n *int) {
 	case *ValueType:
 		*x = Double
 		return
+	case *EntityKind:
+		*x = Subscription
+		return
+	case *FilterKind:
+		*x = CorrelationFilter
+		return
+	case *Field:
+		*x = FieldSessionID
+		return
+	case *Right:
+		*x = Listen
+		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -197,9 +209,13 @@ func TestOldVersions(t *testing.T) {
 			m.InSession, m.IDType, m.DuplicateUntil = false, IDString, 0
 			m.Body.Data, m.Body.Position, m.Body.Size, m.Body.Sum = nil, read.Body.Position, read.Body.Size, read.Body.Sum
 		},
+		KindSessionStateSet: func(got, ev Event) {
+			m, read := ev.(*SessionStateSet), got.(*SessionStateSet)
+			m.Topic, m.State = 0, read.State
+		},
 		KindEntityCreated: func(_, ev Event) {
 			c := ev.(*EntityCreated)
-			c.Topic = 0
+			c.EntityKind, c.Topic = Queue, 0
 			firstProperties(&c.Properties)
 		},
 		KindEntityUpdated: func(_, ev Event) {

@@ -81,7 +81,7 @@ func (r *AccessRule) encode(e *encoder) {
 func (r *AccessRule) decode(d *decoder) {
 	r.Name = d.text()
 	for range d.count(1) {
-		r.Rights = append(r.Rights, Right(d.byte()))
+		r.Rights = append(r.Rights, Right(d.among("right", byte(Manage), byte(Listen))))
 	}
 	r.Primary = Secret(d.text())
 	r.Secondary = Secret(d.text())
@@ -107,12 +107,12 @@ func (r *Rule) encode(e *encoder) {
 
 func (r *Rule) decode(d *decoder) {
 	r.Name = d.text()
-	r.Filter.Kind = FilterKind(d.byte())
+	r.Filter.Kind = FilterKind(d.among("kind of filter", byte(SQLFilter), byte(CorrelationFilter)))
 	r.Filter.Text = d.text()
 	r.Filter.Parameters = d.properties()
 	r.Filter.Conditions = nil
 	for range d.count(2) {
-		c := Condition{Field: Field(d.byte())}
+		c := Condition{Field: Field(d.among("field", byte(FieldCorrelationID), byte(FieldContentType)))}
 		c.Text = d.text()
 		r.Filter.Conditions = append(r.Filter.Conditions, c)
 	}
@@ -136,9 +136,7 @@ func (e *encoder) properties(ps []Property) {
 func (d *decoder) properties() (ps []Property) {
 	for range d.count(4) {
 		p := Property{Name: d.text()}
-		if p.Value.Type = ValueType(d.byte()); p.Value.Type > Span {
-			d.fail("%d is not a type of value", p.Value.Type)
-		}
+		p.Value.Type = ValueType(d.among("type of value", byte(Null), byte(Span)))
 		p.Value.Bits = d.uvarint()
 		p.Value.Text = d.text()
 		ps = append(ps, p)
@@ -159,7 +157,7 @@ func (c *EntityCreated) encode(e *encoder) {
 }
 
 func (c *EntityCreated) decode(d *decoder) {
-	c.EntityKind = EntityKind(d.byte())
+	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	c.Path = d.text()
 	c.HashVersion = d.byte()
 	c.Hosts = append([]byte(nil), d.bytes()...)
@@ -197,7 +195,7 @@ func (x *EntityDeleted) encode(e *encoder) {
 func (x *EntityDeleted) decode(d *decoder) {
 	x.Reason = d.text()
 	if d.version >= 2 {
-		x.EntityKind = EntityKind(d.byte())
+		x.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 		x.Path = d.text()
 		x.Before.decode(d)
 	}
@@ -360,7 +358,7 @@ func (d *decoder) copies() []Copy {
 			d.blob(&c.Changes)
 		}
 		if flags&copyDead != 0 {
-			c.Cause = Cause(d.byte())
+			c.Cause = Cause(d.among("cause", byte(CauseApplication), byte(CauseFilter)))
 			c.Reason = d.text()
 			c.Description = d.text()
 		}

@@ -361,7 +361,8 @@ type SessionStateSet struct {
 	Envelope
 	SessionID []byte
 	Cleared   bool
-	State     Blob // may be empty without being cleared
+	State     Blob     // may be empty without being cleared
+	Topic     EntityID // of a subscription's session: what it stores counts with its topic; 0: of a queue's
 }
 
 // MessagesBatchDeleted removes active messages that nobody received (semantics.md 14.3).

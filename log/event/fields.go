@@ -341,12 +341,16 @@ func (m *SessionStateSet) encode(e *encoder) {
 	e.bytes(m.SessionID)
 	e.bool(m.Cleared)
 	e.blob(&m.State)
+	e.uvarint(uint64(m.Topic))
 }
 
 func (m *SessionStateSet) decode(d *decoder) {
 	m.SessionID = d.bytes()
 	m.Cleared = d.bool()
 	d.blob(&m.State)
+	if d.version >= 2 {
+		m.Topic = EntityID(d.uint32())
+	}
 }
 
 // Kind implements [Event].

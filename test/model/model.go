@@ -207,8 +207,9 @@ type Partition struct {
 	Records int   // decisions that changed something, since the beginning
 	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
 	News    []News
-	Copies  []Copy // made by the last publish or activation, to be counted
-	Written int    // records that can be read back: the others are on their way to the disk
+	Copies  []Copy       // made by the last publish or activation, to be counted
+	Written int          // records that can be read back: the others are on their way to the disk
+	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	undo    []undo
 }
 

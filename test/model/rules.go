@@ -38,6 +38,7 @@ const (
 	ColorIn                // SQL: color is Text, or is not there
 	ByZero                 // SQL: n / 0 = 1
 	UnheardOf              // SQL: a system property there is none of
+	EveryThird             // SQL: sys.EnqueuedSequenceNumber % 3 = N
 	FilterKinds = iota
 )
 
@@ -59,6 +60,7 @@ const (
 	LeaveGroup                 // REMOVE sys.SessionId
 	SetUnheard                 // SET sys.unheard = 1
 	MarkByZero                 // SET mark = n / 0
+	Stamp                      // SET id = newid()
 	StepKinds  = iota
 )
 
@@ -67,9 +69,9 @@ const (
 	unheard = "There is no system property 'unheard'."
 )
 
-// matches tells whether a message matches, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
+// matches tells whether a message matches that gets a number in its topic, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
 // neither true nor an error.
-func (f *Filter) matches(d *Draft) (yes bool, wrong string) {
+func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
 	switch f.Kind {
 	case Everything:
 		return true, ""
@@ -89,6 +91,8 @@ func (f *Filter) matches(d *Draft) (yes bool, wrong string) {
 		}
 	case UnheardOf:
 		return false, unheard
+	case EveryThird:
+		return int64(number)%3 == f.N, ""
 	}
 	return false, ""
 }
@@ -102,7 +106,7 @@ type changed struct {
 	grouped    bool // the session id was set or removed
 }
 
-// property is an application property of a copy. Value is nil, an int64 or a string.
+// property is an application property of a copy. Value is nil, an int64, a string or a Token, which stands for a UUID.
 type property struct {
 	name    string
 	value   any
@@ -111,7 +115,7 @@ type property struct {
 }
 
 // act runs the action on a copy, statement by statement (15.5), or says what is wrong.
-func (r *Rule) act(d *Draft) (c changed, wrong string) {
+func (r *Rule) act(d *Draft, newID func() Token) (c changed, wrong string) {
 	c.session, c.hasSession = d.Session, d.HasSession
 	if d.Color != "" {
 		c.now = append(c.now, property{name: "color", value: d.Color})
@@ -145,6 +149,8 @@ func (r *Rule) act(d *Draft) (c changed, wrong string) {
 				return c, byZero
 			}
 			c.set("mark", nil)
+		case Stamp:
+			c.set("id", newID())
 		}
 	}
 	return c, ""
@@ -234,6 +240,8 @@ func value(v any) []byte {
 		return binary.BigEndian.AppendUint64([]byte{0x81}, uint64(v))
 	case string:
 		return text(v)
+	case Token:
+		return append([]byte{0x98}, v[:]...)
 	}
 	return []byte{0x40}
 }

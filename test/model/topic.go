@@ -12,25 +12,22 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 	var size int64
 	before := map[string]bool{} // ids of this send
 	all := make([][]Copy, len(drafts))
+	number := t.Last
 	for i := range drafts {
 		d := &drafts[i]
 		if _, twice := t.duplicate(now, d.ID); twice || t.Settings.Window > 0 && before[d.ID] {
 			continue
 		}
 		before[d.ID] = true
+		number++
 		if d.For > now {
 			size += int64(len(d.Body))
 			continue
 		}
-		copies, failed := t.copies(now, d)
-		switch {
-		case t.Settings.FilterFirst && failed:
-			return nil, Invalid
-		case t.Settings.FilterFirst && len(copies) == 0:
-			return nil, NoMatch
+		if all[i], r = p.copies(now, t, d, number, t.Settings.FilterFirst); r != Accepted {
+			return nil, r
 		}
-		all[i] = copies
-		for _, c := range copies {
+		for _, c := range all[i] {
 			size += c.Message.bytes()
 		}
 	}
@@ -62,7 +59,7 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
 	p.record(now, true)
 	p.Copies = nil
-	copies, _ := t.copies(now, old.Draft)
+	copies, _ := p.copies(now, t, old.Draft, t.Last+1, false)
 	p.remove(t, old.Seq, Activated)
 	p.passOn(t, t.Last+1, copies)
 }
@@ -84,58 +81,72 @@ func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
 	p.Copies = append(p.Copies, copies...)
 }
 
-// copies is what the subscriptions of a topic get of a message, and whether a filter could not be evaluated.
-func (t *Queue) copies(now int64, d *Draft) (all []Copy, failed bool) {
+// copies is what the subscriptions of a topic get of a message. When it filters first, one that a filter fails for, or that
+// nobody gets, is refused.
+func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterFirst bool) (all []Copy, r Refusal) {
 	sent := Message{OwnTTL: d.TTL}
 	sent.live(now, t.Settings.TTL)
 	for _, sub := range t.Below {
 		if !sub.InForce {
 			continue
 		}
-		made, wrong := sub.copiesOf(d)
-		failed = failed || wrong
-		for _, m := range made {
+		v := sub.judge(d, number)
+		if filterFirst && v.reason != "" {
+			return nil, Invalid
+		}
+		for _, m := range p.copiesOf(sub, d, v) {
 			m.Body, m.State, m.OwnTTL = d.Body, Active, sent.OwnTTL
 			m.live(now, least(t.Settings.TTL, sub.Settings.TTL)) // the smaller one wins, from one instant (7.1)
 			all = append(all, Copy{sub, m})
 		}
 	}
-	return all, failed
+	if filterFirst && len(all) == 0 {
+		return nil, NoMatch
+	}
+	return all, Accepted
+}
+
+// verdict is what the filters of a subscription say of a message.
+type verdict struct {
+	plain        bool // a rule without action matches
+	actions      []*Rule
+	reason, text string // of the first that could not be evaluated
+}
+
+func (sub *Queue) judge(d *Draft, number uint64) (v verdict) {
+	for i := range sub.Rules {
+		r := &sub.Rules[i]
+		switch matches, wrong := r.Filter.matches(d, number); {
+		case wrong != "" && v.reason == "":
+			v.reason, v.text = "FilterException", "Rule '"+r.Name+"': "+wrong
+		case !matches:
+		case len(r.Action) == 0:
+			v.plain = true
+		default:
+			v.actions = append(v.actions, r)
+		}
+	}
+	return v
 }
 
 // copiesOf is what one subscription gets: an unchanged copy if rules without action match, one for each rule with action that
-// matches, and a dead letter when a rule fails (15.2, 15.6). It tells whether a filter did.
-func (sub *Queue) copiesOf(d *Draft) (all []*Message, failed bool) {
-	var reason, text string
-	plain := false
-	var actions []*Rule
-	for i := range sub.Rules {
-		r := &sub.Rules[i]
-		switch matches, wrong := r.Filter.matches(d); {
-		case wrong != "" && !failed:
-			failed, reason, text = true, "FilterException", "Rule '"+r.Name+"': "+wrong
-		case !matches:
-		case len(r.Action) == 0:
-			plain = true
-		default:
-			actions = append(actions, r)
-		}
-	}
-	if plain {
+// matches, and a dead letter when a rule fails (15.2, 15.6).
+func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
+	if v.plain {
 		all = append(all, sub.arrives(d.Session, d.HasSession, nil))
 	}
-	for _, r := range actions {
-		changed, wrong := r.act(d)
+	for _, r := range v.actions {
+		changed, wrong := r.act(d, p.NewID)
 		if wrong == "" {
 			all = append(all, sub.arrives(changed.session, changed.hasSession, changed.encoded(r.Name)))
-		} else if reason == "" {
-			reason, text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
+		} else if v.reason == "" {
+			v.reason, v.text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
 		}
 	}
-	if reason != "" && sub.Settings.DeadLetterErrors {
-		all = append(all, dead(reason, text))
+	if v.reason != "" && sub.Settings.DeadLetterErrors {
+		all = append(all, dead(v.reason, v.text))
 	}
-	return all, failed
+	return all
 }
 
 // arrives is a copy. One without session id cannot be in a subscription with sessions (8.1).

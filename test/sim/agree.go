@@ -81,7 +81,7 @@ func (w *world) why(l place) string {
 		}
 		switch m := q.model.Find(l.seq); {
 		case uint64(q.host.state.Index().NextSequence(q.slice)) != q.model.Last+1:
-			return "I12"
+			return q.number()
 		case l.seq == 0:
 			return "I9"
 		case m == nil:
@@ -124,6 +124,7 @@ func (p *part) agree(after string) {
 	} else if got < p.model.Records {
 		w.broken("P21", "partition %d: %d records after %s, there must be %d", p.id, got, after, p.model.Records)
 	}
+	p.copied(after)
 	posted, due := p.posted, p.shadow.due
 	p.posted, p.shadow.due = nil, nil
 	for i := range posted {
@@ -147,6 +148,21 @@ func (p *part) agree(after string) {
 	for _, x := range due {
 		if x != nil {
 			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, its frame is committed", p.id, x.kind, x.tag, after)
+		}
+	}
+}
+
+// copied compares how many copies each subscription has been given: those that its rules said when the message had its turn
+// (I20).
+func (p *part) copied(after string) {
+	w := p.w
+	for _, mq := range p.model.Queues {
+		if mq.Topic == nil || mq.Dropped {
+			continue
+		}
+		q := w.queues[mq.ID]
+		if n := uint64(p.state.Index().NextSequence(q.slice)) - 1; n != mq.Last {
+			w.broken("I20", "%s: there were %d copies so far after %s, there must be %d", q.path, n, after, mq.Last)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (w *world) equal(p *part, x *index.Index) {
 			w.broken("I23", "%s was deleted, and %d messages are there", q.path, len(found))
 		}
 		if next := uint64(x.NextSequence(q.slice)); next != mq.Last+1 {
-			w.broken("I12", "%s: the next sequence number is %d, it must be %d", q.path, next, mq.Last+1)
+			w.broken(q.number(), "%s: the next sequence number is %d, it must be %d", q.path, next, mq.Last+1)
 		}
 		for _, m := range found {
 			w.equalMessage(q, x, &m, mq.Find(uint64(m.Sequence)))
@@ -124,6 +124,14 @@ func (w *world) waiting(p *part, x *index.Index) {
 	}
 }
 
+// number names the invariant that is broken when an entity has given out another number of messages.
+func (q *queue) number() string {
+	if q.topic != nil {
+		return "I20"
+	}
+	return "I12"
+}
+
 func numbers(ms []index.Message) (out []event.SequenceNumber) {
 	for _, m := range ms {
 		out = append(out, m.Sequence)
@@ -133,7 +141,11 @@ func numbers(ms []index.Message) (out []event.SequenceNumber) {
 
 func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want *model.Message) {
 	if want == nil {
-		w.broken(ended[q.model.Gone[uint64(got.Sequence)]], "%s: there is a message %d, it must be gone or never have been", q.path, got.Sequence)
+		id := ended[q.model.Gone[uint64(got.Sequence)]]
+		if id == "I2" && q.topic != nil {
+			id = "I20"
+		}
+		w.broken(id, "%s: there is a message %d, it must be gone or never have been", q.path, got.Sequence)
 	}
 	if got.State != states[want.State] || got.SubQueue != sub(want.Dead) {
 		id := "I17"
@@ -301,6 +313,9 @@ func (w *world) finish() {
 				w.mono, began = w.mono+d, w.mono+d
 			}
 		}
+	}
+	for _, p := range w.parts {
+		w.books(p)
 	}
 	w.stop()
 	if w.crashed {

@@ -39,6 +39,10 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.DeliverExpired, 500, false},
 		{mutant.DeadLetterInTwo, 1000, false},
 		{mutant.TakeBeforeDurable, 1000, false},
+		{mutant.CopiesInTwo, 1000, false},
+		{mutant.RuleBeforeDurable, 1000, false},
+		{mutant.ForgetCopies, 1000, false},
+		{mutant.LongCopies, 1000, false},
 		{canary, 1, false},
 	} {
 		name := string(m.bug)

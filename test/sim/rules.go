@@ -40,6 +40,8 @@ func someRule(rng *rand.Rand, sessions []string) model.Rule {
 		f.N = rng.Int64N(2)
 	case model.NumberIs, model.NumberOver:
 		f.N = rng.Int64N(numbersUpTo)
+	case model.EveryThird:
+		f.N = rng.Int64N(3)
 	case model.ColorIs, model.ColorIn:
 		f.Text = pick(rng, colors[1:]...)
 	case model.SessionIs:
@@ -102,6 +104,8 @@ func ruleOf(r model.Rule) event.Rule {
 		sql = "n / 0 = 1"
 	case model.UnheardOf:
 		sql = "sys.unheard = 1"
+	case model.EveryThird:
+		sql = fmt.Sprintf("sys.EnqueuedSequenceNumber %% 3 = %d", r.Filter.N)
 	}
 	f.Text = sql
 	for _, s := range r.Action {
@@ -113,7 +117,8 @@ func ruleOf(r model.Rule) event.Rule {
 func statement(s model.Step) string {
 	return [...]string{model.Mark: "SET mark = 7", model.AddOne: "SET N = n + 1", model.Paint: "SET Color = '" + s.Text + "'",
 		model.Strip: "REMOVE color", model.JoinGroup: "SET sys.SessionId = '" + s.Text + "'", model.LeaveGroup: "REMOVE sys.SessionId",
-		model.SetUnheard: "SET sys.unheard = 1", model.MarkByZero: "SET mark = n / 0"}[s.Kind]
+		model.SetUnheard: "SET sys.unheard = 1", model.MarkByZero: "SET mark = n / 0",
+		model.Stamp: "SET id = newid()"}[s.Kind]
 }
 
 // A body for a topic begins with the number of the message, 8 bytes, and what filters see of it, a byte each: the place of the

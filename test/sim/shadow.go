@@ -121,6 +121,7 @@ type shadow struct {
 
 func newShadow(w *world, p *part) *shadow {
 	p.model.Written = p.model.Records
+	p.model.NewID = func() model.Token { return p.tokens(1)[0] }
 	return &shadow{m: p.model, w: w, p: p, sealed: p.model.Records, halls: map[*queue]*hall{}}
 }
 

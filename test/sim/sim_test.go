@@ -95,7 +95,7 @@ func TestSim(t *testing.T) {
 	for what, n := range map[string]int64{"kills": stats.Kills, "power losses": stats.PowerLosses, "clean stops": stats.CleanStops,
 		"crashes inside recovery": stats.CrashesInRecovery, "cuts": stats.Cuts, "I/O errors": stats.IOErrors,
 		"refused flips": stats.FlipsRefused, "clock jumps": stats.Jumps, "pauses": stats.Pauses, "swept messages": stats.Swept,
-		"checkpoints": stats.Checkpoints, "refusals": stats.Refusals} {
+		"checkpoints": stats.Checkpoints, "changes cut off": stats.CutOff, "copies": stats.Copies, "refusals": stats.Refusals} {
 		if n == 0 {
 			t.Errorf("no %s in %d seeds", what, stats.Seeds)
 		}

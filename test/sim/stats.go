@@ -18,6 +18,7 @@ type Stats struct {
 	CrashesInCalls, CrashesInRecovery    int64
 	Recoveries, Cuts, CutBytes           int64
 	RecordsLost                          int64
+	CutOff                               int64 // changes of the catalogue that were durable and not in force yet when the process ended
 	IOErrors, FailedRuns                 int64
 	Checkpoints                          int64
 	Flips, FlipsRefused, FlipsHarmless   int64
@@ -145,6 +146,9 @@ func (w *world) unanswered(p *part) {
 	for _, a := range p.inbox {
 		if a.op < operations {
 			w.stats.Cells[a.op][ofLost]++
+		}
+		if a.op == opEnforce {
+			w.stats.CutOff++
 		}
 	}
 	if p.shadow == nil {

@@ -148,7 +148,9 @@ async function ask(lab, path, body) {
 
 /** A connection string with another name and key. */
 export const withKey = (connectionString, name, key) =>
-  connectionString.replace(/SharedAccessKeyName=[^;]*/, `SharedAccessKeyName=${name}`).replace(/SharedAccessKey=[^;]*/, `SharedAccessKey=${key}`);
+  connectionString
+    .replace(/SharedAccessKeyName=[^;]*/, `SharedAccessKeyName=${name}`)
+    .replace(/SharedAccessKey=[^;]*/, `SharedAccessKey=${key}`);
 
 export const bodies = (messages) => messages.map((m) => m.body);
 export const number = (message) => message.sequenceNumber.toNumber();

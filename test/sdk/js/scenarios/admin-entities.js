@@ -5,7 +5,7 @@ import { about, between, fails, has, holds, same } from "../check.js";
 const infinite = "P10675199DT2H48M5.4775807S";
 
 /** Times that follow each other. */
-const inOrder = (...times) => holds(`times in their order`, times.every((time, i) => i === 0 || time > times[i - 1]), times);
+const inOrder = (...times) => holds("times in their order", times.every((time, i) => i === 0 || time > times[i - 1]), times);
 
 /** Properties that nobody gave. The SDK reads an absent text as an empty one, or not at all. */
 const bare = (what, seen) => holds(`${what} is empty`, seen === undefined || seen === "", seen);
@@ -174,8 +174,6 @@ export default {
     await receiver.deadLetterMessage(await one(receiver, "A"));
     const held = await one(receiver, "B");
     counts("queue", await admin.getQueueRuntimeProperties(queue), 1, 1, 1);
-    const inList = (await listed(admin.listQueuesRuntimeProperties())).find((item) => item.name === queue);
-    counts("queue in the list", inList, 1, 1, 1);
 
     await admin.createTopic(topic);
     for (const name of ["one", "two"]) await admin.createSubscription(topic, name);
@@ -184,8 +182,11 @@ export default {
     await t.schedule(hour, { body: "C" });
     const other = t.on("one").receiver();
     await other.deadLetterMessage(await one(other, "A"));
-    for (const [name, activeMessageCount, deadLetterMessageCount] of [["one", 1, 1], ["two", 2, 0]]) {
-      has(name, await admin.getSubscriptionRuntimeProperties(topic, name), { activeMessageCount, deadLetterMessageCount, totalMessageCount: 2 });
+    const inList = await listed(admin.listSubscriptionsRuntimeProperties(topic));
+    for (const [i, name, activeMessageCount, deadLetterMessageCount] of [[0, "one", 1, 1], [1, "two", 2, 0]]) {
+      const expected = { subscriptionName: name, activeMessageCount, deadLetterMessageCount, totalMessageCount: 2 };
+      has(name, await admin.getSubscriptionRuntimeProperties(topic, name), expected);
+      has(`${name} in the list`, inList[i], expected);
     }
     const ofTopic = await admin.getTopicRuntimeProperties(topic);
     has("topic", ofTopic, { scheduledMessageCount: 1, subscriptionCount: 2 });

@@ -69,16 +69,16 @@ export default {
 
   async "admin-exists"(bus) {
     const admin = bus.admin();
-    const [queue, topic] = ["admin-exists-Queue", "admin-exists-topic"];
+    const [queue, topic] = ["admin-exists-Queue", "admin-exists-Topic"];
     await admin.createQueue(queue);
     await fails("admin-exists", admin.createQueue("ADMIN-exists-queue"));
     await fails("admin-exists", admin.createTopic("admin-exists-queue"));
     await admin.getQueue("admin-EXISTS-queue");
-    same("queues", await names(bus, admin.listQueues()), [queue]);
     await admin.createTopic(topic);
     await admin.createSubscription(topic, "Sub");
-    await fails("admin-exists", admin.createTopic(topic));
-    await fails("admin-exists", admin.createQueue(topic));
+    same("topics", await names(bus, admin.listTopics()), [topic]);
+    await fails("admin-exists", admin.createTopic("admin-exists-topic"));
+    await fails("admin-exists", admin.createQueue("admin-exists-TOPIC"));
     await fails("admin-exists", admin.createSubscription(topic, "sub"));
     await fails("admin-exists", admin.createRule(topic, "sub", "$default", { sqlExpression: "1=1" }));
     await admin.deleteQueue(queue);
@@ -116,7 +116,6 @@ export default {
     await admin.createTopic(topic);
     await admin.createSubscription(topic, subscription);
     same("name", (await admin.getQueue(queue)).name, queue);
-    same("queues", await names(bus, admin.listQueues()), [queue]);
     same("topics", await names(bus, admin.listTopics()), [topic]);
     has("names", await admin.getSubscription(topic, subscription), { topicName: topic, subscriptionName: subscription });
     const [q, t] = [bus.at(queue), bus.at(topic)];

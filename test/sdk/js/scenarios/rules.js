@@ -10,7 +10,8 @@ const sql = (sqlExpression) => ({ sqlExpression });
 const plain = ({ name, filter, action }) => ({ name, filter: known(filter), action: known(action) });
 
 function known(object = {}) {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined && !(typeof value === "object" && Object.keys(value).length === 0 && !(value instanceof Date))));
+  const something = (value) => value !== undefined && (value instanceof Date || typeof value !== "object" || Object.keys(value).length > 0);
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => something(value)));
 }
 
 const defaultRule = { name: "$Default", filter: sql("1=1"), action: {} };

@@ -24,7 +24,7 @@ final class Scheduling {
     private Scheduling() {}
 
     /** Milliseconds are all that a message can carry. */
-    private static OffsetDateTime in(Duration duration) {
+    static OffsetDateTime in(Duration duration) {
         Instant time = Instant.ofEpochMilli(Instant.now().plus(duration).toEpochMilli());
         return time.atOffset(ZoneOffset.UTC);
     }

@@ -36,9 +36,7 @@ final class Source {
 
     /** Nobody can accept a session: none has messages. The receivers of the scenario must be closed. */
     void noSessionLeft() {
-        try (ServiceBusReceiverClient receiver = receiver()) {
-            receiver.peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
-        }
+        receiver().peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
         Expect.error(Kind.NO_SESSION, () -> client.keep(client.sessions(topic, name).acceptNextSession()));
     }
 

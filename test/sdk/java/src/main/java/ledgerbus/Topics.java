@@ -15,7 +15,6 @@ import com.azure.messaging.servicebus.models.DeadLetterOptions;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
@@ -286,17 +285,12 @@ final class Topics {
         below.peeksDeadLetters("C");
     }
 
-    /** Milliseconds are all that a message can carry. */
-    private static OffsetDateTime in(Duration duration) {
-        return Instant.ofEpochMilli(Instant.now().plus(duration).toEpochMilli()).atOffset(ZoneOffset.UTC);
-    }
-
     private static void schedule(Bus bus) throws Exception {
         List<Source> sources = List.of(bus.subscription("one"), bus.subscription("two"));
         List<ServiceBusReceiverClient> receivers = sources.stream().map(Source::receiver).toList();
         bus.warmUp(receivers.toArray(ServiceBusReceiverClient[]::new));
         ServiceBusSenderClient sender = bus.client().sender();
-        OffsetDateTime t = in(Duration.ofSeconds(4));
+        OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));
         Set<Long> numbers = new HashSet<>();
         sender.scheduleMessages(List.of(Bus.message("A"), Bus.message("B")), t).forEach(numbers::add);
         long x = sender.scheduleMessage(Bus.message("X"), t);
@@ -333,7 +327,7 @@ final class Topics {
         ServiceBusSenderClient sender = bus.client().sender();
         bus.admin().getRule(bus.queue, "one", "red"); // has its connection before the clock runs
         sender.createMessageBatch();
-        OffsetDateTime t = in(Duration.ofSeconds(3));
+        OffsetDateTime t = Scheduling.in(Duration.ofSeconds(3));
         sender.scheduleMessage(coloured("A", "red"), t);
         sender.scheduleMessage(coloured("B", "blue"), t);
         bus.admin().deleteRule(bus.queue, "one", "red");
