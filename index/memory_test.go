@@ -183,7 +183,7 @@ func TestMemoryOfFewMessages(t *testing.T) {
 	}
 	one, none := held(n, build(false)), held(n, build(true))
 	t.Logf("subscription with one message: %.0f bytes, at rest: %.0f bytes", one, none)
-	if one > 17_000 || none > 1500 {
-		t.Errorf("%.0f and %.0f bytes, at most 17000 and 1500 are meant", one, none)
+	if one > 5_000 || none > 1500 {
+		t.Errorf("%.0f and %.0f bytes, at most 5_000 and 1500 are meant", one, none)
 	}
 }

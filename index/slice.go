@@ -26,7 +26,7 @@ func (s State) String() string {
 }
 
 const (
-	chunkBits = 8
+	chunkBits = 6
 	chunkRows = 1 << chunkBits
 	states    = int(Scheduled) + 1
 	subQueues = int(event.TransferDeadLetter) + 1

@@ -1,5 +1,5 @@
-// Package model says what a partition of queues must do, in maps and slices, as docs and specification have it
-// (semantics.md 3 to 9, 11, 14, 16). It is the oracle of test/sim: slow, small, and written without looking at how the
+// Package model says what a partition of queues, topics and subscriptions must do, in maps and slices, as docs and specification
+// have it (semantics.md 3 to 9, 11, 14 to 16). It is the oracle of test/sim: slow, small, and written without looking at how the
 // broker does it. It shares no code with the engine or the index, and imports nothing of ours.
 //
 // A [Partition] is told what is asked, with the time of the decision, and answers what must come of it. Every decision that
@@ -11,5 +11,8 @@
 // order in which they ran out; a refusal that noticed one is a record; expired messages at the head of a queue are cleared
 // away [MaxFront] in a record; the next available session is the one that has been available longest; the limit of a
 // message's size leaves room for the message-id that the broker adds; cancelling is a kind of sending, as far as the status
-// goes, and setting a session's state and renewing a lock go on while receiving is disabled.
+// goes, and setting a session's state and renewing a lock go on while receiving is disabled; a scheduled message of a topic is
+// read back before it is published, so it waits until it is written, and what is due with it waits, too; what a subscription
+// stores counts with its topic from its first copy on; a copy without session id goes to the dead-letter queue of a
+// subscription with sessions as the message was sent, without what a rule changed.
 package model

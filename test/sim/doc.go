@@ -19,11 +19,14 @@
 //
 // [swarm] draws the options of a seed: few queues with short locks, windows and times to live, with sessions, duplicate
 // detection or neither, few session and message ids, small limits, segments from 1 KiB, checkpoints from one byte on,
-// operations that are frequent or never happen, faults or none. Then the scheduler does one thing at a time: a client asks
+// operations that are frequent or never happen, faults or none. Half of the worlds have topics, with two to four subscriptions
+// each and rules from a small pool (rules.go), some of which fail. Then the scheduler does one thing at a time: a client asks
 // (client.go), a loop takes requests, a writer writes or syncs, time goes on, state is compared, or something breaks
 // (crash.go): the process dies now or inside a call of the file system, the power fails, a write or sync returns an error and
 // the process ends, the process stops cleanly, the wall clock is set. A dead process is born again from the image it left,
-// maybe after a long time, maybe to die again inside recovery. Queues are changed, deleted and created again. In the damage
+// maybe after a long time, maybe to die again inside recovery. Queues, topics, subscriptions and rules are changed, deleted and
+// created again, in the steps in which the broker does it: durable on partition 0, then in force where the entity lives
+// (admin.go), and anything may happen in between. In the damage
 // mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything: every
 // session, every dead-letter queue, and the deferred messages by their numbers.
 //
@@ -38,8 +41,8 @@
 //     all bodies and session states must be equal to it.
 //  3. History (history.go). What clients saw is checked once more without the model: bytes, one number per send, done is
 //     done, one lock at a time on messages and sessions, fencing, counts, limits, expiry, schedule, order in a session, its
-//     state as a register, deferred only by number, one message per id and window, numbers never reused, nothing of a queue
-//     that was deleted.
+//     state as a register, deferred only by number, one message per id and window, numbers never reused, nothing of an entity
+//     that was deleted, copies in the order of their topic (copies.go).
 //  4. Replay. With and without checkpoints the log gives the same encoded state, which is that of the running index.
 //  5. Time. However the wall clock is set, broker time goes on with the monotonic clock, at most 5 % faster or slower, and
 //     never back: so no lock ends early or late, and nothing expires that should not (F15, F16).

@@ -187,9 +187,15 @@ func (o *options) addTopics(rng *rand.Rand) {
 	o.entities = o.entities[:rng.IntN(2)]
 	o.operation[opSend], o.operation[opBatch] = 18, 5 // each may make many messages
 	o.operation[opPutRule], o.operation[opDropRule] = 4, 2
+	heavy := rng.IntN(12) == 0 // the topic's quota is in reach
+	if heavy {
+		o.maxBody = 50_000
+	}
 	for i := range 1 + rng.IntN(2) {
 		t := spec{kind: event.Topic, path: fmt.Sprintf("Topic-%d", i), props: properties(rng, event.Topic)}
-		t.props.RequiresDuplicateDetection = rng.IntN(3) == 0
+		if t.props.RequiresDuplicateDetection = rng.IntN(3) == 0; heavy {
+			t.props.MaxSizeMegabytes, t.props.MaxMessageSizeKilobytes = 1, 256
+		}
 		o.entities = append(o.entities, t)
 		for k := range 2 + rng.IntN(3-i) {
 			sub := spec{kind: event.Subscription, path: fmt.Sprintf("%s/Subscriptions/Sub-%d", t.path, k), topic: t.path,
