@@ -164,7 +164,7 @@ func TestHistoryGoesLittleByLittle(t *testing.T) {
 	}
 }
 
-// What a subscription takes that has one message, and that had one. A chunk has room for 256 rows, so the first is dear.
+// What a subscription takes that has one message, and that had one. A chunk has room for 64 rows, so the first is dear.
 func TestMemoryOfFewMessages(t *testing.T) {
 	const n = 2000 // subscriptions of one topic (semantics.md 16.3)
 	build := func(gone bool) func() any {
@@ -184,6 +184,6 @@ func TestMemoryOfFewMessages(t *testing.T) {
 	one, none := held(n, build(false)), held(n, build(true))
 	t.Logf("subscription with one message: %.0f bytes, at rest: %.0f bytes", one, none)
 	if one > 5_000 || none > 1500 {
-		t.Errorf("%.0f and %.0f bytes, at most 5_000 and 1500 are meant", one, none)
+		t.Errorf("%.0f and %.0f bytes, at most 5000 and 1500 are meant", one, none)
 	}
 }

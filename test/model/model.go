@@ -140,7 +140,6 @@ type Queue struct {
 	Topic   *Queue   // of a subscription
 	Below   []*Queue // all subscriptions a topic ever had, in the order in which they were made
 	InForce bool     // of a subscription: it gets copies
-	Joined  bool     // … and there was one: from then on what it stores counts with the topic
 	Rules   []Rule   // of a subscription, in force, in the order in which they were added
 }
 
@@ -167,9 +166,7 @@ func (q *Queue) Bytes() (n int64) {
 		return 0
 	}
 	for _, sub := range q.Below {
-		if sub.Joined {
-			n += sub.Bytes()
-		}
+		n += sub.Bytes()
 	}
 	for _, m := range q.Live {
 		n += m.bytes()

@@ -205,6 +205,10 @@ func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state 
 	}
 	p.record(now, true)
 	s := p.session(q, id)
+	if t := q.Topic; t != nil && !t.Used { // what is counted with the topic is its, too
+		p.changing(func() { t.Used = false })
+		t.Used = true
+	}
 	s.HasState, s.State, s.SetAt = state != nil, state, now
 	if state == nil {
 		s.SetAt = 0

@@ -70,10 +70,8 @@ func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
 	p.changing(func() { t.Last, t.Used = last, used; delete(t.Gone, number) })
 	t.Last, t.Used, t.Gone[number] = number, true, Published
 	for _, c := range copies {
-		sub, joined := c.Queue, c.Queue.Joined
-		p.changing(func() { sub.Joined = joined })
-		c.Message.Seq, c.Message.From, sub.Joined = sub.Last+1, number, true
-		p.store(sub, c.Message)
+		c.Message.Seq, c.Message.From = c.Queue.Last+1, number
+		p.store(c.Queue, c.Message)
 	}
 	for _, c := range copies {
 		p.tell(c.Queue, Returned, c.Message)

@@ -26,9 +26,9 @@
 // the process ends, the process stops cleanly, the wall clock is set. A dead process is born again from the image it left,
 // maybe after a long time, maybe to die again inside recovery. Queues, topics, subscriptions and rules are changed, deleted and
 // created again, in the steps in which the broker does it: durable on partition 0, then in force where the entity lives
-// (admin.go), and anything may happen in between. In the damage
-// mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything: every
-// session, every dead-letter queue, and the deferred messages by their numbers.
+// (admin.go), and anything may happen in between. In the damage mode bits flip or ends are cut off while nothing runs. At the
+// end the faults stop and a client drains everything: every session, every dead-letter queue, and the deferred messages by
+// their numbers.
 //
 // # The oracle
 //
@@ -38,7 +38,8 @@
 //  2. Prefix. Every record has a number. After a start the log holds n records: n must reach every record that a reply
 //     stood for (locks and renewals only if just the process died) and must not pass what was written. The model goes back to
 //     n, and index, locks, sessions and the order in which they wait, duplicate history, counters, catalogue and the bytes of
-//     all bodies and session states must be equal to it.
+//     all bodies and session states must be equal to it. Which subscriptions get copies, and what is changed in them, is
+//     decided in the model by the rules in force when a message has its turn; all copies of a send are one record.
 //  3. History (history.go). What clients saw is checked once more without the model: bytes, one number per send, done is
 //     done, one lock at a time on messages and sessions, fencing, counts, limits, expiry, schedule, order in a session, its
 //     state as a register, deferred only by number, one message per id and window, numbers never reused, nothing of an entity
