@@ -190,11 +190,9 @@ def counters(bus: Bus):
     (number,) = sender.schedule(expect.now() + HOUR, "C")
     receiver.dead_letter(receiver.take("A"))
     b = receiver.take("B")
-    listed = [r for r in admin.list_queues_runtime_properties() if r.name == queue]
-    for runtime in (admin.get_queue_runtime_properties(queue), *listed):
-        counts(runtime, 1, 1, 1, 0, 0, 3)
-        expect.holds(runtime.size_in_bytes > 0, f"size {runtime.size_in_bytes}")
-    expect.equal(len(listed), 1, "entries of the list")
+    runtime = admin.get_queue_runtime_properties(queue)
+    counts(runtime, 1, 1, 1, 0, 0, 3)
+    expect.holds(runtime.size_in_bytes > 0, f"size {runtime.size_in_bytes}")
 
     admin.create_topic(topic)
     for name in ("one", "two"):
