@@ -63,13 +63,16 @@ func customers() (all []map[string]any) {
 func (s *suite) published(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
 	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
-	ways := [2]way{{"send to a queue, the same messages", brokerQueue}, {text, publishTopic}}
+	both := comparison{
+		ways:       [2]way{{"send to a queue, the same messages", brokerQueue}, {text, publishTopic}},
+		properties: orders(), rate: "rate of publish/send (goal: a third or more)", cost: "server CPU of publish/send",
+	}
 	for round := range s.Rounds {
 		b, err := newBroker(s.Program, s.Dir, file)
 		if err != nil {
 			return err
 		}
-		err = s.compared(ctx, b, round, ways, orders(), "publish/send")
+		err = s.compared(ctx, b, round, &both)
 		if err := b.remove(); err != nil {
 			return err
 		}
@@ -84,15 +87,18 @@ func (s *suite) published(ctx context.Context) error {
 func (s *suite) correlated(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
 		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}
-	ways := [2]way{{fmt.Sprintf("publish to %d correlation filters", fewCorrelations), "few"},
-		{fmt.Sprintf("publish to %d correlation filters", manyCorrelations), "many"}}
+	both := comparison{
+		ways: [2]way{{fmt.Sprintf("publish to %d correlation filters", fewCorrelations), "few"},
+			{fmt.Sprintf("publish to %d correlation filters", manyCorrelations), "many"}},
+		properties: customers(), rate: "rate of many/few", cost: "server CPU of many/few (goal: 2 or less)",
+	}
 	b, err := newBroker(s.Program, s.Dir, file)
 	if err != nil {
 		return err
 	}
 	defer b.remove()
 	for round := range s.Rounds {
-		if err := s.compared(ctx, b, round, ways, customers(), "many/few"); err != nil {
+		if err := s.compared(ctx, b, round, &both); err != nil {
 			return err
 		}
 	}
@@ -102,9 +108,15 @@ func (s *suite) correlated(ctx context.Context) error {
 // way is one of two ways to send that are compared.
 type way struct{ name, entity string }
 
-// compared starts a broker and measures two ways to send in turn, every other round in reverse, and what the second is to the
-// first.
-func (s *suite) compared(ctx context.Context, b *broker, round int, ways [2]way, properties []map[string]any, ratio string) error {
+// comparison is two ways to send the same messages.
+type comparison struct {
+	ways       [2]way
+	properties []map[string]any
+	rate, cost string // rows for what the second way is to the first
+}
+
+// compared starts a broker and measures two ways in turn, every other round in reverse.
+func (s *suite) compared(ctx context.Context, b *broker, round int, both *comparison) error {
 	c, err := b.start(ctx)
 	if err != nil {
 		return err
@@ -114,36 +126,40 @@ func (s *suite) compared(ctx context.Context, b *broker, round int, ways [2]way,
 		return err
 	}
 	if round == 0 {
-		s.Log("%s: the broker was ready after %v", ways[1].name, short(time.Since(c.began)))
+		s.Log("%s: the broker was ready after %v", both.ways[1].name, short(time.Since(c.began)))
 	}
 	for _, n := range s.InFlight {
 		var results [2]Result
 		var stored [2]float64
-		for i := range ways {
+		for i := range both.ways {
 			at := (i + round) % 2
-			if results[at], stored[at], err = s.way(ctx, b, c, ways[at], n, properties); err != nil {
+			w := both.ways[at]
+			if results[at], stored[at], err = s.way(ctx, b, c, w, n, both.properties); err != nil {
 				return err
 			}
-			s.Log("round %d: %s, %d in flight: %.0f/s, %.0f bytes of log each", round+1, ways[at].name, n, results[at].PerSecond, stored[at])
+			s.Log("round %d: %s, %d in flight: %.0f/s, %.0f bytes of log each", round+1, w.name, n, results[at].PerSecond, stored[at])
 		}
-		what := func(of string) string { return fmt.Sprintf("%s, %d in flight", of, n) }
-		for i, w := range ways {
-			s.report.add(brokerSide, what(w.name)+", messages/s", results[i].PerSecond)
-		}
-		s.report.add(brokerSide, what("rate of "+ratio), results[1].PerSecond/results[0].PerSecond)
-		for i, w := range ways {
-			if results[i].ServerCPU != nil {
-				s.report.add(brokerSide, cpuOf(what(w.name)), *results[i].ServerCPU)
-			}
-		}
-		if results[0].ServerCPU != nil && results[1].ServerCPU != nil {
-			s.report.add(brokerSide, what("server CPU of "+ratio), *results[1].ServerCPU / *results[0].ServerCPU)
-		}
-		for i, w := range ways {
-			s.report.add(brokerSide, what(w.name)+", bytes of log per message", stored[i])
-		}
+		s.add(both, n, results, stored)
 	}
 	return nil
+}
+
+// add reports what two ways have measured.
+func (s *suite) add(both *comparison, inFlight int, results [2]Result, stored [2]float64) {
+	add := func(row string, v float64) { s.report.add(brokerSide, fmt.Sprintf("%s, %d in flight", row, inFlight), v) }
+	for i, w := range both.ways {
+		add("messages/s, "+w.name, results[i].PerSecond)
+	}
+	add(both.rate, results[1].PerSecond/results[0].PerSecond)
+	if results[0].ServerCPU != nil && results[1].ServerCPU != nil {
+		for i, w := range both.ways {
+			add(cpuOf(w.name), *results[i].ServerCPU)
+		}
+		add(both.cost, *results[1].ServerCPU / *results[0].ServerCPU)
+	}
+	for i, w := range both.ways {
+		add("bytes of log per message, "+w.name, stored[i])
+	}
 }
 
 // way sends in one way, and says how many bytes of log a message took.

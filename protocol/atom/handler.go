@@ -24,7 +24,7 @@ type Options struct {
 	Created   time.Time   // when the namespace was made
 	Now       func() event.Time
 	Failures  *access.Failures // counts bad tokens by address (reliability.md S13); nil: nobody does
-	Logger    *slog.Logger // nil: slog.Default
+	Logger    *slog.Logger     // nil: slog.Default
 	// Hosts are the names, without port, under which requests may come, beside localhost and addresses
 	// (reliability.md S24); nil: any.
 	Hosts []string
