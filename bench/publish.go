@@ -146,7 +146,9 @@ func (s *suite) compared(ctx context.Context, b *broker, round int, both *compar
 
 // add reports what two ways have measured.
 func (s *suite) add(both *comparison, inFlight int, results [2]Result, stored [2]float64) {
-	add := func(row string, v float64) { s.report.add(brokerSide, fmt.Sprintf("%s, %d in flight", row, inFlight), v) }
+	add := func(row string, v float64) {
+		s.report.add(brokerSide, fmt.Sprintf("%s, %d in flight", row, inFlight), v)
+	}
 	for i, w := range both.ways {
 		add("messages/s, "+w.name, results[i].PerSecond)
 	}
