@@ -154,6 +154,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 	if problems != nil {
 		return problems
 	}
+	s.settings.Entities.Put = nil // they are in the catalogue now; there may be many
 	return nil
 }
 

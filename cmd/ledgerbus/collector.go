@@ -24,6 +24,7 @@ func keepRoom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	debug.FreeOSMemory() // what the start read and made is garbage now, and nobody may come for a while
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := mostPercent
 	debug.SetGCPercent(percent)
