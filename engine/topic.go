@@ -23,6 +23,7 @@ type fanOut struct {
 	changes []byte                                  // what the rules changed
 	given   map[event.EntityID]event.SequenceNumber // newest number given out in this decision, by subscription
 	change  filter.Changes
+	add     []event.Property // scratch
 	blank   filter.Message
 	bytes   int64 // what the copies add to the topic's size
 }
@@ -190,7 +191,7 @@ func (p *Partition) copiesFor(m *published, sub *Entity, match *filter.Match) {
 		failed, text = match.Failed, match.Err.Error()
 	}
 	if match.Plain {
-		p.addCopy(m, sub, "", m.session, m.inSession, nil)
+		p.plainCopy(m, sub)
 	}
 	for _, r := range match.Actions {
 		if err := p.changedCopy(m, sub, r); err != nil && failed == nil {
@@ -216,28 +217,48 @@ func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error
 			return &filter.EvalError{Text: "the session id it sets is longer than 128 characters"}
 		}
 	}
-	ruleName := event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: r.Name()}}
+	add := append(p.fan.add[:0], textProperty("RuleName", r.Name()))
+	homeless := sub.Properties.RequiresSession && !inSession
+	if homeless {
+		add = append(add, textProperty("DeadLetterReason", noSessionReason), textProperty("DeadLetterErrorDescription", noSessionText))
+	}
+	p.fan.add = add
 	from := len(p.fan.changes)
-	p.fan.changes = c.Append(p.fan.changes, ruleName)
+	p.fan.changes = c.Append(p.fan.changes, add...)
 	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes) > maxCopyChanges {
 		p.fan.changes = p.fan.changes[:from]
 		return &filter.EvalError{Text: "The size quota for this stream (65536) has been exceeded."}
 	}
-	p.addCopy(m, sub, r.Name(), session, inSession, p.fan.changes[from:len(p.fan.changes):len(p.fan.changes)])
+	changes := p.fan.changes[from:len(p.fan.changes):len(p.fan.changes)]
+	copied := p.newCopy(m, sub, len(changes))
+	copied.Rule, copied.Changes.Data = r.Name(), changes
+	if homeless {
+		copied.Cause, copied.Reason, copied.Description = event.CauseNoSession, noSessionReason, noSessionText
+	} else if sub.Properties.RequiresSession {
+		copied.InSession, copied.SessionID = true, session
+	}
 	return nil
 }
 
-// addCopy adds a copy. One without session id for a subscription with sessions goes to its dead-letter queue (semantics.md 8.1).
-func (p *Partition) addCopy(m *published, sub *Entity, rule string, session []byte, inSession bool, changes []byte) {
-	if sub.Properties.RequiresSession && !inSession {
-		p.deadCopy(m, sub, event.CauseNoSession, "Session id is null.",
-			"Session enabled entity doesn't allow a message whose session identifier is null.")
+func textProperty(name, value string) event.Property {
+	return event.Property{Name: name, Value: event.Value{Type: event.String, Text: value}}
+}
+
+// What a copy without session id is told that goes to the dead-letter queue of a subscription with sessions (semantics.md 8.1).
+const (
+	noSessionReason = "Session id is null."
+	noSessionText   = "Session enabled entity doesn't allow a message whose session identifier is null."
+)
+
+// plainCopy adds a copy as the message was sent.
+func (p *Partition) plainCopy(m *published, sub *Entity) {
+	if sub.Properties.RequiresSession && !m.inSession {
+		p.deadCopy(m, sub, event.CauseNoSession, noSessionReason, noSessionText)
 		return
 	}
-	c := p.newCopy(m, sub, len(changes))
-	c.Rule, c.Changes.Data = rule, changes
+	c := p.newCopy(m, sub, 0)
 	if sub.Properties.RequiresSession {
-		c.InSession, c.SessionID = true, session
+		c.InSession, c.SessionID = true, m.session
 	}
 }
 

@@ -12,6 +12,5 @@
 // away [MaxFront] in a record; the next available session is the one that has been available longest; the limit of a
 // message's size leaves room for the message-id that the broker adds; cancelling is a kind of sending, as far as the status
 // goes, and setting a session's state and renewing a lock go on while receiving is disabled; a scheduled message of a topic is
-// read back before it is published, so it waits until it is written, and what is due with it waits, too; a copy without session
-// id goes to the dead-letter queue of a subscription with sessions as the message was sent, without what a rule changed.
+// read back before it is published, so it waits until it is written, and what is due with it waits, too.
 package model

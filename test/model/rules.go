@@ -197,12 +197,15 @@ func (c *changed) touch(name string, sent bool) *property {
 	return &c.touched[i]
 }
 
-// encoded is the changes as they are stored with a copy: an AMQP list of properties to set, RuleName first, the names of those
-// to remove, and the system properties.
-func (c *changed) encoded(rule string) []byte {
+// encoded is the changes as they are stored with a copy: an AMQP list of properties to set, RuleName first, then more of the
+// broker's, the names of those to remove, and the system properties.
+func (c *changed) encoded(rule string, more ...string) []byte {
 	set := append(text("RuleName"), text(rule)...)
+	for _, s := range more {
+		set = append(set, text(s)...)
+	}
 	var names, system []byte
-	sets, removed, systems := 2, 0, 0
+	sets, removed, systems := 2+len(more), 0, 0
 	for _, p := range c.touched {
 		switch {
 		case !p.removed:

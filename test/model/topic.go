@@ -131,12 +131,12 @@ func (sub *Queue) judge(d *Draft, number uint64) (v verdict) {
 // matches, and a dead letter when a rule fails (15.2, 15.6).
 func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
 	if v.plain {
-		all = append(all, sub.arrives(d.Session, d.HasSession, nil))
+		all = append(all, sub.arrives(d))
 	}
 	for _, r := range v.actions {
 		changed, wrong := r.act(d, p.NewID)
 		if wrong == "" {
-			all = append(all, sub.arrives(changed.session, changed.hasSession, changed.encoded(r.Name)))
+			all = append(all, sub.changed(&changed, r.Name))
 		} else if v.reason == "" {
 			v.reason, v.text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
 		}
@@ -147,16 +147,34 @@ func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
 	return all
 }
 
-// arrives is a copy. One without session id cannot be in a subscription with sessions (8.1).
-func (sub *Queue) arrives(session string, hasSession bool, changes []byte) *Message {
+const (
+	noSession     = "Session id is null."
+	noSessionText = "Session enabled entity doesn't allow a message whose session identifier is null."
+)
+
+// arrives is an unchanged copy. One without session id cannot be in a subscription with sessions (8.1).
+func (sub *Queue) arrives(d *Draft) *Message {
+	switch {
+	case sub.Settings.Sessions && !d.HasSession:
+		return dead(noSession, noSessionText)
+	case sub.Settings.Sessions:
+		return &Message{Session: d.Session}
+	}
+	return &Message{}
+}
+
+// changed is a copy that a rule's action changed.
+func (sub *Queue) changed(c *changed, rule string) *Message {
 	m := &Message{}
 	switch {
-	case sub.Settings.Sessions && !hasSession:
-		return dead("Session id is null.", "Session enabled entity doesn't allow a message whose session identifier is null.")
+	case sub.Settings.Sessions && !c.hasSession:
+		m.Dead, m.Loose = true, true
+		m.Changes = [][]byte{c.encoded(rule, "DeadLetterReason", noSession, "DeadLetterErrorDescription", noSessionText)}
+		return m
 	case sub.Settings.Sessions:
-		m.Session = session
+		m.Session = c.session
 	}
-	m.change(changes)
+	m.change(c.encoded(rule))
 	return m
 }
 
