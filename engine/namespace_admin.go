@@ -23,6 +23,21 @@ const (
 	manageTimeout = time.Minute
 )
 
+// begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
+// whoever asked has gone: what is durable and not in force would be there for some and not for others until the next start.
+func (n *Namespace) begin(ctx context.Context) (context.Context, error) {
+	n.mu.Lock()
+	err := ctx.Err()
+	if n.loops[0] == nil {
+		err = n.refused[0]
+	}
+	if err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	return context.WithoutCancel(ctx), nil
+}
+
 // configureAll puts everything in the catalogue in force, before the loops run.
 func (n *Namespace) configureAll(c *index.Catalogue) {
 	for _, e := range c.All() {
@@ -52,9 +67,15 @@ const maxAsked = 1 << 10
 // PutEntities is [Namespace.PutEntity] for many: many are asked for at once. Each has its entity or its error; one that is
 // refused does not keep the others from being carried out.
 func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entity, []error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	entities, errs := make([]*Entity, len(cmds)), make([]error, len(cmds))
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return entities, errs
+	}
+	defer n.mu.Unlock()
 	for from := 0; from < len(cmds); from += maxAsked {
 		to := min(from+maxAsked, len(cmds))
 		if err := n.putEntities(ctx, cmds[from:to], entities[from:to], errs[from:to]); err != nil {
@@ -72,9 +93,6 @@ func (n *Namespace) PutEntities(ctx context.Context, cmds []PutEntity) ([]*Entit
 // putEntities fills in the entity or the error of each command. An error of its own is that of all that have none. The caller
 // holds mu.
 func (n *Namespace) putEntities(ctx context.Context, cmds []PutEntity, entities []*Entity, errs []error) error {
-	if n.loops[0] == nil {
-		return n.refused[0]
-	}
 	asks := make([]Command, 0, 2*len(cmds))
 	for i := range cmds {
 		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || n.directory.find(strings.ToLower(cmds[i].Path)) == nil)
@@ -135,11 +153,11 @@ func (n *Namespace) version(e *Entity) (*Entity, bool) {
 
 // DeleteEntity implements [Admin].
 func (n *Namespace) DeleteEntity(ctx context.Context, cmd DeleteEntity) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.loops[0] == nil {
-		return n.refused[0]
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return err
 	}
+	defer n.mu.Unlock()
 	if _, err := n.ask(ctx, 0, &cmd); err != nil {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
 	}
@@ -168,7 +186,10 @@ func (n *Namespace) DeleteEntity(ctx context.Context, cmd DeleteEntity) error {
 
 // PutRule implements [Admin].
 func (n *Namespace) PutRule(ctx context.Context, cmd PutRule) (event.Rule, error) {
-	n.mu.Lock()
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return event.Rule{}, err
+	}
 	defer n.mu.Unlock()
 	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
 	if err != nil {
@@ -183,7 +204,10 @@ func (n *Namespace) PutRule(ctx context.Context, cmd PutRule) (event.Rule, error
 
 // DeleteRule implements [Admin].
 func (n *Namespace) DeleteRule(ctx context.Context, cmd DeleteRule) error {
-	n.mu.Lock()
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return err
+	}
 	defer n.mu.Unlock()
 	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
 	if err != nil {
@@ -194,9 +218,6 @@ func (n *Namespace) DeleteRule(ctx context.Context, cmd DeleteRule) error {
 
 // changeRules makes a change of a subscription's rules durable. The caller holds mu.
 func (n *Namespace) changeRules(ctx context.Context, path string, cmd Command) (*Entity, error) {
-	if n.loops[0] == nil {
-		return nil, n.refused[0]
-	}
 	if _, err := n.ask(ctx, 0, cmd); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -234,4 +236,36 @@ func (b *broker) must(t testing.TB, path string) *Entity {
 		t.Fatalf("%s is not there", path)
 	}
 	return e
+}
+
+// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is carried to its end, so that nothing is
+// durable and not to be found.
+func TestWhoAsksGoesAway(t *testing.T) {
+	t.Parallel()
+	b := openAt(t, t.TempDir(), &dial{})
+	defer b.close(t)
+	topic := b.entity(t, event.Topic, "events")
+	rng := rand.New(rand.NewPCG(1, 2))
+	done := 0
+	for i := range 200 {
+		path := SubscriptionPath("events", fmt.Sprint("s", i))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(300))*time.Microsecond)
+		_, err := b.PutEntity(ctx, PutEntity{Kind: event.Subscription, Path: path, Properties: DefaultProperties(event.Subscription)})
+		cancel()
+		if err == nil {
+			done++
+		}
+		_, there := b.Find(path)
+		_, again := b.PutEntity(t.Context(), PutEntity{Kind: event.Subscription, Path: path, Properties: DefaultProperties(event.Subscription), Mode: CreateOnly})
+		if there != (again != nil) || there != (err == nil) {
+			t.Fatalf("%s: %v; found: %t; made again: %v", path, err, there, again)
+		}
+	}
+	b.publish(t, topic, "m", 0, nil)
+	for _, e := range b.Entities() {
+		if e.Kind == event.Subscription && len(b.holds(t, e)) != 1 {
+			t.Errorf("%s has no rule in force", e.Path)
+		}
+	}
+	t.Logf("%d of 200 were carried out", done)
 }
