@@ -118,3 +118,42 @@ func TestLengths(t *testing.T) {
 		}
 	}
 }
+
+// What one send makes is bounded: more copies than that are refused, whole (reliability.md 8).
+func TestTooManyCopies(t *testing.T) {
+	t.Parallel()
+	p := NewPartition(0, 1, index.New())
+	if err := askCatalogue(p, &PutEntity{Kind: event.Topic, Path: "t", Properties: DefaultProperties(event.Topic)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxSubscriptions {
+		if err := askCatalogue(p, &PutEntity{Kind: event.Subscription, Path: SubscriptionPath("t", fmt.Sprint(i)), Properties: DefaultProperties(event.Subscription)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range p.index.Catalogue.All() {
+		v := view(e)
+		p.Configure(v)
+		if v.Kind == event.Subscription {
+			if err := p.ConfigureRules(v, []event.Rule{sql("all", "1=1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send := func(n int) Outcome {
+		cmd := &Send{Slice: event.Slice{Entity: 1}}
+		for i := range n {
+			cmd.Messages = append(cmd.Messages, Message{ID: fmt.Append(nil, i), Body: []byte("x")})
+		}
+		return p.Decide(1, cmd)
+	}
+	if out := send(maxCopies / maxSubscriptions); out.Reply.Err != nil || len(out.Events) != maxCopies/maxSubscriptions {
+		t.Errorf("%d events, %v", len(out.Events), out.Reply.Err)
+	}
+	if out := send(maxCopies/maxSubscriptions + 2); code(out.Reply.Err) != MessageTooLarge || len(out.Events) != 0 {
+		t.Errorf("%d events, %v", len(out.Events), out.Reply.Err)
+	}
+	if send(1); cap(p.fan.copies) > manyCopies {
+		t.Errorf("room for %d copies is kept", cap(p.fan.copies))
+	}
+}

@@ -14,7 +14,9 @@ import (
 // alone cannot make more copies, for a topic has no more filters. A choice.
 const (
 	maxCopies      = 1 << 18
-	maxCopyChanges = 32 << 20 // bytes; a copy that would be beyond is dead-lettered
+	maxCopyChanges = 32 << 20  // bytes; a copy that would be beyond is dead-lettered
+	maxPublish     = 116 << 20 // bytes of bodies and copies: what fits into a frame of the log beside others
+	manyCopies     = 1 << 14   // more are added up before they are written, and their memory is not kept
 )
 
 // fanOut is the copies that one decision makes. Everything in it is valid until the next.
@@ -29,8 +31,24 @@ type fanOut struct {
 }
 
 func (f *fanOut) reset() {
+	if cap(f.copies) > manyCopies {
+		f.copies = nil
+	}
+	if cap(f.changes) > 1<<20 {
+		f.changes = nil
+	}
 	f.copies, f.changes, f.bytes = f.copies[:0], f.changes[:0], 0
 	clear(f.given)
+}
+
+// size is how many bytes of log the copies take, or a little more.
+func (f *fanOut) size() (n int) {
+	const numbers = 32
+	for i := range f.copies {
+		c := &f.copies[i]
+		n += numbers + len(c.SessionID) + len(c.Rule) + len(c.Changes.Data) + len(c.Reason) + len(c.Description)
+	}
+	return n
 }
 
 // published is a message on its way to the subscriptions of a topic.
@@ -66,8 +84,10 @@ func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
 	seq := p.index.NextSequence(cmd.Slice)
 	p.plan = p.plan[:0]
 	var own int64
+	bodies := 0
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
+		bodies += len(m.Body) + len(m.Tail)
 		if original, twice := fresh.original(m); twice {
 			p.plan = append(p.plan, planned{original: original})
 			continue
@@ -86,6 +106,9 @@ func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
 		pl.to = len(p.fan.copies)
 		p.plan = append(p.plan, pl)
 		seq++
+	}
+	if len(p.fan.copies) > manyCopies && bodies+p.fan.size() > maxPublish {
+		return p.refused(refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish))
 	}
 	if err := p.room(e, cmd.Slice, own+p.fan.bytes); err != nil {
 		return p.refused(err)
