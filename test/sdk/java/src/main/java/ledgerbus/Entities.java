@@ -309,10 +309,10 @@ final class Entities {
         twice(() -> admin.createQueue("ADMIN-exists-queue"));
         twice(() -> admin.createTopic("admin-exists-queue"));
         Expect.equal("admin-exists-Queue", admin.getQueue("admin-EXISTS-queue").getName(), "name");
-        Expect.equal(List.of("admin-exists-Queue"), queues(bus).map(QueueProperties::getName).toList(), "queues");
 
-        admin.createTopic(topic);
+        admin.createTopic("admin-exists-Topic");
         admin.createSubscription(topic, "Sub");
+        Expect.equal(List.of("admin-exists-Topic"), topics(bus).map(TopicProperties::getName).toList(), "topics");
         twice(() -> admin.createTopic(topic));
         twice(() -> admin.createQueue(topic));
         twice(() -> admin.createSubscription(topic, "sub"));
@@ -404,12 +404,12 @@ final class Entities {
         String topic = "admin-names/topic";
         admin.createQueue(queue);
         Expect.equal(queue, admin.getQueue(queue).getName(), "name");
-        Expect.equal(List.of(queue), queues(bus).map(QueueProperties::getName).toList(), "queues");
         bus.client().sender(queue).sendMessage(Bus.message("A"));
         bus.client().queue(queue).consume("A");
         admin.createTopic(topic);
         admin.createSubscription(topic, "a.b_c-D");
         Expect.equal(topic, admin.getTopic(topic).getName(), "name");
+        Expect.equal(List.of(topic), topics(bus).map(TopicProperties::getName).toList(), "topics");
         Expect.equal("a.b_c-D", admin.getSubscription(topic, "a.b_c-D").getSubscriptionName(), "name");
         bus.client().newTopicSender(topic).sendMessage(Bus.message("B"));
         bus.client().subscription(topic, "a.b_c-D").consume("B");
