@@ -225,7 +225,7 @@ func TestOldVersions(t *testing.T) {
 		},
 		KindEntityDeleted: func(_, ev Event) {
 			x := ev.(*EntityDeleted)
-			x.EntityKind, x.Path, x.Before = 0, "", Properties{}
+			x.EntityKind, x.Path, x.Before = Queue, "", Properties{}
 		},
 	} {
 		got, want := oldGolden(t, "testdata/v1/"+k.String()+".hex"), samplesOf[k]

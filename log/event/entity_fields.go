@@ -194,7 +194,7 @@ func (x *EntityDeleted) encode(e *encoder) {
 
 func (x *EntityDeleted) decode(d *decoder) {
 	x.Reason = d.text()
-	if d.version >= 2 {
+	if x.EntityKind = Queue; d.version >= 2 { // before, nothing else was there
 		x.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 		x.Path = d.text()
 		x.Before.decode(d)
