@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ask decides a command of the catalogue and applies what comes of it.
+// askCatalogue decides a command of the catalogue and applies what comes of it.
 func askCatalogue(p *Partition, cmd Command) error {
 	out := p.Decide(1, cmd)
 	for _, ev := range out.Events {
