@@ -93,7 +93,7 @@ type Sections struct {
 func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }
 
 // Tail is the part that goes from sender to receiver byte for byte: application-properties, body and footer (wire-protocol
-// 5.1). They stand together at the end of a message.
+// 5.1). They stand together at the end of a message whose sections are in order; of another one there is no such part.
 func (s *Sections) Tail() Span {
 	var t Span
 	for _, p := range [...]Span{s.ApplicationProperties, s.Body, s.Footer} {
