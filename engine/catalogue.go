@@ -24,7 +24,7 @@ const (
 	maxSQLFilters    = 2000   // of a topic
 	maxCorrelations  = 100_000
 	maxRulesAtOnce   = 10_000 // in one command; a choice
-	maxRulesShown    = 1000   // in one answer; a choice
+	maxRulesShown    = 10_000 // in one answer, which has its own bound in bytes; a choice
 )
 
 // place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on

@@ -157,3 +157,57 @@ func TestTooManyCopies(t *testing.T) {
 		t.Errorf("room for %d copies is kept", cap(p.fan.copies))
 	}
 }
+
+// What a rule holds is bounded before it comes near the log, whatever its kind uses: a record that cannot be read back must not
+// be asked for (reliability.md S15).
+func TestSizesOfRules(t *testing.T) {
+	t.Parallel()
+	texts := func(n int) map[string]event.Rule {
+		s := strings.Repeat("x", n)
+		pair := func(name, value string) []event.Property {
+			return []event.Property{{Name: name, Value: event.Value{Type: event.String, Text: value}}}
+		}
+		conditions := []event.Condition{{Field: event.FieldLabel, Text: s}}
+		correlated := func(p []event.Property) event.Filter {
+			return event.Filter{Kind: event.CorrelationFilter, Properties: p}
+		}
+		always := event.Filter{Kind: event.TrueFilter}
+		return map[string]event.Rule{
+			"condition":                      {Filter: event.Filter{Kind: event.CorrelationFilter, Conditions: conditions}},
+			"value":                          {Filter: correlated(pair("p", s))},
+			"name":                           {Filter: correlated(pair(s, "v"))},
+			"parameter":                      {Filter: event.Filter{Kind: event.SQLFilter, Text: "a = @p", Parameters: pair("@p", s)}},
+			"name of a parameter":            {Filter: event.Filter{Kind: event.SQLFilter, Text: "a = 1", Parameters: pair(s, "v")}},
+			"parameter of an action":         {Filter: always, Action: event.Action{Text: "SET a = 1", Parameters: pair("@p", s)}},
+			"parameter of no action":         {Filter: always, Action: event.Action{Parameters: pair("@p", s)}},
+			"property of an SQL filter":      {Filter: event.Filter{Kind: event.SQLFilter, Text: "a = 1", Properties: pair("p", s)}},
+			"parameter of a filter of truth": {Filter: event.Filter{Kind: event.TrueFilter, Parameters: pair("p", s)}},
+		}
+	}
+	for n, want := range map[int]Code{32 << 10: 0, 32<<10 + 1: InvalidArgument, 70_000: InvalidArgument} {
+		for what, rule := range texts(n) {
+			p := NewPartition(0, 1, index.New())
+			rule.Name = "r"
+			for _, cmd := range []Command{
+				&PutEntity{Kind: event.Topic, Path: "t", Properties: DefaultProperties(event.Topic)},
+				&PutEntity{Kind: event.Subscription, Path: "t/Subscriptions/s", Properties: DefaultProperties(event.Subscription)},
+			} {
+				if err := askCatalogue(p, cmd); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out := p.Decide(1, &PutRule{Subscription: "t/Subscriptions/s", Rule: rule})
+			if code(out.Reply.Err) != want {
+				t.Errorf("%s of %d bytes: %v", what, n, out.Reply.Err)
+			}
+			event.AppendRecord(nil, &memory{}, 1, out.Events) // which asserts what can be read back
+		}
+	}
+	many := event.Rule{Name: "r", Filter: event.Filter{Kind: event.CorrelationFilter}}
+	for i := range 5000 { // short ones, too many of them
+		many.Filter.Properties = append(many.Filter.Properties, event.Property{Name: fmt.Sprint(i), Value: event.Value{Type: event.Long}})
+	}
+	if err := checkRule(&many); err == nil || err.Code != InvalidArgument {
+		t.Errorf("5000 properties: %v", err)
+	}
+}

@@ -9,6 +9,10 @@ import (
 // maxLength is how many characters the text of a filter or an action may have (semantics.md 15.4, 15.5).
 const maxLength = 1024
 
+// maxRuleBytes bounds all texts of a rule together: no message has properties of more that they could be compared with
+// (semantics.md 16.3). Each of them is at most as long as a property of a message.
+const maxRuleBytes = 64 << 10
+
 // Check refuses a rule that cannot be, with an [*Error]: a text that is no filter or action or over its limits, a parameter
 // without a value, a correlation filter without a condition (semantics.md 15.3 to 15.6). Only the filter and the action are
 // looked at.
@@ -30,7 +34,10 @@ type compiled struct {
 
 func compile(r *event.Rule) (compiled, *Error) {
 	c := compiled{kind: r.Filter.Kind}
-	var err *Error
+	err := checkSizes(r)
+	if err != nil {
+		return c, err
+	}
 	switch f := &r.Filter; f.Kind {
 	case event.TrueFilter, event.FalseFilter:
 	case event.SQLFilter:
@@ -48,6 +55,44 @@ func compile(r *event.Rule) (compiled, *Error) {
 		}
 	}
 	return c, err
+}
+
+// checkSizes bounds what a rule holds before anything is made of it, whatever its kind uses: all of it is stored.
+func checkSizes(r *event.Rule) *Error {
+	const entry = 16 // what a pair takes beside its texts, so that empty ones count
+	left := maxRuleBytes
+	fits := func(texts ...string) bool {
+		for _, s := range texts {
+			if left -= len(s); len(s) > maxProperty {
+				return false
+			}
+		}
+		left -= entry
+		return left >= 0
+	}
+	for _, list := range [...]struct {
+		part  string
+		pairs []event.Property
+	}{{"filter", r.Filter.Parameters}, {"filter", r.Filter.Properties}, {"action", r.Action.Parameters}} {
+		for i := range list.pairs {
+			if p := &list.pairs[i]; !fits(p.Name, p.Value.Text) {
+				return tooLong(list.part)
+			}
+		}
+	}
+	for i := range r.Filter.Conditions {
+		if !fits(r.Filter.Conditions[i].Text) {
+			return tooLong("filter")
+		}
+	}
+	if !fits(r.Filter.Text, r.Action.Text) {
+		return tooLong("filter")
+	}
+	return nil
+}
+
+func tooLong(part string) *Error {
+	return &Error{part, 0, "a name or a value has more than 32768 bytes, or all of the rule more than 65536"}
 }
 
 func checkText(part, text string, params []event.Property) *Error {

@@ -2,6 +2,7 @@ package servicebus_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +160,9 @@ func TestAMQPRules(t *testing.T) {
 	}}
 	node.ask(200, "add-rule", add)
 	node.ask(409, "add-rule", add)
+	node.ask(400, "add-rule", map[string]any{"rule-name": "huge", "rule-description": map[string]any{
+		"correlation-filter": map[string]any{"label": strings.Repeat("x", 70_000)}, // a request may be so long, a rule not
+	}})
 	node.ask(200, "remove-rule", map[string]any{"rule-name": "$Default"})
 	node.ask(404, "remove-rule", map[string]any{"rule-name": "$Default"})
 	before := node.rules()
