@@ -34,7 +34,6 @@ func executeWith(t *testing.T, env []string, stdin string, args ...string) resul
 }
 
 func TestUsageOfAdministration(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		args string // separated by |
 		code int
@@ -69,7 +68,6 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"entities|export|-o|xml", 2, `--output: "xml" is neither json nor yaml`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			t.Parallel()
 			r := execute(t, nobodyThere, "", strings.Split(c.args, "|")...)
 			if got := strings.TrimPrefix(strings.TrimSpace(r.errOut), "ledgerbus: "); got != c.text || r.code != c.code {
 				t.Errorf("exit code %d: %s", r.code, got)
@@ -79,7 +77,6 @@ func TestUsageOfAdministration(t *testing.T) {
 }
 
 func TestHelpOfAdministration(t *testing.T) {
-	t.Parallel()
 	for _, args := range []string{"queue create", "subscription create", "rule create", "entities apply", "entities export", "context set"} {
 		r := execute(t, "", "", append(strings.Fields(args), "--help")...)
 		if r.code != 0 || r.errOut != "" {
@@ -103,7 +100,6 @@ func TestHelpOfAdministration(t *testing.T) {
 
 // Every command that does something says in its help how it is used.
 func TestEveryCommandHasAnExample(t *testing.T) {
-	t.Parallel()
 	for _, group := range app().Commands {
 		for _, c := range group.Subcommands {
 			if group.Name != "bench" && group.Name != "log" && group.Name != "tls" && !strings.Contains(c.Description, "ledgerbus "+group.Name+" "+c.Name) {
@@ -114,7 +110,6 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 }
 
 func TestContexts(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "in", "contexts.yaml")
 	secret := filepath.Join(dir, "secret.txt")
@@ -178,7 +173,6 @@ func TestContexts(t *testing.T) {
 }
 
 func TestAskName(t *testing.T) {
-	t.Parallel()
 	for typed, want := range map[string]string{
 		"orders\n": "", " Orders \n": "", "orders": "", "\n": `deleting orders loses all: nothing was done, because "" is not "orders"`,
 		"yes\n": `deleting orders loses all: nothing was done, because "yes" is not "orders"`, "": `deleting orders loses all: nothing was done, because "" is not "orders"`,
@@ -195,7 +189,6 @@ func TestAskName(t *testing.T) {
 }
 
 func TestSpans(t *testing.T) {
-	t.Parallel()
 	for in, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "14d": 14 * 24 * time.Hour, "1d12h": 36 * time.Hour, "PT90S": 90 * time.Second, "P1DT12H": 36 * time.Hour,
 		"unlimited": event.Forever, "Unlimited": event.Forever, "P10675199DT2H48M5.4775807S": event.Forever, "0s": 0, "1.5s": 1500 * time.Millisecond,
@@ -223,7 +216,6 @@ func TestSpans(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	t.Parallel()
 	for _, text := range []string{
 		"blue", "", "a:b", "string:int:5", "int:-5", "long:9223372036854775807", "bool:true", "double:1.5", "double:+Inf", "decimal:1.50", "null:",
 		"uuid:01020304-0506-0708-090a-0b0c0d0e0f10", "time:2026-01-31T08:00:00.1234567Z", "time:0001-01-01T00:00:00Z", "duration:PT1H", "duration:P1DT0.001S",
@@ -244,7 +236,6 @@ func TestValues(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	t.Parallel()
 	pairs := []string{"correlation-id=1", "message-id=2", "to=3", "reply-to=4", "label=5", "session-id=6", "reply-to-session-id=7", "content-type=a=b,c", "property.color=blue", "property.n=int:5"}
 	f, err := parseCorrelation(pairs)
 	if err != nil {
@@ -265,7 +256,6 @@ func TestFilters(t *testing.T) {
 
 // Every property of an entity has a flag, and every flag a property of its own.
 func TestSettingsAreWhole(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
 		seen := map[any]bool{}
 		var p event.Properties

@@ -16,12 +16,10 @@ import (
 // namespaces are what the commands must work at alike.
 func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	t.Run("other", func(t *testing.T) {
-		t.Parallel()
 		_, connection := startOther(t, "Standard")
 		run(t, connection)
 	})
 	t.Run("broker", func(t *testing.T) {
-		t.Parallel()
 		run(t, startBroker(t))
 	})
 }
@@ -47,7 +45,6 @@ func (s steps) run(code int, want string, args ...string) string {
 }
 
 func TestQueues(t *testing.T) {
-	t.Parallel()
 	namespaces(t, func(t *testing.T, connection string) {
 		s := steps{t, connection}
 		s.run(0, "created queue dead", "queue", "create", "dead")
@@ -93,7 +90,6 @@ func TestQueues(t *testing.T) {
 }
 
 func TestTopicsAndRules(t *testing.T) {
-	t.Parallel()
 	namespaces(t, func(t *testing.T, connection string) {
 		s := steps{t, connection}
 		s.run(0, "created topic events", "topic", "create", "events", "--default-message-time-to-live", "14d")
@@ -146,7 +142,6 @@ Topics:
 `
 
 func TestEntities(t *testing.T) {
-	t.Parallel()
 	namespaces(t, func(t *testing.T, connection string) {
 		s := steps{t, connection}
 		dir := t.TempDir()
@@ -221,7 +216,6 @@ func TestEntities(t *testing.T) {
 
 // A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted; JSON for programs.
 func TestEntitiesElsewhere(t *testing.T) {
-	t.Parallel()
 	ns, connection := startOther(t, "Premium")
 	s := steps{t, connection}
 	file := filepath.Join(t.TempDir(), "entities.yaml")

@@ -18,7 +18,6 @@ import (
 )
 
 func TestExitCode(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		err  error
 		want int
@@ -72,7 +71,6 @@ func damage(t *testing.T, folder string) {
 }
 
 func TestDamageIsExitCode4(t *testing.T) {
-	t.Parallel()
 	data := t.TempDir()
 	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {data}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
 	if err != nil {
@@ -112,7 +110,6 @@ func TestDamageIsExitCode4(t *testing.T) {
 }
 
 func TestServeCannotMakeItsDirectory(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 // asCommand makes the test binary be the command.
 const asCommand = "LEDGERBUS_TEST_IS_COMMAND"
 
+// The tests of this package run one after the other: all commands of a process share the help flag of the command-line library,
+// which writes to it whenever one is parsed.
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
@@ -84,7 +87,6 @@ func startBroker(t *testing.T, more ...string) string {
 }
 
 func TestExitCodesAndMessages(t *testing.T) {
-	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	if err := os.WriteFile(broken, []byte("{\n\"UserConfig\": {\"Namespaces\": [{\"Name\": \"n\",\n\"Topics\": [{}],\n\"Colour\": 1}]}}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -127,7 +129,6 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; is the broker running there?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			r := execute(t, nobody, "", c.args...)
 			if diff := cmp.Diff(c.text, strings.TrimSpace(r.errOut)); diff != "" || r.code != c.code || r.out != "" {
 				t.Errorf("exit code %d, want %d; output %q; (-want +got):\n%s", r.code, c.code, r.out, diff)
@@ -137,7 +138,6 @@ func TestExitCodesAndMessages(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	t.Parallel()
 	for name, args := range map[string][]string{
 		"help": {"--help"}, "serve": {"serve", "--help"}, "send": {"send", "--help"}, "receive": {"receive", "--help"}, "peek": {"peek", "--help"},
 	} {
@@ -182,7 +182,6 @@ func messages(t *testing.T, r result) []map[string]any {
 }
 
 func TestSendPeekReceive(t *testing.T) {
-	t.Parallel()
 	broker := startBroker(t)
 	sent := execute(t, broker, "", "send", "orders", "--body", "first", "--property", "region=eu", "--property", "n:int=3", "--message-id", "m1",
 		"--subject", "s", "--content-type", "text/plain")
@@ -229,7 +228,6 @@ func TestSendPeekReceive(t *testing.T) {
 }
 
 func TestSessionsDeferredScheduled(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "queues.json")
 	if err := os.WriteFile(file, []byte(`{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":"baskets","Properties":{"RequiresSession":true}}]}]}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -287,7 +285,6 @@ func TestSessionsDeferredScheduled(t *testing.T) {
 }
 
 func TestManyMessages(t *testing.T) {
-	t.Parallel()
 	broker := startBroker(t)
 	for _, batch := range []string{"1", "64"} {
 		if r := execute(t, broker, "", "send", "orders", "--body", "x", "--count", "1000", "--batch", batch); r.code != 0 {
@@ -311,7 +308,6 @@ func TestManyMessages(t *testing.T) {
 }
 
 func TestServeUntilASignal(t *testing.T) {
-	t.Parallel()
 	data := t.TempDir()
 	for _, recovered := range []string{"a new data directory", "the last run ended cleanly"} {
 		cmd := command(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0", "--queue", "orders", "--queue", "payments", "--log-format", "json")
@@ -351,7 +347,6 @@ func TestServeUntilASignal(t *testing.T) {
 }
 
 func TestFlagsFirst(t *testing.T) {
-	t.Parallel()
 	commands := []*cli.Command{sendCommand(), {Name: "log", Subcommands: []*cli.Command{{Name: "dump", Flags: []cli.Flag{&cli.BoolFlag{Name: "bodies"}, &cli.StringFlag{Name: "from"}}}}}}
 	for _, c := range []struct{ in, want string }{
 		{"x send orders --count 5 -o json", "x send --count 5 -o json -- orders"},
@@ -370,7 +365,6 @@ func TestFlagsFirst(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	t.Parallel()
 	for in, want := range map[string]string{
 		"plain\n\tü": "plain\n\tü", "\x1b[2J": `\u001b[2J`, "a\x00b": `a\u0000b`, "\xff\xfe": `\xff\xfe`, "\u202eabc": `\u202eabc`, "\u009b": `\u009b`, "\uFFFD": "\uFFFD",
 	} {

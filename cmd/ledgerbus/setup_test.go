@@ -16,7 +16,6 @@ import (
 
 // Reliability.md S3: init writes keys that nobody else has where nobody else can read them, and a broker starts with them.
 func TestInit(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	r := execute(t, "", "", "init", "--config", file)
 	if r.code != 0 || !strings.Contains(r.out, "ledgerbus serve --config "+file) {
@@ -89,7 +88,6 @@ func serving(t *testing.T, file string) (process *os.Process, address string, lo
 
 // Management-api.md 5.2: SIGHUP takes over the keys of the config file; a file with a mistake changes nothing.
 func TestKeysReplacedBySignal(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	put := func(rules string) {
 		t.Helper()
@@ -130,7 +128,6 @@ func TestKeysReplacedBySignal(t *testing.T) {
 }
 
 func TestExportAuthority(t *testing.T) {
-	t.Parallel()
 	data := t.TempDir()
 	if r := execute(t, "", "", "tls", "export-ca", "--data", data); r.code != 2 || !strings.Contains(r.errOut, "there is no authority in "+data) {
 		t.Errorf("%+v", r)
