@@ -48,7 +48,7 @@ func newWorld(t testing.TB, name string, seed uint64) *world {
 	return &world{
 		t: t, name: name, rng: rand.New(rand.NewPCG(seed, 1)), fs: faultfs.New(),
 		opts: log.Options{
-			Partitions: 1, SegmentBytes: 2000, ChapterBytes: 7000, Manual: true,
+			Partitions: 1, SegmentBytes: 2000, RoomBytes: 1024, ChapterBytes: 7000, Manual: true,
 			NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: func() time.Time { return time.Unix(1e9, 0) },
 		},
 	}
@@ -356,7 +356,7 @@ func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	faults := map[string]faultfs.Fault{
 		"EIO":           {Err: syscall.EIO},
 		"ENOSPC":        {Err: syscall.ENOSPC},
-		"short write":   {Err: syscall.ENOSPC, Short: 100},
+		"short write":   {Err: syscall.ENOSPC, Short: 104},
 		"dropped pages": {Err: syscall.EIO, DropPages: true},
 	}
 	for name, s := range scripts {
@@ -454,6 +454,7 @@ func TestRandomCrashes(t *testing.T) {
 		w := newWorld(t, fmt.Sprintf("LEDGERBUS_SEED=%d", seed), seed)
 		w.opts.SegmentBytes = 1 + w.rng.IntN(4000)
 		w.opts.ChapterBytes = 1 + w.rng.IntN(20000)
+		w.opts.RoomBytes = -1 + w.rng.IntN(2)*(1+8*w.rng.IntN(800))
 		for range 6 {
 			mode := faultfs.Mode(w.rng.IntN(2))
 			k := 1 + w.rng.IntN(250)

@@ -18,8 +18,9 @@ const walDir = simDir + "/partitions/00/wal/"
 
 // quiet is a log after a second without traffic, and then the power failed: everything up to the last Skip frame is known
 // to be durable by what is written. It returns the world and the LSN of that frame.
-func quiet(t testing.TB) (*world, event.LSN) {
+func quiet(t testing.TB, room int) (*world, event.LSN) {
 	w := newWorld(t, t.Name(), 7)
+	w.opts.RoomBytes = room
 	if err := w.life(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func (w *world) refused(what string) *log.CorruptError {
 // frame, which nobody was promised, is cut.
 func TestF4FlipAtEveryByte(t *testing.T) {
 	t.Parallel()
-	w, skip := quiet(t)
+	w, skip := quiet(t, -1)
 	lsn := event.LSN(8)
 	for _, name := range w.segments() {
 		p, _ := w.fs.ReadFile(name)
@@ -126,7 +127,7 @@ func TestF4FlipAtEveryByte(t *testing.T) {
 // TestF3TornAtEveryByte (SM-364) cuts the last segment at each byte, and the whole log at each file.
 func TestF3TornAtEveryByte(t *testing.T) {
 	t.Parallel()
-	w, skip := quiet(t)
+	w, skip := quiet(t, -1)
 	files := w.segments()
 	name := files[len(files)-1]
 	p, _ := w.fs.ReadFile(name)
@@ -152,7 +153,7 @@ func TestF3TornAtEveryByte(t *testing.T) {
 func TestF3TornWithoutNotes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
-	w.opts.SegmentBytes, w.opts.ChapterBytes = 1<<20, 1<<20
+	w.opts.SegmentBytes, w.opts.ChapterBytes, w.opts.RoomBytes = 1<<20, 1<<20, -1
 	if err := errors.Join(w.open(), w.lead()); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestF3TornWithoutNotes(t *testing.T) {
 // TestSameBoot: when only the process died, nothing but a short frame may stand at the end.
 func TestSameBoot(t *testing.T) {
 	t.Parallel()
-	w, skip := quiet(t)
+	w, skip := quiet(t, -1)
 	w.boot-- // no reboot
 	files := w.segments()
 	name := files[len(files)-1]
@@ -217,7 +218,7 @@ func TestSameBoot(t *testing.T) {
 // TestF7Files: files missing, doubled, swapped, renamed, foreign.
 func TestF7Files(t *testing.T) {
 	t.Parallel()
-	w, _ := quiet(t)
+	w, _ := quiet(t, -1)
 	files := w.segments()
 	other := newWorld(t, "other", 9)
 	other.opts.NamespaceID = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
@@ -278,7 +279,7 @@ func TestF7Files(t *testing.T) {
 // and messages are never wrong.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	unclean, _ := quiet(t)
+	unclean, _ := quiet(t, -1)
 	clean := newWorld(t, t.Name(), 8)
 	if err := errors.Join(clean.life(), clean.stop()); err != nil {
 		t.Fatal(err)
@@ -351,7 +352,7 @@ func TestCleanMarker(t *testing.T) {
 // TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
 func TestF6Checkpoints(t *testing.T) {
 	t.Parallel()
-	w, _ := quiet(t)
+	w, _ := quiet(t, -1)
 	var name string
 	for _, f := range w.fs.Files(simDir + "/partitions/00/checkpoints") {
 		name = f
@@ -393,7 +394,7 @@ func TestF6Checkpoints(t *testing.T) {
 		}
 		future := simDir + "/" + list[0].File
 		p, _ := w.fs.ReadFile(future)
-		old, _ := quiet(t)
+		old, _ := quiet(t, -1)
 		old.fs.WriteFile(future, p)
 		if err := old.open(); err != nil || len(old.part.Checkpoints()) != 1 || len(old.part.Recovery().Discarded) != 1 {
 			t.Fatal(err, old.part.Recovery().Discarded)
@@ -446,6 +447,7 @@ func TestSaveCheckpoint(t *testing.T) {
 func TestF9FaultNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 2)
+	w.opts.RoomBytes = -1
 	if err := errors.Join(w.open(), w.lead()); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +511,7 @@ func TestF13InUse(t *testing.T) {
 // TestF23Format: newer formats are refused as such, and nothing is written.
 func TestF23Format(t *testing.T) {
 	t.Parallel()
-	w, _ := quiet(t)
+	w, _ := quiet(t, -1)
 	newer := func(name string, off int, sums ...func([]byte)) {
 		w.on(w.fs, func(w *world) {
 			p, _ := w.fs.ReadFile(name)

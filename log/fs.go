@@ -26,7 +26,9 @@ type FS interface {
 // File is an open file. ReadAt may be called concurrently with everything else.
 type File interface {
 	io.ReaderAt
-	io.Writer        // appends
+	io.Writer   // writes behind what it wrote before, in a file that was created
+	io.WriterAt // writes anywhere and moves nothing
+	Truncate(size int64) error
 	Sync() error     // makes bytes and size durable
 	Datasync() error // likewise, without times
 	Size() (int64, error)

@@ -56,7 +56,14 @@ func scanBytes(t testing.TB, data []byte, sameBoot bool) (s scanner, off int64, 
 		return s, off, "", err
 	}
 	if !v.good {
-		reason, err = s.classify(off, firstLSN, v, sameBoot)
+		written, err := s.win.written(off)
+		if err != nil {
+			return s, off, "", err
+		}
+		if written > 0 {
+			reason, err = s.classify(off, written, firstLSN, v, sameBoot)
+		}
+		return s, off, reason, err
 	}
 	return s, off, reason, err
 }
@@ -66,6 +73,7 @@ func FuzzScan(f *testing.F) {
 	valid, _ := validSegment(8, 9)
 	f.Add(valid)
 	f.Add(valid[:len(valid)-7])
+	f.Add(append(bytes.Clone(valid[:len(valid)-16]), bytes.Repeat([]byte{blank}, 300)...))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, off, _, err := scanBytes(t, data, false)

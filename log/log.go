@@ -52,6 +52,7 @@ type Options struct {
 	FS           FS               // default: the operating system
 	Partitions   int              // number of partitions when the directory is created, 1 to 64; default 4
 	SegmentBytes int              // a segment file ends with the frame that reaches it; default 8 MiB
+	RoomBytes    int              // by how much a segment file is extended in front of small frames; default 64 KiB, negative: never
 	ChapterBytes int              // a chapter ends with the frame that reaches it; default 64 MiB
 	ChapterAge   time.Duration    // a chapter older than this ends with the next frame; default 1 h
 	BootID       string           // of the running kernel; default: asked of the OS; with another FS empty, which means unknown

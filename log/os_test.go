@@ -169,6 +169,7 @@ func TestTick(t *testing.T) {
 func TestReadAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 4)
+	w.opts.RoomBytes = -1
 	if err := w.life(); err != nil {
 		t.Fatal(err)
 	}

@@ -329,15 +329,22 @@ func (r *recovery) file(ctx context.Context, chapter uint32, last bool) error {
 	if r.clean != nil {
 		return r.corrupt(name, off, s.lsn, "%s; the last stop was clean", v.reason)
 	}
+	written, err := s.win.written(off)
+	if err != nil {
+		return r.wrap(name, off, s.lsn, err)
+	}
+	if written == 0 {
+		return nil // room for the frame that did not come
+	}
 	sameBoot := r.boot != "" && r.boot == s.boot && !r.out.fault
-	reason, err := s.classify(off, seg.base, v, sameBoot)
+	reason, err := s.classify(off, written, seg.base, v, sameBoot)
 	if err != nil {
 		return r.wrap(name, off, s.lsn, err)
 	}
 	if reason != "" {
 		return r.corrupt(name, off, s.lsn, "%s", reason)
 	}
-	r.out.cut = size - off
+	r.out.cut = written
 	sum, err := s.win.sum(off, r.out.cut)
 	if err != nil {
 		return r.wrap(name, off, s.lsn, err)

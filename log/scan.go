@@ -70,6 +70,26 @@ func (w *window) sum(off int64, n int64) (uint32, error) {
 	return crc, nil
 }
 
+// written is how many bytes from off on are not room, rounded up to where an entry may end.
+func (w *window) written(off int64) (int64, error) {
+	last := off
+	for at := off; at < w.size; {
+		p, err := w.bytes(at, int(min(w.size-at, int64(len(w.buf)))))
+		if err != nil {
+			return 0, err
+		}
+		n := len(p)
+		for n > 0 && p[n-1] == blank {
+			n--
+		}
+		if n > 0 {
+			last = at + int64(n)
+		}
+		at += int64(len(p))
+	}
+	return min(w.size-off, (last-off+7)&^7), nil
+}
+
 // scanner reads a log from its first frame on and knows what a good next frame looks like.
 type scanner struct {
 	win       window
@@ -97,7 +117,7 @@ type verdict struct {
 	intact bool   // its header is intact
 	ours   bool   // … and of this place, partition, chapter and namespace
 	linked bool   // … and its chain and epoch go on from the frame before
-	short  bool   // … and the file ends inside the frame, whose prefix and length are as they must be
+	entry  int64  // … and its prefix and length are as they must be: bytes of the entry; else 0
 }
 
 // frame judges what stands at off, where the scanner's next frame is due.
@@ -130,8 +150,8 @@ func (s *scanner) frame(off int64, h *header) (verdict, error) {
 		v.reason = fmt.Sprintf("frame of %d bytes is over the limit", h.length)
 	} else if !prefixOK(p, h.length) {
 		v.reason = "entry prefix is wrong"
-	} else if h.entry() > rest {
-		v.reason, v.short = fmt.Sprintf("frame needs %d bytes, %d are there", h.entry(), rest), true
+	} else if v.entry = h.entry(); v.entry > rest {
+		v.reason = fmt.Sprintf("frame needs %d bytes, %d are there", v.entry, rest)
 	}
 	if v.reason != "" {
 		return v, nil
@@ -275,14 +295,16 @@ func (s *scanner) promised(off int64, base event.LSN) (int64, error) {
 	return -1, nil
 }
 
-// shortPrefix tells whether the rest of the file from off on can be the beginning of the one frame that was being
-// written when the process died (rule 4).
-func (s *scanner) shortPrefix(off int64, v verdict) (bool, error) {
-	rest := s.win.size - off
-	if rest >= bodiesAt {
-		return v.short, nil
+// shortPrefix tells whether what is written from off on can be the beginning of the one frame that was being written when
+// the process died (rule 4). An entry that is there to its end is none, whatever its last bytes are.
+func (s *scanner) shortPrefix(off, written int64, v verdict) (bool, error) {
+	if v.entry > s.win.size-off || v.entry > 0 && written <= v.entry-8 {
+		return true, nil
 	}
-	p, err := s.win.bytes(off, int(rest))
+	if v.intact || written >= bodiesAt {
+		return false, nil
+	}
+	p, err := s.win.bytes(off, int(written))
 	if err != nil {
 		return false, err
 	}
@@ -303,8 +325,8 @@ func (s *scanner) shortPrefix(off int64, v verdict) (bool, error) {
 }
 
 // classify decides about the bad frame at off of the last file: "" when it and all behind it may be cut, else why it is
-// corruption (log-format.md 5.3).
-func (s *scanner) classify(off int64, base event.LSN, v verdict, sameBoot bool) (string, error) {
+// corruption (log-format.md 5.3). written is how much of that is not room.
+func (s *scanner) classify(off, written int64, base event.LSN, v verdict, sameBoot bool) (string, error) {
 	if mutant.On(mutant.TruncateAlways) {
 		return "", nil
 	}
@@ -319,7 +341,7 @@ func (s *scanner) classify(off int64, base event.LSN, v verdict, sameBoot bool) 
 		return fmt.Sprintf("%s, but the frame at byte %d says it was durable", v.reason, at), nil
 	}
 	if sameBoot {
-		short, err := s.shortPrefix(off, v)
+		short, err := s.shortPrefix(off, written, v)
 		if err != nil {
 			return "", err
 		}

@@ -31,6 +31,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	}
 	set(&o.Partitions, defaultPartitions)
 	set(&o.SegmentBytes, 8<<20)
+	set(&o.RoomBytes, 64<<10)
 	set(&o.ChapterBytes, 64<<20)
 	set(&o.MaxFrameBytes, defaultMaxFrame)
 	if o.ChapterAge == 0 {
@@ -57,7 +58,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	if o.Partitions < 1 || o.Partitions > maxPartitions {
 		return o, fmt.Errorf("log: %d partitions: 1 to %d are possible", o.Partitions, maxPartitions)
 	}
-	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < bodiesAt || o.MaxFrameBytes > maxFrame {
+	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.RoomBytes > 1<<30 || o.RoomBytes > 0 && o.RoomBytes%8 != 0 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < bodiesAt || o.MaxFrameBytes > maxFrame {
 		return o, errors.New("log: sizes are out of bounds")
 	}
 	if len(o.BootID) > 64 {

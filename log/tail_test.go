@@ -47,7 +47,7 @@ func TestTailBytes(t *testing.T) {
 	for range 60 {
 		limit := 1 + rng.IntN(40000)
 		dirs := [2]string{t.TempDir(), t.TempDir()}
-		ours, err := newTail(OS, dirs[0], limit)
+		ours, err := newTail(OS, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -440,7 +440,7 @@ func (w *writer) newChapter() error {
 	dir := filepath.Join(wal, chapterName(c.id))
 	err := fsys.Mkdir(dir)
 	if err == nil {
-		w.tail, err = newTail(fsys, dir, opts.SegmentBytes)
+		w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes)
 	}
 	s := &segment{chapter: c.id, index: 1, base: end.lsn, end: end.lsn}
 	if err == nil {

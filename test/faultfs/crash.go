@@ -144,8 +144,8 @@ func (l *loser) bytes(synced, current []byte) []byte {
 	return out
 }
 
-// sector fills one unsynced sector. The part of it that was synced is rewritten with the same bytes by an append, so it
-// stays, unless the file was truncated.
+// sector fills one unsynced sector. What was synced in front of the first byte that was written since stays: it is written
+// again with the rest.
 func (l *loser) sector(out []byte, was, is [Sector]byte, how, synced int) {
 	if how >= 4 {
 		how = l.rng.IntN(4)
@@ -163,8 +163,8 @@ func (l *loser) sector(out []byte, was, is [Sector]byte, how, synced int) {
 			out[i] = byte(l.rng.Uint32())
 		}
 	}
-	if string(was[:synced]) == string(is[:synced]) {
-		copy(out, was[:synced])
+	for i := 0; i < synced && was[i] == is[i]; i++ {
+		out[i] = was[i]
 	}
 }
 

@@ -48,6 +48,7 @@ const (
 	OpLock     Op = "lock"
 	OpRead     Op = "read"
 	OpWrite    Op = "write"
+	OpTruncate Op = "truncate"
 	OpSync     Op = "sync"
 	OpDatasync Op = "datasync"
 	OpClose    Op = "close"
@@ -356,6 +357,7 @@ type file struct {
 	fs   *FS
 	node *node
 	name string
+	at   int // where Write goes on
 }
 
 // ReadAt implements log.File.
@@ -375,17 +377,47 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Write implements log.File. It appends.
+// Write implements log.File.
 func (f *file) Write(p []byte) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	n, err := f.put(p, f.at)
+	f.at += n
+	return n, err
+}
+
+// WriteAt implements log.File.
+func (f *file) WriteAt(p []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	return f.put(p, int(off))
+}
+
+func (f *file) put(p []byte, at int) (n int, err error) {
+	n = len(p)
 	if fault := f.fs.begin(OpWrite, f.name); fault.Err != nil {
-		n := min(fault.Short, len(p))
-		f.node.data = append(f.node.data, p[:n]...)
-		return n, fault.Err
+		n, err = min(fault.Short, n), fault.Err
 	}
-	f.node.data = append(f.node.data, p...)
-	return len(p), nil
+	d := f.node
+	if at < len(d.synced) { // the array is shared with them
+		d.data = slices.Clone(d.data)
+	}
+	if end := at + n; end > len(d.data) {
+		d.data = append(d.data, make([]byte, end-len(d.data))...)
+	}
+	copy(d.data[at:], p[:n])
+	return n, err
+}
+
+// Truncate implements log.File. It only makes files shorter.
+func (f *file) Truncate(size int64) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if fault := f.fs.begin(OpTruncate, f.name); fault.Err != nil {
+		return fault.Err
+	}
+	f.node.data = slices.Clone(f.node.data[:size])
+	return nil
 }
 
 // Sync implements log.File.
@@ -406,7 +438,7 @@ func (f *file) sync(op Op) error {
 		}
 		return fault.Err
 	}
-	// Bytes are only appended, or replaced as a whole by Create, so the array can be shared.
+	// The array is shared until something in it is written over.
 	n.synced = n.data[:len(n.data):len(n.data)]
 	return nil
 }

@@ -39,7 +39,7 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 			w.stats.CrashesInCalls++
 			f := faultfs.Fault{Err: faultfs.ErrCrashed}
 			if c.Op == faultfs.OpWrite && w.chance(70) {
-				f.Short = w.rng.IntN(pick(w.rng, 100, 5000))
+				f.Short = w.rng.IntN(pick(w.rng, 100, 5000)) &^ 7 // where a page of the file or of the memory ends (log-format.md 5.1)
 			}
 			return f
 		}
@@ -51,7 +51,7 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 			f := faultfs.Fault{Err: pick(w.rng, syscall.EIO, syscall.ENOSPC)}
 			switch c.Op {
 			case faultfs.OpWrite:
-				f.Short = w.rng.IntN(pick(w.rng, 2, 100, 5000))
+				f.Short = w.rng.IntN(pick(w.rng, 2, 100, 5000)) &^ 7
 			case faultfs.OpSync, faultfs.OpDatasync:
 				f.DropPages = w.chance(50)
 				w.dropped = w.dropped || f.DropPages
@@ -206,7 +206,7 @@ func (w *world) open(how stop, damaged bool) error {
 		boot = fmt.Sprintf("boot-%d", w.boot)
 	}
 	var err error
-	w.store, err = log.Open(ctx, root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes,
+	w.store, err = log.Open(ctx, root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
 		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
 		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
 	if err != nil {

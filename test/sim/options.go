@@ -16,6 +16,7 @@ type options struct {
 	steps      int
 
 	segmentBytes    int
+	roomBytes       int
 	chapterBytes    int
 	chapterAge      time.Duration
 	checkpointBytes int64
@@ -101,12 +102,16 @@ var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "d
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-// topicsStream keeps what is drawn about topics apart from all else.
-const topicsStream = 0xd1342543de82ef95
+// Streams keep what is drawn about a later feature apart from all else.
+const (
+	topicsStream = 0xd1342543de82ef95
+	roomStream   = 0x9e3779b97f4a7c15
+)
 
 func swarm(rng *rand.Rand, seed uint64) options {
 	o := options{
 		partitions: 1 + rng.IntN(3), steps: 300 + rng.IntN(1200),
+		roomBytes:       pick(rand.New(rand.NewPCG(seed, roomStream)), -1, 512, 2<<10, 16<<10),
 		segmentBytes:    pick(rng, 1<<10, 2<<10, 4<<10, 16<<10, 64<<10),
 		chapterBytes:    pick(rng, 1, 4<<10, 32<<10, 1<<20),
 		chapterAge:      pick(rng, 50*time.Millisecond, time.Second, time.Hour),
