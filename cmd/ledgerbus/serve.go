@@ -110,6 +110,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
+	spareSlots()
 	broker, err := server.Start(ctx, s)
 	if err != nil {
 		return err
