@@ -97,7 +97,7 @@ type Runtime struct {
 	Transfer           int
 	TransferDeadLetter int
 	SizeBytes          int64      // of all that is stored; of a topic, that of its subscriptions included
-	AccessedAt         event.Time // last send or receive; 0: never
+	AccessedAt         event.Time // last send, receive or look (docs/decisions/0010); 0: never
 	Subscriptions      int        // of a topic
 	SQLFilters         int        // of a topic, in all its subscriptions; true and false filters are among them
 	CorrelationFilters int

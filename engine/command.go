@@ -30,7 +30,8 @@ type Reply struct {
 	Err      error
 	Delivery *Delivery    // ReplyDelivery
 	Times    []event.Time // for Renew and RenewSession: the new ends of the locks, in request order
-	// Messages is what Peek found, in sequence order, or what ReceiveDeferred took, in request order.
+	// Messages is what Peek found, in sequence order, or what ReceiveDeferred took, in request order; for an unread Settle, what
+	// has to be read before it.
 	Messages  []Delivery
 	Sequences []event.SequenceNumber // for a Send that asked for them: one per message, 0 for one that was dropped
 	Session   *SessionGrant          // for an Attach that accepted a session
@@ -162,15 +163,22 @@ const (
 
 // Settle ends a lock. Refused with [LockLost] when the token is not that of a live lock of this sub-queue.
 type Settle struct {
-	Entity      *Entity
-	Slice       event.Slice
-	SubQueue    event.SubQueue
-	Origin      *Origin
-	Token       event.LockToken
-	More        []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
-	Outcome     SettleOutcome
-	Changes     []byte // application properties to add or replace: an encoded AMQP map; empty: none
-	Header      int    // bytes of the message as sent beside its body, where the caller knows: they count with Changes
+	Entity   *Entity
+	Slice    event.Slice
+	SubQueue event.SubQueue
+	Origin   *Origin
+	Token    event.LockToken
+	More     []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
+	// Sessions is, for a caller that has nothing but the tokens, the locks of the sessions it holds: messages of others are not its
+	// to settle (semantics.md 8.4). Nil: not looked at.
+	Sessions []event.LockToken
+	Outcome  SettleOutcome
+	Changes  []byte // application properties to add or replace: an encoded AMQP map; empty: none
+	Header   int    // bytes of the message as sent beside its body, where the caller knows: they count with Changes
+	Headers  []int  // the same of the messages of More
+	// Unread tells that the caller knows neither Header nor Headers. Where they may decide nothing is settled, and Reply.Messages
+	// are the messages, in the order of their tokens, for it to read them and to ask again.
+	Unread      bool
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
 }

@@ -38,7 +38,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		seen[seq] = true
 		size += int64(m.Body.Size)
 		if expired(&m, now) {
-			p.expire(e, cmd.Slice, &m)
+			p.expire(e, cmd.Slice, &m, changed(&m))
 			whole = false
 		}
 		found = append(found, m)

@@ -4,13 +4,42 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxReceivers is how many receivers of one sub-queue there may be (semantics.md 16.3).
+// maxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have: on its sub-queues, with
+// sessions and without, those that wait for one too (semantics.md 16.3).
 const maxReceivers = 5000
+
+// admit counts a receiver, or refuses it.
+func (l *Loop) admit(r *Receiver) *Error {
+	if l.receivers[r.counted()] >= l.maxReceivers {
+		return refuse(QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", l.maxReceivers, r.Entity.TopicPath())
+	}
+	l.receivers[r.counted()]++
+	return nil
+}
+
+// dismiss counts a receiver out.
+func (l *Loop) dismiss(r *Receiver) {
+	id := r.counted()
+	if l.receivers[id]--; l.receivers[id] == 0 {
+		delete(l.receivers, id)
+	}
+}
+
+// counted is the entity whose receivers are counted together.
+func (r *Receiver) counted() event.EntityID {
+	if r.Entity.Topic != 0 {
+		return r.Entity.Topic
+	}
+	return r.Entity.ID
+}
 
 // attach makes a receiver known to its line.
 func (l *Loop) attach(r *Receiver) *Error {
 	if _, err := l.part.entity(r.Slice); err != nil {
 		return err // deleted since the receiver looked it up
+	}
+	if err := l.admit(r); err != nil {
+		return err
 	}
 	lines := l.lines[r.Slice]
 	if lines == nil {
@@ -22,16 +51,9 @@ func (l *Loop) attach(r *Receiver) *Error {
 		ln = &line{key: lineKey{r.Slice, r.SubQueue}}
 		lines[r.SubQueue] = ln
 	}
-	if ln.attached >= maxReceivers {
-		return tooManyReceivers(r)
-	}
 	ln.attached++
 	r.volatile = receiverState{line: ln}
 	return nil
-}
-
-func tooManyReceivers(r *Receiver) *Error {
-	return refuse(QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", maxReceivers, r.Entity.Path)
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
@@ -102,6 +124,7 @@ func (l *Loop) detach(now event.Time, cmd *Detach) {
 	ln.set(r, 0)
 	r.volatile.line = nil
 	l.rests(r)
+	l.dismiss(r)
 	if ln.attached--; ln.attached == 0 {
 		lines := l.lines[ln.key.slice]
 		lines[ln.key.subQueue] = nil
@@ -202,6 +225,7 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 		}
 		l.write(now, out)
 		if out.Reply.Delivery == nil {
+			l.crowd(ln)
 			return true
 		}
 		g.credit--

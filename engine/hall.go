@@ -3,6 +3,7 @@ package engine
 import (
 	"container/heap"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -15,7 +16,8 @@ type hall struct {
 	held     map[string]*line // by session id
 	waits    []*wait          // first come, first served
 	attached int
-	marked   bool // is among the loop's halls in which a session may have become available
+	marked   bool    // is among the loop's halls in which a session may have become available
+	crowded  []*line // whose receivers have as many messages as may be locked under one session
 }
 
 // wait is a receiver that waits for the next available session.
@@ -44,14 +46,14 @@ func (h *waits) Pop() any {
 
 // attachSession gives a receiver its session, now or when one becomes available (semantics.md 8.3).
 func (l *Loop) attachSession(now event.Time, r *Receiver, sink Sink, tag uint64) {
+	if err := l.admit(r); err != nil {
+		l.hold(held{sink: sink, reply: Reply{Tag: tag, Err: err}})
+		return
+	}
 	h := l.halls[r.Slice]
 	if h == nil {
 		h = &hall{slice: r.Slice, held: map[string]*line{}}
 		l.halls[r.Slice] = h
-	}
-	if h.attached >= maxReceivers {
-		l.hold(held{sink: sink, reply: Reply{Tag: tag, Err: tooManyReceivers(r)}})
-		return
 	}
 	h.attached++
 	w := &wait{receiver: r, sink: sink, tag: tag, until: now.Add(r.Session.Wait)}
@@ -99,6 +101,7 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool
 // leaveHall counts a receiver out.
 func (l *Loop) leaveHall(h *hall, r *Receiver) {
 	r.volatile.wait = nil
+	l.dismiss(r)
 	if h.attached--; h.attached == 0 {
 		delete(l.halls, h.slice)
 	}
@@ -199,10 +202,36 @@ func (l *Loop) sessionEnded(h *hall, ev *event.SessionReleased) {
 	}
 }
 
+// crowd notes a line that gets nothing more until its receiver has settled some of what it has.
+func (l *Loop) crowd(ln *line) {
+	if ln.holder == nil || ln.holder.volatile.line != ln || !l.part.crowded(ln.holder) {
+		return
+	}
+	if h := l.halls[ln.key.slice]; !slices.Contains(h.crowded, ln) {
+		h.crowded = append(h.crowded, ln)
+	}
+}
+
+// settled marks the lines of a session queue that were full and have room again.
+func (l *Loop) settled(id event.Slice) {
+	h := l.halls[id]
+	if h == nil || len(h.crowded) == 0 {
+		return
+	}
+	h.crowded = slices.DeleteFunc(h.crowded, func(ln *line) bool {
+		if l.part.crowded(ln.holder) {
+			return false
+		}
+		l.markLine(ln)
+		return true
+	})
+}
+
 // leaveSession takes a receiver's session away, or its wait for one.
 func (l *Loop) leaveSession(h *hall, r *Receiver) {
 	ln := r.volatile.line
 	ln.set(r, 0)
+	h.crowded = slices.DeleteFunc(h.crowded, func(o *line) bool { return o == ln })
 	delete(h.held, r.volatile.sessionID)
 	l.rests(r)
 	r.volatile.line = nil

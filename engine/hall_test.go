@@ -176,7 +176,7 @@ func TestNextAvailableSkipsExpired(t *testing.T) {
 	}
 }
 
-// What is locked under one session is bounded; what was settled makes room at the next flow.
+// What is locked under one session is bounded; what is settled, in whatever way, makes room for more at once, without another flow.
 func TestMessagesUnderOneSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -189,12 +189,33 @@ func TestMessagesUnderOneSession(t *testing.T) {
 	if h.got = nil; len(got) != maxUnderSession+1 {
 		t.Fatalf("%d replies", len(got))
 	}
-	h.turn(&Settle{Slice: handEntity, Token: got[1].Delivery.Token, More: []event.LockToken{got[2].Delivery.Token}, Outcome: Complete},
-		&Flow{Receiver: r, Limit: 2*n + 2})
+	settle := func(how SettleOutcome, first, n int) {
+		t.Helper()
+		cmd := &Settle{Slice: handEntity, Token: got[first].Delivery.Token, Outcome: how}
+		for _, d := range got[first+1 : first+n] {
+			cmd.More = append(cmd.More, d.Delivery.Token)
+		}
+		if r := h.ask(cmd); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	settle(Complete, 1, 2)
 	h.hears(fmt.Sprintf("1:%d", maxUnderSession+1), fmt.Sprintf("1:%d", maxUnderSession+2))
+	settle(Defer, 3, 1)
+	h.hears(fmt.Sprintf("1:%d", maxUnderSession+3))
+	settle(MoveToDeadLetter, 4, 1)
+	h.hears(fmt.Sprintf("1:%d", maxUnderSession+4))
+	settle(Abandon, 5, 1) // the next one, again
+	h.hears("1:5+1")
+	h.turn(&Flow{Receiver: r, Limit: maxUnderSession + 5}) // all of it is used up
+	settle(Complete, 6, 1)
+	h.hears()
 	h.turn(&Detach{Receiver: r})
-	if got := h.count(event.Main, index.Active); got != n-2 {
+	if got := h.count(event.Main, index.Active); got != n-5 {
 		t.Errorf("%d active", got)
+	}
+	if len(h.loop.halls) != 0 {
+		t.Error("the hall is not empty")
 	}
 }
 

@@ -52,8 +52,8 @@ func (a *activity) last() event.Time {
 	return event.Time(a.at.Load())
 }
 
-// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count; answers that were not
-// asked for do not.
+// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count (docs/decisions/0010);
+// answers that were not asked for do not.
 func (l *Loop) use(now event.Time, cmd Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {

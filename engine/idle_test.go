@@ -33,15 +33,16 @@ func openAt(t *testing.T, dir string, d *dial) *broker {
 	return &broker{n, store}
 }
 
-// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue, waiting messages do not; what was noted outlives a
-// restart; in the first minute after a start nothing goes.
+// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that ends empty, a receiver that
+// waits, a change of its properties, a schedule that waits. Waiting messages do not. What was noted outlives a restart; in the
+// first minute after a start nothing goes.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	ctx, dir, d := t.Context(), t.TempDir(), &dial{}
 	b := openAt(t, dir, d)
 	props := testQueue()
 	props.AutoDeleteOnIdle = 5 * time.Minute
-	for _, path := range []string{"sent", "peeked", "waited", "scheduled", "quiet"} {
+	for _, path := range []string{"sent", "peeked", "received", "updated", "waited", "scheduled", "quiet"} {
 		if _, err := b.PutEntity(ctx, PutEntity{Kind: event.Queue, Path: path, Properties: props}); err != nil {
 			t.Fatal(err)
 		}
@@ -78,6 +79,19 @@ func TestIdle(t *testing.T) {
 		t.Helper()
 		send("sent", 0)
 		do("peeked", &Peek{Slice: target("peeked").Slice(0), Count: 1, MaxBytes: 1})
+		received := target("received") // nothing
+		in := newInbox()
+		short := &Receiver{Entity: received.Entity, Slice: received.Slice(0), Sink: in}
+		b.Submit(received.Host(0), []Request{{Command: &Attach{Receiver: short}}, {Command: &Flow{Receiver: short, Limit: 1, Drain: true}}})
+		if r := in.wait(1)[0]; r.Kind != ReplyDrained {
+			t.Fatalf("an empty queue gave %+v", r)
+		}
+		do("received", &Detach{Receiver: short})
+		changed := props
+		changed.MaxDeliveryCount++
+		if _, err := b.PutEntity(ctx, PutEntity{Kind: event.Queue, Path: "updated", Properties: changed, Mode: UpdateOnly}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	collect := func() {
 		t.Helper()
@@ -93,14 +107,15 @@ func TestIdle(t *testing.T) {
 	d.turn(4 * time.Minute)
 	use()
 	collect()
-	for _, path := range []string{"sent", "peeked", "waited", "scheduled", "quiet", "kept"} {
+	for _, path := range []string{"sent", "peeked", "received", "updated", "waited", "scheduled", "quiet", "kept"} {
 		if !there(path) {
 			t.Errorf("%s is gone after four minutes", path)
 		}
 	}
 	d.turn(90 * time.Second)
 	collect()
-	for path, want := range map[string]bool{"sent": true, "peeked": true, "waited": true, "scheduled": true, "quiet": false, "kept": true} {
+	for path, want := range map[string]bool{"sent": true, "peeked": true, "received": true, "updated": true, "waited": true, "scheduled": true,
+		"quiet": false, "kept": true} {
 		if there(path) != want {
 			t.Errorf("%s is there: %v, want %v", path, !want, want)
 		}
@@ -110,12 +125,15 @@ func TestIdle(t *testing.T) {
 	b = openAt(t, dir, d) // the receiver is gone; when it was there last had been noted
 	d.turn(50 * time.Second)
 	collect()
-	if !there("sent") || !there("waited") {
-		t.Error("a queue is gone in the first minute")
+	for _, path := range []string{"sent", "peeked", "received", "updated", "waited"} {
+		if !there(path) {
+			t.Errorf("%s is gone in the first minute", path)
+		}
 	}
 	d.turn(6 * time.Minute)
 	collect()
-	for path, want := range map[string]bool{"sent": false, "peeked": false, "waited": false, "scheduled": true, "kept": true} {
+	for path, want := range map[string]bool{"sent": false, "peeked": false, "received": false, "updated": false, "waited": false, "scheduled": true,
+		"kept": true} {
 		if there(path) != want {
 			t.Errorf("%s is there: %v after the restart, want %v", path, !want, want)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,15 +24,16 @@ const maxOpen = 4 << 20
 // [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
 type Loop struct {
 	// set once in NewLoop
-	part   *Partition
-	plog   log.Partition
-	writer log.Writer
-	clock  func() event.Time
-	tokens func() event.LockToken
-	logger *slog.Logger
-	mail   *mailbox
-	stop   chan struct{}
-	done   chan struct{}
+	part         *Partition
+	plog         log.Partition
+	writer       log.Writer
+	clock        func() event.Time
+	tokens       func() event.LockToken
+	logger       *slog.Logger
+	maxReceivers int // see [Options]
+	mail         *mailbox
+	stop         chan struct{}
+	done         chan struct{}
 	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
 	// every send takes it along.
 	newID func() [16]byte
@@ -39,6 +41,7 @@ type Loop struct {
 	properties func(message []byte, into *filter.Message) error
 
 	// owned by the loop
+	receivers map[event.EntityID]int // how many there are
 	lines     map[event.Slice]*[3]*line
 	marked    []*line // lines that may have both credit and messages
 	halls     map[event.Slice]*hall
@@ -93,6 +96,7 @@ type LoopOptions struct {
 	Properties func(message []byte, into *filter.Message) error
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
+	MaxReceivers    int  // see [Options]
 	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
 	Pace            bool // small frames wait a moment for company; needs Run
 }
@@ -102,7 +106,8 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 	l := &Loop{
 		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger, properties: opts.Properties,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
-		lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
+		receivers: map[event.EntityID]int{}, lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
+		maxReceivers: cmp.Or(opts.MaxReceivers, maxReceivers),
 	}
 	l.newID = func() [16]byte { return l.tokens() }
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
@@ -251,21 +256,6 @@ func (l *Loop) unfinished() bool {
 	return len(l.marked) > 0 || len(l.openHalls) > 0 || len(l.sweepers.running) > 0
 }
 
-// Recover ends what did not survive the stop: sessions were held by links that are gone, and locks have passed
-// (semantics.md 4.3 R3). It is called once, before anything is asked.
-func (l *Loop) Recover() {
-	now := l.now()
-	for again := true; again; {
-		out := l.part.Decide(now, &releaseAll{})
-		again = out.Again
-		l.write(now, out)
-	}
-	for !l.due(now) && !l.full() { // more than fits into two frames waits for the first turns
-		l.chores = 0
-		l.handOn()
-	}
-}
-
 // configure puts an entity's settings in force, or rules of it.
 func (l *Loop) configure(cmd *configure) {
 	l.part.Configure(cmd.entity)
@@ -280,17 +270,6 @@ func (l *Loop) configure(cmd *configure) {
 	}
 	if err != nil { // it was checked before it was stored, so this is a newer program that is stricter
 		l.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
-	}
-}
-
-// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, after
-// Recover.
-func (l *Loop) DropUnknown() {
-	for _, id := range l.part.index.Slices() {
-		e := l.part.entities[id.Entity]
-		if e == nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
-			l.write(l.now(), l.part.Decide(l.now(), &dropSlice{id}))
-		}
 	}
 }
 
@@ -436,6 +415,11 @@ func (l *Loop) write(now event.Time, out Outcome) {
 			l.mark(ev.Slice, ev.Sequence)
 		case *event.MessageDeadLettered:
 			l.mark(ev.Slice, ev.Sequence)
+			l.settled(ev.Slice)
+		case *event.MessageCompleted:
+			l.settled(ev.Slice)
+		case *event.MessageDeferred:
+			l.settled(ev.Slice)
 		case *event.ScheduledActivated:
 			l.mark(ev.Slice, ev.NewSequence)
 		case *event.MessagePublished:

@@ -30,6 +30,9 @@ type Options struct {
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
+	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
+	// 0: 5000.
+	MaxReceivers int
 }
 
 // Namespace is a running engine over one data directory: a [Broker].
@@ -224,7 +227,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 			}
 			n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
 				Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
-				Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, Pace: true})
+				Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
 		})
 	}
 	wg.Wait()

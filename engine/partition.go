@@ -14,6 +14,7 @@ import (
 type Partition struct {
 	id       PartitionID
 	width    int // partitions of the namespace, for placement
+	history  int // ids in the duplicate history of a slice, at most
 	index    *index.Index
 	entities map[event.EntityID]*Entity // settings in force, an input: see Configure
 
@@ -36,7 +37,7 @@ const maxOrigins = 1 << 14
 
 // NewPartition is a state machine over a recovered index, in a namespace of width partitions.
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
-	return &Partition{id: id, width: width, index: x, entities: map[event.EntityID]*Entity{},
+	return &Partition{id: id, width: width, history: maxHistory, index: x, entities: map[event.EntityID]*Entity{},
 		origins: map[*Origin]event.OriginID{}, topics: map[event.EntityID]*filter.Set{},
 		fan: fanOut{given: map[event.EntityID]event.SequenceNumber{}}}
 }

@@ -22,7 +22,7 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	if r.Session != nil && !p.holds(now, e, r.Slice, r.volatile.session) {
 		return p.done(level(p.out)) // the loop tells the receiver when it sees the event
 	}
-	if !ok || r.Session != nil && p.index.LockedUnder(r.Slice, []byte(r.volatile.sessionID)) >= maxUnderSession {
+	if !ok || p.crowded(r) {
 		return p.done(log.Ordered)
 	}
 	if expired(&m, now) {
@@ -71,6 +71,11 @@ func (p *Partition) settingsOf(id event.Slice) *Entity {
 	return &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
 }
 
+// crowded tells whether a receiver has as many messages of its session as may be locked under one.
+func (p *Partition) crowded(r *Receiver) bool {
+	return r.Session != nil && p.index.LockedUnder(r.Slice, []byte(r.volatile.sessionID)) >= maxUnderSession
+}
+
 // firstFor is the next message for a receiver: of its session, when it has one.
 func (p *Partition) firstFor(r *Receiver) (index.Message, bool) {
 	if r.Session != nil {
@@ -87,10 +92,11 @@ func expired(m *index.Message, now event.Time) bool {
 	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
 }
 
-// expire adds the event that ends an active message whose time to live has passed: dropped or dead-lettered.
-func (p *Partition) expire(e *Entity, id event.Slice, m *index.Message) {
+// expire adds the event that ends an active message whose time to live has passed: dropped or dead-lettered. Its header has so many
+// bytes, as far as that is known.
+func (p *Partition) expire(e *Entity, id event.Slice, m *index.Message, header int) {
 	if e.Properties.DeadLetteringOnMessageExpiration {
-		p.deadLetter(id, m.Sequence, event.CauseExpired, "TTLExpiredException", "The message expired and was dead lettered.")
+		p.deadLetter(id, m.Sequence, header, event.CauseExpired, "TTLExpiredException", "The message expired and was dead lettered.")
 		return
 	}
 	ev := p.events.New(event.KindMessageExpired).(*event.MessageExpired)
@@ -98,12 +104,12 @@ func (p *Partition) expire(e *Entity, id event.Slice, m *index.Message) {
 	p.out = append(p.out, ev)
 }
 
-// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more).
-func (p *Partition) deadLetter(id event.Slice, seq event.SequenceNumber, cause event.Cause, reason, description string) {
+// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more), whose header has so many bytes as
+// far as that is known.
+func (p *Partition) deadLetter(id event.Slice, seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
-	ev.Envelope, ev.Sequence, ev.Cause = p.envelope(id, 0), seq, cause
-	ev.Reason, ev.Description = reason, description
-	ev.Changes.Data = deadLetterChanges(reason, description)
+	ev.Envelope, ev.Sequence = p.envelope(id, 0), seq
+	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(header, cause, reason, description)
 	p.out = append(p.out, ev)
 }
 

@@ -98,6 +98,42 @@ func TestRecoverSessions(t *testing.T) {
 	}
 }
 
+// SM-370, SM-097: however much is due, more than fits into two frames, all of it ends before the first request is looked at; what the
+// first client sends stands behind the schedules that were due.
+func TestRecoverMuch(t *testing.T) {
+	t.Parallel()
+	p := testQueue()
+	p.MaxDeliveryCount = 1 // each lock that ends makes a dead letter
+	h := byHand(t, p)
+	const n = 60_000
+	h.fill(n, 0)
+	r := h.receiver(1, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: n})
+	if h.got = nil; h.loop.part.index.Locks() != n {
+		t.Fatalf("%d locks", h.loop.part.index.Locks())
+	}
+	scheduled := Message{ID: []byte("s"), Body: []byte("s"), ScheduledFor: h.now.Add(time.Minute)} // becomes due after the locks
+	if r := h.ask(&Send{Slice: handEntity, Messages: []Message{scheduled}}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	before := h.loop.writer.Batch().Base()
+	h.now = h.now.Add(time.Hour)
+	h.restart()
+	if locks, waiting := h.loop.part.index.Locks(), h.count(event.Main, index.Scheduled); locks != 0 || waiting != 0 {
+		t.Errorf("%d locks and %d schedules are left when the start is over", locks, waiting)
+	}
+	if dead := h.count(event.DeadLetter, index.Active); dead != n {
+		t.Errorf("%d dead letters, want %d", dead, n)
+	}
+	if size := h.loop.writer.Batch().Base() - before; size < 2*maxOpen {
+		t.Fatalf("all of it took %d bytes: that shows nothing", size)
+	}
+	h.fill(1, 0)
+	r = h.receiver(2, event.Main)
+	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 9, Drain: true})
+	h.hears(fmt.Sprintf("2:%d", n+2), fmt.Sprintf("2:%d", n+3), "2:drained") // the one that was scheduled, and the new one
+}
+
 // SM-097: schedules that fell due while the broker was down become active before the first request.
 func TestRecoverSchedules(t *testing.T) {
 	t.Parallel()

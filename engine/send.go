@@ -54,9 +54,9 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 			return p.refused(err)
 		}
 	}
-	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > maxHistory &&
+	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > p.history &&
 		p.index.Forgettable(cmd.Slice, now, n) < n {
-		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, maxHistory))
+		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, p.history))
 	}
 	if e.Kind == event.Topic {
 		return p.publish(now, e, cmd)

@@ -9,7 +9,7 @@ import (
 )
 
 // maxUnderSession bounds the messages locked under one session: the end of its lock is one record. A receiver that has so
-// many gets more when it has settled some and sends its next flow.
+// many gets more as it settles some.
 const maxUnderSession = 1 << 16
 
 const sessionLostText = "The session lock was lost. Request a new session receiver."
@@ -67,7 +67,7 @@ func (p *Partition) endSession(now event.Time, e *Entity, id event.Slice, s *ind
 			count = failed(&m)
 		}
 		ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: count})
-		p.back(now, e, id, &m, count)
+		p.back(now, e, id, &m, count, changed(&m))
 	}
 }
 

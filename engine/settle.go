@@ -2,7 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"unicode/utf8"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -70,43 +70,64 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	if cmd.Outcome == MoveToDeadLetter && cmd.SubQueue != event.Main {
 		return p.refused(refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
 	}
-	m, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, cmd.Token)
+	var one [1]index.Message // most commands have one token
+	messages, ok := p.heldAll(now, e, cmd, one[:0])
 	if !ok {
 		return p.refused(lockLost(e, cmd.SubQueue))
 	}
-	if len(cmd.Changes) > 0 && cmd.Header+changed(&m)+len(cmd.Changes) > maxChanges {
-		if cmd.SubQueue != event.Main || len(cmd.More) > 0 {
-			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges))
+	if out, ok := p.checkHeaders(cmd, messages); !ok {
+		return out
+	}
+	for i := range messages {
+		m, header := &messages[i], cmd.header(i)
+		if changes, ok := cmd.fitting(m, header); ok {
+			p.settleOne(now, e, cmd, m, cmd.token(i), header, changes)
+		} else {
+			p.tooLarge(cmd, m, cmd.token(i))
 		}
-		p.tooLarge(cmd, &m)
-		return p.done(log.Durable)
-	}
-	if len(cmd.More) == 0 {
-		p.settleOne(now, e, cmd, &m, cmd.Token)
-		return p.done(log.Durable)
-	}
-	seen := map[event.LockToken]bool{cmd.Token: true}
-	for _, t := range cmd.More { // look at all before settling any: a passed lock's end is the only event so far
-		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok || seen[t] {
-			return p.refused(lockLost(e, cmd.SubQueue))
-		}
-		seen[t] = true
-	}
-	p.settleOne(now, e, cmd, &m, cmd.Token)
-	for _, t := range cmd.More {
-		m, _ := p.held(now, e, cmd.Slice, cmd.SubQueue, t)
-		p.settleOne(now, e, cmd, &m, t)
 	}
 	return p.done(log.Durable)
 }
 
+// heldAll appends the messages of all tokens, in their order; ok is false when one is not that of a live lock, or is there twice.
+// A passed lock's end is the only event that comes of it.
+func (p *Partition) heldAll(now event.Time, e *Entity, cmd *Settle, messages []index.Message) (_ []index.Message, ok bool) {
+	m, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, cmd.Token)
+	if !ok || !p.mayEnd(cmd, &m) {
+		return nil, false
+	}
+	messages = append(messages, m)
+	if len(cmd.More) == 0 {
+		return messages, true
+	}
+	seen := map[event.LockToken]bool{cmd.Token: true}
+	for _, t := range cmd.More {
+		m, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t)
+		if !ok || seen[t] || !p.mayEnd(cmd, &m) {
+			return nil, false
+		}
+		seen[t] = true
+		messages = append(messages, m)
+	}
+	return messages, true
+}
+
+// mayEnd tells whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
+func (p *Partition) mayEnd(cmd *Settle, m *index.Message) bool {
+	if cmd.Sessions == nil || !m.InSession || m.SubQueue != event.Main {
+		return true
+	}
+	s, ok := p.index.Session(cmd.Slice, []byte(m.SessionID))
+	return ok && s.Held && slices.Contains(cmd.Sessions, s.Token)
+}
+
 // tooLarge dead-letters a message whose properties a settlement would make larger than a header may be, without the changes
 // (semantics.md 9.2).
-func (p *Partition) tooLarge(cmd *Settle, m *index.Message) {
+func (p *Partition) tooLarge(cmd *Settle, m *index.Message, token event.LockToken) {
 	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
-	ev.Envelope, ev.Sequence, ev.Token = p.envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, cmd.Token
-	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, "HeaderSizeExceeded", "The size quota for this stream has been exceeded."
-	ev.Changes.Data = deadLetterChanges(ev.Reason, ev.Description)
+	ev.Envelope, ev.Sequence, ev.Token = p.envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, token
+	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
+	ev.Changes.Data = deadLetterChanges(headerReason, headerText)
 	p.out = append(p.out, ev)
 }
 
@@ -114,17 +135,9 @@ func (p *Partition) tooLarge(cmd *Settle, m *index.Message) {
 const maxAuditText = 4096
 
 // clip cuts a text for the audit at a character.
-func clip(s string) string {
-	if len(s) <= maxAuditText {
-		return s
-	}
-	n := maxAuditText
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+func clip(s string) string { return clipTo(s, maxAuditText) }
 
+// changed is how many bytes the property changes of a message have so far.
 func changed(m *index.Message) (n int) {
 	for _, b := range m.Changes {
 		n += int(b.Size)
@@ -132,7 +145,9 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.Message, token event.LockToken) {
+// settleOne ends one lock. The message has so many bytes beside its body, as far as that is known, and gets the changes given.
+func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.Message, token event.LockToken, header int, changes []byte) {
+	header += changed(m)
 	env := p.envelope(cmd.Slice, p.origin(cmd.Origin))
 	switch cmd.Outcome {
 	case Complete:
@@ -143,22 +158,22 @@ func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.M
 		ev := p.events.New(event.KindMessageReleased).(*event.MessageReleased)
 		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
 		p.out = append(p.out, ev)
-		p.back(now, e, cmd.Slice, m, m.DeliveryCount)
+		p.back(now, e, cmd.Slice, m, m.DeliveryCount, header)
 	case Abandon:
 		ev := p.events.New(event.KindMessageAbandoned).(*event.MessageAbandoned)
 		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
-		ev.DeliveryCount, ev.Changes.Data = failed(m), cmd.Changes
+		ev.DeliveryCount, ev.Changes.Data = failed(m), changes
 		p.out = append(p.out, ev)
-		p.back(now, e, cmd.Slice, m, ev.DeliveryCount)
+		p.back(now, e, cmd.Slice, m, ev.DeliveryCount, header+len(changes))
 	case Defer:
 		ev := p.events.New(event.KindMessageDeferred).(*event.MessageDeferred)
 		ev.Envelope, ev.Sequence, ev.Token = env, m.Sequence, token
-		ev.DeliveryCount, ev.Changes.Data = failed(m), cmd.Changes
+		ev.DeliveryCount, ev.Changes.Data = failed(m), changes
 		p.out = append(p.out, ev)
 	case MoveToDeadLetter:
 		ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
 		ev.Envelope, ev.Sequence, ev.Token, ev.Cause = env, m.Sequence, token, event.CauseApplication
-		ev.Reason, ev.Description, ev.Changes.Data = clip(cmd.Reason), clip(cmd.Description), cmd.Changes
+		ev.Reason, ev.Description, ev.Changes.Data = clip(cmd.Reason), clip(cmd.Description), changes
 		p.out = append(p.out, ev)
 	default:
 		panic(fmt.Sprintf("engine: settle with outcome %d", cmd.Outcome))
@@ -174,17 +189,19 @@ func failed(m *index.Message) uint32 {
 }
 
 // back adds what follows when a message of the main queue came back with a new delivery count: it expires at once when its
-// time has passed (semantics.md 7.4), or is dead-lettered when it failed too often (6.4).
-func (p *Partition) back(now event.Time, e *Entity, id event.Slice, m *index.Message, count uint32) {
+// time has passed (semantics.md 7.4), or is dead-lettered when it failed too often (6.4). A deferred one stays deferred, expired
+// or not (3.2), unless it failed too often: then expiry comes first for it, too (docs/decisions/0009). Its header has so many
+// bytes now, as far as that is known.
+func (p *Partition) back(now event.Time, e *Entity, id event.Slice, m *index.Message, count uint32, header int) {
 	if m.SubQueue != event.Main {
 		return
 	}
-	deferred := m.State == index.DeferredLocked
+	last := count > m.DeliveryCount && count >= e.Properties.MaxDeliveryCount
 	switch {
-	case expired(m, now) && !deferred:
-		p.expire(e, id, m)
-	case count > m.DeliveryCount && count >= e.Properties.MaxDeliveryCount:
-		p.deadLetter(id, m.Sequence, event.CauseMaxDelivery, "MaxDeliveryCountExceeded",
+	case expired(m, now) && (m.State != index.DeferredLocked || last):
+		p.expire(e, id, m, header)
+	case last:
+		p.deadLetter(id, m.Sequence, header, event.CauseMaxDelivery, "MaxDeliveryCountExceeded",
 			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", count))
 	}
 }
@@ -195,7 +212,7 @@ func (p *Partition) endLock(now event.Time, e *Entity, m *index.Message, l index
 	ev.Envelope, ev.Sequence, ev.Token = p.envelope(l.Slice, 0), l.Sequence, l.Token
 	ev.DeliveryCount = failed(m)
 	p.out = append(p.out, ev)
-	p.back(now, e, l.Slice, m, ev.DeliveryCount)
+	p.back(now, e, l.Slice, m, ev.DeliveryCount, changed(m))
 }
 
 // tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.

@@ -21,7 +21,7 @@ func (p *Partition) sweep(now event.Time, cmd *sweep) Outcome {
 	found, done := p.index.Step(cmd.pass, now, sweepStep, sweepEnds)
 	if e := p.entities[cmd.pass.Slice.Entity]; e != nil {
 		for i := range found {
-			p.expire(e, cmd.pass.Slice, &found[i])
+			p.expire(e, cmd.pass.Slice, &found[i], changed(&found[i]))
 		}
 	}
 	out := p.done(level(p.out))
@@ -37,7 +37,7 @@ const maxFront = 256
 // expireFront ends the expired messages that stand in the way of a receiver.
 func (p *Partition) expireFront(now event.Time, e *Entity, id event.Slice) {
 	for _, m := range p.index.Front(id, now, maxFront) {
-		p.expire(e, id, &m)
+		p.expire(e, id, &m, changed(&m))
 	}
 }
 
@@ -45,7 +45,7 @@ func (p *Partition) expireFront(now event.Time, e *Entity, id event.Slice) {
 func (p *Partition) expireFrontOf(now event.Time, e *Entity, id event.Slice, session []byte) bool {
 	found := p.index.FrontOf(id, session, now, maxFront)
 	for i := range found {
-		p.expire(e, id, &found[i])
+		p.expire(e, id, &found[i], changed(&found[i]))
 	}
 	return len(found) > 0
 }

@@ -287,9 +287,9 @@ func (p *Partition) plainCopy(m *published, sub *Entity) {
 
 // deadCopy adds a copy in the dead-letter queue of a subscription.
 func (p *Partition) deadCopy(m *published, sub *Entity, cause event.Cause, reason, description string) {
-	changes := deadLetterChanges(reason, clip(description))
+	cause, reason, description, changes := explained(m.header, cause, reason, clip(description))
 	c := p.newCopy(m, sub, len(changes))
-	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, clip(description), changes
+	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
 }
 
 // newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the subscription's ceiling, and

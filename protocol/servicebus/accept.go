@@ -89,3 +89,21 @@ func (c *conn) sessionLock(req *request, id string, hasID bool) (event.LockToken
 	}
 	return l.receiver.grant.Token, true
 }
+
+// sessionLocks is what a settlement by token may end messages under (semantics.md 8.4): the lock of the session that the request
+// names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when
+// there is none.
+func (c *conn) sessionLocks(req *request, id string, hasID bool) (held []event.LockToken) {
+	if hasID || req.text(keyAssociatedLink) != "" {
+		if token, ok := c.sessionLock(req, id, hasID); ok {
+			held = append(held, token)
+		}
+		return held
+	}
+	for at, l := range c.holders {
+		if at.entity == req.l.target.Entity.ID {
+			held = append(held, l.receiver.grant.Token)
+		}
+	}
+	return held
+}

@@ -17,6 +17,7 @@ const maxTaking = 16
 
 const (
 	tooManyAnswers = "Too many bytes of answers wait for credit."
+	unreadable     = "The stored messages cannot be read now."
 	tooManyTaking  = "Too many requests with large answers have no answer yet."
 )
 
@@ -65,7 +66,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages, v, math.MaxInt)
 		if len(messages) == 0 {
-			c.refuseRequest(req, 503, amqp.CondServerBusy, "The stored messages cannot be read now.")
+			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)
 			return
 		}
 		c.succeed(req, amqp.Map{{Key: "messages", Value: messages}})

@@ -52,21 +52,71 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 		c.refuseFor(req, e)
 		return
 	}
-	if named && ofSessions(t) {
-		if _, held := c.sessionLock(req, id, true); !held {
+	var held []event.LockToken
+	if ofSessions(t) {
+		if held = c.sessionLocks(req, id, named); held == nil {
 			c.refuseSession(req)
 			return
 		}
 	}
 	cmd := &engine.Settle{
-		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:],
-		Outcome: w.outcome, Changes: w.changes, Reason: w.reason, Description: w.description,
+		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
+		Outcome: w.outcome, Changes: w.changes, Unread: len(w.changes) > 0, Reason: w.reason, Description: w.description,
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		c.settledElsewhere(tokens)
-		c.succeed(req, nil)
-	})
+	c.ask(req, cmd, func(req *request, r *engine.Reply) { c.settledByToken(req, cmd, r) })
 }
+
+// settledByToken answers a settlement, or asks for it once more with what had to be read first.
+func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
+	if len(r.Messages) == 0 {
+		c.settledElsewhere(append([]event.LockToken{cmd.Token}, cmd.More...))
+		c.succeed(req, nil)
+		return
+	}
+	var ahead readAhead
+	defer ahead.drop()
+	again := *cmd
+	again.Unread = false
+	for i := range r.Messages {
+		d := &r.Messages[i]
+		n, err := c.headerSize(req.l.target, d, &ahead)
+		switch {
+		case err != nil:
+			c.damage(req.l.target, d, err)
+			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)
+			return
+		case i == 0:
+			again.Header = n
+		default:
+			again.Headers = append(again.Headers, n)
+		}
+	}
+	c.ask(req, &again, func(req *request, r *engine.Reply) { c.settledByToken(req, &again, r) })
+}
+
+// headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
+func (c *conn) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
+	start := d.Body
+	start.Size = min(start.Size, uint32(c.limits.HeaderSize)+headerRoom)
+	if err := ahead.fill(c.broker, t.Host(0), &start, false); err != nil {
+		return 0, err
+	}
+	b := (*ahead.buf)[:start.Size]
+	s, err := splitSections(b)
+	if err != nil { // damaged, or from when more was allowed: its sum tells
+		if b, err = ahead.blob(c.broker, t.Host(0), &d.Body, false); err != nil {
+			return 0, err
+		}
+		if s, err = splitSections(b); err != nil {
+			return 0, err
+		}
+	}
+	return len(b) - len(s.tail), nil
+}
+
+// headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and
+// where its body begins.
+const headerRoom = 1 << 10
 
 // settledElsewhere forgets deliveries of this connection's links that were settled by their tokens.
 func (c *conn) settledElsewhere(tokens []event.LockToken) {
@@ -80,6 +130,7 @@ func (c *conn) settledElsewhere(tokens []event.LockToken) {
 				continue
 			}
 			delete(s.unsettled, id)
+			s.settled.note(id, u.link.at.path)
 			c.locked--
 			u.link.receiver.pass()
 			if delete(gone, u.token); len(gone) == 0 {

@@ -95,14 +95,15 @@ func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte) {
 	p.after(now, q, m, true)
 }
 
-// after is what follows when a message came back: it expires at once when its time has passed, unless it is deferred (7.4), or
-// is dead-lettered when it failed once too often (6.4).
+// after is what follows when a message came back: it expires at once when its time has passed (7.4), or is dead-lettered when it
+// failed once too often (6.4). A deferred one stays deferred even when it has expired (3.2), but expiry comes before the failure.
 func (p *Partition) after(now int64, q *Queue, m *Message, failed bool) {
+	often := failed && m.Count >= q.Settings.MaxDelivery
 	switch {
-	case m.Dead:
-	case m.State == Active && m.expired(now):
+	case m.Dead, m.State == Deferred && !often:
+	case m.expired(now):
 		p.expire(q, m)
-	case failed && m.Count >= q.Settings.MaxDelivery:
+	case often:
 		p.deadLetter(q, m.Seq, "MaxDeliveryCountExceeded",
 			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", m.Count))
 	}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// token is that of message i of a settlement.
+func (cmd *Settle) token(i int) event.LockToken {
+	if i == 0 {
+		return cmd.Token
+	}
+	return cmd.More[i-1]
+}
+
+// header is how many bytes message i of a settlement has beside its body, as far as that is known.
+func (cmd *Settle) header(i int) int {
+	switch {
+	case i == 0:
+		return cmd.Header
+	case i <= len(cmd.Headers):
+		return cmd.Headers[i-1]
+	}
+	return 0
+}
+
+// overgrows tells whether the changes make a message's header larger than one may be (semantics.md 9.2).
+func (cmd *Settle) overgrows(m *index.Message, header int) bool {
+	return len(cmd.Changes) > 0 && header+changed(m)+len(cmd.Changes) > maxChanges
+}
+
+// checkHeaders looks whether the messages can take the changes of a settlement. ok is false when they are not settled now: a
+// message of a dead-letter queue has nowhere to go, or the caller has to read first what they have beside their bodies. That is
+// not asked for where the whole message is small enough.
+func (p *Partition) checkHeaders(cmd *Settle, messages []index.Message) (_ Outcome, ok bool) {
+	for i := range messages {
+		m := &messages[i]
+		switch {
+		case cmd.Unread && cmd.overgrows(m, int(m.Body.Size)):
+			out := p.done(log.Ordered)
+			for j := range messages {
+				out.Reply.Messages = append(out.Reply.Messages, describe(&messages[j]))
+			}
+			return out, false
+		case !cmd.Unread && cmd.SubQueue != event.Main && cmd.overgrows(m, cmd.header(i)):
+			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false
+		}
+	}
+	return Outcome{}, true
+}
+
+// What a message is told whose header became too large (semantics.md 9.2).
+const (
+	headerReason = "HeaderSizeExceeded"
+	headerText   = "The size quota for this stream has been exceeded."
+)
+
+// fitting is the changes of a settlement as a message can take them: those that dead-letter it with a shorter description and
+// reason, where they do not fit beside its header. ok is false when they cannot be made to fit (semantics.md 9.2).
+func (cmd *Settle) fitting(m *index.Message, header int) (_ []byte, ok bool) {
+	if !cmd.overgrows(m, header) {
+		return cmd.Changes, true
+	}
+	if cmd.Outcome != MoveToDeadLetter {
+		return nil, false
+	}
+	return shortened(cmd.Changes, maxChanges-header-changed(m))
+}
+
+// explained is why the broker dead-letters a message, with the changes that say so, which are cut to what fits beside its header.
+// Where nothing of them fits the reason is that, in full: a message has to be told something.
+func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
+	changes := deadLetterChanges(reason, description)
+	if header+len(changes) <= maxChanges {
+		return cause, reason, description, changes
+	}
+	if changes, ok := shortened(changes, maxChanges-header); ok {
+		return cause, reason, description, changes
+	}
+	return event.CauseHeaderSize, headerReason, headerText, deadLetterChanges(headerReason, headerText)
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Recover ends what did not survive the stop: sessions were held by links that are gone, locks have passed, and schedules have
+// become due (semantics.md 4.3 R3, 7.6). It is called once, before anything is asked, and nothing of that is left when it returns:
+// the first client finds none of it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
+// for the disk.
+func (l *Loop) Recover() {
+	now := l.now()
+	for again := true; again && l.err == nil; {
+		out := l.part.Decide(now, &releaseAll{})
+		again = out.Again
+		l.write(now, out)
+		l.makeRoom()
+	}
+	for l.err == nil && !l.due(now) {
+		l.makeRoom()
+	}
+}
+
+// makeRoom hands a large frame on, and waits where another one is with the writer.
+func (l *Loop) makeRoom() {
+	l.chores = 0
+	l.handOn()
+	if l.full() {
+		<-l.Flight()
+		l.Landed()
+	}
+}
+
+// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, after
+// Recover.
+func (l *Loop) DropUnknown() {
+	for _, id := range l.part.index.Slices() {
+		e := l.part.entities[id.Entity]
+		if e == nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
+			l.write(l.now(), l.part.Decide(l.now(), &dropSlice{id}))
+		}
+	}
+}
