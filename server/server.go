@@ -39,6 +39,14 @@ const namespaceName = "ledgerbus"
 // not begin there (reliability.md 1.4).
 var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
+func checkClock(now time.Time) error {
+	if now.Before(earliest) {
+		return settings.Problems{{Where: "clock", Text: fmt.Sprintf("the machine's clock says %s, before this program was made; set it first",
+			now.UTC().Format(time.RFC3339))}}
+	}
+	return nil
+}
+
 // ListenError is an address that cannot be listened on.
 type ListenError struct {
 	Address string
@@ -82,9 +90,8 @@ type Server struct {
 // Start opens the data directory, recovers it, makes the queues of the settings and listens. The context bounds the start
 // alone: a broker that runs is ended by Close. After an error nothing is left open.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
-	if now := time.Now(); now.Before(earliest) {
-		return nil, settings.Problems{{Where: "clock", Text: fmt.Sprintf("the machine's clock says %s, before this program was made; set it first",
-			now.UTC().Format(time.RFC3339))}}
+	if err := checkClock(time.Now()); err != nil {
+		return nil, err
 	}
 	srv := &Server{settings: s, failed: make(chan error, 1)}
 	srv.closing, srv.stop = context.WithCancel(context.Background())
@@ -254,6 +261,7 @@ func (s *Server) options() servicebus.Options {
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
 			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
 			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
+			LinkIdle: limits.LinkIdle, NoLinks: limits.NoLinks,
 		},
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/client"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
 
@@ -252,6 +253,36 @@ func TestRefusedStarts(t *testing.T) {
 	other.Storage.Partitions = 7
 	if _, err := Start(t.Context(), other); err == nil || !strings.Contains(err.Error(), "cannot be changed to 7") {
 		t.Errorf("another number of partitions: %v", err)
+	}
+}
+
+// reliability.md 1.4, F15: broker time does not begin before the program was made.
+func TestRefusedClocks(t *testing.T) {
+	t.Parallel()
+	for at, good := range map[time.Time]bool{
+		time.Unix(0, 0): false, earliest.Add(-time.Millisecond): false, earliest: true, time.Now(): true, time.Now().AddDate(10, 0, 0): true,
+	} {
+		err := checkClock(at)
+		if problems := (settings.Problems)(nil); good != (err == nil) || !good && (!errors.As(err, &problems) || problems[0].Where != "clock") {
+			t.Errorf("%v: %v", at, err)
+		}
+	}
+}
+
+// WP-015: what the settings say about connections is what the protocol is told.
+func TestLimitsOfTheSettings(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), map[string][]string{
+		"limits.connections": {"11"}, "limits.connections-per-address": {"12"}, "limits.unauthenticated": {"13"}, "limits.sessions": {"14"},
+		"limits.links": {"15"}, "limits.locked": {"16"}, "limits.max-frame-size": {"1700"}, "limits.buffered-in": {"180000"},
+		"limits.buffered-out": {"190000"}, "limits.idle-timeout": {"20s"}, "limits.link-idle": {"21s"}, "limits.no-links": {"22s"},
+	})
+	want := servicebus.Limits{
+		Connections: 11, ConnectionsPerHost: 12, Unauthenticated: 13, Sessions: 14, Links: 15, Locked: 16, MaxFrameSize: 1700,
+		BufferedIn: 180000, BufferedOut: 190000, IdleTimeout: 20 * time.Second, LinkIdle: 21 * time.Second, NoLinks: 22 * time.Second,
+	}
+	if got := (&Server{settings: s}).options().Limits; got != want {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -148,6 +148,8 @@ type Limits struct {
 	BufferedIn            int           // bytes a connection has sent and the log has not taken; 32 MiB
 	BufferedOut           int           // bytes waiting to be written to a connection; 8 MiB
 	IdleTimeout           time.Duration // silence after which a connection is closed; 240 s
+	LinkIdle              time.Duration // a link without activity is detached; 10 min
+	NoLinks               time.Duration // a connection that has no links any more is closed; 5 min
 }
 
 // OpenToAll tells whether everybody can log in: the emulator's key is known, and any bearer token is good where it is taken.

@@ -56,17 +56,18 @@ func TestDefaults(t *testing.T) {
 
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	file := write(t, "c.yaml", "data: from-file\nlog-level: warn\nlog-format: json\nlisten: [127.0.0.1:1, 127.0.0.1:2]\nlimits:\n  links: 7\n  idle-timeout: 90s\n", 0o644)
+	file := write(t, "c.yaml", "data: from-file\nlog-level: warn\nlog-format: json\nlisten: [127.0.0.1:1, 127.0.0.1:2]\nlimits:\n  links: 7\n  idle-timeout: 90s\n  link-idle: 20m\n  no-links: 1m\n", 0o644)
 	s, err := Load(Sources{
 		File:  file,
-		Env:   environment("LEDGERBUS_LOG_LEVEL", "error", "LEDGERBUS_LISTEN", "127.0.0.1:3, localhost:4", "LEDGERBUS_DATA", "from-env", "LEDGERBUS_PORT", "tcp://1.2.3.4:1"),
-		Flags: map[string][]string{"data": {"from-flag"}, "limits.links": {"9"}},
+		Env:   environment("LEDGERBUS_LOG_LEVEL", "error", "LEDGERBUS_LISTEN", "127.0.0.1:3, localhost:4", "LEDGERBUS_DATA", "from-env", "LEDGERBUS_PORT", "tcp://1.2.3.4:1", "LEDGERBUS_LIMITS_NO_LINKS", "2m"),
+		Flags: map[string][]string{"data": {"from-flag"}, "limits.links": {"9"}, "limits.link-idle": {"30m"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Storage.Data != "from-flag" || s.Logging.Level != slog.LevelError || s.Logging.Format != "json" ||
-		strings.Join(s.Listening.Addresses, " ") != "127.0.0.1:3 localhost:4" || s.Limits.Links != 9 || s.Limits.IdleTimeout != 90*time.Second {
+		strings.Join(s.Listening.Addresses, " ") != "127.0.0.1:3 localhost:4" || s.Limits.Links != 9 || s.Limits.IdleTimeout != 90*time.Second ||
+		s.Limits.LinkIdle != 30*time.Minute || s.Limits.NoLinks != 2*time.Minute {
 		t.Errorf("%+v", s)
 	}
 }
@@ -124,10 +125,12 @@ func TestProblems(t *testing.T) {
 %[1]s:10: mode: "test" is neither development nor production`},
 		{name: "not a block", file: "- a\n", want: "%[1]s:1: must be a block of keys"},
 		{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
-		{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.max-frame-size": {"511"}, "queue": {"a b"}},
+		{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.max-frame-size": {"511"}, "limits.no-links": {"25h"}, "queue": {"a b"}},
 			want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
 LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 --limits-max-frame-size: "511" is not a whole number from 512 to 16777216
+--limits-link-idle: "10" is not a duration from 1s to 24h0m0s, such as 90s
+--limits-no-links: "25h" is not a duration from 1s to 24h0m0s, such as 90s
 --queue: 'a b' contains character(s) that is not allowed by Service Bus: ' '. Entity segments can contain only letters, numbers, periods (.), hyphens (-), and underscores (_). (Queue)`},
 		{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
 		{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},

@@ -98,6 +98,10 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Limits.BufferedOut }, 64<<10, 1<<30)},
 	{Name: "limits.idle-timeout", Usage: "silence after which a connection is closed", Default: "240s",
 		set: period(func(s *Settings) *time.Duration { return &s.Limits.IdleTimeout }, 5*time.Second, time.Hour)},
+	{Name: "limits.link-idle", Usage: "time without activity after which a link is detached", Default: "10m",
+		set: period(func(s *Settings) *time.Duration { return &s.Limits.LinkIdle }, time.Second, 24*time.Hour)},
+	{Name: "limits.no-links", Usage: "time after which a connection that has no links any more is closed", Default: "5m",
+		set: period(func(s *Settings) *time.Duration { return &s.Limits.NoLinks }, time.Second, 24*time.Hour)},
 }
 
 func text(field func(*Settings) *string) func(*Settings, []string) error {

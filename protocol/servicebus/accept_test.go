@@ -186,9 +186,8 @@ func TestSessionIsExclusive(t *testing.T) {
 		other.detach(3)
 		p.acceptSession(4, "s", "a") // the first client again: its old token is dead
 		p.attachManagement("s")
-		if status, properties, _ := p.manage("com.microsoft:update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"},
-			{Key: "lock-tokens", Value: uuids(uuidOf(first.tag))}, {Key: "session-id", Value: "a"}}); status != 410 {
-			t.Errorf("%+v", properties)
+		for _, disposition := range []string{"completed", "abandoned", "defered", "suspended"} {
+			p.disposed(410, amqp.CondSessionLockLost, disposition, []amqp.UUID{uuidOf(first.tag)}, amqp.Pair{Key: "session-id", Value: "a"})
 		}
 		p.credit(4, 0, 5, false)
 		if m := p.receive(); m.header.DeliveryCount.Value != 0 {
@@ -226,6 +225,29 @@ func TestSessionOrder(t *testing.T) {
 		b.put("s", inSession("a", "9", "x"))
 		want("9", 0)
 		p.quiet(5 * time.Second)
+	})
+}
+
+// semantics.md D-20, 8.4: neither receiving nor settling nor credit that waits keeps a session: the lock ends when it would have.
+func TestSessionNotRenewedByUse(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		p.acceptSession(2, "s", "a")
+		start := time.Now()
+		p.credit(2, 0, 100, false)
+		for i, state := range []amqp.DeliveryState{amqp.StateAccepted, amqp.Modified{UndeliverableHere: true}, amqp.StateAccepted} {
+			b.put("s", inSession("a", fmt.Sprint(i), "x"))
+			m := p.receive()
+			if until, _ := m.annotations.Get(keyLockedUntil); until != amqp.TimestampOf(start.Add(30*time.Second)) {
+				t.Errorf("%d: locked until %v", i, until)
+			}
+			p.settle(m.id, state, false)
+			p.outcome(m.id, state)
+			time.Sleep(9 * time.Second)
+		}
+		d := expect[*amqp.Detach](p)
+		if after := time.Since(start).Round(100 * time.Millisecond); d.Error.Condition != amqp.CondSessionLockLost || after != 30*time.Second {
+			t.Errorf("%+v after %v", d, after)
+		}
 	})
 }
 

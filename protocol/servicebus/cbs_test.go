@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // status wants a $cbs answer.
@@ -20,7 +21,7 @@ func (p *peerConn) tokenAnswer(m amqp.Map, status int32, text string) {
 	}
 }
 
-// WP-005, WP-040, WP-041, WP-045, WP-046, WP-047: put-token over a bare AMQP connection.
+// WP-005, WP-040, WP-041, WP-045, WP-046: put-token over a bare AMQP connection.
 func TestPutToken(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
@@ -30,6 +31,29 @@ func TestPutToken(t *testing.T) {
 		p.attachSender(1, "q")
 		p.send(1, 0, message("a", "x"))
 	})
+}
+
+// WP-047, 2.2: what a request says about the expiry does not count, whatever its type; the token's own does.
+func TestTokenExpiration(t *testing.T) {
+	for name, expiration := range map[string][]amqp.Pair{
+		"absent": nil, "null": {{Key: "expiration"}}, "zero": {{Key: "expiration", Value: "0"}}, "seconds in the past": {{Key: "expiration", Value: "1000"}},
+		"seconds in the future": {{Key: "expiration", Value: "99999999999"}}, "no number": {{Key: "expiration", Value: "soon"}},
+		"long": {{Key: "expiration", Value: int64(1000)}}, "past": {{Key: "expiration", Value: amqp.Timestamp(1000)}},
+		"future": {{Key: "expiration", Value: amqp.Timestamp(99999999999999)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				p := b.dial().open()
+				p.tokenAnswer(p.putTokenOf("servicebus.windows.net:sastoken", "sb://ns/q", token("sb://ns/q", "root", "root-key", time.Minute), "1", expiration...), 202, "Accepted")
+				p.attachSender(1, "q")
+				p.quiet(59 * time.Second)
+				p.send(1, 0, message("a", "x"))
+				if d := expect[*amqp.Detach](p); !strings.Contains(d.Error.Description, "Code: RenewToken") {
+					t.Errorf("%+v", d)
+				}
+			})
+		})
+	}
 }
 
 // WP-048, WP-049, WP-060 and reliability.md S5 to S9: tokens that are refused.
@@ -150,6 +174,40 @@ func TestReplyRouting(t *testing.T) {
 			}
 			p.net.Close()
 		}
+	})
+}
+
+// semantics.md 16.3: a connection has tokens for as many audiences as the limit says, renewals not counted; one that expires makes room.
+func TestTokenLimit(t *testing.T) {
+	const limit = 1000
+	bubbleOn(t, faultfs.New(), func(o *Options) { o.Limits.IdleTimeout, o.Limits.NoLinksFresh = 24*time.Hour, 24*time.Hour }, func(b *bench) {
+		p := b.dial().open()
+		put := func(queue string, life time.Duration, status int32, text string) {
+			t.Helper()
+			at := "sb://ns/" + queue
+			p.tokenAnswer(p.putToken(at, token(at, "root", "root-key", life), "1"), status, text)
+		}
+		const full = "The maximum number of '1000' tokens per connection has been reached. TrackingId:"
+		for i := range limit + 1 {
+			name := fmt.Sprint("queue", i)
+			b.queue(name, nil)
+			switch i {
+			case 0:
+				put(name, time.Minute, 202, "Accepted")
+				p.credit(101, 0, 2*limit, false) // for the answers
+			case limit:
+				put(name, time.Hour, 403, full)
+			default:
+				put(name, time.Hour, 202, "Accepted")
+			}
+		}
+		put("queue0", time.Minute, 202, "Accepted")
+		put("QUEUE999", time.Hour, 202, "Accepted")
+		put("queue1/$management", time.Hour, 403, full)
+		p.attachSender(1, "queue999") // the refusals cost nothing else
+		time.Sleep(time.Minute)
+		put("queue1000", time.Hour, 202, "Accepted")
+		put("q", time.Hour, 403, full)
 	})
 }
 

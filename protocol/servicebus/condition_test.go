@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +12,47 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Every refusal of the engine has a condition and a status (8.2).
+// Every refusal of the engine has a condition and a status, those of 8.2, and the text of 8.4 where there is one.
 func TestConditions(t *testing.T) {
-	for code := engine.NotFound; code <= engine.Timeout; code++ {
-		c, text := conditionOf(fmt.Errorf("wrapped: %w", &engine.Error{Code: code, Text: "Text."}))
-		if c.symbol == "" || c.status < 400 || text == "" {
-			t.Errorf("code %d: %+v %q", code, c, text)
+	type told struct {
+		symbol amqp.Symbol
+		status int32
+		text   string
+	}
+	const own = "Text."
+	want := map[engine.Code]told{
+		engine.NotFound:               {"amqp:not-found", 404, own},
+		engine.MessageNotFound:        {"com.microsoft:message-not-found", 404, own},
+		engine.LockLost:               {"com.microsoft:message-lock-lost", 410, strings.TrimSuffix(lockLost, " TrackingId:")},
+		engine.Disabled:               {"com.microsoft:entity-disabled", 400, own},
+		engine.QuotaExceeded:          {"amqp:resource-limit-exceeded", 403, own},
+		engine.NotAllowed:             {"amqp:not-allowed", 400, own},
+		engine.InvalidArgument:        {"com.microsoft:argument-error", 400, own},
+		engine.MessageTooLarge:        {"amqp:link:message-size-exceeded", 403, own},
+		engine.Busy:                   {"com.microsoft:server-busy", 503, own},
+		engine.NotImplemented:         {"amqp:not-implemented", 501, own},
+		engine.AlreadyExists:          {"com.microsoft:entity-already-exists", 409, own},
+		engine.SessionLockLost:        {"com.microsoft:session-lock-lost", 410, "The session lock was lost. Request a new session receiver."},
+		engine.SessionCannotBeLocked:  {"com.microsoft:session-cannot-be-locked", 410, own},
+		engine.Timeout:                {"com.microsoft:timeout", 408, "The operation did not complete within the allotted timeout."},
+		engine.NoMatchingSubscription: {"com.microsoft:no-matching-subscription", 500, own},
+	}
+	for code := range conditions {
+		code := engine.Code(code)
+		if code == 0 {
+			continue
+		}
+		c, text := conditionOf(fmt.Errorf("wrapped: %w", &engine.Error{Code: code, Text: own}))
+		if got := (told{c.symbol, c.status, text}); got != want[code] {
+			t.Errorf("code %d: %+v instead of %+v", code, got, want[code])
+		}
+	}
+	if len(conditions) != len(want)+1 {
+		t.Errorf("%d conditions", len(conditions)-1)
+	}
+	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.NoMatchingSubscription + 1}, io.EOF} { // nobody knows what came of it
+		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
+			t.Errorf("%v: %+v %q", err, c, text)
 		}
 	}
 }
@@ -74,10 +110,13 @@ func TestStatus(t *testing.T) {
 				"schedule-message":         {scheduleBody(scheduled("s", time.Now().Add(time.Hour))), may.send},
 				"cancel-scheduled-message": {numbers(int64(99)), may.send},
 			} {
-				_, properties, _ := p.manage(operationPrefix+name, test.body)
+				code, properties, _ := p.manage(operationPrefix+name, test.body)
 				c, _ := properties.Get("errorCondition")
 				symbol, _ := c.(amqp.Symbol)
 				check(name, test.may, symbol)
+				if text, _ := properties.Get("statusDescription"); !test.may && (code != 400 || !strings.HasPrefix(fmt.Sprint(text), "The messaging entity 'q' is disabled for ")) {
+					t.Errorf("%v: %s: %+v", status, name, properties)
+				}
 			}
 			symbol := func(a *amqp.Attach) amqp.Symbol {
 				if a.Source != nil {

@@ -384,18 +384,26 @@ func (c *conn) peerClosed(p *amqp.Close) {
 	c.phase = over
 }
 
-// protocolFault ends a connection that broke the protocol. Before the open frames there is nobody to tell.
+// protocolFault ends a connection that broke the protocol. Who sends no header that is welcome is told of one that is (1.1);
+// within the login layer there is nobody to tell.
 func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
-	if c.phase < opened {
-		if c.phase == atOpen {
+	early := c.phase < opened
+	switch c.phase {
+	case atHeader:
+		c.out = append(c.out, amqp.ProtocolSASL[:]...)
+	case atAMQPHeader:
+		c.out = append(c.out, amqp.ProtocolAMQP[:]...)
+	case atSASL:
+	default:
+		if early {
 			c.writeOpen()
-			c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
 		}
-		c.phase = over
-		return
+		c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
 	}
-	c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
+	if early {
+		c.phase = over
+	}
 }
 
 // closeWith sends close once; after it nothing else is sent.

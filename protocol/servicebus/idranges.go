@@ -29,3 +29,34 @@ func (r idRanges) has(id uint32) bool {
 	}
 	return false
 }
+
+// idOwners tells of which entities the deliveries were that have been settled, for the texts that refuse to settle them again.
+type idOwners []idOwner
+
+// idOwner is a run of delivery-ids settled in order.
+type idOwner struct {
+	idRange
+	path string
+}
+
+func (o *idOwners) note(id uint32, path string) {
+	s := *o
+	if n := len(s); n > 0 && s[n-1].last+1 == id && s[n-1].path == path {
+		s[n-1].last = id
+		return
+	}
+	if len(s) == maxRanges {
+		s = append(s[:0], s[maxRanges/2:]...) // the older half at once: each note stays cheap
+	}
+	*o = append(s, idOwner{idRange{id, id}, path})
+}
+
+// of is the path of a delivery's entity, empty when it is not known (any more).
+func (o idOwners) of(id uint32) string {
+	for i := len(o) - 1; i >= 0; i-- {
+		if id-o[i].first <= o[i].last-o[i].first {
+			return o[i].path
+		}
+	}
+	return ""
+}

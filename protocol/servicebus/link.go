@@ -60,8 +60,9 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	c.names[key] = l
 	c.links++
-	c.timers.attached()
-	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
+	if !l.at.cbs {
+		c.timers.attached(c)
+	}
 	s.links[a.Handle] = l
 	if a.Role == amqp.RoleSender {
 		l.sender = newSender(l)
@@ -369,14 +370,21 @@ func (l *link) leave(cause event.ReleaseCause) {
 	if key := (linkName{l.name, role}); c.names[key] == l {
 		delete(c.names, key)
 	}
-	c.timers.detached(c)
+	if !l.at.cbs {
+		c.timers.detached(c)
+	}
 }
+
+// canIdle tells whether the link is detached when nothing happens on it. Links to $cbs are not: clients keep a pair for as
+// long as their connection and put the next token many minutes later (2.1, 2.6); azure-servicebus for Python does not
+// recover from the loss of it.
+func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && !l.at.cbs }
 
 // detachIdle detaches links without activity (1.8).
 func (c *conn) detachIdle() {
 	for _, s := range c.sessions {
 		for _, l := range s.links {
-			if l.detached || l.attaching != nil || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
+			if !l.canIdle() || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
 				continue
 			}
 			idle := hms(c.limits.LinkIdle)
@@ -396,7 +404,7 @@ func (c *conn) nextIdleLink() time.Time {
 	var at time.Time
 	for _, s := range c.sessions {
 		for _, l := range s.links {
-			if !l.detached && l.attaching == nil && (at.IsZero() || l.active.Before(at)) {
+			if l.canIdle() && (at.IsZero() || l.active.Before(at)) {
 				at = l.active
 			}
 		}

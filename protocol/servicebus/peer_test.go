@@ -83,6 +83,8 @@ type faultyBroker struct {
 	corrupt atomic.Bool
 	damage  atomic.Int32
 
+	unreadable atomic.Bool
+
 	mu      sync.Mutex
 	holding bool
 	held    []func()
@@ -146,6 +148,9 @@ func (b *faultyBroker) Manage(r engine.Request) {
 }
 
 func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
+	if b.unreadable.Load() {
+		return 0, io.ErrUnexpectedEOF
+	}
 	n, err := b.Broker.ReadAt(p, at, dst)
 	if b.corrupt.Load() && n > 0 {
 		dst[n/2] ^= 1
@@ -171,7 +176,12 @@ func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
 // bubbleOn is bubble on a disk of the test's.
 func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *bench)) {
 	t.Helper()
-	dir := t.TempDir()
+	bubbleIn(t, t.TempDir(), disk, change, test)
+}
+
+// bubbleIn is bubbleOn in a directory of the test's, which may have been used before.
+func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := log.Open(context.Background(), dir, log.Options{FS: disk, Partitions: 2})
 		if err != nil {
@@ -280,6 +290,7 @@ func (b *bench) dial() *peerConn {
 
 func (p *peerConn) read() {
 	defer close(p.in)
+	frames := newRecorder(p)
 	for {
 		var head [8]byte
 		if _, err := io.ReadFull(p.net, head[:]); err != nil {
@@ -297,10 +308,8 @@ func (p *peerConn) read() {
 			return
 		}
 		r := received{channel: binary.BigEndian.Uint16(head[6:]), raw: append(head[:], body...)}
+		frames.frame(r.raw)
 		if len(body) > 0 {
-			if head[5] == 0 {
-				checkFrame(p, body)
-			}
 			r.p, r.payload, r.err = amqp.DecodePerformative(body, amqp.DefaultLimits)
 		}
 		p.in <- r
@@ -484,10 +493,19 @@ func (p *peerConn) rejected(id uint32, symbol amqp.Symbol) *amqp.Error {
 	return r.Error
 }
 
-// tracked wants the suffix of 8.4 (WP-215).
+// tracked wants the suffix of 8.4, with an entity (WP-215, SM-007).
 func (p *peerConn) tracked(text string) {
 	p.Helper()
-	for _, part := range []string{" TrackingId:", ", SystemTracker:", ", Timestamp:"} {
+	p.suffix(text)
+	if !strings.Contains(text, ", SystemTracker:ns:") || strings.Contains(text, ", SystemTracker:ns:,") {
+		p.Errorf("no entity in %q", text)
+	}
+}
+
+// suffix wants the suffix of 8.4 on a text that is of no entity.
+func (p *peerConn) suffix(text string) {
+	p.Helper()
+	for _, part := range []string{" TrackingId:", ", SystemTracker:ns", ", Timestamp:"} {
 		if !strings.Contains(text, part) {
 			p.Errorf("no %q in %q", part, text)
 		}
@@ -582,7 +600,7 @@ func (p *peerConn) putToken(audience, token string, id any) amqp.Map {
 	return p.putTokenOf("servicebus.windows.net:sastoken", audience, token, id)
 }
 
-func (p *peerConn) putTokenOf(kind, audience, token string, id any) amqp.Map {
+func (p *peerConn) putTokenOf(kind, audience, token string, id any, more ...amqp.Pair) amqp.Map {
 	p.Helper()
 	if !p.header {
 		p.header = true
@@ -591,9 +609,9 @@ func (p *peerConn) putTokenOf(kind, audience, token string, id any) amqp.Map {
 		p.credit(101, 0, 1000, false)
 	}
 	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, ReplyTo: amqp.Some("reply101")})
-	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{
+	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, append(amqp.Map{
 		{Key: "operation", Value: "put-token"}, {Key: "type", Value: kind}, {Key: "name", Value: audience},
-	})
+	}, more...))
 	m = amqp.AppendSection(m, amqp.SectionValue, token)
 	p.write(0, &amqp.Transfer{Handle: 100, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
 	return p.reply(id)

@@ -98,6 +98,9 @@ func (r *reader) tune(n, space int) {
 // whole finds the end of the last complete frame.
 func (r *reader) whole() (end int, err error) {
 	end = r.start
+	if r.offset == 0 && r.end-end >= 4 && !isProtocolHeader(r.chunk.buf[end:]) {
+		return end, &amqp.FramingError{Reason: "no protocol header"}
+	}
 	for r.end-end >= 4 {
 		size := frameSize(r.chunk.buf[end:])
 		if size < amqp.FrameHeaderSize {

@@ -8,89 +8,141 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// checkFrame is the frame recorder of WP-210, WP-211 and WP-212: it looks at the performative that begins the body of every
-// frame the broker sends in the tests of this package.
-func checkFrame(t testing.TB, body []byte) {
-	checkFields(t, body)
-	v, _, err := amqp.DecodeValue(body, amqp.DefaultLimits)
-	if err != nil {
-		t.Errorf("%v in % x", err, body)
-		return
-	}
-	checkTypes(t, v)
+// recorder looks at every frame that the broker sends on a connection in the tests of this package (WP-210 to WP-213).
+type recorder struct {
+	t        testing.TB
+	attached map[uint16]map[uint32]bool // handles, by the channels that have a session
+	closed   bool
 }
 
-// checkFields wants every field of a performative, in a list that is not list0, behind a small descriptor (WP-210).
-func checkFields(t testing.TB, body []byte) {
-	counts := map[byte]int{0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
-	if body[0] != 0 || body[1] != amqp.CodeSmallUlong {
-		t.Errorf("descriptor % x", body[:3])
+func newRecorder(t testing.TB) *recorder {
+	return &recorder{t: t, attached: make(map[uint16]map[uint32]bool)}
+}
+
+// frame takes one frame in full. Those of the login layer are not looked at.
+func (r *recorder) frame(b []byte) {
+	if b[5] != amqp.FrameTypeAMQP {
 		return
 	}
-	n := -1
-	switch body[3] {
-	case amqp.CodeList8:
-		n = int(body[5])
-	case amqp.CodeList32:
-		n = int(binary.BigEndian.Uint32(body[8:]))
+	channel, body := binary.BigEndian.Uint16(b[6:]), b[int(b[4])*4:]
+	if r.closed {
+		r.t.Errorf("frame after close: % x", b)
+		return
 	}
-	if want := counts[body[2]]; n != want {
-		t.Errorf("performative %#x has %d fields, not %d", body[2], n, want)
+	if len(body) == 0 {
+		return
+	}
+	code, fields, ok := checkComposite(r.t, body)
+	if ok {
+		r.scope(channel, code, fields)
 	}
 }
 
-// types are the fields of composites that hold text (9.2): s a string, y a symbol or an array of them, m a map with symbols
-// for keys, d a composite.
-var types = map[uint64]string{
+// scope wants no frame before the begin or after the end of its session, none of a link before its attach or after its
+// detach, and none at all after close (WP-213).
+func (r *recorder) scope(channel uint16, code byte, fields amqp.List) {
+	links, begun := r.attached[channel]
+	if (code == 0x11) == begun && code != 0x10 && code != 0x18 {
+		r.t.Errorf("performative %#x on channel %d, which has a session: %v", code, channel, begun)
+		return
+	}
+	handleAt := map[byte]int{0x12: 1, 0x13: 4, 0x14: 0, 0x16: 0} // attach, flow, transfer, detach
+	if at, ofLink := handleAt[code]; ofLink && fields[at] != nil {
+		handle, _ := fields[at].(uint32)
+		if (code == 0x12) == links[handle] {
+			r.t.Errorf("performative %#x on channel %d of handle %d, which is attached: %v", code, channel, handle, links[handle])
+		}
+		links[handle] = code != 0x16
+	}
+	switch code {
+	case 0x11:
+		r.attached[channel] = make(map[uint32]bool)
+	case 0x17:
+		delete(r.attached, channel)
+	case 0x18:
+		r.closed = true
+	}
+}
+
+// composites are what a frame is made of (9.1, 9.2), a letter per field: s a string, y a symbol or an array of them, m a map
+// with symbols for keys, d a composite. Nothing about transactions is among them, of which no peer speaks here (WP-212).
+var composites = map[byte]string{
 	0x10: "ss---yyyym", 0x11: "-----yym", 0x12: "s----dd----yym", 0x13: "----------m", 0x14: "-------d---", 0x15: "----d-",
 	0x16: "--d", 0x17: "d", 0x18: "d", // open, begin, attach, flow, transfer, disposition, detach, end, close
 	0x28: "s-y--mymdyy", 0x29: "s-y--my", 0x1d: "ysm", // source, target, error
-	0x23: "--", 0x24: "", 0x25: "d", 0x26: "", 0x27: "--m", // received, accepted, rejected, released, modified
 }
 
-// checkTypes wants symbols where there must be symbols, strings where there must be strings (WP-211), and nothing about
-// transactions, of which no peer speaks here (WP-212).
-func checkTypes(t testing.TB, v any) {
-	d, ok := v.(amqp.Described)
-	if !ok {
-		t.Errorf("%T where a composite must be", v)
-		return
+// outcomes may be cut after their last field, and be list0.
+var outcomes = map[byte]string{0x23: "--", 0x24: "", 0x25: "d", 0x26: "", 0x27: "--m"} // received, accepted, rejected, released, modified
+
+// checkComposite wants a small descriptor, a list that is not list0 and has every field (WP-210), symbols where there must be
+// symbols, and strings where there must be strings (WP-211). It looks at the first value in b.
+func checkComposite(t testing.TB, b []byte) (code byte, fields amqp.List, ok bool) {
+	if len(b) < 4 || b[0] != 0 || b[1] != amqp.CodeSmallUlong {
+		t.Errorf("% x where a composite must be", b[:min(len(b), 10)])
+		return 0, nil, false
 	}
-	code, _ := d.Descriptor.(uint64)
-	if code >= 0x30 && code <= 0x34 {
-		t.Errorf("a link that knows no transactions is sent composite %#x", code)
-		return
-	}
-	kinds, known := types[code]
-	fields, _ := d.Value.(amqp.List)
-	if !known || len(fields) > len(kinds) {
-		t.Errorf("composite %#x with %d fields", d.Descriptor, len(fields))
-		return
-	}
-	for i, f := range fields {
-		if f == nil {
-			continue
-		}
-		good := true
-		switch kinds[i] {
-		case 's':
-			_, good = f.(string)
-		case 'y':
-			if a, many := f.(amqp.Array); many {
-				good = a.Elem == amqp.CodeSym8 || a.Elem == amqp.CodeSym32
-			} else {
-				_, good = f.(amqp.Symbol)
-			}
-		case 'm':
-			m, isMap := f.(amqp.Map)
-			good = isMap && keysAre[amqp.Symbol](m)
-		case 'd':
-			checkTypes(t, f)
-		}
-		if !good {
-			t.Errorf("field %d of composite %#x is %#v", i, code, f)
+	code = b[2]
+	kinds, exact := composites[code]
+	if !exact {
+		if kinds, ok = outcomes[code]; !ok {
+			t.Errorf("composite %#x", code)
+			return code, nil, false
 		}
 	}
+	b = b[3:]
+	n := 0
+	switch b[0] {
+	case amqp.CodeList0:
+		b = b[1:]
+	case amqp.CodeList8:
+		n, b = int(b[2]), b[3:]
+	case amqp.CodeList32:
+		n, b = int(binary.BigEndian.Uint32(b[5:])), b[9:]
+	default:
+		t.Errorf("composite %#x with % x for a list", code, b[0])
+		return code, nil, false
+	}
+	if n > len(kinds) || exact && n < len(kinds) {
+		t.Errorf("composite %#x has %d fields, not %d", code, n, len(kinds))
+		return code, nil, false
+	}
+	for i := range n {
+		v, rest, err := amqp.DecodeValue(b, amqp.DefaultLimits)
+		if err != nil {
+			t.Errorf("field %d of composite %#x: %v", i, code, err)
+			return code, nil, false
+		}
+		if kinds[i] == 'd' && v != nil {
+			checkComposite(t, b)
+		} else if !isOf(kinds[i], v) {
+			t.Errorf("field %d of composite %#x is %#v", i, code, v)
+		}
+		fields, b = append(fields, v), rest
+	}
+	return code, fields, true
+}
+
+// isOf tells whether a field is of the kind that a letter stands for.
+func isOf(kind byte, v any) (ok bool) {
+	if v == nil {
+		return true
+	}
+	switch kind {
+	case 's':
+		_, ok = v.(string)
+	case 'y':
+		if a, many := v.(amqp.Array); many {
+			return a.Elem == amqp.CodeSym8 || a.Elem == amqp.CodeSym32
+		}
+		_, ok = v.(amqp.Symbol)
+	case 'm':
+		m, isMap := v.(amqp.Map)
+		return isMap && keysAre[amqp.Symbol](m)
+	default:
+		return true
+	}
+	return ok
 }
 
 // keysAre tells whether all keys of a map are of one type.
@@ -104,12 +156,12 @@ func keysAre[T any](m amqp.Map) bool {
 }
 
 // Record is a client's connection on which every frame of the broker is looked at, for the tests with an SDK.
-func Record(t testing.TB, nc net.Conn) net.Conn { return &recorded{Conn: nc, t: t} }
+func Record(t testing.TB, nc net.Conn) net.Conn { return &recorded{Conn: nc, frames: newRecorder(t)} }
 
 type recorded struct {
 	net.Conn
-	t    testing.TB
-	rest []byte // of a frame that has not come in full
+	frames *recorder
+	rest   []byte // of a frame that has not come in full
 }
 
 func (r *recorded) Read(p []byte) (int, error) {
@@ -123,10 +175,64 @@ func (r *recorded) Read(p []byte) (int, error) {
 		if len(r.rest) < size {
 			break
 		}
-		if size > 8 && r.rest[5] == 0 {
-			checkFrame(r.t, r.rest[8:size])
+		if string(r.rest[:4]) != "AMQP" {
+			r.frames.frame(r.rest[:size])
 		}
 		r.rest = r.rest[size:]
 	}
 	return n, err
 }
+
+// The recorder finds what it is there for.
+func TestRecorder(t *testing.T) {
+	begin := amqp.AppendFrame(nil, 3, &amqp.Begin{RemoteChannel: amqp.Some(uint16(3))}, nil)
+	attach := amqp.AppendFrame(nil, 3, &amqp.Attach{Name: "l", Handle: 5, Source: &amqp.Source{Address: "q"}, Target: &amqp.Target{}}, nil)
+	flow := amqp.AppendFrame(nil, 3, &amqp.Flow{Handle: amqp.Some(uint32(5))}, nil)
+	transfer := amqp.AppendFrame(nil, 3, &amqp.Transfer{Handle: 5}, []byte("x"))
+	detach := amqp.AppendFrame(nil, 3, &amqp.Detach{Handle: 5, Error: &amqp.Error{Condition: "x", Description: "y"}}, nil)
+	end, closing := amqp.AppendFrame(nil, 3, &amqp.End{}, nil), amqp.AppendFrame(nil, 0, &amqp.Close{}, nil)
+	raw := func(body ...byte) []byte { return append([]byte{0, 0, 0, byte(8 + len(body)), 2, 0, 0, 3}, body...) }
+	for name, test := range map[string]struct {
+		frames [][]byte
+		good   bool
+	}{
+		"all in order":           {[][]byte{begin, attach, flow, transfer, detach, attach, detach, end, begin, end, amqp.AppendEmptyFrame(nil), closing}, true},
+		"before its begin":       {[][]byte{attach}, false},
+		"two begins":             {[][]byte{begin, begin}, false},
+		"before its attach":      {[][]byte{begin, flow}, false},
+		"two attaches":           {[][]byte{begin, attach, attach}, false},
+		"flow after detach":      {[][]byte{begin, attach, detach, flow}, false},
+		"transfer after detach":  {[][]byte{begin, attach, detach, transfer}, false},
+		"two detaches":           {[][]byte{begin, attach, detach, detach}, false},
+		"flow after end":         {[][]byte{begin, attach, end, flow}, false},
+		"two ends":               {[][]byte{begin, end, end}, false},
+		"end after close":        {[][]byte{begin, closing, end}, false},
+		"keep-alive after close": {[][]byte{closing, amqp.AppendEmptyFrame(nil)}, false},
+		"wide descriptor":        {[][]byte{raw(0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x18, 0xC0, 2, 1, 0x40)}, false},
+		"list0":                  {[][]byte{raw(0, 0x53, 0x18, 0x45)}, false},
+		"a field is missing":     {[][]byte{begin, raw(0, 0x53, 0x16, 0xC0, 3, 2, 0x43, 0x41)}, false},
+		"error of two fields":    {[][]byte{raw(0, 0x53, 0x18, 0xC0, 12, 1, 0, 0x53, 0x1d, 0xC0, 6, 2, 0xA3, 1, 'x', 0xA1, 0)}, false},
+		"condition is a string":  {[][]byte{raw(0, 0x53, 0x18, 0xC0, 13, 1, 0, 0x53, 0x1d, 0xC0, 7, 3, 0xA1, 1, 'x', 0xA1, 0, 0x40)}, false},
+		"an error that is good":  {[][]byte{raw(0, 0x53, 0x18, 0xC0, 13, 1, 0, 0x53, 0x1d, 0xC0, 7, 3, 0xA3, 1, 'x', 0xA1, 0, 0x40)}, true},
+		"error with a symbol":    {[][]byte{raw(0, 0x53, 0x18, 0xC0, 14, 1, 0, 0xA3, 1, 'e', 0xC0, 7, 3, 0xA3, 1, 'x', 0xA1, 0, 0x40)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := &tally{TB: t}
+			r := newRecorder(found)
+			for _, f := range test.frames {
+				r.frame(f)
+			}
+			if (found.errors == 0) != test.good {
+				t.Errorf("%d errors", found.errors)
+			}
+		})
+	}
+}
+
+// tally counts errors instead of failing.
+type tally struct {
+	testing.TB
+	errors int
+}
+
+func (t *tally) Errorf(string, ...any) { t.errors++ }

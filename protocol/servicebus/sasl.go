@@ -27,9 +27,6 @@ func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	case h == amqp.ProtocolAMQP && (c.phase == atHeader || c.phase == atAMQPHeader):
 		c.phase = atOpen // a bare AMQP header is fine: $cbs decides (1.1)
 		c.out = append(c.out, h[:]...)
-	case c.phase == atHeader:
-		c.out = append(c.out, amqp.ProtocolSASL[:]...)
-		c.phase = over
 	default:
 		c.protocolFault(amqp.CondFramingError, "A protocol header is not expected now.")
 	}

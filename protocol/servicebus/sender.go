@@ -88,7 +88,7 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	if s.skipping || s.size+len(payload) > s.maxSize {
 		s.discard()
 		if s.joining, s.skipping = t.More, t.More; !t.More {
-			s.tooLarge()
+			s.tooLarge(s.maxSize)
 		}
 		return
 	}
@@ -141,10 +141,10 @@ func (s *sender) discard() {
 	}
 }
 
-// tooLarge refuses a delivery over the limit. The link stays (semantics.md 16.3, docs/decisions/0005).
-func (s *sender) tooLarge() {
+// tooLarge refuses a delivery over a limit in bytes. The link stays (semantics.md 16.3, docs/decisions/0005).
+func (s *sender) tooLarge(limit int) {
 	s.reject(amqp.CondMessageSizeExceeded, fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.",
-		s.delivery.id, s.maxSize))
+		s.delivery.id, limit))
 }
 
 // leave drops what was begun. Sends in the engine go on; their answers find the link gone.
@@ -180,12 +180,8 @@ func (s *sender) send(body []byte, buf *chunk) {
 	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
-		limit := s.maxSize
-		if limit > c.limits.BatchSize {
-			limit = c.limits.BatchSize
-		}
-		if len(body) > limit {
-			s.tooLarge()
+		if limit := min(s.maxSize, c.limits.BatchSize); len(body) > limit {
+			s.tooLarge(limit)
 			return
 		}
 		e = c.ingestBatch(cmd, body, buf)

@@ -24,6 +24,7 @@ type session struct {
 	unsettled map[uint32]unsettled // by delivery-id
 	silent    idRanges             // sent settled, or on links that are gone: dispositions for them mean nothing
 	sessioned idRanges             // sent under message sessions
+	settled   idOwners             // settled: what comes for them again is refused
 }
 
 const handleMax = 262143
@@ -57,6 +58,20 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	if len(c.sessions) > limit {
 		s.end(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 	}
+}
+
+// onlyEntity is the one entity that the session receives from, empty when there are several or none.
+func (s *session) onlyEntity() (path string) {
+	for _, l := range s.links {
+		if l.receiver == nil || l.receiver.engine == nil {
+			continue
+		}
+		if path != "" && path != l.at.path {
+			return ""
+		}
+		path = l.at.path
+	}
+	return path
 }
 
 // frame handles a frame of the session. After our end everything but the peer's end is ignored.

@@ -52,16 +52,25 @@ func (s *session) disposition(d *amqp.Disposition) {
 // lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
 type lostRun struct {
 	first, n uint32
-	session  bool // they were delivered under message sessions
+	session  bool    // they were delivered under message sessions
+	path     string  // of their entity
+	only     *string // the session's only entity, once one is met of which nothing is known
 }
 
 func (r *lostRun) add(s *session, id uint32) {
-	session := s.sessioned.has(id)
-	if r.n > 0 && (id != r.first+r.n || session != r.session) {
+	session, path := s.sessioned.has(id), s.settled.of(id)
+	if path == "" {
+		if r.only == nil {
+			only := s.onlyEntity()
+			r.only = &only
+		}
+		path = *r.only
+	}
+	if r.n > 0 && (id != r.first+r.n || session != r.session || path != r.path) {
 		r.answer(s)
 	}
 	if r.n == 0 {
-		r.first, r.session = id, session
+		r.first, r.session, r.path = id, session, path
 	}
 	r.n++
 }
@@ -74,7 +83,7 @@ func (r *lostRun) answer(s *session) {
 	if r.session {
 		symbol, text = amqp.CondSessionLockLost, sessionLostText
 	}
-	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.suffixed(text, "", s.c.now))
+	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.suffixed(text, r.path, s.c.now))
 	r.n = 0
 }
 
@@ -95,6 +104,7 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 		return // received: not an outcome
 	}
 	delete(s.unsettled, id)
+	s.settled.note(id, l.at.path)
 	c.locked--
 	if l.detached {
 		s.silent.note(id)

@@ -16,6 +16,7 @@ type timers struct {
 	heard   time.Time // last bytes from the peer
 	spoke   time.Time // last bytes to it
 	noLinks time.Time // since when there are no links; zero while there are
+	links   int       // attached; those to $cbs are not counted, they would keep a connection that is used for nothing
 	hadLink bool
 	closeBy time.Time // end of the grace after close
 }
@@ -41,10 +42,14 @@ func (t *timers) closing(c *conn) {
 	t.by(c, t.closeBy)
 }
 
-func (t *timers) attached() { t.noLinks, t.hadLink = time.Time{}, true }
+func (t *timers) attached(c *conn) {
+	t.links++
+	t.noLinks, t.hadLink = time.Time{}, true
+	t.by(c, c.now.Add(c.limits.LinkIdle))
+}
 
 func (t *timers) detached(c *conn) {
-	if c.links == 0 {
+	if t.links--; t.links == 0 {
 		t.noLinks = c.now
 		t.by(c, c.now.Add(c.limits.NoLinks))
 	}

@@ -1,0 +1,61 @@
+package servicebus
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// SM-007: what refuses to settle a delivery again names its entity, whichever of several links it came on; of one that never was
+// it names the only entity there is.
+func TestLostNamesEntity(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		names := func(id uint32, entity string) {
+			t.Helper()
+			p.settle(id, amqp.StateAccepted, false)
+			d := expect[*amqp.Disposition](p)
+			if r, ok := d.State.(amqp.Rejected); !ok || d.First != id || d.Last.Or(id) != id || !strings.Contains(r.Error.Description, ", SystemTracker:ns"+entity+", ") {
+				t.Errorf("%+v", d)
+			}
+		}
+		b.put("q", message("1", "x"), message("2", "x"), message("3", "x"))
+		b.put("q2", message("1", "x"), message("2", "x"))
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		names(99, ":q")
+		p.attachReceiver(3, "q2", amqp.SenderUnsettled)
+		names(99, "")
+		var ids []uint32
+		var tokens []amqp.UUID
+		for i, handle := range []uint32{2, 3, 2, 3, 2} {
+			p.credit(handle, uint32(i)/2, 1, false)
+			m := p.receive()
+			ids, tokens = append(ids, m.id), append(tokens, uuidOf(m.tag))
+		}
+		for _, i := range []int{0, 1, 4, 3} {
+			p.settle(ids[i], amqp.StateAccepted, false)
+			p.outcome(ids[i], amqp.StateAccepted)
+		}
+		p.attachManagement("q")
+		p.disposed(200, "", "completed", tokens[2:3])
+		for i, entity := range []string{":q", ":q2", ":q", ":q2", ":q"} {
+			names(ids[i], entity)
+		}
+		p.detach(3)
+		names(ids[3], ":q2")
+	})
+}
+
+// A table of entities of deliveries forgets the oldest, and finds numbers that wrap around.
+func TestIDOwners(t *testing.T) {
+	var o idOwners
+	for i := range uint32(3 * maxRanges) {
+		o.note(10*i, "q")
+	}
+	o.note(1<<32-1, "q2")
+	o.note(0, "q2")
+	if n := len(o); n > maxRanges || o.of(0) != "q2" || o.of(10) != "" || o.of(1<<32-1) != "q2" || o.of(10*(3*maxRanges-1)) != "q" || o.of(5) != "" {
+		t.Errorf("%d ranges: %q %q", n, o.of(0), o.of(10))
+	}
+}
