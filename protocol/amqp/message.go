@@ -91,19 +91,3 @@ type Sections struct {
 
 // Regular tells that the message can be stored as it is.
 func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }
-
-// Tail is the part that goes from sender to receiver byte for byte: application-properties, body and footer (wire-protocol
-// 5.1). They stand together at the end of a message whose sections are in order; of another one there is no such part.
-func (s *Sections) Tail() Span {
-	var t Span
-	for _, p := range [...]Span{s.ApplicationProperties, s.Body, s.Footer} {
-		switch {
-		case p.Empty():
-		case t.Empty():
-			t = p
-		default:
-			t.End = p.End
-		}
-	}
-	return t
-}

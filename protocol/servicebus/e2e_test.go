@@ -76,12 +76,22 @@ func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 		t.Fatal(err)
 	}
 	served := make(chan struct{})
-	go func() { server.Serve(context.Background(), l); close(served) }()
+	go func() {
+		defer close(served)
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go server.ServeConn(nc)
+		}
+	}()
 	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		server.Close(ctx)
+		l.Close()
 		<-served
+		server.Close(ctx)
 		ns.Close()
 		store.Close()
 		if n := server.Panics(); n > 0 {

@@ -3,7 +3,6 @@ package servicebus
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -47,7 +46,6 @@ type Server struct {
 	failures *access.Failures
 
 	mu        sync.Mutex
-	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
 	newcomers int            // the sum of byHost
@@ -67,9 +65,6 @@ type environment struct {
 	plainNoTLS  bool
 	containerID string
 }
-
-// ErrClosed is what Serve returns after Close.
-var ErrClosed = errors.New("servicebus: server closed")
 
 func (s *Server) init() {
 	s.once.Do(func() {
@@ -91,57 +86,12 @@ func (s *Server) init() {
 		id := env.newUUID()
 		env.containerID = hex.EncodeToString(id[:]) + "_G0"
 		s.env = env
-		s.listeners = make(map[net.Listener]struct{})
 		s.conns = make(map[*conn]struct{})
 		s.byHost = make(map[string]int)
 		if s.failures = o.Failures; s.failures == nil {
 			s.failures = access.NewFailures(env.limits.FreeFailures, env.limits.FailedLogins)
 		}
 	})
-}
-
-// Serve accepts connections until the context ends, the listener fails or the server is closed, and closes the listener.
-// Connections stay open until [Server.Close].
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.init()
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return ErrClosed
-	}
-	s.listeners[l] = struct{}{}
-	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer func() {
-		stop()
-		l.Close()
-		s.mu.Lock()
-		delete(s.listeners, l)
-		s.mu.Unlock()
-	}()
-	var backoff time.Duration
-	for {
-		nc, err := l.Accept()
-		switch {
-		case err == nil:
-			backoff = 0
-			go s.ServeConn(nc)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case s.isClosed():
-			return ErrClosed
-		case errors.Is(err, net.ErrClosed):
-			return err
-		default: // out of descriptors, most likely (reliability.md F18): those that are open go on
-			backoff = min(max(5*time.Millisecond, 2*backoff), time.Second)
-			s.env.logger.Warn("servicebus: accept", "error", err, "retry", backoff)
-			select {
-			case <-time.After(backoff):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
 }
 
 // ServeConn serves one connection and returns when it is over. A connection over a limit is closed at once.
@@ -227,15 +177,12 @@ func (s *Server) loggedIn(c *conn) {
 	}
 }
 
-// Close closes listeners and tells every connection that it is over, then waits for them. When the context ends first
+// Close tells every connection that it is over, then waits for them. When the context ends first
 // their sockets are cut.
 func (s *Server) Close(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
 	s.closed = true
-	for l := range s.listeners {
-		l.Close()
-	}
 	for c := range s.conns {
 		c.askToStop()
 	}
@@ -281,9 +228,3 @@ func (s *Server) Connections() int {
 
 // Panics is the number of connections that ended in a bug of this package (reliability.md F21).
 func (s *Server) Panics() uint64 { return s.panics.Load() }
-
-func (s *Server) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
