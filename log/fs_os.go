@@ -96,14 +96,6 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	return l, nil
 }
 
-func (f osFile) Datasync() error {
-	for {
-		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
-			return os.NewSyscallError("fdatasync", err)
-		}
-	}
-}
-
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
