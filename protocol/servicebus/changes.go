@@ -8,8 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// entityChanged detaches every link of an entity, its management node included: after an update with a condition on which
-// clients attach again, and find the new settings; after a deletion because it is no more (4.7). Claims stay, as far as the access rules they come from do.
+// entityChanged detaches every link of an entity: after an update with a condition on which clients attach again, and find the new
+// settings; after a deletion because it is no more (4.7). Links to the management node outlive an update: they have no settings, and
+// azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims stay, as far as the access
+// rules they come from do.
 func (c *conn) entityChanged(change *engine.Change) {
 	for _, s := range c.sessions {
 		for _, l := range s.links {
@@ -17,6 +19,7 @@ func (c *conn) entityChanged(change *engine.Change) {
 			case l.detached || l.target.Entity == nil || l.target.Entity.ID != change.Entity.ID:
 			case change.Deleted:
 				l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, c.missing(l.at.path))
+			case l.at.management && l.refresh():
 			default:
 				kind := "consumer"
 				if l.sender != nil {
@@ -27,4 +30,13 @@ func (c *conn) entityChanged(change *engine.Change) {
 			}
 		}
 	}
+}
+
+// refresh has a link find the settings of its entity anew. It reports false when that cannot be found now.
+func (l *link) refresh() bool {
+	target, err := l.c.broker.Resolve(l.at.path)
+	if err == nil {
+		l.target = target
+	}
+	return err == nil
 }

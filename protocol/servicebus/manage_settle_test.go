@@ -132,9 +132,11 @@ func TestLockedCountsAsActive(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(4)
 		p.credit(2, 0, 3, false)
-		p.settle(p.receive().id, amqp.Rejected{}, true)
-		p.settle(p.receive().id, amqp.Modified{UndeliverableHere: true}, true)
-		p.receive()
+		first, second, _ := p.receive(), p.receive(), p.receive()
+		p.settle(first.id, amqp.Rejected{}, false)
+		p.outcome(first.id, amqp.Rejected{})
+		p.settle(second.id, amqp.Modified{UndeliverableHere: true}, false)
+		p.outcome(second.id, amqp.Modified{UndeliverableHere: true})
 		target, err := b.ns.Resolve("q")
 		if err != nil {
 			t.Fatal(err)

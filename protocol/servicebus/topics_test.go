@@ -383,12 +383,12 @@ func TestTopicChanged(t *testing.T) {
 		p.detached(amqp.CondDetachForced, "is force detached by the broker", 1)
 		p.attachSender(1, "t")
 		b.subscription("t", "u", func(p *event.Properties) { p.UserMetadata = "x" })
-		p.detached(amqp.CondDetachForced, "is force detached by the broker", 2, 3, 200, 201)
+		p.detached(amqp.CondDetachForced, "is force detached by the broker", 2, 3)
 		p.attachReceiver(2, "t/Subscriptions/u", amqp.SenderUnsettled)
 		if err := b.ns.DeleteEntity(context.Background(), engine.DeleteEntity{Path: "T", Reason: "client"}); err != nil {
 			t.Fatal(err)
 		}
-		p.detached(amqp.CondNotFound, "could not be found", 1, 2)
+		p.detached(amqp.CondNotFound, "could not be found", 1, 2, 200, 201)
 	})
 }
 

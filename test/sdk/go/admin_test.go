@@ -274,7 +274,7 @@ func adminRights(b *bus) {
 	b.createQueue(queue, queueProperties{AuthorizationRules: []admin.AuthorizationRule{readerRule, ownerRule}})
 	with := func(name, key string) *bus {
 		other := *b
-		other.manager = b.adminWith(withKey(b.place.adminConnectionString, name, key))
+		other.manager = b.adminWith(withKey(b.place.tlsConnectionString, name, key))
 		return &other
 	}
 	reader := with("reader", *readerRule.PrimaryKey)

@@ -59,11 +59,11 @@ type failure struct {
 
 // place is where the broker is.
 type place struct {
-	connectionString      string
-	adminConnectionString string // empty where nothing is administered
-	authority             string // file with the certificate that administration clients trust
-	control               string // address of the API of ../run; empty where there is none
-	webSocket             bool   // clients speak to it over WebSocket
+	connectionString    string
+	tlsConnectionString string // without the emulator's flag; empty where nothing is administered
+	authority           string // file with the certificate that is trusted then
+	control             string // address of the API of ../run; empty where there is none
+	webSocket           bool   // clients speak to it over WebSocket
 }
 
 func newBus(t *testing.T, at place, queue string, retry azservicebus.RetryOptions) *bus {
@@ -170,8 +170,13 @@ func (b *bus) connectWith(connectionString string) *azservicebus.Client {
 	b.Helper()
 	options := &azservicebus.ClientOptions{RetryOptions: b.retry}
 	if b.place.webSocket {
-		options.NewWebSocketConn = webSocketTo(connectionString)
+		options.NewWebSocketConn = webSocketTo(connectionString, nil)
 	}
+	return b.connectBy(connectionString, options)
+}
+
+func (b *bus) connectBy(connectionString string, options *azservicebus.ClientOptions) *azservicebus.Client {
+	b.Helper()
 	client, err := azservicebus.NewClientFromConnectionString(connectionString, options)
 	b.must(err)
 	b.Cleanup(func() { b.closeClient(client) })
@@ -670,22 +675,32 @@ func (b *bus) kill(changes map[string]any) {
 	b.ask("/kill", string(body))
 }
 
-// cut resets all connections.
-func (b *bus) cut() {
+// restart stops the broker in order and starts it again, with settings until its next start; it serves then.
+func (b *bus) restart(settings string) {
 	b.Helper()
-	b.ask("/cut", "")
+	b.ask("/restart", settings)
+}
+
+// cut resets all connections and returns how many there were.
+func (b *bus) cut() int {
+	b.Helper()
+	var answer struct{ Connections int }
+	b.must(json.Unmarshal(b.ask("/cut", ""), &answer))
+	return answer.Connections
 }
 
 var control = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func (b *bus) ask(path, body string) {
+func (b *bus) ask(path, body string) []byte {
 	b.Helper()
 	request, err := http.NewRequestWithContext(b.patient(), http.MethodPost, b.place.control+path, strings.NewReader(body))
 	b.must(err)
 	response, err := control.Do(request)
 	b.must(err)
 	defer response.Body.Close()
-	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
 		b.Fatalf("POST %s: %d %s %v", path, response.StatusCode, text, err)
 	}
+	return text
 }

@@ -35,7 +35,7 @@ var kinds = map[string]func(error) bool{
 	"admin-bad-request":  status(http.StatusBadRequest),
 	"admin-unauthorized": status(http.StatusUnauthorized),
 
-	"any": func(err error) bool { return err != nil && !errors.Is(err, context.DeadlineExceeded) },
+	"not-settleable": contains("not settleable"), // not in the list: what the SDK says without asking the broker
 }
 
 func code(c azservicebus.Code) func(error) bool {

@@ -13,6 +13,8 @@ import (
 var connections = group{
 	"connection-wrong-key":              connectionWrongKey,
 	"connection-idle":                   connectionIdle,
+	"connection-idle-links":             connectionIdleLinks,
+	"connection-detached":               connectionDetached,
 	"connection-cut-send":               connectionCutSend,
 	"connection-cut-waiting":            connectionCutWaiting,
 	"connection-cut-lock":               connectionCutLock,
@@ -46,6 +48,64 @@ func connectionIdle(b *bus) {
 	b.wantBefore("B received", time.Now(), sent.Add(time.Second))
 	b.wantCount(m, 0)
 	b.complete(r, m)
+}
+
+// goOn has a sender, a receiver and a peek do something, whatever became of their links.
+func (b *bus) goOn(r, peeker receiver, body string) {
+	b.Helper()
+	b.send(body)
+	b.complete(r, b.one(r, body))
+	b.wantTexts(b.peekFrom(peeker, 1, 0))
+}
+
+func connectionIdleLinks(b *bus) {
+	b.restart(`{"limits": {"link-idle": "2s", "no-links": "2s"}}`)
+	r, peeker := b.receiver(), b.receiver()
+	b.goOn(r, peeker, "A")
+	time.Sleep(3 * time.Second) // without links
+	b.goOn(r, peeker, "B")
+	time.Sleep(6 * time.Second) // without a connection
+	if n := b.cut(); n != 0 {
+		b.Errorf("%d connections", n)
+	}
+	b.goOn(r, peeker, "C")
+	b.kill(nil) // which takes the settings back
+}
+
+func connectionDetached(b *bus) {
+	update := func(n int32) func() {
+		return func() { b.updateQueue(b.queue, func(q *queueProperties) { q.MaxDeliveryCount = &n }) }
+	}
+	restart := func() { b.restart("") }
+	r, peeker := b.receiver(), b.receiver()
+	b.goOn(r, peeker, "A")
+	update(20)()
+	b.goOn(r, peeker, "B")
+	restart()
+	b.goOn(r, peeker, "C")
+	b.waitThrough(r, update(30), b.send, "D")
+	b.waitThrough(r, restart, b.send, "E")
+	b.empty(peekLock)
+}
+
+// waitThrough has a receiver wait while something happens, which costs it its link or connection. It gets what is sent then.
+func (b *bus) waitThrough(r receiver, happens func(), send func(...string), body string) {
+	b.Helper()
+	c := b.waiting(r)
+	time.Sleep(quiet)
+	happens()
+	since := time.Now()
+	send(body)
+	<-c.done
+	if c.err != nil && !lost(c.err) {
+		b.Fatalf("receive: %v", c.err)
+	}
+	if len(c.got) == 0 {
+		c.got = b.receive(r, 1)
+	}
+	b.wantTexts(c.got, body)
+	b.wantBefore(body+" received", time.Now(), since.Add(patience))
+	b.complete(r, c.got...)
 }
 
 // drain receives until 2 s pass without a message. Before each call that call may begin, next does what it does.
@@ -88,22 +148,9 @@ func connectionCutSend(b *bus) {
 }
 
 func connectionCutWaiting(b *bus) {
-	r := b.receiver()
-	c := b.waiting(r)
-	time.Sleep(500 * time.Millisecond)
-	b.cut()
-	cut := time.Now()
-	b.must(b.try(func(ctx context.Context) error { return b.senderOf(b.connect()).SendMessage(ctx, text("A"), nil) }))
-	<-c.done
-	if c.err != nil && !lost(c.err) {
-		b.Fatalf("receive: %v", c.err)
-	}
-	if len(c.got) == 0 {
-		c.got = b.receive(r, 1)
-	}
-	b.wantTexts(c.got, "A")
-	b.wantBefore("A received", time.Now(), cut.Add(patience))
-	b.complete(r, c.got...)
+	other := *b
+	other.sender = b.senderOf(b.connect())
+	b.waitThrough(b.receiver(), func() { b.cut() }, other.send, "A")
 	b.empty(peekLock)
 }
 
@@ -130,7 +177,7 @@ func connectionCutReceiveAndDelete(b *bus) {
 	for _, body := range b.drain(b.remover(), 50, func(n int) {
 		if len(cuts) > 0 && n >= cuts[0] {
 			cuts = cuts[1:]
-			cutting.Go(b.cut) // while the call is under way
+			cutting.Go(func() { b.cut() }) // while the call is under way
 		}
 	}) {
 		seen[body]++
@@ -145,14 +192,10 @@ func connectionCutReceiveAndDelete(b *bus) {
 
 func connectionKillBetweenCalls(b *bus) {
 	r, peeker := b.receiver(), b.receiver()
-	b.send("A")
-	b.complete(r, b.one(r, "A"))
-	b.wantTexts(b.peekFrom(peeker, 1, 0))
+	b.goOn(r, peeker, "A")
 	for _, body := range []string{"B", "C"} {
 		b.kill(nil)
-		b.send(body)
-		b.complete(r, b.one(r, body))
-		b.wantTexts(b.peekFrom(peeker, 1, 0))
+		b.goOn(r, peeker, body)
 	}
 }
 

@@ -45,6 +45,7 @@ func deadLetterReason(b *bus) {
 	}
 	b.wantReason(dead[1], "")
 	b.wantDescription(dead[1], "")
+	b.wantProperties(dead[1], nil)
 
 	b.post(withID(dead[0].MessageID, string(dead[0].Body)))
 	b.complete(dlq, dead...)
@@ -81,7 +82,7 @@ func deadLetterCountFrozen(b *bus) {
 func deadLetterNotTwice(b *bus) {
 	b.dead("A")
 	dlq := b.deadLetters()
-	b.wantError("any", dlq.DeadLetterMessage(b.patient(), b.one(dlq, "A"), nil))
+	b.wantError("not-allowed", dlq.DeadLetterMessage(b.patient(), b.one(dlq, "A"), nil))
 	b.wantTexts(b.peekAll(deadLetters), "A")
 	b.nothing(b.deadLetters())
 }
@@ -125,6 +126,6 @@ func deadLetterPaths(b *bus) {
 	}
 	s, err := b.client.NewSender("dead-letter-paths/$DeadLetterQueue", nil)
 	b.must(err)
-	b.wantError("any", s.SendMessage(b.patient(), text("B"), nil))
+	b.wantError("not-allowed", s.SendMessage(b.patient(), text("B"), nil))
 	b.wantTexts(b.peekAll(deadLetters), "A")
 }

@@ -2,11 +2,8 @@ package sdkgo
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +27,7 @@ type (
 func (b *bus) admin() *admin.Client {
 	b.Helper()
 	if b.manager == nil {
-		b.manager = b.adminWith(b.place.adminConnectionString)
+		b.manager = b.adminWith(b.place.tlsConnectionString)
 	}
 	return b.manager
 }
@@ -38,13 +35,7 @@ func (b *bus) admin() *admin.Client {
 // adminWith makes an administration client that trusts the broker's certificate.
 func (b *bus) adminWith(connectionString string) *admin.Client {
 	b.Helper()
-	text, err := os.ReadFile(b.place.authority)
-	b.must(err)
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		b.Fatalf("%s holds no certificate", b.place.authority)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{TLSClientConfig: b.trusting()}
 	b.Cleanup(transport.CloseIdleConnections)
 	client, err := admin.NewClientFromConnectionString(connectionString, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: &http.Client{Transport: transport}, Retry: policy.RetryOptions{MaxRetries: -1},

@@ -1,6 +1,7 @@
 package sdkgo
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -21,7 +22,7 @@ func receivingAndDeleting(b *bus) {
 		}
 	}
 	b.empty(peekLock)
-	b.wantError("any", r.CompleteMessage(b.patient(), got[0], nil), "not settleable")
+	b.wantError("not-settleable", r.CompleteMessage(b.patient(), got[0], nil))
 	b.send("D")
 	b.one(r, "D")
 }
@@ -31,22 +32,18 @@ func receiveWaiting(b *bus) {
 	var calls []*call
 	for range 4 {
 		r := b.receiver()
-		receivers, calls = append(receivers, r), append(calls, b.waiting(r))
+		b.warmUp(r)
+		receivers = append(receivers, r)
 	}
-	time.Sleep(time.Second)
+	for _, r := range receivers {
+		calls = append(calls, b.waiting(r))
+		time.Sleep(quiet) // so that this one's credit is the next to arrive
+	}
 	b.send("0", "1", "2", "3")
 	sent := time.Now()
-	var got []string
 	for i, c := range calls {
-		<-c.done
-		b.must(c.err)
+		b.complete(receivers[i], b.ended(c, fmt.Sprint(i)))
 		b.wantBefore("a message", c.at, sent.Add(time.Second))
-		if len(c.got) != 1 {
-			b.Errorf("a receiver got %q", bodies(c.got))
-		}
-		got = append(got, bodies(c.got)...)
-		b.complete(receivers[i], c.got...)
 	}
-	b.wantEach(got, texts(4))
 	b.empty(peekLock)
 }

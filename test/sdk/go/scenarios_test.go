@@ -25,7 +25,7 @@ var written = func() group {
 	all := group{}
 	for _, g := range []group{
 		sending, receiving, locks, settling, deadLettering, expiry, scheduling, deferring, peeking, batchDeleting, sessions, duplicates,
-		statusAndQuota, credit, connections, topics, topicsKilled, rules, administration, administrationOfEntities,
+		statusAndQuota, credit, connections, transports, topics, topicsKilled, rules, administration, administrationOfEntities,
 	} {
 		maps.Copy(all, g)
 	}
@@ -99,7 +99,7 @@ func newSuite(t *testing.T) *suite {
 		s.results = results
 	}
 	if given := os.Getenv("LEDGERBUS_CONNECTION_STRING"); given != "" {
-		s.together = place{connectionString: given, adminConnectionString: os.Getenv("LEDGERBUS_ADMIN_CONNECTION_STRING"),
+		s.together = place{connectionString: given, tlsConnectionString: os.Getenv("LEDGERBUS_TLS_CONNECTION_STRING"),
 			authority: os.Getenv("LEDGERBUS_CA"), control: os.Getenv("LEDGERBUS_CONTROL")}
 		s.alone = s.together
 		return s
@@ -134,7 +134,7 @@ func open(t *testing.T, binary string, list lab.List) place {
 			t.Error(err)
 		}
 	})
-	return place{connectionString: l.ConnectionString(), adminConnectionString: l.AdminConnectionString(), authority: l.Authority(), control: l.Control()}
+	return place{connectionString: l.ConnectionString(), tlsConnectionString: l.TLSConnectionString(), authority: l.Authority(), control: l.Control()}
 }
 
 // result is a line of the results, as ../run reads it.

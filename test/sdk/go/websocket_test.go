@@ -2,7 +2,9 @@ package sdkgo
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,13 +18,18 @@ import (
 // webSockets counts the connections that webSocketTo has made.
 var webSockets atomic.Int64
 
-// webSocketTo makes WebSocket connections, without TLS, to the broker of a connection string.
-func webSocketTo(connectionString string) func(context.Context, azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+// webSocketTo makes WebSocket connections to the broker of a connection string; in TLS if there is a configuration for that.
+func webSocketTo(connectionString string, config *tls.Config) func(context.Context, azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
 	_, host, _ := strings.Cut(connectionString, "Endpoint=sb://")
 	host, _, _ = strings.Cut(host, ";")
 	url := "ws://" + strings.TrimSuffix(host, "/") + "/$servicebus/websocket"
+	options := &websocket.DialOptions{Subprotocols: []string{"amqp"}}
+	if config != nil {
+		url = strings.Replace(url, "ws:", "wss:", 1)
+		options.HTTPClient = &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	}
 	return func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
-		ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{"amqp"}})
+		ws, _, err := websocket.Dial(ctx, url, options)
 		if err != nil {
 			return nil, err
 		}

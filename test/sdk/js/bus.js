@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service-bus";
 import Long from "long";
+import WebSocket from "ws";
 import { describe, fail, same } from "./check.js";
 
 export { sleep };
@@ -40,14 +41,24 @@ export class Bus {
     return this.at(queue, this.connect({}, withKey(this.lab.connectionString, rule.keyName, key)));
   }
 
+  /** The scenario with a client that speaks TLS. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
+  overTLS(options = {}) {
+    return this.at(this.queue, this.connect({}, this.lab.tlsConnectionString, options));
+  }
+
+  /** The scenario with a client that speaks AMQP in a WebSocket in TLS. */
+  overWebSocket() {
+    return this.overTLS({ webSocketOptions: { webSocket: WebSocket } });
+  }
+
   /** An administration client. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
-  admin(connectionString = this.lab.adminConnectionString) {
+  admin(connectionString = this.lab.tlsConnectionString) {
     return new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
   }
 
   /** Another client, with a connection of its own. */
-  connect(retryOptions = {}, connectionString = this.lab.connectionString) {
-    const client = new ServiceBusClient(connectionString, { retryOptions: { ...this.retryOptions, ...retryOptions } });
+  connect(retryOptions = {}, connectionString = this.lab.connectionString, options = {}) {
+    const client = new ServiceBusClient(connectionString, { retryOptions: { ...this.retryOptions, ...retryOptions }, ...options });
     this.clients.push(client);
     return client;
   }
@@ -128,9 +139,14 @@ export class Bus {
     return ask(this.lab, "/kill", JSON.stringify(changes));
   }
 
-  /** Resets all connections. */
-  cut() {
-    return ask(this.lab, "/cut");
+  /** Stops the broker in order and starts it again, with settings until its next start; answers when it serves. */
+  restart(settings = {}) {
+    return ask(this.lab, "/restart", JSON.stringify(settings));
+  }
+
+  /** Resets all connections and answers how many there were. */
+  async cut() {
+    return (await ask(this.lab, "/cut")).connections;
   }
 
   async close() {
@@ -144,6 +160,7 @@ const source = ({ queue, subscription }) => (subscription === undefined ? [queue
 async function ask(lab, path, body) {
   const response = await fetch(lab.control + path, { method: "POST", body });
   if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
+  return response.json();
 }
 
 /** A connection string with another name and key. */

@@ -66,10 +66,10 @@ const kinds = {
   "admin-missing": [{ code: "MessageEntityNotFoundError" }],
   "admin-bad-request": [{ statusCode: 400 }],
   "admin-unauthorized": [{ code: "UnauthorizedRequestError" }],
-  // not in the list: what the SDK says without asking the broker, and anything at all
+  // not in the list: what the SDK says without asking the broker
   settled: [{ message: /already settled/ }],
   "no-lock": [{ message: /not supported in 'receiveAndDelete'/ }],
-  any: [{}],
+  value: [{ message: /^Unsupported value for/ }],
 };
 
 /** A call fails with an error of a kind, whose message has the texts. */

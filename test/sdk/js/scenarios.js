@@ -10,7 +10,7 @@ const concurrency = 24;
 /** How long a scenario may take unless its file says another time, in seconds. */
 const usual = 60;
 
-const { LEDGERBUS_CONNECTION_STRING, LEDGERBUS_ADMIN_CONNECTION_STRING, LEDGERBUS_CONTROL } = process.env;
+const { LEDGERBUS_CONNECTION_STRING, LEDGERBUS_TLS_CONNECTION_STRING, LEDGERBUS_CONTROL } = process.env;
 const { LEDGERBUS_SCENARIOS, LEDGERBUS_RESULTS, LEDGERBUS_ONLY } = process.env;
 if (!LEDGERBUS_CONNECTION_STRING || !LEDGERBUS_CONTROL) {
   console.error("scenarios.js is run by: go run ./test/sdk/run --sdk js (at the top of the repository)");
@@ -18,7 +18,7 @@ if (!LEDGERBUS_CONNECTION_STRING || !LEDGERBUS_CONTROL) {
 }
 const lab = {
   connectionString: LEDGERBUS_CONNECTION_STRING,
-  adminConnectionString: LEDGERBUS_ADMIN_CONNECTION_STRING,
+  tlsConnectionString: LEDGERBUS_TLS_CONNECTION_STRING,
   control: LEDGERBUS_CONTROL,
 };
 

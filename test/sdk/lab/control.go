@@ -14,19 +14,23 @@ const maxControlBody = 64 << 10
 
 // control is the API that suites call for what no client of a broker can do:
 //
-//	POST /kill   ends the broker with SIGKILL and starts it again on the same data and address; answers when it serves.
-//	             A body {"queue": {"Property": value}} changes properties of queues before the start
-//	POST /cut    resets all connections of clients
-//	GET  /now    the broker's clock
+//	POST /kill     ends the broker with SIGKILL and starts it again on the same data and address; answers when it serves.
+//	               A body {"queue": {"Property": value}} changes properties of queues before the start
+//	POST /restart  stops the broker in order and starts it again; answers when it serves. A body {"limits": {"links": 7}} is
+//	               its configuration file until the next start
+//	POST /cut      resets all connections of clients
+//	GET  /now      the broker's clock
 type control struct {
-	kill func(Changes) error
-	cut  func() int
-	now  func() time.Time
+	kill    func(Changes) error
+	restart func(Settings) error
+	cut     func() int
+	now     func() time.Time
 }
 
 func (c control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /kill", c.serveKill)
+	mux.HandleFunc("POST /kill", func(w http.ResponseWriter, r *http.Request) { serve(w, r, c.kill) })
+	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) { serve(w, r, c.restart) })
 	mux.HandleFunc("POST /cut", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"connections": c.cut()})
 	})
@@ -37,16 +41,17 @@ func (c control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux.ServeHTTP(w, r)
 }
 
-func (c control) serveKill(w http.ResponseWriter, r *http.Request) {
-	var changes Changes
+// serve has the body of a request, or the zero value where there is none, act on the broker.
+func serve[T any](w http.ResponseWriter, r *http.Request, act func(T) error) {
+	var body T
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody))
 	dec.UseNumber()
-	if err := dec.Decode(&changes); err != nil && !errors.Is(err, io.EOF) { // an empty body changes nothing
+	if err := dec.Decode(&body); err != nil && !errors.Is(err, io.EOF) {
 		http.Error(w, fmt.Sprintf("body: %v", err), http.StatusBadRequest)
 		return
 	}
 	began := time.Now()
-	if err := c.kill(changes); err != nil {
+	if err := act(body); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,10 +27,13 @@ type Process interface {
 	Authority() string // file with the certificate that clients have to trust
 }
 
+// Settings are those of the broker, as its configuration file has them.
+type Settings map[string]any
+
 // Lab is what one run of one suite talks to: a broker of its own with a proxy before it, and the control API.
 type Lab struct {
 	List    List   // whose queues and topics the broker has
-	file    string // entity file of the broker
+	dir     string // of the broker's entity file and configuration file
 	process Process
 	proxy   *Proxy
 	server  *http.Server
@@ -41,19 +45,25 @@ type Lab struct {
 
 // Open starts the real broker with the queues and topics of a list, on data in dir.
 func Open(binary, dir string, list List) (*Lab, error) {
-	file := filepath.Join(dir, "entities.json")
-	return New(list, file, harness.NewProcess(binary, filepath.Join(dir, "data"), "--entities", file, "--log-level", "warn"))
+	return New(list, dir, harness.NewProcess(binary, filepath.Join(dir, "data"),
+		"--entities", filepath.Join(dir, entitiesFile), "--config", filepath.Join(dir, settingsFile), "--log-level", "warn"))
 }
 
-// New is [Open] with a process of the caller's, which reads the entity file.
-func New(list List, file string, p Process) (_ *Lab, err error) {
-	l := &Lab{List: list, file: file, process: p, changes: Changes{}}
+// Files that the broker reads when it starts.
+const (
+	entitiesFile = "entities.json"
+	settingsFile = "settings.yaml"
+)
+
+// New is [Open] with a process of the caller's, which reads the two files in dir.
+func New(list List, dir string, p Process) (_ *Lab, err error) {
+	l := &Lab{List: list, dir: dir, process: p, changes: Changes{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if err := l.writeEntities(nil); err != nil {
+	if err := errors.Join(l.writeEntities(nil), l.writeSettings(nil)); err != nil {
 		return nil, err
 	}
 	if _, err := p.Start(); err != nil {
@@ -75,7 +85,7 @@ func New(list List, file string, p Process) (_ *Lab, err error) {
 		return nil, err
 	}
 	l.control = "http://" + listener.Addr().String()
-	l.server = &http.Server{Handler: control{kill: l.kill, cut: l.proxy.Cut, now: time.Now}, ReadHeaderTimeout: 10 * time.Second}
+	l.server = &http.Server{Handler: control{kill: l.kill, restart: l.restart, cut: l.proxy.Cut, now: time.Now}, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = l.server.Serve(listener) }() // until Close
 	return l, nil
 }
@@ -103,9 +113,9 @@ func (l *Lab) ConnectionString() string {
 	return strings.Replace(direct, host, net.JoinHostPort(name, port), 1)
 }
 
-// AdminConnectionString leads administration clients to the proxy. The emulator's flag is not in it: most of them ignore it
-// and speak TLS, those that heed it would not (management-api.md 1.1).
-func (l *Lab) AdminConnectionString() string {
+// TLSConnectionString leads clients to the proxy over TLS, since the emulator's flag is not in it. Administration clients need
+// this one: most of them ignore the flag and speak TLS, those that heed it would not (management-api.md 1.1).
+func (l *Lab) TLSConnectionString() string {
 	return strings.Replace(l.ConnectionString(), "UseDevelopmentEmulator=true;", "", 1)
 }
 
@@ -120,7 +130,7 @@ func (l *Lab) Control() string { return l.control }
 func (l *Lab) kill(changes Changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.writeEntities(changes); err != nil {
+	if err := errors.Join(l.writeEntities(changes), l.writeSettings(nil)); err != nil {
 		return err
 	}
 	if err := l.process.Kill(); err != nil {
@@ -128,6 +138,32 @@ func (l *Lab) kill(changes Changes) error {
 	}
 	_, err := l.process.Start()
 	return err
+}
+
+// restart stops the broker as a service manager does and starts it with settings, which hold until its next start.
+func (l *Lab) restart(settings Settings) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.writeSettings(settings); err != nil {
+		return err
+	}
+	if err := l.process.Stop(); err != nil {
+		return err
+	}
+	_, err := l.process.Start()
+	return err
+}
+
+// writeSettings writes the configuration file. The caller holds mu or is alone.
+func (l *Lab) writeSettings(settings Settings) error {
+	if settings == nil {
+		settings = Settings{}
+	}
+	text, err := json.MarshalIndent(settings, "", "  ") // which is YAML too
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(l.dir, settingsFile), text, 0o600)
 }
 
 // writeEntities adds changes to those made before. The caller holds mu or is alone.
@@ -143,7 +179,7 @@ func (l *Lab) writeEntities(changes Changes) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.file, text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, entitiesFile), text, 0o600); err != nil {
 		return err
 	}
 	l.changes = all

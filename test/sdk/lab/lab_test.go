@@ -47,7 +47,7 @@ func (p *fakeProcess) Authority() string { return "ca.pem" }
 func startLab(t *testing.T) (*Lab, *fakeProcess) {
 	t.Helper()
 	p := &fakeProcess{echo: startEcho(t)}
-	l, err := New(exampleList(t), filepath.Join(t.TempDir(), "entities.json"), p)
+	l, err := New(exampleList(t), t.TempDir(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func TestLabLeadsToTheProxy(t *testing.T) {
 	if l.ConnectionString() == p.ConnectionString() {
 		t.Error("the proxy is passed by")
 	}
-	if want := fmt.Sprintf("Endpoint=sb://localhost:%s;SharedAccessKeyName=n;SharedAccessKey=k;", port); l.AdminConnectionString() != want {
-		t.Errorf("%s, want %s", l.AdminConnectionString(), want)
+	if want := fmt.Sprintf("Endpoint=sb://localhost:%s;SharedAccessKeyName=n;SharedAccessKey=k;", port); l.TLSConnectionString() != want {
+		t.Errorf("%s, want %s", l.TLSConnectionString(), want)
 	}
 	dial(t, l.proxy.Addr())
 }
@@ -105,7 +105,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("%d %s", status, text)
 		}
 	}
-	text, err := os.ReadFile(l.file)
+	text, err := os.ReadFile(filepath.Join(l.dir, entitiesFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,32 @@ func TestKill(t *testing.T) {
 	p.refuse = errors.New("a fault on disk")
 	if status, text := ask(t, l, "POST", "/kill", ""); status != http.StatusInternalServerError || !strings.Contains(text, "a fault on disk") {
 		t.Errorf("a broker that does not start: %d %s", status, text)
+	}
+}
+
+// Settings of a restart hold until the next start, whatever that is for.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	l, p := startLab(t)
+	for _, step := range []struct{ path, body, settings string }{
+		{"/restart", `{"limits": {"link-idle": "2s", "links": 7}}`, `{"limits":{"link-idle":"2s","links":7}}`},
+		{"/restart", "", "{}"},
+		{"/restart", `{"limits": {"links": 8}}`, `{"limits":{"links":8}}`},
+		{"/kill", "", "{}"},
+	} {
+		if status, text := ask(t, l, "POST", step.path, step.body); status != http.StatusOK || !strings.Contains(text, `"milliseconds":`) {
+			t.Errorf("%s %s: %d %s", step.path, step.body, status, text)
+		}
+		text, err := os.ReadFile(filepath.Join(l.dir, settingsFile))
+		if got := strings.Join(strings.Fields(string(text)), ""); err != nil || got != step.settings {
+			t.Errorf("after %s %s: %s, %v", step.path, step.body, got, err)
+		}
+	}
+	if want := []string{"start", "stop", "start", "stop", "start", "stop", "start", "kill", "start"}; !slices.Equal(p.done, want) {
+		t.Errorf("%v, want %v", p.done, want)
+	}
+	if status, text := ask(t, l, "POST", "/restart", `7`); status != http.StatusBadRequest {
+		t.Errorf("a body that is none: %d %s", status, text)
 	}
 }
 
@@ -159,7 +185,7 @@ func TestCutAndNow(t *testing.T) {
 func TestLabThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	p := &fakeProcess{echo: startEcho(t), refuse: errors.New("a bad entity file")}
-	if _, err := New(exampleList(t), filepath.Join(t.TempDir(), "entities.json"), p); !errors.Is(err, p.refuse) {
+	if _, err := New(exampleList(t), t.TempDir(), p); !errors.Is(err, p.refuse) {
 		t.Errorf("%v", err)
 	}
 	if want := []string{"start", "stop"}; !slices.Equal(p.done, want) {

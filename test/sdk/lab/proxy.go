@@ -15,8 +15,8 @@ type Proxy struct {
 	passing  sync.WaitGroup
 
 	mu     sync.Mutex
-	wires  map[*wire]struct{} // guarded by mu; nil once the proxy is closed
-	errors []error            // guarded by mu; what ended the listener before Close
+	wires  map[*wire]bool // guarded by mu; nil once the proxy is closed; true while the broker has not ended its side
+	errors []error        // guarded by mu; what ended the listener before Close
 }
 
 // wire is one client's connection and the one made for it to the broker.
@@ -28,7 +28,7 @@ func StartProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, listener: listener, wires: map[*wire]struct{}{}}
+	p := &Proxy{target: target, listener: listener, wires: map[*wire]bool{}}
 	p.passing.Go(p.accept)
 	return p, nil
 }
@@ -36,14 +36,18 @@ func StartProxy(target string) (*Proxy, error) {
 // Addr is where clients connect.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut resets every connection there is, towards both ends, and says how many they were. New ones are welcome.
-func (p *Proxy) Cut() int {
+// Cut resets every connection there is, towards both ends, and says how many of them the broker had not ended. New ones are
+// welcome.
+func (p *Proxy) Cut() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for w := range p.wires {
+	for w, whole := range p.wires {
 		w.cut()
+		if whole {
+			n++
+		}
 	}
-	return len(p.wires)
+	return n
 }
 
 // Close ends the proxy and all its connections. The error is what ended it before, if something did.
@@ -87,7 +91,10 @@ func (p *Proxy) pass(client *net.TCPConn) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() { w.copy(w.broker, w.client) })
-	both.Go(func() { w.copy(w.client, w.broker) })
+	both.Go(func() {
+		w.copy(w.client, w.broker)
+		p.ended(w)
+	})
 	both.Wait()
 	p.remove(w)
 	_ = w.client.Close()
@@ -100,8 +107,17 @@ func (p *Proxy) add(w *wire) bool {
 	if p.wires == nil {
 		return false
 	}
-	p.wires[w] = struct{}{}
+	p.wires[w] = true
 	return true
+}
+
+// ended notes that the broker has nothing more to say on a wire, whether or not the client has noticed.
+func (p *Proxy) ended(w *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wires != nil {
+		p.wires[w] = false
+	}
 }
 
 func (p *Proxy) remove(w *wire) {

@@ -3,9 +3,12 @@ package lab
 import (
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // echo is a server that says back what it hears. How each of its connections ended goes to ends.
@@ -142,5 +145,42 @@ func TestProxyCloseEndsConnections(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", p.Addr()); err == nil {
 		t.Error("the proxy still listens")
+	}
+}
+
+// What the broker has ended is not cut any more, whether or not the client has noticed.
+func TestProxyCutCountsWhatIsWhole(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	p := startProxy(t, listener.Addr().String())
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Close()
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	whole := func() bool { // until the end is noted, which is after it was passed on
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.Contains(slices.Collect(maps.Values(p.wires)), true)
+	}
+	for deadline := time.Now().Add(10 * time.Second); whole(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the end of the broker's side is not noted")
+		}
+	}
+	if n := p.Cut(); n != 0 {
+		t.Errorf("cut %d connections", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
@@ -20,6 +21,11 @@ var headings = map[string]string{
 
 // introductions stand below the heading of a group.
 var introductions = map[string]string{
+	"connection": "TLS and WebSocket were tried with messaging clients of all four SDKs, on the port that speaks plain AMQP too, with the certificate of the\n" +
+		"development authority. Whom it trusts is said by `TLSConfig` (go), `NODE_EXTRA_CA_CERTS` (js), `connection_verify` (python) and the process's default\n" +
+		"`SSLContext` (java). Python and Java drop the port of a connection string: `custom_endpoint_address` and `customEndpointAddress` put it back. The WebSocket\n" +
+		"libraries are `github.com/coder/websocket` (go, whose caller dials), `ws` (js), `websocket-client` (python) and the SDK's own (java).\n\n" +
+		"A message over the size limit does not end its link: [why](decisions/0005-an-oversized-message-does-not-end-its-link.md).",
 	"admin": "The administration client of each SDK has the connection string that its messaging client has, and speaks HTTPS to that port with the certificate\n" +
 		"of the development authority. Whom it trusts is said by a transport (go), `NODE_EXTRA_CA_CERTS` (js), `connection_verify` (python) and a trust store\n" +
 		"(java). Java's drops the port of a connection string: a pipeline policy puts it back, where a broker that listens on 443 needs none.",
@@ -45,10 +51,12 @@ func (c column) mark(s lab.Scenario) string {
 	return worst
 }
 
-// writeCompatibility writes docs/compatibility.md: one row a behaviour, with what shows it.
-func writeCompatibility(w io.Writer, list lab.List, columns []column) error {
+// writeCompatibility writes docs/compatibility.md: one row a behaviour, with what shows it. longest is that of all rounds of all
+// suites, 0 if there was none.
+func writeCompatibility(w io.Writer, list lab.List, columns []column, longest time.Duration) error {
 	p := &page{}
 	p.head(list, columns)
+	p.time(columns, longest)
 	p.contents(list, columns)
 	group := ""
 	for _, s := range list.Scenarios {
@@ -88,6 +96,19 @@ func (p *page) head(list lab.List, columns []column) {
 		}
 		p.printf("| %s | %s | %s | %d | %d | %d | %d |\n", c.SDK, c.Package, c.Version, n[shown], n[failed], n[unknown], n[cannot])
 	}
+}
+
+// time is how long all of it took, and may take.
+func (p *page) time(columns []column, longest time.Duration) {
+	if longest == 0 {
+		return
+	}
+	of := "one round"
+	if n := len(columns[0].Rounds); n > 1 { // all have as many
+		of = fmt.Sprintf("the longest of %d rounds", n)
+	}
+	seconds := int(longest.Round(time.Second).Seconds())
+	p.printf("\nThe four suites, one after another, took %d min %d s (%s); a round of more than %.0f min fails.\n", seconds/60, seconds%60, of, budget.Minutes())
 }
 
 // contents are the groups with what each SDK shows of them.

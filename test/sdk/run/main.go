@@ -1,23 +1,25 @@
 // Command run shows what the Service Bus SDKs do with the broker: it runs their suites, each against a broker of its own, and
 // prints a table of scenario by SDK.
 //
-//	go run ./test/sdk/run                                all suites whose runtime is installed
+//	go run ./test/sdk/run                                all suites whose runtime is installed and recent enough
 //	go run ./test/sdk/run --sdk go,js --rounds 3         two of them, three times
 //	go run ./test/sdk/run --sdk java --scenario peek-large
 //	go run ./test/sdk/run --table docs/compatibility.md  and write the page
+//	go run ./test/sdk/run --sdk js --rounds 0            only say whether the runtime is there
 //
 // What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
 //
 //	LEDGERBUS_CONNECTION_STRING        of the broker, over a proxy; every queue and topic of the list is there, new and empty
-//	LEDGERBUS_ADMIN_CONNECTION_STRING  the same for administration clients, which speak HTTPS
+//	LEDGERBUS_TLS_CONNECTION_STRING    the same over TLS, which administration clients speak by themselves
 //	LEDGERBUS_CA                       PEM file with the certificate that they have to trust
-//	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /cut, GET /now (../lab)
+//	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /restart, POST /cut, GET /now (../lab)
 //	LEDGERBUS_SCENARIOS                path of the list
 //	LEDGERBUS_ONLY                     ids to run, with commas between; empty: all
 //	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:
 //	                                   {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
 //
-// Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list.
+// Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list, and a
+// round of all four suites that takes longer than it may. Anything that failed makes the exit code 1.
 package main
 
 import (
@@ -46,7 +48,7 @@ func main() {
 		},
 		Action: func(c *cli.Context) error {
 			return run(c.Context, options{
-				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Table: c.String("table"),
+				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Budget: budget, Table: c.String("table"),
 				Binary: c.String("binary"), Timeout: c.Duration("timeout"), CI: os.Getenv("CI") == "true",
 			}, c.App.Writer)
 		},

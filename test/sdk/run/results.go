@@ -63,11 +63,11 @@ func (r *resultReader) rest() bool { return len(bytes.TrimSpace(r.pending)) > 0 
 
 // Report is what one run of a suite came to.
 type Report struct {
-	SDK          string
-	NotInstalled string            // the program that is missing; then nothing was run
-	Results      map[string]Result // by scenario
-	Problems     []string          // that belong to no scenario
-	Took         time.Duration
+	SDK      string
+	Absent   string            // why the runtime is of no use; then nothing was run
+	Results  map[string]Result // by scenario
+	Problems []string          // that belong to no scenario
+	Took     time.Duration
 }
 
 // NewReport is the report of a suite of which nothing is known yet.
@@ -107,7 +107,7 @@ const (
 
 // Verdict judges a scenario: it must have passed, unless the list says that the SDK cannot express it.
 func (r Report) Verdict(s lab.Scenario) Verdict {
-	if r.NotInstalled != "" {
+	if r.Absent != "" {
 		return Verdict{Mark: unknown}
 	}
 	result, has := r.Results[s.ID]

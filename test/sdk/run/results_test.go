@@ -82,7 +82,7 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	absent := NewReport("go")
-	absent.NotInstalled = "go"
+	absent.Absent = "go is not installed"
 	if got := absent.Verdict(plain); got != (Verdict{Mark: unknown}) {
 		t.Errorf("not installed: %+v", got)
 	}

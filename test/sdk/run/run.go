@@ -16,17 +16,21 @@ import (
 // scenariosFile is the list, from the top of the repository, where the program runs.
 const scenariosFile = "test/sdk/scenarios.json"
 
+// budget is how long one round of all four suites may take, on two cores.
+const budget = 15 * time.Minute
+
 // options are the flags.
 type options struct {
 	SDKs, Scenarios []string // none: all
-	Rounds          int      // 0: runs nothing, for a page that says so
+	Rounds          int      // 0: runs nothing, for a page that says so, or to know whether the runtimes are there
+	Budget          time.Duration
 	Table           string
 	Binary          string
 	Timeout         time.Duration
-	CI              bool // a runtime that is missing is a failure
+	CI              bool // a runtime that is missing or too old is a failure
 }
 
-// run runs the suites, round after round. Its error says how many things failed.
+// run runs the suites, round after round. Its error says how many things failed, and makes the exit code 1.
 func run(ctx context.Context, o options, w io.Writer) error {
 	if o.Table != "" && len(o.Scenarios) > 0 {
 		return errors.New("--table is the page of all scenarios; it does not go with --scenario")
@@ -52,17 +56,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
-	failures, err := r.rounds(ctx)
-	if o.Table != "" && err == nil {
-		err = r.writeTable(all)
-	}
-	if err == nil && failures > 0 {
-		err = fmt.Errorf("%d failures", failures)
-	}
-	if err == nil {
-		return os.RemoveAll(dir)
-	}
-	return fmt.Errorf("%w\nwhat suites and brokers said and stored is in %s", err, dir)
+	return r.all(ctx, all)
 }
 
 // runner runs a choice of suites and keeps what they came to.
@@ -74,6 +68,26 @@ type runner struct {
 	w       io.Writer
 	open    func(dir string) (*lab.Lab, error) // starts the surroundings of one run in a directory
 	reports []Report                           // of all rounds
+	longest time.Duration                      // round of all four suites; 0: there was none
+}
+
+// all runs the rounds and writes the page, which has a column for each of the suites. What the runs leave behind stays only if
+// something failed, which the error says.
+func (r *runner) all(ctx context.Context, suites []Suite) error {
+	failures, err := r.rounds(ctx)
+	if r.Table != "" && err == nil {
+		err = r.writeTable(suites)
+	}
+	if err == nil && failures > 0 {
+		err = fmt.Errorf("%d failures", failures)
+	}
+	if err == nil {
+		return os.RemoveAll(r.dir)
+	}
+	if os.Remove(r.dir) == nil { // it was empty: nothing ran
+		return err
+	}
+	return fmt.Errorf("%w\nwhat suites and brokers said and stored is in %s", err, r.dir)
 }
 
 // rounds runs every suite once a round and counts what failed.
@@ -84,9 +98,10 @@ func (r *runner) rounds(ctx context.Context) (failures int, err error) {
 	}
 	for round := range r.Rounds {
 		var reports []Report
+		began := time.Now()
 		for _, s := range r.suites {
 			report := NewReport(s.SDK)
-			if report.NotInstalled = absent[s.SDK]; report.NotInstalled == "" {
+			if report.Absent = absent[s.SDK]; report.Absent == "" {
 				report = r.run(ctx, s, round)
 			}
 			if err := ctx.Err(); err != nil {
@@ -94,21 +109,22 @@ func (r *runner) rounds(ctx context.Context) (failures int, err error) {
 			}
 			reports = append(reports, report)
 		}
-		failures += r.show(round, reports)
+		took := time.Since(began)
+		failures += r.show(round, reports, took) + r.overtime(reports, took)
 		r.reports = append(r.reports, reports...)
 	}
 	return failures, nil
 }
 
-// prepare readies the suites and returns the programs that are missing, by SDK.
+// prepare readies the suites and returns why runtimes are of no use, by SDK.
 func (r *runner) prepare(ctx context.Context) (absent map[string]string, err error) {
 	absent = map[string]string{}
 	for _, s := range r.suites {
-		if program := s.missing(); program != "" {
+		if problem := s.missing(ctx); problem != "" {
 			if len(r.SDKs) > 0 {
-				return nil, fmt.Errorf("%s: %s is not installed", s.SDK, program)
+				return nil, fmt.Errorf("%s: %s", s.SDK, problem)
 			}
-			absent[s.SDK] = program
+			absent[s.SDK] = problem
 			continue
 		}
 		if r.Rounds == 0 || len(s.Prepare) == 0 {
@@ -159,12 +175,12 @@ func (r *runner) progress(sdk string) func(Result) {
 }
 
 // show prints a round and counts what failed in it.
-func (r *runner) show(round int, reports []Report) (failures int) {
-	fmt.Fprintf(r.w, "\nround %d of %d\n", round+1, r.Rounds)
+func (r *runner) show(round int, reports []Report, took time.Duration) (failures int) {
+	fmt.Fprintf(r.w, "\nround %d of %d, %s\n", round+1, r.Rounds, took.Round(100*time.Millisecond))
 	printTable(r.w, r.list, reports)
 	for _, report := range reports {
-		if report.NotInstalled != "" {
-			fmt.Fprintf(r.w, "%s not run: %s is not installed\n", report.SDK, report.NotInstalled)
+		if report.Absent != "" {
+			fmt.Fprintf(r.w, "%s not run: %s\n", report.SDK, report.Absent)
 			if r.CI {
 				failures++
 			}
@@ -175,6 +191,19 @@ func (r *runner) show(round int, reports []Report) (failures int) {
 		}
 	}
 	return failures
+}
+
+// overtime counts a round of all four suites as a failure if it took too long, and notes how long it took.
+func (r *runner) overtime(reports []Report, took time.Duration) (failures int) {
+	if len(reports) < len(lab.SDKs) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
+		return 0
+	}
+	r.longest = max(r.longest, took)
+	if took <= r.Budget {
+		return 0
+	}
+	fmt.Fprintf(r.w, "all suites together took %s, and may take %s\n", took, r.Budget)
+	return 1
 }
 
 // tail is how much of a log is shown with an error, in bytes.
@@ -204,7 +233,7 @@ func (r *runner) writeTable(all []Suite) error {
 	for _, s := range all {
 		c := column{SDK: s.SDK, Package: s.Version.Package, Version: unknown}
 		for _, report := range r.reports {
-			if report.SDK == s.SDK && report.NotInstalled == "" {
+			if report.SDK == s.SDK && report.Absent == "" {
 				c.Rounds = append(c.Rounds, report)
 			}
 		}
@@ -220,7 +249,7 @@ func (r *runner) writeTable(all []Suite) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeCompatibility(file, r.list, columns), file.Close())
+	return errors.Join(writeCompatibility(file, r.list, columns, r.longest), file.Close())
 }
 
 // choose returns the suites named, all if none is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +19,14 @@ import (
 // fakeSuiteVariable makes the test binary a suite that behaves as its value says.
 const fakeSuiteVariable = "RUN_FAKE_SUITE"
 
+// programVariable makes the test binary the program itself.
+const programVariable = "RUN_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+		os.Exit(0)
+	}
 	if kind := os.Getenv(fakeSuiteVariable); kind != "" {
 		os.Exit(fakeSuite(kind))
 	}
@@ -43,7 +51,7 @@ func fakeSuite(kind string) int {
 		if !strings.HasPrefix(os.Getenv("LEDGERBUS_CONNECTION_STRING"), "Endpoint=sb://localhost:") {
 			return 6
 		}
-		if strings.Contains(os.Getenv("LEDGERBUS_ADMIN_CONNECTION_STRING"), "Emulator") || !filepath.IsAbs(os.Getenv("LEDGERBUS_CA")) {
+		if strings.Contains(os.Getenv("LEDGERBUS_TLS_CONNECTION_STRING"), "Emulator") || !filepath.IsAbs(os.Getenv("LEDGERBUS_CA")) {
 			return 5
 		}
 		if os.Getenv("RUN_FAKE_TRUST") != os.Getenv("LEDGERBUS_CA") {
@@ -112,10 +120,10 @@ func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 		ids = append(ids, s.ID)
 	}
 	return &runner{
-		options: options{Rounds: 1, Scenarios: ids, Timeout: time.Minute},
+		options: options{Rounds: 1, Budget: time.Minute, Scenarios: ids, Timeout: time.Minute},
 		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}, Trust: "RUN_FAKE_TRUST"}}, dir: t.TempDir(), w: &out,
 		open: func(dir string) (*lab.Lab, error) {
-			return lab.New(list, filepath.Join(dir, "entities.json"), fakeProcess{})
+			return lab.New(list, dir, fakeProcess{})
 		},
 	}, &out
 }
@@ -177,7 +185,7 @@ func TestSuiteThatDoesNotEnd(t *testing.T) {
 
 func TestMissingRuntime(t *testing.T) {
 	r, out := fake(t, "good")
-	r.suites[0].Needs = []string{"no-such-program"}
+	r.suites[0].Needs = []Program{{Name: "no-such-program"}}
 	if failures, err := r.rounds(t.Context()); err != nil || failures != 0 || !strings.Contains(out.String(), "go not run: no-such-program is not installed") {
 		t.Errorf("by default: %d failures, %v\n%s", failures, err, out)
 	}
@@ -188,6 +196,82 @@ func TestMissingRuntime(t *testing.T) {
 	r.SDKs = []string{"go"}
 	if _, err := r.rounds(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program is not installed") {
 		t.Errorf("asked for: %v", err)
+	}
+}
+
+// One round of all suites that takes longer than it may has failed, however well they went; some suites may take what they take.
+func TestBudget(t *testing.T) {
+	r, out := fake(t, "good")
+	one := r.suites[0]
+	r.suites = nil
+	for _, sdk := range lab.SDKs {
+		s := one
+		s.SDK = sdk
+		r.suites = append(r.suites, s)
+	}
+	for i := range r.list.Scenarios {
+		r.list.Scenarios[i].Not = nil
+	}
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 0 || r.longest == 0 || strings.Contains(out.String(), "may take") {
+		t.Errorf("in time: %d failures, %v, longest %s\n%s", failures, err, r.longest, out)
+	}
+	r, out = again(t, r, 1)
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 1 || !strings.Contains(out.String(), "and may take 1ns") {
+		t.Errorf("too late: %d failures, %v\n%s", failures, err, out)
+	}
+	r, out = again(t, r, 1)
+	r.suites = r.suites[:3]
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 0 || r.longest != 0 {
+		t.Errorf("three of four: %d failures, %v, longest %s\n%s", failures, err, r.longest, out)
+	}
+}
+
+// again is a runner like another, with a budget.
+func again(t *testing.T, r *runner, budget time.Duration) (*runner, *strings.Builder) {
+	t.Helper()
+	var out strings.Builder
+	like := &runner{options: r.options, list: r.list, suites: r.suites, dir: t.TempDir(), w: &out, open: r.open}
+	like.Budget = budget
+	return like, &out
+}
+
+// What failed makes the error, and what was left behind stays then.
+func TestFailuresAreTheError(t *testing.T) {
+	for kind, want := range map[string]string{"good": "", "silent": "2 failures", "bad": "failures"} {
+		r, out := fake(t, kind)
+		switch err := r.all(t.Context(), r.suites); {
+		case (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want):
+			t.Errorf("%s: %v, want %q\n%s", kind, err, want, out)
+		case err != nil && !strings.Contains(err.Error(), r.dir):
+			t.Errorf("%s: %v does not say where its logs are", kind, err)
+		default:
+			if _, left := os.Stat(r.dir); (left == nil) != (want != "") {
+				t.Errorf("%s: the directory: %v", kind, left)
+			}
+		}
+	}
+	r, _ := fake(t, "good")
+	r.suites[0].Needs, r.SDKs = []Program{{Name: "no-such-program"}}, []string{"go"}
+	if err := r.all(t.Context(), r.suites); err == nil || strings.Contains(err.Error(), r.dir) {
+		t.Errorf("where nothing ran: %v", err)
+	}
+}
+
+// The program's exit code is what make and CI see.
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{"--sdk go --rounds 0": 0, "--sdk ruby": 1, "--scenario no-such-scenario": 1} {
+		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(args)...)
+		cmd.Dir = "../../.."
+		cmd.Env = append(os.Environ(), programVariable+"=1")
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != want {
+			t.Errorf("%s: exit code %d, want %d\n%s", args, cmd.ProcessState.ExitCode(), want, out)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Suite is how the scenarios of one SDK are run.
 type Suite struct {
 	SDK     string
-	Needs   []string   // programs of the runtime
+	Needs   []Program  // of the runtime
 	Dir     string     // where commands run, from the top of the repository
 	Prepare [][]string // fetch what the suite needs and build it, once per program run
 	Run     []string   // runs all scenarios, or those of LEDGERBUS_ONLY
@@ -31,19 +31,19 @@ func suites(cache string) []Suite {
 	python := filepath.Join(venv, "bin", "python")
 	return []Suite{
 		{
-			SDK: "go", Needs: []string{"go"}, Dir: ".",
+			SDK: "go", Needs: []Program{{Name: "go"}}, Dir: ".",
 			Run:     []string{"go", "test", "./test/sdk/go", "-run", "^TestScenarios$", "-count", "1", "-timeout", "15m"},
 			Version: Version{"azservicebus", "go.mod", `sdk/messaging/azservicebus v(\S+)`},
 		},
 		{
-			SDK: "js", Needs: []string{"node", "npm"}, Dir: "test/sdk/js",
+			SDK: "js", Needs: []Program{{Name: "node", Asked: []string{"--version"}, Oldest: "20"}, {Name: "npm"}}, Dir: "test/sdk/js",
 			Prepare: [][]string{{"npm", "ci", "--no-audit", "--no-fund"}},
 			Run:     []string{"node", "scenarios.js"},
 			Trust:   "NODE_EXTRA_CA_CERTS",
 			Version: Version{"@azure/service-bus", "test/sdk/js/package.json", `"@azure/service-bus": "([^"]+)"`},
 		},
 		{
-			SDK: "python", Needs: []string{"python3"}, Dir: "test/sdk/python",
+			SDK: "python", Needs: []Program{{Name: "python3", Asked: []string{"-c", "import ensurepip, sys, venv; print(sys.version)"}, Oldest: "3.10"}}, Dir: "test/sdk/python",
 			Prepare: [][]string{
 				{"python3", "-m", "venv", venv},
 				{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"},
@@ -52,7 +52,7 @@ func suites(cache string) []Suite {
 			Version: Version{"azure-servicebus", "test/sdk/python/requirements.txt", `(?m)^azure-servicebus==(\S+)`},
 		},
 		{
-			SDK: "java", Needs: []string{"java", "mvn"}, Dir: "test/sdk/java",
+			SDK: "java", Needs: []Program{{Name: "java", Asked: []string{"-version"}, Oldest: "17"}, {Name: "javac", Asked: []string{"-version"}, Oldest: "17"}, {Name: "mvn"}}, Dir: "test/sdk/java",
 			Prepare: [][]string{{"mvn", "-q", "-B", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime"}},
 			Run:     []string{"java", "-cp", "target/classes" + string(os.PathListSeparator) + "target/dependency/*", "ledgerbus.Scenarios"},
 			Version: Version{"azure-messaging-servicebus", "test/sdk/java/pom.xml", `<artifactId>azure-messaging-servicebus</artifactId>\s*<version>([^<]+)</version>`},
@@ -60,11 +60,11 @@ func suites(cache string) []Suite {
 	}
 }
 
-// missing names the first program of the runtime that is not installed.
-func (s Suite) missing() string {
+// missing says what is wrong with the first program of the runtime that is not there as it must be; empty: nothing.
+func (s Suite) missing(ctx context.Context) string {
 	for _, program := range s.Needs {
-		if _, err := exec.LookPath(program); err != nil {
-			return program
+		if problem := program.problem(ctx); problem != "" {
+			return problem
 		}
 	}
 	return ""
@@ -119,7 +119,7 @@ func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results strin
 		return report, err
 	}
 	env := []string{
-		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_ADMIN_CONNECTION_STRING=" + l.AdminConnectionString(),
+		"LEDGERBUS_CONNECTION_STRING=" + l.ConnectionString(), "LEDGERBUS_TLS_CONNECTION_STRING=" + l.TLSConnectionString(),
 		"LEDGERBUS_CA=" + authority, "LEDGERBUS_CONTROL=" + l.Control(),
 		"LEDGERBUS_SCENARIOS=" + scenarios, "LEDGERBUS_RESULTS=" + results, "LEDGERBUS_ONLY=" + strings.Join(only, ","),
 	}

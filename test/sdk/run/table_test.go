@@ -28,7 +28,7 @@ func exampleReports() []Report {
 	python.Results["send-one"] = Result{ID: "send-one", Result: pass, Seconds: 1}
 	python.Results["lock-one"] = Result{ID: "lock-one", Result: fail, Error: "no lock", Seconds: 5}
 	java := NewReport("java")
-	java.NotInstalled = "mvn"
+	java.Absent = "mvn is not installed"
 	return []Report{js, python, java}
 }
 
@@ -54,7 +54,7 @@ func TestCompatibility(t *testing.T) {
 		{SDK: "js", Package: "@azure/service-bus", Version: "2", Rounds: reports[:1]},
 		{SDK: "python", Package: "azure-servicebus", Version: "3", Rounds: []Report{reports[1], again}},
 		{SDK: "java", Package: "azure-messaging-servicebus", Version: "4", Rounds: reports[2:]},
-	}); err != nil {
+	}, 421700*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/compatibility.md", b.String())

@@ -173,7 +173,7 @@ export default {
     const admin = bus.admin();
     const queue = "admin-rights-queue";
     const made = await admin.createQueue(queue, { authorizationRules: [reader, owner] });
-    const by = (name, key) => bus.admin(withKey(bus.lab.adminConnectionString, name, key));
+    const by = (name, key) => bus.admin(withKey(bus.lab.tlsConnectionString, name, key));
     const reading = by("reader", reader.primaryKey);
     await fails("admin-unauthorized", reading.getQueue(queue));
     await fails("admin-unauthorized", reading.updateQueue(made));

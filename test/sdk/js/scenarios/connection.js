@@ -30,6 +30,35 @@ export default {
     await receiver.completeMessage(b);
   },
 
+  async "connection-idle-links"(bus) {
+    await bus.restart({ limits: { "link-idle": "2s", "no-links": "2s" } });
+    const [receiver, peeker] = [bus.receiver(), bus.receiver()];
+    await goOn(bus, receiver, peeker, "A");
+    await sleep(3000); // without links
+    await goOn(bus, receiver, peeker, "B");
+    await sleep(6000); // without a connection
+    same("connections", await bus.cut(), 0);
+    await goOn(bus, receiver, peeker, "C");
+    await bus.kill(); // which takes the settings back
+  },
+
+  async "connection-detached"(bus) {
+    const admin = bus.admin();
+    const update = (maxDeliveryCount) => async () => {
+      await admin.updateQueue({ ...(await admin.getQueue(bus.queue)), maxDeliveryCount });
+    };
+    const restart = () => bus.restart();
+    const [receiver, peeker] = [bus.receiver(), bus.receiver()];
+    await goOn(bus, receiver, peeker, "A");
+    await update(20)();
+    await goOn(bus, receiver, peeker, "B");
+    await restart();
+    await goOn(bus, receiver, peeker, "C");
+    await waitThrough(receiver, update(30), () => bus.send("D"), "D");
+    await waitThrough(receiver, restart, () => bus.send("E"), "E");
+    await bus.peekIsEmpty();
+  },
+
   async "connection-cut-send"(bus) {
     const all = texts(300);
     for (const [i, body] of all.entries()) {
@@ -41,20 +70,8 @@ export default {
   },
 
   async "connection-cut-waiting"(bus) {
-    const receiver = bus.receiver();
-    const call = waiting(receiver);
-    await sleep(500);
-    await bus.cut();
-    const cut = Date.now();
-    await again(() => bus.connect().createSender(bus.queue).sendMessages({ body: "A" }));
-    const got = await call.end.catch((error) => {
-      if (!isConnection(error)) throw error;
-      return []; // so it is called again
-    });
-    const a = got[0] ?? (await again(() => one(receiver, "A")));
-    same("body", a.body, "A");
-    between("the time of A", Date.now(), 0, cut + 20_000);
-    await receiver.completeMessage(a);
+    const sender = bus.connect().createSender(bus.queue);
+    await waitThrough(bus.receiver(), () => bus.cut(), () => sender.sendMessages({ body: "A" }), "A");
     await bus.peekIsEmpty();
   },
 
@@ -94,14 +111,10 @@ export default {
 
   async "connection-kill-between-calls"(bus) {
     const [receiver, peeker] = [bus.receiver(), bus.receiver()];
-    await bus.send("A");
-    await receiver.completeMessage(await one(receiver, "A"));
-    await peek(peeker, 0, 1);
+    await goOn(bus, receiver, peeker, "A");
     for (const body of "BC") {
       await bus.kill();
-      await again(() => bus.send(body));
-      await receiver.completeMessage(await again(() => one(receiver, body)));
-      same("peek", bodies(await again(() => peek(peeker, 0, 1))), []);
+      await goOn(bus, receiver, peeker, body);
     }
   },
 
@@ -131,6 +144,30 @@ export default {
     await bus.deadLettersAreEmpty();
   },
 };
+
+/** Has a sender, a receiver and a peek do something, whatever became of their links. */
+async function goOn(bus, receiver, peeker, body) {
+  await again(() => bus.send(body));
+  await receiver.completeMessage(await again(() => one(receiver, body)));
+  same("peek", bodies(await again(() => peek(peeker, 0, 1))), []);
+}
+
+/** Has a receiver wait while something happens, which costs it its link or connection. It gets what is sent then. */
+async function waitThrough(receiver, happens, send, body) {
+  const call = waiting(receiver);
+  await sleep(500);
+  await happens();
+  const since = Date.now();
+  await again(send);
+  const got = await call.end.catch((error) => {
+    if (!isConnection(error)) throw error;
+    return []; // so it is called again
+  });
+  const m = got[0] ?? (await again(() => one(receiver, body)));
+  same("body", m.body, body);
+  between(`the time of ${body}`, Date.now(), 0, since + 20_000);
+  await receiver.completeMessage(m);
+}
 
 /** Receives until two seconds pass without a message, and returns the bodies. */
 async function drain(receiver) {

@@ -102,9 +102,9 @@ export default {
   async "quota-header"(bus) {
     const properties = (n, length) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`p${i}`, `${i}`.repeat(length)]));
     await bus.send("A", { applicationProperties: properties(3, 16_000) });
-    await fails("any", bus.send("B", { applicationProperties: properties(1, 33_000) }));
+    await fails("argument", bus.send("B", { applicationProperties: properties(1, 33_000) }));
     await fails(
-      "any", bus.send("C", { applicationProperties: properties(5, 16_000) }),
+      "argument", bus.send("C", { applicationProperties: properties(5, 16_000) }),
       "The size quota for this stream (65536) has been exceeded",
     );
     const receiver = bus.receiver();

@@ -17,6 +17,7 @@ from azure.servicebus import (
     ServiceBusReceivedMessage,
     ServiceBusReceiveMode,
     ServiceBusSubQueue,
+    TransportType,
     exceptions as sdk,
 )
 from azure.servicebus.management import ServiceBusAdministrationClient
@@ -259,9 +260,10 @@ class Source:
 class Client(Source):
     """A client object of the SDK, and the queue or topic of the scenario. What it is asked of a source is asked of the queue."""
 
-    def __init__(self, name: str, connection_string: str, stubborn: bool = False, topic: bool = False):
+    def __init__(self, name: str, connection_string: str, stubborn: bool = False, topic: bool = False, **options):
         self.name, self.connection_string, self.stubborn, self._topic = name, connection_string, stubborn, topic
-        self.sdk = ServiceBusClient.from_connection_string(connection_string, **(STUBBORN if stubborn else ONCE))
+        retries = STUBBORN if stubborn else ONCE
+        self.sdk = ServiceBusClient.from_connection_string(connection_string, **retries, **options)
         self.handles: list[Handle] = []
         self._sender: Sender | None = None
         super().__init__(self, functools.partial(self.sdk.get_queue_receiver, name))
@@ -319,16 +321,27 @@ class Bus(Client):
         self._others.append(other)
         return other
 
+    def over(self, transport: TransportType) -> Client:
+        """A client that speaks TLS, and in it AMQP or a WebSocket. The SDK drops the port of the connection string."""
+        connection_string = os.environ["LEDGERBUS_TLS_CONNECTION_STRING"]
+        address = re.search("Endpoint=([^;]*)", connection_string).group(1)
+        other = Client(
+            self.name, connection_string, self.stubborn, self._topic,
+            transport_type=transport, custom_endpoint_address=address, connection_verify=os.environ["LEDGERBUS_CA"],
+        )
+        self._others.append(other)
+        return other
+
     def with_key(self, name: str, key: str) -> Client:
         """A client that shows another key than the rest of the suite."""
         return self.another(replace_key(self.connection_string, name, key))
 
     @functools.cached_property
     def admin(self) -> ServiceBusAdministrationClient:
-        return self._administration(os.environ["LEDGERBUS_ADMIN_CONNECTION_STRING"])
+        return self._administration(os.environ["LEDGERBUS_TLS_CONNECTION_STRING"])
 
     def admin_with_key(self, name: str, key: str) -> ServiceBusAdministrationClient:
-        return self._administration(replace_key(os.environ["LEDGERBUS_ADMIN_CONNECTION_STRING"], name, key))
+        return self._administration(replace_key(os.environ["LEDGERBUS_TLS_CONNECTION_STRING"], name, key))
 
     def _administration(self, connection_string: str) -> ServiceBusAdministrationClient:
         retries = {"retry_total": 5, "retry_backoff_factor": 0.1} if self.stubborn else {"retry_total": 0}
@@ -351,14 +364,18 @@ class Bus(Client):
         """Kills the broker and has it started again; changes are properties by queue."""
         self._post("/kill", changes)
 
-    def cut(self) -> None:
-        """Resets all connections."""
-        self._post("/cut")
+    def restart(self, settings: dict | None = None) -> None:
+        """Stops the broker in order and has it started again, with settings until its next start."""
+        self._post("/restart", settings)
 
-    def _post(self, path: str, body=None) -> None:
+    def cut(self) -> int:
+        """Resets all connections, and says how many there were."""
+        return self._post("/cut")["connections"]
+
+    def _post(self, path: str, body=None) -> dict:
         data = json.dumps(body).encode() if body else b""
         with urllib.request.urlopen(urllib.request.Request(self._control + path, data), timeout=60) as response:
-            response.read()
+            return json.load(response)
 
     def close(self) -> None:
         for task in [Task(c.close) for c in (*self._others, *self._admins)] + [Task(super().close)]:

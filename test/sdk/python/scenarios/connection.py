@@ -1,11 +1,12 @@
 """Connections."""
 
 import threading
+import typing
 
 from azure.servicebus.exceptions import ServiceBusError
 
 from . import expect
-from .bus import Bus, Client, Task, message, seconds, text, texts
+from .bus import Bus, Client, Receiver, Task, message, seconds, text, texts
 from .scenario import scenario
 
 
@@ -36,6 +37,62 @@ def idle(bus: Bus):
     receiver.complete(b)
 
 
+def go_on(bus: Bus, receiver: Receiver, peeker: Receiver, body: str, detached: bool = False):
+    """Has a sender, a receiver and a peek do something, whatever became of their links."""
+    bus.send(body)
+    receiver.complete(receiver.take(body))
+    try:
+        peeked = peeker.peek(1)
+    except ServiceBusError as e:  # the SDK notices only so that its link to $management is gone, and opens it again next time
+        expect.holds(detached and "Management Operation error occurred" in str(e), f"peek: {e!r}")
+        peeked = peeker.peek(1)
+    expect.equal(texts(peeked), [], "peeked")
+
+
+@scenario("connection-idle-links", limit=90)
+def idle_links(bus: Bus):
+    bus.restart({"limits": {"link-idle": "2s", "no-links": "2s"}})
+    receiver, peeker = bus.receiver(), bus.receiver()
+    go_on(bus, receiver, peeker, "A")
+    expect.wait_until(expect.now() + seconds(3))  # without links
+    go_on(bus, receiver, peeker, "B", detached=True)
+    expect.wait_until(expect.now() + seconds(10))  # without a connection; the SDK does not answer the close, which is waited for
+    expect.equal(bus.cut(), 0, "connections")
+    go_on(bus, receiver, peeker, "C")
+    bus.kill()  # which takes the settings back
+
+
+@scenario("connection-detached", limit=120)
+def detached(bus: Bus):
+    def update(count: int):
+        queue = bus.admin.get_queue(bus.name)
+        queue.max_delivery_count = count
+        bus.admin.update_queue(queue)
+
+    receiver, peeker = bus.receiver(), bus.receiver()
+    go_on(bus, receiver, peeker, "A")
+    update(20)
+    go_on(bus, receiver, peeker, "B")
+    bus.restart()
+    go_on(bus, receiver, peeker, "C", detached=True)
+    wait_through(receiver, lambda: update(30), bus, "D")
+    wait_through(receiver, bus.restart, bus, "E")
+    bus.empty()
+
+
+def wait_through(receiver: Receiver, happens: typing.Callable, sender: Client, body: str):
+    """Has a receiver wait while something happens, which costs it its link or connection. It gets what is sent then."""
+    waiting = Task(receiver.receive, 1)
+    expect.wait_until(expect.now() + seconds(0.5))
+    happens()
+    since = expect.now()
+    sender.send(body)
+    (m,) = waiting.result()
+    expect.equal(text(m), body, "received")
+    expect.within(20, since, body)
+    receiver.complete(m)
+
+
 @scenario("connection-cut-send", limit=120)
 def cut_send(bus: Bus):
     for i in range(300):
@@ -50,14 +107,7 @@ def cut_send(bus: Bus):
 
 @scenario("connection-cut-waiting", limit=90)
 def cut_waiting(bus: Bus):
-    receiver, other = bus.receiver(), bus.another()
-    waiting = Task(receiver.receive, 1)
-    expect.wait_until(expect.now() + seconds(0.5))
-    bus.cut()
-    other.send("A")
-    (a,) = waiting.result()
-    expect.equal(text(a), "A", "received")
-    receiver.complete(a)
+    wait_through(bus.receiver(), bus.cut, bus.another(), "A")
     bus.empty()
 
 
@@ -97,14 +147,10 @@ def cut_receive_and_delete(bus: Bus):
 @scenario("connection-kill-between-calls", limit=120)
 def kill_between_calls(bus: Bus):
     receiver, peeker = bus.receiver(), bus.receiver()
-    bus.send("A")
-    receiver.complete(receiver.take("A"))
-    peeker.peek(1)
+    go_on(bus, receiver, peeker, "A")
     for body in ("B", "C"):
         bus.kill()
-        bus.send(body)
-        receiver.complete(receiver.take(body))
-        expect.equal(texts(peeker.peek(1)), [], "peeked")
+        go_on(bus, receiver, peeker, body)
 
 
 @scenario("connection-kill-locks", limit=90)

@@ -1,7 +1,5 @@
 """Dead-letter queues."""
 
-from azure.servicebus.exceptions import ServiceBusError
-
 from . import expect
 from .bus import Bus, properties, seconds, states, texts
 from .scenario import scenario
@@ -27,7 +25,8 @@ def reason(bus: Bus):
     same = lambda m: (m.message_id, m.sequence_number, m.enqueued_time_utc)
     expect.equal(same(dead_a), same(a), "id, number, enqueued time")
     expect.equal(dead_a.message_id, "id", "id")
-    expect.equal((dead_b.dead_letter_reason or "", dead_b.dead_letter_error_description or ""), ("", ""), "reason of B")
+    expect.equal(properties(dead_b), {}, "application properties of B")
+    expect.equal((dead_b.dead_letter_reason, dead_b.dead_letter_error_description), (None, None), "reason of B")
 
     bus.send("A", message_id="id")
     dead.complete(dead_a, dead_b)
@@ -59,7 +58,7 @@ def not_twice(bus: Bus):
     receiver = bus.receiver()
     receiver.dead_letter(receiver.take("A"))
     dead = bus.dead_letters()
-    expect.failure(ServiceBusError, dead.dead_letter, dead.take("A"))
+    expect.error("not-allowed", dead.dead_letter, dead.take("A"))
     expect.equal(texts(bus.peek_all(dead_letters=True)), ["A"], "peek all of the dead letters")
     bus.dead_letters().nothing()
 
@@ -98,5 +97,5 @@ def paths(bus: Bus):
     for path in ("dead-letter-paths/$DeadLetterQueue", "DEAD-LETTER-PATHS/$deadletterqueue"):
         dead = bus.queue(path).receiver()
         dead.abandon(dead.take("A"))
-    expect.failure(ServiceBusError, bus.sender("dead-letter-paths/$DeadLetterQueue").send, "B")
+    expect.error("not-allowed", bus.sender("dead-letter-paths/$DeadLetterQueue").send, "B")
     expect.equal(texts(bus.peek_all(dead_letters=True)), ["A"], "peek all of the dead letters")

@@ -20,6 +20,7 @@ KINDS = {
     "too-large": (sdk.MessageSizeExceededError, ""),
     "not-allowed": (sdk.ServiceBusError, "amqp:not-allowed"),
     "unauthorized": ((sdk.ServiceBusAuthenticationError, sdk.ServiceBusAuthorizationError), ""),
+    "argument": (sdk.ServiceBusError, "com.microsoft:argument-error"),
     "no-match": (sdk.ServiceBusError, "com.microsoft:no-matching-subscription"),
 }
 

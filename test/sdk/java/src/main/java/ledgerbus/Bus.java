@@ -1,5 +1,7 @@
 package ledgerbus;
 
+import com.azure.core.amqp.AmqpTransportType;
+import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusMessageBatch;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
@@ -75,6 +77,17 @@ final class Bus implements AutoCloseable {
         return keep(new Client(replaceKey(connectionString, name, key), queue, topic, Client.once(TRY)));
     }
 
+    /** A client that speaks TLS, and in it AMQP or a WebSocket. The SDK drops the port of the connection string. */
+    Client over(AmqpTransportType transport) throws Exception {
+        Administration.trust(environment("LEDGERBUS_CA"));
+        String tls = environment("LEDGERBUS_TLS_CONNECTION_STRING");
+        ServiceBusClientBuilder builder = new ServiceBusClientBuilder()
+                .connectionString(tls)
+                .customEndpointAddress("https://localhost:" + Administration.port(tls))
+                .transportType(transport);
+        return keep(new Client(builder, queue, topic, Client.once(TRY)));
+    }
+
     private static String replaceKey(String connectionString, String name, String key) {
         return connectionString
                 .replaceAll("SharedAccessKeyName=[^;]*", "SharedAccessKeyName=" + name)
@@ -83,13 +96,13 @@ final class Bus implements AutoCloseable {
 
     synchronized ServiceBusAdministrationClient admin() {
         if (admin == null) {
-            admin = Administration.client(environment("LEDGERBUS_ADMIN_CONNECTION_STRING"), environment("LEDGERBUS_CA"), stubborn);
+            admin = Administration.client(environment("LEDGERBUS_TLS_CONNECTION_STRING"), environment("LEDGERBUS_CA"), stubborn);
         }
         return admin;
     }
 
     ServiceBusAdministrationClient adminWithKey(String name, String key) {
-        String other = replaceKey(environment("LEDGERBUS_ADMIN_CONNECTION_STRING"), name, key);
+        String other = replaceKey(environment("LEDGERBUS_TLS_CONNECTION_STRING"), name, key);
         return Administration.client(other, environment("LEDGERBUS_CA"), stubborn);
     }
 

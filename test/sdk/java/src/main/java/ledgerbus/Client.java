@@ -35,7 +35,11 @@ final class Client implements AutoCloseable {
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
     Client(String connectionString, String queue, boolean topic, AmqpRetryOptions retry) {
-        this.builder = new ServiceBusClientBuilder().connectionString(connectionString).retryOptions(retry);
+        this(new ServiceBusClientBuilder().connectionString(connectionString), queue, topic, retry);
+    }
+
+    Client(ServiceBusClientBuilder builder, String queue, boolean topic, AmqpRetryOptions retry) {
+        this.builder = builder.retryOptions(retry);
         this.queue = queue;
         this.topic = topic;
     }

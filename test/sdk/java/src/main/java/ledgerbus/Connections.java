@@ -22,6 +22,8 @@ final class Connections {
     static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
             entry("connection-wrong-key", Connections::wrongKey),
             entry("connection-idle", Connections::idle),
+            entry("connection-idle-links", Connections::idleLinks),
+            entry("connection-detached", Connections::detached),
             entry("connection-cut-send", Connections::cutSend),
             entry("connection-cut-waiting", Connections::cutWaiting),
             entry("connection-cut-lock", Connections::cutLock),
@@ -55,6 +57,57 @@ final class Connections {
         receiver.complete(Expect.atOnce("receive B", () -> Bus.receive(receiver, "B", 0)));
     }
 
+    /** Has sender, receiver and peek do something, whatever became of their links. */
+    private static void goOn(Bus bus, ServiceBusReceiverClient receiver, String text) throws Exception {
+        ServiceBusSenderClient sender = bus.client().sender();
+        Bus.insist(() -> sender.sendMessage(Bus.message(text)));
+        ServiceBusReceivedMessage message = Bus.insist(() -> Bus.receive(receiver, text));
+        Bus.insist(() -> receiver.complete(message));
+        Expect.equal(List.of(), Bus.texts(Bus.insist(() -> receiver.peekMessages(1).stream().toList())), "peek");
+    }
+
+    private static void idleLinks(Bus bus) throws Exception {
+        bus.stubborn();
+        bus.control.restart("{\"limits\": {\"link-idle\": \"2s\", \"no-links\": \"2s\"}}");
+        ServiceBusReceiverClient receiver = bus.receiver();
+        goOn(bus, receiver, "A");
+        Bus.sleep(Duration.ofSeconds(3)); // without links
+        goOn(bus, receiver, "B");
+        Bus.sleep(Duration.ofSeconds(6)); // the SDK opens a link of its receiver again whenever it is detached
+        bus.control.cut();
+        goOn(bus, receiver, "C");
+        bus.control.kill(); // which takes the settings back
+    }
+
+    private static void detached(Bus bus) throws Exception {
+        bus.stubborn();
+        ServiceBusReceiverClient receiver = bus.receiver();
+        goOn(bus, receiver, "A");
+        update(bus, 20);
+        goOn(bus, receiver, "B");
+        bus.control.restart();
+        goOn(bus, receiver, "C");
+        waitThrough(bus, receiver, () -> update(bus, 30), bus.client(), "D");
+        waitThrough(bus, receiver, bus.control::restart, bus.client(), "E");
+        bus.peeks();
+    }
+
+    private static void update(Bus bus, int maxDeliveryCount) {
+        bus.admin().updateQueue(bus.admin().getQueue(bus.queue).setMaxDeliveryCount(maxDeliveryCount));
+    }
+
+    /** Has a receiver wait while something happens, which costs it its link or connection. It gets what is sent then. */
+    private static void waitThrough(Bus bus, ServiceBusReceiverClient receiver, Runnable happens, Client sender, String text) throws Exception {
+        Future<ServiceBusReceivedMessage> waiting = bus.meanwhile(() -> Bus.insist(() -> Bus.receive(receiver, text)));
+        Bus.sleep(Duration.ofMillis(500));
+        happens.run();
+        ServiceBusReceivedMessage message = Expect.within(Duration.ofSeconds(20), "receive " + text, () -> {
+            Bus.insist(() -> sender.sender().sendMessage(Bus.message(text)));
+            return waiting.get();
+        });
+        Bus.insist(() -> receiver.complete(message));
+    }
+
     private static void cutSend(Bus bus) throws Exception {
         bus.stubborn();
         List<String> texts = Bus.numbers(300);
@@ -81,13 +134,7 @@ final class Connections {
 
     private static void cutWaiting(Bus bus) throws Exception {
         bus.stubborn();
-        ServiceBusReceiverClient receiver = bus.receiver();
-        Future<ServiceBusReceivedMessage> waiting = bus.meanwhile(() -> Bus.insist(() -> Bus.receive(receiver, "A")));
-        Bus.sleep(Duration.ofMillis(500));
-        bus.control.cut();
-        bus.another().sender().sendMessage(Bus.message("A"));
-        ServiceBusReceivedMessage a = Expect.within(Duration.ofSeconds(20), "receive A", waiting::get);
-        Bus.insist(() -> receiver.complete(a));
+        waitThrough(bus, bus.receiver(), bus.control::cut, bus.another(), "A");
         bus.peeks();
     }
 
@@ -130,16 +177,12 @@ final class Connections {
 
     private static void killBetweenCalls(Bus bus) throws Exception {
         bus.stubborn();
-        ServiceBusSenderClient sender = bus.client().sender();
         ServiceBusReceiverClient receiver = bus.receiver();
         for (String text : List.of("A", "B", "C")) {
             if (!text.equals("A")) {
                 bus.control.kill();
             }
-            Bus.insist(() -> sender.sendMessage(Bus.message(text)));
-            ServiceBusReceivedMessage message = Bus.insist(() -> Bus.receive(receiver, text));
-            Bus.insist(() -> receiver.complete(message));
-            Expect.equal(List.of(), Bus.texts(Bus.insist(() -> receiver.peekMessages(1).stream().toList())), "peek");
+            goOn(bus, receiver, text);
         }
     }
 

@@ -25,6 +25,16 @@ final class Control {
         post("/kill", String.format("{\"%s\": {\"Status\": \"%s\"}}", queue, status));
     }
 
+    /** Stops the broker in order, and starts it again on what it left. */
+    void restart() {
+        post("/restart", "");
+    }
+
+    /** The same, with settings until its next start. */
+    void restart(String settings) {
+        post("/restart", settings);
+    }
+
     /** Resets all connections of clients. */
     void cut() {
         post("/cut", "");

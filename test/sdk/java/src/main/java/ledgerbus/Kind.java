@@ -1,5 +1,6 @@
 package ledgerbus;
 
+import com.azure.core.amqp.exception.AmqpErrorCondition;
 import com.azure.core.amqp.exception.AmqpException;
 import com.azure.core.exception.HttpResponseException;
 import com.azure.core.exception.ResourceExistsException;
@@ -22,7 +23,7 @@ enum Kind {
     QUEUE_FULL(reason(ServiceBusFailureReason.QUOTA_EXCEEDED)),
     TOO_LARGE(reason(ServiceBusFailureReason.MESSAGE_SIZE_EXCEEDED)),
     NOT_ALLOWED(cause(UnsupportedOperationException.class)),
-    ARGUMENT(cause(ServiceBusException.class).or(cause(AmqpException.class)).or(cause(IllegalArgumentException.class))),
+    ARGUMENT(condition(AmqpErrorCondition.ARGUMENT_ERROR).or(cause(IllegalArgumentException.class))),
     UNAUTHORIZED(reason(ServiceBusFailureReason.UNAUTHORIZED)),
     NO_MATCH(text("com.microsoft:no-matching-subscription")),
     RULE_EXISTS(reason(ServiceBusFailureReason.MESSAGING_ENTITY_ALREADY_EXISTS)),
@@ -34,7 +35,8 @@ enum Kind {
     ADMIN_UNAUTHORIZED(status(401)),
     /** No kind of the list: a call that failed for want of a connection, which exclusive scenarios make again. */
     NO_CONNECTION(Kind::lacksConnection),
-    ANY(e -> true);
+    /** No kind of the list: what the SDK says of a message that it has settled, without asking the broker. */
+    SETTLED(text("already settled"));
 
     private final Predicate<Throwable> is;
 
@@ -67,6 +69,17 @@ enum Kind {
             return new ServiceBusException(amqp, ServiceBusErrorSource.RECEIVE).getReason();
         }
         return error instanceof ServiceBusException bus ? bus.getReason() : ServiceBusFailureReason.GENERAL_ERROR;
+    }
+
+    private static Predicate<Throwable> condition(AmqpErrorCondition condition) {
+        return error -> {
+            for (Throwable e = error; e != null; e = e.getCause()) {
+                if (e instanceof AmqpException amqp && amqp.getErrorCondition() == condition) {
+                    return true;
+                }
+            }
+            return false;
+        };
     }
 
     private static boolean lacksConnection(Throwable error) {

@@ -291,7 +291,7 @@ final class Rules {
         rules.createRule("red", sql("colour = 'red'", "SET mark = 'm'"));
         rules.createRule("order", new CreateRuleOptions(order));
         Expect.error(Kind.RULE_EXISTS, () -> rules.createRule("red", sql("1=1")));
-        Expect.error(Kind.ANY, () -> rules.createRule("broken", sql("colour =")));
+        Expect.error(Kind.ARGUMENT, () -> rules.createRule("broken", sql("colour =")));
         rules.deleteRule("$Default");
         Expect.error(Kind.RULE_MISSING, () -> rules.deleteRule("missing"));
 

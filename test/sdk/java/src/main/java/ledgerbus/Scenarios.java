@@ -65,6 +65,7 @@ public final class Scenarios {
         scenarios.putAll(Limits.ALL);
         scenarios.putAll(Credit.ALL);
         scenarios.putAll(Connections.ALL);
+        scenarios.putAll(Transports.ALL);
         scenarios.putAll(Topics.ALL);
         scenarios.putAll(Rules.ALL);
         scenarios.putAll(Entities.ALL);

@@ -25,8 +25,8 @@ final class Settling {
         ServiceBusReceiverClient receiver = bus.receiver();
         ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
         receiver.complete(a);
-        Expect.error(Kind.ANY, "already settled", () -> receiver.complete(a));
-        Expect.error(Kind.ANY, "already settled", () -> receiver.abandon(a));
+        Expect.error(Kind.SETTLED, () -> receiver.complete(a));
+        Expect.error(Kind.SETTLED, () -> receiver.abandon(a));
         bus.peeks();
         bus.noDeadLetters();
     }
