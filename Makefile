@@ -7,7 +7,7 @@ ROUNDS ?= 100
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
-.PHONY: build run test test-js test-python test-java sdk fuzz sim mutants torture bench lint fmt
+.PHONY: build run test test-js test-python test-java sdk fuzz sim mutants torture bench lint portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -51,6 +51,10 @@ lint: ## vet, staticcheck, formatting, directions of imports
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	go test ./test/layering
+
+portable: ## it builds on other systems than the tests run on
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbus
+	GOOS=freebsd GOARCH=amd64 go build -o /dev/null ./cmd/ledgerbus
 
 fmt:
 	gofmt -w .
