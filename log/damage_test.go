@@ -98,29 +98,34 @@ func (w *world) refused(what string) *log.CorruptError {
 // frame, which nobody was promised, is cut.
 func TestF4FlipAtEveryByte(t *testing.T) {
 	t.Parallel()
-	w, skip := quiet(t, -1)
-	lsn := event.LSN(8)
-	for _, name := range w.segments() {
-		p, _ := w.fs.ReadFile(name)
-		for off := 0; off < len(p); off += step() {
-			w.on(w.fs, func(w *world) {
-				what := fmt.Sprintf("%s byte %d", name, off)
-				if err := w.fs.Flip(name, int64(off), 1<<(off%8)); err != nil {
-					t.Fatal(err)
-				}
-				if at := lsn + event.LSN(off); at >= skip {
-					if err := w.open(); err != nil || w.part.Recovery().CutBytes == 0 {
-						w.failf("%s: %v", what, err)
+	for _, room := range []int{-1, 1024} {
+		w, skip := quiet(t, room)
+		lsn := event.LSN(8)
+		for _, name := range w.segments() {
+			p, _ := w.fs.ReadFile(name)
+			for off := 0; off < len(p); off += step() {
+				w.on(w.fs, func(w *world) {
+					what := fmt.Sprintf("room %d, %s byte %d", room, name, off)
+					if err := w.fs.Flip(name, int64(off), 1<<(off%8)); err != nil {
+						t.Fatal(err)
 					}
-					return
-				}
-				c := w.refused(what)
-				if simDir+"/"+c.File != name || c.Offset > int64(off) || c.LSN != lsn+event.LSN(c.Offset) {
-					w.failf("%s: reported %v", what, c)
-				}
-			})
+					if at := lsn + event.LSN(off); at >= skip {
+						if err := w.open(); err != nil || w.part.Recovery().CutBytes == 0 {
+							w.failf("%s: %v", what, err)
+						}
+						return
+					}
+					c := w.refused(what)
+					if simDir+"/"+c.File != name || c.Offset > int64(off) || c.LSN != lsn+event.LSN(c.Offset) {
+						w.failf("%s: reported %v", what, c)
+					}
+				})
+			}
+			lsn += event.LSN(len(p))
 		}
-		lsn += event.LSN(len(p))
+		if end := skip + 96; room > 0 && lsn <= end {
+			w.failf("no room behind %d", end)
+		}
 	}
 }
 
@@ -443,47 +448,56 @@ func TestSaveCheckpoint(t *testing.T) {
 }
 
 // TestF9FaultNote: after a failed sync whose pages are gone, without a reboot, what was acknowledged is served, and a log
-// that ends before it is refused.
+// that ends before it is refused. Room that was synced is what the file shows in place of the lost pages: then nothing is cut.
 func TestF9FaultNote(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, t.Name(), 2)
-	w.opts.RoomBytes = -1
-	if err := errors.Join(w.open(), w.lead()); err != nil {
-		t.Fatal(err)
+	for _, room := range []int{-1, 1024, 8192} { // none; too little for the frame that is lost; enough
+		w := newWorld(t, fmt.Sprintf("room %d", room), 2)
+		w.opts.RoomBytes, w.opts.SegmentBytes = room, 20_000
+		if err := errors.Join(w.open(), w.lead()); err != nil {
+			t.Fatal(err)
+		}
+		w.send(2, 200, log.Durable)
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		w.send(1, 1000, log.Durable)
+		w.w.Work()
+		w.fs.FailAt(1, faultfs.Fault{Err: errors.New("EIO"), DropPages: true}, false)
+		if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, log.ErrUnknown) {
+			t.Fatal(err)
+		}
+		w.fs.Hook(nil)
+		w.crash(faultfs.Kill)
+		w.afterFault(w.segments()[0], room == 8192)
 	}
-	w.send(2, 200, log.Durable)
-	if err := w.work(); err != nil {
-		t.Fatal(err)
+}
+
+// afterFault starts on what a failed sync left in the last file: two messages that were acknowledged.
+func (w *world) afterFault(name string, blank bool) {
+	w.t.Helper()
+	if !blank {
+		w.on(w.fs, func(w *world) {
+			w.fs.RemoveAll(simDir + "/partitions/00/fault")
+			w.refused("no note")
+		})
 	}
-	w.send(1, 1000, log.Durable)
-	w.w.Work()
-	w.fs.FailAt(1, faultfs.Fault{Err: errors.New("EIO"), DropPages: true}, false)
-	if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, log.ErrUnknown) {
-		t.Fatal(err)
-	}
-	w.fs.Hook(nil)
-	w.crash(faultfs.Kill)
-	name := w.segments()[0]
-	w.on(w.fs, func(w *world) {
-		w.fs.RemoveAll(simDir + "/partitions/00/fault")
-		w.refused("no note")
-	})
 	w.on(w.fs, func(w *world) {
 		w.fs.TruncateFile(name, 200)
 		w.refused("shorter than the note")
 	})
-	if err := w.open(); err != nil || len(w.sent) != 2 || w.part.Recovery().CutBytes == 0 {
-		t.Fatal(err, len(w.sent))
+	if err := w.open(); err != nil || len(w.sent) != 2 || (w.part.Recovery().CutBytes > 0) == blank {
+		w.failf("%v, %d messages, %+v", err, len(w.sent), w.part.Recovery())
 	}
+	cutBytes, cutFile := w.part.Recovery().CutBytes, w.part.Recovery().CutFile
 	if err := w.life2(); err != nil {
-		t.Fatal(err)
+		w.failf("%v", err)
 	}
 	if _, err := w.fs.ReadFile(simDir + "/partitions/00/fault"); err == nil {
-		t.Fatal("note is still there")
+		w.failf("note is still there")
 	}
-	cut, err := w.fs.ReadFile(simDir + "/" + w.part.Recovery().CutFile)
-	if err != nil || int64(len(cut)) != w.part.Recovery().CutBytes {
-		t.Fatal("cut bytes were not kept", err)
+	if cut, err := w.fs.ReadFile(simDir + "/" + cutFile); !blank && (err != nil || int64(len(cut)) != cutBytes) {
+		w.failf("cut bytes were not kept: %v", err)
 	}
 }
 

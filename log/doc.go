@@ -21,7 +21,8 @@
 //  2. A Durable ticket completes without error only when its frame, and every frame before it, is synced.
 //  3. LSNs only grow, are final when handed out, and mean nothing above this package but order.
 //  4. Recovery ends a log only where nobody was promised anything; any other damage refuses the partition.
-//  5. No file is changed in place but by appending to the last segment of the running chapter.
+//  5. No file is changed in place but the last segment of the running chapter, and there nothing but what is behind its entries:
+//     room, which entries are written over, comes and goes.
 //
 // Every byte is described in docs/log-format.md. All I/O goes through [FS], so that a simulation can be the disk. Chapters are
 // tidwall/wal directories, written by a writer of our own; a test proves that the library makes the same bytes.

@@ -94,30 +94,45 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzMutate damages a valid segment in which every frame but the last is known to be durable: no frame that was not
-// written comes out, and damage below the last frame is never taken for a torn tail.
+// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with room behind it and without, after
+// a restart of the machine and without: no frame that was not written comes out, and damage below the last frame is never taken
+// for a torn tail. When only the process died, no damage is; a frame cut short still is.
 func FuzzMutate(f *testing.F) {
-	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff))
-	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200))
+	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff), uint16(0), false)
+	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200), uint16(0), true)
+	f.Add(uint16(0), byte(0), uint16(0), byte(0), uint16(1200), uint16(4096), true)
+	f.Add(uint16(1500), byte(0xff), uint16(0), byte(0), uint16(0xffff), uint16(4097), true)
 	valid, at := validSegment(12, 9)
-	f.Fuzz(func(t *testing.T, off1 uint16, mask1 byte, off2 uint16, mask2 byte, size uint16) {
+	f.Fuzz(func(t *testing.T, off1 uint16, mask1 byte, off2 uint16, mask2 byte, size, room uint16, sameBoot bool) {
 		data := bytes.Clone(valid)
 		data[int(off1)%len(data)] ^= mask1
 		data[int(off2)%len(data)] ^= mask2
-		if int(size) < len(data) {
+		damaged := !bytes.Equal(data, valid)
+		cut := int(size) < len(data)
+		if cut && room > 0 {
+			size &^= 7 // as a write stops (log-format.md 5.1)
+		}
+		if cut {
 			data = data[:size]
 		}
-		s, off, reason, err := scanBytes(t, data, false)
+		data = append(data, bytes.Repeat([]byte{blank}, int(room))...)
+		s, off, reason, err := scanBytes(t, data, sameBoot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(data[:off], valid[:off]) {
+		if int(off) > len(valid) || !bytes.Equal(data[:off], valid[:off]) {
 			t.Fatal("a changed frame was taken")
 		}
 		last := at[len(at)-2] // of the last frame, which says that all before it was durable
 		intact := len(data) >= int(last-firstLSN)+bodiesAt && bytes.Equal(data[last-firstLSN:][prefixSize:bodiesAt], valid[last-firstLSN:][prefixSize:bodiesAt])
 		if s.lsn < last && intact && reason == "" {
 			t.Fatalf("log ends at %d, frame %d is intact, and it was taken for a torn tail", s.lsn, last)
+		}
+		if sameBoot && damaged && !cut && reason == "" {
+			t.Fatalf("log ends at %d, the machine was not restarted, and damage was taken for a torn tail", s.lsn)
+		}
+		if !damaged && reason != "" {
+			t.Fatalf("nothing is damaged: %s", reason)
 		}
 	})
 }

@@ -81,6 +81,8 @@ var (
 	ErrClosed = errors.New("log: closed")
 	// ErrChecksum: bytes read are not those that were written (F5).
 	ErrChecksum = errors.New("log: checksum mismatch")
+	// ErrInternal: something that must hold does not. The process should end (F21).
+	ErrInternal = errors.New("log: internal fault")
 	// ErrReadOnly: the store was opened to be looked at.
 	ErrReadOnly = errors.New("log: opened read-only")
 )
@@ -190,6 +192,7 @@ type Writer interface {
 	Commit(b *Batch) Ticket
 	Durable() event.LSN    // everything below is synced
 	Lost() <-chan struct{} // closed when the writer failed
+	Err() error            // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
 	// Work, in Manual mode, does the next piece of I/O, a write or a sync, and tells whether there was one.

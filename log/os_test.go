@@ -15,6 +15,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // TestReadWhileAppending reads bodies and frames and saves checkpoints from several goroutines while one appends: for
@@ -168,39 +169,45 @@ func TestTick(t *testing.T) {
 
 func TestReadAt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, t.Name(), 4)
-	w.opts.RoomBytes = -1
-	if err := w.life(); err != nil {
-		t.Fatal(err)
-	}
-	list := w.part.Segments()
-	var all []byte
-	for _, s := range list {
-		p, err := w.fs.ReadFile(simDir + "/" + s.File)
-		if err != nil || event.LSN(len(p)) != s.End-s.First {
-			t.Fatal(err, s)
+	for _, room := range []int{-1, 1024} {
+		w := newWorld(t, fmt.Sprintf("room %d", room), 4)
+		w.opts.RoomBytes = room
+		if err := w.life(); err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, p...)
-	}
-	first, end := list[0].First, list[len(list)-1].End
-	for range 2000 {
-		at := first + event.LSN(w.rng.IntN(len(all)+1))
-		dst := make([]byte, w.rng.IntN(3000))
-		n, err := w.part.ReadAt(event.Position(at), dst)
-		if !bytes.Equal(dst[:n], all[at-first:][:n]) {
-			t.Fatalf("wrong bytes at %d", at)
+		list := w.part.Segments()
+		var all []byte
+		for i, s := range list {
+			p, err := w.fs.ReadFile(simDir + "/" + s.File)
+			n := int(s.End - s.First)
+			if err != nil || len(p) < n || len(p) > n && i < len(list)-1 {
+				w.failf("%v: %d bytes, %v", s, len(p), err)
+			}
+			if hasRoom := len(p) > n; i == len(list)-1 && hasRoom != (room > 0) {
+				w.failf("%d bytes of entries in a file of %d", n, len(p))
+			}
+			all = append(all, p[:n]...)
 		}
-		if (n < len(dst) || at == end) != errors.Is(err, io.EOF) {
-			t.Fatalf("at %d: %d of %d bytes, %v", at, n, len(dst), err)
+		first, end := list[0].First, list[len(list)-1].End
+		for range 2000 {
+			at := first + event.LSN(w.rng.IntN(len(all)+1))
+			dst := make([]byte, w.rng.IntN(3000))
+			n, err := w.part.ReadAt(event.Position(at), dst)
+			if !bytes.Equal(dst[:n], all[at-first:][:n]) {
+				w.failf("wrong bytes at %d", at)
+			}
+			if (n < len(dst) || at == end) != errors.Is(err, io.EOF) {
+				w.failf("at %d: %d of %d bytes, %v", at, n, len(dst), err)
+			}
 		}
-	}
-	for _, bad := range []event.Position{0, 7, event.Position(end) + 1, 1 << 60} {
-		if n, err := w.part.ReadAt(bad, make([]byte, 1)); n != 0 || err == nil || errors.Is(err, io.EOF) {
-			t.Fatalf("at %d: %d %v", bad, n, err)
+		for _, bad := range []event.Position{0, 7, event.Position(end) + 1, 1 << 60} {
+			if n, err := w.part.ReadAt(bad, make([]byte, 1)); n != 0 || err == nil || errors.Is(err, io.EOF) {
+				w.failf("at %d: %d %v", bad, n, err)
+			}
 		}
-	}
-	if _, err := w.part.ReadBlob(event.Blob{Position: 100, Size: 1 << 31}, nil); err == nil {
-		t.Fatal("blob longer than its segment")
+		if _, err := w.part.ReadBlob(event.Blob{Position: 100, Size: 1 << 31}, nil); err == nil {
+			w.failf("blob longer than its segment")
+		}
 	}
 }
 
@@ -360,5 +367,40 @@ func TestNewRunInOneProcess(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestF21Panic: a bug in the writer's goroutine, or while a log is read, is an error of its own kind and not the end of the process.
+func TestF21Panic(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New()
+	opts := log.Options{FS: disk, Partitions: 2}
+	breaks := func(op faultfs.Op) {
+		disk.Hook(func(c faultfs.Call) faultfs.Fault {
+			if c.Op == op && strings.Contains(c.Name, "/wal/") {
+				panic("a bug")
+			}
+			return faultfs.Fault{}
+		})
+	}
+	s := must(log.Open(ctx, simDir, opts))(t)
+	w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t)
+	breaks(faultfs.OpDatasync)
+	b := w.Batch()
+	b.AppendRecord(1, []event.Event{message(1, 100)}, log.Durable)
+	ticket := w.Append(b)
+	<-w.Lost()
+	<-ticket.Done()
+	for _, err := range []error{w.Err(), ticket.Err(), w.Close()} {
+		if !errors.Is(err, log.ErrInternal) || !errors.Is(err, log.ErrPoisoned) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	breaks(faultfs.OpRead)
+	if _, err := log.Open(ctx, simDir, opts); !errors.Is(err, log.ErrInternal) {
+		t.Errorf("open: %v", err)
 	}
 }

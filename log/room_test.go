@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/log"
@@ -196,6 +197,92 @@ func TestRoomAndPowerLoss(t *testing.T) {
 		w.send(1, w.rng.IntN(400), log.Durable)
 		w.w.Work() // written, not synced
 		w.crash(faultfs.PowerLoss)
+		w.after()
+	}
+}
+
+// cramped is a world whose next frame does not fit into the room of the file being written.
+func cramped(t *testing.T, name string) *world {
+	w := newWorld(t, name, 12)
+	w.opts.RoomBytes, w.opts.SegmentBytes, w.opts.ChapterBytes = 4096, 20_000, 1<<20
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	for s, p := w.last(); int(s.End-s.First) < len(p)-700; s, p = w.last() {
+		w.send(1, 300, log.Durable)
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// TestF8NoPlaceForRoom: what fits is written when its room does not fit, into a file that is not given room again; the next one is.
+func TestF8NoPlaceForRoom(t *testing.T) {
+	t.Parallel()
+	for _, short := range []int{0, 1, 700, 4095} {
+		for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+			w := cramped(t, fmt.Sprintf("%v after %d bytes", errno, short))
+			writes := 0
+			w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+				if c.Op != faultfs.OpWrite {
+					return faultfs.Fault{}
+				}
+				if writes++; writes == 1 {
+					return faultfs.Fault{Err: errno, Short: short}
+				}
+				return faultfs.Fault{}
+			})
+			frames := 0
+			for len(w.part.Segments()) == 1 {
+				frames++
+				w.send(1, 700, log.Durable)
+				if err := w.work(); err != nil {
+					w.failf("frame %d: %v", frames, err)
+				}
+				if s, p := w.last(); len(w.part.Segments()) == 1 && event.LSN(len(p)) != s.End-s.First {
+					w.failf("frame %d: %d bytes in a file of %d", frames, s.End-s.First, len(p))
+				}
+			}
+			if writes != 1+frames {
+				w.failf("%d writes of %d frames", writes, frames)
+			}
+			w.fs.Hook(nil)
+			w.send(1, 10, log.Durable)
+			if err := w.work(); err != nil {
+				t.Fatal(err)
+			}
+			if _, p := w.last(); len(p) != w.opts.RoomBytes {
+				w.failf("the next file has %d bytes", len(p))
+			}
+			w.crash(faultfs.Kill)
+			w.after()
+		}
+	}
+}
+
+// TestF8NoWayBack: room that can be neither made nor taken back poisons, and so does any other error of making it.
+func TestF8NoWayBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		errno   syscall.Errno
+		forever bool
+	}{{syscall.ENOSPC, true}, {syscall.EIO, false}} {
+		w := cramped(t, c.errno.Error())
+		failed := 0
+		w.fs.Hook(func(call faultfs.Call) faultfs.Fault {
+			if failed == 0 && call.Op == faultfs.OpWrite || c.forever && call.Op == faultfs.OpTruncate {
+				failed++
+				return faultfs.Fault{Err: c.errno, Short: 1000}
+			}
+			return faultfs.Fault{}
+		})
+		w.send(1, 700, log.Durable)
+		if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, c.errno) {
+			w.failf("%v", err)
+		}
+		w.fs.Hook(nil)
+		w.crash(faultfs.Kill)
 		w.after()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -279,6 +280,17 @@ func (s *store) recover(ctx context.Context, ends []mark) error {
 	return nil
 }
 
+// run reads a partition. A panic is an error, so that other goroutines' work ends in order.
+func (s *store) run(ctx context.Context, r *recovery) (out *found, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.opts.Logger.Error("recovery panicked", "partition", r.id, "panic", v, "stack", string(debug.Stack()))
+			out, err = nil, fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, r.id, v)
+		}
+	}()
+	return r.run(ctx)
+}
+
 func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mark, buf []byte) *partition {
 	r := recovery{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
 	r.scan.win.buf = buf
@@ -286,7 +298,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mar
 		r.clean = &ends[id]
 	}
 	start := time.Now()
-	out, err := r.run(ctx)
+	out, err := s.run(ctx, &r)
 	p := &partition{store: s, id: id, dir: r.dir(), err: err}
 	p.files.limit = max(4, openFiles/s.ns.Partitions)
 	logger := s.opts.Logger.With("partition", id)

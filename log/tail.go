@@ -2,8 +2,11 @@ package log
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // blank is what room is filled with (log-format.md 3.1): no entry begins or ends with eight of these.
@@ -25,8 +28,9 @@ type tail struct {
 	limit int    // bytes of a segment
 	blank []byte // as much as is made room of at a time; empty: none is
 	file  File
-	size  int // bytes of entries
-	room  int // size of the file
+	size  int  // bytes of entries
+	room  int  // size of the file
+	tight bool // no room is made in this file any more
 }
 
 func newTail(fsys FS, dir string, segmentBytes, roomBytes int) (*tail, error) {
@@ -35,18 +39,17 @@ func newTail(fsys FS, dir string, segmentBytes, roomBytes int) (*tail, error) {
 }
 
 func (t *tail) create(index uint64) (err error) {
-	t.size, t.room = 0, 0
+	t.size, t.room, t.tight = 0, 0, false
 	t.file, err = t.fs.Create(filepath.Join(t.dir, segmentName(index)))
 	return err
 }
 
 // write appends an entry, its length in front of it.
 func (t *tail) write(index uint64, entry []byte) error {
-	if t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) {
-		if _, err := t.file.WriteAt(t.blank, int64(t.size)); err != nil {
+	if t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.tight {
+		if err := t.makeRoom(); err != nil {
 			return err
 		}
-		t.room = t.size + len(t.blank)
 	}
 	n, err := t.file.Write(entry)
 	if err != nil {
@@ -64,6 +67,21 @@ func (t *tail) write(index uint64, entry []byte) error {
 		return err
 	}
 	return t.create(index + 1)
+}
+
+// makeRoom extends the file. The entry at hand may fit where its room does not: when the disk, the quota or the largest size of a
+// file is what forbids it, the file becomes what it was, and nothing has been lost but time.
+func (t *tail) makeRoom() error {
+	_, err := t.file.WriteAt(t.blank, int64(t.size))
+	if err == nil {
+		t.room = t.size + len(t.blank)
+		return nil
+	}
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.EFBIG) {
+		return err
+	}
+	t.tight = true
+	return t.file.Truncate(int64(t.room))
 }
 
 // close gives back the room, syncs and closes the file being written.

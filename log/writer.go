@@ -3,6 +3,7 @@ package log
 import (
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +102,7 @@ func (w *writer) run() {
 		return
 	}
 	w.done.Go(func() { // writes and syncs
+		defer w.rescue()
 		for {
 			for w.Work() {
 			}
@@ -112,6 +114,7 @@ func (w *writer) run() {
 		}
 	})
 	w.done.Go(func() { // once a second
+		defer w.rescue()
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -125,6 +128,14 @@ func (w *writer) run() {
 	})
 }
 
+// rescue makes a panic of the goroutine that defers it the failure of the writer.
+func (w *writer) rescue() {
+	if v := recover(); v != nil {
+		w.p.store.opts.Logger.Error("writer panicked", "partition", w.p.id, "panic", v, "stack", string(debug.Stack()))
+		w.fail(fmt.Errorf("%w: panic: %v", ErrInternal, v))
+	}
+}
+
 // Epoch implements [Writer].
 func (w *writer) Epoch() Epoch { return w.epoch }
 
@@ -133,6 +144,13 @@ func (w *writer) Durable() event.LSN { return event.LSN(w.durable.Load()) }
 
 // Lost implements [Writer].
 func (w *writer) Lost() <-chan struct{} { return w.lost }
+
+// Err implements [Writer].
+func (w *writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
 
 // Batch implements [Writer].
 func (w *writer) Batch() *Batch { return w.open }
@@ -268,10 +286,11 @@ func (w *writer) write(b *Batch) error {
 	h := b.close()
 	h.partition, h.tag, h.epoch = w.p.id, w.p.store.tag, w.epoch
 	h.chapter, h.durable, h.chain = w.chapter.id, w.synced.lsn, w.writ.chain
-	if h.lsn != w.writ.lsn {
-		panic(fmt.Sprintf("log: frame of LSN %d written at %d", h.lsn, w.writ.lsn))
-	}
+	end := w.writ.lsn
 	w.mu.Unlock()
+	if h.lsn != end {
+		panic(fmt.Sprintf("log: frame of LSN %d written at %d", h.lsn, end))
+	}
 	h.seal(b.buf)
 	err := w.tail.write(w.index, b.buf)
 	level := b.level

@@ -199,7 +199,7 @@ func TestDumpGolden(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if r, err := tools.Verify(&out, dir); err != nil || len(r.Damaged) > 0 || r.Records != uint64(len(records)) {
+	if r, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 || r.Records != uint64(len(records)) {
 		t.Errorf("%v %+v\n%s", err, r, out.String())
 	}
 }

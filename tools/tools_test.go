@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
 	var out bytes.Buffer
-	r, err := tools.Verify(&out, dir)
+	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) != 0 || r.Records != 4 {
 		t.Fatal(err, r, out.String())
 	}
@@ -144,7 +144,7 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	out.Reset()
-	r, err = tools.Verify(&out, dir)
+	r, err = tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) != 2 || r.Damaged[1].Partition != 1 || strings.Count(out.String(), "DAMAGED") != 2 {
 		t.Fatal(err, r, out.String())
 	}
@@ -153,7 +153,6 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestInUse: a directory that is in use is refused, a copy of it is not.
 // F6 and 3.4 step 7: a checkpoint whose checksums hold but whose state is not that of the log would mislead the next start.
 func TestVerifyComparesStates(t *testing.T) {
 	t.Parallel()
@@ -188,7 +187,7 @@ func TestVerifyComparesStates(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := tools.Verify(io.Discard, dir)
+		r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
 		if err != nil || (len(r.Damaged) == 0) != honest {
 			t.Errorf("honest %t: %v, %v", honest, err, r.Damaged)
 		}
@@ -233,13 +232,14 @@ func TestVerifyOtherEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r, err := tools.Verify(&out, dir)
+	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) > 0 || len(r.Discarded) != 1 || !strings.Contains(out.String(), "unused file") ||
 		!strings.Contains(out.String(), fmt.Sprintf("encoding version %d", index.EncodingVersion-1)) {
 		t.Errorf("%v, %+v\n%s", err, r, out.String())
 	}
 }
 
+// TestInUse: a directory that is in use is refused, a copy of it is not.
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
@@ -249,7 +249,7 @@ func TestInUse(t *testing.T) {
 	}
 	defer s.Close()
 	var out bytes.Buffer
-	if _, err := tools.Verify(&out, dir); !errors.Is(err, log.ErrInUse) {
+	if _, err := tools.Verify(&out, dir, tools.VerifyOptions{}); !errors.Is(err, log.ErrInUse) {
 		t.Fatal(err)
 	}
 	if err := tools.Dump(&out, dir, tools.DumpOptions{}); !errors.Is(err, log.ErrInUse) {
@@ -259,7 +259,7 @@ func TestInUse(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := tools.Verify(&out, copied); err != nil || len(r.Damaged) > 0 {
+	if r, err := tools.Verify(&out, copied, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 {
 		t.Fatal(err)
 	}
 }
@@ -278,7 +278,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if _, err := tools.Verify(&out, dir); err != nil && !errors.Is(err, log.ErrFormat) {
+		if _, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil && !errors.Is(err, log.ErrFormat) {
 			t.Fatal(err)
 		}
 		tools.Dump(&out, dir, tools.DumpOptions{Bodies: true})

@@ -261,7 +261,7 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 	} {
 		dir := write(t, [][]event.Event{{topic}, c.then}, false)
 		var out bytes.Buffer
-		r, err := tools.Verify(&out, dir)
+		r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 		if err != nil || (len(r.Damaged) > 0) != c.damaged {
 			t.Errorf("%s: %v, %v", name, err, r.Damaged)
 		}
@@ -293,7 +293,7 @@ func TestVerifySharedBodies(t *testing.T) {
 	}
 	dir := write(t, records(), true)
 	var out bytes.Buffer
-	if r, err := tools.Verify(&out, dir); err != nil || len(r.Damaged) > 0 || len(r.Discarded) > 0 {
+	if r, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 || len(r.Discarded) > 0 {
 		t.Fatalf("%v, %+v\n%s", err, r, out.String())
 	}
 	readable(t, dir, map[event.EntityID][]string{3: {"published", string(body), string(body) + "changes"}, 4: {"published", string(body) + "reason"}})
@@ -310,7 +310,7 @@ func TestVerifySharedBodies(t *testing.T) {
 	if err := os.WriteFile(segment, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := tools.Verify(io.Discard, dir); err != nil || len(r.Damaged) != 1 {
+	if r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
 }

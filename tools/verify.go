@@ -5,18 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// maxDamaged is how many damaged places a Report remembers. All are printed.
+const maxDamaged = 1000
+
+// VerifyOptions say how to print.
+type VerifyOptions struct {
+	JSON bool // one object per line instead of text
+}
+
 // Report is what Verify found.
 type Report struct {
-	Frames, Records uint64
-	Bytes           int64 // read and compared
-	// Damaged places: the broker would refuse these partitions. Behind the first damage of a log nothing is looked at.
-	Damaged []*log.CorruptError
+	Frames, Records uint64 // good ones
+	Bytes           int64  // of them
+	// Refused partitions: the broker would not serve them. All is true when it would serve none, whatever is in them, since a file that
+	// concerns all is damaged.
+	Refused []log.PartitionID
+	All     bool
+	Places  uint64              // damaged ones
+	Damaged []*log.CorruptError // the first of them, 1,000 at most
 	// Tail is what the next start will cut off, bytes: nobody was promised it.
 	Tail int64
 	// Discarded are checkpoints and notes that are no good. Only a slower start follows.
@@ -24,83 +37,225 @@ type Report struct {
 }
 
 // Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of
-// the replay, and prints one line per partition and per damaged place. It gives recovery's verdict. A checkpoint that an
-// older or newer program wrote in another encoding is no use to this one and no damage. The error is about the verification
-// itself: directory in use, newer format, no directory.
-func Verify(w io.Writer, dir string) (Report, error) {
+// the replay, and prints a line per partition and per damaged place. Whether a partition is refused is recovery's verdict; behind
+// the first damage, where recovery stops, a [log.Survey] goes on and names every other place, in later files and chapters too.
+// A checkpoint that an older or newer program wrote in another encoding is no use to this one and no damage. The error is about the
+// verification itself: directory in use, newer format, no directory.
+//
+// It holds what a broker would: a row per message that is waiting at the time, of one partition, and a window of the log.
+func Verify(w io.Writer, dir string, opts VerifyOptions) (Report, error) {
 	ctx := context.Background()
-	var r Report
-	s, err := log.Open(ctx, dir, log.Options{ReadOnly: true})
-	var c *log.CorruptError
-	if errors.As(err, &c) {
-		return r, r.damage(w, c)
+	v := verifier{ctx: ctx, out: w, opts: opts, dir: dir}
+	err := v.run()
+	if v.survey != nil {
+		err = errors.Join(err, v.survey.Close())
 	}
 	if err != nil {
-		return r, fmt.Errorf("tools: %w", err)
+		err = fmt.Errorf("tools: %w", err)
+	}
+	return v.report, err
+}
+
+type verifier struct {
+	ctx    context.Context
+	out    io.Writer
+	opts   VerifyOptions
+	dir    string
+	survey *log.Survey // opened at the first damage
+	report Report
+	line   []byte
+}
+
+func (v *verifier) run() error {
+	s, err := log.Open(v.ctx, v.dir, log.Options{ReadOnly: true})
+	if c := (*log.CorruptError)(nil); errors.As(err, &c) {
+		return v.all(c)
+	}
+	if err != nil {
+		return err
 	}
 	defer s.Close()
 	for _, id := range s.Partitions() {
-		p, err := s.Open(ctx, id)
-		if err == nil {
-			err = r.partition(w, p)
-		}
-		if errors.As(err, &c) {
-			err = r.damage(w, c)
+		p, err := s.Open(v.ctx, id)
+		c := (*log.CorruptError)(nil)
+		switch {
+		case errors.As(err, &c):
+			err = v.refused(id, c)
+		case err == nil:
+			err = v.partition(p)
 		}
 		if err != nil {
-			return r, fmt.Errorf("tools: %w", err)
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
-func (r *Report) damage(w io.Writer, c *log.CorruptError) error {
-	r.Damaged = append(r.Damaged, c)
-	_, err := fmt.Fprintf(w, "DAMAGED partition %d file %+q byte %d LSN %d: %+q\n", c.Partition, c.File, c.Offset, c.LSN, c.Reason)
+// all reports damage of the directory's own files, for which every partition is refused, and looks through the partitions.
+func (v *verifier) all(c *log.CorruptError) error {
+	v.report.All = true
+	if err := v.place("all", nil, c); err != nil {
+		return err
+	}
+	if err := v.openSurvey(); err != nil {
+		return err
+	}
+	for _, id := range v.survey.Partitions() {
+		if err := v.refused(id, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) openSurvey() (err error) {
+	if v.survey == nil {
+		v.survey, err = log.OpenSurvey(v.dir, log.Options{})
+	}
 	return err
 }
 
-func (r *Report) partition(w io.Writer, p log.Partition) error {
+// refused looks through a partition that recovery refuses, because of the place if there is one.
+func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error {
+	if err := v.openSurvey(); err != nil {
+		return err
+	}
+	before := v.report.Places
+	if because != nil {
+		if err := v.damage(because); err != nil {
+			return err
+		}
+	}
+	found, err := v.survey.Partition(v.ctx, id, func(c *log.CorruptError) error {
+		if because != nil && c.File == because.File && c.Offset == because.Offset {
+			return nil
+		}
+		return v.damage(c)
+	})
+	if err != nil {
+		return err
+	}
+	r := &v.report
+	r.Refused = append(r.Refused, id)
+	r.Frames, r.Records, r.Bytes = r.Frames+found.Frames, r.Records+found.Records, r.Bytes+found.Bytes
+	discarded := found.Discarded
+	for _, c := range found.Checkpoints {
+		if d, _ := unusable(c, v.survey.OpenCheckpoint); d != nil {
+			discarded = append(discarded, *d)
+		}
+	}
+	places := r.Places - before
+	if err := v.print(fmt.Sprintf("refused partition %d: %d damaged places, %d good frames, %d records, %d bytes",
+		id, places, found.Frames, found.Records, found.Bytes), object{{"Found", "refused"}, {"Partition", uint64(id)}, {"Places", places},
+		{"Frames", found.Frames}, {"Records", found.Records}, {"Bytes", uint64(found.Bytes)}}); err != nil {
+		return err
+	}
+	return v.unused(discarded)
+}
+
+// damage reports a damaged place of one partition.
+func (v *verifier) damage(c *log.CorruptError) error {
+	return v.place(fmt.Sprint(c.Partition), uint64(c.Partition), c)
+}
+
+// place reports a damaged place, with its partition as text and as a number.
+func (v *verifier) place(partition string, number any, c *log.CorruptError) error {
+	r := &v.report
+	if r.Places++; len(r.Damaged) < maxDamaged {
+		r.Damaged = append(r.Damaged, c)
+	}
+	reason := c.Reason
+	if c.Cause != nil {
+		reason += ": " + c.Cause.Error()
+	}
+	return v.print(fmt.Sprintf("DAMAGED partition %s file %+q byte %d LSN %d: %+q", partition, c.File, c.Offset, c.LSN, reason),
+		object{{"Found", "damage"}, {"Partition", number}, {"File", c.File}, {"Byte", uint64(c.Offset)}, {"LSN", uint64(c.LSN)},
+			{"Reason", text([]byte(reason))}})
+}
+
+func (v *verifier) partition(p log.Partition) error {
 	rec := p.Recovery()
+	r := &v.report
 	r.Frames += rec.Frames
 	r.Records += rec.Records
 	r.Bytes += rec.Bytes
-	r.Tail += rec.CutBytes
-	discarded := rec.Discarded
+	discarded := slices.Clone(rec.Discarded)
 	states := map[event.LSN]log.CheckpointInfo{} // to be compared
 	for _, c := range p.Checkpoints() {
-		version, err := readAll(p, c.LSN)
-		switch {
-		case err != nil:
-			discarded = append(discarded, log.Discard{File: c.File, Reason: err.Error()})
-		case version != index.EncodingVersion:
-			discarded = append(discarded, log.Discard{File: c.File,
-				Reason: fmt.Sprintf("the state has encoding version %d, this program reads and writes %d", version, index.EncodingVersion)})
-		default:
+		d, good := unusable(c, func(c log.CheckpointInfo) (io.ReadCloser, error) { return p.OpenCheckpoint(c.LSN) })
+		if good {
 			states[c.LSN] = c
+		} else {
+			discarded = append(discarded, *d)
 		}
 	}
-	r.Discarded = append(r.Discarded, discarded...)
-	if err := replay(context.Background(), p, states); err != nil {
+	before := r.Places
+	if err := replay(v.ctx, p, states, v.damage); err != nil {
 		return err
 	}
-	first, end := p.Bounds()
-	_, err := fmt.Fprintf(w, "ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s\n",
-		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest)
-	if err == nil && rec.CutBytes > 0 {
-		_, err = fmt.Fprintf(w, "tail partition %d LSN %d: %d unacknowledged bytes: %+q\n", p.ID(), end, rec.CutBytes, rec.CutReason)
+	if r.Places > before {
+		if err := v.print(fmt.Sprintf("unsound partition %d: %d damaged places, though all %d frames are good", p.ID(), r.Places-before, rec.Frames),
+			object{{"Found", "unsound"}, {"Partition", uint64(p.ID())}, {"Places", r.Places - before}, {"Frames", rec.Frames},
+				{"Records", rec.Records}, {"Bytes", uint64(rec.Bytes)}}); err != nil {
+			return err
+		}
+		return v.unused(discarded)
 	}
-	for _, d := range discarded {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "unused file %+q: %+q\n", d.File, d.Reason)
+	first, end := p.Bounds()
+	err := v.print(fmt.Sprintf("ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s",
+		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest), object{{"Found", "ok"}, {"Partition", uint64(p.ID())},
+		{"LSN", uint64(first)}, {"End", uint64(end)}, {"Epoch", uint64(rec.Epoch)}, {"Frames", rec.Frames}, {"Records", rec.Records},
+		{"Bytes", uint64(rec.Bytes)}, {"Newest", rec.Newest.String()}})
+	if err == nil && rec.CutBytes > 0 {
+		r.Tail += rec.CutBytes
+		err = v.print(fmt.Sprintf("tail partition %d LSN %d: %d unacknowledged bytes: %+q", p.ID(), end, rec.CutBytes, rec.CutReason),
+			object{{"Found", "tail"}, {"Partition", uint64(p.ID())}, {"LSN", uint64(end)}, {"Bytes", uint64(rec.CutBytes)}, {"Reason", rec.CutReason}})
+	}
+	if err != nil {
+		return err
+	}
+	return v.unused(discarded)
+}
+
+// unused reports files that a start does without.
+func (v *verifier) unused(files []log.Discard) error {
+	v.report.Discarded = append(v.report.Discarded, files...)
+	for _, d := range files {
+		if err := v.print(fmt.Sprintf("unused file %+q: %+q", d.File, d.Reason),
+			object{{"Found", "unused"}, {"File", d.File}, {"Reason", text([]byte(d.Reason))}}); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (v *verifier) print(line string, o object) (err error) {
+	if v.line = append(v.line[:0], line...); v.opts.JSON {
+		if v.line, err = o.json(v.line[:0]); err != nil {
+			return err
+		}
+	}
+	v.line = append(v.line, '\n')
+	_, err = v.out.Write(v.line)
 	return err
 }
 
-// readAll reads a whole checkpoint, which compares its checksums, and returns the version of the state's encoding.
-func readAll(p log.Partition, at event.LSN) (version byte, err error) {
-	f, err := p.OpenCheckpoint(at)
+// unusable reads a whole checkpoint, which compares its checksums, and says what is wrong with it, if it is not good.
+func unusable(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) (d *log.Discard, good bool) {
+	version, err := readAll(c, open)
+	switch {
+	case err != nil:
+		return &log.Discard{File: c.File, Reason: err.Error()}, false
+	case version != index.EncodingVersion:
+		return &log.Discard{File: c.File, Reason: fmt.Sprintf("the state has encoding version %d, this program reads and writes %d",
+			version, index.EncodingVersion)}, false
+	}
+	return nil, true
+}
+
+// readAll returns the version of the state's encoding.
+func readAll(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) (version byte, err error) {
+	f, err := open(c)
 	if err != nil {
 		return 0, err
 	}

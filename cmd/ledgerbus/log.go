@@ -11,18 +11,32 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
+const verifyHelp = "Reads all there is and replays it. A line for each partition, and one for each damaged place:\n\n" +
+	"  ok partition 0 LSN 8 to 4096 ...     the broker would serve it\n" +
+	"  tail partition 0 ...                 what its next start would cut off; nobody was promised it\n" +
+	"  DAMAGED partition 0 file \"partitions/00/wal/0000000001/00000000000000000001\" byte 1032 LSN 1040: \"why\"\n" +
+	"  refused partition 0: ...             the broker would not serve it: the verdict is that of a start\n" +
+	"  unsound partition 0: ...             every frame is good, but an event, or a checkpoint, does not fit the others\n" +
+	"  unused file ...                      a checkpoint or note that is no good; only a slower start follows\n\n" +
+	"A start stops at the first damage of a partition. This goes on behind it, at the next frame that says it belongs there, in the\n" +
+	"same file and in later ones, so that the lines name all damage; a damaged stretch without a good frame in it is one place.\n" +
+	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
+	"Needs the memory a broker would for the waiting messages of one partition, and little beside it."
+
 func logCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "log",
 		Usage: "look into the log of a data directory; no broker needed",
-		Description: "Works on the data directory of a broker that does not run, or on a copy. Nothing is ever changed.\n" +
-			"Exit codes: 0 well, 3 a broker is using the directory, 4 damage, one line for each place.",
+		Description: "Works on the data directory of a broker that does not run, or on a copy that was made while none ran: in a\n" +
+			"copy of a directory that is being written to, files may not fit each other. Nothing is ever changed.\n" +
+			"Exit codes: 0 well, 3 a broker is using the directory, 4 damage, 5 cannot be read, 7 made by a newer version.",
 		Subcommands: []*cli.Command{
 			{
-				Name:        "dump",
-				Usage:       "print everything that happened, one event per line",
-				ArgsUsage:   "DIR",
-				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for.",
+				Name:      "dump",
+				Usage:     "print everything that happened, one event per line",
+				ArgsUsage: "DIR",
+				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for.\n" +
+					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.",
 				Flags: []cli.Flag{
 					outputFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
@@ -33,9 +47,10 @@ func logCommand() *cli.Command {
 			},
 			{
 				Name:        "verify",
-				Usage:       "compare every checksum",
+				Usage:       "compare every checksum, name every damaged place",
 				ArgsUsage:   "DIR",
-				Description: "Gives the verdict that the broker's start would give.",
+				Description: verifyHelp,
+				Flags:       []cli.Flag{outputFlag()},
 				Action:      verifyLog,
 			},
 		},
@@ -56,15 +71,19 @@ func dumpLog(c *cli.Context) error {
 }
 
 func verifyLog(c *cli.Context) error {
+	inJSON, err := asJSON(c)
+	if err != nil {
+		return err
+	}
 	dir, err := directory(c)
 	if err != nil {
 		return err
 	}
-	found, err := tools.Verify(c.App.Writer, dir)
+	found, err := tools.Verify(c.App.Writer, dir, tools.VerifyOptions{JSON: inJSON})
 	if err != nil {
 		return err
 	}
-	if len(found.Damaged) > 0 {
+	if found.Places > 0 {
 		return errDamaged
 	}
 	return nil

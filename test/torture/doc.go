@@ -6,7 +6,8 @@
 // A supervisor starts the binary on a real directory and ends it with SIGKILL, now and then while it is still starting.
 // Producers send messages that carry their name and a checksum; receivers complete, abandon, dead-letter, defer, renew,
 // stall and vanish. The ledger writes down what was tried and what the clients were told: ok, or unknown where the answer
-// got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure.
+// got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure. After each
+// kill `log verify` must find no damage in what is left.
 //
 // The seed gives the plan of the faults and of the load. How they meet is up to the machine, so a failure keeps its data
 // directory.

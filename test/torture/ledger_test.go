@@ -57,10 +57,11 @@ type ledger struct {
 	acks     int64 // calls that were answered with ok
 	ackedMsg int64 // messages in them
 	unknowns int64
+	once     once
 }
 
 func newLedger() *ledger {
-	return &ledger{messages: map[string]*entry{}, numbers: map[string]string{}, faults: map[string][]string{}}
+	return &ledger{messages: map[string]*entry{}, numbers: map[string]string{}, faults: map[string][]string{}, once: once{ends: map[int64]int{}}}
 }
 
 // broken records that an invariant of reliability.md 5 does not hold.
@@ -199,6 +200,7 @@ func (l *ledger) took(queue string, m *azservicebus.ReceivedMessage) {
 		}
 		l.acks++
 		l.ackedMsg++
+		l.once.numbers, l.once.some = append(l.once.numbers, *m.SequenceNumber), true
 	}
 }
 
@@ -281,13 +283,13 @@ func (l *ledger) stillThere(queue string, sub azservicebus.SubQueue, m *azservic
 type books struct {
 	messages, sentOK, sentUnknown int
 	appeared                      int // unknown sends that were there
-	lost, unseen                  int // unseen: gone in receive-and-delete mode without having reached a client
+	lost, unseen                  int // unseen: sent with ok, and gone in receive-and-delete mode without having reached a client
+	vanished, vanishedAtOnce      int // gaps in the numbers of receive-and-delete mode: in all, the longest
 	doubled                       int
 }
 
-// close checks what can be checked only when nothing moves any more. mayVanish is how many messages in receive-and-delete
-// mode may have been on their way to a client when it lost its connection.
-func (l *ledger) close(mayVanish int) books {
+// close checks what can be checked only when nothing moves any more.
+func (l *ledger) close() books {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b books
@@ -336,8 +338,9 @@ func (l *ledger) close(mayVanish int) books {
 			l.broken("I17 one place", "%s: completed %d, from the dead-letter queue %d, deferred %v", id, e.main.completed, e.dead.completed, e.present)
 		}
 	}
-	if b.unseen > mayVanish {
-		l.broken("I1 no loss", "%d messages went away in receive-and-delete mode, at most %d were on their way", b.unseen, mayVanish)
+	// Each of them had a number when it went away: a lost one whose number was given again is missing without a gap.
+	if b.vanished, b.vanishedAtOnce = l.gaps(); b.unseen > b.vanished {
+		l.broken("I1 no loss", "%d messages sent with ok went away in receive-and-delete mode, %d numbers were on their way", b.unseen, b.vanished)
 	}
 	for name, t := range batches {
 		if t.there != 0 && t.there != t.all {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func TestLogHelp(t *testing.T) {
+	for name, args := range map[string][]string{"log": {"log", "--help"}, "log-dump": {"log", "dump", "--help"}, "log-verify": {"log", "verify", "--help"}} {
+		r := execute(t, "", "", args...)
+		if r.code != 0 || r.errOut != "" {
+			t.Errorf("%s: exit code %d, %s", name, r.code, r.errOut)
+		}
+		file := filepath.Join("testdata", name+".txt")
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(r.out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), r.out); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// Several damaged places are several lines and exit code 4, as text and as JSON.
+func TestVerifyEveryPlace(t *testing.T) {
+	data := t.TempDir()
+	s, err := log.Open(t.Context(), data, log.Options{Partitions: 1, SegmentBytes: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range event.SequenceNumber(12) {
+		b := w.Batch()
+		b.AppendRecord(1000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1,
+			EnqueuedAt: 1000, Body: event.Blob{Data: make([]byte, 300)}}}, log.Durable)
+		if ticket := w.Commit(b); ticket.Err() != nil {
+			t.Fatal(ticket.Err())
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(data, "partitions", "00", "wal", "*", "*"))
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files[:3] {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)-200] ^= 1
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := execute(t, "", "", "log", "verify", data)
+	if r.code != 4 || r.errOut != "ledgerbus: the log is damaged\n" || strings.Count(r.out, "DAMAGED partition 0 file ") != 3 || strings.Count(r.out, "\n") != 4 {
+		t.Errorf("%+v", r)
+	}
+	r = execute(t, "", "", "log", "verify", "-o", "json", data)
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	if r.code != 4 || len(lines) != 4 {
+		t.Errorf("%+v", r)
+	}
+	for i, line := range lines[:3] {
+		var v struct{ File string }
+		if err := json.Unmarshal([]byte(line), &v); err != nil || filepath.Join(data, v.File) != files[i] {
+			t.Errorf("%v, %s, want %s", err, line, files[i])
+		}
+	}
+	if r := execute(t, "", "", "log", "verify", "-o", "xml", data); r.code != 2 {
+		t.Errorf("%+v", r)
+	}
+}
