@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/Azure/go-amqp"
 
 	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
@@ -93,6 +95,67 @@ MessageCompleted (client)
 	} {
 		if histories[n] != want {
 			t.Errorf("message %d:\n%swant\n%s", n, histories[n], want)
+		}
+	}
+}
+
+// reliability.md S14, semantics.md 17: who asked stands in the log as the Go SDK, unmodified, told it: over one connection with its
+// container, product and version, by three links - a sender, a receiver, and one for the renewal - under the rule that signed.
+func TestProvenanceOfAnSDK(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	roundTrip(t, srv.ConnectionString(), nil)
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var dump bytes.Buffer
+	if err := tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}); err != nil {
+		t.Fatal(err)
+	}
+	origins, by := map[uint64]event.Origin{}, map[string]event.Origin{}
+	for line := range strings.Lines(dump.String()) {
+		var e struct {
+			Event, By string
+			ID        uint64
+			Origin    event.Origin
+			Sequence  int
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Event == "OriginDefined" {
+			origins[e.ID] = e.Origin
+		}
+		if e.Sequence == 0 {
+			continue
+		}
+		var id uint64
+		if _, err := fmt.Sscanf(e.By, "origin %d:", &id); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		o := origins[id]
+		for _, word := range []string{o.Product, o.Link, o.ContainerID} {
+			if word == "" || !strings.Contains(e.By, " "+word) {
+				t.Errorf("%q is not in %q", word, e.By)
+			}
+		}
+		if product, version, _ := strings.Cut(o.Product, "/"); product != "MSGolangClient" || !strings.HasPrefix(version, "v1.") {
+			t.Errorf("%s: product %q", e.Event, o.Product)
+		}
+		if o.Connection == 0 || o.Principal != "RootManageSharedAccessKey" || !strings.HasPrefix(o.RemoteAddress, "127.0.0.1:") || o.Entity != "orders" {
+			t.Errorf("%s: %+v", e.Event, o)
+		}
+		by[e.Event] = o
+	}
+	sent, received, renewed, completed := by["MessageEnqueued"], by["MessageLocked"], by["LockRenewed"], by["MessageCompleted"]
+	if sent.Link == received.Link || renewed.Link == received.Link || renewed.Link == sent.Link || completed.Link != received.Link {
+		t.Errorf("links %q, %q, %q, %q", sent.Link, received.Link, renewed.Link, completed.Link)
+	}
+	for name, o := range by {
+		o.Link = sent.Link
+		if o != sent {
+			t.Errorf("%s: %+v is not the connection of %+v", name, o, sent)
 		}
 	}
 }

@@ -120,27 +120,42 @@ const (
 	longWorkEntities = 50
 )
 
+// audience is who sees what a command writes: whether a person reads its standard output and its standard error.
+type audience struct{ out, err bool }
+
+func theAudience() audience {
+	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
+}
+
+// seesEntities tells whether work on that many entities has a bar.
+func (a audience) seesEntities(total int) bool { return a.err && total >= longWorkEntities }
+
+// sees tells whether work on that many messages has a bar; 0 means that nobody knows how many there are.
+func (a audience) sees(total int, messagesPrinted bool) bool {
+	return a.err && (total <= 0 || total >= longWork) && !(messagesPrinted && a.out)
+}
+
 // newEntityProgress is the bar of work on entities.
 func newEntityProgress(total int, what string) progress {
-	if !term.IsTerminal(int(os.Stderr.Fd())) || total < longWorkEntities {
+	if !theAudience().seesEntities(total) {
 		return progress{}
 	}
-	return newBar(total, what, "entities")
+	return newBar(os.Stderr, total, what, "entities")
 }
 
 func newProgress(total int, what string, messagesPrinted bool) progress {
-	stderr := term.IsTerminal(int(os.Stderr.Fd()))
-	if !stderr || (total > 0 && total < longWork) || (messagesPrinted && term.IsTerminal(int(os.Stdout.Fd()))) {
+	if !theAudience().sees(total, messagesPrinted) {
 		return progress{}
 	}
-	if total <= 0 {
-		total = -1 // unknown
-	}
-	return newBar(total, what, "messages")
+	return newBar(os.Stderr, total, what, "messages")
 }
 
-func newBar(total int, what, unit string) progress {
-	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(printable(what)),
+// newBar draws a bar on w; a total of 0 is not known.
+func newBar(w io.Writer, total int, what, unit string) progress {
+	if total <= 0 {
+		total = -1
+	}
+	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(printable(what)),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }

@@ -45,6 +45,7 @@ type Limits struct {
 	Handshake       time.Duration // of TLS; default 5 s
 	Visitors        int           // connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
 	VisitorsPerHost int           // the same of one address; default 100
+	Accepts         int           // connections taken at once, and in a second; more wait in the kernel's queue; default 200
 }
 
 func (l Limits) withDefaults() Limits {
@@ -59,6 +60,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.VisitorsPerHost == 0 {
 		l.VisitorsPerHost = 100
+	}
+	if l.Accepts == 0 {
+		l.Accepts = 200
 	}
 	return l
 }
@@ -77,6 +81,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	visitors  map[*visitor]struct{}
 	byHost    map[string]int
+	pace      pace
 	closed    bool
 	done      sync.WaitGroup // one per visitor that is undecided, one for HTTP
 }
@@ -90,6 +95,7 @@ func New(o Options) *Server {
 		options: o, limits: o.Limits.withDefaults(), logger: o.Logger, hand: newHandover(),
 		listeners: map[net.Listener]struct{}{}, visitors: map[*visitor]struct{}{}, byHost: map[string]int{},
 	}
+	s.pace.most = s.limits.Accepts
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
@@ -127,9 +133,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 		switch {
 		case err == nil:
 			backoff = 0
-			if v := s.admit(nc); v != nil {
+			v, wait := s.admit(nc)
+			if v != nil {
 				go s.receive(v, mode)
 			}
+			s.pause(ctx, wait)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case s.isClosed():
@@ -139,18 +147,27 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 		default: // out of descriptors, most likely (reliability.md F18): those that are open go on
 			backoff = min(max(5*time.Millisecond, 2*backoff), time.Second)
 			s.logger.Warn("listen: accept", "error", err, "retry", backoff)
-			select {
-			case <-time.After(backoff):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			s.pause(ctx, backoff)
 		}
 	}
 }
 
-// admit enters a connection in the books, or closes it and returns nil.
-func (s *Server) admit(nc net.Conn) *visitor {
-	v := &visitor{Conn: nc, host: hostOf(nc.RemoteAddr())}
+// pause waits, but not beyond the end of the context or of the server.
+func (s *Server) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	case <-s.hand.quit:
+	}
+}
+
+// admit enters a connection in the books, or closes it and returns nil; wait is how long not to accept another one. Those that are
+// closed do not count: an address over its limit takes nothing from the others.
+func (s *Server) admit(nc net.Conn) (v *visitor, wait time.Duration) {
+	v = &visitor{Conn: nc, host: hostOf(nc.RemoteAddr())}
 	s.mu.Lock()
 	refuse, why := true, ""
 	switch {
@@ -164,6 +181,7 @@ func (s *Server) admit(nc net.Conn) *visitor {
 		s.visitors[v] = struct{}{}
 		s.byHost[v.host]++
 		s.done.Add(1)
+		wait = s.pace.take(time.Now())
 	}
 	s.mu.Unlock()
 	if refuse {
@@ -171,10 +189,10 @@ func (s *Server) admit(nc net.Conn) *visitor {
 			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why)
 		}
 		nc.Close()
-		return nil
+		return nil, 0
 	}
 	v.leave = func() { v.left.Do(func() { s.forget(v) }) }
-	return v
+	return v, wait
 }
 
 func (s *Server) forget(v *visitor) {

@@ -352,7 +352,7 @@ func TestLimits(t *testing.T) {
 	for i := range 6 {
 		client, server := net.Pipe()
 		defer client.Close()
-		v := s.admit(addressed{server, fmt.Sprintf("10.0.0.%d:1", i)})
+		v, _ := s.admit(addressed{server, fmt.Sprintf("10.0.0.%d:1", i)})
 		if (v != nil) != (i < 4) {
 			t.Errorf("connection %d of different addresses", i)
 		}
@@ -360,6 +360,50 @@ func TestLimits(t *testing.T) {
 			defer func() { v.leave(); v.leave(); s.done.Done() }()
 		}
 	}
+}
+
+// reliability.md 8: 200 connections are taken at once, and 200 a second; others wait to be accepted. Those that are closed at once, for
+// a limit of their address, cost nobody else anything.
+func TestAccepts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, Visitors: 2000, VisitorsPerHost: 2000}})
+		defer s.Close()
+		l := newPipes()
+		go func() { _ = s.Serve(t.Context(), l, Any) }()
+		start := time.Now()
+		for i := 1; i <= 601; i++ {
+			nc := l.dial() // waits until it is accepted
+			defer nc.Close()
+			want := time.Duration(max(0, i-200)) * 5 * time.Millisecond
+			if at := time.Since(start); at != want {
+				t.Fatalf("connection %d after %v, not %v", i, at, want)
+			}
+		}
+		time.Sleep(time.Second)
+		for i := 1; i <= 201; i++ {
+			start := time.Now()
+			nc := l.dial()
+			defer nc.Close()
+			if at := time.Since(start); (at == 0) != (i <= 200) {
+				t.Fatalf("connection %d after a pause: %v", i, at)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, VisitorsPerHost: 1}})
+		defer s.Close()
+		l := newPipes()
+		go func() { _ = s.Serve(t.Context(), l, Any) }()
+		start := time.Now()
+		for range 1000 {
+			nc := l.dial()
+			defer nc.Close()
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("an address over its limit kept the others waiting for %v", took)
+		}
+	})
 }
 
 // addressed is a connection of a certain peer.
@@ -382,7 +426,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	defer s.Close()
 	client, server := net.Pipe()
 	defer client.Close()
-	v := s.admit(panics{server})
+	v, _ := s.admit(panics{server})
 	s.receive(v, Any)
 	if len(s.visitors) != 0 {
 		t.Error("it still counts")

@@ -62,6 +62,7 @@ type conn struct {
 	names    map[linkName]*link
 	holders  map[heldSession]*link // of message sessions
 	links    int                   // attached
+	parted   int                   // detached by us, the peer's detach has not come
 	pendings pendings
 	bufferIn int        // bytes of sends without an answer
 	joining  int        // bytes of deliveries of which frames are missing
@@ -90,7 +91,7 @@ type peer struct {
 	product   string
 	maxFrame  uint32
 	idle      time.Duration // 0: none
-	channels  uint16
+	channels  uint16        // the highest number it may use: the smaller of its own limit and ours
 }
 
 func newConn(env *environment, nc net.Conn, number uint64) *conn {
@@ -194,7 +195,8 @@ func (c *conn) loop() {
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
 func (c *conn) mayRead() bool {
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= c.limits.BufferedIn && len(c.out)+c.writing <= c.limits.BufferedOut
+	in, out := c.buffers()
+	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && len(c.out)+c.writing <= out
 }
 
 // receive handles the frames of one read. Their requests are submitted as one run per partition.
@@ -272,6 +274,10 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 		c.protocolFault(amqp.CondNotAllowed, "The first frame must be an open.")
 		return
 	}
+	if channel > c.peer.channels {
+		c.protocolFault(amqp.CondFramingError, "The channel number is over channel-max.")
+		return
+	}
 	switch p := p.(type) {
 	case *amqp.Open:
 		c.protocolFault(amqp.CondNotAllowed, "The connection is open already.")
@@ -316,7 +322,7 @@ func (c *conn) writeOpen() {
 	c.write(0, &amqp.Open{
 		ContainerID:  c.containerID,
 		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
-		ChannelMax:   amqp.Some(min(c.peer.channels, c.limits.Channels)),
+		ChannelMax:   amqp.Some(c.peer.channels),
 		IdleTimeout:  amqp.Some(uint32(c.limits.IdleTimeout / time.Millisecond)),
 	})
 }
@@ -331,24 +337,6 @@ func product(m amqp.Map) string {
 		return name
 	}
 	return textOf(m, "user-agent")
-}
-
-// textOf is the entry of a map when it is a string or symbol.
-func textOf(m amqp.Map, key string) string {
-	v, _ := m.Get(key)
-	text, _ := textValue(v)
-	return text
-}
-
-// textValue is a string or symbol.
-func textValue(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case amqp.Symbol:
-		return string(v), true
-	}
-	return "", false
 }
 
 // loginFailed counts a failed login against the peer's address and lets it wait when there have been many.

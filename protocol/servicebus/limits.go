@@ -26,12 +26,14 @@ type Limits struct {
 	SessionsLogin      int           // the same before the first valid token; default 16
 	Links              int           // per connection; default 5,000
 	Window             uint32        // incoming window of a session in transfers; default 5,000
+	WindowLogin        uint32        // the same before the first valid token; default 100
 	SenderCredit       uint32        // deliveries granted to a sending link; default 1,000
-	SenderCreditLogin  uint32        // the same on $cbs; default 100 (the real service's value)
+	SenderCreditLogin  uint32        // the same on $cbs; default 100 (docs/decisions/0014)
 	ReceiverCredit     uint32        // deliveries counted of a receiving link's credit; default 5,000
 	Locked             int           // unsettled deliveries per connection, no more are delivered above; default 50,000
 	BufferedIn         int           // bytes of sends the engine has not answered; reading pauses above; default 32 MiB
 	BufferedOut        int           // bytes not yet written; reading pauses above; default 8 MiB
+	BufferedLogin      int           // either of them before the first valid token, and bytes of answers nobody gave credit for; default 128 KiB
 	Requests           int           // management and token requests without an answer per connection; default 1,000
 	RequestSize        int           // bytes of a request to $cbs or $management; default 65,536
 	Tokens             int           // claims per connection; default 1,000
@@ -81,12 +83,14 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.SessionsLogin, 16)
 	orInt(&l.Links, 5000)
 	orUint(&l.Window, 5000)
+	orUint(&l.WindowLogin, 100)
 	orUint(&l.SenderCredit, 1000)
 	orUint(&l.SenderCreditLogin, 100)
 	orUint(&l.ReceiverCredit, 5000)
 	orInt(&l.Locked, 50_000)
 	orInt(&l.BufferedIn, 32<<20)
 	orInt(&l.BufferedOut, 8<<20)
+	orInt(&l.BufferedLogin, 128<<10)
 	orInt(&l.Requests, 1000)
 	orInt(&l.RequestSize, 64<<10)
 	orInt(&l.Tokens, 1000)
@@ -95,4 +99,21 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.HeaderSize, 64<<10)
 	orInt(&l.BatchSize, 1<<20)
 	return l
+}
+
+// buffers are the bytes that may wait on the connection, of sends and of what goes out.
+func (c *conn) buffers() (in, out int) {
+	l := &c.limits
+	if c.loggedIn {
+		return l.BufferedIn, l.BufferedOut
+	}
+	return min(l.BufferedLogin, l.BufferedIn), min(l.BufferedLogin, l.BufferedOut)
+}
+
+// window is the incoming window that sessions are told. One that began before the login learns of more with its next flow.
+func (c *conn) window() uint32 {
+	if c.loggedIn {
+		return c.limits.Window
+	}
+	return min(c.limits.WindowLogin, c.limits.Window)
 }

@@ -49,6 +49,10 @@ func (s *session) attach(a *amqp.Attach) {
 		s.end(amqp.CondNotAllowed, "The handle is over handle-max.")
 		return
 	}
+	if c.parted >= c.maxParted() {
+		s.end(amqp.CondResourceLimit, "Too many links that have been detached wait for the peer's detach.")
+		return
+	}
 	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}
 	if e := l.resolve(a); e != nil {
 		l.refuse(a, e)
@@ -229,6 +233,15 @@ func (l *link) room() *amqp.Error {
 	return nil
 }
 
+// maxParted is how many links may wait for the peer's detach: as many as there may be, once over again for those that all go at
+// once and are attached anew before that.
+func (c *conn) maxParted() int {
+	if c.loggedIn {
+		return 2 * c.limits.Links
+	}
+	return 2 * c.limits.SessionsLogin
+}
+
 // attachError is the refusal of an address.
 func (c *conn) attachError(err error, path string) *amqp.Error {
 	cond, text := conditionOf(err)
@@ -251,6 +264,7 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.writeRefusal(a)
 	l.detached = true
 	l.s.links[l.handle] = l
+	l.c.parted++
 	l.writeDetach(e.Condition, e.Description)
 }
 
@@ -332,6 +346,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 	}
 	l.c.log.Info("servicebus: link detached", "link", l.name, "entity", l.at.path, "condition", symbol, "text", text)
 	l.leave(cause)
+	l.c.parted++
 	l.c.answers.flush()
 	l.answerAttach()
 	l.writeDetach(symbol, text)

@@ -1,8 +1,11 @@
 package servicebus
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -271,4 +274,50 @@ func TestUpdateDispositionLost(t *testing.T) {
 			p.managedWith(410, amqp.CondMessageLockLost, "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(token)}})
 		}
 	})
+}
+
+// WP-044: two connections ask at once, with the same message-id and the same reply-to, and each gets its own answer alone: of a
+// management node and of $cbs.
+func TestTwoConnections(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.put("q2", message("a", "x"))
+		first, second := b.dial().open(), b.dial().open()
+		put := func(p *peerConn, id, key string) {
+			p.tokenRequest("servicebus.windows.net:sastoken", "sb://ns", token("sb://ns", "root", key, time.Hour), id)
+		}
+		for i, p := range []*peerConn{first, second} {
+			p.attachTokens()
+			p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "login"), 202, "")
+			p.attachManagement([]string{"q", "q2"}[i])
+		}
+		const peek = operationPrefix + "peek-message"
+		body := amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}
+		for i := range 3 {
+			first.request(fmt.Sprint(i), peek, body)
+			second.request(fmt.Sprint(i), peek, body)
+			for p, want := range map[*peerConn]int32{first: 204, second: 200} {
+				if status, _, _ := p.managed(fmt.Sprint(i)); status != want {
+					t.Errorf("%d instead of %d", status, want)
+				}
+			}
+			put(first, fmt.Sprint(i), "root-key")
+			put(second, fmt.Sprint(i), "wrong")
+			first.tokenAnswer(first.reply(fmt.Sprint(i)), 202, "Accepted")
+			second.tokenAnswer(second.reply(fmt.Sprint(i)), 401, "InvalidSignature")
+			first.noAnswer(second)
+		}
+	})
+}
+
+// noAnswer wants silence on both connections, flows apart.
+func (p *peerConn) noAnswer(other *peerConn) {
+	p.Helper()
+	synctest.Wait()
+	for _, c := range []*peerConn{p, other} {
+		for len(c.in) > 0 {
+			if r := c.next(); r.err != nil || reflect.TypeOf(r.p) != reflect.TypeFor[*amqp.Flow]() {
+				p.Fatalf("unexpected: %T %+v %v", r.p, r.p, r.err)
+			}
+		}
+	}
 }

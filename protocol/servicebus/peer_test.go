@@ -602,19 +602,30 @@ func (p *peerConn) putToken(audience, token string, id any) amqp.Map {
 
 func (p *peerConn) putTokenOf(kind, audience, token string, id any, more ...amqp.Pair) amqp.Map {
 	p.Helper()
+	p.attachTokens()
+	p.tokenRequest(kind, audience, token, id, more...)
+	return p.reply(id)
+}
+
+// attachTokens sets up the $cbs pair if there is none.
+func (p *peerConn) attachTokens() {
+	p.Helper()
 	if !p.header {
 		p.header = true
 		p.attachSender(100, "$cbs")
 		p.attachReceiver(101, "$cbs", amqp.SenderSettled)
 		p.credit(101, 0, 1000, false)
 	}
+}
+
+// tokenRequest puts a token and does not wait for the answer.
+func (p *peerConn) tokenRequest(kind, audience, token string, id any, more ...amqp.Pair) {
 	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, ReplyTo: amqp.Some("reply101")})
 	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, append(amqp.Map{
 		{Key: "operation", Value: "put-token"}, {Key: "type", Value: kind}, {Key: "name", Value: audience},
 	}, more...))
 	m = amqp.AppendSection(m, amqp.SectionValue, token)
 	p.write(0, &amqp.Transfer{Handle: 100, DeliveryID: amqp.Some(uint32(9000)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
-	return p.reply(id)
 }
 
 // reply is the application-properties of an answer, which must be for message id.
@@ -743,5 +754,3 @@ func (p *peerConn) attachManagement(entity string) {
 func token(audience, rule, key string, life time.Duration) string {
 	return access.NewSASToken(audience, rule, key, time.Now().Add(life))
 }
-
-func netPipe() (client, server net.Conn) { return net.Pipe() }

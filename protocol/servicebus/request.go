@@ -111,7 +111,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		c.log.Info("servicebus: no link for the answer to a request", "link", req.l.name, "entity", req.l.at.path)
 		return
 	}
-	if len(r.answers) >= c.limits.Requests {
+	if _, limit := c.buffers(); len(r.answers) >= c.limits.Requests || !c.loggedIn && c.answered > limit {
 		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
 		return
 	}

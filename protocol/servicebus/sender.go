@@ -114,11 +114,11 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 // join copies a frame behind the ones before it. The buffer grows with the bytes that arrive (reliability.md S15).
 func (s *sender) join(payload []byte) bool {
 	c := s.l.c
-	if c.joining += len(payload); c.joining > c.limits.BufferedIn {
-		c.joining -= len(payload)
+	if limit, _ := c.buffers(); c.joining+len(payload) > limit {
 		s.l.end(amqp.CondResourceLimit, "Too many bytes of unfinished messages.")
 		return false
 	}
+	c.joining += len(payload)
 	need := s.size + len(payload)
 	if s.joined == nil || need > len(s.joined.buf) {
 		grown := newChunk(min(max(2*need, smallChunk), max(s.maxSize, need)))

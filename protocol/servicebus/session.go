@@ -16,7 +16,8 @@ type session struct {
 	last    *link // of the last transfer, to spare a look-up
 
 	nextIncoming uint32 // transfer-id of the next transfer from the peer
-	sinceFlow    uint32 // transfers since the peer was told the window
+	told         uint32 // incoming window, as the peer was last told
+	sinceFlow    uint32 // transfers since then
 	nextOutgoing uint32
 	window       int64 // transfers the peer takes
 	nextDelivery uint32
@@ -31,30 +32,30 @@ const handleMax = 262143
 
 // begin starts a session (1.7).
 func (c *conn) begin(channel uint16, b *amqp.Begin) {
-	switch {
-	case channel > c.limits.Channels:
-		c.protocolFault(amqp.CondFramingError, "The channel number is over channel-max.")
-		return
-	case c.sessions[channel] != nil:
+	if c.sessions[channel] != nil {
 		c.protocolFault(amqp.CondNotAllowed, "The channel is in use.")
+		return
+	}
+	limit := c.limits.Sessions
+	if !c.loggedIn {
+		limit = c.limits.SessionsLogin
+	}
+	if len(c.sessions) >= 2*limit { // half of them were ended for that, and the peer goes on
+		c.protocolFault(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 		return
 	}
 	s := &session{
 		c: c, channel: channel, links: make(map[uint32]*link),
-		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow),
+		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.window(),
 	}
 	c.sessions[channel] = s
 	c.write(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
-		IncomingWindow: c.limits.Window,
+		IncomingWindow: s.told,
 		OutgoingWindow: c.limits.Window,
 		HandleMax:      amqp.Some(min(b.HandleMax.Or(handleMax), handleMax)),
 	})
-	limit := c.limits.Sessions
-	if !c.loggedIn {
-		limit = c.limits.SessionsLogin
-	}
 	if len(c.sessions) > limit {
 		s.end(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 	}
@@ -119,6 +120,9 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 func (s *session) leave() {
 	s.c.answers.flush()
 	for _, l := range s.links {
+		if l.detached {
+			s.c.parted--
+		}
 		l.leave(event.ReleaseLinkLost)
 	}
 	clear(s.links)
@@ -131,7 +135,7 @@ func (s *session) leave() {
 func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	s.nextIncoming++
 	s.sinceFlow++
-	if s.sinceFlow >= min(1000, max(1, s.c.limits.Window/5)) {
+	if s.sinceFlow >= min(1000, max(1, s.told/5)) {
 		s.sendFlow()
 	}
 	l := s.last
@@ -199,9 +203,9 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	if s.ended || s.c.phase >= closing {
 		return
 	}
-	s.sinceFlow = 0
+	s.told, s.sinceFlow = s.c.window(), 0
 	f.NextIncomingID = amqp.Some(s.nextIncoming)
-	f.IncomingWindow = s.c.limits.Window
+	f.IncomingWindow = s.told
 	f.NextOutgoingID = s.nextOutgoing
 	f.OutgoingWindow = s.c.limits.Window
 	s.c.out = amqp.AppendFlow(s.c.out, s.channel, f)
@@ -214,7 +218,9 @@ func (s *session) detach(d *amqp.Detach) {
 		s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
 		return
 	}
-	if !l.detached {
+	if l.detached {
+		s.c.parted--
+	} else {
 		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()
 		l.answerAttach()

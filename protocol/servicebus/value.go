@@ -255,3 +255,21 @@ func onWire(v event.Value) any {
 	}
 	return nil
 }
+
+// textOf is the entry of a map when it is a string or symbol.
+func textOf(m amqp.Map, key string) string {
+	v, _ := m.Get(key)
+	text, _ := textValue(v)
+	return text
+}
+
+// textValue is a string or symbol.
+func textValue(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case amqp.Symbol:
+		return string(v), true
+	}
+	return "", false
+}
