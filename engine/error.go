@@ -40,3 +40,6 @@ func refuse(code Code, format string, args ...any) *Error {
 
 // ErrUnknown is the outcome of a command whose events may or may not be in the log: its partition stopped.
 var ErrUnknown = errors.New("engine: outcome unknown, the partition stopped")
+
+// ErrInternal: something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
+var ErrInternal = errors.New("engine: internal fault")

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -113,8 +115,11 @@ func (l *Loop) usage() (busy []event.EntityID) {
 	return busy
 }
 
-// touch adds the note of an entity's last use.
+// touch adds the note of an entity's last use, unless it was deleted since.
 func (p *Partition) touch(cmd *touch) Outcome {
+	if _, ok := p.index.Catalogue.Get(cmd.entity); !ok {
+		return p.done(log.Ordered)
+	}
 	ev := p.events.New(event.KindEntityTouched).(*event.EntityTouched)
 	ev.Envelope, ev.AccessedAt = p.envelope(event.Slice{Entity: cmd.entity}, 0), cmd.at
 	p.out = append(p.out, ev)
@@ -124,17 +129,66 @@ func (p *Partition) touch(cmd *touch) Outcome {
 // notedEvery is how far apart the notes of the last use of an entity that stays are.
 const notedEvery = 10 * time.Minute
 
+// Idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
+type Idleness struct {
+	started event.Time
+	busy    map[event.EntityID]bool
+	below   map[event.EntityID][]*Entity // subscriptions, by topic
+}
+
+// NewIdleness is told when the broker was started, what there is, and what is in use without anything being asked of it.
+func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *Idleness {
+	i := &Idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), below: map[event.EntityID][]*Entity{}}
+	for _, id := range busy {
+		i.busy[id] = true
+	}
+	for _, e := range entities {
+		if e.Kind == event.Subscription {
+			i.below[e.Topic] = append(i.below[e.Topic], e)
+		}
+	}
+	return i
+}
+
+// quiet is how long an entity was not used. A topic is in use when one of its subscriptions is.
+func (i *Idleness) quiet(now event.Time, e *Entity) time.Duration {
+	if i.busy[e.ID] && !mutant.On(mutant.IdleThoughHeld) {
+		return 0
+	}
+	quiet := now.Sub(max(e.activity.last(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
+	for _, sub := range i.below[e.ID] {
+		quiet = min(quiet, i.quiet(now, sub))
+	}
+	return quiet
+}
+
+// Over tells whether an entity was not used for so long that it is to be deleted.
+func (i *Idleness) Over(now event.Time, e *Entity) bool {
+	idle := e.Properties.AutoDeleteOnIdle
+	return idle != event.Forever && i.quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace
+}
+
+// Note is the command that notes the last use of an entity that stays, for partition 0; nil when the log knows enough.
+func (i *Idleness) Note(now event.Time, e *Entity) Command {
+	every := notedEvery
+	if idle := e.Properties.AutoDeleteOnIdle; idle != event.Forever {
+		every = max(time.Minute, idle/10)
+		if i.busy[e.ID] {
+			e.use(now) // so that the next start knows
+		}
+	}
+	at := e.activity.last()
+	if at.Sub(e.noted()) < every {
+		return nil
+	}
+	e.activity.noted.Store(int64(at))
+	return &touch{e.ID, at}
+}
+
 // CollectIdle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and notes the last use of
 // the others. A running namespace does it by itself.
 func (n *Namespace) CollectIdle(ctx context.Context) error {
-	now := n.clock.Now()
-	all := n.Entities()
-	quiet := make(map[event.EntityID]time.Duration, len(all))
-	byID := make(map[event.EntityID]*Entity, len(all))
-	for _, e := range all {
-		byID[e.ID] = e
-		quiet[e.ID] = now.Sub(max(e.activity.last(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
-	}
+	var busy []event.EntityID
 	for i, l := range n.loops {
 		if l == nil {
 			continue
@@ -143,40 +197,43 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, id := range reply.busy {
-			quiet[id] = 0
-			if e := byID[id]; e != nil && e.Properties.AutoDeleteOnIdle != event.Forever {
-				e.use(now) // so that the next start knows
-			}
-		}
+		busy = append(busy, reply.busy...)
 	}
-	for _, e := range all { // a topic is in use when one of its subscriptions is
-		if e.Kind == event.Subscription {
-			quiet[e.Topic] = min(quiet[e.Topic], quiet[e.ID])
-		}
-	}
+	all := n.Entities()
+	look := NewIdleness(n.started, all, busy)
 	var errs []error
 	for _, e := range all {
-		idle := e.Properties.AutoDeleteOnIdle
-		if _, there := n.Find(e.Path); !there || n.loops[e.Hosts[0]] == nil {
-			continue // it went with its topic, or cannot be asked
+		if n.loops[e.Hosts[0]] == nil {
+			continue // it cannot be asked
 		}
-		if idle != event.Forever && quiet[e.ID] >= idle && now.Sub(n.started) >= idleGrace {
-			n.logger.Info("entity deleted because it was not used", "entity", e.Path, "for", quiet[e.ID])
-			errs = append(errs, n.DeleteEntity(ctx, DeleteEntity{Path: e.Path, Reason: "idle"}))
-			continue
-		}
-		every := notedEvery
-		if idle != event.Forever {
-			every = max(time.Minute, idle/10)
-		}
-		if at := e.activity.last(); at.Sub(e.noted()) >= every {
-			_, err := n.ask(ctx, 0, &touch{e.ID, at})
-			e.activity.noted.Store(int64(at))
+		if now := n.clock.Now(); look.Over(now, e) {
+			errs = append(errs, n.deleteIdle(ctx, e, busy))
+		} else if note := look.Note(now, e); note != nil {
+			_, err := n.ask(ctx, 0, note)
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// deleteIdle deletes an entity that was not used, if that is still so now that nobody else can change it: it may have gone with
+// its topic, or somebody has updated it, or made another of its name.
+func (n *Namespace) deleteIdle(ctx context.Context, found *Entity, busy []event.EntityID) error {
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	e := n.directory.find(strings.ToLower(found.Path))
+	if e == nil || e.ID != found.ID {
+		return nil
+	}
+	now, look := n.clock.Now(), NewIdleness(n.started, n.directory.below(e), busy)
+	if !look.Over(now, e) {
+		return nil
+	}
+	n.logger.Info("entity deleted because it was not used", "entity", e.Path, "for", look.quiet(now, e))
+	return n.delete(ctx, DeleteEntity{Path: e.Path, Reason: "idle"})
 }
 
 // noted is the last use that stands in the log.

@@ -140,3 +140,48 @@ func TestIdle(t *testing.T) {
 	}
 	b.close(t)
 }
+
+// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it goes: it may have been used, updated, or deleted and made anew
+// meanwhile. The note of a last use may come too late as well.
+func TestIdleMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx, d := t.Context(), &dial{}
+	b := openAt(t, t.TempDir(), d)
+	defer b.close(t)
+	props := testQueue()
+	props.AutoDeleteOnIdle = 5 * time.Minute
+	put := func(path string, mode PutMode) *Entity {
+		t.Helper()
+		e, err := b.PutEntity(ctx, PutEntity{Kind: event.Queue, Path: path, Properties: props, Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	paths := []string{"quiet", "used", "updated", "again", "held"}
+	found := map[string]*Entity{}
+	for _, path := range paths {
+		found[path] = put(path, CreateOnly)
+	}
+	d.turn(6 * time.Minute)
+	used := Target{Entity: found["used"]}
+	if _, err := b.ask(ctx, used.Host(0), &Peek{Slice: used.Slice(0), Count: 1, MaxBytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	put("updated", UpdateOnly)
+	if err := b.DeleteEntity(ctx, DeleteEntity{Path: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	put("again", CreateOnly)
+	for _, path := range paths {
+		if err := b.deleteIdle(ctx, found[path], []event.EntityID{found["held"].ID}); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := b.Find(path); there != (path != "quiet") {
+			t.Errorf("%s is there: %t", path, there)
+		}
+	}
+	if _, err := b.ask(ctx, 0, &touch{found["again"].ID, b.Now()}); err != nil {
+		t.Error("the note of a queue that is gone:", err)
+	}
+}

@@ -31,6 +31,8 @@ type Loop struct {
 	tokens       func() event.LockToken
 	logger       *slog.Logger
 	maxReceivers int // see [Options]
+	startBytes   int // see [LoopOptions]
+	inline       bool
 	mail         *mailbox
 	stop         chan struct{}
 	done         chan struct{}
@@ -50,6 +52,7 @@ type Loop struct {
 	sweepers  sweepers
 	open      []held // replies waiting for the frame being filled
 	chores    int    // bytes in it that nobody asked for
+	most      int    // … and when these are enough
 	flight    flight
 	spare     []held // emptied slice for the next open
 	returned  []unsent
@@ -96,9 +99,12 @@ type LoopOptions struct {
 	Properties func(message []byte, into *filter.Message) error
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
-	MaxReceivers    int  // see [Options]
-	Inline          bool // checkpoints are written in the caller's goroutine (simulation)
-	Pace            bool // small frames wait a moment for company; needs Run
+	MaxReceivers    int // see [Options]
+	// StartBytes is how large a frame of what a start ends becomes; 0: 4 MiB.
+	StartBytes int
+	// Inline tells that checkpoints are written, and the writer's work is done, in the caller's goroutine (simulation).
+	Inline bool
+	Pace   bool // small frames wait a moment for company; needs Run
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
@@ -107,7 +113,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger, properties: opts.Properties,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		receivers: map[event.EntityID]int{}, lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
-		maxReceivers: cmp.Or(opts.MaxReceivers, maxReceivers),
+		maxReceivers: cmp.Or(opts.MaxReceivers, maxReceivers), startBytes: cmp.Or(opts.StartBytes, maxOpen), inline: opts.Inline, most: maxChores,
 	}
 	l.newID = func() [16]byte { return l.tokens() }
 	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
@@ -160,7 +166,7 @@ func (l *Loop) Run() {
 				<-l.Flight()
 				l.Landed()
 			}
-			l.fail(fmt.Errorf("engine: partition %d lost its log", l.part.id))
+			l.fail(l.writer.Err())
 		case <-l.stop:
 			l.drain()
 			return
@@ -207,7 +213,7 @@ func (l *Loop) chore(now event.Time, out Outcome) {
 }
 
 // enough tells that the rest of the chores, of which there may be none, is for the next frame.
-func (l *Loop) enough() bool { return l.chores >= maxChores || l.full() }
+func (l *Loop) enough() bool { return l.chores >= l.most || l.full() }
 
 // due ends locks whose time has passed and makes scheduled messages active, and reports whether it came to an end.
 func (l *Loop) due(now event.Time) bool {

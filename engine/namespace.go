@@ -82,7 +82,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
-		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)),
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
 		watchers: map[*func(Change)]struct{}{}, manage: make(chan Request, maxManaged), managed: make(chan struct{}),
 	}
 	states := make([]*index.Index, len(ids))
@@ -116,11 +116,11 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		return nil, err
 	}
 	n.started = n.clock.Now()
-	go n.serveCatalogue()
-	go func() {
+	go n.attend(n.serveCatalogue)
+	go n.attend(func() {
 		defer close(n.collected)
 		n.collect(n.stop)
-	}()
+	})
 	return n, nil
 }
 
@@ -133,16 +133,9 @@ func isCorrupt(err error) bool {
 func (n *Namespace) recover(ctx context.Context, store log.Store, id PartitionID) *index.Index {
 	began := time.Now()
 	r := Recovered{Partition: id}
-	x, err := func() (x *index.Index, err error) {
-		defer func() {
-			if v := recover(); v != nil { // an event that does not fit the state: a bug when it was written, or now
-				x, err = nil, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		return n.replay(ctx, store, id, &r)
-	}()
+	x, err := n.replay(ctx, store, id, &r)
 	if err != nil {
-		r.Err = fmt.Errorf("engine: partition %d: %w", id, err)
+		x, r.Err = nil, fmt.Errorf("engine: partition %d: %w", id, err)
 		n.refused[id] = r.Err
 		n.logger.Error("partition refused", "partition", id, "error", err)
 	} else {
@@ -153,7 +146,8 @@ func (n *Namespace) recover(ctx context.Context, store log.Store, id PartitionID
 	return x
 }
 
-func (n *Namespace) replay(ctx context.Context, store log.Store, id PartitionID, r *Recovered) (*index.Index, error) {
+func (n *Namespace) replay(ctx context.Context, store log.Store, id PartitionID, r *Recovered) (x *index.Index, err error) {
+	defer n.rescue(id, &err) // an event that does not fit the state: a bug when it was written, or now
 	p, err := store.Open(ctx, log.PartitionID(id))
 	if err != nil {
 		return nil, err
@@ -220,14 +214,9 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 			continue
 		}
 		wg.Go(func() { // mostly waiting for syncs
-			writer, err := n.logs[i].Lead(ctx)
-			if err != nil {
+			if err := n.lead(ctx, i, x, opts); err != nil {
 				errs[i] = fmt.Errorf("engine: partition %d: %w", i, err)
-				return
 			}
-			n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(states), x), n.logs[i], writer, LoopOptions{
-				Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
-				Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
 		})
 	}
 	wg.Wait()
@@ -239,22 +228,55 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 		if l == nil {
 			continue
 		}
-		l.Recover()
 		l.DropUnknown()
+		l.Recover()
 		go func() {
-			defer func() {
-				if v := recover(); v != nil { // the state may be wrong: nothing goes on from here (reliability.md F21)
-					n.logger.Error("partition panicked", "partition", l.part.id, "panic", v, "stack", string(debug.Stack()))
-					n.failed <- fmt.Errorf("engine: partition %d: panic: %v", l.part.id, v)
-				}
-			}()
-			l.Run()
-			if l.err != nil {
-				n.failed <- l.err
+			if err := n.run(l); err != nil {
+				n.failed <- err
 			}
 		}()
 	}
 	return nil
+}
+
+// lead makes the loop of a partition, which writes its log from here on.
+func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Options) (err error) {
+	defer n.rescue(PartitionID(i), &err)
+	writer, err := n.logs[i].Lead(ctx)
+	if err != nil {
+		return err
+	}
+	n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(n.loops), x), n.logs[i], writer, LoopOptions{
+		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
+		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
+	return nil
+}
+
+func (n *Namespace) run(l *Loop) (err error) {
+	defer n.rescue(l.part.id, &err)
+	l.Run()
+	return l.err
+}
+
+// attend runs what looks after the catalogue, which is partition 0, until the namespace closes.
+func (n *Namespace) attend(serve func()) {
+	err := func() (err error) {
+		defer n.rescue(0, &err)
+		serve()
+		return nil
+	}()
+	if err != nil {
+		n.failed <- err
+	}
+}
+
+// rescue makes a panic of the function that defers it its error: the state may be wrong, nothing goes on from here
+// (reliability.md F21).
+func (n *Namespace) rescue(id PartitionID, err *error) {
+	if v := recover(); v != nil {
+		n.logger.Error("partition panicked", "partition", id, "panic", v, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, id, v)
+	}
 }
 
 // newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one stream per loop.

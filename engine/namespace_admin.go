@@ -158,6 +158,11 @@ func (n *Namespace) DeleteEntity(ctx context.Context, cmd DeleteEntity) error {
 		return err
 	}
 	defer n.mu.Unlock()
+	return n.delete(ctx, cmd)
+}
+
+// delete is DeleteEntity; the caller holds mu.
+func (n *Namespace) delete(ctx context.Context, cmd DeleteEntity) error {
 	if _, err := n.ask(ctx, 0, &cmd); err != nil {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
 	}

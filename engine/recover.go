@@ -11,6 +11,8 @@ import (
 // for the disk.
 func (l *Loop) Recover() {
 	now := l.now()
+	l.most = min(maxChores, l.startBytes)
+	defer func() { l.most = maxChores }()
 	for again := true; again && l.err == nil; {
 		out := l.part.Decide(now, &releaseAll{})
 		again = out.Again
@@ -25,15 +27,21 @@ func (l *Loop) Recover() {
 // makeRoom hands a large frame on, and waits where another one is with the writer.
 func (l *Loop) makeRoom() {
 	l.chores = 0
-	l.handOn()
-	if l.full() {
-		<-l.Flight()
-		l.Landed()
+	if l.writer.Batch().Len() <= l.startBytes {
+		return
 	}
+	if !l.flight.up {
+		l.seal()
+		return
+	}
+	for l.inline && l.writer.Work() { // nobody else does
+	}
+	<-l.Flight()
+	l.Landed()
 }
 
-// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, after
-// Recover.
+// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, before
+// Recover, which then has nothing to end in them.
 func (l *Loop) DropUnknown() {
 	for _, id := range l.part.index.Slices() {
 		e := l.part.entities[id.Entity]

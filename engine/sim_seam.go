@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // What a simulation that drives loops by hand needs of what [Namespace] does: see [DropSlice], too.
 
@@ -17,3 +20,22 @@ func EnforceRule(sub *Entity, put *event.Rule, remove string) Command {
 
 // Runtimes is what the management plane is told of slices: how much there is in each.
 func (p *Partition) Runtimes(slices []event.Slice) []Runtime { return p.inspect(slices) }
+
+// Usage is the command that asks a partition which of its entities are in use without anything being asked of them, for
+// [NewIdleness]. The answer is in [Reply.Busy].
+func Usage() Command { return &usage{} }
+
+// Busy is the answer to [Usage].
+func (r *Reply) Busy() []event.EntityID { return r.busy }
+
+// View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.
+func View(e index.Entity, before *Entity) *Entity {
+	v := view(e)
+	if before != nil {
+		v.activity = before.activity
+	}
+	return v
+}
+
+// Ruled notes that a rule of a subscription was changed.
+func (e *Entity) Ruled(at event.Time) { e.activity.ruled.Store(int64(at)) }

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/client"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/server"
 	"github.com/ledgerbus/ledgerbus/settings"
 )
@@ -36,6 +42,8 @@ func TestExitCode(t *testing.T) {
 		{log.ErrPoisoned, 5},
 		{engine.ErrUnknown, 5},
 		{fmt.Errorf("%w: %w", errInternal, errors.New("x")), 6},
+		{engine.ErrInternal, 6},
+		{fmt.Errorf("%w: %w", log.ErrPoisoned, log.ErrInternal), 6},
 		{log.ErrFormat, 7},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("engine: %w", c.err), errors.Join(c.err, nil)} {
@@ -115,6 +123,129 @@ func TestServeCannotMakeItsDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := execute(t, "", "", "serve", "--data", filepath.Join(file, "data"), "--listen", "127.0.0.1:0"); r.code != 5 || r.out != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// process is a broker in a process of its own.
+type process struct {
+	*exec.Cmd
+	text       string // what it said when it was ready
+	connection string
+	errOut     bytes.Buffer // not to be looked at before it has ended
+}
+
+// startProcess starts a broker on a directory and waits until it serves the queue.
+func startProcess(t *testing.T, data string) *process {
+	t.Helper()
+	p := &process{Cmd: command(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0", "--queue", "orders")}
+	p.Stderr = &p.errOut
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(30*time.Second, func() { _ = p.Process.Kill() })
+	t.Cleanup(func() { timer.Stop() })
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		p.text += lines.Text() + "\n"
+		if _, text, ok := strings.Cut(lines.Text(), "connection string"); ok {
+			p.connection = strings.TrimSpace(text)
+		}
+		if strings.Contains(lines.Text(), "queues") { // the last line: it serves now
+			return p
+		}
+	}
+	t.Fatalf("it did not serve: %v\n%s", p.Wait(), p.errOut.String())
+	return nil
+}
+
+// F9, F12: a broker that finds its directory gone while nobody asks for anything ends with 5 and says why.
+func TestServeLosesItsDirectory(t *testing.T) {
+	data := t.TempDir()
+	p := startProcess(t, data)
+	if err := os.Rename(filepath.Join(data, "partitions"), filepath.Join(data, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	// Its files are open, so this succeeds unless it comes late; within a second it is to be noted how far the log is durable.
+	execute(t, p.connection, "", "send", "orders", "--body", "x")
+	err := p.Wait()
+	if text := p.errOut.String(); p.ProcessState.ExitCode() != exitIO || !strings.Contains(text, "\nledgerbus: engine: partition ") || !strings.Contains(text, "progress note: ") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// F1, F3: what a start says of a run that was killed: messages, locks, and the beginning of a frame that was being written.
+func TestServeAfterAKill(t *testing.T) {
+	data := t.TempDir()
+	p := startProcess(t, data)
+	if r := execute(t, p.connection, "", "send", "orders", "--body", "x", "--count", "3"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if list := messages(t, execute(t, p.connection, "", "receive", "orders", "-o", "json")); len(list) != 1 {
+		t.Fatalf("received %v", list)
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait() // it was killed
+	segments, err := filepath.Glob(filepath.Join(data, "partitions", "00", "wal", "*", "*"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	log, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := (len(bytes.TrimRight(log, "\xff")) + 7) &^ 7
+	if end+8 > len(log) {
+		t.Fatalf("no room behind %d bytes of %d", end, len(log))
+	}
+	copy(log[end:], "\xf0\x01\x00\x00\x00\x00\x00\x00")
+	if err := os.WriteFile(segments[0], log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{
+		"the last run did not end cleanly; 8 B at the end that nobody had been promised were set aside",
+		"the last run did not end cleanly",
+	} {
+		p = startProcess(t, data)
+		want := regexp.MustCompile(`(?m)^  recovered          3 messages \(1 locked\) from [0-9.]+ KiB of log in [0-9.]+m?s; ` + end + `$`)
+		if !want.MatchString(p.text) {
+			t.Errorf("not %v in\n%s", want, p.text)
+		}
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Wait()
+	}
+}
+
+// F21: an event that does not fit the state it meets.
+func TestServeFindsANonsensicalEvent(t *testing.T) {
+	data := t.TempDir()
+	store, err := log.Open(t.Context(), data, log.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := store.Open(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := part.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := writer.Batch()
+	batch.AppendRecord(1, []event.Event{&event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}}, log.Durable)
+	<-writer.Append(batch).Done()
+	if err := errors.Join(writer.Close(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != exitInternal || r.out != "" ||
+		!strings.Contains(r.errOut, "\nledgerbus: engine: partition 2: engine: internal fault: ") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"os"
 	"runtime"
-	"sync"
+	"time"
 )
 
 // diskSlots is how many goroutines may run at a time beyond the number of processors. One that is in fdatasync counts as running until
@@ -11,9 +12,28 @@ import (
 // 20 µs: a tenth of the CPU time of durable sends. With a place to spare it sleeps.
 const diskSlots = 1
 
-// spareSlots makes room for what waits for the disk, once in a process. GOMAXPROCS in the environment turns it off.
-var spareSlots = sync.OnceFunc(func() {
+// slotsInterval is how long a change of the processors that the process may use goes unnoticed. A look stops the world twice.
+const slotsInterval = 30 * time.Second
+
+// spareSlots makes room for what waits for the disk. GOMAXPROCS in the environment turns it off. Go follows the processors of the
+// machine and the CPU limit of a container only until somebody sets a number, so this has to be called again now and then.
+func spareSlots() {
 	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + diskSlots)
 	}
-})
+}
+
+// keepSlots calls spareSlots until ctx ends.
+func keepSlots(ctx context.Context) {
+	tick := time.NewTicker(slotsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			spareSlots()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -117,6 +117,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	}
 	announce(w, broker)
 	go keepRoom(ctx)
+	go keepSlots(ctx)
 	var failure error
 	for running := true; running; {
 		select {

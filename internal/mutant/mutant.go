@@ -21,10 +21,11 @@ const (
 	DeadLetterInTwo     Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
 	TakeBeforeDurable   Bug = "M20" // a receive-and-delete transfer leaves before the removal is synced
 
-	// Of topics; these are not in reliability.md.
+	// Of topics and idleness; these are not in reliability.md.
 
 	CopiesInTwo       Bug = "X1" // the copies of one message that was sent to a topic are in two frames
 	RuleBeforeDurable Bug = "X2" // a rule is in force before its event is durable, where partition 0 hosts the topic
 	ForgetCopies      Bug = "X3" // a start forgets what subscriptions hold
 	LongCopies        Bug = "X4" // a copy lives as long as its topic allows, whatever its subscription says
+	IdleThoughHeld    Bug = "X5" // an entity with a receiver, or a scheduled message, deletes itself when nothing else was asked of it
 )
