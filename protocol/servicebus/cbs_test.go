@@ -205,7 +205,7 @@ func TestTokenLimit(t *testing.T) {
 		put("QUEUE999", time.Hour, 202, "Accepted")
 		put("queue1/$management", time.Hour, 403, full)
 		p.attachSender(1, "queue999") // the refusals cost nothing else
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second)
 		put("queue1000", time.Hour, 202, "Accepted")
 		put("q", time.Hour, 403, full)
 	})
