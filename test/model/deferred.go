@@ -32,7 +32,7 @@ func (p *Partition) Recall(now int64, q *Queue, dead bool, session Token, seqs [
 	if len(expired) > 0 {
 		p.record(now, true)
 		for _, m := range expired {
-			p.expire(q, m)
+			p.expire(q, m, 0)
 		}
 	}
 	if r != Accepted {

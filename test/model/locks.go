@@ -58,7 +58,7 @@ func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
 	if m.underSession(q) {
 		p.endSession(now, q, m.Session, true)
 	} else {
-		p.failed(now, q, m.Seq, nil)
+		p.failed(now, q, m.Seq, nil, 0)
 	}
 	return nil
 }
@@ -89,61 +89,87 @@ func (p *Partition) returned(q *Queue, seq uint64, failures uint32, changes []by
 }
 
 // failed gives a message back after a failed delivery.
-func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte) {
+func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte, header int) {
 	m := p.returned(q, seq, 1, changes)
 	p.tell(q, Returned, m)
-	p.after(now, q, m, true)
+	p.after(now, q, m, true, header)
 }
 
 // after is what follows when a message came back: it expires at once when its time has passed (7.4), or is dead-lettered when it
 // failed once too often (6.4). A deferred one stays deferred even when it has expired (3.2), but expiry comes before the failure.
-func (p *Partition) after(now int64, q *Queue, m *Message, failed bool) {
+func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header int) {
 	often := failed && m.Count >= q.Settings.MaxDelivery
 	switch {
 	case m.Dead, m.State == Deferred && !often:
 	case m.expired(now):
-		p.expire(q, m)
+		p.expire(q, m, header)
 	case often:
-		p.deadLetter(q, m.Seq, "MaxDeliveryCountExceeded",
+		p.deadLetter(q, m, header, "MaxDeliveryCountExceeded",
 			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", m.Count))
 	}
 }
 
-// Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving back is allowed (16.1).
-func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, changes []byte) Refusal {
+// Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving back is allowed (16.1). Headers are
+// the bytes of the messages beside their bodies; without them a caller who makes changes that may not fit is shown the messages
+// first, and nothing happens.
+func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
 	if q.Settings.NoReceive && how != Release {
-		return Disabled
+		return nil, Disabled
 	}
 	if how == DeadLetter && dead {
-		return NotAllowed
+		return nil, NotAllowed
 	}
-	var seqs []uint64
+	var found []*Message
 	for i, t := range tokens {
 		m := p.held(now, q, dead, t)
 		if m == nil || slices.Contains(tokens[:i], t) {
-			return q.lost(dead)
+			return nil, q.lost(dead)
 		}
-		seqs = append(seqs, m.Seq)
+		found = append(found, m)
+	}
+	known := headers
+	if headers == nil {
+		headers = make([]int, len(found))
+	}
+	for i, m := range found {
+		switch {
+		case len(c.Bytes) == 0:
+		case known == nil && len(c.Bytes) > m.room(len(m.Body)):
+			return found, Accepted
+		case dead && len(c.Bytes) > m.room(headers[i]):
+			return nil, Invalid // there is nowhere to put it
+		}
 	}
 	p.record(now, true)
-	for _, seq := range seqs {
-		p.settle(now, q, seq, how, changes)
+	for i, m := range found {
+		p.settle(now, q, m, how, c, headers[i])
 	}
-	return Accepted
+	return nil, Accepted
 }
 
-func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes []byte) {
+func (p *Partition) settle(now int64, q *Queue, m *Message, how Outcome, c Change, header int) {
+	changes, room := c.Bytes, m.room(header)
+	switch {
+	case len(changes) == 0 || len(changes) <= room:
+	case how == DeadLetter:
+		if changes = p.cut(c, room); changes == nil {
+			changes = headerTooLarge
+		}
+	default: // its header would be too large (9.2)
+		p.TooLarge++
+		how, changes = DeadLetter, headerTooLarge
+	}
 	switch how {
 	case Complete:
-		p.remove(q, seq, Completed)
+		p.remove(q, m.Seq, Completed)
 	case Abandon:
-		p.failed(now, q, seq, changes)
+		p.failed(now, q, m.Seq, changes, header)
 	case Release:
-		m := p.returned(q, seq, 0, nil)
+		m := p.returned(q, m.Seq, 0, nil)
 		p.tell(q, Returned, m)
-		p.after(now, q, m, false)
+		p.after(now, q, m, false, header)
 	case Defer:
-		m := p.touch(q, seq)
+		m := p.touch(q, m.Seq)
 		m.State, m.Token, m.Until = Deferred, Token{}, 0
 		m.change(changes)
 		if !m.Dead {
@@ -151,7 +177,7 @@ func (p *Partition) settle(now int64, q *Queue, seq uint64, how Outcome, changes
 		}
 		p.settled(q, m.Session)
 	case DeadLetter:
-		p.bury(q, seq, changes)
+		p.bury(q, m.Seq, changes)
 	}
 }
 
@@ -226,7 +252,7 @@ func (p *Partition) Due(now int64) {
 				case e.seq == 0:
 					p.endSession(now, e.q, e.session, true)
 				default:
-					p.failed(now, e.q, e.seq, nil)
+					p.failed(now, e.q, e.seq, nil, 0)
 				}
 			}
 		default:

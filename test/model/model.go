@@ -107,12 +107,8 @@ type Message struct {
 	record     int    // that stored it
 }
 
-func (m *Message) bytes() (n int64) {
-	n = int64(len(m.Body))
-	for _, c := range m.Changes {
-		n += int64(len(c))
-	}
-	return n
+func (m *Message) bytes() int64 {
+	return int64(len(m.Body) + m.changed())
 }
 
 // waits tells whether the message can be given to a receiver of the main queue.
@@ -208,6 +204,8 @@ type Partition struct {
 	Written int          // records that can be read back: the others are on their way to the disk
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	undo    []undo
+
+	Cut, TooLarge int // dead letters whose reasons were cut, or did not fit at all
 }
 
 // undo takes one change of a record back.
@@ -301,7 +299,7 @@ func (p *Partition) Keep() {
 }
 
 // Catalogued is a record about the catalogue, which the model leaves to its caller.
-func (p *Partition) Catalogued(now int64) { p.record(now, true) }
+func (p *Partition) Catalogued(now int64, solid bool) { p.record(now, solid) }
 
 // Drop forgets everything about a queue that was deleted.
 func (p *Partition) Drop(now int64, q *Queue) {

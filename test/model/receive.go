@@ -32,7 +32,7 @@ func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) 
 	}
 	p.record(now, true)
 	for n := 0; n < MaxFront && m != nil && m.expired(now); n++ {
-		p.expire(q, m)
+		p.expire(q, m, 0)
 		m = q.first(dead, session)
 	}
 	return true
@@ -47,23 +47,23 @@ func (p *Partition) Sweep(now int64, q *Queue) {
 				p.record(now, true)
 				begun = true
 			}
-			p.expire(q, m)
+			p.expire(q, m, 0)
 		}
 	}
 }
 
-// expire is what the end of a time to live does (7.5).
-func (p *Partition) expire(q *Queue, m *Message) {
+// expire is what the end of a time to live does (7.5), to a message with so many bytes beside its body, as far as the broker knows.
+func (p *Partition) expire(q *Queue, m *Message, header int) {
 	if q.Settings.DeadLetterExpired {
-		p.deadLetter(q, m.Seq, "TTLExpiredException", "The message expired and was dead lettered.")
+		p.deadLetter(q, m, header, "TTLExpiredException", "The message expired and was dead lettered.")
 		return
 	}
 	p.remove(q, m.Seq, Expired)
 }
 
 // deadLetter moves a message to the dead-letter queue for a reason of the broker's (9.2).
-func (p *Partition) deadLetter(q *Queue, seq uint64, reason, description string) {
-	p.bury(q, seq, properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description))
+func (p *Partition) deadLetter(q *Queue, m *Message, header int, reason, description string) {
+	p.bury(q, m.Seq, p.told(m.room(header), reason, description))
 }
 
 func (p *Partition) bury(q *Queue, seq uint64, changes []byte) {

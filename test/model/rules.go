@@ -234,8 +234,13 @@ func compound(code byte, count int, items []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(p, uint32(count)), items...)
 }
 
-// text is a short AMQP string.
-func text(s string) []byte { return append([]byte{0xa1, byte(len(s))}, s...) }
+// text is an AMQP string.
+func text(s string) []byte {
+	if len(s) < 256 {
+		return append([]byte{0xa1, byte(len(s))}, s...)
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{0xb1}, uint32(len(s))), s...)
+}
 
 func value(v any) []byte {
 	switch v := v.(type) {
@@ -249,7 +254,7 @@ func value(v any) []byte {
 	return []byte{0x40}
 }
 
-// properties is an AMQP map of short strings.
+// properties is an AMQP map of strings.
 func properties(words ...string) []byte {
 	var items []byte
 	for _, w := range words {

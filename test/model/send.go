@@ -10,6 +10,7 @@ type Draft struct {
 	For        int64  // scheduled for; 0: now
 	Color      string // application properties that rules look at; "", nil: not there
 	N          *int64
+	Header     int // bytes beside the body
 }
 
 // Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2). Duplicates are dropped

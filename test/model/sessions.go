@@ -100,7 +100,7 @@ func (p *Partition) endSession(now int64, q *Queue, id string, timedOut bool) {
 	p.settled(q, id)
 	p.News = append(p.News, News{Queue: q, Kind: Ended, Session: id})
 	for _, m := range back {
-		p.after(now, q, m, timedOut)
+		p.after(now, q, m, timedOut, 0)
 	}
 }
 

@@ -59,7 +59,9 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
 	p.record(now, true)
 	p.Copies = nil
-	copies, _ := p.copies(now, t, old.Draft, t.Last+1, false)
+	draft := *old.Draft
+	draft.Header = 0 // it is not looked at again
+	copies, _ := p.copies(now, t, &draft, t.Last+1, false)
 	p.remove(t, old.Seq, Activated)
 	p.passOn(t, t.Last+1, copies)
 }
@@ -131,18 +133,22 @@ func (sub *Queue) judge(d *Draft, number uint64) (v verdict) {
 // matches, and a dead letter when a rule fails (15.2, 15.6).
 func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
 	if v.plain {
-		all = append(all, sub.arrives(d))
+		all = append(all, p.arrives(sub, d))
 	}
 	for _, r := range v.actions {
 		changed, wrong := r.act(d, p.NewID)
+		var m *Message
 		if wrong == "" {
-			all = append(all, sub.changed(&changed, r.Name))
+			m, wrong = sub.changed(&changed, r.Name, d.Header)
+		}
+		if wrong == "" {
+			all = append(all, m)
 		} else if v.reason == "" {
 			v.reason, v.text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
 		}
 	}
 	if v.reason != "" && sub.Settings.DeadLetterErrors {
-		all = append(all, dead(v.reason, v.text))
+		all = append(all, p.dead(d, v.reason, v.text))
 	}
 	return all
 }
@@ -153,33 +159,37 @@ const (
 )
 
 // arrives is an unchanged copy. One without session id cannot be in a subscription with sessions (8.1).
-func (sub *Queue) arrives(d *Draft) *Message {
+func (p *Partition) arrives(sub *Queue, d *Draft) *Message {
 	switch {
 	case sub.Settings.Sessions && !d.HasSession:
-		return dead(noSession, noSessionText)
+		return p.dead(d, noSession, noSessionText)
 	case sub.Settings.Sessions:
 		return &Message{Session: d.Session}
 	}
 	return &Message{}
 }
 
-// changed is a copy that a rule's action changed.
-func (sub *Queue) changed(c *changed, rule string) *Message {
-	m := &Message{}
+// changed is a copy that a rule's action changed, unless that makes its header too large.
+func (sub *Queue) changed(c *changed, rule string, header int) (m *Message, wrong string) {
+	m = &Message{}
 	switch {
 	case sub.Settings.Sessions && !c.hasSession:
 		m.Dead, m.Loose = true, true
-		m.Changes = [][]byte{c.encoded(rule, "DeadLetterReason", noSession, "DeadLetterErrorDescription", noSessionText)}
-		return m
+		m.change(c.encoded(rule, "DeadLetterReason", noSession, "DeadLetterErrorDescription", noSessionText))
 	case sub.Settings.Sessions:
 		m.Session = c.session
+		fallthrough
+	default:
+		m.change(c.encoded(rule))
 	}
-	m.change(c.encoded(rule))
-	return m
+	if m.room(header) < 0 {
+		return nil, "The size quota for this stream (65536) has been exceeded."
+	}
+	return m, ""
 }
 
-func dead(reason, description string) *Message {
-	return &Message{Dead: true, Loose: true, Changes: [][]byte{properties("DeadLetterReason", reason, "DeadLetterErrorDescription", description)}}
+func (p *Partition) dead(d *Draft, reason, description string) *Message {
+	return &Message{Dead: true, Loose: true, Changes: [][]byte{p.told(MaxHeader-d.Header, reason, description)}}
 }
 
 // in tells whether the message belongs to a session.

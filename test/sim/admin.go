@@ -40,7 +40,7 @@ func (w *world) administer(op operation) {
 	case op == opPutRule || op == opDropRule:
 		subs := slices.DeleteFunc(slices.Clone(w.o.entities), func(e spec) bool { return e.kind != event.Subscription })
 		e = &subs[w.rng.IntN(len(subs))]
-	case op == opUpdate && w.o.topics && w.chance(50): // what is not there, if anything
+	case op == opUpdate && (w.o.topics || w.o.idle) && w.chance(50): // what is not there, if anything
 		for i := range w.o.entities {
 			if o := &w.o.entities[i]; w.named(o.path).ended {
 				e = o
@@ -51,9 +51,7 @@ func (w *world) administer(op operation) {
 	q := w.named(e.path)
 	switch op {
 	case opDelete:
-		a := &ask{op: op, q: q, tag: w.tag(), asked: w.broker(), cmd: &engine.DeleteEntity{Path: q.path, Origin: w.origin(), Reason: "client"}}
-		w.admin = a
-		w.submit(a)
+		w.delete(q, "client")
 	case opPutRule, opDropRule:
 		w.changeRule(op, q)
 	default:
@@ -61,9 +59,16 @@ func (w *world) administer(op operation) {
 	}
 }
 
+func (w *world) delete(q *queue, reason string) {
+	a := &ask{op: opDelete, q: q, tag: w.tag(), asked: w.broker(), cmd: &engine.DeleteEntity{Path: q.path, Origin: w.origin(), Reason: reason}}
+	w.admin = a
+	w.submit(a)
+}
+
 // update changes an entity, or creates it again.
 func (w *world) update(e *spec, q *queue) {
 	props := properties(w.rng, e.kind)
+	w.o.alter(w.rng, &props)
 	props.RequiresSession, props.RequiresDuplicateDetection = e.props.RequiresSession, e.props.RequiresDuplicateDetection
 	created := q.ended
 	if created {
@@ -118,6 +123,8 @@ func (w *world) administered(a *ask, ok bool) {
 	}
 	q := a.q
 	switch {
+	case a.op == opTouch:
+		w.collector.waits = false
 	case a.op == opDrop:
 	case a.op == opEnforce:
 		q.entity = a.entity
@@ -146,12 +153,14 @@ func (w *world) enforce(a *ask) {
 		w.placed(q, x)
 	}
 	s, _ := w.newestSetting(q)
-	e := &ask{op: opEnforce, q: q, tag: w.tag(), asked: a.asked, props: s.props, rules: s.rules, entity: q.version(s.props)}
+	e := &ask{op: opEnforce, q: q, tag: w.tag(), asked: a.asked, props: s.props, rules: s.rules, entity: w.version(q, q.entity)}
 	switch a.op {
 	case opPutRule:
+		q.ruledNow(w.broker())
 		rule := *x.Catalogue.Rule(q.slice.Entity, a.rule.Name)
 		e.cmd = engine.EnforceRule(e.entity, &rule, "")
 	case opDropRule:
+		q.ruledNow(w.broker())
 		e.cmd = engine.EnforceRule(e.entity, nil, a.rule.Name)
 	default:
 		ruled := q.kind == event.Subscription && (created || a.cmd.(*engine.PutEntity).OnlyRules)
@@ -165,11 +174,17 @@ func (w *world) enforce(a *ask) {
 	w.submit(e)
 }
 
+// ruledNow: a rule of a subscription was changed, which keeps it (7.7).
+func (q *queue) ruledNow(now int64) {
+	q.ruled = now
+	q.entity.Ruled(event.Time(now))
+}
+
 // admin decides about the catalogue.
 func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 	w, q := s.w, a.q
 	old, exists := w.newestSetting(q)
-	next := setting{q: q, props: old.props, rules: old.rules}
+	next := setting{q: q, props: old.props, rules: old.rules, changed: old.changed, noted: old.noted}
 	changes := true
 	if !exists && a.op != opUpdate {
 		return model.NoEntity
@@ -179,7 +194,7 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 		next.deleted = true
 		a.below = w.below(q)
 	case opUpdate:
-		changes, r = w.putDecided(a, &next, exists)
+		changes, r = w.putDecided(now, a, &next, exists)
 	case opPutRule:
 		mode := a.cmd.(*engine.PutRule).Mode
 		next.rules, changes, r = putRule(old.rules, a.rule, mode)
@@ -193,11 +208,11 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 	if r != model.Accepted || !changes {
 		return r
 	}
-	s.m.Catalogued(now)
+	s.m.Catalogued(now, true)
 	next.record = s.m.Records
 	for _, sub := range a.below {
-		end := next
-		end.q = sub
+		end, _ := w.newestSetting(sub)
+		end.deleted, end.record = true, next.record
 		w.catalogue = append(w.catalogue, end)
 	}
 	w.catalogue = append(w.catalogue, next)
@@ -205,7 +220,7 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 }
 
 // putDecided decides what a put comes to, and whether it changes anything.
-func (w *world) putDecided(a *ask, next *setting, exists bool) (changes bool, r model.Refusal) {
+func (w *world) putDecided(now int64, a *ask, next *setting, exists bool) (changes bool, r model.Refusal) {
 	cmd := a.cmd.(*engine.PutEntity)
 	switch {
 	case exists && cmd.Mode == engine.CreateOnly:
@@ -218,7 +233,7 @@ func (w *world) putDecided(a *ask, next *setting, exists bool) (changes bool, r 
 				return false, model.NoEntity
 			}
 		}
-		if next.props = a.props; a.q.kind == event.Subscription {
+		if next.props, next.changed = a.props, now; a.q.kind == event.Subscription {
 			if next.rules = a.rules; a.rules == nil {
 				next.rules = []model.Rule{{Name: "$Default"}}
 			}
@@ -227,7 +242,9 @@ func (w *world) putDecided(a *ask, next *setting, exists bool) (changes bool, r 
 	case next.props.RequiresSession != a.props.RequiresSession || next.props.RequiresDuplicateDetection != a.props.RequiresDuplicateDetection:
 		return false, model.Invalid
 	}
-	changes = cmd.Mode == engine.UpdateOnly || !next.props.Equal(&a.props)
+	if changes = cmd.Mode == engine.UpdateOnly || !next.props.Equal(&a.props); changes {
+		next.changed = now
+	}
 	if next.props = a.props; cmd.OnlyRules {
 		before := next.rules
 		next.rules = replaced(before, a.rules)

@@ -18,7 +18,7 @@ var states = [...]index.State{model.Active: index.Active, model.Locked: index.Lo
 	model.DeferredLocked: index.DeferredLocked, model.Scheduled: index.Scheduled}
 
 // equal compares the state of a partition with the model, message by message: each is in exactly one place (SM-112), after
-// every crash, and the counters are those of the messages there are (SM-366).
+// every crash, and the counters are those of the messages there are (SM-366). What says most about a difference comes first.
 func (w *world) equal(p *part, x *index.Index) {
 	w.stats.StateCompared++
 	if int64(x.LastAt()) != p.model.LastAt {
@@ -26,40 +26,11 @@ func (w *world) equal(p *part, x *index.Index) {
 	}
 	live := 0
 	for _, mq := range p.model.Queues {
-		q := w.queues[mq.ID]
-		var found []index.Message
-		for _, s := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
-			for m := range x.Browse(q.slice, s, 0) {
-				found = append(found, m)
-			}
-		}
 		live += len(mq.Live)
-		if mq.Dropped && (len(found) > 0 || x.Has(q.slice)) {
-			w.broken("I23", "%s was deleted, and %d messages are there", q.path, len(found))
-		}
-		if next := uint64(x.NextSequence(q.slice)); next != mq.Last+1 {
-			w.broken(q.number(), "%s: the next sequence number is %d, it must be %d", q.path, next, mq.Last+1)
-		}
-		for _, m := range found {
-			w.equalMessage(q, x, &m, mq.Find(uint64(m.Sequence)))
-		}
-		if len(found) != len(mq.Live) {
-			w.broken("I1", "%s: there are %d messages, there must be %d: %v", q.path, len(found), len(mq.Live), numbers(found))
-		}
-		if n := x.Bytes(q.slice); n != mq.Bytes() {
-			w.broken("I22", "%s: %d bytes are stored, it must be %d", q.path, n, mq.Bytes())
-		}
-		var counts [2][len(states)]int
-		for _, m := range mq.Live {
-			counts[bit(m.Dead)][m.State]++
-		}
-		for _, dead := range []bool{false, true} {
-			for st := model.Active; int(st) < len(states); st++ {
-				if got, n := x.Count(q.slice, sub(dead), states[st]), counts[bit(dead)][st]; got != n {
-					w.broken("I22", "%s: %d messages are %v, it must be %d", q.path, got, st, n)
-				}
-			}
-		}
+		w.equalMessages(w.queues[mq.ID], x)
+	}
+	for _, mq := range p.model.Queues {
+		q := w.queues[mq.ID]
 		w.equalSessions(q, x)
 		for id, e := range mq.Seen {
 			first, ok := x.Duplicate(q.slice, event.Time(p.model.LastAt), event.IDType(id[0]-'0'), []byte(id[1:]))
@@ -67,9 +38,48 @@ func (w *world) equal(p *part, x *index.Index) {
 				w.broken("I18", "%s: id %q is in the duplicate history: %v, as %d; it must: %v, as %d", q.path, id, ok, first, must, e.First)
 			}
 		}
+		w.equalCounters(q, x)
 	}
 	if x.Live() != live || x.Locks() != p.model.Locks() {
 		w.broken("I22", "partition %d: %d messages and %d locks, there must be %d and %d", p.id, x.Live(), x.Locks(), live, p.model.Locks())
+	}
+}
+
+func (w *world) equalMessages(q *queue, x *index.Index) {
+	var found []index.Message
+	for _, s := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
+		for m := range x.Browse(q.slice, s, 0) {
+			found = append(found, m)
+		}
+	}
+	if q.model.Dropped && (len(found) > 0 || x.Has(q.slice)) {
+		w.broken("I23", "%s was deleted, and %d messages are there", q.path, len(found))
+	}
+	if next := uint64(x.NextSequence(q.slice)); next != q.model.Last+1 {
+		w.broken(q.number(), "%s: the next sequence number is %d, it must be %d", q.path, next, q.model.Last+1)
+	}
+	for _, m := range found {
+		w.equalMessage(q, x, &m, q.model.Find(uint64(m.Sequence)))
+	}
+	if len(found) != len(q.model.Live) {
+		w.broken("I1", "%s: there are %d messages, there must be %d: %v", q.path, len(found), len(q.model.Live), numbers(found))
+	}
+}
+
+func (w *world) equalCounters(q *queue, x *index.Index) {
+	if n := x.Bytes(q.slice); n != q.model.Bytes() {
+		w.broken("I22", "%s: %d bytes are stored, it must be %d", q.path, n, q.model.Bytes())
+	}
+	var counts [2][len(states)]int
+	for _, m := range q.model.Live {
+		counts[bit(m.Dead)][m.State]++
+	}
+	for _, dead := range []bool{false, true} {
+		for st := model.Active; int(st) < len(states); st++ {
+			if got, n := x.Count(q.slice, sub(dead), states[st]), counts[bit(dead)][st]; got != n {
+				w.broken("I22", "%s: %d messages are %v, it must be %d", q.path, got, st, n)
+			}
+		}
 	}
 }
 
@@ -172,6 +182,11 @@ func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want 
 	if int(got.Body.Size) != len(want.Body) || got.Body.Size > 0 && got.Body.Sum != event.Sum(want.Body) || len(got.Changes) != len(want.Changes) {
 		w.broken("I2", "%s: message %d: %d bytes and %d changes, they must be %d and %d, or their checksum is another", q.path, want.Seq,
 			got.Body.Size, len(got.Changes), len(want.Body), len(want.Changes))
+	}
+	for i, c := range got.Changes {
+		if b := want.Changes[i]; int(c.Size) != len(b) || c.Size > 0 && c.Sum != event.Sum(b) {
+			w.broken("I17", "%s: message %d: what was changed in it is not what it must be: %d bytes, it must be %d: %q", q.path, want.Seq, c.Size, len(b), b)
+		}
 	}
 	if want.State != model.Locked && want.State != model.DeferredLocked {
 		return
@@ -414,6 +429,7 @@ func (w *world) latest() (at int64) {
 func (w *world) count() {
 	var dec event.Decoder
 	for _, p := range w.parts {
+		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
 		for f, err := range p.plog.Read(context.Background(), 0) {
 			if err != nil {
 				w.broken("F4", "partition %d: %v", p.id, err)

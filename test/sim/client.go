@@ -25,6 +25,7 @@ type sent struct {
 	due        int64  // scheduled for; 0: at once
 	color      string // application properties of a message for a topic; "", nil: not there
 	n          *int64
+	header     int // bytes beside the body
 }
 
 // noise is what bodies are made of.
@@ -245,7 +246,7 @@ func (w *world) ofSession(a *ask) bool {
 func (w *world) submit(a *ask) {
 	p := a.q.host
 	switch a.op {
-	case opUpdate, opDelete, opPutRule, opDropRule:
+	case opUpdate, opDelete, opPutRule, opDropRule, opTouch:
 		p = w.parts[0]
 	}
 	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(bit(a.dead)))
@@ -270,7 +271,7 @@ func (w *world) sendAsk(a *ask, n int) {
 			at = w.rng.IntN(at + 1)
 		}
 		out := engine.Message{Body: m.body[:at], Tail: m.body[at:], ID: []byte(m.name), IDType: m.idType, SessionID: []byte(m.session),
-			HasSession: m.hasSession, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
+			HasSession: m.hasSession, Header: m.header, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
 		if a.q.kind == event.Topic {
 			out.Properties = new(filter.Message)
 			w.see(m.body, out.Properties)
@@ -386,10 +387,11 @@ func (w *world) command(a *ask) {
 		a.how = pick(w.rng, model.Complete, model.Complete, model.Complete, model.Abandon, model.Abandon, model.Release, model.Defer, model.DeadLetter)
 	}
 	if a.how == model.DeadLetter || (a.how == model.Abandon || a.how == model.Defer) && w.chance(40) {
-		a.change = noise[w.rng.IntN(1000):][:1+w.rng.IntN(60)]
+		a.change = w.change(a.how, w.headerOf(a.tokens[0]))
 	}
 	cmd := &engine.Settle{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(),
-		Token: tokens[0], More: tokens[1:], Changes: a.change}
+		Token: tokens[0], More: tokens[1:], Changes: a.change.Bytes}
+	w.header(a, cmd)
 	cmd.Outcome = map[model.Outcome]engine.SettleOutcome{model.Complete: engine.Complete, model.Abandon: engine.Abandon,
 		model.Release: engine.Release, model.Defer: engine.Defer, model.DeadLetter: engine.MoveToDeadLetter}[a.how]
 	a.cmd = cmd

@@ -145,7 +145,7 @@ func (w *world) forget() {
 	for _, q := range w.queues {
 		q.lines = [2]*line{}
 	}
-	w.receivers, w.admin = nil, nil
+	w.receivers, w.admin, w.collector = nil, nil, nil
 }
 
 // restart opens what a stop left, damaged or not.
@@ -249,7 +249,7 @@ func (w *world) open(how stop, damaged bool) error {
 		p.writer = &tap{Writer: writer, p: p}
 		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
 		p.loop = engine.NewLoop(p.state, p.plog, p.writer, engine.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, Inline: true, Properties: w.see})
+			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})
 		p.ledIn = w.boot
 		p.model.Keep()
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
@@ -257,12 +257,14 @@ func (w *world) open(how stop, damaged bool) error {
 	}
 	w.configureAll()
 	for _, p := range w.parts { // what was due is ended before the first client is served
-		w.recover(p)
-		w.turn(p, nil)
-		if w.crashed {
+		if w.recover(p); w.crashed {
+			return nil
+		}
+		if w.turn(p, nil); w.crashed {
 			return nil
 		}
 	}
+	w.started = w.broker()
 	return nil
 }
 
@@ -270,16 +272,26 @@ func (w *world) open(how stop, damaged bool) error {
 // goes.
 func (w *world) recover(p *part) {
 	now := w.now(p)
-	p.loop.Recover()
+	p.starting = true
 	p.loop.DropUnknown()
-	p.model.Restart(now)
-	p.model.Due(now)
+	p.loop.Recover()
+	p.starting = false
 	for _, mq := range p.model.Queues {
 		if _, exists := w.decided(w.queues[mq.ID]); !exists && !mq.Dropped {
 			p.model.Drop(now, mq)
 		}
 	}
+	p.model.Restart(now)
+	p.model.Due(now)
 	p.model.News = nil
+	if p.loop.Err() != nil { // while it waited for the disk
+		if !w.crashed && !w.faulted {
+			w.broken("I27", "partition %d stopped, and no error was injected: %v", p.id, p.loop.Err())
+		}
+		w.crashed = true
+		return
+	}
+	p.shadow.handedOn()
 	for _, mq := range p.model.Queues {
 		q, soonest := w.queues[mq.ID], int64(0)
 		for _, m := range mq.Live {
@@ -292,6 +304,7 @@ func (w *world) recover(p *part) {
 			q.soonest = int64(at)
 		}
 		if soonest != 0 && (q.soonest == 0 || q.soonest > soonest) {
+			w.differs(p)
 			w.broken("I14", "%s: the first message expires at %d, it is expected at %d", q.path, soonest, q.soonest)
 		}
 	}

@@ -19,16 +19,18 @@
 //
 // [swarm] draws the options of a seed: few queues with short locks, windows and times to live, with sessions, duplicate
 // detection or neither, few session and message ids, small limits, segments from 1 KiB, checkpoints from one byte on,
-// operations that are frequent or never happen, faults or none. Half of the worlds have topics, with two to four subscriptions
-// each and rules from a small pool (rules.go), some of which fail. Then the scheduler does one thing at a time: a client asks
-// (client.go), a loop takes requests, a writer writes or syncs, time goes on, state is compared, or something breaks
-// (crash.go): the process dies now or inside a call of the file system, the power fails, a write or sync returns an error and
-// the process ends, the process stops cleanly, the wall clock is set. A dead process is born again from the image it left,
-// maybe after a long time, maybe to die again inside recovery. Queues, topics, subscriptions and rules are changed, deleted and
-// created again, in the steps in which the broker does it: durable on partition 0, then in force where the entity lives
-// (admin.go), and anything may happen in between. In the damage mode bits flip or ends are cut off while nothing runs. At the
-// end the faults stop and a client drains everything: every session, every dead-letter queue, and the deferred messages by
-// their numbers.
+// operations that are frequent or never happen, faults or none. Half of the worlds have topics, with two to four
+// subscriptions each and rules from a small pool (rules.go), some of which fail. Then the scheduler does one thing at a
+// time: a client asks (client.go), a loop takes requests, a writer writes or syncs, time goes on, state is compared, or
+// something breaks (crash.go): the process dies now or inside a call of the file system, the power fails, a write or sync
+// returns an error and the process ends, the process stops cleanly, the wall clock is set. A dead process is born again
+// from the image it left, maybe after a long time, maybe to die again inside recovery. Queues, topics, subscriptions and
+// rules are changed, deleted and created again, in the steps in which the broker does it: durable on partition 0, then in
+// force where the entity lives (admin.go), and anything may happen in between. In some worlds entities that nobody uses
+// delete themselves, and nobody comes for long times (idle.go); in others messages have headers of almost the size that is
+// allowed (header.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
+// damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
+// every session, every dead-letter queue, and the deferred messages by their numbers.
 //
 // # The oracle
 //
@@ -39,7 +41,8 @@
 //     stood for (locks and renewals only if just the process died) and must not pass what was written. The model goes back to
 //     n, and index, locks, sessions and the order in which they wait, duplicate history, counters, catalogue and the bytes of
 //     all bodies and session states must be equal to it. Which subscriptions get copies, and what is changed in them, is
-//     decided in the model by the rules in force when a message has its turn; all copies of a send are one record.
+//     decided in the model by the rules in force when a message has its turn; all copies of a send are one record. An entity deletes
+//     itself when the model says so, and not before.
 //  3. History (history.go). What clients saw is checked once more without the model: bytes, one number per send, done is
 //     done, one lock at a time on messages and sessions, fencing, counts, limits, expiry, schedule, order in a session, its
 //     state as a register, deferred only by number, one message per id and window, numbers never reused, nothing of an entity

@@ -38,6 +38,8 @@ type queue struct {
 	maxEver   uint32         // largest max delivery count there ever was
 	lockEver  time.Duration
 	leastSeen time.Duration // smallest window of the duplicate history there ever was
+	used      int64         // when somebody last asked it for something; after a start what was noted
+	ruled     int64         // when a rule was last changed, in this run
 }
 
 // setting is a change of an entity's settings or rules, or its deletion, decided by a record of partition 0.
@@ -47,6 +49,8 @@ type setting struct {
 	props   event.Properties
 	rules   []model.Rule
 	deleted bool
+	changed int64 // when the settings were
+	noted   int64 // when it was last used, as the log has it
 }
 
 // found makes the data directory and the entities, before anything goes wrong.
@@ -133,14 +137,14 @@ func settings(kind event.EntityKind, p event.Properties) model.Settings {
 	return s
 }
 
-// version is an entity as clients and partitions are given it.
-func (q *queue) version(props event.Properties) *engine.Entity {
-	e := &engine.Entity{ID: q.slice.Entity, Kind: q.kind, Path: q.path, Properties: props,
-		Hosts: []engine.PartitionID{engine.PartitionID(q.host.id)}}
-	if q.topic != nil {
-		e.Topic = q.topic.slice.Entity
+// version is an entity as clients and partitions are given it, as the newest decision about it has it.
+func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
+	entry, ok := w.parts[0].state.Index().Catalogue.Get(q.slice.Entity)
+	s, _ := w.newestSetting(q)
+	if !ok || !entry.Properties.Equal(&s.props) || int64(entry.UpdatedAt) != s.changed || int64(entry.AccessedAt) != s.noted {
+		w.broken("P14", "%s in the catalogue: found %v, %+v; it must be %+v", q.path, ok, entry, s)
 	}
-	return e
+	return engine.View(entry, before)
 }
 
 // inForce is what the model is told when settings and rules come into force where the entity lives.
@@ -162,7 +166,8 @@ func (w *world) configureAll() {
 		if !exists {
 			continue
 		}
-		q.entity = q.version(s.props)
+		q.entity = w.version(q, nil)
+		q.used, q.ruled = s.noted, 0
 		q.inForce(s.props, s.rules)
 		q.host.state.Configure(q.entity)
 		if q.kind != event.Subscription {

@@ -119,6 +119,10 @@ func (h *history) message(q *queue) *sent {
 		binary.BigEndian.PutUint64(body, id)
 	}
 	l := &life{sent: sent{id: id, q: q, body: body}}
+	if w.o.headers && w.chance(15) {
+		w.large(&l.sent)
+		binary.BigEndian.PutUint64(l.body, id)
+	}
 	if w.o.ownTTL > 0 && w.chance(50) {
 		l.ttl = 1 + w.rng.Int64N(w.o.ownTTL.Milliseconds())
 	}
@@ -393,8 +397,8 @@ func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 			w.broken("I9", "%s: session %q has another state than was set last", a.q.path, *a.session)
 		}
 	}
-	if !ok || len(a.tokens) == 0 || a.op == opDetach {
-		return
+	if !ok || len(a.tokens) == 0 || a.op == opDetach || len(x.show) > 0 {
+		return // nothing was settled
 	}
 	for _, t := range a.tokens {
 		l := h.byTok[t]
@@ -468,6 +472,16 @@ func (h *history) duplicates() {
 				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, last.decidedAt, l.decidedAt, q.leastSeen)
 			}
 			last = l
+		}
+	}
+}
+
+// idle: an entity deletes itself, into which nobody sent anything for so long, as far as the broker can know after a start.
+func (h *history) idle(q *queue, now int64) {
+	after := max(now-q.entity.Properties.AutoDeleteOnIdle.Milliseconds(), h.w.started)
+	for _, l := range h.all {
+		if l.q == q && l.ok && l.decidedAt > after {
+			h.w.broken("I1", "%s deletes itself at %d, message %d was sent at %d", q.path, now, l.id, l.decidedAt)
 		}
 	}
 }

@@ -41,6 +41,10 @@ type options struct {
 	forge   bool // bodies that look like frames of the log
 	jumps   bool // the wall clock is set
 	renew   bool // queues are deleted and created again
+	idle    bool // what nobody uses deletes itself
+	headers bool // messages have headers about as large as they may be
+
+	startBytes int // see [engine.LoopOptions]
 }
 
 // action is what the scheduler does next.
@@ -59,6 +63,7 @@ const (
 	actArm                   // … or soon, inside a call of the file system
 	actError                 // a write or sync will fail soon
 	actStop                  // the process stops cleanly and starts again
+	actIdle                  // the broker looks for entities that nobody uses
 	actions
 )
 
@@ -92,13 +97,15 @@ const (
 	opDrop     // what a deletion leaves behind
 	opEnforce  // a change of the catalogue where it counts
 	opEnded    // a session receiver is told that it is none any more
+	opUsage    // what is in use without anything being asked of it
+	opTouch    // the note of an entity's last use
 )
 
 func (o operation) String() string { return operationNames[o] }
 
 var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
 	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
-	"put rule", "delete rule", "", "drop", "enforce", "ended"}
+	"put rule", "delete rule", "", "drop", "enforce", "ended", "usage", "touch"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
@@ -106,6 +113,7 @@ func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 const (
 	topicsStream = 0xd1342543de82ef95
 	roomStream   = 0x9e3779b97f4a7c15
+	laterStream  = 0xbf58476d1ce4e5b9
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -148,6 +156,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 		o.operation[opUpdate], o.operation[opDelete] = 3, 2
 	}
 	o.addTopics(rand.New(rand.NewPCG(seed, topicsStream)))
+	o.addLater(rand.New(rand.NewPCG(seed, laterStream)))
 	for i := range o.operation {
 		if !o.topics && (i == int(opPutRule) || i == int(opDropRule)) {
 			continue
@@ -180,6 +189,9 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	if o.jumps {
 		o.actions[actJump] = 2
 	}
+	if o.idle {
+		o.actions[actIdle] = 6
+	}
 	return o
 }
 
@@ -210,6 +222,28 @@ func (o *options) addTopics(rng *rand.Rand) {
 			}
 			o.entities = append(o.entities, sub)
 		}
+	}
+}
+
+// addLater adds what came last, each to some worlds: entities that delete themselves, large headers, small frames at the start.
+func (o *options) addLater(rng *rand.Rand) {
+	o.idle, o.headers = rng.IntN(4) == 0, rng.IntN(6) == 0
+	o.startBytes = pick(rng, 0, 0, 1, 200)
+	for i := range o.entities {
+		o.alter(rng, &o.entities[i].props)
+	}
+	if o.idle {
+		o.operation[opUpdate] = max(4, o.operation[opUpdate])
+	}
+}
+
+// alter changes settings of an entity for a world with these options.
+func (o *options) alter(rng *rand.Rand, p *event.Properties) {
+	if o.idle {
+		p.AutoDeleteOnIdle = pick(rng, event.Forever, 100*time.Millisecond, 5*time.Second, 90*time.Second, 5*time.Minute, 20*time.Minute)
+	}
+	if o.headers && p.MaxMessageSizeKilobytes > 0 {
+		p.MaxMessageSizeKilobytes = 256
 	}
 }
 

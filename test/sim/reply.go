@@ -81,8 +81,11 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		if a.op == opPeek {
 			w.hist.seen(a.q, &r.Messages[i], &x.show[i], a.asked)
 		} else {
-			p.lock(&r.Messages[i], &x.show[i], a.q, a.deletes)
+			p.lock(&r.Messages[i], &x.show[i], a.q, a.deletes || len(a.tokens) > 0)
 		}
+	}
+	if len(a.tokens) > 0 && len(x.show) > 0 {
+		w.askAgain(a, x)
 	}
 	switch {
 	case (a.op == opRenew || a.op == opRenewSession) && ok:
@@ -115,9 +118,12 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		}
 	case a.op == opList && !slices.Equal(r.IDs, x.ids):
 		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.IDs, x.ids)
+	case a.op == opUsage:
+		w.collector.answered(w, x.busy, r.Busy())
 	case a.op == opPurge && r.Count != x.n:
 		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Count, x.n)
-	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce:
+	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce ||
+		a.op == opTouch:
 		w.administered(a, ok)
 	}
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {

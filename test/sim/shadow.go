@@ -18,7 +18,8 @@ type ask struct {
 	rcv    *receiver
 	tokens []model.Token // to settle or renew, or never sent (opDetach)
 	how    model.Outcome
-	change []byte
+	change model.Change
+	read   []int // bytes of the messages beside their bodies; nil: not looked at
 	sent   []*sent
 	limit  uint32
 	drain  bool
@@ -82,6 +83,7 @@ type want struct {
 	state   []byte          // of a session
 	ids     []string        // of sessions
 	n       int             // deleted
+	busy    []*queue        // in use by themselves
 	solid   int             // records that must not be lost to anything once this is seen
 	upto    int             // … to the death of the process
 }
@@ -121,8 +123,21 @@ type shadow struct {
 
 func newShadow(w *world, p *part) *shadow {
 	p.model.Written = p.model.Records
-	p.model.NewID = func() model.Token { return p.tokens(1)[0] }
+	p.model.NewID = func() model.Token {
+		if len(p.issued) == 0 && p.loop.Err() != nil {
+			return model.Token{} // it did not come so far
+		}
+		return p.tokens(1)[0]
+	}
 	return &shadow{m: p.model, w: w, p: p, sealed: p.model.Records, halls: map[*queue]*hall{}}
+}
+
+// handedOn: a start hands frames on before anything is asked.
+func (s *shadow) handedOn() {
+	s.sealed, s.m.Written = s.p.appended, s.p.appended
+	if s.flying = s.p.loop.Flight() != nil; s.flying {
+		s.m.Written -= s.p.newest
+	}
 }
 
 func (s *shadow) hold(x want) {
@@ -192,7 +207,14 @@ func (s *shadow) markLine(ln *line) {
 func (s *shadow) step(now int64, a *ask) {
 	s.w.covered(a)
 	x := want{tag: a.tag, ask: a, at: now}
+	if a.op.uses() {
+		a.q.used = max(a.q.used, now)
+	}
 	switch a.op {
+	case opUsage:
+		x.busy = s.inUse()
+	case opTouch:
+		s.touched(now, a)
 	case opAttach:
 		if a.q.model.Dropped {
 			x.refusal = model.NoEntity
@@ -245,13 +267,15 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 		var drafts []model.Draft
 		for _, m := range a.sent {
 			drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due,
-				Color: m.color, N: m.n})
+				Color: m.color, N: m.n, Header: m.header})
 		}
 		if x.numbers, x.refusal = s.m.Send(now, q, drafts); x.refusal == model.Accepted && a.q.kind == event.Topic {
 			s.w.coveredCopies(a.op, s.m.Copies)
 		}
 	case opSettle, opSettleMany, opStale:
-		x.refusal = s.m.Settle(now, q, a.dead, a.tokens, a.how, a.change)
+		var found []*model.Message
+		found, x.refusal = s.m.Settle(now, q, a.dead, a.tokens, a.how, a.change, a.read)
+		x.showing(q, found)
 	case opRenew:
 		x.until, x.refusal = s.m.Renew(now, q, a.dead, a.tokens)
 	case opPeek:
@@ -338,7 +362,7 @@ func (s *shadow) detach(now int64, a *ask) {
 
 func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
 	if !r.q.model.Dropped {
-		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, nil)
+		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, model.Change{}, []int{0})
 		s.heard()
 	}
 }

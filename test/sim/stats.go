@@ -26,6 +26,9 @@ type Stats struct {
 	Jumps, Pauses                        int64
 	StateCompared, ReplaysCompared       int64
 	Ambiguous                            int64
+	IdleDeleted                          int64 // entities that nobody used
+	StartWaits                           int64 // pieces of I/O that a start had to wait for
+	ReasonsCut, HeadersTooLarge          int64 // of dead letters
 	VirtualMillis                        int64
 	Reruns                               int64
 	Kinds                                [64]int64 // events by kind, as found in the logs at the end

@@ -54,6 +54,8 @@ type part struct {
 	issued []model.Token // tokens the loop took in this turn
 	taken  []model.Token // … and what it took them for was found
 
+	starting  bool
+	newest    int // records in the newest frame
 	appended  int // records given to the writer: no more can survive
 	needKill  int // records that must survive the death of the process
 	needPower int // … and a power loss
@@ -68,10 +70,19 @@ type tap struct {
 }
 
 func (t *tap) Append(b *log.Batch) log.Ticket {
+	t.p.newest = b.Count()
 	t.p.appended += b.Count()
 	t.p.w.stats.Frames++
 	t.p.dumpBatch("sealed")
 	return t.Writer.Append(b)
+}
+
+// Work counts what a start has to wait for.
+func (t *tap) Work() bool {
+	if t.p.starting {
+		t.p.w.stats.StartWaits++
+	}
+	return t.Writer.Work()
 }
 
 type world struct {
@@ -103,6 +114,8 @@ type world struct {
 	queues    []*queue  // all there ever were: queues, topics and subscriptions, in the order in which they were made
 	catalogue []setting // decisions about them
 	admin     *ask      // change of the catalogue that is under way: there is one at a time
+	collector *collector
+	started   int64 // broker time of the newest start
 	receivers []*receiver
 	nextTag   uint64
 	origins   []*engine.Origin
@@ -268,6 +281,8 @@ func (w *world) act() {
 		}
 	case actStop:
 		w.stop()
+	case actIdle:
+		w.collect()
 	}
 	for _, p := range w.parts {
 		if !w.crashed && p.loop != nil && (p.failed() || p.loop.Err() != nil) {

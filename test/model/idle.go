@@ -1,0 +1,45 @@
+package model
+
+// Use is when an entity was used, which keeps it from deleting itself (7.7); ms.
+type Use struct {
+	Asked int64  // somebody last sent to it, received from it or looked into it
+	Noted int64  // of that, what the log knows
+	Put   int64  // its settings were last changed, or a rule of it
+	Busy  bool   // it has a receiver, or a scheduled message
+	Idle  int64  // how long it may be left alone; 0: for ever
+	Below []*Use // subscriptions of a topic, the use of which is its own
+}
+
+const (
+	minute    = 60_000
+	idleGrace = minute      // nothing goes earlier after a start
+	noted     = 10 * minute // how far the log may be behind with an entity that stays for ever
+)
+
+// Quiet is how long nobody used the entity.
+func (u *Use) Quiet(now int64) int64 {
+	if u.Busy {
+		return 0
+	}
+	quiet := now - max(u.Asked, u.Put)
+	for _, sub := range u.Below {
+		quiet = min(quiet, sub.Quiet(now))
+	}
+	return quiet
+}
+
+// Over tells whether the entity deletes itself now.
+func (u *Use) Over(now, started int64) bool {
+	return u.Idle != 0 && u.Quiet(now) >= u.Idle && now-started >= idleGrace
+}
+
+// Note tells whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
+func (u *Use) Note(now int64) bool {
+	every := int64(noted)
+	if u.Idle != 0 {
+		if every = max(minute, u.Idle/10); u.Busy {
+			u.Asked = now
+		}
+	}
+	return u.Asked-u.Noted >= every
+}
