@@ -44,7 +44,7 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 			return f
 		}
 	}
-	if w.failing > 0 && (c.Op == faultfs.OpWrite || c.Op == faultfs.OpSync || c.Op == faultfs.OpDatasync || c.Op == faultfs.OpSyncDir || c.Op == faultfs.OpCreate) {
+	if w.failing > 0 && (c.Op == faultfs.OpWrite || c.Op == faultfs.OpSync || c.Op == faultfs.OpDatasync || c.Op == faultfs.OpSyncDir || c.Op == faultfs.OpCreate || c.Op == faultfs.OpTruncate) {
 		if w.failing--; w.failing == 0 {
 			w.faulted = true
 			w.stats.IOErrors++
@@ -418,17 +418,23 @@ func (w *world) damaged(how stop) bool {
 	armed := w.armed
 	w.armed, w.failing = 0, 0 // one thing at a time: what is reported must be the damage
 	w.flips = pick(w.rng, 1, 1, 3)
+	end := len(before)
+	if w.chance(90) { // not in room: there is much of it, and little to find
+		for end > 1 && before[end-1] == 0xff {
+			end--
+		}
+	}
 	for range w.flips {
-		off := w.rng.IntN(len(before))
+		off := w.rng.IntN(end)
 		if w.chance(30) { // near the end
-			off = len(before) - 1 - w.rng.IntN(min(len(before), 200))
+			off = end - 1 - w.rng.IntN(min(end, 200))
 		}
 		w.disk.Flip(name, int64(off), 1<<w.rng.IntN(8))
 		w.note("flip "+name, int64(off))
 	}
 	w.stats.Flips++
 	if w.flips == 1 && strings.Contains(name, "/wal/") && w.chance(25) { // the end is missing instead
-		w.disk.WriteFile(name, before[:w.rng.IntN(len(before))])
+		w.disk.WriteFile(name, before[:w.rng.IntN(end)])
 		w.note("cut short " + name)
 		w.flips = 2
 	}
