@@ -284,12 +284,15 @@ export async function again(call, ms = patience) {
   }
 }
 
-/** Whether an error says that there is no connection, not that the broker refused. The SDK has many ways to say so. */
+/**
+ * Whether an error says that there is no connection, not that the broker refused. The SDK has many ways to say so: "Unknown error
+ * encountered" is a link that was being opened when the socket closed, for which rhea-promise has no error to pass on.
+ */
 export function isConnection(error) {
   if (error instanceof AggregateError) return error.errors.every(isConnection);
   return (
     error.retryable === true ||
     ["ServiceCommunicationProblem", "ServiceTimeout"].includes(error.code) ||
-    /ECONNREFUSED|ECONNRESET|EPIPE|Unknown error occurred on the AMQP connection/.test(describe(error))
+    /ECONNREFUSED|ECONNRESET|EPIPE|Unknown error (encountered|occurred on the AMQP connection)/.test(describe(error))
   );
 }
