@@ -29,6 +29,8 @@ type (
 const (
 	// patience is how long anything may take that must happen.
 	patience = 20 * time.Second
+	// promptly is what the list calls "at once".
+	promptly = 3 * time.Second
 	// quiet is how long nothing must happen before a scenario believes that nothing will.
 	quiet = 500 * time.Millisecond
 )

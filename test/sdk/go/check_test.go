@@ -175,11 +175,11 @@ func (b *bus) wantAfter(what string, got, earliest time.Time) {
 	}
 }
 
-// wantOnTime checks that something happened no earlier than it had to and at most a second later.
+// wantOnTime checks that something happened no earlier than it had to and promptly then.
 func (b *bus) wantOnTime(what string, got, due time.Time) {
 	b.Helper()
 	b.wantAfter(what, got, due)
-	b.wantBefore(what, got, due.Add(time.Second))
+	b.wantBefore(what, got, due.Add(promptly))
 }
 
 // wantExpiry checks time to live and time of expiry.

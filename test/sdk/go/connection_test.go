@@ -45,7 +45,7 @@ func connectionIdle(b *bus) {
 	b.send("B")
 	sent := time.Now()
 	m := b.one(r, "B")
-	b.wantBefore("B received", time.Now(), sent.Add(time.Second))
+	b.wantBefore("B received", time.Now(), sent.Add(promptly))
 	b.wantCount(m, 0)
 	b.complete(r, m)
 }

@@ -36,7 +36,7 @@ func creditDrainOnClose(b *bus) {
 	r := b.receiver()
 	began := time.Now()
 	b.wantTexts(b.upTo(r, 10, 200*time.Millisecond))
-	b.wantBefore("nothing", time.Now(), began.Add(2*time.Second))
+	b.wantBefore("nothing", time.Now(), began.Add(promptly))
 	b.send("A", "B", "C")
 	for n := range 5 {
 		var got []*received
@@ -59,7 +59,7 @@ func creditDrainOnClose(b *bus) {
 	sent := time.Now()
 	second := b.receiver()
 	d := b.one(second, "D")
-	b.wantBefore("D received", time.Now(), sent.Add(time.Second))
+	b.wantBefore("D received", time.Now(), sent.Add(promptly))
 	b.wantCount(d, 0)
 	b.complete(second, d)
 	b.empty(peekLock)

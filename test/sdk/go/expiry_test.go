@@ -43,7 +43,7 @@ func expiryLazy(b *bus) {
 	b.nothing(r)
 	asked := time.Now()
 	m := b.ended(dead, "A")
-	b.wantBefore("the dead letter", dead.at, asked.Add(time.Second))
+	b.wantBefore("the dead letter", dead.at, asked.Add(promptly))
 	b.wantReason(m, expired)
 	b.wantDescription(m, "The message expired and was dead lettered.")
 	b.wantTexts(b.peekAll(peekLock), "B")
@@ -97,7 +97,7 @@ func expiryLockEnd(b *bus) {
 	m := b.one(r, "A")
 	c := b.waiting(b.deadLetters())
 	b.wantReason(b.ended(c, "A"), expired)
-	b.wantBefore("the dead letter", c.at, deref(m.LockedUntil).Add(time.Second))
+	b.wantBefore("the dead letter", c.at, deref(m.LockedUntil).Add(promptly))
 	b.empty(peekLock)
 }
 

@@ -18,13 +18,13 @@ func lockRenew(b *bus) {
 	b.send("A")
 	r := b.receiver()
 	m := b.one(r, "A")
-	b.wantLocked(m, 5*time.Second, time.Second)
+	b.wantLocked(m, 5*time.Second, 2*time.Second)
 	first := *m.LockedUntil
 	elsewhere := b.elsewhere()
 	for _, holder := range []receiver{r, elsewhere} {
 		time.Sleep(2500 * time.Millisecond)
 		b.renew(holder, m)
-		b.wantLocked(m, 5*time.Second, time.Second)
+		b.wantLocked(m, 5*time.Second, 2*time.Second)
 	}
 	outlive(first)
 	b.nothing(elsewhere)

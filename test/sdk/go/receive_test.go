@@ -43,7 +43,7 @@ func receiveWaiting(b *bus) {
 	sent := time.Now()
 	for i, c := range calls {
 		b.complete(receivers[i], b.ended(c, fmt.Sprint(i)))
-		b.wantBefore("a message", c.at, sent.Add(time.Second))
+		b.wantBefore("a message", c.at, sent.Add(promptly))
 	}
 	b.empty(peekLock)
 }

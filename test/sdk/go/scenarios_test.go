@@ -32,8 +32,9 @@ var written = func() group {
 	return all
 }()
 
-// atOnce is how many scenarios run at a time. Nearly all they do is wait, but their beginnings delay what others measure.
-const atOnce = 16
+// places holds something for each scenario that runs with others, except the idlers, in all tests together. Nearly all a
+// scenario does is wait, but the beginnings of many delay what others measure.
+var places = make(chan struct{}, 16)
 
 // idlers are scenarios that wait for so long that they begin at once.
 var idlers = []string{"connection-idle", "duplicate-window"}
@@ -66,7 +67,6 @@ type suite struct {
 	together place          // where scenarios run at once
 	alone    place          // where exclusive scenarios run; the same place when ../run says what it is
 	running  sync.WaitGroup // scenarios in together that have not ended
-	places   chan struct{}  // holds something for each of them but the idlers
 	turn     sync.Mutex     // of the exclusive ones
 
 	mu      sync.Mutex
@@ -89,7 +89,7 @@ func newSuite(t *testing.T) *suite {
 			t.Fatal(err)
 		}
 	}
-	s := &suite{list: list, results: io.Discard, places: make(chan struct{}, atOnce)}
+	s := &suite{list: list, results: io.Discard}
 	if file := os.Getenv("LEDGERBUS_RESULTS"); file != "" {
 		results, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -191,9 +191,9 @@ func (s *suite) enter(t *testing.T, scenario lab.Scenario) (leave func()) {
 	if slices.Contains(idlers, scenario.ID) {
 		return s.running.Done
 	}
-	s.places <- struct{}{}
+	places <- struct{}{}
 	return func() {
-		<-s.places
+		<-places
 		s.running.Done()
 	}
 }

@@ -30,7 +30,7 @@ func scheduleProperty(b *bus) {
 	for _, m := range b.take(r, "B", "C") {
 		b.wantState(m, azservicebus.MessageStateActive)
 	}
-	b.wantBefore("what was due", time.Now(), asked.Add(time.Second))
+	b.wantBefore("what was due", time.Now(), asked.Add(promptly))
 	b.nothing(r)
 	peeked := map[string]azservicebus.MessageState{}
 	for _, m := range b.peekAll(peekLock) {

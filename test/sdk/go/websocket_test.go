@@ -56,6 +56,8 @@ func TestOverWebSocket(t *testing.T) {
 	for _, scenario := range list.Scenarios {
 		t.Run(scenario.ID, func(t *testing.T) {
 			t.Parallel()
+			places <- struct{}{}
+			t.Cleanup(func() { <-places })
 			before := webSockets.Load()
 			written[scenario.ID](newBus(t, at, scenario.ID, noRetries))
 			if webSockets.Load() == before {

@@ -37,8 +37,14 @@ function text(value) {
   return Number(value) > 1e12 && Number(value) < 1e13 ? new Date(Number(value)).toISOString().slice(11, -1) : show(value);
 }
 
-/** A thing that happens at a time happens no earlier, and at most a second later. */
-export const onTime = (what, seen, expected) => between(what, seen, expected, Number(expected) + 1000);
+/** What the list calls "at once", in milliseconds. */
+export const promptly = 3000;
+
+/** A thing that happens at a time happens no earlier, and at once then. */
+export const onTime = (what, seen, expected) => between(what, seen, expected, Number(expected) + promptly);
+
+/** A thing that happens after a time, or had happened before, has happened at once. */
+export const atOnce = (what, seen, since) => between(what, seen, 0, Number(since) + promptly);
 
 // The kinds of errors of scenarios.json, by what the SDK makes of them. Most have a code; what has none of its own is a
 // GeneralError, with the name of the condition before the broker's text.

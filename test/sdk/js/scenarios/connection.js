@@ -1,6 +1,6 @@
 // Connections: refused ones, silent ones, and what goes on when they are cut or the broker is killed.
 import { again, bodies, complete, isConnection, nothing, one, peek, receive, sleep, texts, waiting } from "../bus.js";
-import { between, fails, holds, onTime, same } from "../check.js";
+import { atOnce, between, fails, holds, onTime, same } from "../check.js";
 
 /** Scenarios that take longer than usual, in seconds. */
 export const seconds = { "connection-idle": 100, "connection-kill-under-load": 90 };
@@ -25,7 +25,7 @@ export default {
     await bus.send("B");
     const sent = Date.now();
     const b = await one(receiver, "B");
-    between("the time of B", Date.now(), 0, sent + 1000);
+    atOnce("the time of B", Date.now(), sent);
     same("count of B", b.deliveryCount, 0);
     await receiver.completeMessage(b);
   },

@@ -8,11 +8,11 @@ export default {
     const receiver = bus.receiver();
     const a = await one(receiver, "A");
     const first = a.lockedUntilUtc;
-    about("locked until", first, Date.now() + 5000, 1000);
+    about("locked until", first, Date.now() + 5000, 2000);
     await sleep(2500);
-    about("renewed until", await receiver.renewMessageLock(a), Date.now() + 5000, 1000);
+    about("renewed until", await receiver.renewMessageLock(a), Date.now() + 5000, 2000);
     await sleep(2500);
-    about("renewed elsewhere until", await bus.elsewhere().renewMessageLock(a), Date.now() + 5000, 1000);
+    about("renewed elsewhere until", await bus.elsewhere().renewMessageLock(a), Date.now() + 5000, 2000);
     await outlive(first);
     await nothing(bus.elsewhere());
     await receiver.completeMessage(a);

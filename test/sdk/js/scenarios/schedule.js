@@ -1,6 +1,6 @@
 // Scheduled messages.
 import { again, bodies, nothing, number, one, receive, take, warmUp } from "../bus.js";
-import { between, fails, has, holds, onTime, same } from "../check.js";
+import { atOnce, fails, has, holds, onTime, same } from "../check.js";
 
 const hour = 3_600_000;
 const states = (messages) => messages.map((m) => [m.body, m.state]);
@@ -14,7 +14,7 @@ export default {
     const asked = Date.now();
     const receiver = bus.receiver();
     for (const m of await take(receiver, "B", "C")) same(`state of ${m.body}`, m.state, "active");
-    between("the time of B and C", Date.now(), 0, asked + 1000);
+    atOnce("the time of B and C", Date.now(), asked);
     await nothing(receiver);
     const peeked = await bus.peekAll();
     same("peek all, sorted", bodies(peeked).sort(), ["A", "B", "C"]);

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import {
   again, bodies, complete, deferred, nothing, number, one, outlive, peek, peekFrom, sleepUntil, take, texts,
 } from "../bus.js";
-import { about, between, fails, has, holds, same } from "../check.js";
+import { about, atOnce, between, fails, has, holds, promptly, same } from "../check.js";
 
 const s = { sessionId: "s" };
 
@@ -49,7 +49,7 @@ export default {
     await bus.connect().createSender(bus.queue).sendMessages({ body: "A", ...s });
     const sent = Date.now();
     const { session, at } = await accepted;
-    between("the time of the session", at, 0, sent + 1000);
+    atOnce("the time of the session", at, sent);
     same("session id", session.sessionId, "s");
     await session.completeMessage(await one(session, "A"));
   },
@@ -60,7 +60,7 @@ export default {
     const began = Date.now();
     const other = bus.connect();
     await fails("session-held", bus.accept("s", other));
-    between("milliseconds until refused", Date.now() - began, 0, 2000);
+    atOnce("the time of the refusal", Date.now(), began);
     await fails("no-session", bus.acceptNext(2000));
     await holder.completeMessage(await one(holder, "A"));
     await holder.close();
@@ -89,7 +89,7 @@ export default {
     const first = session.sessionLockedUntilUtc;
     const a = await one(session, "A");
     await sleepUntil(Date.now() + 2500);
-    about("renewed until", await session.renewSessionLock(), Date.now() + 5000, 1000);
+    about("renewed until", await session.renewSessionLock(), Date.now() + 5000, 2000);
     await outlive(first);
     await fails("session-held", bus.accept("s", bus.connect()));
     await session.completeMessage(a);
@@ -244,7 +244,7 @@ export default {
 };
 
 /** Another client accepts a session that becomes free at a time, or within so many milliseconds after it. */
-async function acceptFreed(bus, id, time, ms = 1000) {
+async function acceptFreed(bus, id, time, ms = promptly) {
   const client = bus.connect();
   for (;;) {
     try {

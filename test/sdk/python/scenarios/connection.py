@@ -32,7 +32,7 @@ def idle(bus: Bus):
     bus.send("B")
     sent = expect.now()
     (b,) = waiting.result()
-    expect.holds(waiting.ended - sent <= seconds(1), f"received {waiting.ended - sent} after the send")
+    expect.holds(waiting.ended - sent <= expect.AT_ONCE, f"received {waiting.ended - sent} after the send")
     expect.equal((text(b), b.delivery_count), ("B", 0), "text and count")
     receiver.complete(b)
 
@@ -165,7 +165,7 @@ def kill_locks(bus: Bus):
     expect.holds(expect.now() < until, "A was completed too late")
     other = bus.receiver()
     b = other.take("B", count=1)
-    expect.between(until, until + seconds(1), "B")
+    expect.at_once(until, "B")
     other.complete(b)
     bus.empty()
     bus.no_dead_letters()

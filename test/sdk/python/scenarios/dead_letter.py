@@ -1,7 +1,7 @@
 """Dead-letter queues."""
 
 from . import expect
-from .bus import Bus, properties, seconds, states, texts
+from .bus import Bus, properties, states, texts
 from .scenario import scenario
 
 
@@ -48,7 +48,7 @@ def count_frozen(bus: Bus):
     until = dead.take("A", count=1).locked_until_utc
     second = bus.dead_letters()
     again = second.take("A", count=1)
-    expect.between(until, until + seconds(1), "delivered again")
+    expect.at_once(until, "delivered again")
     second.complete(again)
 
 

@@ -6,6 +6,9 @@ from datetime import datetime, timedelta, timezone
 from azure.core import exceptions as http
 from azure.servicebus import exceptions as sdk
 
+# What the list calls "at once".
+AT_ONCE = timedelta(seconds=3)
+
 # The kinds of errors that scenarios.json explains under "errors": the class and a text that the message must have.
 KINDS = {
     "lock-lost": (sdk.MessageLockLostError, ""),
@@ -71,6 +74,11 @@ def between(begin: datetime, end: datetime, what: str, at: datetime | None = Non
     at = at or now()
     if not begin <= at <= end:
         raise Unmet(f"{what}: expected between {begin} and {end}, was at {at}")
+
+
+def at_once(since: datetime, what: str, at: datetime | None = None) -> None:
+    """Now, or a time that was noted, is no earlier than another and at once then."""
+    between(since, since + AT_ONCE, what, at)
 
 
 def within(seconds: float, since: datetime, what: str) -> None:

@@ -8,6 +8,9 @@ import java.util.concurrent.Callable;
 
 /** Says what was expected and what was seen where the two are not the same. */
 final class Expect {
+    /** What the list calls "at once". */
+    static final Duration AT_ONCE = Duration.ofSeconds(3);
+
     private Expect() {}
 
     /** Something that is expected to fail, or is timed. */
@@ -49,15 +52,15 @@ final class Expect {
         that(!got.isBefore(bound.toInstant()), "%s: want no earlier than %s, got %s", what, bound, got);
     }
 
-    /** At a time or up to a second later. */
+    /** At a time, or at once then. */
     static void at(OffsetDateTime want, Instant got, String what) {
         notBefore(want, got, what);
         soon(want.toInstant(), got, what);
     }
 
-    /** At most a second later. */
+    /** At once after a time, or before. */
     static void soon(Instant want, Instant got, String what) {
-        that(!got.isAfter(want.plusSeconds(1)), "%s: want at most 1 s after %s, got %s", what, want, got);
+        that(!got.isAfter(want.plus(AT_ONCE)), "%s: want at most %s after %s, got %s", what, AT_ONCE, want, got);
     }
 
     /** The result of a call that may take so long. */
@@ -70,7 +73,7 @@ final class Expect {
     }
 
     static <T> T atOnce(String what, Callable<T> call) throws Exception {
-        return within(Duration.ofSeconds(1), what, call);
+        return within(AT_ONCE, what, call);
     }
 
     static void error(Kind kind, Action action) {

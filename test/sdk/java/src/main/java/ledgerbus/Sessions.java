@@ -102,7 +102,7 @@ final class Sessions {
         bus.send(in("s", "A"));
         ServiceBusReceiverClient holder = bus.client().accept("s");
         Client other = bus.another();
-        Expect.within(Duration.ofSeconds(2), "refusal", () -> {
+        Expect.atOnce("refusal", () -> {
             Expect.error(Kind.SESSION_HELD, () -> other.accept("s"));
             return null;
         });
@@ -148,7 +148,7 @@ final class Sessions {
         Instant latest = Instant.now().plus(LOCK); // of the first lock; the SDK does not show it
         ServiceBusReceivedMessage a = Bus.receive(session, "A");
         Bus.sleep(Duration.ofMillis(2500));
-        Expect.near(Instant.now().plus(LOCK), session.renewSessionLock(), Duration.ofSeconds(1), "renewed until");
+        Expect.near(Instant.now().plus(LOCK), session.renewSessionLock(), Duration.ofSeconds(2), "renewed until");
         Bus.outlive(latest);
         Expect.error(Kind.SESSION_HELD, () -> bus.another().accept("s"));
         session.complete(a);
@@ -167,7 +167,7 @@ final class Sessions {
         another.receiver().peekMessages(1).forEach(m -> { }); // has its connection before the clock runs
         Bus.sleep(Duration.between(Instant.now(), t.toInstant()));
 
-        ServiceBusReceiverClient holder = acceptBefore(t.toInstant().plusSeconds(1), another);
+        ServiceBusReceiverClient holder = acceptBefore(t.toInstant().plus(Expect.AT_ONCE), another);
         List<ServiceBusReceivedMessage> again = Bus.receive(holder, 2);
         Expect.equal(List.of("A active 1", "B active 1"), Bus.states(again), "received");
         Expect.error(Kind.SESSION_LOCK_LOST, () -> old.complete(both.get(0)));
