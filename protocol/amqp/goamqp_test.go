@@ -297,7 +297,7 @@ func checkSent(t *testing.T, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.BodyKind != amqp.BodyData || s.BodyCount != 2 || s.LongDescriptors {
+	if s.BodyKind != amqp.BodyData || s.BodyCount != 2 || s.LongDescriptors || s.TTL != 60000 {
 		t.Errorf("%+v", s)
 	}
 	header, err := amqp.DecodeHeader(s.Header.Of(b))

@@ -82,7 +82,8 @@ type Sections struct {
 	Body                  Span // all body sections
 	Footer                Span
 	BodyKind              BodyKind
-	BodyCount             int // sections the body is made of
+	BodyCount             int    // sections the body is made of
+	TTL                   uint32 // the header's, milliseconds; 0: none
 	// LongDescriptors tells that some section's descriptor is not the small 00 53 7x: AppendNormalized has a use.
 	LongDescriptors bool
 	// Unordered tells that the sections are not in the order of the specification (AMQP 3.2).

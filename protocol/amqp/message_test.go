@@ -78,6 +78,11 @@ func checkSections(t *testing.T, b []byte, s Sections) {
 	if !bytes.Equal(all, b) {
 		t.Fatalf("sections %+v are not the whole message", s)
 	}
+	if h := s.Header.Of(b); h != nil {
+		if header, err := DecodeHeader(h); err != nil || header.TTL.Or(0) != s.TTL {
+			t.Fatalf("time to live %d, header %+v, %v", s.TTL, header, err)
+		}
+	}
 	if (s.BodyCount == 0) != s.Body.Empty() || (s.BodyKind == BodyNone) != s.Body.Empty() {
 		t.Fatalf("body %+v", s)
 	}

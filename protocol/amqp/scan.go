@@ -25,7 +25,11 @@ func ScanMessage(b []byte, lim Limits) (Sections, error) {
 			r.fail(start, "body of more than one kind")
 		default:
 			s.Unordered = s.Unordered || code < last
-			r.section(code)
+			if code == SectionHeader {
+				s.TTL = r.header().TTL.Or(0)
+			} else {
+				r.section(code)
+			}
 			s.add(code, Span{start, r.pos}, b[start] == CodeDescribed && b[start+1] == CodeSmallUlong)
 		}
 		if s.BodyCount > r.elements {
@@ -70,11 +74,9 @@ func (s *Sections) add(code byte, p Span, small bool) {
 	}
 }
 
-// section checks the value of a section, whose descriptor has been read.
+// section checks the value of a section other than the header, whose descriptor has been read.
 func (r *reader) section(code byte) {
 	switch code {
-	case SectionHeader:
-		r.header()
 	case SectionProperties:
 		r.properties()
 	case SectionDeliveryAnnotations, SectionMessageAnnotations, SectionApplicationProperties, SectionFooter:

@@ -8,9 +8,8 @@ type batch struct {
 	host     engine.PartitionID
 	requests []engine.Request
 
-	sends    []engine.Send
-	messages []engine.Message
-	settles  []engine.Settle
+	sends   []single
+	settles []engine.Settle
 }
 
 const slab = 64
@@ -36,24 +35,18 @@ func (b *batch) submit() {
 	clear(run)
 }
 
-// newSend, newMessage and newSettle hand out parts of slabs: one allocation for many.
-func (b *batch) newSend() *engine.Send {
+// newSend and newSettle hand out parts of slabs: one allocation for many. A send of which the engine releases the bytes has
+// its place beside them, and takes none.
+func (b *batch) newSend(bytes *chunk) *single {
+	if s := bytes.newSend(); s != nil {
+		return s
+	}
 	if len(b.sends) == 0 {
-		b.sends = make([]engine.Send, slab)
+		b.sends = make([]single, slab)
 	}
 	s := &b.sends[0]
 	b.sends = b.sends[1:]
-	*s = engine.Send{}
 	return s
-}
-
-func (b *batch) newMessage() []engine.Message {
-	if len(b.messages) == 0 {
-		b.messages = make([]engine.Message, slab)
-	}
-	m := b.messages[:1:1]
-	b.messages = b.messages[1:]
-	return m
 }
 
 func (b *batch) newSettle() *engine.Settle {

@@ -3,6 +3,8 @@ package servicebus
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/engine"
 )
 
 // chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Whoever keeps
@@ -15,7 +17,18 @@ type chunk struct {
 	// carved by the one who handles its frames, while he has a reference
 	space []*chunk // go when it goes; the last one has room
 	used  int      // bytes of the last one
+	sends []single // commands with its bytes: kept for those who use it next
+	sent  int      // of sends in use
 }
+
+// single is a send, with room for the one message that most have.
+type single struct {
+	send    engine.Send
+	message [1]engine.Message
+}
+
+// perSingle is for how many bytes of a chunk it has room for a send. Smaller messages get the rest elsewhere.
+const perSingle = 1 << 10
 
 const (
 	smallChunk = 4 << 10
@@ -53,7 +66,7 @@ func (c *chunk) retain() *chunk {
 func (c *chunk) Release() {
 	switch n := c.refs.Add(-1); {
 	case n == 0:
-		c.dropSpace()
+		c.recycle()
 		if c.pool != nil {
 			c.pool.Put(c)
 		}
@@ -77,8 +90,23 @@ func (c *chunk) carve(size int) []byte {
 	return c.space[n-1].buf[from:from:c.used]
 }
 
-// dropSpace lets go of what was carved.
-func (c *chunk) dropSpace() {
+// newSend returns an empty command that lives as long as the chunk, or nil when there is no room for more of them.
+func (c *chunk) newSend() *single {
+	if c.sends == nil && c.pool != nil {
+		c.sends = make([]single, len(c.buf)/perSingle)
+	}
+	if c.sent == len(c.sends) {
+		return nil
+	}
+	s := &c.sends[c.sent]
+	c.sent++
+	*s = single{}
+	return s
+}
+
+// recycle lets go of what was carved.
+func (c *chunk) recycle() {
+	c.sent = 0
 	for i, s := range c.space {
 		s.Release()
 		c.space[i] = nil

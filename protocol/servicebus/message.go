@@ -51,7 +51,6 @@ func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error 
 	}
 	seen := seenBy(cmd.Entity, 1)
 	c.complete(&in, buf, seen)
-	cmd.Messages = c.batch.newMessage()
 	cmd.Messages[0], cmd.Buffer = in.message, seen.with(buf)
 	return nil
 }
@@ -134,7 +133,7 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 	if m.HasSession && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
 		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
 	}
-	m.TimeToLive, e = timeToLive(s.Header.Of(b), s.Properties.Of(b))
+	m.TimeToLive, e = timeToLive(s.TTL, s.Properties.Of(b))
 	return in, e
 }
 
@@ -263,16 +262,8 @@ func simpleRaw(value []byte) bool {
 	return value[0] != amqp.CodeList0
 }
 
-// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16).
-func timeToLive(header, properties []byte) (time.Duration, *amqp.Error) {
-	var ttl uint32
-	if header != nil {
-		h, err := amqp.DecodeHeader(header)
-		if err != nil {
-			return 0, decodeError(err)
-		}
-		ttl = h.TTL.Or(0)
-	}
+// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, milliseconds.
+func timeToLive(ttl uint32, properties []byte) (time.Duration, *amqp.Error) {
 	if ttl != 0 && ttl != math.MaxUint32 || properties == nil {
 		return time.Duration(ttl) * time.Millisecond, nil
 	}
@@ -356,14 +347,14 @@ func newUUID() (u [16]byte) {
 
 // appendUUID appends the text of a UUID.
 func appendUUID(dst []byte, u [16]byte) []byte {
-	for i, from := range [...]int{0, 4, 6, 8, 10} {
-		to := [...]int{4, 6, 8, 10, 16}[i]
-		if i > 0 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, u[from:to])
-	}
-	return dst
+	var text [36]byte
+	hex.Encode(text[0:], u[0:4])
+	hex.Encode(text[9:], u[4:6])
+	hex.Encode(text[14:], u[6:8])
+	hex.Encode(text[19:], u[8:10])
+	hex.Encode(text[24:], u[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return append(dst, text[:]...)
 }
 
 // listFields is the encoded fields of a section that is a list, and how many there are.

@@ -23,7 +23,7 @@ func Properties(message []byte, into *filter.Message) error {
 	if err != nil {
 		return err
 	}
-	ttl, e := timeToLive(s.Header.Of(message), s.Properties.Of(message))
+	ttl, e := timeToLive(s.TTL, s.Properties.Of(message))
 	if e != nil {
 		return e
 	}

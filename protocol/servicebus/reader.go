@@ -60,7 +60,7 @@ func (r *reader) run() {
 func (r *reader) makeRoom() {
 	if r.start == r.end && r.chunk.alone() {
 		r.start, r.end = 0, 0
-		r.chunk.dropSpace()
+		r.chunk.recycle()
 	}
 	pending := r.end - r.start
 	need := pending + 1

@@ -176,7 +176,8 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 // send hands the messages of a delivery to the engine, or refuses all of them.
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
-	cmd := c.batch.newSend()
+	one := c.batch.newSend(buf)
+	cmd := &one.send
 	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
@@ -186,6 +187,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		}
 		e = c.ingestBatch(cmd, body, buf)
 	} else {
+		cmd.Messages = one.message[:]
 		e = c.ingestOne(cmd, body, buf)
 	}
 	if e != nil {
