@@ -27,7 +27,6 @@ type saver struct {
 	newest event.LSN
 	size   int64         // of the last state encoded
 	busy   chan struct{} // closed when the save that runs is over; nil when none was ever started
-	spare  []byte        // buffer of the last save, when it is over
 }
 
 func newSaver(plog log.Partition, opts LoopOptions) saver {
@@ -58,9 +57,6 @@ func (s *saver) running() bool {
 	}
 }
 
-// buffer is where the state is encoded to.
-func (s *saver) buffer() []byte { return s.spare[:0] }
-
 // save writes a checkpoint of the state at an LSN that is committed.
 func (s *saver) save(at event.LSN, state []byte) {
 	s.newest, s.size = at, int64(len(state))
@@ -68,7 +64,7 @@ func (s *saver) save(at event.LSN, state []byte) {
 		s.write(at, state)
 		return
 	}
-	s.busy, s.spare = make(chan struct{}), nil
+	s.busy = make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)
 		s.write(at, state)

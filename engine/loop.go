@@ -484,7 +484,7 @@ func (l *Loop) seal() {
 	durable := b.Level() == log.Durable // only what is synced may be in a checkpoint
 	l.flight, l.chores = flight{up: true, ticket: commit(b), held: l.open}, 0
 	if durable && l.saver.due(l.flight.ticket.End()) {
-		l.flight.state = l.part.index.Encode(l.saver.buffer())
+		l.flight.state = l.part.index.Encode(nil)
 	}
 	l.open, l.spare = l.spare[:0], nil
 }

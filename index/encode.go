@@ -15,7 +15,7 @@ import (
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
 // version is of no use: replay begins earlier instead.
-const EncodingVersion = 3
+const EncodingVersion = 4
 
 // ErrEncoding is wrapped by every error of [Decode].
 var ErrEncoding = errors.New("index: bad encoding")
@@ -62,25 +62,30 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 		live += c.live
 	}
 	dst = binary.AppendUvarint(dst, uint64(live))
-	dst = slices.Grow(dst, live*40)
-	var before event.SequenceNumber
+	dst = slices.Grow(dst, live*rowSize)
+	var seq event.SequenceNumber
+	var last row
 	for _, n := range slices.Sorted(maps.Keys(s.chunks)) {
 		c := s.chunks[n]
 		for i := range c.rows {
 			if c.rows[i].state == Gone {
 				continue
 			}
-			seq := event.SequenceNumber(n<<chunkBits + uint64(i))
+			before := seq
+			seq = event.SequenceNumber(n<<chunkBits + uint64(i))
 			dst = binary.AppendUvarint(dst, uint64(seq-before))
-			before = seq
-			dst = x.encodeRow(dst, s, seq, c, ordinals)
+			dst = x.encodeRow(dst, s, seq, c, &last, ordinals)
+			last = c.rows[i]
 		}
 	}
 	return dst
 }
 
-// encodeRow appends what is known of one message.
-func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chunk, ordinals []uint64) []byte {
+// rowSize is what most rows are encoded in, bytes: numbers that grow from row to row are stored as distances.
+const rowSize = 20
+
+// encodeRow appends what is known of one message. last is the row before.
+func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chunk, last *row, ordinals []uint64) []byte {
 	at := uint64(seq) & (chunkRows - 1)
 	r, origin := &c.rows[at], event.SequenceNumber(0)
 	if c.origins != nil {
@@ -100,9 +105,11 @@ func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chu
 		flags |= flagOrigin
 	}
 	dst = append(dst, byte(r.state), byte(r.subQueue), flags)
-	dst = appendBlob(dst, event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
-	dst = binary.AppendUvarint(dst, uint64(r.enqueuedAt))
-	dst = binary.AppendUvarint(dst, uint64(r.expiresAt))
+	dst = binary.AppendVarint(dst, int64(r.position-last.position))
+	dst = binary.AppendUvarint(dst, uint64(r.size))
+	dst = binary.LittleEndian.AppendUint32(dst, r.sum)
+	dst = binary.AppendVarint(dst, int64(r.enqueuedAt-last.enqueuedAt))
+	dst = binary.AppendVarint(dst, int64(r.expiresAt-last.expiresAt))
 	dst = binary.AppendUvarint(dst, uint64(r.count))
 	if origin != 0 {
 		dst = binary.AppendUvarint(dst, uint64(origin))
@@ -186,6 +193,19 @@ func (d *decoding) number(limit uint64) uint64 {
 	return v
 }
 
+// distance reads how far a number is from another one.
+func (d *decoding) distance(from, limit uint64) uint64 {
+	v, n := binary.Varint(d.src)
+	at := from + uint64(v)
+	if n <= 0 || at > limit {
+		d.fail("bad number")
+		d.src = nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return at
+}
+
 // atLeastOne reads a number that is not 0.
 func (d *decoding) atLeastOne(limit uint64) uint64 {
 	v := d.number(limit)
@@ -218,10 +238,15 @@ func (d *decoding) text() string { return string(d.take(d.number(1 << 20))) }
 func (d *decoding) blob() (b event.Blob) {
 	b.Position = event.Position(d.number(math.MaxUint64))
 	b.Size = uint32(d.number(math.MaxUint32))
-	if p := d.take(4); p != nil {
-		b.Sum = binary.LittleEndian.Uint32(p)
-	}
+	b.Sum = d.sum()
 	return b
+}
+
+func (d *decoding) sum() uint32 {
+	if p := d.take(4); p != nil {
+		return binary.LittleEndian.Uint32(p)
+	}
+	return 0
 }
 
 // read takes a value in the form it has in events.
@@ -255,6 +280,7 @@ func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 		}
 	}
 	var seq event.SequenceNumber
+	var last row
 	for ; live > 0 && d.err == nil; live-- {
 		delta := event.SequenceNumber(d.number(math.MaxUint64))
 		if delta == 0 || seq+delta < seq || seq+delta > s.last {
@@ -262,10 +288,11 @@ func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 			break
 		}
 		seq += delta
-		r := d.row(x, s, seq, sessions)
+		r := d.row(x, s, seq, &last, sessions)
 		if d.err != nil {
 			break
 		}
+		last = *r
 		q, st := int(r.subQueue), int(r.state)
 		if run[q][st] = append(run[q][st], uint64(seq)); len(run[q][st]) == 4096 {
 			flush(q, st)
@@ -295,21 +322,23 @@ func (d *decoding) owner(x *Index, s *slice) {
 	s.belong(t)
 }
 
-// row reads what is known of one message, but for its membership in the bitmaps.
-func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, sessions uint64) *row {
+// row reads what is known of one message, but for its membership in the bitmaps. last is the row before.
+func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, sessions uint64) *row {
 	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
 	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
 		state == Scheduled && (sub != event.Main || flags&flagOrigin != 0) {
 		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
 		return nil
 	}
-	b := d.blob()
 	r := s.insert(seq)
-	*r = row{position: b.Position, size: b.Size, sum: b.Sum, state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0,
-		changed:    flags&flagChanged != 0,
-		enqueuedAt: event.Time(d.number(uint64(event.EndOfTime))), expiresAt: event.Time(d.number(uint64(event.EndOfTime))),
-		count: uint32(d.number(math.MaxUint32))}
-	s.grow(int64(b.Size))
+	*r = row{
+		position: event.Position(d.distance(uint64(last.position), math.MaxUint64)), size: uint32(d.number(math.MaxUint32)), sum: d.sum(),
+		state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0, changed: flags&flagChanged != 0,
+		enqueuedAt: event.Time(d.distance(uint64(last.enqueuedAt), uint64(event.EndOfTime))),
+		expiresAt:  event.Time(d.distance(uint64(last.expiresAt), uint64(event.EndOfTime))),
+		count:      uint32(d.number(math.MaxUint32)),
+	}
+	s.grow(int64(r.size))
 	if flags&flagOrigin != 0 {
 		s.came(seq, event.SequenceNumber(d.atLeastOne(math.MaxUint64)))
 	}
