@@ -3,6 +3,7 @@ package engine
 import (
 	"io"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -67,6 +68,11 @@ func (s *saver) save(at event.LSN, state []byte) {
 	s.busy = make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)
+		defer func() {
+			if v := recover(); v != nil { // no state but the bytes to be written was in its hands
+				s.logger.Error("checkpoint writer panicked; the next start replays more", "lsn", at, "panic", v, "stack", string(debug.Stack()))
+			}
+		}()
 		s.write(at, state)
 	}(s.busy)
 }
