@@ -41,7 +41,7 @@ func (l *link) accepted(reply *engine.Reply) {
 	l.touch()
 	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
 	l.writeAttach(held.attach)
-	c.log.Debug("servicebus: session accepted", "link", l.name, "entity", l.at.path, "session", grant.ID)
+	c.log.Debug("servicebus: session accepted", "link", loggable(l.name), "entity", l.at.path, "session", grant.ID)
 	if held.flowed {
 		l.receiver.flow(&held.flow)
 	}

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // address is where a link leads, taken apart as section 1.9 says.
@@ -14,8 +15,12 @@ type address struct {
 
 const managementSuffix = "/$management"
 
+// maxAddress is how many bytes of an address are looked at. None that leads anywhere is longer.
+const maxAddress = 2048
+
 // parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
 func parseAddress(s string) address {
+	s = short(s, maxAddress)
 	return addressOfPath(cleanPath(cutAuthority(s)))
 }
 
@@ -41,6 +46,20 @@ func (a address) claimPath() string {
 	}
 	return p
 }
+
+// short is the beginning of a peer's text, at most n bytes of it.
+func short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// loggable keeps a peer's text in the log short.
+func loggable(s string) string { return short(s, 256) }
 
 // cutAuthority drops scheme://authority.
 func cutAuthority(s string) string {

@@ -448,6 +448,13 @@ func (c *conn) drop() {
 	}
 }
 
+// suffixed makes the text of an error for the peer: what it is about, the suffix of 8.4, and no more of either than its frames have
+// room for beside everything else.
+func (c *conn) suffixed(text, entity string, now time.Time) string {
+	room := min(int(c.peer.maxFrame)-300, 4096)
+	return c.tracking.suffixed(short(text, 2*room/3), short(entity, room/3), now)
+}
+
 // write appends a frame to what goes out next.
 func (c *conn) write(channel uint16, p amqp.Performative) {
 	if c.phase >= closing {

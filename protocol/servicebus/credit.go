@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"math"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -11,10 +12,10 @@ import (
 // accounted for by that.
 func (r *receiver) flow(f *amqp.Flow) {
 	if f.LinkCredit.Set {
-		r.limit = f.DeliveryCount.Or(0) + f.LinkCredit.Value
-	}
-	if r.credit() < 0 { // what was taken away is on its way already
-		r.limit = r.count
+		// What was taken away may be on its way already. Counts are serial numbers: more than half of them cannot be told from
+		// less than nothing.
+		left := int64(f.LinkCredit.Value) - int64(int32(r.count-f.DeliveryCount.Or(0)))
+		r.limit = r.count + uint32(min(max(left, 0), math.MaxInt32))
 	}
 	r.drain, r.dry = f.Drain, false
 	r.drainTo = r.limit
@@ -31,7 +32,7 @@ func (r *receiver) flow(f *amqp.Flow) {
 }
 
 // pass gives the engine as much of the credit as the limits of this connection allow: at most so many deliveries ahead,
-// and none over the number of unsettled ones (reliability.md 8).
+// none over the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
 func (r *receiver) pass() {
 	c := r.l.c
 	if r.l.detached || r.engine == nil {
@@ -41,6 +42,9 @@ func (r *receiver) pass() {
 		c.forgetExpired()
 	}
 	room := min(int64(c.limits.ReceiverCredit), max(0, int64(c.limits.Locked-c.locked)))
+	if r.l.s.window <= 0 {
+		room = 0 // their locks would run out here
+	}
 	limit := r.limit
 	if int64(r.credit()) > room {
 		limit = r.count + uint32(room)
@@ -48,6 +52,9 @@ func (r *receiver) pass() {
 	offset := r.offset()
 	limit += offset
 	drain := r.drain && !r.dry
+	if drain && len(r.drains) > 0 {
+		return // one at a time: its answer comes back here
+	}
 	if limit == r.granted && !drain {
 		return
 	}
@@ -57,7 +64,7 @@ func (r *receiver) pass() {
 	}
 	r.granted = limit
 	if drain {
-		r.drains = append(r.drains, limit)
+		r.drains, r.asked = append(r.drains, limit), r.drainTo
 	}
 	r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
 }
@@ -72,7 +79,7 @@ func (r *receiver) drained() {
 	r.drains = r.drains[1:]
 	switch {
 	case r.l.detached:
-	case r.drain && len(r.drains) == 0:
+	case r.drain && r.asked == r.drainTo:
 		r.dry = true
 		r.makeReady()
 	default: // the peer changed its mind meanwhile

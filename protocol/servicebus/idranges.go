@@ -22,12 +22,26 @@ func (r *idRanges) note(id uint32) {
 }
 
 func (r idRanges) has(id uint32) bool {
+	in, _ := r.run(id, 1)
+	return in
+}
+
+// run tells whether the set has an id, and for how many from that on, at most n, the answer is the same.
+func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	for i := len(r) - 1; i >= 0; i-- {
-		if id-r[i].first <= r[i].last-r[i].first {
-			return true
+		if in, n = r[i].run(id, n); in {
+			return true, n
 		}
 	}
-	return false
+	return false, n
+}
+
+// run tells whether an id is in the range, and for how many from that on, at most n, the answer is the same.
+func (r idRange) run(id, n uint32) (in bool, same uint32) {
+	if id-r.first <= r.last-r.first {
+		return true, min(n, r.last-id+1)
+	}
+	return false, min(n, r.first-id)
 }
 
 // idOwners tells of which entities the deliveries were that have been settled, for the texts that refuse to settle them again.
@@ -51,12 +65,14 @@ func (o *idOwners) note(id uint32, path string) {
 	*o = append(s, idOwner{idRange{id, id}, path})
 }
 
-// of is the path of a delivery's entity, empty when it is not known (any more).
-func (o idOwners) of(id uint32) string {
+// run is the path of a delivery's entity, empty when it is not known (any more), and for how many deliveries from that on,
+// at most n, it is the same.
+func (o idOwners) run(id, n uint32) (path string, same uint32) {
 	for i := len(o) - 1; i >= 0; i-- {
-		if id-o[i].first <= o[i].last-o[i].first {
-			return o[i].path
+		var in bool
+		if in, n = o[i].run(id, n); in {
+			return o[i].path, n
 		}
 	}
-	return ""
+	return "", n
 }

@@ -84,7 +84,7 @@ func (s *session) attach(a *amqp.Attach) {
 		l.writeAttach(a)
 		l.receiver.start()
 	}
-	c.log.Debug("servicebus: link attached", "link", l.name, "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
+	c.log.Debug("servicebus: link attached", "link", loggable(l.name), "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
 }
 
 // resolve finds what the link leads to and whether the peer may have it.
@@ -260,7 +260,8 @@ func (c *conn) unauthorized(right access.Rights, path string) string {
 // refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The handle stays taken until
 // the peer's detach.
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
-	l.c.log.Info("servicebus: attach refused", "link", a.Name, "entity", l.at.path, "condition", e.Condition, "text", e.Description)
+	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
+		"text", loggable(e.Description))
 	l.writeRefusal(a)
 	l.detached = true
 	l.s.links[l.handle] = l
@@ -344,7 +345,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 	if l.detached {
 		return
 	}
-	l.c.log.Info("servicebus: link detached", "link", l.name, "entity", l.at.path, "condition", symbol, "text", text)
+	l.c.log.Info("servicebus: link detached", "link", loggable(l.name), "entity", loggable(l.at.path), "condition", symbol, "text", loggable(text))
 	l.leave(cause)
 	l.c.parted++
 	l.c.answers.flush()

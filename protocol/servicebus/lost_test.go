@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -55,7 +56,40 @@ func TestIDOwners(t *testing.T) {
 	}
 	o.note(1<<32-1, "q2")
 	o.note(0, "q2")
-	if n := len(o); n > maxRanges || o.of(0) != "q2" || o.of(10) != "" || o.of(1<<32-1) != "q2" || o.of(10*(3*maxRanges-1)) != "q" || o.of(5) != "" {
-		t.Errorf("%d ranges: %q %q", n, o.of(0), o.of(10))
+	of := func(id uint32) string {
+		path, _ := o.run(id, 1)
+		return path
+	}
+	if n := len(o); n > maxRanges || of(0) != "q2" || of(10) != "" || of(1<<32-1) != "q2" || of(10*(3*maxRanges-1)) != "q" || of(5) != "" {
+		t.Errorf("%d ranges: %q %q", n, of(0), of(10))
+	}
+}
+
+// What is found for a run is what is found for each id of it, numbers that wrap around included.
+func TestIDRangesRun(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var set idRanges
+		in := map[uint32]bool{}
+		base := uint32(1<<32 - 100)
+		for id := base; id != base+200; id++ {
+			if rng.IntN(3) > 0 {
+				set.note(id)
+				in[id] = true
+			}
+		}
+		for id := base - 20; id != base+220; {
+			has, run := set.run(id, base+220-id)
+			if run == 0 {
+				t.Fatalf("an empty run at %d", id)
+			}
+			for range run {
+				if in[id] != has {
+					t.Fatalf("%d: %v", id, has)
+				}
+				id++
+			}
+		}
 	}
 }

@@ -37,13 +37,16 @@ func (r *receiver) advance() bool {
 	c := r.l.c
 	for range turn {
 		switch {
-		case r.l.s.window <= 0:
-			return false // a flow of the peer goes on
-		case len(r.rest) > 0:
-			r.continued()
-		case r.credit() <= 0:
+		case len(r.rest) == 0 && r.credit() <= 0:
 			r.giveBack()
 			return false
+		case r.l.s.window <= 0: // a flow of the peer goes on
+			if r.empty() {
+				r.finishDrain()
+			}
+			return false
+		case len(r.rest) > 0:
+			r.continued()
 		case len(r.answers) > 0:
 			payload := r.answers[0]
 			c.answered -= len(payload)

@@ -31,6 +31,7 @@ type receiver struct {
 	granted uint32   // Flow.Limit the engine last got
 	got     uint32   // deliveries the engine has assigned, as it counts them
 	drains  []uint32 // Flow.Limit of drains the engine has not answered
+	asked   uint32   // drainTo when the last of them was sent
 	waiting []*engine.Delivery
 	next    int  // of waiting
 	dry     bool // the engine has nothing more for the drain

@@ -1,9 +1,13 @@
 package servicebus
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -175,6 +179,106 @@ func TestSettleRange(t *testing.T) {
 	})
 }
 
+// A disposition costs what waits to be settled, not what it names: a thousand of these took 16 s.
+func TestSettleWideRange(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		p.credit(2, 0, 3, false)
+		for range 3 {
+			p.receive()
+		}
+		wide := &amqp.Disposition{Role: amqp.RoleReceiver, First: 1<<32 - 5, Last: amqp.Some(uint32(1<<20 - 10)), State: amqp.StateAccepted}
+		p.write(0, wide, nil)
+		var answers []string
+		for range 3 {
+			d := expect[*amqp.Disposition](p)
+			outcome := "accepted"
+			if rejected, ok := d.State.(amqp.Rejected); ok {
+				outcome = string(rejected.Error.Condition)
+			}
+			answers = append(answers, fmt.Sprint(int32(d.First), " ", int32(d.Last.Value), " ", outcome))
+		}
+		slices.Sort(answers)
+		want := []string{"-5 -1 com.microsoft:message-lock-lost", "0 2 accepted", "3 1048566 com.microsoft:message-lock-lost"}
+		if !slices.Equal(answers, want) {
+			t.Errorf("%q, want %q", answers, want)
+		}
+		for range 1000 {
+			p.write(0, wide, nil)
+			if d := expect[*amqp.Disposition](p); int32(d.First) != -5 || d.Last.Value != 1<<20-10 {
+				t.Fatalf("%+v", d)
+			}
+		}
+	})
+}
+
+// While the session takes no transfers no message is locked for it, a drain is answered, and what was locked before is
+// given back with the credit.
+func TestClosedWindow(t *testing.T) {
+	window := func(p *peerConn, size, count, credit uint32, drain bool) {
+		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(count + 1), IncomingWindow: size, OutgoingWindow: 5000,
+			Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(count), LinkCredit: amqp.Some(credit), Drain: drain}, nil)
+	}
+	t.Run("never open", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(3)
+			window(p, 0, 0, 100, false)
+			p.quiet(3 * time.Minute) // three times the lock duration
+			p.attachReceiver(3, "q", amqp.SenderSettled)
+			window(p, 100, 0, 100, false)
+			for range 3 {
+				if m := p.receive(); m.header.DeliveryCount.Value != 0 {
+					t.Errorf("%+v", m.header)
+				}
+			}
+		})
+	})
+	t.Run("drain", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(0)
+			window(p, 0, 0, 7, true)
+			if f := expect[*amqp.Flow](p); f.DeliveryCount != amqp.Some(uint32(7)) || !f.Drain {
+				t.Errorf("%+v", f)
+			}
+		})
+	})
+	t.Run("closes", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(5)
+			window(p, 2, 0, 5, false)
+			p.receive()
+			p.receive()
+			window(p, 0, 2, 0, false) // the other three come back
+			synctest.Wait()
+			p.attachReceiver(3, "q", amqp.SenderSettled)
+			p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(3)), IncomingWindow: 10, OutgoingWindow: 5000,
+				Handle: amqp.Some(uint32(3)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(3))}, nil)
+			for range 3 {
+				p.receive()
+			}
+		})
+	})
+}
+
+// A peer's texts come back no longer than its frames, and are not written out at length.
+func TestLongTexts(t *testing.T) {
+	var out bytes.Buffer
+	bubble(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&out, nil)) }, func(b *bench) {
+		p := b.root()
+		p.write(0, &amqp.Attach{Name: strings.Repeat("n", 20_000), Handle: 1, Role: amqp.RoleSender,
+			Source: &amqp.Source{}, Target: &amqp.Target{Address: strings.Repeat("\x01", 40_000)}}, nil)
+		expect[*amqp.Attach](p)
+		d := expect[*amqp.Detach](p)
+		if d.Error.Condition != amqp.CondNotFound || len(d.Error.Description) > 5000 {
+			t.Errorf("%s, %d bytes: %.200s", d.Error.Condition, len(d.Error.Description), d.Error.Description)
+		}
+		p.tracked(d.Error.Description)
+	})
+	if out.Len() > 10_000 {
+		t.Errorf("%d bytes of log", out.Len())
+	}
+}
+
 // WP-118, WP-121, SM-033: lock expiry.
 func TestLockExpiry(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
@@ -214,6 +318,41 @@ func TestReceiveAndDelete(t *testing.T) {
 		p.credit(2, 0, 10, false)
 		p.quiet(time.Minute)
 	})
+}
+
+// Credit is a number of deliveries, and counts are serial numbers: the largest of them are no less than nothing.
+func TestLargeCredit(t *testing.T) {
+	for _, credit := range []uint32{1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(3)
+			p.credit(2, 0, credit, false)
+			for range 3 {
+				p.receive()
+			}
+			p.credit(2, 0, 2, false) // less than what has come
+			p.send(1, 100, message("x", "x"))
+			p.quiet(time.Second)
+		})
+	}
+}
+
+// Drains that come before the first is answered are one: they made each other for ever.
+func TestDrainTwice(t *testing.T) {
+	for _, credits := range [][]uint32{{10, 10}, {10, 12}, {12, 10}, {10, 10, 11, 10, 10}} {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(0)
+			var frames []byte
+			for _, credit := range credits {
+				frames = amqp.AppendFrame(frames, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000,
+					Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(credit), Drain: true}, nil)
+			}
+			p.net.Write(frames)
+			if f := expect[*amqp.Flow](p); f.DeliveryCount.Value != credits[len(credits)-1] || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain {
+				t.Errorf("%v: %+v", credits, f)
+			}
+			p.quiet(time.Second)
+		})
+	}
 }
 
 // WP-123, WP-124, SM-044: drain.

@@ -108,7 +108,7 @@ func (req *request) answered(r *engine.Reply) {
 func (c *conn) respond(req *request, properties, body amqp.Map) {
 	r := c.replyLink(req)
 	if r == nil {
-		c.log.Info("servicebus: no link for the answer to a request", "link", req.l.name, "entity", req.l.at.path)
+		c.log.Info("servicebus: no link for the answer to a request", "link", loggable(req.l.name), "entity", req.l.at.path)
 		return
 	}
 	if _, limit := c.buffers(); len(r.answers) >= c.limits.Requests || !c.loggedIn && c.answered > limit {

@@ -241,7 +241,7 @@ func (s *sender) sent(delivery uint32, settled bool, err error) {
 // reject refuses the delivery at hand; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1).
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
-	c.log.Debug("servicebus: delivery rejected", "link", s.l.name, "condition", symbol, "text", text)
+	c.log.Debug("servicebus: delivery rejected", "link", loggable(s.l.name), "condition", symbol, "text", loggable(text))
 	if !s.delivery.settled {
 		c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, symbol, c.suffixed(text, s.l.at.path, c.now))
 	}

@@ -167,6 +167,7 @@ func (s *session) flow(f *amqp.Flow) {
 	if opened && s.window > 0 {
 		for _, l := range s.links {
 			if l.receiver != nil {
+				l.receiver.pass()
 				l.receiver.makeReady()
 			}
 		}

@@ -1,7 +1,9 @@
 package servicebus
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -16,7 +18,7 @@ type unsettled struct {
 	header uint32     // bytes of the message beside its body
 }
 
-// maxSpan is how many delivery-ids one disposition may name.
+// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them wait to be settled.
 const maxSpan = 1 << 20
 
 // disposition takes the peer's outcomes (4.6). As sender of transfers it settles nothing we wait for.
@@ -33,20 +35,45 @@ func (s *session) disposition(d *amqp.Disposition) {
 	w, e := settlementOf(d.State)
 	asked := !d.Settled && (w.outcome != 0 || e != nil)
 	var lost lostRun
-	for i := uint32(0); !s.ended; i++ {
-		id := first + i
+	from := first
+	for _, id := range s.unsettledIn(first, n) {
 		u, ok := s.unsettled[id]
-		if ok {
-			lost.answer(s)
-			s.settle(id, u, d, &w, e)
-		} else if asked && !s.silent.has(id) {
-			lost.add(s, id)
+		if !ok {
+			continue // went with what was settled before it
 		}
-		if i == n {
-			break
+		if asked {
+			lost.add(s, from, id-from)
+		}
+		from = id + 1
+		lost.answer(s)
+		if s.settle(id, u, d, &w, e); s.ended {
+			return
 		}
 	}
+	if asked {
+		lost.add(s, from, last-from+1)
+	}
 	lost.answer(s)
+}
+
+// unsettledIn is which of a delivery-id and the n behind it wait to be settled, in order.
+func (s *session) unsettledIn(first, n uint32) []uint32 {
+	var ids []uint32
+	if int(n) < len(s.unsettled) {
+		for i := range n + 1 {
+			if _, ok := s.unsettled[first+i]; ok {
+				ids = append(ids, first+i)
+			}
+		}
+		return ids
+	}
+	for id := range s.unsettled {
+		if id-first <= n {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(a-first, b-first) })
+	return ids
 }
 
 // lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
@@ -57,8 +84,23 @@ type lostRun struct {
 	only     *string // the session's only entity, once one is met of which nothing is known
 }
 
-func (r *lostRun) add(s *session, id uint32) {
-	session, path := s.sessioned.has(id), s.settled.of(id)
+// add takes n deliveries in a row, but for those of which nobody waits for an answer. It looks at runs, not at each.
+func (r *lostRun) add(s *session, id, n uint32) {
+	for n > 0 {
+		silent, run := s.silent.run(id, n)
+		if !silent {
+			var session bool
+			var path string
+			session, run = s.sessioned.run(id, run)
+			path, run = s.settled.run(id, run)
+			r.join(s, id, run, session, path)
+		}
+		id += run
+		n -= run
+	}
+}
+
+func (r *lostRun) join(s *session, id, n uint32, session bool, path string) {
 	if path == "" {
 		if r.only == nil {
 			only := s.onlyEntity()
@@ -72,7 +114,7 @@ func (r *lostRun) add(s *session, id uint32) {
 	if r.n == 0 {
 		r.first, r.session, r.path = id, session, path
 	}
-	r.n++
+	r.n += n
 }
 
 func (r *lostRun) answer(s *session) {
