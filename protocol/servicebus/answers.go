@@ -91,12 +91,35 @@ func (c *conn) drain() {
 		c.reply(&replies[i])
 	}
 	for i := range changes {
+		if c.concerns(&changes[i]) {
+			c.changes = append(c.changes, changes[i])
+		}
+	}
+	c.recheck = c.recheck || recheck
+	c.part()
+}
+
+// part takes links or the connection away, once all that the engine was asked on the connection is answered: an answer that
+// nobody hears makes a client do again what is done (SM-002, SM-054). Until then the connection takes no frames, so this is not for long.
+func (c *conn) part() {
+	if c.pendings.unanswered > 0 {
+		return
+	}
+	changes, recheck := c.changes, c.recheck
+	c.changes, c.recheck = nil, false
+	for i := range changes {
 		c.entityChanged(&changes[i])
 	}
 	if recheck {
 		c.detachUnclaimed()
 	}
+	if c.stopping {
+		c.shutdown()
+	}
 }
+
+// parting tells that something waits for part.
+func (c *conn) parting() bool { return c.stopping || c.recheck || len(c.changes) > 0 }
 
 func (c *conn) reply(r *engine.Reply) {
 	p := c.pendings.get(r.Tag)

@@ -32,6 +32,18 @@ func (c *conn) entityChanged(change *engine.Change) {
 	}
 }
 
+// concerns tells that a change is of an entity that one of the connection's links leads to.
+func (c *conn) concerns(change *engine.Change) bool {
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			if !l.detached && l.target.Entity != nil && l.target.Entity.ID == change.Entity.ID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // refresh has a link find the settings of its entity anew. It reports false when that cannot be found now.
 func (l *link) refresh() bool {
 	target, err := l.c.broker.Resolve(l.at.path)

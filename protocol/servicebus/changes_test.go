@@ -139,3 +139,51 @@ func TestEntityDeleted(t *testing.T) {
 		other.acceptSession(2, "s", "a")
 	})
 }
+
+// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is taken away, or it would ask again:
+// a message would come twice, a settlement seem lost.
+func TestAnswersBeforeParting(t *testing.T) {
+	for name, part := range map[string]func(b *bench){
+		"update": func(b *bench) { b.queue("q", func(p *event.Properties) { p.MaxDeliveryCount = 9 }) },
+		"stop":   func(b *bench) { go b.server.Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				p := b.loaded(1)
+				p.credit(2, 0, 1, false)
+				m := p.receive()
+				b.broker.hold(func() {
+					p.transfer(1, 7, message("seven", "x"))
+					p.settle(m.id, amqp.StateAccepted, false)
+					synctest.Wait()
+					part(b)
+					synctest.Wait()
+					go p.transfer(1, 8, message("eight", "x")) // is not read, and not stored
+					synctest.Wait()
+				})
+				answered := map[amqp.Role]uint32{}
+				for range 2 {
+					d := expect[*amqp.Disposition](p)
+					if d.State != amqp.StateAccepted {
+						t.Errorf("%+v", d)
+					}
+					answered[d.Role] = d.First
+				}
+				if answered[amqp.RoleReceiver] != 7 || answered[amqp.RoleSender] != m.id {
+					t.Errorf("%v", answered)
+				}
+				if name == "stop" {
+					expect[*amqp.Close](p)
+					return
+				}
+				p.detached(amqp.CondDetachForced, "is force detached by the broker", 1, 2)
+				p.attachReceiver(2, "q", amqp.SenderSettled)
+				p.credit(2, 0, 5, false)
+				if m := p.receive(); m.properties.MessageID != "seven" {
+					t.Errorf("%+v", m.properties)
+				}
+				p.quiet(time.Second)
+			})
+		})
+	}
+}

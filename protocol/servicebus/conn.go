@@ -64,6 +64,9 @@ type conn struct {
 	links    int                   // attached
 	parted   int                   // detached by us, the peer's detach has not come
 	pendings pendings
+	changes  []engine.Change // of entities, that links do not know of yet; see part
+	recheck  bool            // claims are to be looked at
+	stopping bool
 	bufferIn int        // bytes of sends without an answer
 	joining  int        // bytes of deliveries of which frames are missing
 	requests int        // the engine has not answered
@@ -183,9 +186,9 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.timers.fire(c)
 		case <-stop:
-			stop = nil
+			stop, c.stopping = nil, true
 			c.now = time.Now()
-			c.shutdown()
+			c.part()
 		}
 		c.batch.submit()
 		c.pump()
@@ -195,6 +198,9 @@ func (c *conn) loop() {
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
 func (c *conn) mayRead() bool {
+	if c.phase < closing && c.parting() {
+		return false
+	}
 	in, out := c.buffers()
 	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && len(c.out)+c.writing <= out
 }

@@ -29,12 +29,21 @@ type pending struct {
 
 // pendings is a table with a stable number for each entry, so that a tag costs no map.
 type pendings struct {
-	table []pending
-	free  int32 // first free entry + 1
+	table      []pending
+	free       int32 // first free entry + 1
+	unanswered int   // entries that one answer is to come for, and that the peer waits for
+}
+
+// asked tells that an entry is a request of the peer's.
+func (p *pending) asked() bool {
+	return p.kind == pendingSend || p.kind == pendingSettle || p.kind == pendingRequest
 }
 
 // add stores p and returns the tag that finds it.
 func (t *pendings) add(p pending) uint64 {
+	if p.asked() {
+		t.unanswered++
+	}
 	i := t.free - 1
 	if i < 0 {
 		t.table = append(t.table, p)
@@ -64,6 +73,9 @@ func (t *pendings) remove(tag uint64) {
 	e := t.get(tag)
 	if e == nil {
 		return
+	}
+	if e.asked() {
+		t.unanswered--
 	}
 	*e = pending{generation: e.generation + 1, next: t.free}
 	t.free = int32(uint32(tag)) + 1

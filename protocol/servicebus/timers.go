@@ -80,7 +80,8 @@ func (t *timers) fire(c *conn) {
 			t.linklessLimit(c).Milliseconds()))
 	default:
 		if c.claims.sweep(c.now) {
-			c.detachUnclaimed()
+			c.recheck = true
+			c.part()
 		}
 		c.detachIdle()
 		c.endOverdue()
