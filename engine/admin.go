@@ -26,7 +26,7 @@ type Admin interface {
 	// List returns the entities of a kind by lower-cased path, at most top of them behind the first skip. Topic is the path of
 	// the topic whose subscriptions are listed, "" for the other kinds; one that does not exist has none.
 	List(kind event.EntityKind, topic string, skip, top int) []*Entity
-	// Runtime says how much there is in each of the entities and when they were last used.
+	// Runtime says how much there is in each of the entities, unless that is unknown, and when they were last used.
 	Runtime(ctx context.Context, entities []*Entity) ([]Runtime, error)
 }
 
@@ -101,6 +101,8 @@ type Runtime struct {
 	Subscriptions      int        // of a topic
 	SQLFilters         int        // of a topic, in all its subscriptions; true and false filters are among them
 	CorrelationFilters int
+	// Unknown: a partition that holds messages of it is refused (reliability.md P24). All counts of messages and the size are 0.
+	Unknown bool
 }
 
 // Total is the number of all messages.

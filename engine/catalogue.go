@@ -35,6 +35,19 @@ func place(id event.EntityID, number uint8, width int) PartitionID {
 	return PartitionID(h.Sum32() % uint32(width))
 }
 
+// nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is refused are left out: it
+// could take no message until that is repaired (reliability.md P24).
+func (p *Partition) nextID(kind event.EntityKind) event.EntityID {
+	id := p.index.Catalogue.NextID()
+	if kind == event.Subscription || p.avoid == nil {
+		return id
+	}
+	for p.avoid[place(id, 0, p.width)] {
+		id++
+	}
+	return id
+}
+
 func (p *Partition) onlyCatalogue() {
 	if p.id != 0 {
 		panic(fmt.Sprintf("engine: catalogue command on partition %d", p.id))
@@ -72,7 +85,7 @@ func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return p.refused(err)
 	}
-	id := p.index.Catalogue.NextID()
+	id := p.nextID(cmd.Kind)
 	path, topic, hosts := cmd.Path, event.EntityID(0), []byte{byte(place(id, 0, p.width))}
 	if cmd.Kind == event.Subscription {
 		t, err := p.topicFor(cmd)

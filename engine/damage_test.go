@@ -50,6 +50,7 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	if err := in.wait(1)[0].Err; !errors.As(err, &refusal) || refusal.Code != Busy {
 		t.Fatalf("send to the refused partition: %v", err)
 	}
+	made := b.administerBeside(t, byHost)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +61,34 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	if err != nil || string(after) != string(bytes) {
 		t.Fatalf("the damaged file was touched: %v", err)
 	}
+	b = open(t, dir)
+	defer b.close(t)
+	b.send(t, made, 1) // the ids that were left out are no gap in the log
+}
+
+// administerBeside checks that all can be administered that needs nothing from partition 1, which is refused (P24), and gives a
+// queue that was made meanwhile.
+func (b *broker) administerBeside(t *testing.T, byHost map[PartitionID]Target) (made Target) {
+	t.Helper()
+	run, err := b.Runtime(t.Context(), []*Entity{byHost[1].Entity, byHost[0].Entity})
+	if err != nil || !run[0].Unknown || run[0].Total() != 0 || run[1].Unknown || run[1].Active != 4 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	last := max(byHost[0].Entity.ID, byHost[1].Entity.ID)
+	for i := range 8 { // some of the next ids would be on partition 1
+		made = b.queue(t, fmt.Sprintf("new%d", i), testQueue())
+		if made.Host(0) != 0 || made.Entity.ID <= last {
+			t.Errorf("queue %d after %d, on partition %d", made.Entity.ID, last, made.Host(0))
+		}
+		last = made.Entity.ID
+		b.send(t, made, 1)
+	}
+	lost := byHost[1].Entity.Path
+	if err := b.DeleteEntity(t.Context(), DeleteEntity{Path: lost}); err != nil {
+		t.Error(err)
+	}
+	b.send(t, b.queue(t, lost, testQueue()), 1)
+	return made
 }
 
 // SM-365, F4: a damaged catalogue refuses the directory.

@@ -246,7 +246,14 @@ func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Option
 	if err != nil {
 		return err
 	}
-	n.loops[i] = NewLoop(NewPartition(PartitionID(i), len(n.loops), x), n.logs[i], writer, LoopOptions{
+	part := NewPartition(PartitionID(i), len(n.loops), x)
+	if i == 0 {
+		part.avoid = make([]bool, len(n.refused)) // not the catalogue itself: without it there is no namespace
+		for id, err := range n.refused {
+			part.avoid[id] = err != nil
+		}
+	}
+	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
 		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
 	return nil

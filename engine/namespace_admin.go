@@ -310,6 +310,12 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*Entity) ([]Runtime,
 		}
 	}
 	for h, p := range hosts {
+		if n.loops[h] == nil {
+			for _, i := range p.of {
+				all[i].Unknown = true
+			}
+			continue
+		}
 		reply, err := n.ask(ctx, h, &inspect{p.slices})
 		if err != nil {
 			return nil, err
@@ -326,6 +332,9 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*Entity) ([]Runtime,
 		return nil, err
 	}
 	for i, r := range reply.runtimes {
+		if all[i].Unknown { // a part of it would pass for the whole
+			all[i] = Runtime{Unknown: true, AccessedAt: all[i].AccessedAt}
+		}
 		all[i].Subscriptions, all[i].SQLFilters, all[i].CorrelationFilters = r.Subscriptions, r.SQLFilters, r.CorrelationFilters
 	}
 	return all, nil

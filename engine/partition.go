@@ -13,8 +13,9 @@ import (
 // Partition is the state machine of one partition: single-threaded, no clock, no I/O, no goroutine, no randomness.
 type Partition struct {
 	id       PartitionID
-	width    int // partitions of the namespace, for placement
-	history  int // ids in the duplicate history of a slice, at most
+	width    int    // partitions of the namespace, for placement
+	avoid    []bool // by partition: no new entity is placed there; nil: on all. Only the catalogue's has it, an input
+	history  int    // ids in the duplicate history of a slice, at most
 	index    *index.Index
 	entities map[event.EntityID]*Entity // settings in force, an input: see Configure
 

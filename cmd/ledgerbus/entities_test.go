@@ -236,3 +236,40 @@ func TestEntitiesElsewhere(t *testing.T) {
 		" loses 3 subscriptions and 4 messages (3 active, 1 being forwarded): nothing was done; add --confirm events if that is meant", "topic", "delete", "events")
 	s.run(0, "deleted queue sink with 3 messages (2 active, 1 dead-lettered)", "queue", "delete", "sink", "--confirm", "sink")
 }
+
+// P24: of an entity whose partition is refused the broker does not say what it holds. It is shown with the others, not as empty,
+// and can be deleted all the same.
+func TestCountsThatAreUnknown(t *testing.T) {
+	ns, connection := startOther(t, "Standard")
+	host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
+	s := steps{t, connection}
+	for _, create := range []string{"queue create lost", "queue create sound", "topic create events", "subscription create events some", "subscription create events more"} {
+		s.run(0, "…", strings.Fields(create)...)
+	}
+	unknown := document.Runtime{Unknown: true}
+	ns.hold("lost", unknown)
+	ns.hold("sound", document.Runtime{Active: 2, SizeBytes: 7})
+	for _, path := range []string{"events", "events/Subscriptions/some"} {
+		ns.hold(path, unknown)
+	}
+	ns.hold("events/Subscriptions/more", document.Runtime{Active: 3})
+	s.run(0, "NAME   STATUS  ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES\n"+
+		"lost   Active  ?       ?            ?          ?         ?                     ?\n"+
+		"sound  Active  2       0            0          0         0                     7", "queue", "list")
+	if got := strings.Fields(s.run(0, "…", "queue", "show", "lost")); got[slices.Index(got, "messages")+1] != "?" {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(0, "…", "queue", "show", "lost", "-o", "json"); !strings.HasPrefix(got, `{"name":"lost",`) || strings.Contains(got, "active") || strings.Contains(got, "sizeBytes") {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.Contains(got, ",true,false"+strings.Repeat(",", 12)+"\n") || !strings.Contains(got, ",2,2,0,0,0,0,7,") {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(0, "…", "entities", "export"); !strings.Contains(got, `"lost"`) || !strings.Contains(got, `"sound"`) {
+		t.Errorf("%s", got)
+	}
+	const undone = ": nothing was done; add --confirm "
+	s.run(2, "ledgerbus: deleting queue lost at "+host+" loses an unknown number of messages"+undone+"lost if that is meant", "queue", "delete", "lost")
+	s.run(2, "ledgerbus: deleting topic events at "+host+" loses 2 subscriptions and at least 3 messages (3 active)"+undone+"events if that is meant", "topic", "delete", "events")
+	s.run(0, "deleted queue lost with an unknown number of messages", "queue", "delete", "lost", "--confirm", "lost")
+}

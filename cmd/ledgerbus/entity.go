@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
 // examplesOf are how the commands on a kind of entity are used.
@@ -163,18 +164,32 @@ func entityRow(e *admin.Entity, withKeys bool) row {
 	if e.Kind != event.Subscription {
 		r = append(r, accessCell(e.Properties.AccessRules, withKeys))
 	}
-	n := &e.Runtime
-	if e.Kind == event.Topic {
-		r = append(r, number("subscriptions", int64(n.Subscriptions)), number("scheduled", int64(n.Scheduled)))
-	} else {
-		r = append(r, number("messages", int64(n.Total())), number("active", int64(n.Active)), number("deadLetter", int64(n.DeadLetter)),
-			number("scheduled", int64(n.Scheduled)), number("transfer", int64(n.Transfer)), number("transferDeadLetter", int64(n.TransferDeadLetter)))
-	}
-	if e.Kind != event.Subscription {
-		r = append(r, number("sizeBytes", n.SizeBytes))
-	}
+	r = append(r, runtimeCells(e)...)
 	return append(r, moment("createdAt", e.CreatedAt), moment("updatedAt", e.UpdatedAt), moment("accessedAt", e.AccessedAt))
 }
+
+// runtimeCells show what an entity holds.
+func runtimeCells(e *admin.Entity) (cells []cell) {
+	held := number
+	if !counted(e) {
+		held = func(name string, _ int64) cell { return unknown(name) }
+	}
+	n := &e.Runtime
+	if e.Kind == event.Topic {
+		cells = append(cells, number("subscriptions", int64(n.Subscriptions)), held("scheduled", int64(n.Scheduled)))
+	} else {
+		cells = append(cells, held("messages", int64(n.Total())), held("active", int64(n.Active)), held("deadLetter", int64(n.DeadLetter)),
+			held("scheduled", int64(n.Scheduled)), held("transfer", int64(n.Transfer)), held("transferDeadLetter", int64(n.TransferDeadLetter)))
+	}
+	if e.Kind != event.Subscription {
+		cells = append(cells, held("sizeBytes", n.SizeBytes))
+	}
+	return cells
+}
+
+// counted tells whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
+// the log of the partition that the entity is on (reliability.md P24).
+func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) }
 
 // moment shows a time; 0: never.
 func moment(name string, t event.Time) cell {
@@ -332,7 +347,9 @@ func (a *administration) lossOf(e *admin.Entity) (string, error) {
 func messageCounts(in []*admin.Entity) string {
 	total := 0
 	states := make([]int, 5)
+	missing := false
 	for _, e := range in {
+		missing = missing || !counted(e)
 		r := &e.Runtime
 		total += r.Total()
 		for i, n := range [...]int{r.Active, r.DeadLetter, r.Scheduled, r.Transfer, r.TransferDeadLetter} {
@@ -346,6 +363,12 @@ func messageCounts(in []*admin.Entity) string {
 		}
 	}
 	text := plural(total, "message")
+	switch {
+	case missing && total == 0:
+		return "an unknown number of messages"
+	case missing:
+		text = "at least " + text
+	}
 	if len(parts) > 0 {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}

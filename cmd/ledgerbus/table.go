@@ -51,6 +51,9 @@ type cell struct {
 func text(name, value string) cell     { return cell{name, value, value} }
 func number(name string, n int64) cell { return cell{name, fmt.Sprint(n), n} }
 
+// unknown is a value that nobody can tell: JSON leaves it out, CSV has an empty field.
+func unknown(name string) cell { return cell{name, "?", nil} }
+
 // row is one thing that is shown. Rows of one table have the same names in the same order.
 type row []cell
 
@@ -61,12 +64,12 @@ func (r row) find(name string) cell {
 	return cell{}
 }
 
-// MarshalJSON keeps the order of the cells.
+// MarshalJSON keeps the order of the cells, and leaves out those that are unknown.
 func (r row) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // filters are full of < and >
-	for i, c := range r {
+	for i, c := range slices.DeleteFunc(slices.Clone(r), func(c cell) bool { return c.value == nil }) {
 		b.WriteByte("{,"[min(i, 1)])
 		fmt.Fprintf(&b, "%q:", c.name)
 		if err := enc.Encode(c.value); err != nil {
@@ -155,6 +158,8 @@ func printCSV(w io.Writer, header row, rows []row) error {
 			switch c.value.(type) {
 			case string, bool, int64:
 				field = fmt.Sprint(c.value)
+			case nil:
+				field = ""
 			}
 			if steered {
 				field = printable(field)

@@ -500,6 +500,25 @@ func TestRuntime(t *testing.T) {
 	a.get("/$Resources/Queues").is(200, "<MessageCount>3<")
 }
 
+// P24: of an entity on a partition that is refused, everything is shown but what it holds; the others are as ever.
+func TestRuntimeUnknown(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("lost", "sound", "topic:t", "t/Subscriptions/s")
+	for _, path := range []string{"lost", "t", "t/subscriptions/s"} {
+		a.fake.runtimes[path] = engine.Runtime{Unknown: true, AccessedAt: start + 5000}
+	}
+	a.fake.runtimes["sound"] = engine.Runtime{Active: 1, SizeBytes: 1234}
+	held := []string{"CountDetails", "SizeInBytes", "MessageCount>"}
+	a.get("/lost").is(200, "<MaxSizeInMegabytes>", "<LockDuration>", "<AccessedAt>2026-01-01T00:00:05Z<").lacks(held...)
+	a.get("/t").is(200, "<MaxSizeInMegabytes>", "<SubscriptionCount>1<").lacks(held...)
+	a.get("/t/Subscriptions/s").is(200, "<LockDuration>").lacks(held...)
+	queues := a.get("/$Resources/Queues").is(200, ">lost<", ">sound<", "<MessageCount>1<", "<SizeInBytes>1234<")
+	if n := strings.Count(queues.body, "<CountDetails"); n != 1 {
+		t.Errorf("%d queues have counts", n)
+	}
+}
+
 // MA-018: the namespace.
 func TestNamespace(t *testing.T) {
 	t.Parallel()

@@ -127,6 +127,8 @@ type Runtime struct {
 	Subscriptions      int // of a topic, as the rest
 	SQLFilters         int
 	CorrelationFilters int
+	// Unknown leaves the counts of messages and the size out when it is written. Reading does not set it: see Present.
+	Unknown bool
 }
 
 // Total is the number of all messages.

@@ -146,7 +146,11 @@ func (d *Description) shows(e Element, f Format) bool {
 		return d.Properties.UserMetadata != ""
 	case AccessedAt:
 		return f.Form == Read || d.Kind == event.Subscription
-	case CountDetails, SubscriptionCount:
+	case SizeInBytes, MessageCount:
+		return !d.Runtime.Unknown
+	case CountDetails:
+		return f.Form == Read && !d.Runtime.Unknown
+	case SubscriptionCount:
 		return f.Form == Read
 	case MaxMessageSizeInKilobytes, IsClientAffine:
 		return f.Version >= V2021
