@@ -137,7 +137,9 @@ func (n *Namespace) recover(ctx context.Context, store log.Store, id PartitionID
 	if err != nil {
 		x, r.Err = nil, fmt.Errorf("engine: partition %d: %w", id, err)
 		n.refused[id] = r.Err
-		n.logger.Error("partition refused", "partition", id, "error", err)
+		if ctx.Err() == nil { // told to stop, it says nothing of the partition
+			n.logger.Error("partition refused", "partition", id, "error", err)
+		}
 	} else {
 		r.Messages, r.Locks = x.Live(), x.Locks()
 	}

@@ -23,6 +23,9 @@ func (s *Server) authorise(ctx context.Context) error {
 	if id := s.settings.Identity; id.Issuer != "" {
 		var err error
 		if o.JWT, err = access.NewJWT(ctx, access.JWTOptions{Issuer: id.Issuer, Audiences: id.Audiences, RolesClaim: id.RolesClaim}); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			return settings.Problems{{Where: "jwt.issuer", Text: err.Error()}}
 		}
 	}
@@ -66,19 +69,17 @@ func (s *Server) entityRules(path string) []event.AccessRule {
 func (s *Server) Access() *access.Verifier { return s.access }
 
 // Reload takes over, while the broker runs, the access rules of new settings and a certificate whose files have changed. Claims and
-// links that live on keys that are gone end (management-api.md 5.2). After an error nothing has changed but what it does not name.
-// Other settings need a restart.
+// links that live on keys that are gone end (management-api.md 5.2). After an error nothing has changed. Other settings need a restart.
 func (s *Server) Reload(next settings.Settings) error {
-	var errs []error
-	switch {
-	case next.DevelopmentKey() && !s.settings.DevelopmentKey():
-		errs = append(errs, errors.New("access rules: the emulator's well-known key is not taken over while the broker runs"))
-	default:
-		s.access.SetRules(namespaceRules(next.Access))
-		s.amqp.RulesChanged()
+	if next.DevelopmentKey() && !s.settings.DevelopmentKey() {
+		return errors.New("access rules: the emulator's well-known key is not taken over while the broker runs")
 	}
-	if s.certificates != nil {
-		errs = append(errs, s.certificates.reload())
+	if s.certificates != nil { // first, for the rules cannot fail
+		if err := s.certificates.reload(); err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	s.access.SetRules(namespaceRules(next.Access))
+	s.amqp.RulesChanged()
+	return nil
 }

@@ -59,6 +59,33 @@ func newCertificates(certificateFile, keyFile string) (*certificates, error) {
 	return c, c.load()
 }
 
+// loadCertificates reads the operator's certificate. What cannot be loaded is a problem of the settings.
+func (s *Server) loadCertificates() error {
+	t := s.settings.TLS
+	if t.From != settings.TLSFiles {
+		return nil
+	}
+	var err error
+	if s.certificates, err = newCertificates(t.CertificateFile, t.KeyFile); err != nil {
+		return settings.Problems{{Where: "tls", Text: err.Error()}}
+	}
+	s.tls = &tls.Config{GetCertificate: s.certificates.forHandshake, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
+// generateCertificate makes or reads the certificate in the data directory, whose lock has to be ours by then.
+func (s *Server) generateCertificate() error {
+	if s.settings.TLS.From != settings.TLSGenerated {
+		return nil
+	}
+	cert, trust, err := listen.Generated(filepath.Join(s.settings.Storage.Data, tlsFolder), s.hosts(), time.Now())
+	if err != nil {
+		return settings.Problems{{Where: "tls", Text: err.Error()}}
+	}
+	s.trust, s.tls = trust, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
 // forHandshake is the certificate a peer is shown.
 func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()

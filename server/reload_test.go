@@ -186,6 +186,48 @@ func TestKeysReplaced(t *testing.T) {
 	}
 }
 
+// Reliability.md 7.2: settings are taken over whole or not at all, so that "not taken over" is true of the keys as well.
+func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "pair.pem")
+	first := newPair(t)
+	put := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(first.text)
+	with := func(key string) settings.Settings {
+		s := withKeys(t, dir, key, "")
+		s.TLS.From, s.TLS.CertificateFile, s.TLS.KeyFile = settings.TLSFiles, file, file
+		return s
+	}
+	srv := start(t, with("one"))
+	put([]byte("nonsense"))
+	if err := srv.Reload(with("two")); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a bad certificate: %v", err)
+	}
+	if _, err := dialWith(t, srv, "app", "one", "orders"); err != nil {
+		t.Errorf("the key there was: %v", err)
+	}
+	if _, err := dialWith(t, srv, "app", "two", "orders"); err == nil {
+		t.Error("the new key is good already")
+	}
+	second := newPair(t)
+	put(second.text)
+	known := load(t, dir, nil)
+	if err := srv.Reload(known); err == nil || second.handshake(t, srv) {
+		t.Errorf("the certificate came with rules that were refused: %v", err)
+	}
+	if err := srv.Reload(with("two")); err != nil || !second.handshake(t, srv) {
+		t.Errorf("a good one: %v", err)
+	}
+	if _, err := dialWith(t, srv, "app", "two", "orders"); err != nil {
+		t.Error(err)
+	}
+}
+
 // Listeners differ in whom they take and in nothing else.
 func TestListenersServeTheSame(t *testing.T) {
 	t.Parallel()

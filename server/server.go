@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +75,7 @@ type Server struct {
 	failures     *access.Failures
 	endpoints    []Endpoint
 	certificates *certificates // of the operator; nil: none
+	tls          *tls.Config   // nil: no TLS
 	trust        string        // file with the certificate that clients have to trust; "": not ours
 	recovered    Recovered
 
@@ -87,19 +87,22 @@ type Server struct {
 	closed  error // of Close; set in once
 }
 
-// Start opens the data directory, recovers it, makes the queues of the settings and listens. The context bounds the start
-// alone: a broker that runs is ended by Close. After an error nothing is left open.
+// Start binds the addresses, opens the data directory, recovers it, makes the queues of the settings and serves. Whoever connects
+// before that waits: nothing is accepted until all is there. A start that fails because of an address or a certificate writes nothing
+// to a log that is there, for each chapter of it is kept for ever. The context bounds the start alone: a broker that runs is ended by
+// Close. After an error nothing is left open; when the context has ended it is, or wraps, that of the context.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	if err := checkClock(time.Now()); err != nil {
 		return nil, err
 	}
-	srv := &Server{settings: s, failed: make(chan error, 1)}
-	srv.closing, srv.stop = context.WithCancel(context.Background())
+	srv := newServer(s)
 	for _, step := range []func() error{
 		func() error { return srv.authorise(ctx) },
+		srv.loadCertificates,
+		func() error { return srv.bind(ctx) },
 		func() error { return srv.open(ctx) },
 		func() error { return srv.putEntities(ctx) },
-		func() error { return srv.listen(ctx) },
+		srv.serve,
 	} {
 		if err := step(); err != nil {
 			return nil, errors.Join(err, srv.Close())
@@ -108,7 +111,13 @@ func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	return srv, nil
 }
 
-// open recovers the data directory.
+func newServer(s settings.Settings) *Server {
+	srv := &Server{settings: s, failed: make(chan error, 1)}
+	srv.closing, srv.stop = context.WithCancel(context.Background())
+	return srv
+}
+
+// open recovers the data directory. The engine is what writes to it, so whatever else can fail comes first.
 func (s *Server) open(ctx context.Context) error {
 	began := time.Now()
 	var err error
@@ -119,6 +128,12 @@ func (s *Server) open(ctx context.Context) error {
 	if has := len(s.store.Partitions()); s.settings.Storage.Partitions != 0 && has != s.settings.Storage.Partitions {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
+	}
+	if err := narrow(s.settings.Storage.Data); err != nil {
+		return err
+	}
+	if err := s.generateCertificate(); err != nil {
+		return err
 	}
 	if s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties}); err != nil {
 		return err
@@ -165,32 +180,52 @@ func (s *Server) putEntities(ctx context.Context) error {
 	return nil
 }
 
-// listen binds every address before it serves any: a broker is there on all of them or not at all.
-func (s *Server) listen(ctx context.Context) error {
-	config, err := s.certificate()
-	if err != nil {
-		return err
-	}
-	s.failures = access.NewFailures(freeFailures, mostFailures)
-	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
-	s.front = listen.New(listen.Options{
-		AMQP: s.amqp, TLS: config, Handler: s.management(), Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
-		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
-	})
+// bind takes every address before it serves any: a broker is there on all of them or not at all. Whoever connects waits in the
+// kernel's queue.
+func (s *Server) bind(ctx context.Context) error {
 	for _, entry := range s.settings.Listening.Addresses {
 		address, mode, err := s.settings.Listener(entry)
 		var l net.Listener
 		if err == nil {
 			l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		}
-		if err != nil {
-			for _, e := range s.endpoints {
-				err = errors.Join(err, e.listener.Close())
-			}
-			return &ListenError{Address: address, Err: err}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if err != nil {
+			err = s.whyTaken(&ListenError{Address: address, Err: err})
 		}
-		s.endpoints = append(s.endpoints, Endpoint{Addr: l.Addr(), Mode: mode, listener: l})
+		if l != nil {
+			s.endpoints = append(s.endpoints, Endpoint{Addr: l.Addr(), Mode: mode, listener: l})
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// whyTaken is why an address cannot be had. Where a broker runs on the data directory already, that says more than its address does.
+func (s *Server) whyTaken(err *ListenError) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the lock alone is asked for; nothing is read
+	store, inUse := log.Open(ctx, s.settings.Storage.Data, log.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	switch {
+	case inUse == nil:
+		return errors.Join(err, store.Close())
+	case errors.Is(inUse, log.ErrInUse):
+		return inUse
+	}
+	return err
+}
+
+// serve takes connections.
+func (s *Server) serve() error {
+	s.failures = access.NewFailures(freeFailures, mostFailures)
+	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
+	s.front = listen.New(listen.Options{
+		AMQP: s.amqp, TLS: s.tls, Handler: s.management(), Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
+		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
+	})
 	modes := map[settings.ListenMode]listen.Mode{
 		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}
 	for _, e := range s.endpoints {
@@ -214,26 +249,6 @@ func (s *Server) management() http.Handler {
 		Admin: s.engine, Access: s.access, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Failures: s.failures, Logger: slog.Default(),
 	})
-}
-
-// certificate loads or makes what TLS needs; nil when there is no TLS. What cannot be loaded is a problem of the settings.
-func (s *Server) certificate() (*tls.Config, error) {
-	var err error
-	switch t := s.settings.TLS; t.From {
-	case settings.TLSFiles:
-		if s.certificates, err = newCertificates(t.CertificateFile, t.KeyFile); err != nil {
-			return nil, settings.Problems{{Where: "tls", Text: err.Error()}}
-		}
-		return &tls.Config{GetCertificate: s.certificates.forHandshake, MinVersion: tls.VersionTLS12}, nil
-	case settings.TLSGenerated:
-		var cert tls.Certificate
-		cert, s.trust, err = listen.Generated(filepath.Join(s.settings.Storage.Data, tlsFolder), s.hosts(), time.Now())
-		if err != nil {
-			return nil, settings.Problems{{Where: "tls", Text: err.Error()}}
-		}
-		return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
-	}
-	return nil, nil
 }
 
 // hosts are the names and addresses by which clients may know this machine.
@@ -345,6 +360,9 @@ func (s *Server) close() error {
 	s.stop()
 	if s.front != nil {
 		errs = append(errs, s.front.Close())
+	}
+	for _, e := range s.endpoints {
+		_ = e.listener.Close() // that of a start that failed; who served has closed it
 	}
 	if s.amqp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,6 +116,44 @@ func TestDamageIsExitCode4(t *testing.T) {
 	}
 	if r := execute(t, "", "", "log", "dump", data+"/none"); r.code != 2 {
 		t.Errorf("dump of nothing: %+v", r)
+	}
+}
+
+// Told to stop while it reads its log, a broker has not failed.
+func TestServeIsStoppedWhileStarting(t *testing.T) {
+	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var said, out bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := serve(ctx, s, nil, &out); err != nil || out.Len() > 0 {
+		t.Errorf("%v, %q", err, &out)
+	}
+	if text := said.String(); !strings.Contains(text, `level=INFO msg="stopped while starting"`) || strings.Contains(text, "level=ERROR") {
+		t.Error(text)
+	}
+	for err, want := range map[error]bool{
+		context.Canceled: true, fmt.Errorf("engine: %w", context.Canceled): true, errors.New("x"): false, nil: false,
+		errors.Join(context.Canceled, &fs.PathError{Err: syscall.EIO}): false, log.ErrInUse: false,
+	} {
+		if wasStopped(ctx, err) != want {
+			t.Errorf("%v: stopped is not %t", err, want)
+		}
+		if wasStopped(t.Context(), err) {
+			t.Errorf("%v: nobody said stop", err)
+		}
 	}
 }
 

@@ -112,6 +112,10 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	defer signal.Stop(again)
 	spareSlots()
 	broker, err := server.Start(ctx, s)
+	if wasStopped(ctx, err) {
+		slog.Info("stopped while starting")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -143,6 +147,11 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 		return nil
 	}
 	return err
+}
+
+// wasStopped tells whether a start failed for no other reason than that it was told to stop.
+func wasStopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Canceled) && exitCode(err) == exitRefused // no fault we know beside it
 }
 
 // reload lets a running broker take over what it can of the settings as they are now. When they are wrong all stays as it is.

@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -37,7 +39,8 @@ const (
 
 // Generated returns a certificate for the host names and addresses, signed by a development authority of its own, and the
 // file with that authority's certificate, which clients have to trust. Both are kept in the folder, made when they are not
-// there or about to expire; the server's also when it lacks a host. What is there and cannot be read is an error.
+// there or about to expire; the server's also when it lacks a host. What is there and cannot be read is an error. A key that others
+// may read is made private again, with a warning (reliability.md S32).
 func Generated(folder string, hosts []string, now time.Time) (cert tls.Certificate, authority string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return cert, "", err
@@ -76,6 +79,7 @@ func fresh(c *x509.Certificate, now time.Time) bool {
 func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, error)) (tls.Certificate, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
+		narrow(file)
 		cert, err := tls.X509KeyPair(text, text)
 		if err != nil {
 			return cert, fmt.Errorf("%s: %w; remove it to have another one made", file, err)
@@ -93,6 +97,22 @@ func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, e
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(text, text)
+}
+
+// narrow makes a file with a key its owner's alone. Where that cannot be, such as on a volume whose files have one mode for all, it
+// warns at every start and the broker serves all the same.
+func narrow(file string) {
+	info, err := os.Stat(file)
+	if err != nil || info.Mode()&0o077 == 0 || runtime.GOOS == "windows" {
+		return
+	}
+	old := fmt.Sprintf("%04o", info.Mode().Perm())
+	if err := os.Chmod(file, 0o600); err != nil {
+		slog.Warn("a file with a key is open to other users and cannot be narrowed; make its mode 0600", "path", file, "mode", old, "error", err)
+		return
+	}
+	slog.Warn("a file with a key was open to other users; its mode is 0600 now. If they may have read it, remove it to have another one made",
+		"path", file, "mode", old)
 }
 
 func newAuthority(now time.Time) ([]byte, error) {

@@ -86,6 +86,29 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
+// Reliability.md S32: a key that others may read is made private and stays in use.
+func TestGeneratedKeysAreNarrowed(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "tls")
+	first, _ := generated(t, folder, time.Now(), "localhost")
+	for _, mode := range []fs.FileMode{0o666, 0o640, 0o604} {
+		for _, name := range []string{signerFile, serverFile} {
+			if err := os.Chmod(filepath.Join(folder, name), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, _ := generated(t, folder, time.Now(), "localhost")
+		if !bytes.Equal(again.Certificate[0], first.Certificate[0]) {
+			t.Errorf("%04o: a good certificate was replaced", mode)
+		}
+		for _, name := range []string{signerFile, serverFile} {
+			if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%04o: %s has mode %v, %v", mode, name, info.Mode(), err)
+			}
+		}
+	}
+}
+
 func TestGeneratedCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{signerFile, serverFile} {

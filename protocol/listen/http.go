@@ -58,7 +58,9 @@ func (s *Server) newHTTP() *http.Server {
 		answer := healthy
 		w.Header().Set("Content-Type", "application/json")
 		if err := s.health(r.Context()); err != nil {
-			s.logger.Warn("not healthy", "error", err)
+			if r.Context().Err() == nil { // whoever asked is still there: it is not their leaving that failed
+				s.logger.Warn("not healthy", "error", err)
+			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 			answer = unhealthy
 		}

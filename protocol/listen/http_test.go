@@ -2,13 +2,16 @@ package listen
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -84,6 +87,30 @@ func TestHTTP(t *testing.T) {
 	} {
 		if status, body := ask(t, c.addr, c.request); status != c.status || body != c.body {
 			t.Errorf("%s: %d %q, want %d %q", c.name, status, body, c.status, c.body)
+		}
+	}
+}
+
+// A probe that gives up says nothing of the broker, so nothing is logged.
+func TestHealthOfNobody(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		var said bytes.Buffer
+		s := New(Options{Logger: slog.New(slog.NewTextHandler(&said, nil)), Health: func(ctx context.Context) error {
+			return errors.Join(ctx.Err(), errors.New("disk is gone"))
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		if gone {
+			cancel()
+		}
+		answer := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/health", nil))
+		if answer.Code != http.StatusServiceUnavailable || strings.Contains(said.String(), "not healthy") == gone {
+			t.Errorf("gone %t: %d, logged %q", gone, answer.Code, &said)
+		}
+		cancel()
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
