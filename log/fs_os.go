@@ -35,7 +35,7 @@ func (osFS) Open(name string) (File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("is not a regular file")}
 	}
 	if err != nil {
 		f.Close()
@@ -113,6 +113,63 @@ func bootID() string {
 	return strings.TrimSpace(string(p))
 }
 
+// realPath follows the symbolic links on the way to a data directory, its own name included: they are the operator's. What is not
+// there, or cannot be resolved, stays as it is for others to complain about.
+func realPath(dir string) string {
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to
+	}
+	return dir
+}
+
+// refusal says why a name inside a data directory is not opened (reliability.md S33); nil for directories and regular files.
+func refusal(path string, m fs.FileMode) error {
+	what := "a device, pipe or socket"
+	switch {
+	case m.IsDir() || m.IsRegular():
+		return nil
+	case m&fs.ModeSymlink != 0:
+		what = "a symbolic link"
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: errors.New("is " + what + ", which is refused inside a data directory")}
+}
+
+// refuseLinks finds a link among the directories that recovery goes through, and among the files that concern all partitions.
+// A start and an inspection ask it alike, before anything else, so that both refuse, and for what it is: a link is no damage.
+// A link in the place of a partition's file is that partition's alone, and Open refuses it. What cannot be looked at is recovery's
+// business.
+func refuseLinks(root string) error {
+	names := []string{"lock", "namespace.json", "clean", "partitions"}
+	for i := range PartitionID(maxPartitions) {
+		dir := partitionName(i)
+		wal := filepath.Join(dir, "wal")
+		names = append(names, dir, filepath.Join(dir, "checkpoints"), wal)
+	}
+	for _, name := range names {
+		path := filepath.Join(root, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if err := refusal(path, info.Mode()); err != nil {
+			return err
+		}
+		if filepath.Base(name) != "wal" {
+			continue
+		}
+		chapters, _ := os.ReadDir(path)
+		for _, e := range chapters { // others do not belong to the log, whatever they are
+			if _, ok := chapterID(Entry{Name: e.Name(), Dir: true}); !ok {
+				continue
+			}
+			if err := refusal(filepath.Join(path, e.Name()), e.Type()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // lookFS reads a directory that may have been made by an enemy: no symbolic link is followed, nothing is written, and
 // a process that uses the directory is respected (reliability.md S33).
 type lookFS struct {
@@ -132,8 +189,8 @@ func (l lookFS) check(name string) error {
 		if err != nil {
 			return err
 		}
-		if m := info.Mode(); !m.IsDir() && !m.IsRegular() {
-			return fmt.Errorf("log: %s is a %s: refused", path, m.Type())
+		if err := refusal(path, info.Mode()); err != nil {
+			return err
 		}
 	}
 	return nil

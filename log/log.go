@@ -63,7 +63,7 @@ type Options struct {
 	// the other. For simulations.
 	Manual        bool
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
-	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link is followed, the directory must exist and be
+	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
 	ReadOnly bool
 }
@@ -90,6 +90,7 @@ var (
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
 type CorruptError struct {
 	Partition PartitionID
+	All       bool      // the file concerns all partitions; Partition says nothing
 	File      string    // path below the data directory
 	Offset    int64     // bytes from the start of the file
 	LSN       event.LSN // address of the place; 0 when it has none
@@ -98,7 +99,11 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	s := fmt.Sprintf("log: partition %d: %s at byte %d (LSN %d): %s", e.Partition, e.File, e.Offset, e.LSN, e.Reason)
+	which := fmt.Sprint(e.Partition)
+	if e.All {
+		which = "all"
+	}
+	s := fmt.Sprintf("log: partition %s: %s at byte %d (LSN %d): %s", which, e.File, e.Offset, e.LSN, e.Reason)
 	if e.Cause != nil {
 		s += ": " + e.Cause.Error()
 	}

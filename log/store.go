@@ -89,11 +89,7 @@ type store struct {
 // does not stop the others, but for partition 0, whose *CorruptError is returned. Other errors wrap ErrInUse, ErrFormat or
 // the cause. Nothing but the lock file and a new directory is written before Lead.
 func Open(ctx context.Context, dir string, opts Options) (Store, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	opts, err = opts.withDefaults(dir)
+	dir, opts, err := opts.at(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +102,40 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
-		return nil, fmt.Errorf("log: %s: %w", dir, err)
+		return nil, lockError(dir, err)
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
+}
+
+// at finds out where the directory really is, refuses one with links inside, and fills in the options for it.
+func (o Options) at(dir string) (string, Options, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", o, err
+	}
+	_, onDisk := o.FS.(osFS)
+	if onDisk = onDisk || o.FS == nil; onDisk {
+		dir = realPath(dir)
+	}
+	if o, err = o.withDefaults(dir); err != nil {
+		return "", o, err
+	}
+	if onDisk {
+		if err := refuseLinks(dir); err != nil {
+			return "", o, fmt.Errorf("log: %w", err)
+		}
+	}
+	return dir, o, nil
+}
+
+func lockError(dir string, err error) error {
+	if errors.Is(err, ErrInUse) {
+		return fmt.Errorf("%w: %s", err, dir)
+	}
+	return fmt.Errorf("log: %s: %w", dir, err)
 }
 
 // makeDir makes a directory and those above it that are missing. That they are durable is the caller's business: an
@@ -152,14 +176,14 @@ func syncPath(fsys FS, dir string) error {
 
 func (s *store) open(ctx context.Context) error {
 	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
-	if errors.Is(err, fs.ErrNotExist) && !s.opts.ReadOnly {
-		p, err = s.create()
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err = s.missing(err)
 	}
 	if err == nil {
 		s.ns, s.tag, err = decodeNamespace(p)
 	}
 	if errors.Is(err, errDamaged) {
-		return &CorruptError{File: "namespace.json", Reason: err.Error()}
+		return &CorruptError{All: true, File: "namespace.json", Reason: err.Error()}
 	}
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
@@ -177,23 +201,15 @@ func (s *store) open(ctx context.Context) error {
 	return s.parts[0].err
 }
 
-// create makes a new directory. What an interrupted creation left is made again; a directory with chapters in it has
-// lost its namespace.json and is refused.
-func (s *store) create() ([]byte, error) {
+// missing judges a directory without a namespace.json: one with chapters or a clean marker in it has lost it and is refused.
+// Another is new, or what an interrupted creation left, and is made unless it is only looked at.
+func (s *store) missing(cause error) ([]byte, error) {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
 		return nil, fmt.Errorf("%w: missing, but the clean marker is there", errDamaged)
 	}
-	id, err := uuid.Parse(s.opts.NamespaceID)
-	if err != nil {
-		return nil, err
-	}
-	ns := Namespace{ID: s.opts.NamespaceID, Format: formatVersion, Partitions: s.opts.Partitions, Created: s.opts.Now()}
 	all := filepath.Join(s.root, "partitions")
-	if err := makeDir(s.fs, all); err != nil {
-		return nil, err
-	}
 	old, err := s.fs.ReadDir(all)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range old {
@@ -204,6 +220,23 @@ func (s *store) create() ([]byte, error) {
 		if len(chapters) > 0 {
 			return nil, fmt.Errorf("%w: missing, but partition %s has a log", errDamaged, e.Name)
 		}
+	}
+	if s.opts.ReadOnly {
+		return nil, cause
+	}
+	return s.create()
+}
+
+// create makes a new directory. What an interrupted creation left is made again.
+func (s *store) create() ([]byte, error) {
+	id, err := uuid.Parse(s.opts.NamespaceID)
+	if err != nil {
+		return nil, err
+	}
+	ns := Namespace{ID: s.opts.NamespaceID, Format: formatVersion, Partitions: s.opts.Partitions, Created: s.opts.Now()}
+	all := filepath.Join(s.root, "partitions")
+	if err := makeDir(s.fs, all); err != nil {
+		return nil, err
 	}
 	for i := range ns.Partitions {
 		dir := filepath.Join(s.root, partitionName(PartitionID(i)))
@@ -238,7 +271,7 @@ func (s *store) readClean() ([]mark, error) {
 		ends, err = decodeClean(p, s.tag, s.ns.Partitions)
 	}
 	if err != nil && !errors.Is(err, ErrFormat) {
-		return nil, &CorruptError{File: "clean", Reason: "nobody can say where the logs ended", Cause: err}
+		return nil, &CorruptError{All: true, File: "clean", Reason: "nobody can say where the logs ended", Cause: err}
 	}
 	return ends, err
 }
@@ -303,7 +336,9 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mar
 	p.files.limit = max(4, openFiles/s.ns.Partitions)
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {
-		logger.Error("partition is refused", "err", err)
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // told to stop, it says nothing of the partition
+			logger.Error("partition is refused", "err", err)
+		}
 		return p
 	}
 	p.take(out)

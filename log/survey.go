@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -33,20 +34,17 @@ type Surveyed struct {
 	Discarded       []Discard        // checkpoints and notes that are no good
 }
 
-// OpenSurvey takes a directory that nobody uses. A damaged namespace.json or clean marker, which [Open] reports, does not stop it:
-// it does without. Of the options FS and BootID count.
+// OpenSurvey takes a directory that nobody uses. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
+// stop it: it does without. Of the options FS and BootID count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
 	opts.ReadOnly = true
-	if opts, err = opts.withDefaults(dir); err != nil {
+	dir, opts, err := opts.at(dir)
+	if err != nil {
 		return nil, err
 	}
 	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID}
 	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
-		return nil, fmt.Errorf("log: %s: %w", dir, err)
+		return nil, lockError(dir, err)
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("log: %w", err), s.lock.Close())
@@ -61,7 +59,7 @@ func (s *Survey) open() error {
 	if err == nil {
 		ns, tag, err = decodeNamespace(p)
 	}
-	if err != nil && !errors.Is(err, errDamaged) {
+	if err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err != nil {
@@ -82,6 +80,9 @@ func (s *Survey) open() error {
 // listPartitions takes what is there for what there should be.
 func (s *Survey) listPartitions() error {
 	entries, err := s.fs.ReadDir(filepath.Join(s.root, "partitions"))
+	if errors.Is(err, fs.ErrNotExist) { // gone as well; the directory itself must be there
+		_, err = s.fs.ReadDir(s.root)
+	}
 	if err != nil {
 		return err
 	}

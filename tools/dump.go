@@ -18,6 +18,9 @@ import (
 // maxOrigins is how many origins Dump remembers. Of older ones it prints the number only.
 const maxOrigins = 1 << 16
 
+// ErrNoPartition: the directory has no partition of the number that was asked for.
+var ErrNoPartition = errors.New("no such partition")
+
 // DumpOptions say what to print.
 type DumpOptions struct {
 	Partition int       // which one; -1: all, one after the other
@@ -28,11 +31,15 @@ type DumpOptions struct {
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
 // escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others.
+// A number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
 	s, err := log.Open(ctx, dir, log.Options{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("tools: %w", err)
+	}
+	if n := len(s.Partitions()); opts.Partition < -1 || opts.Partition >= n {
+		return errors.Join(fmt.Errorf("tools: %w: %s has 0 to %d, not %d", ErrNoPartition, filepath.Base(dir), n-1, opts.Partition), s.Close())
 	}
 	out := bufio.NewWriter(w)
 	var errs []error
@@ -48,9 +55,6 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tools: %w", err))
 		}
-	}
-	if opts.Partition >= len(s.Partitions()) {
-		errs = append(errs, fmt.Errorf("tools: no partition %d in %s", opts.Partition, filepath.Base(dir)))
 	}
 	errs = append(errs, out.Flush(), s.Close())
 	return errors.Join(errs...)

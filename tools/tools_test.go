@@ -259,6 +259,9 @@ func TestInUse(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
+	if err := tools.Dump(&out, copied, tools.DumpOptions{Partition: 64}); !errors.Is(err, tools.ErrNoPartition) || out.Len() > 0 {
+		t.Fatal(err, out.String())
+	}
 	if r, err := tools.Verify(&out, copied, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 {
 		t.Fatal(err)
 	}

@@ -188,6 +188,13 @@ func TestVerifyLines(t *testing.T) {
 	if !strings.HasPrefix(lines[0], `{"Found":"damage","Partition":null,"File":"clean","Byte":0,"LSN":0,"Reason":"nobody `) {
 		t.Error(lines[0])
 	}
+	if err := os.Remove(filepath.Join(dir, "namespace.json")); err != nil {
+		t.Fatal(err)
+	}
+	r, got = verify(t, dir, tools.VerifyOptions{})
+	if !r.All || r.Places != 2 || len(r.Refused) != 2 || got[0] != `DAMAGED partition all file "namespace.json" byte 0 LSN 0: "damaged: missing, but the clean marker is there"` {
+		t.Errorf("without namespace.json: %+v\n%s", r, strings.Join(got, "\n"))
+	}
 }
 
 // A damaged partition's checkpoints and notes that are no good are listed too.

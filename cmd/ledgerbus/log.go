@@ -66,8 +66,12 @@ func dumpLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return tools.Dump(c.App.Writer, dir, tools.DumpOptions{
+	err = tools.Dump(c.App.Writer, dir, tools.DumpOptions{
 		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies")})
+	if errors.Is(err, tools.ErrNoPartition) {
+		return usageError{err}
+	}
+	return err
 }
 
 func verifyLog(c *cli.Context) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,5 +96,55 @@ func TestVerifyEveryPlace(t *testing.T) {
 	}
 	if r := execute(t, "", "", "log", "verify", "-o", "xml", data); r.code != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What a start says of a directory and what the commands say of it is the same, to the exit code (reliability.md S33).
+func TestLogAgreesWithServe(t *testing.T) {
+	parent := t.TempDir()
+	data := filepath.Join(parent, "data")
+	s, err := log.Open(t.Context(), data, log.Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), s.Close(), os.Symlink(data, filepath.Join(parent, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"dump", "verify"} {
+		if r := execute(t, "", "", "log", c, filepath.Join(parent, "link")); r.code != 0 || r.errOut != "" {
+			t.Errorf("log %s of a link to a directory: %+v", c, r)
+		}
+	}
+	for _, n := range []string{"2", "9", "-2"} {
+		if r := execute(t, "", "", "log", "dump", "--partition", n, data); r.code != 2 || !strings.Contains(r.errOut, "no such partition: data has 0 to 1, not "+n) {
+			t.Errorf("%+v", r)
+		}
+	}
+	all := [][]string{{"log", "verify", data}, {"log", "dump", data}, {"serve", "--data", data, "--listen", "127.0.0.1:0"}} // serve last: it would go on for ever
+	inside := filepath.Join(data, "partitions")
+	if err := errors.Join(os.Rename(inside, filepath.Join(parent, "p")), os.Symlink(filepath.Join(parent, "p"), inside)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range all {
+		if r := execute(t, "", "", args...); r.code != 5 || !strings.Contains(r.errOut, inside+": is a symbolic link") || strings.Contains(r.out+r.errOut, "amage") {
+			t.Fatalf("%v: %+v", args, r)
+		}
+	}
+	if err := errors.Join(os.Remove(inside), os.Rename(filepath.Join(parent, "p"), inside), os.Remove(filepath.Join(data, "namespace.json"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range all {
+		r := execute(t, "", "", args...)
+		if text := r.out + r.errOut; r.code != 4 || !strings.Contains(text, "partition all") || args[1] != "verify" && strings.Contains(text, "partition 0") {
+			t.Fatalf("%v: %+v", args, r)
+		}
 	}
 }
