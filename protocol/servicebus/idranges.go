@@ -21,11 +21,6 @@ func (r *idRanges) note(id uint32) {
 	*r = append(s, idRange{id, id})
 }
 
-func (r idRanges) has(id uint32) bool {
-	in, _ := r.run(id, 1)
-	return in
-}
-
 // run tells whether the set has an id, and for how many from that on, at most n, the answer is the same.
 func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	for i := len(r) - 1; i >= 0; i-- {
