@@ -132,7 +132,7 @@ func (c *socket) Write(p []byte) (int, error) {
 		}
 		defer cancel()
 		err := c.ws.Write(ctx, websocket.MessageBinary, piece)
-		if err != nil && ctx.Err() != nil {
+		if ctx.Err() != nil { // also of a piece that went out just then: the WebSocket is closed by its context
 			return os.ErrDeadlineExceeded
 		}
 		return err

@@ -92,7 +92,9 @@ func TestSDKSessions(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err = c.AcceptNextSessionForQueue(short, "sessions", nil)
-	wantCode(t, err, azservicebus.CodeTimeout)
+	if !errors.Is(err, context.DeadlineExceeded) { // where answer and deadline cross; that the answer comes sooner: TestNoSession
+		wantCode(t, err, azservicebus.CodeTimeout)
+	}
 }
 
 // WP-110, WP-169 to WP-174: scheduled and deferred messages through the unmodified SDK.
@@ -110,7 +112,7 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
-	soon := time.Now().Add(300 * time.Millisecond)
+	soon := time.Now().Add(2 * time.Second) // for the broker it must be in the future, however busy the machine is
 	if err := s.SendMessage(ctx, &azservicebus.Message{Body: []byte("soon"), ScheduledEnqueueTime: &soon}, nil); err != nil {
 		t.Fatal(err)
 	}

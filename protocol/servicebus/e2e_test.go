@@ -137,7 +137,7 @@ func (b *broker) root(t testing.TB) *azservicebus.Client {
 }
 
 func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -204,6 +204,13 @@ func (l *ledger) took(queue string, m *azservicebus.ReceivedMessage) {
 	}
 }
 
+// tookOnce says whether a message came in receive-and-delete mode.
+func (l *ledger) tookOnce(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.messages[id].taken > 0
+}
+
 // settlement is one of the ways to settle.
 type settlement uint8
 

@@ -15,6 +15,7 @@ import (
 const (
 	sendTime   = 2 * time.Second       // of a call to send
 	settleTime = time.Second           // of a call to settle; after four seconds the SDK would try again by itself
+	patience   = 30 * time.Second      // of a call while nothing kills the broker
 	pause      = 20 * time.Millisecond // between two clients
 	credit     = 20                    // messages a receiver asks for
 )
@@ -26,6 +27,15 @@ type load struct {
 	ledger  *ledger
 	seed    uint64
 	workers sync.WaitGroup
+	patient bool // once nothing kills the broker any more, and no worker works
+}
+
+// within is the time of a call.
+func (l *load) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if l.patient {
+		d = patience
+	}
+	return context.WithTimeout(ctx, d)
 }
 
 // rng gives a worker its own stream of the seed.
@@ -74,7 +84,7 @@ func (l *load) produce(ctx context.Context, queue string, producer int) {
 }
 
 func (l *load) send(ctx context.Context, s *azservicebus.Sender, ids []string, batched bool, rng *rand.Rand) error {
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := l.within(ctx, sendTime)
 	defer cancel()
 	if !batched {
 		return s.SendMessage(ctx, &azservicebus.Message{Body: body(ids[0], rng), MessageID: &ids[0]}, nil)
@@ -209,7 +219,7 @@ func token(m *azservicebus.ReceivedMessage) *azservicebus.ReceivedMessage {
 // settle settles the delivery m: as itself on its link, or as its token. It says whether that went well.
 func (l *load) settle(c *consumer, m, as *azservicebus.ReceivedMessage, how settlement) bool {
 	l.ledger.settling(c.sub, m)
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := l.within(context.Background(), settleTime)
 	defer cancel()
 	began := time.Now()
 	err := attempt(ctx, c.receiver, as, how)
@@ -233,7 +243,7 @@ func attempt(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.Rece
 
 // renew renews a lock. An answer that gets lost may have moved the end all the same; the later one is not relied on.
 func (l *load) renew(c *consumer, m *azservicebus.ReceivedMessage) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := l.within(context.Background(), settleTime)
 	defer cancel()
 	err := c.receiver.RenewMessageLock(ctx, m, nil)
 	l.ledger.renewed(m, err)
@@ -243,9 +253,9 @@ func (l *load) renew(c *consumer, m *azservicebus.ReceivedMessage) bool {
 // takeRest receives and deletes what is left, up to a message that is sent now: what went away before it has left a gap in the numbers.
 func (l *load) takeRest(ctx context.Context) {
 	client := l.connect()
+	ids := l.ledger.sending(onceQueue, producers, 0, 1, "")
 	s, err := client.NewSender(onceQueue, nil)
 	if err == nil {
-		ids := l.ledger.sending(onceQueue, producers, 0, 1, "")
 		err = l.send(ctx, s, ids, false, l.rng("last", 0))
 		l.ledger.sentAs(ids, err)
 	}
@@ -253,8 +263,14 @@ func (l *load) takeRest(ctx context.Context) {
 		l.t.Errorf("sending failed with no fault around: %v", err)
 	}
 	hangUp(client)
-	while, cancel := context.WithTimeout(ctx, 3*time.Second)
+	while, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	go func() {
+		for while.Err() == nil && !l.ledger.tookOnce(ids[0]) {
+			time.Sleep(pause)
+		}
+		cancel() // that was the last one
+	}()
 	l.takeAway(while)
 }
 

@@ -75,7 +75,7 @@ func expiryQueueDefault(b *bus) {
 func expiryLocked(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
-	b.post(mortal("A", 2*time.Second), mortal("B", 2*time.Second))
+	b.post(mortal("A", 4*time.Second), mortal("B", 4*time.Second))
 	got := b.take(r, "A", "B")
 	b.nothingUntil(b.receiver(), deref(got[1].ExpiresAt).Add(1100*time.Millisecond))
 	b.complete(r, got[0])
@@ -93,7 +93,7 @@ func expiryLocked(b *bus) {
 func expiryLockEnd(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
-	b.post(mortal("A", 2*time.Second))
+	b.post(mortal("A", 4*time.Second))
 	m := b.one(r, "A")
 	c := b.waiting(b.deadLetters())
 	b.wantReason(b.ended(c, "A"), expired)
@@ -104,7 +104,7 @@ func expiryLockEnd(b *bus) {
 func expiryDeferred(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
-	b.post(mortal("A", 2*time.Second))
+	b.post(mortal("A", 4*time.Second))
 	m := b.one(r, "A")
 	b.postpone(r, m)
 	b.nothingUntil(b.receiver(), deref(m.ExpiresAt).Add(100*time.Millisecond))

@@ -15,14 +15,15 @@ var locks = group{
 }
 
 func lockRenew(b *bus) {
+	r, elsewhere := b.receiver(), b.elsewhere()
+	b.warmUp(r)
+	b.attach(elsewhere) // or the second renewal waits for its connection
 	b.send("A")
-	r := b.receiver()
 	m := b.one(r, "A")
 	b.wantLocked(m, 5*time.Second, 2*time.Second)
 	first := *m.LockedUntil
-	elsewhere := b.elsewhere()
 	for _, holder := range []receiver{r, elsewhere} {
-		time.Sleep(2500 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		b.renew(holder, m)
 		b.wantLocked(m, 5*time.Second, 2*time.Second)
 	}
