@@ -129,9 +129,7 @@ func (s *Server) open(ctx context.Context) error {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
 	}
-	if err := narrow(s.settings.Storage.Data); err != nil {
-		return err
-	}
+	narrow(s.settings.Storage.Data)
 	if err := s.generateCertificate(); err != nil {
 		return err
 	}

@@ -36,10 +36,10 @@ func TestLogHelp(t *testing.T) {
 	}
 }
 
-// Several damaged places are several lines and exit code 4, as text and as JSON.
-func TestVerifyEveryPlace(t *testing.T) {
-	data := t.TempDir()
-	s, err := log.Open(t.Context(), data, log.Options{Partitions: 1, SegmentBytes: 1000})
+// leadLog makes a data directory and leads its partition 0.
+func leadLog(t *testing.T, dir string, opts log.Options) (log.Store, log.Writer) {
+	t.Helper()
+	s, err := log.Open(t.Context(), dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +51,13 @@ func TestVerifyEveryPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, w
+}
+
+// Several damaged places are several lines and exit code 4, as text and as JSON.
+func TestVerifyEveryPlace(t *testing.T) {
+	data := t.TempDir()
+	s, w := leadLog(t, data, log.Options{Partitions: 1, SegmentBytes: 1000})
 	for i := range event.SequenceNumber(12) {
 		b := w.Batch()
 		b.AppendRecord(1000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1,
@@ -103,18 +110,7 @@ func TestVerifyEveryPlace(t *testing.T) {
 func TestLogAgreesWithServe(t *testing.T) {
 	parent := t.TempDir()
 	data := filepath.Join(parent, "data")
-	s, err := log.Open(t.Context(), data, log.Options{Partitions: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, w := leadLog(t, data, log.Options{Partitions: 2})
 	if err := errors.Join(w.Close(), s.Close(), os.Symlink(data, filepath.Join(parent, "link"))); err != nil {
 		t.Fatal(err)
 	}

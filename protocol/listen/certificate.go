@@ -17,8 +17,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/private"
 )
 
 // AuthorityFile is the name, below the folder of generated certificates, of the authority's certificate: what clients need.
@@ -102,17 +103,15 @@ func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, e
 // narrow makes a file with a key its owner's alone. Where that cannot be, such as on a volume whose files have one mode for all, it
 // warns at every start and the broker serves all the same.
 func narrow(file string) {
-	info, err := os.Stat(file)
-	if err != nil || info.Mode()&0o077 == 0 || runtime.GOOS == "windows" {
-		return
+	wide, err := private.Narrow(file)
+	mode := fmt.Sprintf("%04o", wide)
+	switch {
+	case err != nil:
+		slog.Warn("a file with a key is open to other users and is not narrowed; make its mode 0600", "path", file, "mode", mode, "error", err)
+	case wide != 0:
+		slog.Warn("a file with a key was open to other users; its mode is 0600 now. If they may have read it, remove it to have another one made",
+			"path", file, "mode", mode)
 	}
-	old := fmt.Sprintf("%04o", info.Mode().Perm())
-	if err := os.Chmod(file, 0o600); err != nil {
-		slog.Warn("a file with a key is open to other users and cannot be narrowed; make its mode 0600", "path", file, "mode", old, "error", err)
-		return
-	}
-	slog.Warn("a file with a key was open to other users; its mode is 0600 now. If they may have read it, remove it to have another one made",
-		"path", file, "mode", old)
 }
 
 func newAuthority(now time.Time) ([]byte, error) {

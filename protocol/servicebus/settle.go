@@ -36,7 +36,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 	asked := !d.Settled && (w.outcome != 0 || e != nil)
 	var lost lostRun
 	from := first
-	for _, id := range s.unsettledIn(first, n) {
+	var few [32]uint32 // nearly always enough, and no allocation
+	for _, id := range s.unsettledIn(few[:0], first, n) {
 		u, ok := s.unsettled[id]
 		if !ok {
 			continue // went with what was settled before it
@@ -56,9 +57,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 	lost.answer(s)
 }
 
-// unsettledIn is which of a delivery-id and the n behind it wait to be settled, in order.
-func (s *session) unsettledIn(first, n uint32) []uint32 {
-	var ids []uint32
+// unsettledIn appends those of a delivery-id and the n behind it that wait to be settled, in order.
+func (s *session) unsettledIn(ids []uint32, first, n uint32) []uint32 {
 	if int(n) < len(s.unsettled) {
 		for i := range n + 1 {
 			if _, ok := s.unsettled[first+i]; ok {

@@ -20,6 +20,7 @@ const module = "github.com/ledgerbus/ledgerbus/"
 // allowed lists what each package may import of ours (tests apart). A package that is not here may not exist.
 var allowed = map[string][]string{
 	"internal/mutant":        {},
+	"internal/private":       {},
 	"log/event":              {},
 	"log":                    {"log/event", "internal/mutant"},
 	"index":                  {"log/event", "internal/mutant"},
@@ -30,12 +31,12 @@ var allowed = map[string][]string{
 	"protocol/servicebus":    {"protocol/amqp", "protocol/access", "engine", "engine/filter", "log/event"},
 	"protocol/atom/document": {"log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/access", "engine", "log/event"},
-	"protocol/listen":        {},
+	"protocol/listen":        {"internal/private"},
 	"tools":                  {"index", "log", "log/event"},
 	"settings":               {"engine", "engine/filter", "log/event", "protocol/servicebus"},
 	"client":                 {"protocol/servicebus", "protocol/amqp"},
 	"client/admin":           {"client", "protocol/atom/document", "log/event"},
-	"server":                 {"settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen"},
+	"server":                 {"settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
 	"bench":                  {"client", "bench/floor"},
 	"bench/floor":            {"protocol/amqp"},
 	"cmd/ledgerbus":          {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
