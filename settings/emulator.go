@@ -1,16 +1,21 @@
 package settings
 
 import (
+	"errors"
+	"io/fs"
 	"net"
+	"os"
 	"strconv"
+	"strings"
 )
 
 // Variables of the emulator's container that mean something here; CONFIG_PATH is another name of LEDGERBUS_ENTITIES. The rest of
 // them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) is about a database that is not needed: nobody reads them.
 const (
-	inlineVariable = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
-	inlineAlias    = "CONFIG_JSON"
-	portVariable   = "EMULATOR_HTTP_PORT" // of the second address that is listened on when none is given
+	inlineVariable  = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
+	inlineAlias     = "CONFIG_JSON"
+	presentVariable = "LEDGERBUS_ENTITIES_IF_PRESENT" // an entity file that is read when it exists and no other is named; set in the container image
+	portVariable    = "EMULATOR_HTTP_PORT"            // takes the place of the emulator's HTTP port in the addresses listened on
 )
 
 // inlineFile is an entity file that is the value of an environment variable.
@@ -23,6 +28,7 @@ func (l *loader) emulator(lookup func(string) (string, bool)) {
 			l.inline = inlineFile{name, content}
 		}
 	}
+	l.present, _ = lookup(presentVariable)
 	if value, ok := lookup(portVariable); ok && value != "" {
 		port, err := strconv.ParseUint(value, 10, 16)
 		if err != nil || port == 0 {
@@ -33,21 +39,40 @@ func (l *loader) emulator(lookup func(string) (string, bool)) {
 	}
 }
 
-// secondAddress is where the emulator has health and management.
-func (l *loader) secondAddress() string {
+// moveHTTPPort puts the port of EMULATOR_HTTP_PORT in the place of the emulator's, wherever that is listened on: by default, and in
+// the container image, whose environment names the addresses. Other addresses are somebody's choice and stay.
+func (l *loader) moveHTTPPort() {
 	if l.httpPort == "" {
-		return developmentHTTP
+		return
 	}
-	host, _, _ := net.SplitHostPort(developmentHTTP)
-	return net.JoinHostPort(host, l.httpPort)
+	_, usual, _ := net.SplitHostPort(developmentHTTP)
+	addresses := make([]string, len(l.settings.Listening.Addresses)) // a copy: the list may be the caller's
+	for i, entry := range l.settings.Listening.Addresses {
+		address, mode, chosen := strings.Cut(entry, "/")
+		if host, port, err := net.SplitHostPort(address); err == nil && port == usual {
+			entry = net.JoinHostPort(host, l.httpPort)
+			if chosen {
+				entry += "/" + mode
+			}
+		}
+		addresses[i] = entry
+	}
+	l.settings.Listening.Addresses = addresses
 }
 
 // entityFile reads what the settings name as entity file, nil when there is none. An inline one counts as part of the
-// environment: a flag wins over it, and it over the config file.
+// environment: a flag wins over it, and it over the config file. Where none is named, one that only has to be read when it is
+// there takes its turn.
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")
 	switch {
+	case l.inline.content == "" && file == "" && l.present != "":
+		if _, err := os.Stat(l.present); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		l.settings.Entities.File = l.present
+		return readEntities(l.present)
 	case l.inline.content == "" || where == "--"+w.Flag():
 		if file == "" {
 			return nil, nil

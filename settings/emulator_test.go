@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -34,6 +35,12 @@ func TestEmulatorVariables(t *testing.T) {
 		{name: "port 0", env: []string{"EMULATOR_HTTP_PORT", "0"}, problem: `EMULATOR_HTTP_PORT: "0" is not a port from 1 to 65535`},
 		{name: "the port of AMQP", env: []string{"EMULATOR_HTTP_PORT", "5672"}, problem: `listen: "127.0.0.1:5672" is listed twice`},
 		{name: "the port, with addresses given", env: []string{"EMULATOR_HTTP_PORT", "5301"}, flags: map[string][]string{"listen": {"127.0.0.1:1"}}, addresses: "127.0.0.1:1"},
+		{name: "the port, with the emulator's given", env: []string{"EMULATOR_HTTP_PORT", "5301", "LEDGERBUS_LISTEN", "127.0.0.1:5672,127.0.0.1:5300/any"}, addresses: "127.0.0.1:5672 127.0.0.1:5301/any"},
+		{name: "a file that need not be there, and is", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json"}, first: "queue.1"},
+		{name: "a file that need not be there, and is not", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json"}},
+		{name: "a file that need not be there, and cannot be read", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata"}, problem: "entity file: read testdata: is a directory"},
+		{name: "a file that need not be there, under one that is named", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json", "LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
+		{name: "a file that need not be there, under the config file's", file: file, env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/broken.json"}, first: "queue.1"},
 		{name: "a file", env: []string{"CONFIG_PATH", "testdata/sample.json"}, first: "queue.1"},
 		{name: "a file's content", env: []string{"CONFIG_JSON", string(content)}, first: "queue.1"},
 		{name: "a file's content in our variable", env: []string{"LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
@@ -88,5 +95,31 @@ func TestQueueThatIsATopic(t *testing.T) {
 	_, err := Load(Sources{Flags: map[string][]string{"entities": {"testdata/sample.json"}, "queue": {"TOPIC.1"}}})
 	if err == nil || !strings.HasPrefix(err.Error(), `--queue: "TOPIC.1" is a topic: testdata/sample.json:`) {
 		t.Error(err)
+	}
+}
+
+// What generators of entity files write beside what a rule is changes nothing, but has to be what it says.
+func TestKeysOfNoEffect(t *testing.T) {
+	t.Parallel()
+	const file = `{"Topics":[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[
+		{"Name":"a","Properties":{"FilterType":"Correlation","CorrelationFilter":{"Label":"x","RequiresPreprocessing":%s}}},
+		{"Name":"b","Properties":{"FilterType":"Sql","SqlFilter":{"SqlExpression":"1=1","CompatibilityLevel":%s,"RequiresPreprocessing":true},
+			"Action":{"SqlExpression":"SET a = 1","CompatibilityLevel":20,"RequiresPreprocessing":false}}}]}]}]}`
+	for _, c := range []struct{ preprocessing, level, problem string }{
+		{"false", "20", ""},
+		{`"no"`, "20", "must be true or false"},
+		{"true", "twenty", "invalid"},
+		{"true", `"20"`, "must be a number"},
+	} {
+		content := fmt.Sprintf(file, c.preprocessing, c.level)
+		s, err := Load(Sources{Env: environment("LEDGERBUS_ENTITIES_JSON", content)})
+		switch {
+		case c.problem == "" && err != nil:
+			t.Errorf("%s, %s: %v", c.preprocessing, c.level, err)
+		case c.problem == "" && len(s.Entities.Put[1].Rules) != 2:
+			t.Errorf("%d rules", len(s.Entities.Put[1].Rules))
+		case c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)):
+			t.Errorf("%s, %s: got %v, want a text with %q", c.preprocessing, c.level, err, c.problem)
+		}
 	}
 }

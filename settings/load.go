@@ -35,6 +35,16 @@ type Sources struct {
 // Environment variables that begin with LEDGERBUS_ and are no word of ours are left alone: a container platform makes
 // some up from the service's name.
 func Load(from Sources) (Settings, error) {
+	l := gather(from)
+	l.finish()
+	if err := l.problems.err(); err != nil {
+		return Settings{}, err
+	}
+	return l.settings, nil
+}
+
+// gather merges the sources and checks nothing that needs more than one value.
+func gather(from Sources) *loader {
 	l := &loader{settings: defaults(), origin: map[string]string{}}
 	if from.File != "" {
 		l.file(from.File)
@@ -47,11 +57,7 @@ func Load(from Sources) (Settings, error) {
 			l.assign(w, values, "--"+w.Flag())
 		}
 	}
-	l.finish()
-	if err := l.problems.err(); err != nil {
-		return Settings{}, err
-	}
-	return l.settings, nil
+	return l
 }
 
 // loader collects values and problems. A later assignment wins; what an earlier, lower source got wrong is still told.
@@ -60,7 +66,8 @@ type loader struct {
 	origin   map[string]string // by word: where its value came from
 	problems Problems
 	inline   inlineFile // entities in the environment
-	httpPort string     // of the second address listened on, "": the emulator's
+	present  string     // an entity file that need not exist, "": none
+	httpPort string     // in place of the emulator's HTTP port, "": as it is
 }
 
 func (l *loader) assign(w Word, values []string, where string) {

@@ -99,12 +99,26 @@ func (r *entityReader) sql(n *node, text *string, parameters *[]event.Property) 
 	r.object(n, readers{
 		"SqlExpression": func(n *node) { r.text(n, text); at = n },
 		"Parameters":    func(n *node) { *parameters = r.values(n) },
+
+		requiresPreprocessing: r.ofNoEffect(new(bool)), compatibilityLevel: r.ofNoEffect(new(uint32)),
 	}, "SqlExpression")
 	return at
 }
 
+// Keys that generators of entity files write (Aspire does) and that change nothing about a rule: the service prepares every rule
+// when it is made, and has one version of its SQL.
+const (
+	requiresPreprocessing = "RequiresPreprocessing"
+	compatibilityLevel    = "CompatibilityLevel"
+)
+
+// ofNoEffect reads a value of the type that into points to, and does nothing with it.
+func (r *entityReader) ofNoEffect(into any) func(*node) {
+	return func(n *node) { r.value(n, into) }
+}
+
 func (r *entityReader) correlation(n *node, f *event.Filter) {
-	known := readers{"Properties": func(n *node) { f.Properties = r.values(n) }}
+	known := readers{"Properties": func(n *node) { f.Properties = r.values(n) }, requiresPreprocessing: r.ofNoEffect(new(bool))}
 	for field := event.FieldCorrelationID; field <= event.FieldContentType; field++ {
 		known[field.String()] = func(n *node) {
 			c := event.Condition{Field: field}

@@ -18,12 +18,7 @@ import (
 // finish fills in what depends on the mode, checks everything that needs more than one value, and reads the entities.
 func (l *loader) finish() {
 	s := &l.settings
-	if s.Listening.Addresses == nil {
-		s.Listening.Addresses = []string{developmentAMQP}
-		if s.Mode == Development {
-			s.Listening.Addresses = append(s.Listening.Addresses, l.secondAddress())
-		}
-	}
+	l.addresses()
 	if s.Access == nil && s.Mode == Development {
 		s.Access = []AccessRule{{Name: developmentRule, Rights: []Right{Manage, Send, Listen}, Primary: NewSecret(developmentKey)}}
 	}
@@ -32,6 +27,18 @@ func (l *loader) finish() {
 	l.checkTLS()
 	l.checkListening()
 	l.checkEntities()
+}
+
+// addresses settles what is listened on.
+func (l *loader) addresses() {
+	s := &l.settings
+	if s.Listening.Addresses == nil {
+		s.Listening.Addresses = []string{developmentAMQP}
+		if s.Mode == Development {
+			s.Listening.Addresses = append(s.Listening.Addresses, developmentHTTP)
+		}
+	}
+	l.moveHTTPPort()
 }
 
 func (l *loader) checkAccess() {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
+	_ "golang.org/x/crypto/x509roots/fallback" // for machines without root certificates, such as the container image
 
 	"github.com/ledgerbus/ledgerbus/bench"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -45,7 +46,7 @@ func app() *cli.App {
 		OnUsageError:   usage,
 		Action:         commandOrHelp,
 		Commands: answerUsage([]*cli.Command{
-			serveCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
+			serveCommand(), healthCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			logCommand(), bench.Command(), versionCommand(),
 		}),

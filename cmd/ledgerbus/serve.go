@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,10 +76,7 @@ func loadSettings(c *cli.Context) (settings.Settings, error) {
 	if c.Args().Present() {
 		return settings.Settings{}, usageError{fmt.Errorf("serve takes no argument %q; see ledgerbus serve --help", c.Args().First())}
 	}
-	from := settings.Sources{File: c.String("config"), Env: os.LookupEnv, Flags: map[string][]string{}}
-	if from.File == "" {
-		from.File = os.Getenv("LEDGERBUS_CONFIG")
-	}
+	from := settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{}}
 	for _, w := range settings.Words() {
 		name := w.Flag()
 		switch {
@@ -92,6 +90,11 @@ func loadSettings(c *cli.Context) (settings.Settings, error) {
 		}
 	}
 	return settings.Load(from)
+}
+
+// configFile is the file with settings that the command line or the environment names, "" when there is none.
+func configFile(c *cli.Context) string {
+	return cmp.Or(c.String("config"), os.Getenv("LEDGERBUS_CONFIG"))
 }
 
 func startLogging(l settings.Logging) {
@@ -213,6 +216,27 @@ func announceEntities(line func(name, format string, args ...any), broker *serve
 	}
 }
 
+// ready is the emulator's word for it, for which tools that start one wait on standard output.
+const ready = "Emulator Service is Successfully Up!"
+
+// insecure says what the switches that lift a protection have lifted.
+func insecure(s settings.Settings) []string {
+	var lifted []string
+	for _, l := range []struct {
+		on   bool
+		what string
+	}{
+		{s.Listening.InsecureNoTLS, "addresses other than loopback are served without TLS"},
+		{s.Listening.InsecureNoAuth && s.DevelopmentKey(), "addresses other than loopback are served to everybody who knows the emulator's key"},
+		{s.Identity.AnyBearer, "any bearer token has all rights"},
+	} {
+		if l.on {
+			lifted = append(lifted, l.what)
+		}
+	}
+	return lifted
+}
+
 // announce prints what a person needs to use the broker.
 func announce(w io.Writer, broker *server.Server) {
 	s := broker.Settings()
@@ -240,14 +264,12 @@ func announce(w io.Writer, broker *server.Server) {
 		line("NOT SERVED", "%v", err)
 	}
 	announceEntities(line, broker)
-	if s.Listening.InsecureNoTLS {
-		line("INSECURE", "addresses other than loopback are served without TLS")
+	for _, what := range insecure(s) {
+		line("INSECURE", "%s", what)
+		slog.Warn("insecure: " + what)
 	}
-	if s.Listening.InsecureNoAuth {
-		line("INSECURE", "addresses other than loopback are served to everybody who knows the emulator's key")
-	}
-	if s.Identity.AnyBearer {
-		line("INSECURE", "any bearer token has all rights")
+	if s.Mode == settings.Development {
+		b.WriteString(ready + "\n")
 	}
 	_, _ = io.WriteString(w, b.String()) // nobody may be reading; the broker runs all the same
 }

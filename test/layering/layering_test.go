@@ -19,6 +19,7 @@ const module = "github.com/ledgerbus/ledgerbus/"
 
 // allowed lists what each package may import of ours (tests apart). A package that is not here may not exist.
 var allowed = map[string][]string{
+	"internal/image":         {},
 	"internal/mutant":        {},
 	"internal/private":       {},
 	"log/event":              {},
@@ -44,13 +45,14 @@ var allowed = map[string][]string{
 
 // owners lists libraries that only one package may import.
 var owners = map[string]string{
-	"github.com/tidwall/wal":             "log",
-	"github.com/klauspost/compress/zstd": "log",
-	"github.com/gofrs/flock":             "log",
-	"github.com/RoaringBitmap/roaring":   "index",
-	"github.com/coder/websocket":         "protocol/listen",
-	"github.com/coreos/go-oidc":          "protocol/access",
-	"github.com/go-jose/go-jose":         "protocol/access",
+	"github.com/tidwall/wal":                 "log",
+	"github.com/klauspost/compress/zstd":     "log",
+	"github.com/gofrs/flock":                 "log",
+	"github.com/RoaringBitmap/roaring":       "index",
+	"github.com/coder/websocket":             "protocol/listen",
+	"github.com/coreos/go-oidc":              "protocol/access",
+	"github.com/go-jose/go-jose":             "protocol/access",
+	"github.com/google/go-containerregistry": "internal/image",
 }
 
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
