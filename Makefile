@@ -7,10 +7,13 @@ ROUNDS ?= 100
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
-.PHONY: build run test test-js test-python test-java sdk fuzz sim mutants torture bench lint portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture bench lint portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
+
+image: ## static binaries and a container image for amd64 and arm64: dist/
+	go run ./internal/image --into dist
 
 run: build ## a broker in ./data with the entities of the example
 	bin/ledgerbus serve --data ./data --entities examples/config.json
