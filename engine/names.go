@@ -91,6 +91,9 @@ func CheckName(what, name string) *Error {
 }
 
 func checkCharacters(what, whole, segment string) *Error {
+	if segment == "." || segment == ".." { // what handles URLs on the way to us takes them for steps
+		return refuse(InvalidArgument, "'%s' contains the segment '%s', which no URL can name. (%s)", whole, segment, what)
+	}
 	for _, c := range segment {
 		if !alphanumeric(c) && !strings.ContainsRune(".-_~", c) {
 			return refuse(InvalidArgument, "'%s' contains character(s) that is not allowed by Service Bus: %q. "+

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +107,9 @@ func (r *request) answer(w http.ResponseWriter) error {
 	if err := r.authenticate(); err != nil {
 		return err
 	}
+	if !r.route.isClean() {
+		return badRequest("The path of the request has an empty segment, dots for a name or at its end, or a character that no name has.")
+	}
 	serve, err := r.method()
 	if err != nil {
 		return err
@@ -112,14 +117,41 @@ func (r *request) answer(w http.ResponseWriter) error {
 	if err := r.authorize(); err != nil {
 		return err
 	}
-	var ok bool
-	if r.version, ok = document.ParseVersion(r.URL.Query().Get("api-version")); !ok {
-		return badRequest("The api-version in the query of the request is missing or is not a year and a month.")
+	if err := r.acceptable(); err != nil {
+		return err
 	}
 	if r.entity != nil {
 		w.Header().Set("ETag", etag(r.entity))
 	}
 	return serve(r, w)
+}
+
+// acceptable checks what every request must have beside a token: a version, and with a body the type of a document.
+func (r *request) acceptable() error {
+	q := r.URL.Query()
+	var ok bool
+	r.version, ok = document.ParseVersion(q.Get("api-version"))
+	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root { // nothing that a version changes is at the root
+		return badRequest("The api-version in the query of the request is missing or is not a year and a month.")
+	}
+	if r.Method == http.MethodGet || r.ContentLength == 0 {
+		return nil
+	}
+	for _, text := range r.Header.Values("Content-Type") { // old tools send none
+		if !isXML(text) {
+			return refuse(http.StatusUnsupportedMediaType, 40000, "The Content-Type of the request is not one of XML, such as application/atom+xml.")
+		}
+	}
+	return nil
+}
+
+// isXML reports whether a Content-Type is one of XML, whatever its parameters.
+func isXML(contentType string) bool {
+	name, _, err := mime.ParseMediaType(contentType)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return false
+	}
+	return name == "application/xml" || name == "text/xml" || strings.HasSuffix(name, "+xml")
 }
 
 // method finds what to do. Reads change nothing, whatever they carry.

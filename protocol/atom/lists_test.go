@@ -1,7 +1,9 @@
 package atom
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -89,6 +91,28 @@ func TestLinks(t *testing.T) {
 	a.get("/T/subscriptions/").is(200, `<title type="text">Subscriptions</title>`, `<id>http://bus.example:5300/t/Subscriptions/s1?`, `href="Subscriptions/s1?`, `<title type="text">s2</title>`)
 	a.get("/t/Subscriptions/s1/rules/?api-version=2021-05&$top=1").is(200, `<title type="text">Rules</title>`, `<id>http://bus.example:5300/t/Subscriptions/s1/Rules/$Default?`, `href="Rules/$Default?`, `rel="next"`)
 	a.get("/t/Subscriptions/s1/rules/?api-version=2021-05&$skip=1").is(200, `<title type="text">r</title>`).lacks("$Default", `rel="next"`)
+}
+
+// Over TLS every address in an answer is one of TLS, at the host that was asked.
+func TestLinksOverTLS(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("a", "b", "topic:t", "t/Subscriptions/s1", "t/Subscriptions/s2")
+	for _, path := range []string{"/a", "/t", "/t/Subscriptions/s1", "/t/Subscriptions/s1/Rules/$Default", "/$Resources/Queues?$top=1&api-version=2021-05", "/t/Subscriptions?$top=1&api-version=2021-05",
+		"/t/Subscriptions/s1/Rules", "/$namespaceinfo"} {
+		for _, asked := range []string{"Bus.example:5671", "localhost"} {
+			if !strings.Contains(path, "?") {
+				path += "?api-version=2021-05"
+			}
+			r := httptest.NewRequest("GET", path, nil)
+			r.Header.Set("Authorization", a.token)
+			r.Host, r.TLS = asked, &tls.ConnectionState{}
+			w := a.serve(r).is(200, "<id>https://"+asked+"/").lacks("http://bus", "http://"+asked)
+			if strings.Contains(path, "top") {
+				w.is(200, `rel="next" href="https://`+asked+`/`, `xml:base="https://`+asked+`/`)
+			}
+		}
+	}
 }
 
 // MA-073 to MA-075: bad numbers, empty lists, pages behind the end.

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
 // routeKind is what a path names.
@@ -37,7 +39,10 @@ type route struct {
 // parseRoute takes a decoded path apart. Fixed segments are known in any letter case. As no name of an entity has a segment
 // "subscriptions", the first one ends the topic's path (management-api.md 1.2).
 func parseRoute(path string) route {
-	path = strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
+	path = strings.TrimPrefix(path, "/")
+	if path != "/" { // two of them are not the root
+		path = strings.TrimSuffix(path, "/")
+	}
 	r := route{path: path, entity: path}
 	switch lower := strings.ToLower(path); {
 	case lower == "$namespaceinfo":
@@ -77,6 +82,16 @@ func parseRoute(path string) route {
 		r.rule = rest[2]
 	}
 	return r
+}
+
+// isClean reports whether a path says the same to whoever reads it: no segment is empty, none is made of dots, nothing looks like
+// an escape or a scheme or a slash that is none, and what names a queue or topic does not end in a dot. Nothing has another path.
+func (r *route) isClean() bool {
+	if strings.Contains("/"+r.path+"/", "//") && r.path != "" || strings.Contains(r.path, `\`) || strings.HasSuffix(r.entity, ".") {
+		return false
+	}
+	_, ok := access.CleanPath(r.path)
+	return ok
 }
 
 // knownHost tells whether a request came under a name that is ours. An address cannot be made to resolve to another.

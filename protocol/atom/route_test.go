@@ -78,6 +78,74 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// The root is where tools look first whether somebody is there: any token and no version will do.
+func TestRoot(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("q")
+	for _, token := range []string{a.token, sign("sb://"+host, "listener", listenKey), sign("sb://"+host, "sender", sendKey)} {
+		for _, path := range []string{"/?", "/?x=y", "/?api-version=2021-05"} {
+			a.get(path, "Authorization", token).notFound()
+		}
+	}
+	a.get("/?", "Authorization", "").is(401, "MissingToken")
+	a.get("/?", "Authorization", sign("sb://"+host+"/q", "RootManageSharedAccessKey", rootKey)).is(401)
+	a.get("/?api-version=").is(400, "api-version")
+	a.do("PUT", "/?", queue("")).is(400)
+	a.delete("/?").is(400)
+	a.do("POST", "/?", "").is(405)
+}
+
+// S21: a path that might be read in two ways is refused, and that only after the token.
+func TestUncleanPaths(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("q", "a/b", "topic:t", "t/Subscriptions/s")
+	for _, path := range []string{
+		"//q", "//", "/q//", "/a//b", "/./q", "/q/.", "/a/../q", "/..", "/q/..", "/x/%2e%2e/q", "/%2E/q", "/%2fq", "/a%2F%2Fb", "/q%2f%2f", "/a%5Cb", `/\q`, "/q.", "/a./b/.", "/a%25b", "/a:b",
+		"/t//Subscriptions", "/t/Subscriptions//s", "/t/Subscriptions//Rules", "/t/Subscriptions/s/Rules//", "/t/../t/Subscriptions/s", "/t/Subscriptions/..", "/t/Subscriptions/s/Rules/.",
+		"/$Resources//Queues", "//$namespaceinfo", "//health", "/health/..", "/$servicebus//websocket",
+	} {
+		for _, method := range []string{"GET", "PUT", "DELETE", "POST", "HEAD"} {
+			for _, version := range []string{"?", "?api-version=2021-05"} {
+				a.do(method, path+version, queue(""), "Authorization", "").is(401)
+				a.do(method, path+version, queue(""), "Authorization", sign("sb://"+host, "RootManageSharedAccessKey", "x")).is(401)
+				if w := a.do(method, path+version, queue("")).is(400); w.header.Get("Location") != "" {
+					t.Errorf("%s: goes to %s", w.what, w.header.Get("Location"))
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/q/", "/q%2f", "/a%2Fb", "/a/b/", "/%71"} { // the same as without (1.2)
+		a.get(path).is(200, "<QueueDescription")
+	}
+}
+
+// S23: a body of another type than XML is refused, once it is known who sends it.
+func TestContentTypes(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("topic:t", "t/Subscriptions/s", "gone")
+	for _, ok := range []string{
+		"application/atom+xml;type=entry;charset=utf-8", "application/atom+xml", "application/atom+xml; charset=utf-8", "application/xml", "text/xml", "Application/XML", "application/x+xml;=",
+	} {
+		a.put("/q", queue(""), "Content-Type", ok).is(201)
+		a.update("/q", queue(""), "Content-Type", ok).is(200)
+		a.delete("/q").is(200)
+	}
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json", "xml", "", "application/xml, text/plain", "text/plain; a=application/xml", "+xml/"} {
+		for path, body := range map[string]string{"/q": queue(""), "/gone": queue(""), "/t": topic(""), "/t/Subscriptions/n": subscription(""), "/t/Subscriptions/s/Rules/r": rule(""), "/t/Subscriptions/s/Rules/": rule("")} {
+			a.put(path, body, "Content-Type", bad, "Authorization", "").is(401)
+			a.put(path, body, "Content-Type", bad).is(415, "<Code>415</Code>")
+			a.update(path, body, "Content-Type", bad).is(415)
+		}
+		a.do("DELETE", "/gone", "x", "Content-Type", bad).is(415)
+	}
+	a.get("/q").notFound()
+	a.get("/gone", "Content-Type", "text/plain").is(200)
+	a.delete("/gone", "Content-Type", "text/plain").is(200) // of nothing
+}
+
 // Every answer that is not one of an operation is XML, too.
 func TestMethods(t *testing.T) {
 	t.Parallel()

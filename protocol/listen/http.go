@@ -27,6 +27,9 @@ const (
 	unhealthy = `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
 )
 
+// healthPath is the only path that needs no token.
+const healthPath = "/health"
+
 // healthTime is how long the broker may take to show that it works.
 const healthTime = 5 * time.Second
 
@@ -37,42 +40,65 @@ func (s *Server) newHTTP() *http.Server {
 	if rest == nil {
 		rest = http.NotFoundHandler()
 	}
-	mux := http.NewServeMux()
-	others := s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	others := s.checkHost(checkOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isSocketPath(r.URL.Path) {
 			s.websocket(w, r)
 			return
 		}
 		rest.ServeHTTP(w, r)
+	})))
+	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token (reliability.md S21).
+	all := complete(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == healthPath && !r.URL.Query().Has("api-version") { // with one it is a queue of that name
+			s.serveHealth(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
 	}))
-	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("api-version") { // a queue may be named so
-			others.ServeHTTP(w, r)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
-			return
-		}
-		answer := healthy
-		w.Header().Set("Content-Type", "application/json")
-		if err := s.health(r.Context()); err != nil {
-			if r.Context().Err() == nil { // whoever asked is still there: it is not their leaving that failed
-				s.logger.Warn("not healthy", "error", err)
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-			answer = unhealthy
-		}
-		_, _ = io.WriteString(w, answer) // whoever asked may have gone
-	})
-	mux.Handle("/", others)
 	return &http.Server{
-		Handler:           http.MaxBytesHandler(mux, maxBody),
+		Handler:           http.MaxBytesHandler(all, maxBody),
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
+		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is answered like any other request
 	}
+}
+
+// complete adds what net/http does not know of a request, for the links in answers: that it came inside TLS, which ends in
+// our own connections, and the address it came to, for a client of HTTP/1.0 that named no host.
+func complete(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(requestKey{}).(*request); ok {
+			known := *r
+			if e, ok := c.Conn.(*encrypted); ok {
+				state := e.ConnectionState()
+				known.TLS = &state
+			}
+			if known.Host == "" {
+				known.Host = c.LocalAddr().String()
+			}
+			r = &known
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	answer := healthy
+	w.Header().Set("Content-Type", "application/json")
+	if err := s.health(r.Context()); err != nil {
+		if r.Context().Err() == nil { // whoever asked is still there: it is not their leaving that failed
+			s.logger.Warn("not healthy", "error", err)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		answer = unhealthy
+	}
+	_, _ = io.WriteString(w, answer) // whoever asked may have gone
 }
 
 // health asks whether messages can be accepted. What is wrong is for the log alone: whoever asks needs no token.
@@ -95,6 +121,16 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// checkOrigin refuses changes that the page of another origin asks a browser for (reliability.md S23). Clients that are no
+// browsers say nothing of an origin. The upgrade to a WebSocket is a GET, whose origin package websocket checks.
+func checkOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Requests from pages of other origins are refused.", http.StatusForbidden)
+	}))
+	return protection.Handler(next)
 }
 
 func isLoopback(a net.Addr) bool {

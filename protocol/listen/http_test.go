@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,6 +55,10 @@ func TestHTTP(t *testing.T) {
 		return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + protocol + "\r\n"
 	}
+	change := func(method, from string) string {
+		return method + " /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n" + from + "\r\n"
+	}
+	const foreign = "Requests from pages of other origins are refused.\n"
 	chunked := "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<14, strings.Repeat("x", 1<<14))
 	for _, c := range []struct {
@@ -75,6 +80,23 @@ func TestHTTP(t *testing.T) {
 		{"another site's name (S24)", addr, "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "The host name is not known here.\n"},
 		{"a WebSocket under another site's name", addr, strings.Replace(upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), "localhost", "evil.example", 1), 421, "The host name is not known here.\n"},
 		{"a WebSocket of another site's page", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: http://evil.example\r\n"), 403, "request Origin \"evil.example\" is not authorized for Host \"localhost\"\n"},
+		{"a WebSocket of a page without an origin", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: null\r\n"), 403, "request Origin \"null\" is not a valid URL with a host\n"},
+		{"a change by another site's page (S23)", addr, change("PUT", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 403, foreign},
+		{"a change by a page of the same site", addr, change("DELETE", "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:1\r\n"), 403, foreign},
+		{"a form of an old browser", addr, change("POST", "Origin: http://evil.example\r\n"), 403, foreign},
+		{"a change by a page without an origin", addr, change("PUT", "Origin: null\r\n"), 403, foreign},
+		{"a change by our own page", addr, change("PUT", "Sec-Fetch-Site: same-origin\r\nOrigin: http://localhost\r\n"), 200, "/x with 0 bytes"},
+		{"a change by our own page in an old browser", addr, change("PUT", "Origin: http://localhost\r\n"), 200, "/x with 0 bytes"},
+		{"a look from elsewhere", addr, change("GET", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 200, "/x with 0 bytes"},
+		{"two slashes (S21)", addr, "GET //x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//x with 0 bytes"},
+		{"dots", addr, "GET /a/../x/. HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/. with 0 bytes"},
+		{"dots in disguise", addr, "GET /a/%2e%2E/x%2F HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/ with 0 bytes"},
+		{"no health", addr, "GET //health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//health with 0 bytes"},
+		{"below health", addr, "GET /health/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health/ with 0 bytes"},
+		{"health in capitals", addr, "GET /Health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Health with 0 bytes"},
+		{"what there is", addr, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "* with 0 bytes"},
+		{"a tunnel", addr, "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 200, " with 0 bytes"},
+		{"HTTP/1.0 without a host", addr, "GET /x HTTP/1.0\r\n\r\n", 200, "/x with 0 bytes"},
 		{"a WebSocket of another protocol", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: mqtt\r\n"), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
 		{"a WebSocket without protocol", addr, upgrade("/$servicebus/websocket/", ""), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
 		{"a WebSocket elsewhere", bare, upgrade("/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), 404, "404 page not found\n"},
@@ -87,6 +109,39 @@ func TestHTTP(t *testing.T) {
 	} {
 		if status, body := ask(t, c.addr, c.request); status != c.status || body != c.body {
 			t.Errorf("%s: %d %q, want %d %q", c.name, status, body, c.status, c.body)
+		}
+	}
+}
+
+// The handler knows how a request came: inside TLS or not, and under which host, also when the client named none.
+func TestHandlerKnowsTheConnection(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := certificate()
+	addr, _ := start(t, Options{TLS: serverTLS, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%t %s", r.TLS != nil && r.TLS.HandshakeComplete, r.Host)
+	})}, Any)
+	for _, c := range []struct {
+		encrypted     bool
+		request, want string
+	}{
+		{false, "GET / HTTP/1.1\r\nHost: LocalHost:1\r\n\r\n", "false LocalHost:1"},
+		{true, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "true localhost"},
+		{false, "GET / HTTP/1.0\r\n\r\n", "false " + addr},
+		{true, "GET / HTTP/1.0\r\n\r\n", "true " + addr},
+	} {
+		nc := dial(t, addr)
+		if c.encrypted {
+			nc = tls.Client(nc, clientTLS)
+		}
+		if _, err := io.WriteString(nc, c.request); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(response.Body); err != nil || string(body) != c.want {
+			t.Errorf("%q: %q, %v, want %q", c.request, body, err, c.want)
 		}
 	}
 }
