@@ -100,7 +100,7 @@ func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
 	ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
 	ev.Envelope = p.envelope(event.Slice{Entity: id}, origin)
 	ev.EntityKind, ev.Path, ev.Topic = cmd.Kind, path, topic
-	ev.Properties = effective(now, cmd.Properties, nil)
+	ev.Properties = effective(cmd.Properties)
 	ev.HashVersion, ev.Hosts = hashVersion, hosts
 	p.out = append(p.out, ev)
 	if cmd.Kind == event.Subscription {
@@ -185,7 +185,7 @@ func (p *Partition) updateEntity(now event.Time, cmd *PutEntity, old *index.Enti
 	if err := fixed(cmd.Kind, &old.Properties, &cmd.Properties); err != nil {
 		return p.refused(err)
 	}
-	properties := effective(now, cmd.Properties, &old.Properties)
+	properties := effective(cmd.Properties)
 	origin := event.OriginID(0)
 	if cmd.Mode == UpdateOnly || !old.Properties.Equal(&properties) {
 		origin = p.origin(cmd.Origin)
@@ -252,29 +252,12 @@ func sameFilter(a, b event.Filter) bool {
 
 func sameList[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// effective is what properties come to: forwarding keeps an entity in use (semantics.md 7.7), and access rules keep the times at
-// which they were made and changed.
-func effective(now event.Time, p event.Properties, old *event.Properties) event.Properties {
+// effective is what properties come to: forwarding keeps an entity in use (semantics.md 7.7).
+func effective(p event.Properties) event.Properties {
 	if p.ForwardTo != "" || p.ForwardDeadLetteredMessagesTo != "" {
 		p.AutoDeleteOnIdle = event.Forever
 	}
 	p.AccessRules = slices.Clone(p.AccessRules)
-	for i := range p.AccessRules {
-		r := &p.AccessRules[i]
-		r.CreatedAt, r.ModifiedAt = now, now
-		if old == nil {
-			continue
-		}
-		for j := range old.AccessRules {
-			o := &old.AccessRules[j]
-			if strings.EqualFold(o.Name, r.Name) {
-				r.CreatedAt = o.CreatedAt
-				if slices.Equal(o.Rights, r.Rights) && o.Primary == r.Primary && o.Secondary == r.Secondary {
-					r.ModifiedAt = o.ModifiedAt
-				}
-			}
-		}
-	}
 	return p
 }
 

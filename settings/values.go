@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -163,15 +162,12 @@ func readUUID(text string) (event.Value, error) {
 	return event.Value{Text: string(id[:])}, nil
 }
 
-// yearOne is the Unix time at which ticks begin.
-var yearOne = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
-
 func readInstant(text string) (event.Value, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.Unix() < yearOne {
+	at, ok := event.ParseInstant(text)
+	if !ok {
 		return event.Value{}, fmt.Errorf("%q is not a time such as 2026-01-31T08:00:00Z", text)
 	}
-	return event.Value{Bits: uint64((at.Unix()-yearOne)*ticksPerSecond + int64(at.Nanosecond())/int64(tick))}, nil
+	return at, nil
 }
 
 func readSpan(text string) (event.Value, error) {
@@ -226,7 +222,7 @@ func valueText(v event.Value) string {
 		copy(id[:], v.Text)
 		return id.String()
 	case event.Instant:
-		return time.Unix(i/ticksPerSecond+yearOne, i%ticksPerSecond*int64(tick)).UTC().Format(time.RFC3339Nano)
+		return string(event.AppendInstant(nil, v))
 	case event.Span:
 		return formatTicks(i)
 	}

@@ -150,7 +150,10 @@ func (g generator) values(prefix string) []event.Property {
 		case event.UUID:
 			v.Text = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xff"
 		case event.Instant:
-			v.Bits = pick[uint64](g, 0, 1, 639054432001234567, 3155378975999999999)
+			v.Bits, v.Text = pick[uint64](g, 0, 1, 639054432001234567, 3155378975999999999), pick(g, "", event.NoZone)
+			if v.Bits > 1 && v.Bits < 1<<60 {
+				v.Text = pick(g, "", event.NoZone, "+02:00", "-11:30")
+			}
 		}
 		list = append(list, event.Property{Name: prefix + pick(g, "", "<<", "null", "~", "a: b", "- ", "1", "\"'") + fmt.Sprint(i), Value: v})
 	}

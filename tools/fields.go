@@ -171,10 +171,7 @@ func typeName(t event.ValueType) string {
 	return "unknown"
 }
 
-const (
-	ticksPerSecond = 10_000_000
-	secondsAtEpoch = 62135596800 // 1970 in seconds since year 1
-)
+const ticksPerSecond = 10_000_000
 
 // simple is a value of a rule in words: numbers of 64 bits would lose digits in JSON.
 func simple(v event.Value) string {
@@ -193,8 +190,7 @@ func simple(v event.Value) string {
 			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 		}
 	case event.Instant:
-		t := time.Unix(int64(v.Bits/ticksPerSecond)-secondsAtEpoch, int64(v.Bits%ticksPerSecond)*100)
-		return t.UTC().Format("2006-01-02T15:04:05.9999999Z")
+		return string(event.AppendInstant(nil, v))
 	case event.Span:
 		return span(int64(v.Bits))
 	}

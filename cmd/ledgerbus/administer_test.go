@@ -218,7 +218,7 @@ func TestSpans(t *testing.T) {
 func TestValues(t *testing.T) {
 	for _, text := range []string{
 		"blue", "", "a:b", "string:int:5", "int:-5", "long:9223372036854775807", "bool:true", "double:1.5", "double:+Inf", "decimal:1.50", "null:",
-		"uuid:01020304-0506-0708-090a-0b0c0d0e0f10", "time:2026-01-31T08:00:00.1234567Z", "time:0001-01-01T00:00:00Z", "duration:PT1H", "duration:P1DT0.001S",
+		"uuid:01020304-0506-0708-090a-0b0c0d0e0f10", "time:2026-01-31T08:00:00.1234567Z", "time:0001-01-01T00:00:00Z", "time:2026-01-31T08:00:00", "time:2026-01-31T08:00:00+02:00", "duration:PT1H", "duration:P1DT0.001S",
 	} {
 		v, err := parseValue(text)
 		if err != nil || valueText(v) != text {

@@ -14,12 +14,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// Ticks of 100 ns, in which values count time, from year 1 on.
-const (
-	ticksPerSecond = int64(time.Second / (100 * time.Nanosecond))
-	unixEpoch      = 62135596800 // seconds since year 1
-)
-
 // valueTypes are the words for types of values: as in int:5. A text without one is a string.
 var valueTypes = map[string]event.ValueType{
 	"string": event.String, "int": event.Int, "long": event.Long, "bool": event.Bool, "double": event.Double, "decimal": event.Decimal,
@@ -65,9 +59,10 @@ func parseValue(s string) (event.Value, error) {
 		id, err = uuid.Parse(text)
 		v.Text = string(id[:])
 	case event.Instant:
-		var t time.Time
-		t, err = time.Parse(time.RFC3339Nano, text)
-		v.Bits = uint64((t.Unix()+unixEpoch)*ticksPerSecond + int64(t.Nanosecond())/100)
+		var ok bool
+		if v, ok = event.ParseInstant(text); !ok {
+			err = strconv.ErrSyntax
+		}
 	case event.Span:
 		var d time.Duration
 		d, err = parseSpan(text)
@@ -107,8 +102,7 @@ func valueText(v event.Value) string {
 		}
 		return "uuid:" + hex.EncodeToString([]byte(v.Text))
 	case event.Instant:
-		ticks := int64(v.Bits)
-		return "time:" + time.Unix(ticks/ticksPerSecond-unixEpoch, ticks%ticksPerSecond*100).UTC().Format(time.RFC3339Nano)
+		return "time:" + string(event.AppendInstant(nil, v))
 	case event.Span:
 		return "duration:" + string(document.AppendDuration(nil, time.Duration(v.Bits)*100))
 	}

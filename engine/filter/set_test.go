@@ -106,6 +106,27 @@ func TestPutRemove(t *testing.T) {
 	}
 }
 
+// A time in a rule is the same instant whatever the zone it is shown with.
+func TestZonesOfTimes(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"", event.NoZone, "+02:00"} {
+		at := event.Property{Name: "start", Value: event.Value{Type: event.Instant, Bits: newYear.Bits, Text: zone}}
+		parameter := at
+		parameter.Name = "@at"
+		for _, filter := range []string{"start = @at", "start IN (@at)", "start >= @at AND start <= @at", "@at = sys.EnqueuedTimeUtc"} {
+			if got := result(t, filter, typed(), parameter); got != "T" {
+				t.Errorf("%s with %q: %s", filter, zone, got)
+			}
+		}
+		s := NewSet()
+		put(t, s, 7, event.Rule{Name: "equal", Filter: event.Filter{Kind: event.CorrelationFilter, Properties: []event.Property{at}}})
+		put(t, s, 7, event.Rule{Name: "set", Filter: event.Filter{Kind: event.TrueFilter}, Action: event.Action{Text: "SET [start] = @at", Parameters: []event.Property{parameter}}})
+		if got := matches(s.Match(typed(), ids())); got != "7 plain set" {
+			t.Errorf("%q: %s", zone, got)
+		}
+	}
+}
+
 // SM-291: a filter that cannot be evaluated leaves other rules and subscriptions as they are; the first one is named.
 func TestFailed(t *testing.T) {
 	t.Parallel()

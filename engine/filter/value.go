@@ -57,12 +57,14 @@ func doubleValue(f float64) event.Value {
 func isNumber(t event.ValueType) bool  { return t >= event.Int && t <= event.Decimal }
 func isInteger(t event.ValueType) bool { return t == event.Int || t == event.Long }
 
-// known returns a value of a message as an evaluation may rely on it: null if filters cannot see it or it is malformed, a
-// double for a decimal that has no exact place here.
+// known returns a value of a message or rule as an evaluation may rely on it: null if filters cannot see it or it is malformed, a
+// double for a decimal that has no exact place here, an instant whatever the zone it is shown with.
 func known(v event.Value) event.Value {
 	switch v.Type {
-	case event.Bool, event.Int, event.Long, event.Double, event.String, event.Instant, event.Span:
+	case event.Bool, event.Int, event.Long, event.Double, event.String, event.Span:
 		return v
+	case event.Instant:
+		return event.Value{Type: event.Instant, Bits: v.Bits}
 	case event.Decimal:
 		if _, ok := parseDecimal(v.Text); ok {
 			return v

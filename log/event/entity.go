@@ -127,10 +127,11 @@ func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // AccessRule is a shared access authorization rule of a queue or topic: a named pair of keys and what they allow.
 type AccessRule struct {
-	Name       string
-	Rights     Rights
-	Primary    Secret
-	Secondary  Secret
+	Name      string
+	Rights    Rights
+	Primary   Secret
+	Secondary Secret
+	// CreatedAt and ModifiedAt are what whoever gave the rule said; 0: nothing.
 	CreatedAt  Time
 	ModifiedAt Time
 }
@@ -244,7 +245,9 @@ type Value struct {
 	// Bits holds a boolean (0, 1), an integer (two's complement), a double (IEEE 754), a time (ticks of 100 ns since year 1, as
 	// the management API counts them) or a span of time (ticks, two's complement).
 	Bits uint64
-	Text string // a string; the 16 bytes of a UUID in the order they are written; a decimal in digits
+	// Text holds a string, the 16 bytes of a UUID in the order they are written, a decimal in digits, or the zone with which a
+	// time is shown: "" is Z, [NoZone] none, otherwise an offset such as +02:00.
+	Text string
 }
 
 // ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows the one it was made with.

@@ -75,7 +75,9 @@ func (r *request) writeNotFound(w http.ResponseWriter) error {
 func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) document.Entry {
 	d := &document.Description{Kind: e.Kind, Properties: e.Properties, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
 	if runtime != nil {
-		d.AccessedAt = runtime.AccessedAt
+		if d.AccessedAt = runtime.AccessedAt; d.AccessedAt == 0 && e.Kind == event.Subscription {
+			d.AccessedAt = e.CreatedAt // of a queue or topic it is the year 1 (management-api.md 3.5)
+		}
 		d.Runtime = document.Runtime{
 			Active: runtime.Active, DeadLetter: runtime.DeadLetter, Scheduled: runtime.Scheduled, Transfer: runtime.Transfer,
 			TransferDeadLetter: runtime.TransferDeadLetter, SizeBytes: runtime.SizeBytes, Subscriptions: runtime.Subscriptions,

@@ -33,7 +33,11 @@ func TestCreateDefaults(t *testing.T) {
 	if w.header.Get("ETag") == "" { // of the topic
 		t.Errorf("%v", w.header)
 	}
-	a.get("/t/Subscriptions/s").is(200, "<CountDetails xmlns:d3p1=", `<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>`)
+	a.get("/t/Subscriptions/s").is(200, "<CountDetails xmlns:d3p1=", `<CreatedAt>2026-01-01T00:00:00.003Z<`, `<AccessedAt>2026-01-01T00:00:00.003Z<`)
+	a.get("/t/Subscriptions").is(200, `<AccessedAt>2026-01-01T00:00:00.003Z<`)
+	a.get("/t").is(200, `<AccessedAt>0001-01-01T00:00:00Z<`)
+	a.fake.runtimes["t/subscriptions/s"] = engine.Runtime{AccessedAt: start + 5000}
+	a.get("/t/Subscriptions/s").is(200, `<AccessedAt>2026-01-01T00:00:05Z<`)
 	a.get("/t?api-version=2024-05").is(200, "<SubscriptionCount>1<", "<SqlFilterCount>1<", "<CorrelationFilterCount>0<") // MA-091, MA-105
 	a.delete("/t/Subscriptions/s").is(200)
 	a.get("/t").is(200, "<SubscriptionCount>0<")
@@ -338,9 +342,10 @@ func TestAccessRules(t *testing.T) {
 	const key = "4444444444444444444444444444444444444444abcd"
 	keys := "<PrimaryKey>" + key + "</PrimaryKey><SecondaryKey>second</SecondaryKey>"
 	a.create("other", "topic:t")
-	w := a.put("/q", rules(one("z", "Send Manage Listen", keys), one("a", "Listen", ""))).is(201)
+	w := a.put("/q", rules(one("z", "Send Manage Listen", keys), one("a", "Listen", ""))).is(201).lacks("CreatedTime", "ModifiedTime")
+	a.get("/q").is(200).lacks("CreatedTime", "ModifiedTime")
 	got := w.entity().Properties.AccessRules
-	if len(got) != 2 || got[0].Name != "z" || got[1].Name != "a" || fmt.Sprint(got[0].Rights) != "[Send Manage Listen]" || got[0].Primary != key || got[0].Secondary != "second" || got[0].CreatedAt == 0 {
+	if len(got) != 2 || got[0].Name != "z" || got[1].Name != "a" || fmt.Sprint(got[0].Rights) != "[Send Manage Listen]" || got[0].Primary != key || got[0].Secondary != "second" {
 		t.Errorf("%+v", got)
 	}
 	if raw, err := base64.StdEncoding.DecodeString(got[1].Primary.Reveal()); err != nil || len(raw) != 32 || got[1].Primary == got[1].Secondary {
@@ -358,6 +363,10 @@ func TestAccessRules(t *testing.T) {
 		t.Error("keys that were left out were changed")
 	}
 	a.get("/q", "Authorization", token).is(401, "SubCode=40103")
+	const times = "<CreatedTime>2020-01-02T03:04:05.678Z</CreatedTime><ModifiedTime>2021-01-02T03:04:05Z</ModifiedTime>"
+	a.update("/q", rules(strings.Replace(one("z", "Send", keys), "<KeyName>", times+"<KeyName>", 1))).is(200, times)
+	a.get("/q").is(200, times)
+	a.update("/q", rules(one("z", "Send", keys))).is(200).lacks("CreatedTime")
 	a.update("/q", queue("")).is(200, "<AuthorizationRules/>")
 	var many []string
 	for i := range 13 {

@@ -99,10 +99,6 @@ func (f *fake) create(cmd engine.PutEntity, key string) (*engine.Entity, error) 
 		}
 		f.rules[key] = slices.Clone(rules)
 	}
-	for i := range e.Properties.AccessRules {
-		r := &e.Properties.AccessRules[i]
-		r.CreatedAt, r.ModifiedAt = f.now, f.now
-	}
 	f.entities[key] = e
 	return e, nil
 }

@@ -103,3 +103,30 @@ func TestRuleFromElsewhere(t *testing.T) {
 	a.get("/t/Subscriptions/s/Rules/amqp").is(200, `d6p1:guid" xmlns:d6p1="http://schemas.microsoft.com/2003/10/Serialization/">30313233-3435-3637-3839-616263646566<`, `<Value i:nil="true"/>`)
 	a.get("/t/Subscriptions/s/Rules").is(200, "<Name>amqp</Name>")
 }
+
+// A time keeps the zone it was given with, through the store and every answer; RequiresPreprocessing stands with each action.
+func TestTimesInRules(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("topic:t", "t/Subscriptions/s")
+	for _, text := range []string{"2026-01-02T03:04:05", "2026-01-02T03:04:05.1234567Z", "2026-01-02T03:04:05.5+02:00"} {
+		parameter := func(name string) string {
+			return `<KeyValueOfstringanyType><Key>` + name + `</Key><Value i:type="d6p1:dateTime" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">` + text + `</Value></KeyValueOfstringanyType>`
+		}
+		for _, body := range []string{
+			`<Filter i:type="SqlFilter"><SqlExpression>a &lt; @t</SqlExpression><Parameters>` + parameter("@t") + `</Parameters></Filter>`,
+			`<Filter i:type="CorrelationFilter"><Properties>` + parameter("t") + `</Properties></Filter>`,
+			`<Action i:type="SqlRuleAction"><SqlExpression>SET a = @t</SqlExpression><Parameters>` + parameter("@t") + `</Parameters></Action>`,
+		} {
+			fragments := []string{">" + text + "</Value>"}
+			if strings.Contains(body, "SqlRuleAction") {
+				fragments = append(fragments, `</Parameters><RequiresPreprocessing>false</RequiresPreprocessing></Action>`)
+			}
+			a.put("/t/Subscriptions/s/Rules/r", rule(body)).is(201, fragments...)
+			read := a.get("/t/Subscriptions/s/Rules/r").is(200, fragments...)
+			a.get("/t/Subscriptions/s/Rules").is(200, fragments...)
+			a.update("/t/Subscriptions/s/Rules/r", read.body).is(200, fragments...)
+			a.delete("/t/Subscriptions/s/Rules/r").is(200)
+		}
+	}
+}

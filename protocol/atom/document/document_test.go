@@ -117,7 +117,7 @@ func value(t *testing.T, typ, text string) (string, error) {
 	return out, nil
 }
 
-// MA-084: the type that was sent is the type that comes back.
+// MA-084: the type that was sent is the type that comes back, a time in the zone it was sent with and with seven digits.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const schema = `" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">`
@@ -133,6 +133,8 @@ func TestValues(t *testing.T) {
 		{"l28:double", "-1e999", `i:type="d6p1:double` + schema + `-INF`},
 		{"l28:double", "NaN", `i:type="d6p1:double` + schema + `NaN`},
 		{"l28:dateTime", "2026-01-02T03:04:05.1234567Z", `i:type="d6p1:dateTime` + schema + `2026-01-02T03:04:05.1234567Z`},
+		{"l28:dateTime", " 2026-01-02T03:04:05.1000000 ", `i:type="d6p1:dateTime` + schema + `2026-01-02T03:04:05.1`},
+		{"l28:dateTime", "2026-01-02T03:04:05+02:00", `i:type="d6p1:dateTime` + schema + `2026-01-02T03:04:05+02:00`},
 		{"l28:duration", "PT90S", `i:type="d6p1:duration" xmlns:d6p1="http://schemas.microsoft.com/2003/10/Serialization/">PT1M30S`},
 		{"l28:decimal", "12.50", `i:type="d6p1:decimal` + schema + `12.50`},
 		{"guid", "00112233-4455-6677-8899-AABBCCDDEEFF", `i:type="d6p1:guid" xmlns:d6p1="http://schemas.microsoft.com/2003/10/Serialization/">00112233-4455-6677-8899-aabbccddeeff`},
@@ -248,7 +250,7 @@ func TestWriteRule(t *testing.T) {
 		{event.Rule{Name: "$Default", CreatedAt: 1767225600000, Filter: event.Filter{Kind: event.TrueFilter}},
 			`<Filter i:type="TrueFilter"><SqlExpression>1=1</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="EmptyRuleAction"/><CreatedAt>2026-01-01T00:00:00Z</CreatedAt><Name>$Default</Name>`},
 		{event.Rule{Name: "n", CreatedAt: 1767225600000, Filter: event.Filter{Kind: event.FalseFilter}, Action: event.Action{Text: "SET a='\"'"}},
-			`<Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET a='&quot;'</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><Parameters/></Action><CreatedAt>2026-01-01T00:00:00Z</CreatedAt><Name>n</Name>`},
+			`<Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET a='&quot;'</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><Parameters/><RequiresPreprocessing>false</RequiresPreprocessing></Action><CreatedAt>2026-01-01T00:00:00Z</CreatedAt><Name>n</Name>`},
 		{event.Rule{Name: "s", CreatedAt: 1767225600000, Filter: event.Filter{Kind: event.SQLFilter, Text: "a<b"}},
 			`<Filter i:type="SqlFilter"><SqlExpression>a&lt;b</SqlExpression><CompatibilityLevel>20</CompatibilityLevel><Parameters/></Filter><Action i:type="EmptyRuleAction"/><CreatedAt>2026-01-01T00:00:00Z</CreatedAt><Name>s</Name>`},
 		{event.Rule{Name: "c", CreatedAt: 1767225600000, Filter: event.Filter{Kind: event.CorrelationFilter, Conditions: []event.Condition{{Field: event.FieldContentType, Text: ""}, {Field: event.FieldTo, Text: "x"}}}},
@@ -261,10 +263,10 @@ func TestWriteRule(t *testing.T) {
 	}
 }
 
-// MA-061: rules and rights keep their order.
+// MA-061: rules and rights keep their order, and have the times that somebody gave.
 func TestAccessRules(t *testing.T) {
 	t.Parallel()
-	const text = `<QueueDescription` + open + `<AuthorizationRules><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Manage</AccessRights><AccessRights>Listen</AccessRights></Rights><CreatedTime>2026-01-01T00:00:00Z</CreatedTime><ModifiedTime>2026-01-01T00:00:01Z</ModifiedTime><KeyName>z</KeyName><PrimaryKey>p</PrimaryKey><SecondaryKey>s</SecondaryKey></AuthorizationRule><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Listen</AccessRights></Rights><CreatedTime>0001-01-01T00:00:00Z</CreatedTime><ModifiedTime>0001-01-01T00:00:00Z</ModifiedTime><KeyName>a</KeyName><PrimaryKey></PrimaryKey><SecondaryKey></SecondaryKey></AuthorizationRule></AuthorizationRules>`
+	const text = `<QueueDescription` + open + `<AuthorizationRules><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Manage</AccessRights><AccessRights>Listen</AccessRights></Rights><CreatedTime>2026-01-01T00:00:00Z</CreatedTime><ModifiedTime>2026-01-01T00:00:01Z</ModifiedTime><KeyName>z</KeyName><PrimaryKey>p</PrimaryKey><SecondaryKey>s</SecondaryKey></AuthorizationRule><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Listen</AccessRights></Rights><KeyName>a</KeyName><PrimaryKey></PrimaryKey><SecondaryKey></SecondaryKey></AuthorizationRule></AuthorizationRules>`
 	want := []event.AccessRule{
 		{Name: "z", Rights: event.Rights{event.Send, event.Manage, event.Listen}, Primary: "p", Secondary: "s", CreatedAt: 1767225600000, ModifiedAt: 1767225601000},
 		{Name: "a", Rights: event.Rights{event.Listen}},
@@ -277,7 +279,7 @@ func TestAccessRules(t *testing.T) {
 	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{})); !strings.Contains(got, rules) {
 		t.Error(got)
 	}
-	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{Form: Request})); strings.Contains(got, "CreatedTime") || strings.Contains(got, "<PrimaryKey></PrimaryKey>") {
+	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{Form: Request})); strings.Count(got, "CreatedTime>") != 2 || strings.Contains(got, "<PrimaryKey></PrimaryKey>") {
 		t.Error(got)
 	}
 }

@@ -151,9 +151,7 @@ func readValue(n *node) (event.Value, bool) {
 		f, ok = parseDouble(text)
 		v.Bits = math.Float64bits(f)
 	case event.Instant:
-		var ticks int64
-		ticks, ok = parseInstant(text)
-		v.Bits = uint64(ticks)
+		v, ok = event.ParseInstant(text)
 	case event.Span:
 		var ticks int64
 		ticks, ok = parseTicks(text)

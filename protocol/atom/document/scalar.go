@@ -15,7 +15,6 @@ const (
 	ticksPerSecond = int64(time.Second / tick)
 	// epochTicks are those of 1970 since year 1.
 	epochTicks = 62135596800 * ticksPerSecond
-	maxTicks   = (253402300800+62135596800)*ticksPerSecond - 1 // the last of year 9999
 )
 
 // infinite is the longest duration, 2^63-1 ticks; from so many days on there is no limit (management-api.md 3.1).
@@ -153,37 +152,18 @@ func appendFraction(b []byte, ticks int64) []byte {
 	return append(append(b, '.'), strings.TrimRight(string(f[1:]), "0")...)
 }
 
-// appendInstant writes ticks since year 1 as a time in UTC.
-func appendInstant(b []byte, ticks int64) []byte {
-	seconds := ticks / ticksPerSecond
-	b = time.Unix(seconds-epochTicks/ticksPerSecond, 0).UTC().AppendFormat(b, "2006-01-02T15:04:05")
-	return append(appendFraction(b, ticks%ticksPerSecond), 'Z')
-}
-
-// parseInstant reads a time with any number of fraction digits, of which seven count. Without a zone it is UTC.
-func parseInstant(s string) (ticks int64, ok bool) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		if t, err = time.Parse("2006-01-02T15:04:05.999999999", s); err != nil {
-			return 0, false
-		}
-	}
-	ticks = (t.Unix()+epochTicks/ticksPerSecond)*ticksPerSecond + int64(t.Nanosecond())/int64(tick)
-	return ticks, ticks >= 0 && ticks <= maxTicks
-}
-
 // appendTime writes broker time; 0 is the beginning of year 1.
 func appendTime(b []byte, t event.Time) []byte {
 	if t == 0 {
 		return append(b, "0001-01-01T00:00:00Z"...)
 	}
-	return appendInstant(b, int64(t)*(ticksPerSecond/1000)+epochTicks)
+	return event.AppendInstant(b, event.Value{Type: event.Instant, Bits: uint64(int64(t)*(ticksPerSecond/1000) + epochTicks)})
 }
 
 // parseTime reads broker time; what lies before 1970 is 0.
 func parseTime(s string) (event.Time, bool) {
-	ticks, ok := parseInstant(s)
-	return event.Time(max(0, ticks-epochTicks) / (ticksPerSecond / 1000)), ok
+	v, ok := event.ParseInstant(s)
+	return event.Time(max(0, int64(v.Bits)-epochTicks) / (ticksPerSecond / 1000)), ok
 }
 
 func parseBool(s string) (value, ok bool) {

@@ -204,8 +204,10 @@ func appendAccessRules(b []byte, rules []event.AccessRule, shown bool) []byte {
 			b = appendElement(b, "AccessRights", right.String())
 		}
 		b = append(b, "</Rights>"...)
-		if shown {
+		if r.CreatedAt != 0 { // the service shows no time that nobody has given
 			b = append(appendTime(append(b, "<CreatedTime>"...), r.CreatedAt), "</CreatedTime>"...)
+		}
+		if r.ModifiedAt != 0 {
 			b = append(appendTime(append(b, "<ModifiedTime>"...), r.ModifiedAt), "</ModifiedTime>"...)
 		}
 		b = appendElement(b, "KeyName", r.Name)

@@ -19,6 +19,9 @@ func appendRule(b []byte, r *event.Rule, shown bool) []byte {
 	} else {
 		b = appendElement(append(b, `<Action i:type="SqlRuleAction">`...), "SqlExpression", r.Action.Text)
 		b = appendProperties(append(b, compatibility...), "Parameters", r.Action.Parameters)
+		if shown {
+			b = append(b, "<RequiresPreprocessing>false</RequiresPreprocessing>"...)
+		}
 		b = append(b, "</Action>"...)
 	}
 	if shown {
@@ -93,7 +96,7 @@ func appendValue(b []byte, v *event.Value) []byte {
 	case event.Double:
 		b = appendDouble(b, math.Float64frombits(v.Bits))
 	case event.Instant:
-		b = appendInstant(b, int64(min(v.Bits, uint64(maxTicks))))
+		b = event.AppendInstant(b, *v)
 	case event.Span:
 		b = appendTicks(b, int64(v.Bits))
 	case event.UUID:

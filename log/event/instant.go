@@ -1,0 +1,51 @@
+package event
+
+import (
+	"strings"
+	"time"
+)
+
+const (
+	ticksPerSecond = 10_000_000
+	unixEpoch      = 62_135_596_800 // 1970 in seconds since year 1
+	maxTicks       = 3_155_378_975_999_999_999
+)
+
+// NoZone is the Text of an Instant that was written without a zone and is shown so again. It counts as UTC.
+const NoZone = "none"
+
+// zoneless is RFC 3339 without the zone.
+const zoneless = "2006-01-02T15:04:05.9999999"
+
+// ParseInstant reads a time in the form of RFC 3339, with or without a zone and with any number of digits behind the second,
+// of which seven count; false: it is none, or outside the years 1 to 9999.
+func ParseInstant(text string) (Value, bool) {
+	v := Value{Type: Instant}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err != nil:
+		if t, err = time.Parse(zoneless, text); err != nil {
+			return Value{}, false
+		}
+		v.Text = NoZone
+	case !strings.HasSuffix(text, "Z"):
+		v.Text = text[len(text)-len("+00:00"):]
+	}
+	ticks := (t.Unix()+unixEpoch)*ticksPerSecond + int64(t.Nanosecond())/100
+	v.Bits = uint64(ticks)
+	return v, ticks >= 0 && ticks <= maxTicks
+}
+
+// AppendInstant appends an Instant in the zone it was written with: see [ParseInstant].
+func AppendInstant(b []byte, v Value) []byte {
+	ticks := int64(min(v.Bits, maxTicks))
+	t := time.Unix(ticks/ticksPerSecond-unixEpoch, ticks%ticksPerSecond*100).UTC()
+	zone := "Z"
+	if v.Text == NoZone {
+		zone = ""
+	} else if offset, err := time.Parse("-07:00", v.Text); err == nil {
+		_, seconds := offset.Zone()
+		t, zone = t.In(time.FixedZone("", seconds)), v.Text
+	}
+	return append(t.AppendFormat(b, zoneless), zone...)
+}
