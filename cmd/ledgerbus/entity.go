@@ -189,7 +189,7 @@ func runtimeCells(e *admin.Entity) (cells []cell) {
 
 // counted tells whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
 // the log of the partition that the entity is on (reliability.md P24).
-func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) }
+func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) && !e.Runtime.Unknown }
 
 // moment shows a time; 0: never.
 func moment(name string, t event.Time) cell {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
 // MA-030, MA-031: everything has its default, and the answer to a PUT is that to a GET without counters.
@@ -509,7 +510,7 @@ func TestRuntime(t *testing.T) {
 	a.get("/$Resources/Queues").is(200, "<MessageCount>3<")
 }
 
-// P24: of an entity on a partition that is refused, everything is shown but what it holds; the others are as ever.
+// P24: of an entity on a partition that is refused, everything is shown but what it holds, which is -1; the others are as ever.
 func TestRuntimeUnknown(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -518,14 +519,29 @@ func TestRuntimeUnknown(t *testing.T) {
 		a.fake.runtimes[path] = engine.Runtime{Unknown: true, AccessedAt: start + 5000}
 	}
 	a.fake.runtimes["sound"] = engine.Runtime{Active: 1, SizeBytes: 1234}
-	held := []string{"CountDetails", "SizeInBytes", "MessageCount>"}
-	a.get("/lost").is(200, "<MaxSizeInMegabytes>", "<LockDuration>", "<AccessedAt>2026-01-01T00:00:05Z<").lacks(held...)
-	a.get("/t").is(200, "<MaxSizeInMegabytes>", "<SubscriptionCount>1<").lacks(held...)
-	a.get("/t/Subscriptions/s").is(200, "<LockDuration>").lacks(held...)
-	queues := a.get("/$Resources/Queues").is(200, ">lost<", ">sound<", "<MessageCount>1<", "<SizeInBytes>1234<")
-	if n := strings.Count(queues.body, "<CountDetails"); n != 1 {
-		t.Errorf("%d queues have counts", n)
+	const limited = "<EntityAvailabilityStatus>Limited<"
+	counts := func(prefix string) string {
+		text := ""
+		for _, name := range []string{"Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter"} {
+			text += "<" + prefix + name + "MessageCount>-1</" + prefix + name + "MessageCount>"
+		}
+		return text + "</CountDetails>"
 	}
+	a.get("/lost").is(200, "<MaxSizeInMegabytes>", "<LockDuration>", "<AccessedAt>2026-01-01T00:00:05Z<", "<SizeInBytes>-1<", "<MessageCount>-1<", counts("d2p1:"), limited)
+	a.get("/t").is(200, "<MaxSizeInMegabytes>", "<SubscriptionCount>1<", "<SizeInBytes>-1<", counts("d2p1:"), limited)
+	a.get("/t/Subscriptions/s").is(200, "<LockDuration>", "<MessageCount>-1<", counts("d3p1:"), limited)
+	a.get("/sound").is(200, "<EntityAvailabilityStatus>Available<").lacks("-1")
+	queues := a.get("/$Resources/Queues").is(200, ">lost<", ">sound<", "<MessageCount>1<", "<SizeInBytes>1234<", counts("d2p1:"))
+	if n := strings.Count(queues.body, limited); n != 1 {
+		t.Errorf("%d queues are limited", n)
+	}
+	for i, want := range []document.Runtime{{Unknown: true}, {Active: 1, SizeBytes: 1234}} {
+		if got := queues.parse().Feed.Entries[i].Entity.Runtime; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	echo := a.get("/lost") // a client that sends back what it has read
+	a.update("/lost", echo.body).is(200)
 }
 
 // MA-018: the namespace.

@@ -127,7 +127,7 @@ type Runtime struct {
 	Subscriptions      int // of a topic, as the rest
 	SQLFilters         int
 	CorrelationFilters int
-	// Unknown leaves the counts of messages and the size out when it is written. Reading does not set it: see Present.
+	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They are written as -1.
 	Unknown bool
 }
 

@@ -146,11 +146,7 @@ func (d *Description) shows(e Element, f Format) bool {
 		return d.Properties.UserMetadata != ""
 	case AccessedAt:
 		return f.Form == Read || d.Kind == event.Subscription
-	case SizeInBytes, MessageCount:
-		return !d.Runtime.Unknown
-	case CountDetails:
-		return f.Form == Read && !d.Runtime.Unknown
-	case SubscriptionCount:
+	case CountDetails, SubscriptionCount:
 		return f.Form == Read
 	case MaxMessageSizeInKilobytes, IsClientAffine:
 		return f.Version >= V2021

@@ -162,12 +162,15 @@ func (d *Description) read(e Element, n *node) (err error) {
 func (d *Description) readShown(e Element, n *node) {
 	number := func(s string) int {
 		v, _ := strconv.Atoi(s) // 0 when it is none
-		return v
+		if v < 0 {
+			d.Runtime.Unknown = true
+		}
+		return max(0, v)
 	}
 	text := n.trimmed()
 	switch e {
 	case SizeInBytes:
-		d.Runtime.SizeBytes, _ = strconv.ParseInt(text, 10, 64)
+		d.Runtime.SizeBytes = int64(number(text))
 	case SubscriptionCount:
 		d.Runtime.Subscriptions = number(text)
 	case SQLFilterCount:

@@ -142,9 +142,9 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 	case Status:
 		return append(b, d.Properties.Status.String()...)
 	case SizeInBytes:
-		return strconv.AppendInt(b, d.Runtime.SizeBytes, 10)
+		return strconv.AppendInt(b, d.Runtime.held(d.Runtime.SizeBytes), 10)
 	case MessageCount:
-		return strconv.AppendInt(b, int64(d.Runtime.Total()), 10)
+		return strconv.AppendInt(b, d.Runtime.held(int64(d.Runtime.Total())), 10)
 	case SubscriptionCount:
 		return strconv.AppendInt(b, int64(d.Runtime.Subscriptions), 10)
 	case SQLFilterCount:
@@ -156,6 +156,9 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 	case IsClientAffine:
 		return strconv.AppendBool(b, d.ClientAffine)
 	case EntityAvailabilityStatus:
+		if d.Runtime.Unknown {
+			return append(b, "Limited"...)
+		}
 		return append(b, "Available"...)
 	case CreatedAt:
 		return appendTime(b, d.CreatedAt)
@@ -186,9 +189,21 @@ func (d *Description) appendCounts(b []byte) []byte {
 		{"ActiveMessageCount", r.Active}, {"DeadLetterMessageCount", r.DeadLetter}, {"ScheduledMessageCount", r.Scheduled},
 		{"TransferMessageCount", r.Transfer}, {"TransferDeadLetterMessageCount", r.TransferDeadLetter},
 	} {
-		b = appendNumber(b, prefix+":"+c.name, int64(min(c.n, math.MaxInt32)))
+		b = appendNumber(b, prefix+":"+c.name, r.held(int64(min(c.n, math.MaxInt32))))
 	}
 	return append(b, "</CountDetails>"...)
+}
+
+// uncounted stands for a count that is unknown. Clients fail without a count, and a zero would say that nothing is there
+// (docs/decisions/0018).
+const uncounted = -1
+
+// held is a count or size of what an entity holds, as it is written.
+func (r *Runtime) held(n int64) int64 {
+	if r.Unknown {
+		return uncounted
+	}
+	return n
 }
 
 func appendAccessRules(b []byte, rules []event.AccessRule, shown bool) []byte {
