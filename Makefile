@@ -43,8 +43,8 @@ sim: ## the deterministic simulation, fresh seeds for DURATION
 mutants: ## planted bugs, each of which a suite must catch
 	go test -tags mutants ./test/sim -count 1 -timeout 0 -run TestPlantedBugs -v
 
-torture: ## the real binary under load, killed ROUNDS times
-	go test ./test/torture -count 1 -timeout 0 -run TestTorture -rounds $(ROUNDS) -v
+torture: ## the real binary under load, killed ROUNDS times, then temporary entities in real time
+	go test ./test/torture -count 1 -timeout 0 -run 'TestTorture|TestTemporaryEntities' -rounds $(ROUNDS) -minutes -v
 
 bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
 	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/servicebus ./index ./engine ./engine/filter ./log

@@ -186,3 +186,70 @@ func TestAMQPRules(t *testing.T) {
 		t.Errorf("%+v %+v", m, p)
 	}
 }
+
+// S0-29, S0-30, S0-33, SM-069, SM-070: which time to live a copy in a subscription shows to whoever looks and to whoever receives.
+// A default alone, of topic or subscription, is shown by receive and not by peek, deferred or scheduled once or not.
+func TestSDKTopicTimeToLive(t *testing.T) {
+	b := startBroker(t)
+	c, ctx := b.root(t), timeout(t)
+	const own, short, long = 10 * time.Minute, 30 * time.Minute, 2 * time.Hour
+	for name, p := range map[string]struct{ topic, sub, own, peek, receive time.Duration }{
+		"none":                {0, 0, 0, 0, 0},
+		"of-the-topic":        {short, 0, 0, 0, short},
+		"of-the-subscription": {0, short, 0, 0, short},
+		"topic-smaller":       {short, long, 0, 0, short},
+		"topic-larger":        {long, short, 0, 0, short},
+		"own":                 {0, 0, own, own, own},
+		"own-smaller":         {short, long, own, own, own},
+		"own-cut-by-topic":    {short, 0, long, short, short},
+		"own-cut-by-sub":      {long, short, long, short, short},
+	} {
+		limit := func(d time.Duration) func(*event.Properties) {
+			return func(p *event.Properties) {
+				if p.DefaultMessageTimeToLive = d; d == 0 {
+					p.DefaultMessageTimeToLive = event.Forever
+				}
+			}
+		}
+		b.put(t, event.Topic, name, limit(p.topic))
+		b.put(t, event.Subscription, name+"/Subscriptions/s", limit(p.sub))
+		m := &azservicebus.Message{Body: []byte(name)}
+		if p.own != 0 {
+			m.TimeToLive = &p.own
+		}
+		s := must(c.NewSender(name, nil))(t)
+		if err := s.SendMessage(ctx, m, nil); err != nil {
+			t.Fatal(err)
+		}
+		must(s.ScheduleMessages(ctx, []*azservicebus.Message{m}, time.Now().Add(-time.Second), nil))(t)
+		check := func(where string, m *azservicebus.ReceivedMessage, want time.Duration) {
+			t.Helper()
+			var life time.Duration
+			if m.TimeToLive != nil { // the SDK has 0 for none
+				life = *m.TimeToLive
+			}
+			expires := m.RawAMQPMessage.Properties.AbsoluteExpiryTime
+			if life != want || (expires != nil) != (want != 0) || want != 0 && !expires.Equal(m.EnqueuedTime.Add(want)) {
+				t.Errorf("%s, %s: time to live %v, expires at %v, not %v after %v", name, where, life, expires, want, m.EnqueuedTime)
+			}
+		}
+		r := must(c.NewReceiverForSubscription(name, "s", nil))(t)
+		for _, m := range must(r.PeekMessages(ctx, 2, nil))(t) {
+			check("peeked", m, p.peek)
+		}
+		for range 2 {
+			m := receiveOne(t, r)
+			check("received", m, p.receive)
+			if err := r.DeferMessage(ctx, m, nil); err != nil {
+				t.Fatal(err)
+			}
+			check("deferred", must(r.ReceiveDeferredMessages(ctx, []int64{*m.SequenceNumber}, nil))(t)[0], p.receive)
+		}
+		for _, m := range must(r.PeekMessages(ctx, 2, &azservicebus.PeekMessagesOptions{FromSequenceNumber: new(int64(1))}))(t) {
+			check("peeked again", m, p.peek)
+		}
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -9,6 +9,8 @@
 // got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure. After each
 // kill `log verify` must find no damage in what is left.
 //
+// TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
+//
 // The seed gives the plan of the faults and of the load. How they meet is up to the machine, so a failure keeps its data
 // directory.
 package torture

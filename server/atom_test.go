@@ -1,0 +1,301 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	sdk "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/test/harness"
+)
+
+// sdkAdmin is the administration client of the Go SDK, which always speaks TLS.
+func sdkAdmin(t *testing.T, b *harness.Broker) *sdk.Client {
+	t.Helper()
+	c, err := sdk.NewClientFromConnectionString(b.ConnectionString(), &sdk.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: web(t, b)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// web is an HTTP client that trusts a broker's certificate and follows no redirects.
+func web(t *testing.T, b *harness.Broker) *http.Client {
+	t.Helper()
+	pem, err := os.ReadFile(b.Server().Trust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// P24: beside a partition that is refused, the runtime properties of everything are listed and got, by our client and by an SDK; the
+// counts of what has messages there are -1 (docs/decisions/0018).
+func TestRuntimeBesideARefusedPartition(t *testing.T) {
+	t.Parallel()
+	data := ""
+	b := harness.Start(t, func(s *settings.Settings) { data, s.Storage.Partitions = s.Storage.Data, 2 })
+	c := connect(t, b.ConnectionString(), admin.Options{})
+	create := func(kind event.EntityKind, path string) {
+		t.Helper()
+		if _, err := c.Create(t.Context(), admin.NewEntity(kind, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onlyHost := func(path string) int {
+		e, ok := b.Server().Engine().Find(path)
+		if !ok {
+			t.Fatalf("no %s", path)
+		}
+		return int(e.Hosts[0])
+	}
+	cs, err := client.ParseConnectionString(b.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := client.Dial(t.Context(), cs, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := map[string]bool{}
+	for i := range 8 {
+		queue, topic := fmt.Sprintf("q%d", i), fmt.Sprintf("t%d", i)
+		create(event.Queue, queue)
+		create(event.Topic, topic)
+		create(event.Subscription, topic+"/Subscriptions/s")
+		for _, path := range []string{queue, topic} {
+			lost[path] = onlyHost(path) == 1
+			s, err := bus.NewSender(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(t.Context(), client.NewMessage([]byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	b.Stop()
+	damage(t, data, 1)
+	b.Start()
+
+	c = connect(t, b.ConnectionString(), admin.Options{})
+	count := func(path string, known int64) int64 {
+		if lost[path] {
+			return -1
+		}
+		return known
+	}
+	checkOurs(t, c, lost)
+	g := sdkAdmin(t, b)
+	seen := 0
+	for pager := g.NewListQueuesRuntimePropertiesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range page.QueueRuntimeProperties {
+			if seen++; q.QueueName == "orders" {
+				lost["orders"] = onlyHost("orders") == 1
+				continue
+			}
+			if want := count(q.QueueName, 1); int64(q.ActiveMessageCount) != want || q.TotalMessageCount != want || (q.SizeInBytes > 0) == lost[q.QueueName] {
+				t.Errorf("%s: %+v", q.QueueName, q)
+			}
+			one, err := g.GetQueueRuntimeProperties(t.Context(), q.QueueName, nil)
+			if err != nil || one.ActiveMessageCount != q.ActiveMessageCount || one.SizeInBytes != q.SizeInBytes {
+				t.Errorf("%s: %+v, %v", q.QueueName, one, err)
+			}
+		}
+	}
+	topics := 0
+	for pager := g.NewListTopicsRuntimePropertiesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, topic := range page.TopicRuntimeProperties {
+			topics++
+			if int64(topic.ScheduledMessageCount) != count(topic.TopicName, 0) || topic.SubscriptionCount != 1 {
+				t.Errorf("%s: %+v", topic.TopicName, topic)
+			}
+			subscriptions, err := g.NewListSubscriptionsRuntimePropertiesPager(topic.TopicName, nil).NextPage(t.Context())
+			if err != nil || len(subscriptions.SubscriptionRuntimeProperties) != 1 {
+				t.Fatalf("%s: %v", topic.TopicName, err)
+			}
+			if s := subscriptions.SubscriptionRuntimeProperties[0]; int64(s.ActiveMessageCount) != count(topic.TopicName, 1) || s.TotalMessageCount != count(topic.TopicName, 1) {
+				t.Errorf("%s: %+v", topic.TopicName, s)
+			}
+		}
+	}
+	if seen != 9 || topics != 8 {
+		t.Errorf("%d queues, %d topics", seen, topics)
+	}
+}
+
+// checkOurs lists the queues with our own client.
+func checkOurs(t *testing.T, c *admin.Client, lost map[string]bool) {
+	t.Helper()
+	all, err := c.List(t.Context(), event.Queue, "")
+	if err != nil || len(all) != 9 {
+		t.Fatalf("%d queues, %v", len(all), err)
+	}
+	unknown := 0
+	for _, q := range all {
+		if q.Runtime.Unknown {
+			unknown++
+		}
+		if q.Path != "orders" && (q.Runtime.Unknown != lost[q.Path] || q.Runtime.Active < 0 || q.Runtime.SizeBytes < 0) {
+			t.Errorf("%s: %+v", q.Path, q.Runtime)
+		}
+	}
+	if unknown == 0 || unknown == len(all) {
+		t.Errorf("%d of %d queues are on partition 1", unknown, len(all))
+	}
+}
+
+// damage flips a bit in the oldest frames of a partition's log.
+func damage(t *testing.T, data string, partition int) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(data, "partitions", fmt.Sprintf("%02d", partition), "wal", "*", "*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("no segments: %v", err)
+	}
+	bytes, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes[len(bytes)-20] ^= 1
+	if err := os.WriteFile(segments[0], bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request to a broker as text: what no client would send, too.
+func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, headers ...string) (int, string) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(b.Server().Addrs()[0].String())
+	r, err := http.NewRequestWithContext(t.Context(), method, scheme+"://localhost:"+port+"/", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.Opaque = "//localhost:" + port + path
+	r.Header.Set("Authorization", access.NewSASToken("sb://localhost", "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := web(t, b).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// S21, S23, over the whole way from the socket: links are of the scheme that was used, the root needs no version, an unclean path is
+// refused after the token and never redirected, and so are requests of foreign pages and bodies that are no XML.
+func TestManagementFromTheSocket(t *testing.T) {
+	t.Parallel()
+	b := harness.Start(t)
+	_, port, _ := net.SplitHostPort(b.Server().Addrs()[0].String())
+	const description = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>`
+	const version = "?api-version=2021-05"
+	for _, scheme := range []string{"http", "https"} {
+		for _, c := range []struct {
+			method, path, body string
+			headers            []string
+			status             int
+			fragment           string
+		}{
+			{"GET", "/orders" + version, "", nil, 200, "<id>" + scheme + "://localhost:" + port + "/orders?"},
+			{"GET", "/", "", nil, 200, "Publicly Listed Services"},
+			{"GET", "//orders" + version, "", nil, 400, "SubCode=40000"},
+			{"GET", "//orders" + version, "", []string{"Authorization", "x"}, 401, "<Code>401</Code>"},
+			{"DELETE", "/x/../orders" + version, "", nil, 400, "SubCode=40000"},
+			{"DELETE", "/x/%2e%2e/orders" + version, "", []string{"Authorization", "x"}, 401, "<Code>401</Code>"},
+			{"DELETE", "/orders/." + version, "", nil, 400, "SubCode=40000"},
+			{"DELETE", "/orders" + version, "", []string{"Origin", "http://evil.example"}, 403, "origins"},
+			{"DELETE", "/orders" + version, "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "origins"},
+			{"PUT", "/other" + version, description, []string{"Content-Type", "text/plain"}, 415, "<Code>415</Code>"},
+			{"PUT", "/other" + version, description, []string{"Origin", "null", "Content-Type", "application/xml"}, 403, "origins"},
+			{"GET", "/other" + version, "", nil, 200, "Publicly Listed Services"},
+			{"GET", "/orders" + version, "", nil, 200, "<QueueDescription"},
+		} {
+			if status, text := ask(t, b, scheme, c.method, c.path, c.body, c.headers...); status != c.status || !strings.Contains(text, c.fragment) {
+				t.Errorf("%s %s %s %v: %d %s", scheme, c.method, c.path, c.headers, status, text)
+			}
+		}
+	}
+}
+
+// MA-061, MA-084 over a crash and a start from a checkpoint: times in rules keep their zone, and access rules have the times that
+// somebody gave and no others.
+func TestWhatWasGivenStays(t *testing.T) {
+	t.Parallel()
+	b := harness.Start(t)
+	c := connect(t, b.ConnectionString(), admin.Options{})
+	if _, err := c.Create(t.Context(), admin.NewEntity(event.Topic, "events")); err != nil {
+		t.Fatal(err)
+	}
+	s := admin.NewEntity(event.Subscription, "events/Subscriptions/s")
+	var times []event.Property
+	for _, text := range []string{"2026-01-02T03:04:05", "2026-01-02T03:04:05.1234567Z", "2026-01-02T03:04:05+02:00"} {
+		v, _ := event.ParseInstant(text)
+		times = append(times, event.Property{Name: fmt.Sprintf("@t%d", len(times)), Value: v})
+	}
+	s.SetDefaultRule(event.Rule{Name: "times", Filter: event.Filter{Kind: event.SQLFilter, Text: "a IN (@t0, @t1, @t2)", Parameters: times},
+		Action: event.Action{Text: "SET b = @t0", Parameters: times}})
+	if _, err := c.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	q := admin.NewEntity(event.Queue, "guarded")
+	given := event.AccessRule{Name: "given", Rights: event.Rights{event.Send}, Primary: "k", Secondary: "k", CreatedAt: 1577934245678, ModifiedAt: 1609556645000}
+	q.Properties.AccessRules = []event.AccessRule{given, {Name: "bare", Rights: event.Rights{event.Listen}, Primary: "k", Secondary: "k"}}
+	q.Present.Add(document.AuthorizationRules)
+	if _, err := c.Create(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []func(){func() {}, b.Crash, b.Restart} {
+		again()
+		rules, err := c.Rules(t.Context(), "events/Subscriptions/s")
+		if err != nil || len(rules) != 1 || !slices.Equal(rules[0].Filter.Parameters, times) || !slices.Equal(rules[0].Action.Parameters, times) {
+			t.Errorf("%+v, %v", rules, err)
+		}
+		if got := counts(t, c, event.Queue, "guarded").Properties.AccessRules; !reflect.DeepEqual(got, q.Properties.AccessRules) {
+			t.Errorf("%+v", got)
+		}
+		sub := counts(t, c, event.Subscription, "events/Subscriptions/s")
+		if topic := counts(t, c, event.Topic, "events"); sub.AccessedAt != sub.CreatedAt || topic.AccessedAt != 0 {
+			t.Errorf("accessed at %v and %v", sub.AccessedAt, topic.AccessedAt)
+		}
+	}
+}
