@@ -23,8 +23,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/server"
 	"github.com/ledgerbus/ledgerbus/settings"
 	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/tools"
 )
 
 // sdkAdmin is the administration client of the Go SDK, which always speaks TLS.
@@ -296,6 +298,53 @@ func TestWhatWasGivenStays(t *testing.T) {
 		sub := counts(t, c, event.Subscription, "events/Subscriptions/s")
 		if topic := counts(t, c, event.Topic, "events"); sub.AccessedAt != sub.CreatedAt || topic.AccessedAt != 0 {
 			t.Errorf("accessed at %v and %v", sub.AccessedAt, topic.AccessedAt)
+		}
+	}
+}
+
+// MA-123: a file that was loaded before changes nothing: no event, at a start of any kind.
+func TestTheSameFileAgain(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "entities.json")
+	const text = `{"UserConfig": {"Namespaces": [{"Name": "ns", "Queues": [
+		{"Name": "orders", "Properties": {"LockDuration": "PT30S", "AuthorizationRules": [{"KeyName": "reader", "Rights": ["Listen"], "PrimaryKey": "first", "SecondaryKey": "second"}]}}],
+		"Topics": [{"Name": "events", "Subscriptions": [{"Name": "s", "Rules": [
+			{"Name": "sql", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "at < @t", "Parameters": {"@t": {"Type": "dateTime", "Value": "2026-01-02T03:04:05"}}}}},
+			{"Name": "fields", "Properties": {"FilterType": "Correlation", "CorrelationFilter": {"Label": "x", "Properties": {"n": 1}}}}]}]}]}]}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	changes := func() (n int) {
+		var dump strings.Builder
+		if err := tools.Dump(&dump, dir, tools.DumpOptions{Partition: -1, JSON: true}); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"EntityCreated", "EntityUpdated", "EntityDeleted", "RuleAdded", "RuleUpdated", "RuleRemoved"} {
+			n += strings.Count(dump.String(), `"`+kind+`"`)
+		}
+		return n
+	}
+	want := 0
+	for i := range 3 {
+		s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {dir}, "listen": {"127.0.0.1:0"}, "entities": {file}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv, err := server.Start(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Close(); err != nil {
+			t.Fatal(err)
+		}
+		switch got := changes(); {
+		case i == 0:
+			if want = got; want < 3 {
+				t.Fatalf("%d changes", want)
+			}
+		case got != want:
+			t.Errorf("start %d: %d changes, not %d", i, got, want)
 		}
 	}
 }
