@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
@@ -85,9 +87,12 @@ func parseRoute(path string) route {
 }
 
 // isClean reports whether a path says the same to whoever reads it: no segment is empty, none is made of dots, nothing looks like
-// an escape or a scheme or a slash that is none, and what names a queue or topic does not end in a dot. Nothing has another path.
+// an escape or a scheme or a slash that is none, all of it can be seen, and what names a queue or topic does not end in a dot.
+// Nothing has another path.
 func (r *route) isClean() bool {
-	if strings.Contains("/"+r.path+"/", "//") && r.path != "" || strings.Contains(r.path, `\`) || strings.HasSuffix(r.entity, ".") {
+	switch {
+	case r.path != "" && strings.Contains("/"+r.path+"/", "//"), strings.Contains(r.path, `\`), strings.HasSuffix(r.entity, "."),
+		!utf8.ValidString(r.path), strings.ContainsFunc(r.path, unicode.IsControl):
 		return false
 	}
 	_, ok := access.CleanPath(r.path)

@@ -102,7 +102,7 @@ func TestUncleanPaths(t *testing.T) {
 	a := newAPI(t)
 	a.create("q", "a/b", "topic:t", "t/Subscriptions/s")
 	for _, path := range []string{
-		"//q", "//", "/q//", "/a//b", "/./q", "/q/.", "/a/../q", "/..", "/q/..", "/x/%2e%2e/q", "/%2E/q", "/%2fq", "/a%2F%2Fb", "/q%2f%2f", "/a%5Cb", `/\q`, "/q.", "/a./b/.", "/a%25b", "/a:b",
+		"//q", "//", "/q//", "/a//b", "/./q", "/q/.", "/a/../q", "/..", "/q/..", "/x/%2e%2e/q", "/%2E/q", "/%2fq", "/a%2F%2Fb", "/q%2f%2f", "/a%5Cb", `/\q`, "/q.", "/a./b/.", "/a%25b", "/a:b", "/a%00", "/a%0D%0Ab", "/a%ff",
 		"/t//Subscriptions", "/t/Subscriptions//s", "/t/Subscriptions//Rules", "/t/Subscriptions/s/Rules//", "/t/../t/Subscriptions/s", "/t/Subscriptions/..", "/t/Subscriptions/s/Rules/.",
 		"/$Resources//Queues", "//$namespaceinfo", "//health", "/health/..", "/$servicebus//websocket",
 	} {
