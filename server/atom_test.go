@@ -59,104 +59,99 @@ func TestRuntimeBesideARefusedPartition(t *testing.T) {
 	t.Parallel()
 	data := ""
 	b := harness.Start(t, func(s *settings.Settings) { data, s.Storage.Partitions = s.Storage.Data, 2 })
-	c := connect(t, b.ConnectionString(), admin.Options{})
-	create := func(kind event.EntityKind, path string) {
-		t.Helper()
-		if _, err := c.Create(t.Context(), admin.NewEntity(kind, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	onlyHost := func(path string) int {
-		e, ok := b.Server().Engine().Find(path)
-		if !ok {
-			t.Fatalf("no %s", path)
-		}
-		return int(e.Hosts[0])
-	}
-	cs, err := client.ParseConnectionString(b.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus, err := client.Dial(t.Context(), cs, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost := map[string]bool{}
-	for i := range 8 {
-		queue, topic := fmt.Sprintf("q%d", i), fmt.Sprintf("t%d", i)
-		create(event.Queue, queue)
-		create(event.Topic, topic)
-		create(event.Subscription, topic+"/Subscriptions/s")
-		for _, path := range []string{queue, topic} {
-			lost[path] = onlyHost(path) == 1
-			s, err := bus.NewSender(t.Context(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Send(t.Context(), client.NewMessage([]byte("x"))); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := bus.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
+	lost := fill(t, b)
 	b.Stop()
 	damage(t, data, 1)
 	b.Start()
+	checkOurs(t, connect(t, b.ConnectionString(), admin.Options{}), lost)
+	c := sdkAdmin(t, b)
+	checkQueues(t, c, lost)
+	checkTopics(t, c, lost)
+}
 
-	c = connect(t, b.ConnectionString(), admin.Options{})
-	count := func(path string, known int64) int64 {
-		if lost[path] {
-			return -1
-		}
-		return known
-	}
-	checkOurs(t, c, lost)
-	g := sdkAdmin(t, b)
-	seen := 0
-	for pager := g.NewListQueuesRuntimePropertiesPager(nil); pager.More(); {
-		page, err := pager.NextPage(t.Context())
+// fill makes queues, and topics with a subscription, with a message each. It says which of them are on partition 1.
+func fill(t *testing.T, b *harness.Broker) (lost map[string]bool) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range page.QueueRuntimeProperties {
-			if seen++; q.QueueName == "orders" {
-				lost["orders"] = onlyHost("orders") == 1
-				continue
-			}
-			if want := count(q.QueueName, 1); int64(q.ActiveMessageCount) != want || q.TotalMessageCount != want || (q.SizeInBytes > 0) == lost[q.QueueName] {
-				t.Errorf("%s: %+v", q.QueueName, q)
-			}
-			one, err := g.GetQueueRuntimeProperties(t.Context(), q.QueueName, nil)
-			if err != nil || one.ActiveMessageCount != q.ActiveMessageCount || one.SizeInBytes != q.SizeInBytes {
-				t.Errorf("%s: %+v, %v", q.QueueName, one, err)
-			}
+	}
+	c := connect(t, b.ConnectionString(), admin.Options{})
+	cs, err := client.ParseConnectionString(b.ConnectionString())
+	check(err)
+	bus, err := client.Dial(t.Context(), cs, client.Options{})
+	check(err)
+	lost = map[string]bool{}
+	for i := range 8 {
+		queue, topic := fmt.Sprintf("q%d", i), fmt.Sprintf("t%d", i)
+		for _, e := range []*admin.Entity{
+			admin.NewEntity(event.Queue, queue), admin.NewEntity(event.Topic, topic), admin.NewEntity(event.Subscription, topic+"/Subscriptions/s"),
+		} {
+			_, err := c.Create(t.Context(), e)
+			check(err)
+		}
+		for _, path := range []string{queue, topic} {
+			e, _ := b.Server().Engine().Find(path)
+			lost[path] = e.Hosts[0] == 1
+			s, err := bus.NewSender(t.Context(), path)
+			check(err)
+			check(s.Send(t.Context(), client.NewMessage([]byte("x"))))
 		}
 	}
-	topics := 0
-	for pager := g.NewListTopicsRuntimePropertiesPager(nil); pager.More(); {
-		page, err := pager.NextPage(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	check(bus.Close())
+	return lost
+}
+
+// shown is how a count reads: -1 of what is lost.
+func shown(lost bool, count int64) int64 {
+	if lost {
+		return -1
+	}
+	return count
+}
+
+// checkQueues lists the queues with the SDK and gets each of them.
+func checkQueues(t *testing.T, c *sdk.Client, lost map[string]bool) {
+	t.Helper()
+	page, err := c.NewListQueuesRuntimePropertiesPager(nil).NextPage(t.Context())
+	if err != nil || len(page.QueueRuntimeProperties) != 9 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for _, q := range page.QueueRuntimeProperties {
+		if q.QueueName == "orders" { // of the harness
+			continue
 		}
-		for _, topic := range page.TopicRuntimeProperties {
-			topics++
-			if int64(topic.ScheduledMessageCount) != count(topic.TopicName, 0) || topic.SubscriptionCount != 1 {
-				t.Errorf("%s: %+v", topic.TopicName, topic)
-			}
-			subscriptions, err := g.NewListSubscriptionsRuntimePropertiesPager(topic.TopicName, nil).NextPage(t.Context())
-			if err != nil || len(subscriptions.SubscriptionRuntimeProperties) != 1 {
-				t.Fatalf("%s: %v", topic.TopicName, err)
-			}
-			if s := subscriptions.SubscriptionRuntimeProperties[0]; int64(s.ActiveMessageCount) != count(topic.TopicName, 1) || s.TotalMessageCount != count(topic.TopicName, 1) {
-				t.Errorf("%s: %+v", topic.TopicName, s)
-			}
+		if want := shown(lost[q.QueueName], 1); int64(q.ActiveMessageCount) != want || q.TotalMessageCount != want || (q.SizeInBytes > 0) == lost[q.QueueName] {
+			t.Errorf("%s: %+v", q.QueueName, q)
+		}
+		one, err := c.GetQueueRuntimeProperties(t.Context(), q.QueueName, nil)
+		if err != nil || one.ActiveMessageCount != q.ActiveMessageCount || one.SizeInBytes != q.SizeInBytes {
+			t.Errorf("%s: %+v, %v", q.QueueName, one, err)
 		}
 	}
-	if seen != 9 || topics != 8 {
-		t.Errorf("%d queues, %d topics", seen, topics)
+}
+
+// checkTopics lists the topics and their subscriptions with the SDK.
+func checkTopics(t *testing.T, c *sdk.Client, lost map[string]bool) {
+	t.Helper()
+	page, err := c.NewListTopicsRuntimePropertiesPager(nil).NextPage(t.Context())
+	if err != nil || len(page.TopicRuntimeProperties) != 8 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for _, topic := range page.TopicRuntimeProperties {
+		if int64(topic.ScheduledMessageCount) != shown(lost[topic.TopicName], 0) || topic.SubscriptionCount != 1 {
+			t.Errorf("%s: %+v", topic.TopicName, topic)
+		}
+		subscriptions, err := c.NewListSubscriptionsRuntimePropertiesPager(topic.TopicName, nil).NextPage(t.Context())
+		if err != nil || len(subscriptions.SubscriptionRuntimeProperties) != 1 {
+			t.Fatalf("%s: %v", topic.TopicName, err)
+		}
+		want := shown(lost[topic.TopicName], 1)
+		if s := subscriptions.SubscriptionRuntimeProperties[0]; int64(s.ActiveMessageCount) != want || s.TotalMessageCount != want {
+			t.Errorf("%s: %+v", topic.TopicName, s)
+		}
 	}
 }
 
