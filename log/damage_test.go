@@ -2,6 +2,7 @@ package log_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -549,12 +550,37 @@ func TestF23Format(t *testing.T) {
 	newer(simDir+"/partitions/00/manifest", 4, note)
 	newer(simDir+"/partitions/00/progress", 4, note)
 	w.on(w.fs, func(w *world) {
+		var ns struct {
+			Namespace, Created string
+			Partitions         int
+		}
 		p, _ := w.fs.ReadFile(simDir + "/namespace.json")
-		w.fs.WriteFile(simDir+"/namespace.json", bytes.Replace(p, []byte(`"format":1`), []byte(`"format":2`), 1))
+		if err := json.Unmarshal(p, &ns); err != nil {
+			t.Fatal(err)
+		}
+		w.fs.WriteFile(simDir+"/namespace.json", fmt.Appendf(nil, `{"format":2,"namespace":%q,"partitions":%d,"created":%q,"sum":"%08x","more":[1]}`,
+			ns.Namespace, ns.Partitions, ns.Created, event.Sum(fmt.Appendf(nil, "2 %s %d %s", ns.Namespace, ns.Partitions, ns.Created))))
 		if err := w.open(); !errors.Is(err, log.ErrFormat) {
 			w.failf("namespace: %v", err)
 		}
 	})
+}
+
+// TestNamespaceBits flips every bit of namespace.json, of those in its format digit too: that is damage, never a newer format, and
+// never another namespace.
+func TestNamespaceBits(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t, -1)
+	p := must(w.fs.ReadFile(simDir + "/namespace.json"))(t)
+	for bit := range 8 * len(p) {
+		w.on(w.fs, func(w *world) {
+			w.fs.Flip(simDir+"/namespace.json", int64(bit/8), 1<<(bit%8))
+			var c *log.CorruptError
+			if err := w.open(); !errors.As(err, &c) || !c.All || c.File != "namespace.json" || errors.Is(err, log.ErrFormat) {
+				w.failf("bit %d of byte %d (%q): %v", bit%8, bit/8, p[bit/8], err)
+			}
+		})
+	}
 }
 
 // TestP24Contained: damage of one partition does not stop another; of the catalogue it does. A refused partition stays
