@@ -194,7 +194,7 @@ func (p *partition) writeCheckpoint(c *checkpoint, write func(io.Writer) error) 
 	}()
 	if err != nil {
 		f.Close()
-		p.store.fs.Remove(name + tempSuffix) // best effort: the next start removes it too
+		dropTemp(p.store.fs, name)
 		return err
 	}
 	return commitFile(p.store.fs, f, name)

@@ -10,6 +10,8 @@ type FS interface {
 	Create(name string) (File, error)
 	// Open opens an existing file for reading and syncing. It follows no symbolic link.
 	Open(name string) (File, error)
+	// Edit opens an existing file for reading, for writing over what is in it, and to be cut. It follows no symbolic link.
+	Edit(name string) (File, error)
 	// ReadDir lists a directory, sorted by name.
 	ReadDir(name string) ([]Entry, error)
 	Stat(name string) (Entry, error)

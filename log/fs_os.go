@@ -28,8 +28,12 @@ func (osFS) Create(name string) (File, error) {
 	return osFile{f}, nil
 }
 
-func (osFS) Open(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func (osFS) Open(name string) (File, error) { return openExisting(name, os.O_RDONLY) }
+func (osFS) Edit(name string) (File, error) { return openExisting(name, os.O_RDWR) }
+
+// openExisting opens an existing regular file.
+func openExisting(name string, mode int) (File, error) {
+	f, err := os.OpenFile(name, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +222,7 @@ func (l lookFS) Stat(name string) (Entry, error) {
 }
 
 func (lookFS) Create(string) (File, error) { return nil, ErrReadOnly }
+func (lookFS) Edit(string) (File, error)   { return nil, ErrReadOnly }
 func (lookFS) Mkdir(string) error          { return ErrReadOnly }
 func (lookFS) Rename(_, _ string) error    { return ErrReadOnly }
 func (lookFS) Remove(string) error         { return ErrReadOnly }

@@ -238,13 +238,23 @@ func replaceFile(fs FS, name string, contents []byte) error {
 	}
 	if _, err := f.Write(contents); err != nil {
 		f.Close()
+		dropTemp(fs, name)
 		return err
 	}
 	return commitFile(fs, f, name)
 }
 
-// commitFile makes the temp file f durable under its name.
-func commitFile(fs FS, f File, name string) error {
+// dropTemp gives back the room of a temp file that does not get its name: a disk that is full stays so for it otherwise. Best effort:
+// the next start removes it too.
+func dropTemp(fs FS, name string) { _ = fs.Remove(name + tempSuffix) }
+
+// commitFile makes the temp file f durable under its name, or removes it.
+func commitFile(fs FS, f File, name string) (err error) {
+	defer func() {
+		if err != nil {
+			dropTemp(fs, name)
+		}
+	}()
 	if err := f.Sync(); err != nil {
 		f.Close()
 		return err

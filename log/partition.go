@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"sync"
@@ -113,7 +112,7 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	if !clean {
 		if err := p.repair(); err != nil {
-			return nil, p.fail(fmt.Errorf("repair: %w", err))
+			return nil, p.failRepair(fmt.Errorf("repair: %w", err))
 		}
 	}
 	w, err := p.start()
@@ -148,65 +147,6 @@ func (p *partition) replaceNotes() error {
 	}
 	p.found.badNotes = nil
 	return nil
-}
-
-// repair keeps the tail that was cut in a side file, and puts what is good of the last segment into a new file: after a
-// failed sync the page cache may show what the disk lacks (F9). Also when nothing was cut.
-func (p *partition) repair() error {
-	fsys := p.store.fs
-	p.mu.RLock()
-	n := len(p.segments)
-	p.mu.RUnlock()
-	if n == 0 {
-		return nil
-	}
-	last := p.segments[n-1]
-	name := filepath.Join(p.dir, last.relative())
-	good := int64(last.end - last.base)
-	src, err := fsys.Open(name)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	if cut := p.found.cut; cut > 0 {
-		dir := filepath.Join(p.dir, "cut")
-		if err := makeDir(fsys, dir); err != nil {
-			return err
-		}
-		if err := fsys.SyncDir(p.dir); err != nil { // an interrupted repair may have made it
-			return err
-		}
-		side := filepath.Join(p.store.root, p.found.report.CutFile)
-		if err := copyRange(fsys, src, good, cut, side); err != nil {
-			return err
-		}
-		p.found.temps = append(p.found.temps, filepath.Join("cut", filepath.Base(side)+tempSuffix))
-	}
-	if err := copyRange(fsys, src, 0, good, name); err != nil {
-		return err
-	}
-	p.files.drop(last)
-	p.mu.Lock()
-	p.clean = true
-	p.mu.Unlock()
-	return nil
-}
-
-// copyRange writes n bytes of src from off on to a durable file of that name.
-func copyRange(fsys FS, src File, off, n int64, name string) error {
-	dst, err := fsys.Create(name + tempSuffix)
-	if err != nil {
-		return err
-	}
-	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, io.NewSectionReader(src, off, n), make([]byte, min(1<<20, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
-	if err == nil && copied != n {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		dst.Close()
-		return err
-	}
-	return commitFile(fsys, dst, name)
 }
 
 // start removes what an interrupted creation of a chapter left, begins a chapter and commits the EpochStart.

@@ -35,7 +35,9 @@ type found struct {
 	manifest manifest
 	segments []*segment
 	first    event.LSN
-	end      mark // of the good frames
+	end      mark      // of the good frames
+	solid    event.LSN // everything below was synced
+	cached   bool      // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
 	clean    bool
 	cut      int64 // bytes behind the end in the last segment's file
 	stray    []string
@@ -130,6 +132,13 @@ func (r *recovery) run(ctx context.Context) (*found, error) {
 			Partition: r.id, File: "clean", LSN: r.out.end.lsn,
 			Reason: fmt.Sprintf("log ends at %d in epoch %d, the clean marker says %d in epoch %d, or its chain is another",
 				r.out.end.lsn, r.out.end.epoch, c.lsn, c.epoch),
+		}
+	}
+	r.out.cached = r.boot == "" || r.boot == r.scan.boot
+	r.out.solid = r.scan.durable
+	for _, m := range []*mark{progress, fault} {
+		if m != nil {
+			r.out.solid = max(r.out.solid, m.lsn)
 		}
 	}
 	if progress != nil {

@@ -102,8 +102,9 @@ type scanner struct {
 	chain   uint32
 	epoch   Epoch
 	boot    string
-	newest  event.Time
-	index   uint64 // of the next frame in its chapter
+	newest  event.Time // of the newest record
+	durable event.LSN  // everything below was synced when one of the frames was written
+	index   uint64     // of the next frame in its chapter
 
 	frames, records uint64
 	bytes           int64
@@ -232,8 +233,9 @@ func (s *scanner) take(off int64, h *header) error {
 	}
 	s.lsn, s.chain, s.fresh = h.next(), h.sum, false
 	if h.count > 0 {
-		s.newest = max(s.newest, h.newest())
+		s.newest = h.newest() // not the latest: behind a ClockSet time begins again earlier
 	}
+	s.durable = max(s.durable, h.durable)
 	s.index++
 	s.frames++
 	s.records += uint64(h.count)

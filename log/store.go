@@ -78,6 +78,8 @@ type store struct {
 	lock  io.Closer
 	parts []*partition // refused ones have err
 
+	cutting sync.Mutex // held while a tail is copied: the room for one is enough
+
 	mu sync.Mutex // guards the rest
 	// unmarked: the clean marker is known to be gone, so partitions may be written.
 	unmarked bool

@@ -387,10 +387,7 @@ func (w *writer) fail(cause error) error {
 	close(w.lost)
 	w.mu.Unlock()
 	if synced.lsn > firstLSN {
-		note := sealNote("LBFT", w.p.id, w.p.store.tag, synced.append(nil))
-		if err := replaceFile(w.p.store.fs, filepath.Join(w.p.dir, "fault"), note); err != nil {
-			w.p.store.opts.Logger.Error("fault note", "partition", w.p.id, "err", err)
-		}
+		w.p.noteFault(synced)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (n *node) clone(done map[*node]*node) *node {
 	if c := done[n]; c != nil {
 		return c
 	}
-	c := &node{dir: n.dir, data: slices.Clone(n.data), synced: slices.Clone(n.synced)}
+	c := &node{dir: n.dir, data: slices.Clone(n.data), synced: slices.Clone(n.synced), stale: maps.Clone(n.stale)}
 	done[n] = c
 	if n.dir {
 		c.entries, c.kept = map[string]*node{}, map[string]*node{}
@@ -65,7 +65,11 @@ func (l *loser) lose(n *node) *node {
 		return c
 	}
 	if !n.dir {
-		c := &node{data: l.bytes(n.synced, n.data)}
+		current := n.data
+		if len(n.stale) > 0 {
+			current = n.durable()
+		}
+		c := &node{data: l.bytes(n.synced, current)}
 		c.synced = slices.Clone(c.data)
 		l.done[n] = c
 		return c

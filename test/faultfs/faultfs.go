@@ -7,6 +7,7 @@
 package faultfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/ledgerbus/ledgerbus/log"
 )
@@ -39,6 +41,7 @@ type Op string
 const (
 	OpCreate   Op = "create"
 	OpOpen     Op = "open"
+	OpEdit     Op = "edit"
 	OpReadDir  Op = "readdir"
 	OpStat     Op = "stat"
 	OpMkdir    Op = "mkdir"
@@ -71,6 +74,9 @@ type Fault struct {
 	Short int
 	// DropPages makes a sync that fails forget what was not synced: the file shows zeroes there from then on.
 	DropPages bool
+	// CleanPages makes a sync that fails take what was not synced for written: the file goes on showing it, and no later sync
+	// writes it, until it is written over.
+	CleanPages bool
 }
 
 // ErrCrashed is what every call returns after the machine is gone.
@@ -80,8 +86,9 @@ var ErrCrashed = errors.New("faultfs: crashed")
 type node struct {
 	dir bool
 
-	data   []byte // current
-	synced []byte // as of the last sync
+	data   []byte       // current
+	synced []byte       // as of the last sync
+	stale  map[int]bool // sectors that are taken for synced and are not
 
 	entries map[string]*node // current
 	kept    map[string]*node // as of the last sync of the directory
@@ -95,6 +102,7 @@ type FS struct {
 	root    *node
 	locked  map[string]bool
 	calls   int
+	limit   int64 // bytes of all files; 0: no limit
 	crashed bool
 	hook    func(Call) Fault
 }
@@ -107,6 +115,28 @@ func (f *FS) Hook(hook func(Call) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
+}
+
+// Limit makes the disk one of so many bytes, more than the files have: a write beyond it is done as far as there is room and fails with
+// ENOSPC. 0: no limit.
+func (f *FS) Limit(bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.limit = bytes
+}
+
+// Used is how many bytes all files have.
+func (f *FS) Used() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.root.size()
+}
+
+func (n *node) size() (sum int64) {
+	for _, e := range n.entries {
+		sum += e.size()
+	}
+	return sum + int64(len(n.data))
 }
 
 // Calls is the number of calls so far.
@@ -199,15 +229,20 @@ func (f *FS) Create(name string) (log.File, error) {
 }
 
 // Open implements log.FS.
-func (f *FS) Open(name string) (log.File, error) {
+func (f *FS) Open(name string) (log.File, error) { return f.open(OpOpen, name) }
+
+// Edit implements log.FS.
+func (f *FS) Edit(name string) (log.File, error) { return f.open(OpEdit, name) }
+
+func (f *FS) open(op Op, name string) (log.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fault := f.begin(OpOpen, name); fault.Err != nil {
+	if fault := f.begin(op, name); fault.Err != nil {
 		return nil, fault.Err
 	}
 	n := f.find(name)
 	if n == nil || n.dir {
-		return nil, notExist(OpOpen, name)
+		return nil, notExist(op, name)
 	}
 	return &file{fs: f, node: n, name: name}, nil
 }
@@ -399,6 +434,14 @@ func (f *file) put(p []byte, at int) (n int, err error) {
 		n, err = min(fault.Short, n), fault.Err
 	}
 	d := f.node
+	if more := at + n - len(d.data); f.fs.limit > 0 && more > 0 {
+		if over := f.fs.root.size() + int64(more) - f.fs.limit; over > 0 {
+			n, err = max(0, n-int(over)), &fs.PathError{Op: string(OpWrite), Path: f.name, Err: syscall.ENOSPC}
+		}
+	}
+	for s := at / Sector; len(d.stale) > 0 && s*Sector < at+n; s++ {
+		delete(d.stale, s)
+	}
 	if at < len(d.synced) { // the array is shared with them
 		d.data = slices.Clone(d.data)
 	}
@@ -436,11 +479,44 @@ func (f *file) sync(op Op) error {
 			copy(data, n.synced)
 			n.data = data
 		}
+		if fault.CleanPages {
+			n.takeForClean()
+		}
 		return fault.Err
+	}
+	if len(n.stale) > 0 {
+		n.synced = n.durable()
+		return nil
 	}
 	// The array is shared until something in it is written over.
 	n.synced = n.data[:len(n.data):len(n.data)]
 	return nil
+}
+
+// takeForClean makes every sector that is not synced one that no sync will write.
+func (n *node) takeForClean() {
+	if n.stale == nil {
+		n.stale = map[int]bool{}
+	}
+	for at := 0; at < len(n.data); at += Sector {
+		end := min(at+Sector, len(n.data))
+		if end > len(n.synced) || !bytes.Equal(n.data[at:end], n.synced[at:end]) {
+			n.stale[at/Sector] = true
+		}
+	}
+}
+
+// durable is what is on the disk once everything was written that is not taken for written already.
+func (n *node) durable() []byte {
+	data := slices.Clone(n.data)
+	for s := range n.stale {
+		if at := s * Sector; at < len(data) {
+			end := min(at+Sector, len(data))
+			clear(data[at:end])
+			copy(data[at:end], n.synced[min(at, len(n.synced)):])
+		}
+	}
+	return data
 }
 
 // Size implements log.File.

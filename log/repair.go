@@ -1,0 +1,168 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// repairBytes is how much of a segment is written again at a time.
+	repairBytes = 1 << 20
+	// maxHeldTail is how much of a tail is held in memory where there is no room for a copy of it beside it.
+	maxHeldTail = 16 << 20
+)
+
+// repair makes the last segment file durable and ends it behind its good frames (log-format.md 5.4). It needs no room but for the
+// tail, if there is one, and for that only what it gives back right after; so one partition at a time keeps its tail.
+func (p *partition) repair() error {
+	p.mu.RLock()
+	n := len(p.segments)
+	p.mu.RUnlock()
+	if n == 0 {
+		return nil
+	}
+	last := p.segments[n-1]
+	f, err := p.store.fs.Edit(filepath.Join(p.dir, last.relative()))
+	if err != nil {
+		return err
+	}
+	good := int64(last.end - last.base)
+	if p.found.cached {
+		err = rewrite(f, int64(max(p.found.solid, last.base)-last.base), good)
+	}
+	if err == nil {
+		err = p.cutTail(f, good)
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := p.store.fs.SyncDir(filepath.Dir(filepath.Join(p.dir, last.relative()))); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.clean = true
+	p.mu.Unlock()
+	return nil
+}
+
+// rewrite writes what stands between two places of a file once more. After a failed sync the page cache may show what the disk lacks,
+// and hold it for written (F9): a sync alone would not bring it there.
+func rewrite(f File, from, to int64) error {
+	buf := make([]byte, min(repairBytes, max(to-from, 0)))
+	for from < to {
+		part := buf[:min(int64(len(buf)), to-from)]
+		if n, err := f.ReadAt(part, from); n < len(part) {
+			return fmt.Errorf("read again at byte %d: %w", from, errors.Join(io.ErrUnexpectedEOF, err))
+		}
+		if _, err := f.WriteAt(part, from); err != nil {
+			return err
+		}
+		from += int64(len(part))
+	}
+	return nil
+}
+
+// cutTail ends the file behind its good frames and syncs it. A tail goes to a side file before. Where the disk has no room for both, it
+// is held in memory meanwhile, and is lost when the process dies just then: nobody was promised it.
+func (p *partition) cutTail(f File, good int64) error {
+	cut := p.found.cut
+	if cut == 0 {
+		return end(f, good)
+	}
+	p.store.cutting.Lock()
+	defer p.store.cutting.Unlock()
+	side, err := p.sideFile()
+	if err == nil {
+		err = copyTo(p.store.fs, io.NewSectionReader(f, good, cut), cut, side)
+	}
+	if !noRoom(err) || cut > maxHeldTail {
+		if err != nil {
+			return err
+		}
+		return end(f, good)
+	}
+	tail := make([]byte, cut)
+	if n, err := f.ReadAt(tail, good); n < len(tail) {
+		return fmt.Errorf("read of the tail: %w", errors.Join(io.ErrUnexpectedEOF, err))
+	}
+	if err := end(f, good); err != nil {
+		return err
+	}
+	if side, err = p.sideFile(); err == nil {
+		err = replaceFile(p.store.fs, side, tail)
+	}
+	if noRoom(err) {
+		p.store.opts.Logger.Warn("unacknowledged tail is not kept: there is no room for it", "partition", p.id, "bytes", cut, "error", err)
+		return nil
+	}
+	return err
+}
+
+// sideFile is where the tail goes; it makes the directory.
+func (p *partition) sideFile() (string, error) {
+	if err := makeDir(p.store.fs, filepath.Join(p.dir, "cut")); err != nil {
+		return "", err
+	}
+	return filepath.Join(p.store.root, p.found.report.CutFile), p.store.fs.SyncDir(p.dir) // an interrupted repair may have made it
+}
+
+// end makes the file end there, durably.
+func end(f File, size int64) error {
+	if now, err := f.Size(); err != nil {
+		return err
+	} else if now > size {
+		if err := f.Truncate(size); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// copyTo writes n bytes to a durable file of that name.
+func copyTo(fsys FS, src io.Reader, n int64, name string) error {
+	dst, err := fsys.Create(name + tempSuffix)
+	if err != nil {
+		return err
+	}
+	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
+	if err == nil && copied != n {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		dst.Close()
+		dropTemp(fsys, name)
+		return err
+	}
+	return commitFile(fsys, dst, name)
+}
+
+// noRoom tells whether an error says that the disk, or a quota, is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// failRepair stops the partition. A sync that failed may have dropped frames that were good, so the next start must judge the tail as
+// one that a failed sync left; unless a note about an earlier failure says so already. What is sure to be durable is what the
+// chapter began with.
+func (p *partition) failRepair(cause error) error {
+	err := p.fail(cause)
+	if c := p.manifest.chapters; !p.found.fault && len(c) > 0 {
+		last := c[len(c)-1]
+		p.noteFault(mark{lsn: max(last.first, firstLSN), epoch: p.end.epoch, chain: last.chain})
+	}
+	return err
+}
+
+// noteFault leaves, once, how far the log was durable for the next start (log-format.md 5.2).
+func (p *partition) noteFault(durable mark) {
+	note := sealNote("LBFT", p.id, p.store.tag, durable.append(nil))
+	if err := replaceFile(p.store.fs, filepath.Join(p.dir, "fault"), note); err != nil {
+		p.store.opts.Logger.Error("fault note", "partition", p.id, "err", err)
+	}
+}

@@ -1,0 +1,286 @@
+package log_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+const (
+	manyBytes = 200 << 10 // of log in each partition
+	blockRoom = 32 << 10  // what a start may need for its small files, all partitions together
+)
+
+// crowded makes a data directory with four partitions whose last segment files are long, and lets every writer fail on a full disk:
+// full takes the room away in front of each one's last, large frame.
+func crowded(t *testing.T, dir string, opts log.Options, full func()) {
+	t.Helper()
+	s := must(log.Open(ctx, dir, opts))(t)
+	var writers []log.Writer
+	commit := func(w log.Writer, n, size int) error {
+		b := w.Batch()
+		b.AppendRecord(event.Time(n), []event.Event{message(n, size)}, log.Durable)
+		k := w.Commit(b)
+		<-k.Done()
+		return k.Err()
+	}
+	for _, id := range s.Partitions() {
+		w := must(must(s.Open(ctx, id))(t).Lead(ctx))(t)
+		for n := range manyBytes / 4096 {
+			if err := commit(w, n+1, 4096); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writers = append(writers, w)
+	}
+	for i, w := range writers {
+		full()
+		if err := commit(w, 1e6, 200<<10); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("partition %d: %v", i, err)
+		}
+		w.Close()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lead starts all partitions at once, as the engine does, and returns what went wrong.
+func lead(t *testing.T, dir string, opts log.Options) error {
+	t.Helper()
+	s := must(log.Open(ctx, dir, opts))(t)
+	errs := make([]error, len(s.Partitions()))
+	var wg sync.WaitGroup
+	for i, id := range s.Partitions() {
+		p := must(s.Open(ctx, id))(t)
+		if n := p.Recovery().Records; n != manyBytes/4096 {
+			t.Errorf("partition %d has %d records", id, n)
+		}
+		wg.Go(func() {
+			w, err := p.Lead(ctx)
+			if err == nil {
+				err = w.Close()
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, s.Close())...)
+}
+
+// F8: a start after a full disk needs no room for segments, nor for all tails at a time; what it cannot write leaves nothing behind.
+func TestF8StartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New()
+	opts := log.Options{FS: disk, Partitions: 4, Manual: true, BootID: "boot"}
+	left := int64(60 << 10) // of the frame that does not fit
+	crowded(t, simDir, opts, func() { disk.Limit(disk.Used() + left) })
+	disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)
+	opts.FS = disk
+	used := disk.Used()
+
+	disk.Limit(used + 1)
+	if err := lead(t, simDir, opts); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("started without any room: %v", err)
+	}
+	if more := disk.Used() - used; more > 1 {
+		t.Errorf("a start that failed left %d bytes", more)
+	}
+	for _, name := range disk.Files(simDir) {
+		if strings.HasSuffix(name, ".tmp") {
+			t.Errorf("a start that failed left %s", name)
+		}
+	}
+
+	disk.Limit(disk.Used() + blockRoom)
+	if err := lead(t, simDir, opts); err != nil {
+		t.Fatalf("with room for small files: %v", err)
+	}
+	kept := 0
+	for _, name := range disk.Files(simDir) {
+		if strings.Contains(name, "/cut/") {
+			kept++
+		}
+	}
+	if kept != 4 {
+		t.Errorf("%d tails of 4 were kept", kept)
+	}
+	if err := lead(t, simDir, opts); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// F8 on a disk of the kernel's.
+func TestF8StartOnFullTmpfs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	data, filler := filepath.Join(dir, "data"), filepath.Join(dir, "filler")
+	shrink := func(by int64) {
+		if err := os.Truncate(filler, must(os.Stat(filler))(t).Size()-by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func() {
+		f := must(os.OpenFile(filler, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
+		for err := error(nil); err == nil; {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		f.Close()
+	}
+	crowded(t, data, log.Options{}, func() {
+		fill()
+		shrink(64 << 10) // which half a frame takes
+	})
+	shrink(128 << 10) // less than one segment
+	if err := lead(t, data, log.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings it there. What a start shows of that
+// must be on the disk all the same, also where not even the note about the failure could be written.
+func TestF9PageCacheLies(t *testing.T) {
+	t.Parallel()
+	for _, noted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("noted=%t", noted), func(t *testing.T) {
+			w := newWorld(t, t.Name(), 5)
+			if err := errors.Join(w.open(), w.lead()); err != nil {
+				t.Fatal(err)
+			}
+			w.send(3, 100, log.Durable)
+			w.work()
+			failed := false
+			w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+				switch {
+				case c.Op == faultfs.OpDatasync && !failed:
+					failed = true
+					return faultfs.Fault{Err: syscall.EIO, CleanPages: true}
+				case failed && !noted && c.Op == faultfs.OpCreate:
+					return faultfs.Fault{Err: syscall.EIO}
+				}
+				return faultfs.Fault{}
+			})
+			w.send(4, 100, log.Durable)
+			w.work()
+			if !failed {
+				t.Fatal("no sync failed")
+			}
+			w.fs = w.fs.Crash(w.rng, faultfs.Kill)
+			if err := w.open(); err != nil {
+				t.Fatal(err)
+			}
+			shown := len(w.sent)
+			if shown != 7 {
+				t.Fatalf("%d messages are shown", shown)
+			}
+			if err := w.lead(); err != nil {
+				t.Fatal(err)
+			}
+			w.acked, w.safe = shown, shown
+			for seed := range uint64(30) {
+				c := *w
+				c.fs = w.fs.Clone().Crash(rand.New(rand.NewPCG(seed, 3)), faultfs.PowerLoss)
+				c.sent, c.boot = slices.Clone(w.sent), w.boot+1
+				if err := c.open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A repair that fails at any call can be repeated: what was durable is there, nothing is refused, no temp file stays.
+func TestRepairFailsAnywhere(t *testing.T) {
+	t.Parallel()
+	base := newWorld(t, t.Name(), 6)
+	if err := errors.Join(base.open(), base.lead()); err != nil {
+		t.Fatal(err)
+	}
+	base.send(3, 100, log.Durable)
+	base.work()
+	base.send(2, 100, log.Ordered)
+	base.work()
+	base.fs = base.fs.Crash(base.rng, faultfs.Kill)
+	for _, drop := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.EIO, DropPages: true}, {Err: syscall.EIO, CleanPages: true}, {Err: syscall.ENOSPC}} {
+		for k := 1; ; k++ {
+			w := *base
+			w.fs, w.sent, w.name = base.fs.Clone(), slices.Clone(base.sent), fmt.Sprintf("call %d %v", k, drop)
+			if drop.DropPages {
+				w.safe = w.acked
+			}
+			if err := w.open(); err != nil {
+				w.failf("%v", err)
+			}
+			w.fs.FailAt(k, drop, false)
+			err := w.lead()
+			w.fs.Hook(nil)
+			if err == nil {
+				break
+			}
+			for _, name := range w.fs.Files(simDir) {
+				if strings.HasSuffix(name, ".tmp") {
+					w.failf("left %s", name)
+				}
+			}
+			w.fs = w.fs.Crash(rand.New(rand.NewPCG(uint64(k), 1)), faultfs.Kill)
+			if err := errors.Join(w.open(), w.lead()); err != nil {
+				w.failf("the start after it: %v", err)
+			}
+		}
+	}
+}
+
+// A tail that does not fit beside itself is kept as it was.
+func TestTailIsKeptAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, room := range []int64{0, 200 << 10} {
+		disk := faultfs.New()
+		opts := log.Options{FS: disk, Partitions: 1, Manual: true, BootID: "boot"}
+		s := must(log.Open(ctx, simDir, opts))(t)
+		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t)
+		disk.Limit(disk.Used() + 60<<10)
+		b := w.Batch()
+		b.AppendRecord(1, []event.Event{message(1, 200<<10)}, log.Durable)
+		if k := w.Commit(b); !errors.Is(k.Err(), syscall.ENOSPC) {
+			t.Fatal(k.Err())
+		}
+		disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)
+		opts.FS = disk
+		file := simDir + "/partitions/00/wal/0000000001/" + fmt.Sprintf("%020d", 1)
+		before := must(disk.ReadFile(file))(t)
+		disk.Limit(disk.Used() + 8<<10 + room)
+		s = must(log.Open(ctx, simDir, opts))(t)
+		p := must(s.Open(ctx, 0))(t)
+		must(p.Lead(ctx))(t)
+		rec := p.Recovery()
+		tail := must(disk.ReadFile(simDir + "/" + rec.CutFile))(t)
+		if rec.CutBytes < 50<<10 || !bytes.Equal(tail, before[len(before)-int(rec.CutBytes):]) {
+			t.Errorf("room %d: %d bytes cut, %d kept, not as they were", room, rec.CutBytes, len(tail))
+		}
+		if after := must(disk.ReadFile(file))(t); !bytes.Equal(after, before[:len(before)-int(rec.CutBytes)]) {
+			t.Errorf("room %d: the segment has %d bytes", room, len(after))
+		}
+	}
+}
