@@ -31,6 +31,10 @@ func (x *Index) Encode(dst []byte) []byte {
 	for _, id := range ids {
 		dst = x.encodeSlice(dst, x.slices[id])
 	}
+	if x.clock.Number != 0 { // what was written before there was such a thing is read as it was
+		dst = binary.AppendUvarint(dst, x.clock.Number)
+		dst = binary.AppendVarint(dst, x.clock.Shift)
+	}
 	return dst
 }
 
@@ -161,6 +165,10 @@ func Decode(src []byte) (*Index, error) {
 	var before event.Slice
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		before = d.slice(x, before)
+	}
+	if d.err == nil && len(d.src) > 0 {
+		x.clock.Number = d.atLeastOne(math.MaxUint64)
+		x.clock.Shift = int64(d.distance(0, math.MaxUint64))
 	}
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))

@@ -19,6 +19,7 @@ type Index struct {
 	schedule   schedule
 	nextOrigin event.OriginID
 	lastAt     event.Time
+	clock      Clock
 }
 
 // New is the state before the first event.
@@ -101,6 +102,8 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 		row := s.must(ev.Sequence, ev)
 		x.schedule.remove(row.lock)
 		s.remove(ev.Sequence, row)
+	case *event.ClockSet:
+		x.setClock(ev)
 	case *event.DuplicateDropped:
 	case *event.SessionAccepted:
 		x.accept(ev)

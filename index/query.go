@@ -41,7 +41,7 @@ type Lock struct {
 // OfSession tells whether it is the lock of a session.
 func (l *Lock) OfSession() bool { return l.Sequence == 0 }
 
-// LastAt is the newest time of any event applied.
+// LastAt is the time of the newest record applied.
 func (x *Index) LastAt() event.Time { return x.lastAt }
 
 // NextOrigin is the number of the next origin to be defined.

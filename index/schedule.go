@@ -36,8 +36,14 @@ func (t *schedule) add(s scheduled) uint32 {
 		t.slots = append(t.slots, s)
 	}
 	t.live++
-	heap.Push(&t.byAt, due{s.at, s.sequence, s.slice, slot})
+	t.enter(slot)
 	return slot
+}
+
+// enter puts a slot in use into the order of times.
+func (t *schedule) enter(slot uint32) {
+	s := &t.slots[slot]
+	heap.Push(&t.byAt, due{s.at, s.sequence, s.slice, slot})
 }
 
 func (t *schedule) remove(slot uint32) {

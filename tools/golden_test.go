@@ -135,6 +135,7 @@ func topicHistory() [][]event.Event {
 			Before: event.Properties{LockDuration: time.Minute, MaxDeliveryCount: 10, DeadLetteringOnFilterError: true}},
 			&event.EntityDeleted{Envelope: topic, Reason: "client", EntityKind: event.Topic, Path: "news", Before: changed}},
 		{&event.SliceDropped{Envelope: self}, &event.SliceDropped{Envelope: event.Envelope{Slice: sub.Slice}}},
+		{&event.ClockSet{Number: 1, Basis: event.BasisWall, From: at(1000), To: at(400), Wall: at(400)}},
 	}
 }
 

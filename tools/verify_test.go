@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
@@ -323,4 +324,56 @@ func TestBoundedMemory(t *testing.T) {
 			t.Errorf("%d places, want %d", r.Places, places)
 		}
 	})
+}
+
+// Behind a ClockSet time begins again earlier: that is a good log, its newest record is the last one, and a state from behind it is that
+// of its replay.
+func TestVerifyClockSetBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	x := index.New()
+	env := event.Envelope{Slice: event.Slice{Entity: 4}}
+	var end event.LSN
+	for run, records := range [][]event.Event{
+		{&event.MessageEnqueued{Envelope: env, Sequence: 1, EnqueuedAt: 2_000_000_000_000, ExpiresAt: 2_000_000_060_000}},
+		{&event.ClockSet{Number: 1, Basis: event.BasisWall, From: 2_000_000_000_000, To: 1_900_000_000_000, Wall: 1_900_000_000_000},
+			&event.MessageEnqueued{Envelope: env, Sequence: 2, EnqueuedAt: 1_900_000_000_000}},
+	} {
+		s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Open(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := p.Lead(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := []event.Time{2_000_000_000_000, 1_900_000_000_000}[run]
+		for _, ev := range records {
+			w.Batch().AppendRecord(at, []event.Event{ev}, log.Durable)
+			x.Apply(at, ev)
+		}
+		end = w.Append(w.Batch()).End()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(x.Encode(nil)); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
+	if err != nil || len(r.Damaged) != 0 || len(r.Discarded) != 0 || !strings.Contains(out.String(), "newest 2030-03-17T17:46:40.000Z") {
+		t.Errorf("%v, %+v\n%s", err, r, out.String())
+	}
+	out.Reset()
+	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err != nil || !strings.Contains(out.String(), "2030-03-17T17:46:40.000Z 0/0 ClockSet  Number=1 Basis=\"wall\" From=\"2033-") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
 }

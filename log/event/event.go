@@ -37,6 +37,7 @@ const (
 	KindRuleRemoved               Kind = 40
 	KindMessagePublished          Kind = 41
 	KindScheduledPublished        Kind = 42
+	KindClockSet                  Kind = 59
 )
 
 var kindNames = map[Kind]string{
@@ -52,6 +53,7 @@ var kindNames = map[Kind]string{
 	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
 	KindRuleAdded: "RuleAdded", KindRuleUpdated: "RuleUpdated", KindRuleRemoved: "RuleRemoved",
 	KindMessagePublished: "MessagePublished", KindScheduledPublished: "ScheduledPublished",
+	KindClockSet: "ClockSet",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
@@ -68,13 +70,13 @@ type Event interface {
 
 // Record is what one decision wrote: all of its events or none of them.
 type Record struct {
-	At     Time // broker time of the decision; never decreases within a log (semantics.md 4.3 R4)
+	At     Time // broker time of the decision; never decreases within a log, but behind a ClockSet (semantics.md 4.3 R4)
 	Events []Event
 }
 
 // Envelope is what every event carries (semantics.md 4.1). The position and the time are the record's.
 type Envelope struct {
-	Slice  Slice    // zero for OriginDefined
+	Slice  Slice    // zero for OriginDefined and ClockSet
 	Origin OriginID // who asked; audit only, never read by Apply
 }
 
@@ -374,3 +376,39 @@ type MessagesBatchDeleted struct {
 
 // SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself is in the catalogue.
 type SliceDropped struct{ Envelope }
+
+// ClockSet says where broker time went on at a start whose clock had been refused (reliability.md 1.4). It stands in the log of every
+// partition, as the first record of a run. Every instant the partition keeps moves by To - From; its record has the time To, which may be
+// before that of the record in front of it.
+type ClockSet struct {
+	Envelope
+	Number uint64     // of the decision in the namespace, from 1; a partition that was not there for some of them has gaps
+	Basis  ClockBasis // what was believed
+	From   Time       // broker time before, not before any record of this log
+	To     Time       // and after
+	Wall   Time       // what the machine's clock showed
+}
+
+// ClockBasis says what an operator believed when a clock was refused.
+type ClockBasis uint8
+
+const (
+	BasisLog       ClockBasis = 1 // the log: broker time goes on from its newest record
+	BasisWall      ClockBasis = 2 // the clock
+	BasisCatalogue ClockBasis = 3 // this partition follows what was decided without it; the decision stands in partition 0's log
+)
+
+func (b ClockBasis) String() string {
+	switch b {
+	case BasisLog:
+		return "log"
+	case BasisWall:
+		return "wall"
+	case BasisCatalogue:
+		return "catalogue"
+	}
+	return "unknown"
+}
+
+// MarshalText makes bases readable in JSON.
+func (b ClockBasis) MarshalText() ([]byte, error) { return []byte(b.String()), nil }

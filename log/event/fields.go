@@ -380,3 +380,22 @@ func (m *MessagesBatchDeleted) decode(d *decoder) {
 func (*SliceDropped) Kind() Kind      { return KindSliceDropped }
 func (*SliceDropped) encode(*encoder) {}
 func (*SliceDropped) decode(*decoder) {}
+
+// Kind implements [Event].
+func (*ClockSet) Kind() Kind { return KindClockSet }
+
+func (c *ClockSet) encode(e *encoder) {
+	e.uvarint(c.Number)
+	e.byte(byte(c.Basis))
+	e.time(c.From)
+	e.time(c.To)
+	e.time(c.Wall)
+}
+
+func (c *ClockSet) decode(d *decoder) {
+	c.Number = d.uvarint()
+	c.Basis = ClockBasis(d.byte())
+	c.From = d.time()
+	c.To = d.time()
+	c.Wall = d.time()
+}

@@ -34,6 +34,7 @@ type Pool struct {
 	unruled   shelf[RuleRemoved]
 	published shelf[MessagePublished]
 	fannedOut shelf[ScheduledPublished]
+	clocks    shelf[ClockSet]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -101,6 +102,8 @@ func (p *Pool) New(k Kind) Event {
 		return p.published.next()
 	case KindScheduledPublished:
 		return p.fannedOut.next()
+	case KindClockSet:
+		return p.clocks.next()
 	}
 	return nil
 }
@@ -114,7 +117,7 @@ func (p *Pool) Reset() {
 	p.activated.used, p.cancelled.used, p.dropped.used, p.accepted.used = 0, 0, 0, 0
 	p.extended.used, p.returned.used, p.states.used, p.purged.used, p.forgotten.used = 0, 0, 0, 0, 0
 	p.touched.used, p.ruled.used, p.rewritten.used, p.unruled.used = 0, 0, 0, 0
-	p.published.used, p.fannedOut.used = 0, 0
+	p.published.used, p.fannedOut.used, p.clocks.used = 0, 0, 0
 }
 
 type shelf[T any] struct {
