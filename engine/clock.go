@@ -40,11 +40,16 @@ type Clock struct {
 
 // NewClock starts broker time at the later of the wall clock and the newest instant in any log.
 func NewClock(source TimeSource, newest event.Time, logger *slog.Logger) *Clock {
-	c := &Clock{source: source, logger: logger, started: source.Elapsed(), base: source.Wall().Round(0)}
-	if newest.Std().After(c.base) {
-		c.base = newest.Std()
+	c := NewClockAt(source, newest, logger)
+	if wall := source.Wall().Round(0); wall.After(c.base) {
+		c.base = wall
 	}
 	return c
+}
+
+// NewClockAt starts broker time at an instant, whatever the wall clock shows.
+func NewClockAt(source TimeSource, at event.Time, logger *slog.Logger) *Clock {
+	return &Clock{source: source, logger: logger, started: source.Elapsed(), base: at.Std()}
 }
 
 // Now is broker time.

@@ -25,6 +25,10 @@ import (
 type Options struct {
 	Logger *slog.Logger // nil: none
 	Time   TimeSource   // nil: that of the machine
+	Clock  ClockRules   // with which clock a start goes on
+	// Notices is told what whoever looks after the broker should know about its start, when there is something, before anything ends
+	// or expires by it; nil: nobody.
+	Notices func([]string)
 	// Properties finds what filters see of an encoded message. Needed for scheduled messages of topics.
 	Properties func(message []byte, into *filter.Message) error
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
@@ -71,7 +75,7 @@ type Recovered struct {
 }
 
 // Open recovers every partition of a store and starts serving. A corrupt partition is refused and answers Busy; others go
-// on. A corrupt partition 0, which holds the catalogue, is an error.
+// on. A corrupt partition 0, which holds the catalogue, is an error, and so is a clock that is refused, a [*ClockError].
 func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -96,18 +100,17 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		})
 	}
 	wg.Wait()
-	var newest event.Time
 	for i, r := range n.recovered {
 		if r.Err != nil && (i == 0 || !isCorrupt(r.Err)) {
 			return nil, r.Err
 		}
-		if states[i] != nil {
-			newest = max(newest, states[i].LastAt(), r.Log.Newest)
-		}
 	}
 	n.stop, n.collected = make(chan struct{}), make(chan struct{})
-	n.clock = NewClock(opts.Time, newest, opts.Logger)
-	if err := n.start(ctx, states, opts); err != nil {
+	sets, err := n.startClock(states, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.start(ctx, states, sets, opts); err != nil {
 		for _, l := range n.loops {
 			if l != nil {
 				l.writer.Close()
@@ -207,8 +210,23 @@ func loadCheckpoint(p log.Partition, at event.LSN) (*index.Index, error) {
 	return index.Decode(state)
 }
 
-// start takes the lead of every recovered partition, ends what was due while the broker was down, and begins to serve.
-func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Options) error {
+// startClock begins broker time and says how, or refuses the clock.
+func (n *Namespace) startClock(states []*index.Index, opts Options) ([]*event.ClockSet, error) {
+	wall := opts.Time.Wall()
+	begin, err := opts.Clock.Begin(wall, states)
+	if err != nil {
+		return nil, err
+	}
+	n.clock = begin.Clock(opts.Time, opts.Logger)
+	if notices := n.tellClock(begin, opts.Clock, wall); notices != nil && opts.Notices != nil {
+		opts.Notices(notices)
+	}
+	return begin.Sets, nil
+}
+
+// start takes the lead of every recovered partition, carries out what was decided about the clock, ends what was due while the broker
+// was down, and begins to serve.
+func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*event.ClockSet, opts Options) error {
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
 	for i, x := range states {
@@ -224,6 +242,14 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, opts Optio
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
+	}
+	for i, set := range sets { // partition 0 first: what is durable there, a start that dies on the way leaves to the next one
+		if set == nil {
+			continue
+		}
+		if err := n.loops[i].SetClock(set); err != nil {
+			return err
+		}
 	}
 	n.configureAll(&states[0].Catalogue)
 	for _, l := range n.loops {

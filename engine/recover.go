@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -38,6 +41,24 @@ func (l *Loop) makeRoom() {
 	}
 	<-l.Flight()
 	l.Landed()
+}
+
+// SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before
+// anything else is written: the record may be older than the one in front of it, which no record of its frame may be.
+func (l *Loop) SetClock(set *event.ClockSet) error {
+	if l.writer.Batch().Count() > 0 {
+		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.id))
+	}
+	l.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
+	l.part.Apply(set.To, set)
+	ticket := l.writer.Append(l.writer.Batch())
+	for l.inline && l.writer.Work() { // nobody else does
+	}
+	<-ticket.Done()
+	if err := ticket.Err(); err != nil {
+		l.fail(err)
+	}
+	return l.err
 }
 
 // DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, before

@@ -296,6 +296,10 @@ func (s *script) run(t *testing.T, input string) string {
 			s.do(&out, cmd)
 		case "advance":
 			s.now = s.now.Add(span(t, words[0]))
+		case "clock": // what a start does that was told --accept-clock=wall, the clock being so far from the newest record
+			set := &event.ClockSet{Number: s.part.index.Clock().Number + 1, Basis: event.BasisWall, From: s.now, To: s.now.Add(span(t, words[0]))}
+			s.now, set.Wall = set.To, set.To
+			s.write(&out, []event.Event{set})
 		case "tick":
 			s.do(&out, s.tick(t))
 		case "due": // everything whose time has come
@@ -361,17 +365,23 @@ func (s *script) sessionOf(r *Receiver, opts map[string]string) []byte {
 	return []byte(r.volatile.sessionID)
 }
 
-// do decides, writes, applies and prints.
-func (s *script) do(out *strings.Builder, cmd Command) Outcome {
-	o := s.part.Decide(s.now, cmd)
-	if len(o.Events) > 0 {
-		s.log = event.AppendRecord(s.log, &s.frame, s.now, o.Events)
-		s.records++
+// write writes, applies and prints the events of one record.
+func (s *script) write(out *strings.Builder, events []event.Event) {
+	if len(events) == 0 {
+		return
 	}
-	for _, ev := range o.Events {
+	s.log = event.AppendRecord(s.log, &s.frame, s.now, events)
+	s.records++
+	for _, ev := range events {
 		fmt.Fprintf(out, "  %s\n", s.show(ev))
 		s.part.Apply(s.now, ev)
 	}
+}
+
+// do decides, writes, applies and prints.
+func (s *script) do(out *strings.Builder, cmd Command) Outcome {
+	o := s.part.Decide(s.now, cmd)
+	s.write(out, o.Events)
 	if o.Reply.Err != nil {
 		var e *Error
 		errors.As(o.Reply.Err, &e)
@@ -401,6 +411,9 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 func (s *script) at(t event.Time) string {
 	if t == 0 {
 		return "-"
+	}
+	if t < s.base { // the clock was set back
+		return t.Sub(s.base).String()
 	}
 	return "+" + t.Sub(s.base).String()
 }
@@ -474,6 +487,8 @@ func (s *script) show(ev event.Event) string {
 		return fmt.Sprintf("MessagesBatchDeleted before=%s %v", s.at(ev.Before), ev.Sequences)
 	case *event.EntityDeleted:
 		return fmt.Sprintf("EntityDeleted %d reason=%s", ev.Slice.Entity, ev.Reason)
+	case *event.ClockSet:
+		return fmt.Sprintf("ClockSet %d %v from=%s to=%s", ev.Number, ev.Basis, s.at(ev.From), s.at(ev.To))
 	case *event.SliceDropped:
 		return fmt.Sprintf("SliceDropped %v", ev.Slice)
 	case *event.MessageLocked:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,9 @@ const (
 	mostFailures = 20
 )
 
+// mostWaiting is how many connections may wait while the broker starts, unless settings allow more without a login.
+const mostWaiting = 1000
+
 // closeGrace is how long connections get to end by themselves when the broker closes.
 const closeGrace = 10 * time.Second
 
@@ -38,12 +42,36 @@ const namespaceName = "ledgerbus"
 // not begin there (reliability.md 1.4).
 var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-func checkClock(now time.Time) error {
-	if now.Before(earliest) {
-		return settings.Problems{{Where: "clock", Text: fmt.Sprintf("the machine's clock says %s, before this program was made; set it first",
-			now.UTC().Format(time.RFC3339))}}
+// built is when the program was made, as far as is known: the time of its commit.
+func built(info *debug.BuildInfo, ok bool) time.Time {
+	if !ok {
+		return earliest
 	}
-	return nil
+	for _, s := range info.Settings {
+		if s.Key != "vcs.time" {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339, s.Value); err == nil && at.After(earliest) {
+			return at
+		}
+	}
+	return earliest
+}
+
+// clockRules are those for the clock of a start.
+func clockRules(c settings.Clock) engine.ClockRules {
+	return engine.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept}
+}
+
+// checkClock refuses a clock that is wrong whatever stands in the log.
+func checkClock(now time.Time) error { return clockProblem(clockRules(settings.Clock{}).Early(now)) }
+
+// clockProblem makes the refusal of a clock one that an operator has to put right; any other error stays what it is.
+func clockProblem(err error) error {
+	if refused := (*engine.ClockError)(nil); errors.As(err, &refused) {
+		return settings.Problems{{Where: "clock", Text: refused.Error()}}
+	}
+	return err
 }
 
 // ListenError is an address that cannot be listened on.
@@ -71,7 +99,9 @@ type Server struct {
 	engine       *engine.Namespace
 	access       *access.Verifier
 	amqp         *servicebus.Server
+	gate         *gate
 	front        *listen.Server
+	notices      []string // what the start has to say; set before front
 	failures     *access.Failures
 	endpoints    []Endpoint
 	certificates *certificates // of the operator; nil: none
@@ -88,12 +118,14 @@ type Server struct {
 }
 
 // Start binds the addresses, opens the data directory, recovers it, makes the queues of the settings and serves. Whoever connects
-// before that waits: nothing is accepted until all is there. A start that fails because of an address or a certificate writes nothing
+// before that waits: nothing is accepted until all is there, but for /health where the start has something to say about itself. A start that fails because of an address or a certificate writes nothing
 // to a log that is there, for each chapter of it is kept for ever. The context bounds the start alone: a broker that runs is ended by
 // Close. After an error nothing is left open; when the context has ended it is, or wraps, that of the context.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
-	if err := checkClock(time.Now()); err != nil {
-		return nil, err
+	if s.Clock.Accept != engine.AcceptLog { // else the log has to be looked at
+		if err := checkClock(time.Now()); err != nil {
+			return nil, err
+		}
 	}
 	srv := newServer(s)
 	for _, step := range []func() error{
@@ -114,6 +146,7 @@ func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 func newServer(s settings.Settings) *Server {
 	srv := &Server{settings: s, failed: make(chan error, 1)}
 	srv.closing, srv.stop = context.WithCancel(context.Background())
+	srv.gate = newGate(max(s.Limits.Unauthenticated, mostWaiting), srv.closing.Done())
 	return srv
 }
 
@@ -133,8 +166,13 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.generateCertificate(); err != nil {
 		return err
 	}
-	if s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties}); err != nil {
-		return err
+	s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties,
+		Clock: clockRules(s.settings.Clock), Notices: func(list []string) {
+			s.notices = list
+			s.listen()
+		}})
+	if err != nil {
+		return clockProblem(err)
 	}
 	s.recovered = recovered(s.engine.Recovered(), time.Since(began))
 	s.serving.Go(s.watch)
@@ -216,12 +254,21 @@ func (s *Server) whyTaken(err *ListenError) error {
 	return err
 }
 
-// serve takes connections.
+// serve lets everybody in.
 func (s *Server) serve() error {
 	s.failures = access.NewFailures(freeFailures, mostFailures)
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
+	s.gate.open(s.amqp, s.management(), s.engine.Health)
+	if s.front == nil {
+		s.listen()
+	}
+	return nil
+}
+
+// listen takes connections to the gate.
+func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
-		AMQP: s.amqp, TLS: s.tls, Handler: s.management(), Health: s.engine.Health, Hosts: s.hosts(), Logger: slog.Default(),
+		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
 		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
 	})
 	modes := map[settings.ListenMode]listen.Mode{
@@ -234,7 +281,6 @@ func (s *Server) serve() error {
 			}
 		})
 	}
-	return nil
 }
 
 // management is the administration of entities over HTTP.

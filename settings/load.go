@@ -88,6 +88,10 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 		if !ok || value == "" { // empty: how most tools say "not set"
 			continue
 		}
+		if w.Once {
+			l.onceOnly(w, name)
+			continue
+		}
 		values := []string{value}
 		if w.Shape == Many {
 			values = strings.Split(value, ",")
@@ -194,7 +198,16 @@ func (f *configFile) value(w Word, n *yaml.Node) {
 		f.problems.add(where, "must be a plain value")
 		return
 	}
+	if w.Once {
+		f.onceOnly(w, where)
+		return
+	}
 	f.assign(w, values, where)
+}
+
+// onceOnly complains about a decision about one start that would be in force at all of them.
+func (l *loader) onceOnly(w Word, where string) {
+	l.problems.add(where, "is a decision about one start, which here would be in force at every one: give it as the flag --%s", w.Flag())
 }
 
 // access reads a list of access rules. Messages never quote a value: it may be a key in the wrong place.

@@ -15,6 +15,7 @@ type Settings struct {
 	Mode      Mode
 	Tier      Tier
 	Storage   Storage
+	Clock     Clock
 	Listening Listening
 	TLS       TLS
 	Entities  Entities
@@ -48,6 +49,12 @@ const (
 type Storage struct {
 	Data       string // data directory; made when absent
 	Partitions int    // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
+}
+
+// Clock says with which clock of the machine the broker starts (reliability.md 1.4).
+type Clock struct {
+	MaxGap time.Duration      // how far it may be ahead of the newest event in the log; 0: 400 days
+	Accept engine.AcceptClock // what is done about one that is refused; a decision about one start
 }
 
 // Listening says where clients connect.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ledgerbus/ledgerbus/engine"
 )
 
 func environment(pairs ...string) func(string) (string, bool) {
@@ -310,5 +312,28 @@ func TestWordsAreWhole(t *testing.T) {
 			t.Errorf("word %q", w.Name)
 		}
 		seen[w.Flag()] = true
+	}
+}
+
+// A decision about one start is no setting: where it would stay in force it is refused.
+func TestAcceptClockIsAFlag(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte("accept-clock: wall\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, from := range map[string]Sources{
+		"LEDGERBUS_ACCEPT_CLOCK": {Env: environment("LEDGERBUS_ACCEPT_CLOCK", "wall")},
+		file + ":1":              {File: file},
+		"neither log nor wall":   {Flags: map[string][]string{"accept-clock": {"yes"}}},
+		"--clock-max-gap":        {Flags: map[string][]string{"clock-max-gap": {"59m"}}},
+	} {
+		if _, err := Load(from); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
+	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: engine.AcceptLog}) {
+		t.Errorf("%+v, %v", s.Clock, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
 )
 
 // Word is the name of one setting, the same as a flag (--log-level), an environment variable (LEDGERBUS_LOG_LEVEL) and a
@@ -15,6 +17,9 @@ type Word struct {
 	Usage   string
 	Default string // for people, "" when there is none
 	Shape   Shape
+	// Once is a decision about one start: it is taken as a flag alone, for in the environment or a file it would be in force at every
+	// start to come.
+	Once bool
 
 	alias string // another environment variable with the same meaning
 	set   func(s *Settings, values []string) error
@@ -56,6 +61,10 @@ var words = []Word{
 	{Name: "tier", Usage: "standard or premium: which sizes clients may ask for when they make entities", Default: string(Standard), set: setTier},
 	{Name: "partitions", Usage: "number of partition logs, 1 to 64; fixed when the data directory is made", Default: "4",
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
+	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
+		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
+	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused: log goes on from the newest event in the log; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
+		set: setAcceptClock},
 	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
 	{Name: "log-format", Usage: "text or json", Default: "text", set: setFormat},
 	{Name: "tls", Usage: "generated (a development authority of its own, in the data directory), files or off", Default: "generated in development mode, files when they are given, else off",
@@ -189,6 +198,18 @@ func setLevel(s *Settings, values []string) error {
 func setFormat(s *Settings, values []string) error {
 	if s.Logging.Format = values[0]; values[0] != "text" && values[0] != "json" {
 		return fmt.Errorf("%q is neither text nor json", values[0])
+	}
+	return nil
+}
+
+func setAcceptClock(s *Settings, values []string) error {
+	switch values[0] {
+	case "log":
+		s.Clock.Accept = engine.AcceptLog
+	case "wall":
+		s.Clock.Accept = engine.AcceptWall
+	default:
+		return fmt.Errorf("%q is neither log nor wall", values[0])
 	}
 	return nil
 }

@@ -289,3 +289,26 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// reliability.md 1.4: a start whose clock is refused is exit code 2, says what to do, and starts when it is told what to believe; then
+// not again.
+func TestServeRefusesAClock(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s, w := leadLog(t, data, log.Options{})
+	w.Batch().AppendRecord(event.TimeOf(time.Now().Add(87600*time.Hour)), []event.Event{&event.OriginDefined{ID: 1}}, log.Durable)
+	w.Append(w.Batch())
+	if err := errors.Join(w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--tls", "off"}
+	for range 2 {
+		r := execute(t, "", "", args...)
+		if r.code != 2 || r.out != "" || !strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock says ") || !strings.Contains(r.errOut, "--accept-clock=wall") {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if r := execute(t, "", "", "log", "verify", data); r.code != 0 {
+		t.Errorf("verify: %+v", r)
+	}
+	startBroker(t, "data", data, "accept-clock", "wall")
+}

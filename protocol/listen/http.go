@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -89,14 +90,14 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	answer := healthy
+	answer := s.report(healthy)
 	w.Header().Set("Content-Type", "application/json")
 	if err := s.health(r.Context()); err != nil {
 		if r.Context().Err() == nil { // whoever asked is still there: it is not their leaving that failed
 			s.logger.Warn("not healthy", "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
-		answer = unhealthy
+		answer = s.report(unhealthy)
 	}
 	_, _ = io.WriteString(w, answer) // whoever asked may have gone
 }
@@ -109,6 +110,18 @@ func (s *Server) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
 	return s.options.Health(ctx)
+}
+
+// report is an answer about health with the notices, if there are any, behind what the emulator answers.
+func (s *Server) report(answer string) string {
+	if len(s.options.Notices) == 0 {
+		return answer
+	}
+	list, err := json.Marshal(s.options.Notices)
+	if err != nil {
+		panic(err) // strings
+	}
+	return strings.TrimSuffix(answer, "}") + `,"notices":` + string(list) + "}"
 }
 
 // checkHost refuses requests that came to loopback under a name that is not ours: a page of another site gave its own name

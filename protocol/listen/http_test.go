@@ -51,6 +51,7 @@ func TestHTTP(t *testing.T) {
 	})}, Any)
 	bare, _ := start(t, Options{}, Any)
 	ill, _ := start(t, Options{Health: func(context.Context) error { return errors.New("disk is gone") }}, Any)
+	noticed, _ := start(t, Options{Notices: []string{`a "clock"`, "more"}}, Any)
 	upgrade := func(path, protocol string) string {
 		return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + protocol + "\r\n"
@@ -68,6 +69,8 @@ func TestHTTP(t *testing.T) {
 	}{
 		{"health", addr, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, `{"status":"healthy","message":"Service is healthy."}`},
 		{"not healthy (MA-003)", ill, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, unhealthy},
+		{"notices (reliability.md 1.4)", noticed, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
+			`{"status":"healthy","message":"Service is healthy.","notices":["a \"clock\"","more"]}`},
 		{"HEAD", addr, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
 		{"HTTP/1.0", addr, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
 		{"health under any name", addr, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},

@@ -33,6 +33,8 @@ type Options struct {
 	Handler http.Handler
 	// Health says why messages cannot be accepted and stored now; nil, and a nil error: they can.
 	Health func(context.Context) error
+	// Notices are what whoever watches the broker should know although it works. /health shows them.
+	Notices []string
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
 	Hosts  []string
 	Limits Limits
