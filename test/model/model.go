@@ -197,8 +197,9 @@ func (q *Queue) place(seq uint64) (int, bool) {
 type Partition struct {
 	Queues  []*Queue
 	LastAt  int64 // time of the newest record
-	Records int   // decisions that changed something, since the beginning
-	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
+	Clock   Clock
+	Records int // decisions that changed something, since the beginning
+	Solid   int // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
 	News    []News
 	Copies  []Copy       // made by the last publish or activation, to be counted
 	Written int          // records that can be read back: the others are on their way to the disk

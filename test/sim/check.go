@@ -24,6 +24,9 @@ func (w *world) equal(p *part, x *index.Index) {
 	if int64(x.LastAt()) != p.model.LastAt {
 		w.broken("I24", "partition %d: newest record is of %d, it must be of %d", p.id, x.LastAt(), p.model.LastAt)
 	}
+	if c := x.Clock(); int(c.Number) != p.model.Clock.Number || c.Shift != p.model.Clock.Shift {
+		w.broken("I24", "partition %d: the newest decision about the clock is %+v, it must be %+v", p.id, c, p.model.Clock)
+	}
 	live := 0
 	for _, mq := range p.model.Queues {
 		live += len(mq.Live)

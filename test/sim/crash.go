@@ -212,7 +212,6 @@ func (w *world) open(how stop, damaged bool) error {
 	if err != nil {
 		return err
 	}
-	var newest event.Time
 	states := make([]*index.Index, len(w.parts))
 	for i, p := range w.parts {
 		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
@@ -234,13 +233,13 @@ func (w *world) open(how stop, damaged bool) error {
 		if w.ended || w.crashed {
 			return nil
 		}
-		newest = max(newest, x.LastAt(), rec.Newest)
 	}
 	if w.crashed {
 		return nil
 	}
-	w.clock = engine.NewClock(w, newest, w.logger())
-	w.newest, w.read = max(int64(newest), int64(event.TimeOf(w.Wall()))), w.mono
+	begin := w.beginTime(states)
+	w.clock = begin.Clock(w, w.logger())
+	w.newest, w.read = int64(begin.At), w.mono
 	for i, p := range w.parts {
 		writer, err := p.plog.Lead(ctx)
 		if err != nil {
@@ -254,6 +253,13 @@ func (w *world) open(how stop, damaged bool) error {
 		p.model.Keep()
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 		p.shadow = newShadow(w, p)
+	}
+	for i, set := range begin.Sets {
+		if set != nil {
+			if err := w.setClock(w.parts[i], set); err != nil {
+				return err
+			}
+		}
 	}
 	w.configureAll()
 	for _, p := range w.parts { // what was due is ended before the first client is served

@@ -49,7 +49,9 @@
 //     that was deleted, copies in the order of their topic (copies.go).
 //  4. Replay. With and without checkpoints the log gives the same encoded state, which is that of the running index.
 //  5. Time. However the wall clock is set, broker time goes on with the monotonic clock, at most 5 % faster or slower, and
-//     never back: so no lock ends early or late, and nothing expires that should not (F15, F16).
+//     never back: so no lock ends early or late, and nothing expires that should not (F15, F16). A start whose clock is far off is
+//     refused; the clock is put right, or the log is believed, or the clock, and then every deadline moves with it, once in each log,
+//     however often starts die on the way.
 //  6. Liveness. With a client that receives and completes, every message that can be received ends in bounded virtual time.
 //     The loop sleeps exactly until there is something to do.
 //  7. One seed in a hundred runs twice and must leave the same trace hash.

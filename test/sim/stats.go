@@ -24,6 +24,7 @@ type Stats struct {
 	Flips, FlipsRefused, FlipsHarmless   int64
 	FlipsLate, RefusedByRule             int64
 	Jumps, Pauses                        int64
+	ClocksRefused, ClocksSet             int64
 	StateCompared, ReplaysCompared       int64
 	Ambiguous                            int64
 	IdleDeleted                          int64 // entities that nobody used

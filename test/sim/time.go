@@ -1,7 +1,14 @@
 package sim
 
 import (
+	"errors"
+	"math"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
 // epoch is when a run begins.
@@ -70,3 +77,113 @@ func (w *world) broker() int64 {
 
 // now is the time of the next decision of a partition.
 func (w *world) now(p *part) int64 { return max(w.broker(), p.model.LastAt) }
+
+// lastClock is the newest decision about the clock that any log knows of, and newestRecord the time of the newest record by it.
+func (w *world) lastClock() (last model.Clock, newestRecord int64) {
+	for _, p := range w.parts {
+		if p.model.Clock.Number > last.Number {
+			last = p.model.Clock
+		}
+	}
+	for _, p := range w.parts {
+		if p.model.LastAt != 0 {
+			newestRecord = max(newestRecord, p.model.LastAt+last.Shift-p.model.Clock.Shift)
+		}
+	}
+	return last, newestRecord
+}
+
+// beginTime is the start of broker time. A clock that is refused is put right, or the operator believes the log, or the clock
+// (reliability.md 1.4); what a start before this one had begun to carry out goes on.
+func (w *world) beginTime(states []*index.Index) engine.ClockStart {
+	var rules engine.ClockRules
+	last, newest := w.lastClock()
+	for {
+		wall := event.TimeOf(w.Wall())
+		off := time.Duration(int64(wall)-newest) * time.Millisecond
+		refused := newest != 0 && (off < -time.Hour || off > 400*24*time.Hour)
+		begin, err := rules.Begin(w.Wall(), states)
+		if e := (*engine.ClockError)(nil); err != nil && !errors.As(err, &e) || (err != nil) != (refused && rules.Accept == engine.AcceptNone) {
+			w.broken("F15", "the clock is %v from the newest record, and the start says %v", off, err)
+		}
+		if err == nil {
+			w.checkBegin(begin, last, newest, int64(wall))
+			return begin
+		}
+		w.stats.ClocksRefused++
+		switch w.rng.IntN(3) {
+		case 0:
+			w.offset += time.Duration(w.rng.Int64N(int64(time.Hour))) - 30*time.Minute - off
+			w.note("clock put right")
+		case 1:
+			rules.Accept = engine.AcceptLog
+			w.note("log believed")
+		case 2:
+			rules.Accept = engine.AcceptWall
+			w.note("clock believed", int64(off))
+		}
+	}
+}
+
+// checkBegin compares what a start decides about the clock with what it must: where time goes on, and that every log gets what it lacks.
+func (w *world) checkBegin(begin engine.ClockStart, last model.Clock, newest, wall int64) {
+	at := max(newest, wall)
+	switch begin.Decided {
+	case engine.AcceptLog:
+		at = newest
+		last.Number++
+	case engine.AcceptWall:
+		at = wall
+		last = model.Clock{Number: last.Number + 1, Shift: last.Shift + wall - newest}
+	}
+	if int64(begin.At) != at {
+		w.broken("F15", "broker time begins at %d, it must at %d", begin.At, at)
+	}
+	for i, set := range begin.Sets {
+		is := w.parts[i].model.Clock
+		switch {
+		case (set != nil) != (is.Number != last.Number):
+			w.broken("F15", "partition %d knows of decision %d, there were %d, and it is given %+v", i, is.Number, last.Number, set)
+		case set != nil && (int(set.Number) != last.Number || int64(set.To-set.From) != last.Shift-is.Shift || int64(set.To) > at):
+			w.broken("F15", "partition %d, moved by %d so far, is given %+v, it must come to %+v", i, is.Shift, set, last)
+		}
+	}
+}
+
+// setClock carries the decision out in one log.
+func (w *world) setClock(p *part, set *event.ClockSet) error {
+	also := func(int64) {}
+	if p.id == 0 { // what is known beside the logs moves with the first of them; nobody asks before all have
+		also = w.moveTimes
+	}
+	p.model.SetClock(int(set.Number), int64(set.To), int64(set.To-set.From), also)
+	if w.o.deep && !w.draining && w.armed == 0 && w.chance(25) { // on the way, or between two logs
+		w.armed = 1 + w.rng.IntN(6)
+	}
+	p.starting = true
+	err := p.loop.SetClock(set)
+	p.starting = false
+	if err == nil {
+		p.needKill, p.needPower = p.model.Records, p.model.Records
+		w.stats.ClocksSet++
+		w.note("clock set", int64(p.id), int64(set.To-set.From))
+	}
+	return err
+}
+
+func (w *world) moveTimes(by int64) {
+	for i := range w.catalogue {
+		s := &w.catalogue[i]
+		s.changed, s.noted = model.Moved(s.changed, by), model.Moved(s.noted, by)
+	}
+	for l := range w.hist.lives {
+		for _, t := range []*int64{&l.due, &l.decidedAt, &l.doneAt, &l.until, &l.latest} {
+			if *t != math.MaxInt64 {
+				*t = model.Moved(*t, by)
+			}
+		}
+	}
+	for _, g := range w.hist.grants {
+		g.until = model.Moved(g.until, by)
+	}
+}
