@@ -15,11 +15,11 @@ const (
 	maxBehind = time.Hour
 	// maxGap is how far ahead of it, unless settings say otherwise: longer than a broker is usually down.
 	maxGap = 400 * 24 * time.Hour
-	// notableGap is the downtime from which on it is said that there was one.
-	notableGap = 10 * time.Minute
+	// notable is from which distance between clock and newest record on something is said, and an operator's word counts.
+	notable = event.Time(10 * time.Minute / time.Millisecond)
 )
 
-// AcceptClock is what an operator believes when the wall clock is refused.
+// AcceptClock is what an operator believes when the wall clock and the log are apart.
 type AcceptClock uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 type ClockRules struct {
 	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: none is
 	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
-	Accept   AcceptClock   // what is done about a clock that is refused; no effect on any other
+	Accept   AcceptClock   // what is done about a clock that is refused, or over ten minutes from the newest record; no effect on any other
 }
 
 // ClockError is the refusal of a wall clock. Nothing was written.
@@ -84,7 +84,7 @@ func (r ClockRules) impossible(wall time.Time) string {
 type ClockStart struct {
 	At  event.Time    // the earliest it may begin at
 	Gap time.Duration // by which the wall clock is ahead of the newest record, when that is taken for a notable downtime; else 0
-	// Decided is what was decided because the clock was refused; AcceptNone: it was not.
+	// Decided is the operator's word where it counted; AcceptNone: it did not, or there was none.
 	Decided AcceptClock
 	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a decision that an earlier start
 	// could not carry out everywhere are among them. That of partition 0 must be durable before any other is written.
@@ -111,7 +111,9 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 	}
 	now := event.TimeOf(wall)
 	s := ClockStart{At: max(now, newest)}
-	if refused := r.judge(wall, newest); refused != nil {
+	refused := r.judge(wall, newest)
+	apart := newest != 0 && (now-newest > notable || newest-now > notable)
+	if refused != nil || apart && r.Accept != AcceptNone {
 		switch {
 		case r.Accept == AcceptLog && newest != 0:
 			s.At = newest
@@ -123,8 +125,8 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 		}
 		s.Decided = r.Accept
 		last.Number++
-	} else if gap := now - newest; newest != 0 && gap > event.Time(notableGap/time.Millisecond) {
-		s.Gap = gap.Sub(0)
+	} else if apart && now > newest {
+		s.Gap = now.Sub(newest)
 	}
 	basis := map[AcceptClock]event.ClockBasis{AcceptNone: event.BasisCatalogue, AcceptLog: event.BasisLog, AcceptWall: event.BasisWall}[s.Decided]
 	s.Sets = make([]*event.ClockSet, len(states))
@@ -211,7 +213,7 @@ func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notic
 		}
 	}
 	if !needed {
-		n.logger.Warn("accept-clock is given and the clock is not refused: take it away, or it is in force when the clock goes wrong")
+		n.logger.Warn("accept-clock is given and the clock needs no accepting: take it away, or it is in force when the clock goes wrong")
 		notices = append(notices, "accept-clock is given and was not needed: it would be in force when the clock goes wrong.")
 	}
 	return notices

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Clock is what an index knows of the decisions about refused clocks (reliability.md 1.4).
+// Clock is what an index knows of the decisions about clocks that were far off (reliability.md 1.4).
 type Clock struct {
 	Number uint64 // of the newest of them; 0: there was none
 	// Shift is by how much all of them together moved the instants of this partition, ms. Partitions whose numbers are equal have the
@@ -14,7 +14,7 @@ type Clock struct {
 	Shift int64
 }
 
-// Clock is the newest decision about a refused clock.
+// Clock is the newest decision about a clock.
 func (x *Index) Clock() Clock { return x.clock }
 
 // setClock moves every instant there is, those that are past as well: how long something has been there, or has left, stays what it

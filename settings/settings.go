@@ -54,7 +54,7 @@ type Storage struct {
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).
 type Clock struct {
 	MaxGap time.Duration      // how far it may be ahead of the newest event in the log; 0: 400 days
-	Accept engine.AcceptClock // what is done about one that is refused; a decision about one start
+	Accept engine.AcceptClock // which of the two is believed where they are apart; a decision about one start
 }
 
 // Listening says where clients connect.

@@ -63,7 +63,7 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
-	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused: log goes on from the newest event in the log; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
+	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
 		set: setAcceptClock},
 	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
 	{Name: "log-format", Usage: "text or json", Default: "text", set: setFormat},

@@ -37,9 +37,9 @@ func serveCommand() *cli.Command {
 			"file with one). --insecure-no-tls and --insecure-no-auth waive one of the two on private addresses, with\n" +
 			"--i-accept-the-risk on public ones as well. A certificate whose file has changed is taken over without a restart.\n\n" +
 			"Clock: a start is refused (exit code 2, nothing is written) when the machine's clock is before this program was made, more\n" +
-			"than an hour before the newest event in the log, or further after it than --clock-max-gap. When setting the clock is not\n" +
-			"the answer, --accept-clock=log goes on from the log and --accept-clock=wall sets broker time to the clock, with all\n" +
-			"deadlines; one start takes it, and it is no setting.\n\n" +
+			"than an hour before the newest event in the log, or further after it than --clock-max-gap; a smaller gap is downtime.\n" +
+			"When setting the clock is not the answer, --accept-clock=log goes on from the log and --accept-clock=wall sets broker\n" +
+			"time to the clock, with all deadlines; it is a word about one start, and no setting.\n\n" +
 			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
 			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
 			"over the environment, the environment over the file.",

@@ -377,7 +377,7 @@ type MessagesBatchDeleted struct {
 // SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself is in the catalogue.
 type SliceDropped struct{ Envelope }
 
-// ClockSet says where broker time went on at a start whose clock had been refused (reliability.md 1.4). It stands in the log of every
+// ClockSet says where broker time went on at a start whose clock and log were far apart (reliability.md 1.4). It stands in the log of every
 // partition, as the first record of a run. Every instant the partition keeps moves by To - From; its record has the time To, which may be
 // before that of the record in front of it.
 type ClockSet struct {
@@ -389,7 +389,7 @@ type ClockSet struct {
 	Wall   Time       // what the machine's clock showed
 }
 
-// ClockBasis says what an operator believed when a clock was refused.
+// ClockBasis says what an operator believed.
 type ClockBasis uint8
 
 const (

@@ -1,6 +1,6 @@
 package model
 
-// Clock is the newest decision about a refused clock that a log knows of, and by how much all of them moved its times, ms.
+// Clock is the newest decision about a clock that was far off that a log knows of, and by how much all of them moved its times, ms.
 type Clock struct {
 	Number int
 	Shift  int64

@@ -98,6 +98,9 @@ func (w *world) lastClock() (last model.Clock, newestRecord int64) {
 func (w *world) beginTime(states []*index.Index) engine.ClockStart {
 	var rules engine.ClockRules
 	last, newest := w.lastClock()
+	if w.o.jumps && w.chance(10) { // the operator says so at once
+		rules.Accept = pick(w.rng, engine.AcceptLog, engine.AcceptWall)
+	}
 	for {
 		wall := event.TimeOf(w.Wall())
 		off := time.Duration(int64(wall)-newest) * time.Millisecond
@@ -105,6 +108,9 @@ func (w *world) beginTime(states []*index.Index) engine.ClockStart {
 		begin, err := rules.Begin(w.Wall(), states)
 		if e := (*engine.ClockError)(nil); err != nil && !errors.As(err, &e) || (err != nil) != (refused && rules.Accept == engine.AcceptNone) {
 			w.broken("F15", "the clock is %v from the newest record, and the start says %v", off, err)
+		}
+		if counts := rules.Accept != engine.AcceptNone && newest != 0 && off.Abs() > 10*time.Minute; err == nil && counts != (begin.Decided != engine.AcceptNone) {
+			w.broken("F15", "the clock is %v from the newest record, the operator says %d, and that counts: %d", off, rules.Accept, begin.Decided)
 		}
 		if err == nil {
 			w.checkBegin(begin, last, newest, int64(wall))
