@@ -77,15 +77,6 @@ func (c *fileCache) evict(e *list.Element) {
 	c.release(f)
 }
 
-// drop forgets the segment's file, which was replaced.
-func (c *fileCache) drop(s *segment) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.open[s]; ok {
-		c.evict(e)
-	}
-}
-
 func (c *fileCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

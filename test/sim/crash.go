@@ -254,12 +254,8 @@ func (w *world) open(how stop, damaged bool) error {
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 		p.shadow = newShadow(w, p)
 	}
-	for i, set := range begin.Sets {
-		if set != nil {
-			if err := w.setClock(w.parts[i], set); err != nil {
-				return err
-			}
-		}
+	if err := w.setClocks(begin); err != nil {
+		return err
 	}
 	w.configureAll()
 	for _, p := range w.parts { // what was due is ended before the first client is served

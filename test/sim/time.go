@@ -156,6 +156,19 @@ func (w *world) checkBegin(begin engine.ClockStart, last model.Clock, newest, wa
 	}
 }
 
+// setClocks carries out what a start decided about the clock, in the order of the logs.
+func (w *world) setClocks(begin engine.ClockStart) error {
+	for i, set := range begin.Sets {
+		if set == nil {
+			continue
+		}
+		if err := w.setClock(w.parts[i], set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setClock carries the decision out in one log.
 func (w *world) setClock(p *part, set *event.ClockSet) error {
 	also := func(int64) {}
