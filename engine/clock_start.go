@@ -200,9 +200,9 @@ func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notic
 		notices = append(notices, fmt.Sprintf("Broker time was set to the clock, %s, when the broker started.", clockText(to)))
 	case s.Gap != 0:
 		newest := to.Add(-s.Gap)
-		n.logger.Warn("the clock is ahead of the newest event in the log: that is taken for downtime, and what has expired meanwhile ends now",
+		n.logger.Warn("the clock is ahead of the newest event in the log: the broker was down or had nothing to do, or the clock is wrong; what has expired meanwhile ends now",
 			"gap", s.Gap, "newest", newest, "clock", wall)
-		notices = append(notices, fmt.Sprintf("The broker was down for %s, if the clock is right: the newest event in the log was of %s. What has expired meanwhile ends with this start.",
+		notices = append(notices, fmt.Sprintf("The clock is %s ahead of the newest event in the log, of %s: the broker was down or had nothing to do, or the clock is wrong. What has expired meanwhile ends with this start.",
 			spanText(event.Time(s.Gap/time.Millisecond)), clockText(newest)))
 	}
 	needed := s.Decided != AcceptNone || r.Accept == AcceptNone

@@ -277,7 +277,7 @@ func TestDowntimeIsToldFirst(t *testing.T) {
 	before, told := end(store), false
 	n, store = open(wall.Add(2*time.Hour), func(store log.Store, list []string) {
 		told = true
-		if len(list) != 1 || !strings.Contains(list[0], "down for 2h0m0s") || end(store) != before {
+		if len(list) != 1 || !strings.Contains(list[0], "2h0m0s ahead") || end(store) != before {
 			t.Errorf("told %q with the log at %d, it ended at %d", list, end(store), before)
 		}
 	})
