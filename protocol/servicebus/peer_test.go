@@ -556,7 +556,11 @@ func (p *peerConn) receive() openedMessage {
 	}
 	m := decodeMessage(p, payload)
 	m.id, m.tag, m.settled = t.DeliveryID.Value, t.DeliveryTag, t.Settled.Value
-	if len(m.tag) != 16 || t.MessageFormat.Value != 0 || !t.MessageFormat.Set {
+	tag := 16
+	if m.settled {
+		tag = 0
+	}
+	if t.DeliveryTag == nil || len(m.tag) != tag || t.MessageFormat.Value != 0 || !t.MessageFormat.Set {
 		p.Errorf("%+v", t)
 	}
 	return m

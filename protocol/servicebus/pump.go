@@ -95,7 +95,7 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	t := r.transferOf(d)
 	c.out = amqp.AppendTransferHeader(c.out, r.l.s.channel, &t, 0)
 	size := len(c.out) - start
-	out, err := c.encode(c.out, r.l.target, d, view{}, &r.ahead, r.next < len(r.waiting))
+	out, err := c.encode(c.out, r.l.target, d, view{lockToken: !r.settled, taken: r.settled}, &r.ahead, r.next < len(r.waiting))
 	if err != nil {
 		c.out = c.out[:start]
 		c.damage(r.l.target, d, err)
@@ -116,13 +116,13 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	r.split(&t, payload)
 }
 
-// transferOf is the first frame of a delivery (4.4).
+// transferOf is the first frame of a delivery: its tag is the lock token, and empty where there is no lock (4.4).
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
-	tag := tagOf(d.Token)
+	t := r.transfer(tagOf(d.Token), r.settled)
 	if r.settled {
-		binary.BigEndian.PutUint64(tag[8:], uint64(d.Sequence))
+		t.DeliveryTag = t.DeliveryTag[:0]
 	}
-	return r.transfer(tag, r.settled)
+	return t
 }
 
 func (r *receiver) transfer(tag [16]byte, settled bool) amqp.Transfer {
