@@ -79,6 +79,6 @@ func sessionID(body amqp.Map) (id string, given, ok bool) {
 	if v == nil {
 		return "", false, true
 	}
-	id, ok = textValue(v)
+	id, ok = messageSessionOf(v)
 	return id, ok, ok
 }

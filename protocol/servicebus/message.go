@@ -104,7 +104,8 @@ func decodeError(err error) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
 }
 
-// inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). Its slices alias b.
+// inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). Its slices alias b, in which annotations
+// that are texts become strings.
 func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 	s, err := amqp.ScanMessage(b, c.decoder.Limits)
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 		return in, e
 	}
 	m := &in.message
-	if m.HasSession && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
+	if len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
 		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
 	}
 	m.TimeToLive, e = timeToLive(s.TTL, s.Properties.Of(b))
@@ -213,16 +214,32 @@ func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error
 			if amqp.RawIsNull(value) {
 				continue
 			}
-			text, ok := amqp.RawText(value)
+			text, ok := makeString(value)
 			if !ok || utf8.RuneCount(text) > c.limits.IDLength {
 				return argumentError("The annotation '%s' must be a string of at most %d characters.", name, c.limits.IDLength)
 			}
 			if string(name) == keyPartitionKey {
 				m.PartitionKey = text
 			}
+		case keyDeadLetterSource:
+			makeString(value) // where it is no text it stays what it is: it means nothing here
 		}
 	}
 	return nil
+}
+
+// makeString turns an encoded symbol, or a binary that is UTF-8, into a string where it stands: the three differ in their
+// constructor alone. One SDK reads strings as binaries and sends a received message back with them; others expect strings. The text
+// aliases value; ok is false, and nothing is changed, when value is none of the three.
+func makeString(value []byte) (text []byte, ok bool) {
+	if text, ok = amqp.RawText(value); !ok {
+		if text, ok = amqp.RawBinary(value); !ok || !utf8.Valid(text) {
+			return nil, false
+		}
+	}
+	const wide = amqp.CodeStr32 - amqp.CodeStr8
+	value[0] = amqp.CodeStr8 + value[0]&wide
+	return text, true
 }
 
 func (c *conn) inspectApplicationProperties(section []byte) *amqp.Error {

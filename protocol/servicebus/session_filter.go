@@ -44,7 +44,7 @@ func findSessionFilter(filters amqp.Map, idLength int) (*sessionFilter, *amqp.Er
 			return f, nil
 		}
 		var ok bool
-		if f.id, ok = textValue(v); !ok {
+		if f.id, ok = messageSessionOf(v); !ok {
 			return nil, argumentError("The value of the filter '%s' must be a string or null.", keySessionFilter)
 		}
 		if utf8.RuneCountInString(f.id) > idLength {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -261,6 +262,14 @@ func textOf(m amqp.Map, key string) string {
 	v, _ := m.Get(key)
 	text, _ := textValue(v)
 	return text
+}
+
+// messageSessionOf is the id of a message session: a string or symbol, or a binary that is UTF-8, as for the keys of a message (5.2).
+func messageSessionOf(v any) (string, bool) {
+	if b, ok := v.([]byte); ok {
+		return string(b), utf8.Valid(b)
+	}
+	return textValue(v)
 }
 
 // textValue is a string or symbol.
