@@ -349,6 +349,7 @@ type Delivery struct {
 	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
 	SubQueue      event.SubQueue
 	State         MessageState
+	WasScheduled  bool // before it became active
 	// EnqueuedSequence is the number a copy has in its topic; 0 for a message that was sent where it is.
 	EnqueuedSequence event.SequenceNumber
 	Header           uint32 // bytes of the message as sent beside its body; set by whoever reads it

@@ -132,6 +132,7 @@ func describe(m *index.Message) Delivery {
 	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
 		SubQueue: m.SubQueue, EnqueuedSequence: m.EnqueuedSequence, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
+		WasScheduled: m.WasScheduled,
 	}
 	switch m.State {
 	case index.Deferred, index.DeferredLocked:

@@ -443,6 +443,9 @@ func (s *script) delivery(d *Delivery) string {
 		out += " ttl=" + d.TimeToLive.String()
 	}
 	out += [...]string{"", " deferred", " scheduled"}[d.State]
+	if d.WasScheduled {
+		out += " was-scheduled"
+	}
 	for _, c := range d.Changes {
 		out += fmt.Sprintf(" changes=%q", s.frame.blobs[c.Position:c.Position+event.Position(c.Size)])
 	}

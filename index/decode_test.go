@@ -136,9 +136,10 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		{"topic in another partition", []*slice{topic, elsewhere}, false},
 		{"slices out of order", []*slice{other, topic}, false},
 		{"a slice twice", []*slice{topic, topic}, false},
-		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *chunk) { r.changed = true })}, false},
+		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *chunk) { r.marks |= changed })}, false},
 		{"a scheduled copy", []*slice{topic, copied(func(r *row, _ *chunk) { r.state, r.lock = Scheduled, 0 })}, false},
 		{"scheduled and dead-lettered", []*slice{topic, copied(func(r *row, c *chunk) { r.state, r.subQueue, c.origins = Scheduled, event.DeadLetter, nil })}, false},
+		{"scheduled and was scheduled", []*slice{topic, copied(func(r *row, c *chunk) { r.state, r.marks, c.origins = Scheduled, wasScheduled, nil })}, false},
 		{"no such sub-queue", []*slice{topic, copied(func(r *row, _ *chunk) { r.subQueue = 3 })}, false},
 	} {
 		src := New().Encode(nil)

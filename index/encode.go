@@ -15,7 +15,7 @@ import (
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
 // version is of no use: replay begins earlier instead.
-const EncodingVersion = 4
+const EncodingVersion = 5
 
 // ErrEncoding is wrapped by every error of [Decode].
 var ErrEncoding = errors.New("index: bad encoding")
@@ -47,7 +47,8 @@ const (
 	flagChanged = 1 << 1
 	flagSession = 1 << 2
 	flagOrigin  = 1 << 3
-	rowFlags    = flagOrigin<<1 - 1
+	flagWaited  = 1 << 4 // it was scheduled
+	rowFlags    = flagWaited<<1 - 1
 )
 
 func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
@@ -96,11 +97,14 @@ func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chu
 		origin = c.origins[at]
 	}
 	var flags byte
-	if r.ownTTL {
+	if r.marks.has(ownTTL) {
 		flags |= flagOwnTTL
 	}
-	if r.changed {
+	if r.marks.has(changed) {
 		flags |= flagChanged
+	}
+	if r.marks.has(wasScheduled) {
+		flags |= flagWaited
 	}
 	if r.session != 0 {
 		flags |= flagSession
@@ -131,7 +135,7 @@ func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chu
 		dst = binary.AppendUvarint(dst, uint64(t.at))
 		dst = binary.AppendUvarint(dst, uint64(t.ttl))
 	}
-	if r.changed {
+	if r.marks.has(changed) {
 		blobs := s.changes[seq]
 		dst = binary.AppendUvarint(dst, uint64(len(blobs)))
 		for _, b := range blobs {
@@ -334,14 +338,15 @@ func (d *decoding) owner(x *Index, s *slice) {
 func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, sessions uint64) *row {
 	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
 	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
-		state == Scheduled && (sub != event.Main || flags&flagOrigin != 0) {
+		state == Scheduled && (sub != event.Main || flags&(flagOrigin|flagWaited) != 0) {
 		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
 		return nil
 	}
 	r := s.insert(seq)
 	*r = row{
 		position: event.Position(d.distance(uint64(last.position), math.MaxUint64)), size: uint32(d.number(math.MaxUint32)), sum: d.sum(),
-		state: state, subQueue: sub, ownTTL: flags&flagOwnTTL != 0, changed: flags&flagChanged != 0,
+		state: state, subQueue: sub,
+		marks:      marks(0).with(ownTTL, flags&flagOwnTTL != 0).with(changed, flags&flagChanged != 0).with(wasScheduled, flags&flagWaited != 0),
 		enqueuedAt: event.Time(d.distance(uint64(last.enqueuedAt), uint64(event.EndOfTime))),
 		expiresAt:  event.Time(d.distance(uint64(last.expiresAt), uint64(event.EndOfTime))),
 		count:      uint32(d.number(math.MaxUint32)),
@@ -367,7 +372,7 @@ func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, 
 		s.sessions.counted(r.session, seq, row{}, *r)
 	}
 	s.awaits(r)
-	if r.changed {
+	if r.marks.has(changed) {
 		for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 			b := d.blob()
 			if b.Size == 0 {

@@ -174,7 +174,7 @@ func (x *Index) store(at event.Time, ev *event.MessageScheduled) {
 	s := x.slice(ev.Slice)
 	s.number(ev.Sequence)
 	r := row{
-		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at, ownTTL: ev.TimeToLive != 0,
+		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at, marks: marks(0).with(ownTTL, ev.TimeToLive != 0),
 		state: Scheduled, subQueue: event.Main,
 		lock: x.schedule.add(scheduled{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
 	}
@@ -198,7 +198,8 @@ func (x *Index) activate(ev *event.ScheduledActivated) {
 	r := *old
 	x.schedule.remove(r.lock)
 	r.lock, r.state = 0, Active
-	r.enqueuedAt, r.expiresAt, r.ownTTL = ev.EnqueuedAt, ev.ExpiresAt, ev.TimeToLive != 0
+	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
+	r.marks = (r.marks | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
 	s.store(ev.NewSequence, r) // before the old one goes: a session must not vanish in between
 	s.remove(ev.Sequence, s.must(ev.Sequence, ev))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -127,4 +128,37 @@ func BenchmarkMessageLife(b *testing.B) {
 		x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: m.Sequence, Token: tok, LockedUntil: event.Time(60000 + i/100)})
 		x.Apply(1, &event.MessageCompleted{Envelope: q1, Sequence: m.Sequence, Token: tok})
 	}
+}
+
+// semantics.md 2.1: a message that was scheduled is known as one for as long as it lives, and in a checkpoint.
+func TestWasScheduled(t *testing.T) {
+	t.Parallel()
+	env, token := event.Envelope{Slice: event.Slice{Entity: 1}}, event.LockToken{1}
+	x := New()
+	check := func(what string, seq event.SequenceNumber, want bool) {
+		t.Helper()
+		y, err := Decode(x.Encode(nil))
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		for _, x := range []*Index{x, y} {
+			if m, ok := x.Message(env.Slice, seq); !ok || m.WasScheduled != want {
+				t.Errorf("%s: message %d: %+v", what, seq, m)
+			}
+		}
+	}
+	body := event.Blob{Position: 100, Size: 10}
+	x.Apply(1000, &event.MessageScheduled{Envelope: env, Sequence: 1, ScheduledFor: 2000, TimeToLive: time.Hour, Body: body})
+	check("scheduled", 1, false)
+	x.Apply(1500, &event.MessageEnqueued{Envelope: env, Sequence: 2, EnqueuedAt: 1500, Body: body})
+	check("sent", 2, false)
+	x.Apply(2000, &event.ScheduledActivated{Envelope: env, Sequence: 1, NewSequence: 3, EnqueuedAt: 2000})
+	check("active", 3, true)
+	x.Apply(2001, &event.MessageLocked{Envelope: env, Sequence: 3, Token: token, LockedUntil: 3000})
+	check("locked", 3, true)
+	x.Apply(2002, &event.MessageDeferred{Envelope: env, Sequence: 3, Token: token, Changes: body})
+	check("deferred", 3, true)
+	x.Apply(2003, &event.MessageLocked{Envelope: env, Sequence: 3, Token: token, LockedUntil: 3000})
+	x.Apply(2004, &event.MessageDeadLettered{Envelope: env, Sequence: 3, Token: token})
+	check("dead-lettered", 3, true)
 }

@@ -28,7 +28,7 @@ func (x *Index) publishScheduled(ev *event.ScheduledPublished) {
 	if old.state != Scheduled {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.state))
 	}
-	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt}
+	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled}
 	x.schedule.remove(old.lock)
 	t.remove(ev.Sequence, old)
 	t.number(ev.NewSequence)
@@ -44,7 +44,8 @@ func (x *Index) copies(t *slice, number event.SequenceNumber, copies []event.Cop
 		}
 		s.number(c.Sequence)
 		r := body
-		r.expiresAt, r.ownTTL, r.state = c.ExpiresAt, c.OwnTTL, Active
+		r.expiresAt, r.state = c.ExpiresAt, Active
+		r.marks = r.marks.with(ownTTL, c.OwnTTL)
 		if c.Cause != 0 {
 			r.subQueue = event.DeadLetter
 		}

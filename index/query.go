@@ -18,6 +18,7 @@ type Message struct {
 	EnqueuedAt    event.Time
 	ExpiresAt     event.Time // 0: never
 	OwnTTL        bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
+	WasScheduled  bool       // it was scheduled before it became active
 	DeliveryCount uint32     // failed deliveries
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first; not to be changed
@@ -130,7 +131,7 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 	m := Message{
 		Sequence: seq, State: r.state, SubQueue: r.subQueue,
-		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.ownTTL,
+		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.marks.has(ownTTL), WasScheduled: r.marks.has(wasScheduled),
 		DeliveryCount: r.count,
 		Body:          event.Blob{Position: r.position, Size: r.size, Sum: r.sum},
 	}
@@ -141,7 +142,7 @@ func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 		t := &x.schedule.slots[r.lock]
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	}
-	if r.changed {
+	if r.marks.has(changed) {
 		m.Changes = s.changes[seq]
 	}
 	m.EnqueuedSequence = s.origin(seq)

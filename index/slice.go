@@ -44,8 +44,26 @@ type row struct {
 	session    uint32 // slot in the slice's sessions, 0 when it belongs to none
 	state      State
 	subQueue   event.SubQueue
-	ownTTL     bool // the sender gave a time to live
-	changed    bool // there are property changes
+	marks      marks
+}
+
+// marks are what is true of a message or not.
+type marks uint8
+
+const (
+	ownTTL       marks = 1 << iota // the sender gave a time to live
+	changed                        // there are property changes
+	wasScheduled                   // it was scheduled before it became active
+)
+
+func (m marks) has(mark marks) bool { return m&mark != 0 }
+
+// with sets a mark, or takes it away.
+func (m marks) with(mark marks, set bool) marks {
+	if set {
+		return m | mark
+	}
+	return m &^ mark
 }
 
 // deliverable tells whether a receiver of the main queue may get the message.
@@ -149,7 +167,7 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	s.number(ev.Sequence)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
-		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, ownTTL: ev.TimeToLive != 0,
+		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, marks: marks(0).with(ownTTL, ev.TimeToLive != 0),
 		state: Active, subQueue: event.Main,
 	}
 	if ev.InSession {
@@ -229,7 +247,7 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 	if b.Size == 0 {
 		return
 	}
-	r.changed = true
+	r.marks |= changed
 	b.Data, b.Tail = nil, nil
 	s.changes[seq] = append(s.changes[seq], b)
 	s.grow(int64(b.Size))
@@ -246,7 +264,7 @@ func (s *slice) grow(n int64) {
 func (s *slice) remove(seq event.SequenceNumber, r *row) {
 	s.set(r.subQueue, r.state).Remove(uint64(seq))
 	s.grow(-int64(r.size))
-	if r.changed {
+	if r.marks.has(changed) {
 		for _, b := range s.changes[seq] {
 			s.grow(-int64(b.Size))
 		}

@@ -255,7 +255,7 @@ func TestPublishScheduled(t *testing.T) {
 	if x.Bytes(news) != 300 || x.Bytes(copies) != 200 || x.Scheduled(news) != 0 || x.Live() != 3 || x.NextDeadline() != 0 {
 		t.Errorf("%d and %d bytes, %d scheduled, %d live", x.Bytes(news), x.Bytes(copies), x.Scheduled(news), x.Live())
 	}
-	if m, _ := x.Message(copies, 2); m.EnqueuedSequence != 3 || m.EnqueuedAt != 2000 || !sameBlob(m.Body, body) {
+	if m, _ := x.Message(copies, 2); m.EnqueuedSequence != 3 || m.EnqueuedAt != 2000 || !m.WasScheduled || !sameBlob(m.Body, body) {
 		t.Errorf("%+v", m)
 	}
 }

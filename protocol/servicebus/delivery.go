@@ -169,8 +169,12 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *o
 			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
 			n++
 		}
-		if d.State != engine.MessageActive || v.peek {
-			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), stateOnWire[d.State])
+		state := d.State
+		if state == engine.MessageActive && d.WasScheduled && !v.peek { // to who receives it, it is what it was (semantics.md 2.1)
+			state = engine.MessageScheduled
+		}
+		if state != engine.MessageActive || v.peek {
+			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), stateOnWire[state])
 			n++
 		}
 		return dst, n

@@ -81,6 +81,60 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// semantics.md 2.1: a message that was scheduled is delivered with state 2, however often and from wherever; one with a time that
+// had passed is not. A peek shows the state it is in, and so does who takes a deferred one.
+func TestScheduledState(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.topic("t", nil)
+		b.subscription("t", "s", nil)
+		state := func(what string, m openedMessage, want any) {
+			t.Helper()
+			if got, _ := m.annotations.Get(keyState); got != want {
+				t.Errorf("%s: %v: state %#v", what, m.properties.MessageID, got)
+			}
+		}
+		later := time.Now().Add(30 * time.Second)
+		p := b.node("q")
+		p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("call", later), scheduled("late", time.Now())))
+		b.put("q", scheduled("sent", later), scheduled("past", time.Now().Add(-time.Hour)), message("plain", "x"))
+		b.put("t", scheduled("copy", later), scheduled("past", time.Now()))
+		time.Sleep(31 * time.Second)
+		want := map[any]any{"call": int32(2), "sent": int32(2), "late": nil, "past": nil, "plain": nil}
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 5, false)
+		var call openedMessage
+		for range 5 {
+			m := p.receive()
+			state("received", m, want[m.properties.MessageID])
+			if m.properties.MessageID == "call" {
+				call = m
+				continue
+			}
+			p.settle(m.id, amqp.StateAccepted, true)
+		}
+		state("peeked, locked", p.peekAll()[0], int32(0))
+		p.settle(call.id, amqp.Modified{}, true)
+		p.credit(2, 5, 1, false)
+		call = p.receive()
+		state("received again", call, int32(2))
+		p.settle(call.id, amqp.Modified{UndeliverableHere: true}, true)
+		number, _ := call.annotations.Get(keySequence)
+		taken := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), number)))[0]
+		state("deferred", taken, int32(1))
+		token, _ := taken.delivery.Get(keyLockToken)
+		p.disposed(200, "", "suspended", []amqp.UUID{token.(amqp.UUID)})
+		dead := b.root()
+		dead.attachReceiver(2, "q/$DeadLetterQueue", amqp.SenderSettled)
+		dead.credit(2, 0, 1, false)
+		state("dead letter", dead.receive(), int32(2))
+		dead.attachReceiver(3, "t/Subscriptions/s", amqp.SenderSettled)
+		dead.credit(3, 0, 2, false)
+		for _, want := range []any{nil, int32(2)} {
+			state("a topic's copy", dead.receive(), want)
+		}
+	})
+}
+
 // SM-092: the time to live counts from activation.
 func TestScheduledTimeToLive(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

@@ -102,6 +102,7 @@ type Message struct {
 	Token      Token
 	Until      int64 // 0 under a session
 	Changes    [][]byte
+	Waited     bool   // it was scheduled before it became active
 	From       uint64 // number of a copy in its topic; 0: it was sent here
 	Draft      *Draft // of a scheduled message of a topic
 	record     int    // that stored it

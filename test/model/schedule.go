@@ -30,7 +30,7 @@ func (p *Partition) activate(now int64, q *Queue, old *Message) {
 		return
 	}
 	p.record(now, true)
-	m := &Message{Seq: q.Last + 1, Body: old.Body, State: Active, OwnTTL: old.OwnTTL, Session: old.Session}
+	m := &Message{Seq: q.Last + 1, Body: old.Body, State: Active, OwnTTL: old.OwnTTL, Session: old.Session, Waited: true}
 	m.live(now, q.Settings.TTL)
 	p.store(q, m)
 	p.remove(q, old.Seq, Activated)

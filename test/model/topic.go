@@ -62,6 +62,9 @@ func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
 	draft := *old.Draft
 	draft.Header = 0 // it is not looked at again
 	copies, _ := p.copies(now, t, &draft, t.Last+1, false)
+	for _, c := range copies {
+		c.Message.Waited = true
+	}
 	p.remove(t, old.Seq, Activated)
 	p.passOn(t, t.Last+1, copies)
 }

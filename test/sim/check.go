@@ -175,9 +175,9 @@ func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want 
 			got.OwnTTL, want.EnqueuedAt, want.ExpiresAt, want.OwnTTL)
 	}
 	if int64(got.ScheduledFor) != want.For || want.State == model.Scheduled && got.TimeToLive.Milliseconds() != want.OwnTTL ||
-		got.InSession != (q.model.Settings.Sessions && !want.Loose) || got.SessionID != want.Session {
-		w.broken("I15", "%s: message %d is scheduled for %d, in session %q (%v); it must be %d, %q", q.path, want.Seq, got.ScheduledFor, got.SessionID,
-			got.InSession, want.For, want.Session)
+		got.InSession != (q.model.Settings.Sessions && !want.Loose) || got.SessionID != want.Session || got.WasScheduled != want.Waited {
+		w.broken("I15", "%s: message %d is scheduled for %d, was scheduled: %v, in session %q (%v); it must be %d, %v, %q", q.path, want.Seq,
+			got.ScheduledFor, got.WasScheduled, got.SessionID, got.InSession, want.For, want.Waited, want.Session)
 	}
 	if uint64(got.EnqueuedSequence) != want.From {
 		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, want.Seq, got.EnqueuedSequence, want.From)

@@ -191,8 +191,9 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver)
 			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
 	case uint64(d.EnqueuedSequence) != m.From:
 		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, m.Seq, d.EnqueuedSequence, m.From)
-	case d.SubQueue != sub(m.Dead) || d.State != shown(m):
-		w.broken("I17", "%s: message %d is shown in %v, state %v; it must be dead %v, %v", q.path, m.Seq, d.SubQueue, d.State, m.Dead, m.State)
+	case d.SubQueue != sub(m.Dead) || d.State != shown(m) || d.WasScheduled != m.Waited:
+		w.broken("I17", "%s: message %d is shown in %v, state %v, was scheduled: %v; it must be dead %v, %v, %v", q.path, m.Seq, d.SubQueue,
+			d.State, d.WasScheduled, m.Dead, m.State, m.Waited)
 	}
 }
 

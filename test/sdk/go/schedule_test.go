@@ -43,7 +43,7 @@ func scheduleProperty(b *bus) {
 	a := b.ended(c, "A")
 	b.wantOnTime("received", c.at, due)
 	b.wantAfter("enqueued", deref(a.EnqueuedTime), due)
-	b.wantState(a, azservicebus.MessageStateActive)
+	b.wantState(a, azservicebus.MessageStateScheduled)
 }
 
 func scheduleCall(b *bus) {

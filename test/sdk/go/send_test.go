@@ -22,6 +22,7 @@ import (
 var sending = group{
 	"send-receive-complete": sendReceiveComplete,
 	"send-all-properties":   sendAllProperties,
+	"send-again":            sendAgain,
 	"send-property-types":   sendPropertyTypes,
 	"send-raw":              sendRaw,
 	"send-batch":            sendBatch,
@@ -79,6 +80,33 @@ func sendAllProperties(b *bus) {
 	asSent(again)
 	b.wantNumber(again, got[0])
 	b.wantCount(again, 1)
+}
+
+func sendAgain(b *bus) {
+	asSent := func(m *received) *received {
+		b.Helper()
+		if deref(m.PartitionKey) != "group" || deref(m.Subject) != "subject" || m.ApplicationProperties["colour"] != "red" {
+			b.Errorf("received %+v", m.Message())
+		}
+		return m
+	}
+	b.post(&message{Body: []byte("A"), PartitionKey: to.Ptr("group"), Subject: to.Ptr("subject"), ApplicationProperties: map[string]any{"colour": "red"}})
+	r := b.receiver()
+	first := asSent(b.one(r, "A"))
+	b.post(first.Message())
+	b.complete(r, first)
+	second := asSent(b.one(r, "A"))
+	if number(second) <= number(first) {
+		b.Errorf("numbers %d, %d", number(first), number(second))
+	}
+	b.bury(r, second)
+	dead := b.deadLetters()
+	letter := asSent(b.one(dead, "A"))
+	b.post(letter.Message())
+	b.complete(dead, letter)
+	b.complete(r, asSent(b.one(r, "A")))
+	b.empty(peekLock)
+	b.empty(deadLetters)
 }
 
 func sendPropertyTypes(b *bus) {

@@ -22,7 +22,7 @@ export default {
     const a = await one(receiver, "A");
     onTime("the delivery of A", Date.now(), time);
     holds("enqueued at its time or later", a.enqueuedTimeUtc >= time, a.enqueuedTimeUtc);
-    same("state of A", a.state, "active");
+    same("state of A", a.state, "scheduled");
   },
 
   async "schedule-call"(bus) {

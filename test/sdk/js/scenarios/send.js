@@ -50,6 +50,30 @@ export default {
     same("count", again.deliveryCount, 1);
   },
 
+  async "send-again"(bus) {
+    const sent = { partitionKey: "group", subject: "subject" };
+    const received = async (receiver) => {
+      const m = await one(receiver, "A");
+      has("message", m, sent);
+      same("colour", m.applicationProperties.colour, "red");
+      return m;
+    };
+    await bus.send("A", { ...sent, applicationProperties: { colour: "red" } });
+    const [receiver, dead] = [bus.receiver(), bus.deadLetters()];
+    const first = await received(receiver);
+    await bus.sender.sendMessages(first);
+    await receiver.completeMessage(first);
+    const second = await received(receiver);
+    holds("another number", number(second) > number(first), [number(first), number(second)]);
+    await receiver.deadLetterMessage(second);
+    const letter = await received(dead);
+    await bus.sender.sendMessages(letter);
+    await dead.completeMessage(letter);
+    await receiver.completeMessage(await received(receiver));
+    await bus.peekIsEmpty();
+    await bus.deadLettersAreEmpty();
+  },
+
   async "send-property-types"(bus) {
     // The SDK takes every number without a fraction for an integer, and can write none of those beyond 2^53.
     const sent = {

@@ -23,7 +23,7 @@ def by_property(bus: Bus):
     a = receiver.take("A")
     expect.at_once(at, "A")
     expect.holds(a.enqueued_time_utc >= milliseconds(at), f"enqueued at {a.enqueued_time_utc}, scheduled for {at}")
-    expect.equal(a.state.name, "ACTIVE", "state")
+    expect.equal(a.state.name, "SCHEDULED", "state")
 
 
 def milliseconds(at):

@@ -60,6 +60,30 @@ def all_properties(bus: Bus):
     expect.equal(again.sequence_number, first.sequence_number, "number")
 
 
+@scenario("send-again")
+def again(bus: Bus):
+    def received(receiver):
+        m = receiver.take("A")
+        expect.equal((m.partition_key, m.subject), ("group", "subject"), "partition key and subject")
+        expect.equal(properties(m)["colour"], "red", "colour")
+        return m
+
+    bus.send("A", partition_key="group", subject="subject", application_properties={"colour": "red"})
+    receiver, dead = bus.receiver(), bus.dead_letters()
+    first = received(receiver)
+    bus.send_message(first)
+    receiver.complete(first)
+    second = received(receiver)
+    expect.holds(second.sequence_number > first.sequence_number, f"numbers {numbers([first, second])}")
+    receiver.dead_letter(second)
+    letter = received(dead)
+    bus.send_message(letter)
+    dead.complete(letter)
+    receiver.complete(received(receiver))
+    bus.empty()
+    bus.no_dead_letters()
+
+
 @scenario("send-property-types")
 def property_types(bus: Bus):
     sent = {

@@ -49,7 +49,7 @@ final class Scheduling {
 
         ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
         Expect.at(t, Instant.now(), "received");
-        Expect.equal(List.of("A active 0"), Bus.states(List.of(a)), "received");
+        Expect.equal(List.of("A scheduled 0"), Bus.states(List.of(a)), "received");
         enqueuedFrom(t, a);
     }
 

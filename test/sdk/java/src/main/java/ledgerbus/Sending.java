@@ -32,6 +32,7 @@ final class Sending {
     static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
             entry("send-receive-complete", Sending::receiveComplete),
             entry("send-all-properties", Sending::allProperties),
+            entry("send-again", Sending::again),
             entry("send-property-types", Sending::propertyTypes),
             entry("send-raw", Sending::raw),
             entry("send-batch", Sending::batch),
@@ -101,6 +102,34 @@ final class Sending {
         Expect.equal("to", message.getTo(), "to");
         Expect.equal(Duration.ofHours(1), message.getTimeToLive(), "time to live");
         Expect.equal(Map.of("colour", "red"), message.getApplicationProperties(), "application properties");
+    }
+
+    private static void again(Bus bus) {
+        ServiceBusMessage message = Bus.message("A").setPartitionKey("group").setSubject("subject");
+        message.getApplicationProperties().put("colour", "red");
+        bus.send(message);
+        ServiceBusReceiverClient receiver = bus.receiver();
+        ServiceBusReceivedMessage first = receiveAsSent(receiver);
+        bus.send(new ServiceBusMessage(first));
+        receiver.complete(first);
+        ServiceBusReceivedMessage second = receiveAsSent(receiver);
+        Expect.above(first.getSequenceNumber(), second.getSequenceNumber(), "number");
+        receiver.deadLetter(second);
+        ServiceBusReceiverClient dead = bus.deadLetters();
+        ServiceBusReceivedMessage letter = receiveAsSent(dead);
+        bus.send(new ServiceBusMessage(letter));
+        dead.complete(letter);
+        receiver.complete(receiveAsSent(receiver));
+        bus.peeks();
+        bus.noDeadLetters();
+    }
+
+    private static ServiceBusReceivedMessage receiveAsSent(ServiceBusReceiverClient receiver) {
+        ServiceBusReceivedMessage message = Bus.receive(receiver, "A");
+        Expect.equal("group", message.getPartitionKey(), "partition key");
+        Expect.equal("subject", message.getSubject(), "subject");
+        Expect.equal("red", message.getApplicationProperties().get("colour"), "colour");
+        return message;
     }
 
     private static void propertyTypes(Bus bus) {
