@@ -34,6 +34,9 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
+// Acknowledge makes the kernel acknowledge now what it has received, where it can.
+func (c *plain) Acknowledge() { acknowledge(c.Conn) }
+
 // CloseWrite ends what is sent, not what is read.
 func (c *plain) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -58,6 +61,9 @@ func (c *encrypted) Read(p []byte) (int, error) {
 	c.unread = c.unread[n:]
 	return n, nil
 }
+
+// Acknowledge is [plain.Acknowledge] of the socket beneath.
+func (c *encrypted) Acknowledge() { acknowledge(c.Conn.NetConn()) }
 
 // SetWriteDeadline implements [net.Conn]; see [patience].
 func (c *encrypted) SetWriteDeadline(t time.Time) error {

@@ -139,6 +139,9 @@ func (c *socket) Write(p []byte) (int, error) {
 	})
 }
 
+// Acknowledge is [plain.Acknowledge] of the socket beneath.
+func (c *socket) Acknowledge() { acknowledge(c.conn.visitor.Conn) }
+
 // Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's own good-bye, which unblocks Read and
 // Write when it is over; another one cuts the connection.
 func (c *socket) Close() error {

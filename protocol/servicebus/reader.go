@@ -15,6 +15,7 @@ import (
 type inbound struct {
 	chunk *chunk
 	data  []byte
+	hasty bool // the read brought so little that the peer may hold some back; see hastyRead
 	err   error
 }
 
@@ -30,11 +31,14 @@ type reader struct {
 	chunk      *chunk
 	start, end int // bytes read and not handed on
 	quiet      int // reads in a row that a small chunk would have held
+
+	ack acknowledger // nil: there is none
 }
 
 func newReader(source net.Conn, quit <-chan struct{}, maxFrame uint32) *reader {
 	r := &reader{source: source, out: make(chan inbound, 1), quit: quit, chunk: newChunk(smallChunk)}
 	r.maxFrame.Store(maxFrame)
+	r.ack, _ = source.(acknowledger)
 	return r
 }
 
@@ -50,8 +54,12 @@ func (r *reader) run() {
 		if bad != nil {
 			err = bad
 		}
-		if !r.hand(whole, err) || err != nil {
+		hasty := n < space && n <= hastyRead
+		if !r.hand(whole, err, hasty) || err != nil {
 			return
+		}
+		if r.ack != nil && hasty && r.end > r.start {
+			r.ack.Acknowledge()
 		}
 	}
 }
@@ -117,11 +125,12 @@ func (r *reader) whole() (end int, err error) {
 	return end, nil
 }
 
-func (r *reader) hand(whole int, err error) bool {
+// hand gives the owner what is whole.
+func (r *reader) hand(whole int, err error, hasty bool) bool {
 	if whole == r.start && err == nil {
 		return true
 	}
-	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], err: err}
+	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], hasty: hasty, err: err}
 	r.offset += int64(whole - r.start)
 	r.start = whole
 	select {

@@ -1,0 +1,22 @@
+package listen
+
+import (
+	"net"
+	"syscall"
+)
+
+// acknowledge sends the acknowledgement that the kernel would keep back for up to 40 ms, to save a packet. That it is to be quick
+// does not stay with the socket: the next thing written takes it away, so this is called each time (tcp(7), TCP_QUICKACK).
+func acknowledge(nc net.Conn) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // what is no socket of TCP, or closed, has nothing to acknowledge
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
+	})
+}
