@@ -152,7 +152,7 @@ const (
 	noDeliveryAnnotations = "\x00\x53\x71\xc1\x01\x00"
 )
 
-func isLockToken(key string) bool { return key == keyLockToken }
+func isLockToken(key []byte) bool { return string(key) == keyLockToken }
 
 // appendMessageAnnotations replaces the broker's annotations and keeps the user's, those left out that an action changed.
 func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *overlay) []byte {
@@ -185,8 +185,8 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *o
 var stateOnWire = [...]int32{engine.MessageActive: 0, engine.MessageDeferred: 1, engine.MessageScheduled: 2}
 
 // brokers names the annotations that are the broker's to set (5.2).
-func brokers(key string) bool {
-	switch key {
+func brokers(key []byte) bool {
+	switch string(key) {
 	case keyEnqueuedTime, keySequence, keyEnqueueSequence, keyLockedUntil, keyState, keyPartitionID, keyLockToken:
 		return true
 	}
@@ -200,7 +200,7 @@ func appendLong(dst []byte, v int64) []byte {
 
 // appendMapSection writes a map section of the entries of sent that drop does not name, behind what first appends. A map
 // that would be empty is left out.
-func appendMapSection(dst []byte, code byte, sent []byte, drop func(string) bool, first func([]byte) ([]byte, int)) []byte {
+func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool, first func([]byte) ([]byte, int)) []byte {
 	start := len(dst)
 	dst = amqp.AppendDescriptor(dst, code)
 	dst, mark := amqp.BeginMap(dst)
@@ -209,7 +209,7 @@ func appendMapSection(dst []byte, code byte, sent []byte, drop func(string) bool
 		dst, pairs = first(dst)
 	}
 	for entry, key := range mapEntries(sent) {
-		if drop(string(key)) {
+		if drop(key) {
 			continue
 		}
 		dst = append(dst, entry...)

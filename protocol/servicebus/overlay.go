@@ -274,12 +274,12 @@ func (o *overlay) appendAnnotations(dst []byte) ([]byte, int) {
 }
 
 // replaces names the annotations as sent that are not passed on.
-func (o *overlay) replaces(key string) bool {
+func (o *overlay) replaces(key []byte) bool {
 	if brokers(key) {
 		return true
 	}
 	p := filter.PartitionKey
-	switch key {
+	switch string(key) {
 	case keyScheduled:
 		p = filter.ScheduledEnqueueTimeUtc
 	case keyPartitionKey:

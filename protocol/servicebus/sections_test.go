@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -142,4 +144,21 @@ func TestDeliveryTag(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A delivery costs no memory but that of its bytes.
+func TestDeliveryAllocations(t *testing.T) {
+	d := &engine.Delivery{Sequence: 1, EnqueuedAt: 1, LockedUntil: 2, Token: event.LockToken{1}, WasScheduled: true}
+	for _, stored := range [][]byte{message("a", "x"), fullMessage()} {
+		for _, v := range []view{{lockToken: true}, {taken: true}} {
+			out := make([]byte, 0, 4096)
+			if n := testing.AllocsPerRun(100, func() {
+				if _, err := appendMessage(out, stored, d, nil, v); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("%+v: %v allocations", v, n)
+			}
+		}
+	}
 }
