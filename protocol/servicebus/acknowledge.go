@@ -5,18 +5,17 @@ package servicebus
 // have come. When those get no answer, that is when the kernel's patience is over: 40 ms on Linux.
 //
 // Acknowledge costs a system call and a packet, so it is called only where the peer may be waiting and nothing else tells it: behind
-// a read that ended inside a frame, or whose frames are answered by none. Sends and settlements are answered.
+// a read that ended inside a frame, or whose frames get no answer. While sends or settlements are on their way to the log it is not.
 type acknowledger interface{ Acknowledge() }
 
-// hastyRead is up to how many bytes a read may have brought, with room for more, for the peer to be holding some back: of more than
+// shortRead is up to how many bytes a read may have brought, with room for more, for the peer to be holding some back: of more than
 // two full segments the kernel tells it anyway.
-const hastyRead = 4096
+const shortRead = 4096
 
-// acknowledge says that the frames of a hasty read have come, when nothing is going to be written that says so.
+// acknowledge says that the frames of a short read have come, when nothing is going to be written that says so.
 func (c *conn) acknowledge() {
-	unanswered := len(c.out) == 0 && c.writing == 0 && c.pendings.unanswered == 0
-	c.hasty = false
-	if unanswered && c.reader.ack != nil {
+	c.short = false
+	if c.reader.ack != nil && len(c.out) == 0 && c.writing == 0 && c.pendings.unanswered == 0 {
 		c.reader.ack.Acknowledge()
 	}
 }

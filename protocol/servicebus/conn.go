@@ -86,7 +86,7 @@ type conn struct {
 	timers   timers
 	frozen   time.Time // nothing is read or written before: what failed logins cost
 	detaches int       // receivers whose detach the engine has not answered
-	hasty    bool      // the peer may hold back what follows this turn's frames; see acknowledge
+	short    bool      // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
 // peer is what the open frame said.
@@ -194,7 +194,7 @@ func (c *conn) loop() {
 		c.batch.submit()
 		c.pump()
 		c.answers.flush()
-		if c.hasty {
+		if c.short {
 			c.acknowledge()
 		}
 	}
@@ -211,7 +211,7 @@ func (c *conn) mayRead() bool {
 
 // receive handles the frames of one read. Their requests are submitted as one run per partition.
 func (c *conn) receive(in inbound) {
-	c.chunk, c.hasty = in.chunk, in.hasty
+	c.chunk, c.short = in.chunk, in.short
 	c.timers.heard = c.now
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)

@@ -15,7 +15,7 @@ import (
 type inbound struct {
 	chunk *chunk
 	data  []byte
-	hasty bool // the read brought so little that the peer may hold some back; see hastyRead
+	short bool // the read brought so little that the peer may hold some back; see shortRead
 	err   error
 }
 
@@ -54,11 +54,11 @@ func (r *reader) run() {
 		if bad != nil {
 			err = bad
 		}
-		hasty := n < space && n <= hastyRead
-		if !r.hand(whole, err, hasty) || err != nil {
+		short := n < space && n <= shortRead
+		if !r.hand(whole, err, short) || err != nil {
 			return
 		}
-		if r.ack != nil && hasty && r.end > r.start {
+		if r.ack != nil && short && r.end > r.start {
 			r.ack.Acknowledge()
 		}
 	}
@@ -126,11 +126,11 @@ func (r *reader) whole() (end int, err error) {
 }
 
 // hand gives the owner what is whole.
-func (r *reader) hand(whole int, err error, hasty bool) bool {
+func (r *reader) hand(whole int, err error, short bool) bool {
 	if whole == r.start && err == nil {
 		return true
 	}
-	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], hasty: hasty, err: err}
+	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], short: short, err: err}
 	r.offset += int64(whole - r.start)
 	r.start = whole
 	select {
