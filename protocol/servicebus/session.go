@@ -212,7 +212,8 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	s.c.out = amqp.AppendFlow(s.c.out, s.channel, f)
 }
 
-// detach handles the peer's detach: the answer is always closed, no link is ever resumed (4.7).
+// detach handles the peer's detach. The answer is closed when that is: a peer that only suspends its link would have to attach it
+// again to close it. What the broker keeps is the same, for no link is ever resumed (4.7).
 func (s *session) detach(d *amqp.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {
@@ -225,7 +226,7 @@ func (s *session) detach(d *amqp.Detach) {
 		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()
 		l.answerAttach()
-		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: true})
+		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})
 	}
 	if l.receiver != nil {
 		l.receiver.forget()
