@@ -105,6 +105,8 @@ type ReceiveMode uint8
 const (
 	PeekLock ReceiveMode = iota
 	ReceiveAndDelete
+	// Browse shows what a [Peek] shows, from the first message on and what is added behind, and takes nothing.
+	Browse
 )
 
 // Receiver is one receiver link. Everything but its identity belongs to the partition's loop.

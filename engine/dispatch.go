@@ -41,6 +41,12 @@ func (l *Loop) attach(r *Receiver) *Error {
 	if err := l.admit(r); err != nil {
 		return err
 	}
+	if r.Mode == Browse {
+		ln := &line{key: lineKey{r.Slice, r.SubQueue}, attached: 1}
+		l.browsers[r.Slice] = append(l.browsers[r.Slice], ln)
+		r.volatile = receiverState{line: ln}
+		return nil
+	}
 	lines := l.lines[r.Slice]
 	if lines == nil {
 		lines = new([3]*line)
@@ -96,7 +102,7 @@ func (l *Loop) endDrains(ln *line) {
 // pulls counts a receiver as active from its first credit on: one that is attached and never asks for anything, as an SDK
 // does before it peeks, makes nothing expire (semantics.md 7.4).
 func (l *Loop) pulls(r *Receiver, credit int32) {
-	if credit > 0 && !r.volatile.pulls && r.SubQueue == event.Main {
+	if credit > 0 && !r.volatile.pulls && r.SubQueue == event.Main && r.Mode != Browse {
 		r.volatile.pulls = true
 		l.sweepers.begin(r.Slice)
 	}
@@ -125,6 +131,10 @@ func (l *Loop) detach(now event.Time, cmd *Detach) {
 	r.volatile.line = nil
 	l.rests(r)
 	l.dismiss(r)
+	if r.Mode == Browse {
+		l.leaveBrowsers(ln)
+		return
+	}
 	if ln.attached--; ln.attached == 0 {
 		lines := l.lines[ln.key.slice]
 		lines[ln.key.subQueue] = nil
@@ -143,6 +153,7 @@ func (l *Loop) mark(id event.Slice, seq event.SequenceNumber) {
 	if h := l.halls[id]; h != nil {
 		l.arrived(h, id, seq)
 	}
+	l.markBrowsers(id)
 	if len(l.lines) == 0 {
 		return
 	}
@@ -213,8 +224,13 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 		}
 		r := g.receiver
 		l.take = Receive{Receiver: r}
-		if r.Mode == PeekLock {
+		switch r.Mode {
+		case PeekLock:
 			l.take.Token = l.tokens()
+		case Browse:
+			if l.shown++; l.shown > maxShown {
+				return false
+			}
 		}
 		out := l.part.Decide(now, &l.take)
 		if out.Again {
@@ -231,6 +247,7 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 		g.credit--
 		used++
 		r.volatile.assigned++
+		r.volatile.next = out.Reply.Delivery.Sequence + 1
 		l.hold(held{sink: r.Sink, reply: out.Reply, receiver: r})
 	}
 	return true

@@ -106,7 +106,7 @@ func (l *Loop) usage() (busy []event.EntityID) {
 	for id, e := range l.part.entities {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: id, Partition: uint8(i)}
-			if l.lines[slice] != nil || l.halls[slice] != nil || l.part.index.Scheduled(slice) > 0 {
+			if l.lines[slice] != nil || l.browsers[slice] != nil || l.halls[slice] != nil || l.part.index.Scheduled(slice) > 0 {
 				busy = append(busy, id)
 				break
 			}

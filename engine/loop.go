@@ -45,7 +45,9 @@ type Loop struct {
 	// owned by the loop
 	receivers map[event.EntityID]int // how many there are
 	lines     map[event.Slice]*[3]*line
-	marked    []*line // lines that may have both credit and messages
+	marked    []*line                 // lines that may have both credit and messages
+	browsers  map[event.Slice][]*line // one per receiver that browses
+	shown     int                     // deliveries to them in this turn
 	halls     map[event.Slice]*hall
 	openHalls []*hall // those in which a session may have become available
 	waits     waits   // for sessions, by the time at which they give up
@@ -112,7 +114,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 	l := &Loop{
 		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger, properties: opts.Properties,
 		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
-		receivers: map[event.EntityID]int{}, lines: map[event.Slice]*[3]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
+		receivers: map[event.EntityID]int{}, lines: map[event.Slice]*[3]*line{}, browsers: map[event.Slice][]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
 		maxReceivers: cmp.Or(opts.MaxReceivers, maxReceivers), startBytes: cmp.Or(opts.StartBytes, maxOpen), inline: opts.Inline, most: maxChores,
 	}
 	l.newID = func() [16]byte { return l.tokens() }
@@ -182,7 +184,7 @@ func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxO
 // not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []Request) {
 	now := l.now()
-	l.unwritten = false
+	l.unwritten, l.shown = false, 0
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -413,6 +415,8 @@ func (l *Loop) write(now event.Time, out Outcome) {
 		switch ev := ev.(type) {
 		case *event.MessageEnqueued:
 			l.mark(ev.Slice, ev.Sequence)
+		case *event.MessageScheduled:
+			l.markBrowsers(ev.Slice)
 		case *event.MessageReleased:
 			l.mark(ev.Slice, ev.Sequence)
 		case *event.MessageAbandoned:

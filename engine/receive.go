@@ -18,6 +18,9 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	if err := receivable(e); err != nil {
 		return p.refused(err)
 	}
+	if r.Mode == Browse {
+		return p.browse(r)
+	}
 	m, ok := p.firstFor(r)
 	if r.Session != nil && !p.holds(now, e, r.Slice, r.volatile.session) {
 		return p.done(level(p.out)) // the loop tells the receiver when it sees the event

@@ -12,7 +12,8 @@ type receiverState struct {
 	wait      *wait // for a session
 	draining  bool  // its credit is given up once its line has nothing more to deliver
 	drainTo   uint32
-	pulls     bool // it has asked for messages of a main queue: expired ones are looked for
+	pulls     bool                 // it has asked for messages of a main queue: expired ones are looked for
+	next      event.SequenceNumber // where a receiver that browses goes on
 }
 
 func (r *Receiver) credit() int32 { return int32(r.volatile.limit - r.volatile.assigned) }
@@ -23,7 +24,7 @@ type lineKey struct {
 }
 
 // line is where receivers with credit wait for the messages of one sub-queue, or the one receiver of a session for those of
-// the session. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3).
+// the session; a receiver that browses has one to itself. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3).
 type line struct {
 	key      lineKey
 	attached int

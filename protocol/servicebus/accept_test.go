@@ -21,7 +21,7 @@ func described(v any) amqp.Described {
 func (p *peerConn) wantSession(handle uint32, address string, value any, properties ...amqp.Pair) {
 	p.write(0, &amqp.Attach{Name: fmt.Sprint("r", handle), Handle: handle, Role: amqp.RoleReceiver,
 		SenderSettleMode: amqp.Some(amqp.SenderUnsettled), ReceiverSettleMode: amqp.Some(amqp.ReceiverSecond),
-		Source: &amqp.Source{Address: address, Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: value}, {Key: amqp.Symbol("other"), Value: "x"}}},
+		Source: &amqp.Source{Address: address, Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: value}}},
 		Target: &amqp.Target{Address: "t"}, Properties: properties}, nil)
 }
 

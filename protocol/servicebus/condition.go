@@ -27,13 +27,14 @@ type condition struct {
 }
 
 const (
-	lockLostText    = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-	sessionLostText = "The session lock was lost. Request a new session receiver."
-	timeoutText     = "The operation did not complete within the allotted timeout."
-	sessionText     = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
-	noSessionsText  = "It is not possible for an entity that does not require sessions to create a sessionful message receiver."
-	quotaText       = " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"
-	notFoundText    = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
+	lockLostText         = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+	sessionLostText      = "The session lock was lost. Request a new session receiver."
+	timeoutText          = "The operation did not complete within the allotted timeout."
+	sessionText          = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
+	noSessionsText       = "It is not possible for an entity that does not require sessions to create a sessionful message receiver."
+	noSessionBrowserText = "Browsing (distribution-mode copy) with a session filter is not implemented."
+	quotaText            = " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"
+	notFoundText         = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 )
 
 // conditions is the one table from engine codes to the wire (8.2, 6.2).

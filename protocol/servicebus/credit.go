@@ -31,6 +31,9 @@ func (r *receiver) flow(f *amqp.Flow) {
 	r.makeReady()
 }
 
+// browseAhead is how many messages a link that browses is ahead of the wire.
+const browseAhead = 32
+
 // pass gives the engine as much of the credit as the limits of this connection allow: at most so many deliveries ahead,
 // none over the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
 func (r *receiver) pass() {
@@ -41,7 +44,11 @@ func (r *receiver) pass() {
 	if c.locked >= c.limits.Locked {
 		c.forgetExpired()
 	}
-	room := min(int64(c.limits.ReceiverCredit), max(0, int64(c.limits.Locked-c.locked)))
+	most := int64(c.limits.ReceiverCredit)
+	if r.l.browses { // what is ahead is bounded by nothing else
+		most = min(most, browseAhead)
+	}
+	room := min(most, max(0, int64(c.limits.Locked-c.locked)))
 	if r.l.s.window <= 0 {
 		room = 0 // their locks would run out here
 	}
@@ -58,13 +65,14 @@ func (r *receiver) pass() {
 	if limit == r.granted && !drain {
 		return
 	}
-	// Small steps towards a limit that grows with every delivery are saved up.
-	if ahead := int32(limit - r.granted); !drain && limit != r.limit+offset && ahead > 0 && int64(ahead) < int64(c.limits.ReceiverCredit)/2 {
+	// Small steps towards a limit that grows with every delivery are saved up, those of a drain as long as there is something to write.
+	ahead, unsent := int32(limit-r.granted), r.next < len(r.waiting)
+	if (drain && unsent || !drain && ahead > 0) && limit != r.limit+offset && int64(ahead) < most/2 {
 		return
 	}
 	r.granted = limit
 	if drain {
-		r.drains, r.asked = append(r.drains, limit), r.drainTo
+		r.drains, r.asked, r.gave = append(r.drains, limit), r.drainTo, int32(limit-r.got)
 	}
 	r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
 }
@@ -75,14 +83,16 @@ func (r *receiver) offset() uint32 { return r.got - r.count - uint32(len(r.waiti
 
 // drained says that the engine has nothing more to deliver for a drain, and has used up the credit it had.
 func (r *receiver) drained() {
+	// It may have more where all it got was used for deliveries and was a part of the peer's.
+	more := r.gave > 0 && r.got == r.drains[0] && int(r.credit()) > len(r.waiting)-r.next
 	r.got = r.drains[0]
 	r.drains = r.drains[1:]
 	switch {
 	case r.l.detached:
-	case r.drain && r.asked == r.drainTo:
+	case r.drain && r.asked == r.drainTo && !more:
 		r.dry = true
 		r.makeReady()
-	default: // the peer changed its mind meanwhile
+	default: // or the peer changed its mind meanwhile
 		r.pass()
 	}
 }

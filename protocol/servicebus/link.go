@@ -29,6 +29,7 @@ type link struct {
 	receiver *receiver
 
 	filter    *sessionFilter // of a receiver that wants a message session
+	browses   bool           // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
 	attaching *attaching     // the attach has no answer yet
 }
 
@@ -97,6 +98,9 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	l.at = parseAddress(raw)
 	if l.at.cbs {
 		l.origin = &engine.Origin{}
+		if e := l.filtered(a); e != nil {
+			return e
+		}
 		return l.room()
 	}
 	l.right = access.Listen
@@ -121,37 +125,19 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product,
 		Principal: g.Rule, Link: a.Name, Entity: l.at.path,
 	}
+	if e := l.filtered(a); e != nil {
+		return e
+	}
 	if l.at.management {
 		return l.room()
 	}
+	l.browses = l.browsesFor(a)
 	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).hasRoom, (*link).possible} {
 		if e := check(l, a); e != nil {
 			return e
 		}
 	}
 	return nil
-}
-
-// addressOf is the address at the broker's end of the link.
-func addressOf(a *amqp.Attach) (string, *amqp.Error) {
-	var at any
-	if a.Role == amqp.RoleSender {
-		switch t := a.Target.(type) {
-		case *amqp.Coordinator:
-			return "", &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Transactions are not implemented."}
-		case *amqp.Target:
-			at = t.Address
-		}
-	} else if a.Source != nil {
-		at = a.Source.Address
-	}
-	switch at := at.(type) {
-	case string:
-		return at, nil
-	case amqp.Symbol:
-		return string(at), nil
-	}
-	return "", &amqp.Error{Condition: amqp.CondInvalidField, Description: "The link has no address."}
 }
 
 func refusal(symbol amqp.Symbol, text string) *amqp.Error {
@@ -173,13 +159,11 @@ func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 	if a.Role == amqp.RoleSender || l.target.Entity.Kind == event.Topic {
 		return nil
 	}
-	var bad *amqp.Error
-	if l.filter, bad = findSessionFilter(a.Source.Filter, l.c.limits.IDLength); bad != nil {
-		return bad
-	}
 	p := &l.target.Entity.Properties
 	switch sessions := ofSessions(l.target); {
-	case sessions && l.filter == nil:
+	case l.browses && l.filter != nil:
+		return refusal(amqp.CondNotImplemented, noSessionBrowserText)
+	case sessions && l.filter == nil && !l.browses:
 		return refusal(amqp.CondNotAllowed, sessionText)
 	case !sessions && l.filter != nil:
 		return refusal(amqp.CondNotAllowed, noSessionsText)
@@ -280,24 +264,16 @@ func (l *link) writeRefusal(a *amqp.Attach) {
 	l.c.write(l.s.channel, &reply)
 }
 
-// writeAttach echoes the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1).
+// writeAttach answers the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1), and of all else what
+// holds.
 func (l *link) writeAttach(a *amqp.Attach) {
 	reply := amqp.Attach{
 		Name: a.Name, Handle: a.Handle, Role: !a.Role,
 		SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode,
-		Source: a.Source, Target: a.Target,
+		Source: l.sourceOf(a), Target: targetOf(a),
 	}
-	if reply.Source == nil {
-		reply.Source = &amqp.Source{}
-	}
-	if reply.Target == nil {
-		reply.Target = &amqp.Target{}
-	}
-	reply.Source.Filter = nil // what is not known is not echoed (4.1)
 	if l.filter != nil {
-		grant := l.receiver.grant
-		reply.Source.Filter = l.filter.granted(grant.ID)
-		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: ticksOf(grant.LockedUntil)}}
+		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: ticksOf(l.receiver.grant.LockedUntil)}}
 	}
 	if l.sender != nil {
 		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))

@@ -75,15 +75,15 @@ func (r *receiver) advance() bool {
 	return true
 }
 
-// giveBack releases deliveries the peer no longer has credit for; receive-and-delete ones wait for more.
+// giveBack releases deliveries the peer no longer has credit for; those without a lock, which nobody would deliver again, wait for
+// more.
 func (r *receiver) giveBack() {
-	if r.settled {
-		return
+	if r.locks() {
+		for _, d := range r.waiting[r.next:] {
+			r.release(d)
+		}
+		r.waiting, r.next = r.waiting[:0], 0
 	}
-	for _, d := range r.waiting[r.next:] {
-		r.release(d)
-	}
-	r.waiting, r.next = r.waiting[:0], 0
 	r.finishDrain()
 }
 
@@ -95,7 +95,7 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	t := r.transferOf(d)
 	c.out = amqp.AppendTransferHeader(c.out, r.l.s.channel, &t, 0)
 	size := len(c.out) - start
-	out, err := c.encode(c.out, r.l.target, d, view{lockToken: !r.settled, taken: r.settled}, &r.ahead, r.next < len(r.waiting))
+	out, err := c.encode(c.out, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
 		c.out = c.out[:start]
 		c.damage(r.l.target, d, err)
@@ -116,9 +116,19 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	r.split(&t, payload)
 }
 
-// transferOf is the first frame of a delivery: its tag is the lock token, and empty where there is no lock (4.4).
+// view is how this link's deliveries are shown: with a lock, taken, or as a look at them.
+func (r *receiver) view() view {
+	return view{peek: r.l.browses, lockToken: r.locks(), taken: r.settled && !r.l.browses}
+}
+
+// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; of a look at a message that the peer wants to settle
+// its number; and empty where nothing is to be settled.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
-	t := r.transfer(tagOf(d.Token), r.settled)
+	tag := tagOf(d.Token)
+	if r.l.browses {
+		binary.BigEndian.PutUint64(tag[8:], uint64(d.Sequence))
+	}
+	t := r.transfer(tag, r.settled)
 	if r.settled {
 		t.DeliveryTag = t.DeliveryTag[:0]
 	}

@@ -32,6 +32,7 @@ type receiver struct {
 	got     uint32   // deliveries the engine has assigned, as it counts them
 	drains  []uint32 // Flow.Limit of drains the engine has not answered
 	asked   uint32   // drainTo when the last of them was sent
+	gave    int32    // credit that the engine had with it
 	waiting []*engine.Delivery
 	next    int  // of waiting
 	dry     bool // the engine has nothing more for the drain
@@ -57,7 +58,11 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	r.engine = &engine.Receiver{
 		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
 	}
-	if r.settled {
+	switch {
+	case l.browses:
+		r.engine.Mode = engine.Browse
+		r.settled = a.SenderSettleMode.Or(amqp.SenderMixed) != amqp.SenderUnsettled
+	case r.settled:
 		r.engine.Mode = engine.ReceiveAndDelete
 	}
 	if l.filter != nil {
@@ -102,9 +107,12 @@ func (r *receiver) assigned(d *engine.Delivery) {
 	r.makeReady()
 }
 
+// locks reports that deliveries of the link hold locks.
+func (r *receiver) locks() bool { return r.engine != nil && r.engine.Mode == engine.PeekLock }
+
 // release gives a lock back without counting.
 func (r *receiver) release(d *engine.Delivery) {
-	if r.settled {
+	if !r.locks() {
 		return // receive-and-delete: it is gone (5.2)
 	}
 	cmd := r.l.c.batch.newSettle()
@@ -137,7 +145,7 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 		return
 	}
 	var unsent []event.LockToken
-	if !r.settled {
+	if r.locks() {
 		for _, d := range r.waiting[r.next:] {
 			unsent = append(unsent, d.Token)
 		}

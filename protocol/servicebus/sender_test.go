@@ -102,7 +102,7 @@ func TestSenderAttach(t *testing.T) {
 		to := func(at any) amqp.Attach { return amqp.Attach{Role: amqp.RoleSender, Target: &amqp.Target{Address: at}} }
 		refused(to("nothing"), amqp.CondNotFound, "could not be found")
 		refused(to("q/$DeadLetterQueue"), amqp.CondNotAllowed, "sub-queue")
-		refused(to(nil), amqp.CondInvalidField, "no address")
+		refused(to(nil), amqp.CondNotImplemented, "anonymous relay")
 		refused(amqp.Attach{Role: amqp.RoleSender, Target: &amqp.Coordinator{}}, amqp.CondNotImplemented, "Transactions")
 		via := to("q")
 		via.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:transfer-destination-address"), Value: "q2"}}

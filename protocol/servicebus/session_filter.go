@@ -1,6 +1,8 @@
 package servicebus
 
 import (
+	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,35 +26,77 @@ type sessionFilter struct {
 	any   bool
 }
 
-// findSessionFilter reads the session filter of a receiver's source in all its shapes; nil when there is none. Other
-// filters are ignored, and not echoed (4.1).
-func findSessionFilter(filters amqp.Map, idLength int) (*sessionFilter, *amqp.Error) {
-	if _, ok := filters.Get(keyNonExclusiveFilter); ok {
-		return nil, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Session receivers that share a session (" + keyNonExclusiveFilter + ") are not implemented."}
+// filtered reads the filters of a receiver's source. The broker knows that for message sessions, in all its shapes, where messages are
+// received; any other is refused by its name, for without it the client would get what it did not ask for. What a sending peer says of
+// its own source is its own affair.
+func (l *link) filtered(a *amqp.Attach) *amqp.Error {
+	if a.Role == amqp.RoleSender {
+		return nil
 	}
-	for _, p := range filters {
-		if k, _ := textValue(p.Key); k != keySessionFilter {
+	for _, p := range a.Source.Filter {
+		key, _ := textValue(p.Key)
+		kind, value := key, p.Value
+		if d, ok := p.Value.(amqp.Described); ok {
+			kind, value = filterName(d.Descriptor), d.Value
+		}
+		if kind == keySessionFilter && !l.at.cbs && !l.at.management {
+			if l.filter != nil {
+				return argumentError("There is more than one filter '%s'.", keySessionFilter)
+			}
+			var e *amqp.Error
+			if l.filter, e = newSessionFilter(p, value, l.c.limits.IDLength); e != nil {
+				return e
+			}
 			continue
 		}
-		f := &sessionFilter{key: p.Key, value: p.Value}
-		v := p.Value
-		if d, ok := v.(amqp.Described); ok {
-			v = d.Value
+		if p.Value == nil { // as if it were not there (AMQP 3.5.8)
+			continue
 		}
-		if v == nil {
-			f.any = true
-			return f, nil
+		name := "'" + loggable(key) + "'"
+		if kind != key {
+			name += " (" + loggable(kind) + ")"
 		}
-		var ok bool
-		if f.id, ok = messageSessionOf(v); !ok {
-			return nil, argumentError("The value of the filter '%s' must be a string or null.", keySessionFilter)
+		return refusal(amqp.CondNotImplemented, "The filter "+name+" is not implemented.")
+	}
+	return nil
+}
+
+// filterNames are the descriptors of filters whose names say more than they do (4.2; Apache's AMQP filters for JMS).
+var filterNames = map[uint64]string{
+	0x137000000C: keySessionFilter, 0x137000000E: keyNonExclusiveFilter,
+	0x468C00000003: "apache.org:no-local-filter:list", 0x468C00000004: "apache.org:selector-filter:string",
+}
+
+// filterName is how the type of a described filter is called.
+func filterName(descriptor any) string {
+	if text, ok := textValue(descriptor); ok {
+		if strings.TrimSuffix(text, ":string") == keySessionFilter {
+			return keySessionFilter
 		}
-		if utf8.RuneCountInString(f.id) > idLength {
-			return nil, argumentError("The session id is longer than %d characters.", idLength)
-		}
+		return text
+	}
+	code, ok := descriptor.(uint64)
+	if name := filterNames[code]; ok && name != "" {
+		return name
+	}
+	return fmt.Sprintf("descriptor %#x", descriptor)
+}
+
+// newSessionFilter is the session filter in an entry of a filter map, whose value is that without its descriptor.
+func newSessionFilter(p amqp.Pair, value any, idLength int) (*sessionFilter, *amqp.Error) {
+	f := &sessionFilter{key: p.Key, value: p.Value}
+	if value == nil {
+		f.any = true
 		return f, nil
 	}
-	return nil, nil
+	var ok bool
+	if f.id, ok = messageSessionOf(value); !ok {
+		return nil, argumentError("The value of the filter '%s' must be a string or null.", keySessionFilter)
+	}
+	if utf8.RuneCountInString(f.id) > idLength {
+		return nil, argumentError("The session id is longer than %d characters.", idLength)
+	}
+	return f, nil
 }
 
 // granted is the filter map of the reply: the same key and shape, with the id of the session (0.11).

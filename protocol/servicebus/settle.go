@@ -159,12 +159,18 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 	case bad != nil:
 	case w.outcome == 0:
 		return // settled without an outcome: the lock runs out
-	case w.outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main:
+	case w.outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
 		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
 	}
 	if bad != nil {
 		if !d.Settled {
 			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.suffixed(bad.Description, l.at.path, c.now))
+		}
+		return
+	}
+	if l.browses { // there is no lock that the outcome could end
+		if !d.Settled {
+			c.answers.settle(s, amqp.RoleSender, id, verdictOf[w.outcome])
 		}
 		return
 	}

@@ -1,0 +1,102 @@
+package servicebus
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Texts that name what is asked of a link and not there (semantics.md 20).
+const (
+	noDynamicText     = "Dynamic nodes, such as temporary queues and temporary topics, are not implemented."
+	noRelayText       = "A sender without a target address (anonymous relay, which sends each message where its 'to' says) is not implemented."
+	noTransactionText = "Transactions are not implemented."
+	noAddressText     = "The source of the link has no address."
+	badAddressText    = "The address of the link must be a string."
+)
+
+// addressOf is the address at the broker's end of the link. What has none is something that is not implemented, and is named.
+func addressOf(a *amqp.Attach) (string, *amqp.Error) {
+	var at any
+	var dynamic bool
+	missing := refusal(amqp.CondInvalidField, noAddressText)
+	if a.Role == amqp.RoleSender {
+		missing = refusal(amqp.CondNotImplemented, noRelayText)
+		switch t := a.Target.(type) {
+		case *amqp.Coordinator:
+			return "", refusal(amqp.CondNotImplemented, noTransactionText)
+		case *amqp.Target:
+			at, dynamic = t.Address, t.Dynamic
+		}
+	} else if a.Source != nil {
+		at, dynamic = a.Source.Address, a.Source.Dynamic
+	}
+	if dynamic {
+		return "", refusal(amqp.CondNotImplemented, noDynamicText)
+	}
+	switch at := at.(type) {
+	case nil:
+		return "", missing
+	case string:
+		return at, nil
+	case amqp.Symbol:
+		return string(at), nil
+	}
+	return "", refusal(amqp.CondInvalidField, badAddressText)
+}
+
+// The ways of a source to hand out its messages (AMQP 3.5.7).
+const (
+	distributionMove amqp.Symbol = "move"
+	distributionCopy amqp.Symbol = "copy"
+)
+
+// browsesFor reports that a receiver looks at the messages of a queue without taking them. Subscriptions are for taking: what JMS calls
+// a durable topic consumer asks for copies and means its own.
+func (l *link) browsesFor(a *amqp.Attach) bool {
+	return a.Role == amqp.RoleReceiver && a.Source.DistributionMode == distributionCopy && l.target.Entity.Kind == event.Queue
+}
+
+// sourceOf is the source of the answer to an attach: the address as it came and, of a receiver's, what holds of what it asked for.
+// Nothing of a link outlives it and there is no default outcome, so neither durability, expiry, timeout nor that is among it.
+func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
+	if a.Source == nil {
+		return &amqp.Source{}
+	}
+	s := &amqp.Source{Address: a.Source.Address}
+	if l.receiver == nil || l.receiver.engine == nil {
+		return s
+	}
+	if s.DistributionMode = a.Source.DistributionMode; s.DistributionMode != "" && !l.browses {
+		s.DistributionMode = distributionMove
+	}
+	if l.filter != nil {
+		s.Filter = l.filter.granted(l.receiver.grant.ID)
+	}
+	if !l.browses {
+		s.Outcomes = knownOutcomes(a.Source.Outcomes)
+	}
+	return s
+}
+
+// targetOf is the target of the answer to an attach.
+func targetOf(a *amqp.Attach) *amqp.Target {
+	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
+		return &amqp.Target{Address: t.Address}
+	}
+	return &amqp.Target{}
+}
+
+// settlements are the ways to settle that receivers may use (4.6).
+var settlements = []amqp.Symbol{"amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"}
+
+// knownOutcomes are those of the outcomes a receiver asked for that it may use; none when it asked for none.
+func knownOutcomes(asked []amqp.Symbol) (known []amqp.Symbol) {
+	for _, o := range asked {
+		if slices.Contains(settlements, o) && !slices.Contains(known, o) {
+			known = append(known, o)
+		}
+	}
+	return known
+}
