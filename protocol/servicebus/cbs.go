@@ -10,6 +10,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
+const tokenLinkText = "A link to connection '%d' $cbs node has already been opened."
+
+// tokenLink is the place of the one link to $cbs on which the peer has a role (2.1, docs/decisions/0019).
+func (c *conn) tokenLink(role amqp.Role) **link {
+	if role == amqp.RoleSender {
+		return &c.tokens[0]
+	}
+	return &c.tokens[1]
+}
+
 // putToken handles a request to the $cbs node (2.2, 2.3). The signature is checked before the entity's existence, so that
 // names cannot be probed.
 func (c *conn) putToken(req *request) {

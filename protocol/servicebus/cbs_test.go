@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -131,17 +132,17 @@ func TestTokenExpiry(t *testing.T) {
 	})
 }
 
-// WP-042, WP-043: the way of the answer when there is no reply-to, or it is a link's name.
+// WP-042, WP-043: the way of the answer when there is no reply-to, or it is a link's name: among pairs to one node, one per session.
 func TestReplyRouting(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for _, replyTo := range []amqp.Opt[string]{{}, amqp.Some("name-of-link"), amqp.Some("address")} {
-			p := b.dial().open()
+			p := b.root()
 			p.begin(1)
-			for channel := range uint16(2) { // a pair per session, as one client has
-				a := &amqp.Attach{Name: fmt.Sprint("out", channel), Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}
+			for channel := range uint16(2) {
+				a := &amqp.Attach{Name: fmt.Sprint("out", channel), Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "q/$management"}}
 				p.write(channel, a, nil)
 				expect[*amqp.Attach](p)
-				in := &amqp.Attach{Name: "other", Handle: 2, Role: amqp.RoleReceiver, SenderSettleMode: amqp.Some(amqp.SenderSettled), Source: &amqp.Source{Address: "$cbs"}}
+				in := &amqp.Attach{Name: "other", Handle: 2, Role: amqp.RoleReceiver, SenderSettleMode: amqp.Some(amqp.SenderSettled), Source: &amqp.Source{Address: "q/$management"}}
 				if channel == 1 {
 					in.Name = "name-of-link"
 					if replyTo.Value == "address" {
@@ -230,5 +231,64 @@ func TestManyTokenSessions(t *testing.T) {
 			p.write(5, &amqp.End{}, nil)
 			expect[*amqp.End](p)
 		}
+	})
+}
+
+// 2.1, 8.4: a connection has one sending and one receiving link to $cbs at a time, in whatever session and under whatever name; a
+// further one is refused, and the pair that is there goes on. One that is closed, or whose session ends, makes room.
+func TestOnePairForTokens(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		other := b.dial().open()
+		other.attachTokens()
+		p := b.dial().open()
+		var number uint64
+		synctest.Wait()
+		for c := range b.server.conns {
+			number = max(number, c.number)
+		}
+		want := fmt.Sprintf("A link to connection '%d' $cbs node has already been opened. TrackingId:", number)
+		put := func() {
+			t.Helper()
+			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1"), 202, "Accepted")
+		}
+		attach := func(channel uint16, name string, handle uint32, sends, good bool) {
+			t.Helper()
+			a := &amqp.Attach{Name: name, Handle: handle, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "$CBS"}}
+			if sends {
+				a = &amqp.Attach{Name: name, Handle: handle, Role: amqp.RoleSender, Target: &amqp.Target{Address: "sb://ns/$cbs"}}
+			}
+			p.write(channel, a, nil)
+			if got := expect[*amqp.Attach](p); (got.Source != nil) != good {
+				t.Fatalf("%s: %+v", name, got)
+			}
+			if good {
+				return
+			}
+			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotAllowed || !strings.HasPrefix(d.Error.Description, want) || !d.Closed {
+				t.Errorf("%+v", d.Error)
+			}
+			p.write(channel, &amqp.Detach{Handle: handle, Closed: true}, nil)
+		}
+		put()
+		p.begin(1)
+		for _, name := range []string{"x", "s100", "r101"} {
+			for channel := range uint16(2) {
+				attach(channel, name, 5, true, false)
+				attach(channel, name, 5, false, false)
+			}
+		}
+		put() // nothing happened to the pair
+		p.detach(100)
+		attach(1, "x", 5, false, false)
+		attach(1, "x", 5, true, true)
+		p.write(0, &amqp.Detach{Handle: 101}, nil)
+		expect[*amqp.Detach](p)
+		attach(1, "y", 6, false, true)
+		attach(0, "z", 7, true, false)
+		p.write(1, &amqp.End{}, nil)
+		expect[*amqp.End](p)
+		p.header = false
+		put()
+		p.attachSender(1, "q")
 	})
 }

@@ -60,6 +60,7 @@ type conn struct {
 	peer     peer
 	sessions map[uint16]*session
 	names    map[linkName]*link
+	tokens   [2]*link              // to $cbs: where the peer sends, where it receives
 	holders  map[heldSession]*link // of message sessions
 	links    int                   // attached
 	parted   int                   // detached by us, the peer's detach has not come

@@ -59,7 +59,7 @@ func TestSASLFrameSize(t *testing.T) {
 	}
 }
 
-// Sixteen sessions with two links each, until there is a token.
+// Sixteen sessions and one pair of links, until there is a token.
 func TestSessionsAndLinksBeforeLogin(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
@@ -67,10 +67,8 @@ func TestSessionsAndLinksBeforeLogin(t *testing.T) {
 		for channel := range uint16(16) {
 			if channel > 0 {
 				p.begin(channel)
-				p.attached(channel, 1, "")
-				p.attached(channel, 2, "")
 			}
-			p.attached(channel, 3, amqp.CondResourceLimit)
+			p.attached(channel, 3, amqp.CondNotAllowed)
 		}
 		p.begin(16)
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
@@ -80,11 +78,11 @@ func TestSessionsAndLinksBeforeLogin(t *testing.T) {
 		p.write(15, &amqp.End{}, nil)
 		expect[*amqp.End](p)
 		p.begin(17) // room again
-		p.attached(17, 1, "")
 		p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
 		p.begin(18)
+		p.attached(18, 1, amqp.CondNotAllowed)
 		for handle := range uint32(5) {
-			p.attached(18, handle, "")
+			p.attachSender(10+handle, "q")
 		}
 	})
 }
@@ -369,6 +367,8 @@ func TestWindowBeforeLogin(t *testing.T) {
 				t.Fatalf("a window of %d after %d transfers", room, i+1)
 			}
 		}
+		p.write(1, &amqp.Detach{Handle: 100, Closed: true}, nil)
+		expect[*amqp.Detach](p)
 		p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
 		p.write(1, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
 		if f := p.next(); f.channel != 1 || f.p.(*amqp.Flow).IncomingWindow != 5000 {
@@ -380,35 +380,27 @@ func TestWindowBeforeLogin(t *testing.T) {
 	})
 }
 
-// Unfinished deliveries may have 128 KiB in all until there is a token.
+// Unfinished deliveries may have so many bytes in all until there is a token: fewer here than one may have.
 func TestUnfinishedBeforeLogin(t *testing.T) {
 	for _, login := range []bool{false, true} {
-		bubble(t, nil, func(b *bench) {
+		bubble(t, func(o *Options) { o.Limits.BufferedLogin = 50_000 }, func(b *bench) {
 			p := b.dial().open()
 			p.attachTokens()
 			if login {
 				p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
 			}
-			begin := func(channel uint16, size int) {
-				p.begin(channel)
-				p.attached(channel, 1, "")
-				for first := true; size > 0; first = false {
-					f, n := &amqp.Transfer{Handle: 1, More: true}, min(size, 40_000)
-					if first {
-						f.DeliveryID, f.DeliveryTag = amqp.Some(uint32(0)), []byte{1}
-					}
-					p.write(channel, f, make([]byte, n))
-					size -= n
+			for i, size := range []int{40_000, 9_999, 1, 1} {
+				p.noAnswer(p)
+				f := &amqp.Transfer{Handle: 100, More: true}
+				if i == 0 {
+					f.DeliveryID, f.DeliveryTag = amqp.Some(uint32(0)), []byte{1}
 				}
+				p.write(0, f, make([]byte, size))
 				synctest.Wait()
 			}
-			begin(1, 64<<10)
-			begin(2, 64<<10-1)
-			begin(3, 1) // 128 KiB
-			begin(4, 1)
 			if login {
 				p.noAnswer(p)
-			} else if d := expect[*amqp.Detach](p); d.Handle != 1 || d.Error.Condition != amqp.CondResourceLimit {
+			} else if d := expect[*amqp.Detach](p); d.Handle != 100 || d.Error.Condition != amqp.CondResourceLimit {
 				t.Errorf("%+v", d.Error)
 			}
 		})

@@ -65,7 +65,9 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	c.names[key] = l
 	c.links++
-	if !l.at.cbs {
+	if l.at.cbs {
+		*c.tokenLink(a.Role) = l
+	} else {
 		c.timers.attached(c)
 	}
 	s.links[a.Handle] = l
@@ -98,10 +100,10 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	l.at = parseAddress(raw)
 	if l.at.cbs {
 		l.origin = &engine.Origin{}
-		if e := l.filtered(a); e != nil {
-			return e
+		if *c.tokenLink(a.Role) != nil {
+			return refusal(amqp.CondNotAllowed, fmt.Sprintf(tokenLinkText, c.number))
 		}
-		return l.room()
+		return l.filtered(a)
 	}
 	l.right = access.Listen
 	if a.Role == amqp.RoleSender && !l.at.management {
@@ -202,16 +204,9 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// room checks the limits on links (reliability.md 8).
+// room checks the limit on links (reliability.md 8). Until there is a token there can be no more than the pair to $cbs.
 func (l *link) room() *amqp.Error {
-	limit := l.c.limits.Links
-	if !l.c.loggedIn {
-		limit = 2 * l.c.limits.SessionsLogin
-		if len(l.s.links) >= 2 {
-			limit = 0
-		}
-	}
-	if l.c.links >= limit {
+	if l.c.links >= l.c.limits.Links {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
 	return nil
@@ -362,7 +357,9 @@ func (l *link) leave(cause event.ReleaseCause) {
 	if key := (linkName{l.name, role}); c.names[key] == l {
 		delete(c.names, key)
 	}
-	if !l.at.cbs {
+	if l.at.cbs {
+		*c.tokenLink(role) = nil
+	} else {
 		c.timers.detached(c)
 	}
 }
