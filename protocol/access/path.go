@@ -5,39 +5,49 @@ import (
 	"strings"
 )
 
-// resourcePath takes the path out of a token's resource or an audience: <scheme>://<host>[:port]/<path>, the same without
-// scheme, or a bare path. It refuses foreign hosts and other schemes (reliability.md S9). The path is percent-decoded once;
-// nobody may decode it again.
-func (v *Verifier) resourcePath(s string) (string, bool) {
+// Resource is what an audience, or the resource of a token, names, in the words of whoever wrote it.
+type Resource struct {
+	Host string // with its port; "" when none is named
+	Text string // the path, neither decoded nor in lower case, without outer slashes
+
+	path string // the same as grants hold it
+}
+
+// Resource takes an audience or a token's resource apart: <scheme>://<host>[:port]/<path>, the same without scheme, or a bare path. The
+// scheme may be any, for it says nothing about what is named (wire-protocol.md 1.4). It refuses foreign hosts, and a user in front of
+// the host (reliability.md S9). The path is percent-decoded once; nobody may decode it again.
+func (v *Verifier) Resource(s string) (r Resource, ok bool) {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		s = s[:i]
+	}
+	rest, ok := cutScheme(s)
+	host, path, _ := strings.Cut(rest, "/")
+	switch {
+	case !ok && !v.looksLikeHost(host):
+		path = s
+	case !v.knownHost(host):
+		return r, false
+	default:
+		r.Host = host
+	}
+	r.Text = strings.Trim(path, "/")
+	if path, err := url.PathUnescape(path); err == nil {
+		r.path, ok = CleanPath(path)
+		return r, ok
+	}
+	return r, false
+}
+
+// cutScheme drops a scheme and the slashes behind it; ok is false when s does not begin with one.
+func cutScheme(s string) (rest string, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if ok {
-		switch strings.ToLower(scheme) {
-		case "sb", "amqp", "amqps", "http", "https":
-		default:
-			return "", false
-		}
-		host, path, _ := strings.Cut(rest, "/")
-		if !v.knownHost(host) {
-			return "", false
-		}
-		rest = path
-	} else {
-		rest = s
-		if host, path, _ := strings.Cut(s, "/"); v.looksLikeHost(host) {
-			if !v.knownHost(host) {
-				return "", false
-			}
-			rest = path
-		}
+	for i, c := range []byte(strings.ToLower(scheme)) {
+		ok = ok && (c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'))
 	}
-	if i := strings.IndexAny(rest, "?#"); i >= 0 {
-		rest = rest[:i]
+	if !ok || scheme == "" {
+		return s, false
 	}
-	path, err := url.PathUnescape(rest)
-	if err != nil {
-		return "", false
-	}
-	return CleanPath(path)
+	return rest, true
 }
 
 // CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It refuses dots that climb, and
@@ -66,6 +76,9 @@ func covers(parent, path string) bool {
 
 // knownHost tells whether tokens for a host are for us.
 func (v *Verifier) knownHost(host string) bool {
+	if strings.Contains(host, "@") {
+		return false
+	}
 	if v.anyHost {
 		return host != ""
 	}

@@ -71,7 +71,19 @@ func TestVerify(t *testing.T) {
 		"climbing, twice":        {root("sb://h/q"), "sb://h/q/%252e%252e/q2", ErrScope},
 		"climbing in the token":  {root("sb://h/q2/../q"), audience, ErrScope},
 		"an address in the path": {root("sb://h/q"), "sb://h/q/://h/q2", ErrScope},
-		"unknown scheme":         {root("ftp://h/q"), audience, ErrScope},
+		"any scheme":             {root("foo%3a%2f%2fh%2fq"), "WSS://h:443/Q/", nil},
+		"any scheme, encoded":    {root("svc%2Bx-1.0%3A%2F%2FH%3A1%2FQ%2F%3fx%3d1"), "ftp://other/q/$management", nil},
+		"any scheme, no path":    {root("foo://h"), "bar://h/q", nil},
+		"any scheme, other path": {root("foo://h/q"), "foo://h/q2", ErrScope},
+		"no scheme before ://":   {root("://h/q"), audience, ErrScope},
+		"no letter in front":     {root("1s://h/q"), audience, ErrScope},
+		"a path for a scheme":    {root("q/x://h/q"), audience, ErrScope},
+		"only slashes":           {root("//q"), audience, nil},
+		"only slashes, other":    {root("//q2"), audience, ErrScope},
+		"a user":                 {root("sb://u:p@h/q"), audience, ErrScope},
+		"a user, no scheme":      {root("u@h:5671/q"), audience, ErrScope},
+		"a user in the audience": {root("sb://h/q"), "sb://u@h/q", ErrScope},
+		"query before the path":  {root("sb://h?x=/q"), "sb://h/q2", nil},
 		"no host":                {root("sb:///q"), audience, ErrScope},
 		"bad escape":             {root("sb://h/q%zz"), audience, ErrMalformed},
 		"expired":                {signed("sb://h/q", "1700000000", "root", "key+/="), audience, ErrExpired},
@@ -236,6 +248,21 @@ func TestGrantHidesItsKey(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		if text := fmt.Sprintf(verb, g) + fmt.Sprintf(verb, struct{ g Grant }{g}); strings.Contains(text, "MARKER") {
 			t.Error(text)
+		}
+	}
+}
+
+// What an audience names, in the words of its writer.
+func TestResource(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Resource{
+		"sb://Bus.Example:5671/My%2FQueue/": {"Bus.Example:5671", "My%2FQueue", "my/queue"},
+		"foo://h":                           {"h", "", ""},
+		"/My/Queue/$Management":             {"", "My/Queue/$Management", "my/queue/$management"},
+		"h:5672/Q?x#y":                      {"h:5672", "Q", "q"},
+	} {
+		if got, ok := testVerifier.Resource(text); !ok || got != want {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }

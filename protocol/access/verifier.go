@@ -104,8 +104,8 @@ const (
 // shared access signature, or an identity token with or without "Bearer " before it. Signature before expiry before scope, so a
 // peer without a key learns nothing.
 func (v *Verifier) Verify(token, audience string, now time.Time) (Grant, error) {
-	path, ok := v.resourcePath(audience)
-	return v.verify(token, path, ok, now)
+	r, ok := v.Resource(audience)
+	return v.verify(token, r.path, ok, now)
 }
 
 // VerifyPath is Verify for a resource that is known by its decoded path, as of an HTTP request.
@@ -154,7 +154,7 @@ func (v *Verifier) verifySAS(token, path string, known bool, now time.Time) (Gra
 	if err != nil {
 		return Grant{}, ErrMalformed
 	}
-	if scope, ok := v.resourcePath(resource); !ok || !covers(scope, path) {
+	if scope, ok := v.Resource(resource); !ok || !covers(scope.path, path) {
 		return Grant{}, ErrScope
 	}
 	return g, nil
