@@ -40,7 +40,9 @@ func (l *link) accepted(reply *engine.Reply) {
 	c.holders[heldSession{l.target.Entity.ID, grant.ID}] = l
 	l.touch()
 	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
-	l.writeAttach(held.attach)
+	if !l.writeAttach(held.attach) {
+		return
+	}
 	c.log.Debug("servicebus: session accepted", "link", loggable(l.name), "entity", l.at.path, "session", grant.ID)
 	if held.flowed {
 		l.receiver.flow(&held.flow)

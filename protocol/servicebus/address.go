@@ -11,6 +11,10 @@ type address struct {
 	path       string // entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
 	management bool   // a $management suffix was cut off
 	cbs        bool   // the claims node
+
+	// what it names in the peer's own words, for error texts
+	host string // the authority, without a user; "" when none is given
+	text string // the path, neither decoded nor cut, without outer slashes
 }
 
 const managementSuffix = "/$management"
@@ -20,8 +24,13 @@ const maxAddress = 2048
 
 // parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
 func parseAddress(s string) address {
-	s = short(s, maxAddress)
-	return addressOfPath(cleanPath(cutAuthority(s)))
+	if len(s) > maxAddress {
+		s = strings.Clone(short(s, maxAddress)) // what is kept of it keeps no more
+	}
+	host, path := cutAuthority(s)
+	a := addressOfPath(cleanPath(path))
+	a.host, a.text = host, strings.Trim(path, "/")
+	return a
 }
 
 // addressOfPath takes the suffix off a path that is decoded already.
@@ -61,16 +70,14 @@ func short(s string, n int) string {
 // loggable keeps a peer's text in the log short.
 func loggable(s string) string { return short(s, 256) }
 
-// cutAuthority drops scheme://authority.
-func cutAuthority(s string) string {
+// cutAuthority takes scheme://authority off, and the user off that.
+func cutAuthority(s string) (authority, path string) {
 	_, rest, ok := strings.Cut(s, "://")
 	if !ok {
-		return s
+		return "", s
 	}
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		return rest[i:]
-	}
-	return ""
+	authority, path, _ = strings.Cut(rest, "/")
+	return authority[strings.LastIndexByte(authority, '@')+1:], path
 }
 
 // cleanPath percent-decodes once and strips outer slashes; a path that does not decode stays as it is.

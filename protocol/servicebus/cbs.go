@@ -53,10 +53,12 @@ func (c *conn) putToken(req *request) {
 		return
 	}
 	at := addressOfPath(g.Path) // it is decoded: read as an address it could become another
+	named, _ := c.verifier.Resource(name)
+	at.host, at.text = named.Host, named.Text
 	g.Path = at.claimPath()
 	if at.path != "" {
 		if _, err := c.broker.Resolve(at.path); err != nil {
-			e := c.attachError(err, at.path)
+			e := c.attachError(err, at)
 			cond, _ := conditionOf(err)
 			c.answerToken(req, cond.status, e.Condition, e.Description)
 			return

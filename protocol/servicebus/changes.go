@@ -18,7 +18,7 @@ func (c *conn) entityChanged(change *engine.Change) {
 			switch {
 			case l.detached || l.target.Entity == nil || l.target.Entity.ID != change.Entity.ID:
 			case change.Deleted:
-				l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, c.missing(l.at.path))
+				l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, c.missing(l.at))
 			case l.at.management && l.refresh():
 			default:
 				kind := "consumer"

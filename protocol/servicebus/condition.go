@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -78,15 +79,19 @@ func conditionOf(err error) (condition, string) {
 func (l *link) told(err error) (condition, string) {
 	c, text := conditionOf(err)
 	if c.symbol == amqp.CondNotFound && strings.HasPrefix(text, "The messaging entity") {
-		text = l.c.missing(l.at.path)
+		text = l.c.missing(l.at)
 	}
 	return c, text
 }
 
-// missing tells that there is no entity of that path.
-func (c *conn) missing(path string) string {
-	return fmt.Sprintf(notFoundText, "sb://"+c.namespace+"/"+path)
+// missing tells that there is no entity at an address, which it names in the peer's words, as far as its frames have room for them.
+func (c *conn) missing(at address) string {
+	room, _ := c.textRoom()
+	return fmt.Sprintf(notFoundText, short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))
 }
+
+// hostOf is the host that an address is at, in the peer's words: of the address, else of its open.
+func (c *conn) hostOf(at address) string { return cmp.Or(at.host, c.peer.hostname, c.namespace) }
 
 // tracking makes the texts of 8.4: every text ends in what an operator needs to find its cause.
 type tracking struct {

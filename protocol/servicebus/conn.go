@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,9 +91,13 @@ type conn struct {
 	short    bool      // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
+// maxHostname is how many bytes of a host name are kept: the longest there is and a port.
+const maxHostname = 253 + len(":65535")
+
 // peer is what the open frame said.
 type peer struct {
 	container string
+	hostname  string // the broker's, as the peer knows it
 	product   string
 	maxFrame  uint32
 	idle      time.Duration // 0: none
@@ -316,7 +321,7 @@ func (c *conn) open(o *amqp.Open) {
 		return
 	}
 	c.peer = peer{
-		container: o.ContainerID, maxFrame: min(size, c.limits.MaxFrameSize), product: product(o.Properties),
+		container: o.ContainerID, hostname: strings.Clone(short(o.Hostname, maxHostname)), maxFrame: min(size, c.limits.MaxFrameSize), product: product(o.Properties),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
@@ -462,8 +467,23 @@ func (c *conn) drop() {
 // suffixed makes the text of an error for the peer: what it is about, the suffix of 8.4, and no more of either than its frames have
 // room for beside everything else.
 func (c *conn) suffixed(text, entity string, now time.Time) string {
+	n, m := c.textRoom()
+	return c.tracking.suffixed(short(text, n), short(entity, m), now)
+}
+
+// textRoom is how many bytes of a text, and of what it is about, the peer's frames have room for.
+func (c *conn) textRoom() (text, entity int) {
 	room := min(int(c.peer.maxFrame)-300, 4096)
-	return c.tracking.suffixed(short(text, 2*room/3), short(entity, room/3), now)
+	return 2 * room / 3, room / 3
+}
+
+// fits reports whether a frame is one that the peer takes. Those that say what the peer said have to be asked.
+func (c *conn) fits(p amqp.Performative) bool {
+	start := len(c.out)
+	c.out = amqp.AppendFrame(c.out, 0, p, nil)
+	size := len(c.out) - start
+	c.out = c.out[:start]
+	return size <= int(c.peer.maxFrame)
 }
 
 // write appends a frame to what goes out next.

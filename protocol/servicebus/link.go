@@ -55,6 +55,10 @@ func (s *session) attach(a *amqp.Attach) {
 		return
 	}
 	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}
+	if !c.fits(l.refusalOf(a)) {
+		s.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The name of the link leaves no room for an answer of at most %d bytes.", c.peer.maxFrame))
+		return
+	}
 	if e := l.resolve(a); e != nil {
 		l.refuse(a, e)
 		return
@@ -78,14 +82,16 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	switch {
 	case l.sender != nil:
-		l.writeAttach(a)
-		l.sender.grant()
+		if l.writeAttach(a) {
+			l.sender.grant()
+		}
 	case l.filter != nil:
 		l.attaching = &attaching{attach: a}
 		l.receiver.start()
 	default:
-		l.writeAttach(a)
-		l.receiver.start()
+		if l.writeAttach(a) {
+			l.receiver.start()
+		}
 	}
 	c.log.Debug("servicebus: link attached", "link", loggable(l.name), "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
 }
@@ -116,11 +122,11 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		}
 	}
 	if !ok {
-		return &amqp.Error{Condition: amqp.CondUnauthorizedAccess, Description: c.unauthorized(l.right, l.at.path)}
+		return &amqp.Error{Condition: amqp.CondUnauthorizedAccess, Description: c.unauthorized(l.right, l.at)}
 	}
 	target, err := c.broker.Resolve(l.at.path)
 	if err != nil {
-		return c.attachError(err, l.at.path)
+		return c.attachError(err, l.at)
 	}
 	l.target = target
 	l.origin = &engine.Origin{
@@ -222,18 +228,18 @@ func (c *conn) maxParted() int {
 }
 
 // attachError is the refusal of an address.
-func (c *conn) attachError(err error, path string) *amqp.Error {
+func (c *conn) attachError(err error, at address) *amqp.Error {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
-		text = c.missing(path)
+		text = c.missing(at)
 	}
 	return &amqp.Error{Condition: cond.symbol, Description: text}
 }
 
 // unauthorized is the text of 8.4 that SDK tests look for.
-func (c *conn) unauthorized(right access.Rights, path string) string {
+func (c *conn) unauthorized(right access.Rights, at address) string {
 	return fmt.Sprintf("Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://%s/%s'.",
-		right, c.namespace, strings.ToLower(path))
+		right, c.hostOf(at), strings.ToLower(at.path))
 }
 
 // refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The handle stays taken until
@@ -241,27 +247,27 @@ func (c *conn) unauthorized(right access.Rights, path string) string {
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
-	l.writeRefusal(a)
+	l.c.write(l.s.channel, l.refusalOf(a))
 	l.detached = true
 	l.s.links[l.handle] = l
 	l.c.parted++
 	l.writeDetach(e.Condition, e.Description)
 }
 
-// writeRefusal writes an attach without termini; a detach has to follow.
-func (l *link) writeRefusal(a *amqp.Attach) {
-	reply := amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
+// refusalOf is an attach without termini; a detach has to follow.
+func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
+	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
 	if a.Role == amqp.RoleSender {
 		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
 	}
-	l.c.write(l.s.channel, &reply)
+	return reply
 }
 
 // writeAttach answers the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1), and of all else what
-// holds.
-func (l *link) writeAttach(a *amqp.Attach) {
+// holds. Where the peer's frames have no room for that the attach is refused after all, and it reports false.
+func (l *link) writeAttach(a *amqp.Attach) bool {
 	reply := amqp.Attach{
 		Name: a.Name, Handle: a.Handle, Role: !a.Role,
 		SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode,
@@ -281,7 +287,13 @@ func (l *link) writeAttach(a *amqp.Attach) {
 		// link that delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
+	if !l.c.fits(&reply) {
+		l.attaching = &attaching{attach: a}
+		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.peer.maxFrame))
+		return false
+	}
 	l.c.write(l.s.channel, &reply)
+	return true
 }
 
 // maxMessageSize is the entity's limit in bytes.
@@ -328,7 +340,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 func (l *link) answerAttach() {
 	if w := l.attaching; w != nil {
 		l.attaching = nil
-		l.writeRefusal(w.attach)
+		l.c.write(l.s.channel, l.refusalOf(w.attach))
 	}
 }
 
@@ -415,7 +427,7 @@ func (c *conn) detachUnclaimed() {
 				continue
 			}
 			l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: RenewToken. Details: %s.",
-				l.name, c.unauthorized(l.right, l.at.path)))
+				l.name, c.unauthorized(l.right, l.at)))
 		}
 	}
 }

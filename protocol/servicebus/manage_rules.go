@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -18,6 +19,7 @@ func (c *conn) addRule(req *request, body amqp.Map) {
 		c.refuseFor(req, e)
 		return
 	}
+	req.rule = rule.Name
 	cmd := &engine.PutRule{Subscription: req.l.target.Entity.Path, Rule: rule, Mode: engine.CreateOnly, Origin: req.l.origin}
 	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
 }
@@ -29,8 +31,30 @@ func (c *conn) removeRule(req *request, body amqp.Map) {
 		c.badRequest(req, needsRuleName)
 		return
 	}
+	req.rule = name
 	cmd := &engine.DeleteRule{Subscription: req.l.target.Entity.Path, Name: name, Origin: req.l.origin}
 	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+}
+
+// told is what the client is told of a request that was refused. A rule is named as the service names it, in the client's words.
+func (req *request) told(err error) (condition, string) {
+	c, text := req.l.told(err)
+	format := ""
+	switch {
+	case req.rule == "":
+	case c.symbol == amqp.CondEntityAlreadyExists:
+		format = "The messaging entity '%s' already exists."
+	case c.symbol == amqp.CondNotFound:
+		format = notFoundText
+	}
+	if format == "" {
+		return c, text
+	}
+	topic, name := req.l.target.Entity.TopicPath(), req.l.target.Entity.Name()
+	if path := req.l.at.path; len(path) > len(topic)+len(name) {
+		topic, name = path[:len(topic)], path[len(path)-len(name):]
+	}
+	return c, fmt.Sprintf(format, req.l.c.namespace+":Topic:"+topic+"|"+name+"|"+req.rule)
 }
 
 // maxRules bounds the rules the engine gives for one answer.

@@ -73,7 +73,7 @@ func (c *conn) manage(req *request) {
 		return
 	}
 	if _, ok := c.claims.allow(req.l.at.claimPath(), op.right, c.now); !ok {
-		c.refuseRequest(req, 401, amqp.CondUnauthorizedAccess, c.unauthorized(op.right, req.l.at.path))
+		c.refuseRequest(req, 401, amqp.CondUnauthorizedAccess, c.unauthorized(op.right, req.l.at))
 		return
 	}
 	t := req.l.target

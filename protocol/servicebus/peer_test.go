@@ -252,7 +252,8 @@ type peerConn struct {
 	net    net.Conn
 	in     chan received
 	header bool
-	sent   uint32 // by put
+	sent   uint32        // by put
+	most   atomic.Uint32 // bytes of a frame, as the open said; 0: any
 }
 
 // gone reports that the connection or a link of it was ended by the broker.
@@ -309,6 +310,9 @@ func (p *peerConn) read() {
 		}
 		r := received{channel: binary.BigEndian.Uint16(head[6:]), raw: append(head[:], body...)}
 		frames.frame(r.raw)
+		if most := p.most.Load(); most > 0 && size > most {
+			p.Errorf("a frame of %d bytes for a peer that takes %d: %.100q", size, most, r.raw)
+		}
 		if len(body) > 0 {
 			r.p, r.payload, r.err = amqp.DecodePerformative(body, amqp.DefaultLimits)
 		}
@@ -319,6 +323,9 @@ func (p *peerConn) read() {
 func (p *peerConn) raw(b []byte) { p.net.Write(b) }
 
 func (p *peerConn) write(channel uint16, f amqp.Performative, payload []byte) {
+	if o, ok := f.(*amqp.Open); ok {
+		p.most.Store(o.MaxFrameSize.Value)
+	}
 	p.net.Write(amqp.AppendFrame(nil, channel, f, payload))
 }
 

@@ -15,6 +15,7 @@ type request struct {
 	properties amqp.Map // application-properties
 	body       any      // of the amqp-value section
 	size       int      // encoded
+	rule       string // that it is about; "": none
 	answer     func(*request, *engine.Reply)
 
 	timeout  time.Duration
@@ -92,7 +93,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	}
 	if r.Err != nil {
-		cond, text := req.l.told(r.Err)
+		cond, text := req.told(r.Err)
 		if cond.symbol == amqp.CondDetachForced {
 			req.l.end(cond.symbol, text)
 			return
