@@ -174,7 +174,9 @@ func TestListenerForTLS(t *testing.T) {
 // A client may begin without TLS and ask for it (AMQP 5.2.1), also where plain peers are refused.
 func TestUpgradeToTLS(t *testing.T) {
 	t.Parallel()
-	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0", "127.0.0.1:0/tls"}}))
+	s := load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/any", "127.0.0.1:0/tls"}})
+	s.Mode = settings.Production // in which a key is not taken without TLS
+	srv := start(t, s)
 	plain := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")} // carries a key: for TLS alone
 	for _, e := range srv.Endpoints() {
 		nc, err := net.Dial("tcp", e.Addr.String())
@@ -241,5 +243,129 @@ func TestCertificateFiles(t *testing.T) {
 		if problems := (settings.Problems)(nil); !errors.As(err, &problems) || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
+	}
+}
+
+// plainLogin logs in with SASL PLAIN, sends a message and takes it, all without a token.
+func plainLogin(ctx context.Context, nc net.Conn, user, key string) error {
+	conn, err := amqp.NewConn(ctx, nc, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(user, key)})
+	if err != nil {
+		_ = nc.Close()
+		return err
+	}
+	defer conn.Close()
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		return err
+	}
+	sender, err := session.NewSender(ctx, "orders", nil)
+	if err != nil {
+		return err
+	}
+	if err := sender.Send(ctx, amqp.NewMessage([]byte("x")), nil); err != nil {
+		return err
+	}
+	receiver, err := session.NewReceiver(ctx, "orders", &amqp.ReceiverOptions{SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
+	if err != nil {
+		return err
+	}
+	m, err := receiver.Receive(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return receiver.AcceptMessage(ctx, m)
+}
+
+// Reliability.md 7.2: PLAIN over TLS, in a WebSocket too; without TLS on loopback in development mode, and with --insecure-no-tls; a key
+// that is wrong is refused everywhere, and elsewhere the client finds no PLAIN.
+func TestPlainLogin(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		production, insecure bool
+		plain                bool // without TLS
+	}{"development": {plain: true}, "production": {production: true}, "production, no TLS": {production: true, insecure: true, plain: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := load(t, t.TempDir(), nil)
+			s.Access = []settings.AccessRule{{Name: "app", Rights: []settings.Right{settings.Manage}, Primary: settings.NewSecret("one")}}
+			if s.Listening.InsecureNoTLS = test.insecure; test.production {
+				s.Mode = settings.Production
+				s.Listening.Addresses = []string{"127.0.0.1:0/any"}
+			}
+			srv := start(t, s)
+			address := srv.Addrs()[0].String()
+			transport := &http.Transport{TLSClientConfig: trusting(t, srv), DisableKeepAlives: true}
+			webSocket := func(scheme string) (net.Conn, error) {
+				ws, _, err := websocket.Dial(t.Context(), scheme+"://"+address+"/$servicebus/websocket", &websocket.DialOptions{Subprotocols: []string{"amqp"}, HTTPClient: &http.Client{Transport: transport}})
+				if err != nil {
+					return nil, err
+				}
+				return websocket.NetConn(t.Context(), ws, websocket.MessageBinary), nil
+			}
+			for way, dial := range map[string]func() (net.Conn, error){
+				"plain":     func() (net.Conn, error) { return net.Dial("tcp", address) },
+				"TLS":       func() (net.Conn, error) { return tls.Dial("tcp", address, trusting(t, srv)) },
+				"WebSocket": func() (net.Conn, error) { return webSocket("ws") },
+				"both":      func() (net.Conn, error) { return webSocket("wss") },
+			} {
+				for key, want := range map[string]bool{"one": test.plain || way == "TLS" || way == "both", "two": false} {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					nc, err := dial()
+					if err == nil {
+						err = plainLogin(ctx, nc, "app", key)
+					}
+					if (err == nil) != want {
+						t.Errorf("%s, key %s: %v", way, key, err)
+					}
+					if !test.plain && !want && way != "TLS" && way != "both" && !strings.Contains(err.Error(), "no supported auth mechanism") {
+						t.Errorf("%s: %v", way, err)
+					}
+					cancel()
+				}
+			}
+		})
+	}
+}
+
+// Management-api.md 5.2, reliability.md S10: links of a connection that logged in with a key end when the key is gone, as those with a
+// token do.
+func TestPlainKeysReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	srv := start(t, withKeys(t, dir, "one", ""))
+	nc, err := net.Dial("tcp", srv.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := amqp.NewConn(t.Context(), nc, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("app", "one")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	session, err := conn.NewSession(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := session.NewSender(t.Context(), "orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Reload(withKeys(t, dir, "two", "one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Send(t.Context(), amqp.NewMessage([]byte("x")), nil); err != nil {
+		t.Errorf("with what is the secondary key now: %v", err)
+	}
+	if err := srv.Reload(withKeys(t, dir, "two", "three")); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; { // the link ends when the connection has heard of it
+		err = sender.Send(t.Context(), amqp.NewMessage([]byte("x")), nil)
+	}
+	if detached := (*amqp.LinkError)(nil); !errors.As(err, &detached) || detached.RemoteErr == nil || detached.RemoteErr.Condition != "amqp:link:detach-forced" {
+		t.Errorf("with a key that is gone: %v", err)
+	}
+	if _, err := session.NewSender(t.Context(), "orders", nil); err == nil {
+		t.Error("a link is attached with a key that is gone")
 	}
 }

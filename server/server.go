@@ -316,6 +316,10 @@ func (s *Server) options() servicebus.Options {
 		Access:    s.access,
 		Failures:  s.failures,
 		Logger:    slog.Default(),
+
+		AllowPlainWithoutTLS: s.settings.Listening.InsecureNoTLS,
+		AllowPlainOnLoopback: s.settings.Mode == settings.Development,
+
 		Limits: servicebus.Limits{
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
 			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),

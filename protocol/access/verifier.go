@@ -188,6 +188,11 @@ func named(rules []event.AccessRule, name string) event.AccessRule {
 	return rule
 }
 
+// HasKeys reports whether the namespace has a key: without one nobody can log in with name and key.
+func (v *Verifier) HasKeys() bool {
+	return slices.ContainsFunc(*v.rules.Load(), func(r event.AccessRule) bool { return r.Primary != "" || r.Secondary != "" })
+}
+
 // Plain checks the user name and password of SASL PLAIN: name and key of a rule of the namespace (wire-protocol.md 1.5).
 func (v *Verifier) Plain(name, key string) (Grant, error) {
 	rule := named(*v.rules.Load(), name)

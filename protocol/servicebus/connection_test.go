@@ -2,8 +2,10 @@ package servicebus
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -44,6 +48,129 @@ func TestSASL(t *testing.T) {
 				p.open()
 			}
 			p.net.Close()
+		}
+	})
+}
+
+// at is a connection that has an address, and is inside TLS where that is said.
+type at struct {
+	net.Conn
+	local string
+}
+
+func (c at) LocalAddr() net.Addr {
+	a, err := net.ResolveTCPAddr("tcp", c.local)
+	if err != nil {
+		return c.Conn.LocalAddr()
+	}
+	return a
+}
+
+type atTLS struct{ at }
+
+func (atTLS) ConnectionState() tls.ConnectionState { return tls.ConnectionState{} }
+
+// 1.5, WP-001, WP-004, reliability.md 7.2: PLAIN is offered where it can succeed, and nowhere else: inside TLS, else on loopback where
+// that is allowed, else where all are; not when there is no key. Where it is not offered it is refused, and costs no failed login.
+func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
+	const loopback, elsewhere = "127.0.0.1:5672", "192.0.2.1:5672"
+	for name, test := range map[string]struct {
+		anywhere, onLoopback, tls, noKeys bool
+		local                             string
+		offered                           bool
+	}{
+		"TLS":                             {tls: true, local: elsewhere, offered: true},
+		"TLS, loopback":                   {tls: true, local: loopback, offered: true},
+		"TLS, no keys":                    {tls: true, local: elsewhere, noKeys: true},
+		"no TLS":                          {local: elsewhere},
+		"no TLS, loopback":                {local: loopback},
+		"loopback allowed":                {onLoopback: true, local: loopback, offered: true},
+		"loopback allowed, IPv6":          {onLoopback: true, local: "[::1]:5672", offered: true},
+		"loopback allowed, mapped":        {onLoopback: true, local: "[::ffff:127.0.0.2]:5672", offered: true},
+		"loopback allowed, but elsewhere": {onLoopback: true, local: elsewhere},
+		"loopback allowed, no address":    {onLoopback: true, local: "pipe"},
+		"loopback allowed, TLS elsewhere": {onLoopback: true, tls: true, local: elsewhere, offered: true},
+		"everywhere":                      {anywhere: true, local: elsewhere, offered: true},
+		"everywhere, no address":          {anywhere: true, local: "pipe", offered: true},
+		"everywhere, nobody has a key":    {anywhere: true, local: elsewhere, noKeys: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(o *Options) {
+				o.AllowPlainWithoutTLS, o.AllowPlainOnLoopback, o.Limits.FailedLogins = test.anywhere, test.onLoopback, 1
+				if test.noKeys {
+					o.Access = access.New(access.Options{AnyBearer: true, Development: true, Rules: []event.AccessRule{{Name: "root"}}})
+				}
+			}, func(b *bench) {
+				for _, mechanism := range []amqp.Symbol{"PLAIN", "ANONYMOUS"} {
+					p := b.dialAs(func(nc net.Conn) net.Conn {
+						if test.tls {
+							return atTLS{at{nc, test.local}}
+						}
+						return at{nc, test.local}
+					})
+					p.raw(amqp.ProtocolSASL[:])
+					p.next()
+					want := []amqp.Symbol{"MSSBCBS", "ANONYMOUS"}
+					if test.offered {
+						want = []amqp.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS"}
+					}
+					if m := expect[*amqp.SASLMechanisms](p); !slices.Equal(m.Mechanisms, want) {
+						t.Errorf("%v", m.Mechanisms)
+					}
+					p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: mechanism, InitialResponse: []byte("\x00root\x00root-key")}))
+					good := mechanism == "ANONYMOUS" || test.offered
+					if o := expect[*amqp.SASLOutcome](p); (o.Code == amqp.SASLOK) != good {
+						t.Fatalf("%s: %+v", mechanism, o)
+					}
+					if !good {
+						p.closed()
+						continue
+					}
+					if p.open(); mechanism == "PLAIN" { // no token is needed
+						p.attachSender(1, "q")
+						p.send(1, 0, message("a", "x"))
+					}
+					p.net.Close()
+				}
+			})
+		})
+	}
+}
+
+// 1.5: what PLAIN is told: a name and a key of the rule, for nobody else's account; its rights are those of the rule. What is refused is
+// a failed login.
+func TestPlainResponses(t *testing.T) {
+	for response, good := range map[string]bool{
+		"\x00root\x00root-key": true, "root\x00root\x00root-key": true, "\x00ROOT\x00root-key-2": true,
+		"send\x00root\x00root-key": false, "\x00root\x00ROOT-KEY": false, "\x00root\x00": false, "\x00\x00root-key": false, "": false, "x": false,
+		"\x00root\x00root-key\x00": false, "\x00root root-key": false, "\x00root\x00root-key ": false,
+	} {
+		bubble(t, func(o *Options) { o.Limits.FailedLogins = 1 }, func(b *bench) {
+			p := b.dial()
+			p.raw(amqp.ProtocolSASL[:])
+			p.next()
+			expect[*amqp.SASLMechanisms](p)
+			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte(response)}))
+			if o := expect[*amqp.SASLOutcome](p); (o.Code == amqp.SASLOK) != good {
+				t.Errorf("%q: %+v", response, o)
+			}
+			if good {
+				b.root().attachSender(1, "q")
+				return
+			}
+			if b.dial().next().err == nil { // one is allowed here
+				t.Errorf("%q: is no failed login", response)
+			}
+		})
+	}
+	bubble(t, nil, func(b *bench) {
+		p := b.login("listen", "listen-key")
+		p.attachReceiver(1, "q", amqp.SenderSettled)
+		if a := p.attachSender(2, "q"); a.Target != nil {
+			t.Errorf("%+v", a)
+		}
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, "'Send' claim(s) are required") {
+			t.Errorf("%+v", d.Error)
 		}
 	})
 }

@@ -280,9 +280,12 @@ type received struct {
 	err     error
 }
 
-func (b *bench) dial() *peerConn {
+func (b *bench) dial() *peerConn { return b.dialAs(func(nc net.Conn) net.Conn { return nc }) }
+
+// dialAs is dial with what the broker sees of the connection.
+func (b *bench) dialAs(wrap func(net.Conn) net.Conn) *peerConn {
 	client, server := net.Pipe()
-	go b.server.ServeConn(server)
+	go b.server.ServeConn(wrap(server))
 	p := &peerConn{bench: b, net: client, in: make(chan received, 10000)}
 	go p.read()
 	b.clients = append(b.clients, client)

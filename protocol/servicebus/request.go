@@ -15,7 +15,7 @@ type request struct {
 	properties amqp.Map // application-properties
 	body       any      // of the amqp-value section
 	size       int      // encoded
-	rule       string // that it is about; "": none
+	rule       string   // that it is about; "": none
 	answer     func(*request, *engine.Reply)
 
 	timeout  time.Duration

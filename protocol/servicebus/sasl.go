@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -23,7 +25,11 @@ func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	case h == amqp.ProtocolSASL && c.phase == atHeader:
 		c.phase = atSASL
 		c.out = append(c.out, h[:]...)
-		c.out = amqp.AppendSASLFrame(c.out, &amqp.SASLMechanisms{Mechanisms: []amqp.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS"}})
+		offered := []amqp.Symbol{"MSSBCBS", "ANONYMOUS"} // in the service's order
+		if c.takesPlain() {
+			offered = slices.Insert(offered, 1, "PLAIN")
+		}
+		c.out = amqp.AppendSASLFrame(c.out, &amqp.SASLMechanisms{Mechanisms: offered})
 	case h == amqp.ProtocolAMQP && (c.phase == atHeader || c.phase == atAMQPHeader):
 		c.phase = atOpen // a bare AMQP header is fine: $cbs decides (1.1)
 		c.out = append(c.out, h[:]...)
@@ -58,19 +64,34 @@ func (c *conn) saslFrame(body []byte) {
 	}
 }
 
-// saslPlain grants a rule's rights to the whole connection.
+// takesPlain reports whether PLAIN can succeed: where nobody can read the key on its way, or the settings say that this does not matter,
+// and where there is a key.
+func (c *conn) takesPlain() bool {
+	safe := c.tls || c.plainNoTLS || c.plainHere && onLoopback(c.net)
+	return safe && c.verifier.HasKeys()
+}
+
+// onLoopback reports whether a connection stays on this machine.
+func onLoopback(nc net.Conn) bool {
+	a, ok := nc.LocalAddr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+// saslPlain grants a rule's rights to the whole connection. The response is whose rights are asked for, which may be left out, the rule's
+// name and a key of it (RFC 4616).
 func (c *conn) saslPlain(response []byte) amqp.SASLCode {
-	if !c.tls && !c.plainNoTLS {
-		c.log.Warn("servicebus: PLAIN refused without TLS")
+	if !c.takesPlain() {
+		c.log.Warn("servicebus: PLAIN refused, it was not offered")
 		return amqp.SASLAuth
 	}
+	var g access.Grant
+	err := access.ErrMalformed
 	parts := bytes.Split(response, []byte{0})
-	if len(parts) != 3 {
-		return amqp.SASLAuth
+	if len(parts) == 3 && (len(parts[0]) == 0 || bytes.EqualFold(parts[0], parts[1])) {
+		g, err = c.verifier.Plain(string(parts[1]), string(parts[2]))
 	}
-	g, err := c.verifier.Plain(string(parts[1]), string(parts[2]))
 	if err != nil {
-		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[1])))
+		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[min(1, len(parts)-1)])))
 		c.loginFailed()
 		return amqp.SASLAuth
 	}

@@ -21,8 +21,10 @@ type Options struct {
 	Namespace string
 	// Access decides who may do what. nil: nobody may do anything.
 	Access *access.Verifier
-	// AllowPlainWithoutTLS accepts SASL PLAIN, which carries a key, on a connection without TLS (reliability.md 7.2).
+	// AllowPlainWithoutTLS offers SASL PLAIN, which carries a key, on a connection without TLS too (reliability.md 7.2).
 	AllowPlainWithoutTLS bool
+	// AllowPlainOnLoopback does so on loopback alone.
+	AllowPlainOnLoopback bool
 	// Limits bounds what a peer can spend. Zero fields mean their defaults.
 	Limits Limits
 	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
@@ -62,7 +64,8 @@ type environment struct {
 	verifier    *access.Verifier
 	logger      *slog.Logger
 	newUUID     func() [16]byte
-	plainNoTLS  bool
+	plainNoTLS  bool // PLAIN is taken without TLS
+	plainHere   bool // the same on loopback
 	containerID string
 }
 
@@ -71,7 +74,7 @@ func (s *Server) init() {
 		o := &s.Options
 		env := &environment{
 			broker: s.Broker, limits: o.Limits.withDefaults(), logger: o.Logger, newUUID: o.NewID,
-			plainNoTLS: o.AllowPlainWithoutTLS,
+			plainNoTLS: o.AllowPlainWithoutTLS, plainHere: o.AllowPlainOnLoopback,
 		}
 		if env.logger == nil {
 			env.logger = slog.Default()
