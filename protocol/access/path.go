@@ -41,11 +41,14 @@ func (v *Verifier) Resource(s string) (r Resource, ok bool) {
 // cutScheme drops a scheme and the slashes behind it; ok is false when s does not begin with one.
 func cutScheme(s string) (rest string, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
-	for i, c := range []byte(strings.ToLower(scheme)) {
-		ok = ok && (c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'))
-	}
 	if !ok || scheme == "" {
 		return s, false
+	}
+	for i, c := range []byte(scheme) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || (c < '0' || c > '9') && strings.IndexByte("+-.", c) < 0) {
+			return s, false
+		}
 	}
 	return rest, true
 }

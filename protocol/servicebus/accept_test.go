@@ -74,7 +74,7 @@ func sessions(t *testing.T, test func(b *bench, p *peerConn)) {
 	})
 }
 
-// WP-140, WP-141, WP-142, WP-145, WP-147, WP-148, WP-152, SM-190, SM-191: sessions by id and the next one, in every shape
+// WP-140, WP-141, WP-142, WP-145, WP-147, WP-148, SM-190, SM-191: sessions by id and the next one, in every shape
 // of the filter, with messages and without.
 func TestAcceptSession(t *testing.T) {
 	for name, test := range map[string]struct {

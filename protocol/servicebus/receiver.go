@@ -59,7 +59,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
 	}
 	switch {
-	case l.browses:
+	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to see to it
 		r.engine.Mode = engine.Browse
 		r.settled = a.SenderSettleMode.Or(amqp.SenderMixed) != amqp.SenderUnsettled
 	case r.settled:

@@ -27,8 +27,8 @@ type sessionFilter struct {
 }
 
 // filtered reads the filters of a receiver's source. The broker knows that for message sessions, in all its shapes, where messages are
-// received; any other is refused by its name, for without it the client would get what it did not ask for. What a sending peer says of
-// its own source is its own affair.
+// received; any other is refused by its name, for without it the client would get what it did not ask for. What kind a filter is says
+// its descriptor, where it has one, else its key. What a sending peer says of its own source is its own affair.
 func (l *link) filtered(a *amqp.Attach) *amqp.Error {
 	if a.Role == amqp.RoleSender {
 		return nil
@@ -62,7 +62,7 @@ func (l *link) filtered(a *amqp.Attach) *amqp.Error {
 }
 
 // filterNames are the descriptors of filters whose names say more than they do (4.2; Apache's AMQP filters for JMS).
-var filterNames = map[uint64]string{
+var filterNames = map[int64]string{
 	0x137000000C: keySessionFilter, 0x137000000E: keyNonExclusiveFilter,
 	0x468C00000003: "apache.org:no-local-filter:list", 0x468C00000004: "apache.org:selector-filter:string",
 }
@@ -75,7 +75,7 @@ func filterName(descriptor any) string {
 		}
 		return text
 	}
-	code, ok := descriptor.(uint64)
+	code, ok := integerValue(descriptor)
 	if name := filterNames[code]; ok && name != "" {
 		return name
 	}

@@ -101,7 +101,7 @@ func TestRefusedByName(t *testing.T) {
 	})
 }
 
-// 4.1: a filter that the broker does not know is refused by its name, on links of every kind, never left out; what kind a filter is says
+// 4.1, WP-152: a filter that the broker does not know is refused by its name, on links of every kind, never left out; what kind a filter is says
 // its descriptor, where it has one.
 func TestUnknownFilters(t *testing.T) {
 	const selector, noLocal = "apache.org:selector-filter:string", "apache.org:no-local-filter:list"

@@ -120,17 +120,15 @@ func TestPeersTextsFitItsFrames(t *testing.T) {
 // peersTexts has a peer of small frames say a text wherever it may say one, each time on a connection or session of its own.
 func (b *bench) peersTexts(most uint32, long string) {
 	b.Helper()
-	refused, answered, ended := 0, 0, 0
+	ended := 0
 	p := b.opens(&amqp.Open{ContainerID: long, Hostname: long, MaxFrameSize: amqp.Some(most), Properties: amqp.Map{{Key: amqp.Symbol("product"), Value: long}}})
 	attach := func(a amqp.Attach) {
 		p.write(0, &a, nil)
 		for done := false; !done; {
 			switch f := p.next().p.(type) {
 			case *amqp.Attach:
-				answered++
 				done = f.Source != nil
 			case *amqp.Detach:
-				refused++
 				done = true
 				if f.Error == nil {
 					b.Errorf("%+v", f)
@@ -168,22 +166,20 @@ func (b *bench) peersTexts(most uint32, long string) {
 	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: long}}}})
 	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Capabilities: []amqp.Symbol{symbol}, Outcomes: []amqp.Symbol{symbol}, ExpiryPolicy: symbol, DistributionMode: symbol}})
 
-	for range 3 { // requests: their answers may have several frames
-		p.attachManagement("t/Subscriptions/u")
-		text := func(m amqp.Map) {
-			if v, _ := m.Get("statusDescription"); len(fmt.Sprint(v)) > 4500 {
-				b.Errorf("a text of %d bytes", len(fmt.Sprint(v)))
-			}
+	// requests: their answers may have several frames
+	p.attachManagement("t/Subscriptions/u")
+	text := func(m amqp.Map) {
+		if v, _ := m.Get("statusDescription"); len(fmt.Sprint(v)) > 4500 {
+			b.Errorf("a text of %d bytes", len(fmt.Sprint(v)))
 		}
-		for _, operation := range []string{"add-rule", "remove-rule", long} {
-			_, properties, _ := p.manage(operationPrefix+operation, ruleBody("r"+long, amqp.Map{{Key: "sql-filter", Value: expression(long)}}),
-				amqp.Pair{Key: "com.microsoft:tracking-id", Value: long}, amqp.Pair{Key: keyAssociatedLink, Value: long})
-			text(properties)
-		}
-		p.putTokenOf(long, "sb://h/"+long, long, long)
-		p.putToken("sb://"+long+"/"+long, token("sb://h", "root", "root-key", time.Hour), "1")
-		break
 	}
+	for _, operation := range []string{"add-rule", "remove-rule", long} {
+		_, properties, _ := p.manage(operationPrefix+operation, ruleBody("r"+long, amqp.Map{{Key: "sql-filter", Value: expression(long)}}),
+			amqp.Pair{Key: "com.microsoft:tracking-id", Value: long}, amqp.Pair{Key: keyAssociatedLink, Value: long})
+		text(properties)
+	}
+	p.putTokenOf(long, "sb://h/"+long, long, long)
+	p.putToken("sb://"+long+"/"+long, token("sb://h", "root", "root-key", time.Hour), "1")
 	p.attachSender(9, "q")
 	p.transfer(9, 0, amqp.AppendData(amqp.AppendProperties(nil, &amqp.Properties{MessageID: long}), nil))
 	expect[*amqp.Disposition](p)
