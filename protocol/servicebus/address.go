@@ -24,9 +24,7 @@ const maxAddress = 2048
 
 // parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
 func parseAddress(s string) address {
-	if len(s) > maxAddress {
-		s = strings.Clone(short(s, maxAddress)) // what is kept of it keeps no more
-	}
+	s = strings.Clone(short(s, maxAddress)) // what is kept of it is cut from this
 	host, path := cutAuthority(s)
 	a := addressOfPath(cleanPath(path))
 	a.host, a.text = host, strings.Trim(path, "/")

@@ -288,7 +288,7 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
 	if !l.c.fits(&reply) {
-		l.attaching = &attaching{attach: a}
+		l.c.write(l.s.channel, l.refusalOf(a))
 		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.peer.maxFrame))
 		return false
 	}

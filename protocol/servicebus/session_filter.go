@@ -20,31 +20,25 @@ const (
 
 // sessionFilter is how a receiver asks for a message session: for one by its id, or for the next that is available (4.2).
 type sessionFilter struct {
-	key   any // as sent
-	value any // as sent: text or null, described or not
-	id    string
-	any   bool
+	id  string
+	any bool
 }
 
 // filtered reads the filters of a receiver's source. The broker knows that for message sessions, in all its shapes, where messages are
-// received; any other is refused by its name, for without it the client would get what it did not ask for. What kind a filter is says
-// its descriptor, where it has one, else its key. What a sending peer says of its own source is its own affair.
+// received; any other is refused by its name, for without it the client would get what it did not ask for. What a sending peer says of
+// its own source is its own affair.
 func (l *link) filtered(a *amqp.Attach) *amqp.Error {
 	if a.Role == amqp.RoleSender {
 		return nil
 	}
 	for _, p := range a.Source.Filter {
-		key, _ := textValue(p.Key)
-		kind, value := key, p.Value
-		if d, ok := p.Value.(amqp.Described); ok {
-			kind, value = filterName(d.Descriptor), d.Value
-		}
+		kind, value := filterKind(p)
 		if kind == keySessionFilter && !l.at.cbs && !l.at.management {
 			if l.filter != nil {
 				return argumentError("There is more than one filter '%s'.", keySessionFilter)
 			}
 			var e *amqp.Error
-			if l.filter, e = newSessionFilter(p, value, l.c.limits.IDLength); e != nil {
+			if l.filter, e = newSessionFilter(value, l.c.limits.IDLength); e != nil {
 				return e
 			}
 			continue
@@ -52,6 +46,7 @@ func (l *link) filtered(a *amqp.Attach) *amqp.Error {
 		if p.Value == nil { // as if it were not there (AMQP 3.5.8)
 			continue
 		}
+		key, _ := textValue(p.Key)
 		name := "'" + loggable(key) + "'"
 		if kind != key {
 			name += " (" + loggable(kind) + ")"
@@ -59,6 +54,16 @@ func (l *link) filtered(a *amqp.Attach) *amqp.Error {
 		return refusal(amqp.CondNotImplemented, "The filter "+name+" is not implemented.")
 	}
 	return nil
+}
+
+// filterKind is what kind of filter an entry of a filter map is, which its descriptor says, where it has one, else its key; and the
+// filter's value without that.
+func filterKind(p amqp.Pair) (kind string, value any) {
+	if d, ok := p.Value.(amqp.Described); ok {
+		return filterName(d.Descriptor), d.Value
+	}
+	kind, _ = textValue(p.Key)
+	return kind, p.Value
 }
 
 // filterNames are the descriptors of filters whose names say more than they do (4.2; Apache's AMQP filters for JMS).
@@ -82,29 +87,33 @@ func filterName(descriptor any) string {
 	return fmt.Sprintf("descriptor %#x", descriptor)
 }
 
-// newSessionFilter is the session filter in an entry of a filter map, whose value is that without its descriptor.
-func newSessionFilter(p amqp.Pair, value any, idLength int) (*sessionFilter, *amqp.Error) {
-	f := &sessionFilter{key: p.Key, value: p.Value}
+// newSessionFilter is the session filter of a value: text, or null.
+func newSessionFilter(value any, idLength int) (*sessionFilter, *amqp.Error) {
 	if value == nil {
-		f.any = true
-		return f, nil
+		return &sessionFilter{any: true}, nil
 	}
-	var ok bool
-	if f.id, ok = messageSessionOf(value); !ok {
+	id, ok := messageSessionOf(value)
+	if !ok {
 		return nil, argumentError("The value of the filter '%s' must be a string or null.", keySessionFilter)
 	}
-	if utf8.RuneCountInString(f.id) > idLength {
+	if utf8.RuneCountInString(id) > idLength {
 		return nil, argumentError("The session id is longer than %d characters.", idLength)
 	}
-	return f, nil
+	return &sessionFilter{id: strings.Clone(id)}, nil
 }
 
-// granted is the filter map of the reply: the same key and shape, with the id of the session (0.11).
-func (f *sessionFilter) granted(id string) amqp.Map {
-	if d, ok := f.value.(amqp.Described); ok {
-		return amqp.Map{{Key: f.key, Value: amqp.Described{Descriptor: d.Descriptor, Value: id}}}
+// granted is the filter map of the reply: the same key and shape as in the attach, with the id of the session (0.11).
+func granted(filters amqp.Map, id string) amqp.Map {
+	for _, p := range filters {
+		if kind, _ := filterKind(p); kind != keySessionFilter {
+			continue
+		}
+		if d, ok := p.Value.(amqp.Described); ok {
+			return amqp.Map{{Key: p.Key, Value: amqp.Described{Descriptor: d.Descriptor, Value: id}}}
+		}
+		return amqp.Map{{Key: p.Key, Value: id}}
 	}
-	return amqp.Map{{Key: f.key, Value: id}}
+	return nil
 }
 
 // request is what the engine is asked for.

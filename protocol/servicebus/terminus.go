@@ -72,7 +72,7 @@ func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 		s.DistributionMode = distributionMove
 	}
 	if l.filter != nil {
-		s.Filter = l.filter.granted(l.receiver.grant.ID)
+		s.Filter = granted(a.Source.Filter, l.receiver.grant.ID)
 	}
 	if !l.browses {
 		s.Outcomes = knownOutcomes(a.Source.Outcomes)
