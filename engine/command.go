@@ -253,7 +253,7 @@ type RenewSession struct {
 	Session   event.LockToken
 }
 
-// SetSessionState replaces a session's state, or clears it. The caller must hold the session.
+// SetSessionState replaces a session's state; an empty one clears it. The caller must hold the session.
 type SetSessionState struct {
 	Entity    *Entity
 	Slice     event.Slice
@@ -261,7 +261,6 @@ type SetSessionState struct {
 	SessionID []byte
 	Session   event.LockToken
 	State     []byte
-	Clear     bool
 }
 
 // GetSessionState asks for a session's state.
@@ -305,8 +304,9 @@ type dropSlice struct{ slice event.Slice }
 
 // Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
 type Tick struct {
-	see   *filter.Message // of the message that is to be published next, if that is so; set by the loop
-	newID func() [16]byte
+	see    *filter.Message // of the message that is to be published next, if that is so; set by the loop
+	header int             // bytes of that message beside its body
+	newID  func() [16]byte
 }
 
 func (*Send) command()            {}

@@ -23,15 +23,22 @@ func (l *Loop) tick(now event.Time) (*Tick, error) {
 	if e := l.part.entities[s.Slice.Entity]; e == nil || e.Kind != event.Topic {
 		return tick, nil
 	}
-	if l.seen == nil || l.seenOf != s {
-		see, err := l.readBack(s)
+	if l.seen.see == nil || l.seen.of != s {
+		see, header, err := l.readBack(s)
 		if err != nil {
 			return nil, err
 		}
-		l.seen, l.seenOf = see, s
+		l.seen = seen{see, header, s}
 	}
-	tick.see = l.seen
+	tick.see, tick.header = l.seen.see, l.seen.header
 	return tick, nil
+}
+
+// seen is what was read back of the message of a topic that is to be published next.
+type seen struct {
+	see    *filter.Message // what filters see; nil: nothing was read
+	header int             // bytes beside its body
+	of     index.ScheduledMessage
 }
 
 // errUnwritten says that a message stands in a frame that is not in the log yet.
@@ -49,29 +56,29 @@ func (l *Loop) written(at event.Position) bool {
 }
 
 // readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
-func (l *Loop) readBack(s index.ScheduledMessage) (*filter.Message, error) {
+func (l *Loop) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
 	m, _ := l.part.index.Message(s.Slice, s.Sequence)
 	if !l.written(m.Body.Position) {
-		return nil, errUnwritten
+		return nil, 0, errUnwritten
 	}
 	body := make([]byte, m.Body.Size)
 	if len(body) == 0 {
-		return new(filter.Message), nil // it stands nowhere
+		return new(filter.Message), 0, nil // it stands nowhere
 	}
 	if n, err := l.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
-		return nil, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
 	}
 	if sum := event.Sum(body); sum != m.Body.Sum {
-		return nil, fmt.Errorf("message %d of %v, scheduled: checksum mismatch at position %d", s.Sequence, s.Slice, m.Body.Position)
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: checksum mismatch at position %d", s.Sequence, s.Slice, m.Body.Position)
 	}
-	see := new(filter.Message)
+	see = new(filter.Message)
 	if l.properties == nil {
-		return see, nil
+		return see, 0, nil
 	}
-	if err := l.properties(body, see); err != nil {
-		return nil, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
+	if header, err = l.properties(body, see); err != nil {
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
 	}
-	return see, nil
+	return see, header, nil
 }
 
 // markCopies notes that subscriptions have something to deliver.

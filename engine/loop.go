@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -39,8 +38,8 @@ type Loop struct {
 	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
 	// every send takes it along.
 	newID func() [16]byte
-	// properties finds what filters see of an encoded message
-	properties func(message []byte, into *filter.Message) error
+	// properties finds what filters see of an encoded message, and its bytes beside the body
+	properties func(message []byte, into *filter.Message) (header int, err error)
 
 	// owned by the loop
 	receivers map[event.EntityID]int // how many there are
@@ -59,14 +58,13 @@ type Loop struct {
 	spare     []held // emptied slice for the next open
 	returned  []unsent
 	posts     []Reply
-	take      Receive                // scratch of serve
-	unwritten bool                   // what is due next has to be written before it can be read back
-	seen      *filter.Message        // of the message of a topic that is to be published next
-	seenOf    index.ScheduledMessage // which one that is
-	end       event.LSN              // of the log after drain
-	backlog   []Request              // taken from the mailbox, waiting for room in the frame
-	err       error                  // why the loop stopped
-	damaged   error                  // a stored body could not be read: sends are refused
+	take      Receive // scratch of serve
+	unwritten bool    // what is due next has to be written before it can be read back
+	seen      seen
+	end       event.LSN // of the log after drain
+	backlog   []Request // taken from the mailbox, waiting for room in the frame
+	err       error     // why the loop stopped
+	damaged   error     // a stored body could not be read: sends are refused
 	saver     saver
 	pace      pacer
 }
@@ -97,8 +95,9 @@ type LoopOptions struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens
 	Logger *slog.Logger
-	// Properties finds what filters see of an encoded message. Needed for scheduled messages of topics.
-	Properties func(message []byte, into *filter.Message) error
+	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
+	// for scheduled messages of topics.
+	Properties func(message []byte, into *filter.Message) (header int, err error)
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
 	MaxReceivers    int // see [Options]

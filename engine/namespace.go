@@ -29,8 +29,9 @@ type Options struct {
 	// Notices is told what whoever looks after the broker should know about its start, when there is something, before anything ends
 	// or expires by it; nil: nobody.
 	Notices func([]string)
-	// Properties finds what filters see of an encoded message. Needed for scheduled messages of topics.
-	Properties func(message []byte, into *filter.Message) error
+	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
+	// for scheduled messages of topics.
+	Properties func(message []byte, into *filter.Message) (header int, err error)
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64

@@ -173,8 +173,11 @@ func (s *script) run(t *testing.T, input string) string {
 				m.IDType = map[string]event.IDType{"": event.IDString, "ulong": event.IDUlong, "uuid": event.IDUUID,
 					"binary": event.IDBinary}[opts["type"]]
 				m.Properties = visible(id, opts)
+				if v, ok := opts["header"]; ok {
+					m.Header = number(t, v)
+				}
 				if e, _ := s.part.index.Catalogue.Get(s.slice.Entity); e.Kind == event.Topic && m.ScheduledFor > s.now {
-					m.Body = packed(m.Properties)
+					m.Body = packed(m.Properties, m.Header)
 				}
 				cmd.Messages = append(cmd.Messages, m)
 			}
@@ -223,9 +226,9 @@ func (s *script) run(t *testing.T, input string) string {
 		case "renew-session":
 			r := s.holders[words[0]]
 			s.do(&out, &RenewSession{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session})
-		case "set-state", "clear-state":
+		case "set-state":
 			r := s.holders[words[0]]
-			cmd := &SetSessionState{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session, Clear: f[0] == "clear-state"}
+			cmd := &SetSessionState{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session}
 			if len(words) > 1 {
 				cmd.State = []byte(words[1])
 			}

@@ -152,9 +152,15 @@ func visible(id string, opts map[string]string) *filter.Message {
 	return m
 }
 
-// packed is a body from which a script's tick finds out what filters see of a scheduled message.
-func packed(m *filter.Message) []byte {
-	b, err := json.Marshal(m)
+// seenBody is what a body says of a scheduled message: what filters see of it, and what it has beside its body.
+type seenBody struct {
+	filter.Message
+	Header int
+}
+
+// packed is a body from which a tick finds that out.
+func packed(m *filter.Message, header int) []byte {
+	b, err := json.Marshal(seenBody{*m, header})
 	if err != nil {
 		panic(err)
 	}
@@ -170,7 +176,8 @@ func (s *script) tick(t *testing.T) *Tick {
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)
 	cmd.see = new(filter.Message)
-	if err := json.Unmarshal(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.see); err != nil {
+	var err error
+	if cmd.header, err = readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.see); err != nil {
 		t.Fatal(err)
 	}
 	return cmd

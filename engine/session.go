@@ -144,7 +144,7 @@ func (p *Partition) renewSession(now event.Time, cmd *RenewSession) Outcome {
 	return out
 }
 
-// setSessionState replaces or clears a state. It counts toward the entity's size (semantics.md 8.4).
+// setSessionState replaces or clears a state; an empty one is none. It counts toward the entity's size (semantics.md 8.4).
 func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcome {
 	e, err := p.entity(cmd.Slice)
 	if err != nil {
@@ -162,10 +162,7 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 	}
 	ev := p.events.New(event.KindSessionStateSet).(*event.SessionStateSet)
 	ev.Envelope, ev.SessionID = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
-	ev.Cleared, ev.State.Data, ev.Topic = cmd.Clear, cmd.State, e.Topic
-	if cmd.Clear {
-		ev.State.Data = nil
-	}
+	ev.Cleared, ev.State.Data, ev.Topic = len(cmd.State) == 0, cmd.State, e.Topic
 	p.out = append(p.out, ev)
 	return p.done(log.Durable)
 }

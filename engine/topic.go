@@ -61,7 +61,7 @@ type published struct {
 	session   []byte
 	inSession bool // it has a session id
 	size      int  // bytes of the body
-	header    int  // bytes of the message as sent beside its body, as far as known
+	header    int  // bytes of the message as sent beside its body
 	see       *filter.Message
 	newID     func() [16]byte
 }
@@ -170,7 +170,7 @@ func (p *Partition) activateIn(now event.Time, e *Entity, s index.ScheduledMessa
 	}
 	session := see.System[filter.SessionID]
 	pub := &published{topic: e, slice: s.Slice, now: now, sequence: number, ttl: ttl, session: []byte(session.Text),
-		inSession: session.Type != event.Null, size: int(m.Body.Size), see: see, newID: tick.newID}
+		inSession: session.Type != event.Null, size: int(m.Body.Size), header: tick.header, see: see, newID: tick.newID}
 	p.copiesOf(pub, false)
 	ev := p.events.New(event.KindScheduledPublished).(*event.ScheduledPublished)
 	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(s.Slice, 0), s.Sequence, number, now
@@ -226,7 +226,8 @@ func (p *Partition) copiesFor(m *published, sub *Entity, match *filter.Match) {
 	}
 }
 
-// changedCopy adds the copy a rule's action makes.
+// changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes to the dead-letter queue as it
+// was sent, whatever the subscription says of errors: the action could be evaluated (semantics.md 9.2, S2-19).
 func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
@@ -250,7 +251,8 @@ func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error
 	p.fan.changes = c.Append(p.fan.changes, add...)
 	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes) > maxCopyChanges {
 		p.fan.changes = p.fan.changes[:from]
-		return &filter.EvalError{Text: "The size quota for this stream (65536) has been exceeded."}
+		p.deadCopy(m, sub, event.CauseHeaderSize, headerReason, headerText)
+		return nil
 	}
 	changes := p.fan.changes[from:len(p.fan.changes):len(p.fan.changes)]
 	copied := p.newCopy(m, sub, len(changes))

@@ -24,13 +24,18 @@ func (b *broker) entity(t testing.TB, kind event.EntityKind, path string, rules 
 }
 
 // readPacked finds what filters see of a body made by packed.
-func readPacked(message []byte, into *filter.Message) error { return json.Unmarshal(message, into) }
+func readPacked(message []byte, into *filter.Message) (int, error) {
+	var b seenBody
+	err := json.Unmarshal(message, &b)
+	*into = b.Message
+	return b.Header, err
+}
 
 // publish sends one message to a topic.
 func (b *broker) publish(t testing.TB, topic *Entity, id string, at event.Time, properties map[string]string) {
 	t.Helper()
 	see := visible(id, properties)
-	cmd := &Send{Entity: topic, Slice: event.Slice{Entity: topic.ID}, Messages: []Message{{ID: []byte(id), Body: packed(see), Properties: see, ScheduledFor: at}}}
+	cmd := &Send{Entity: topic, Slice: event.Slice{Entity: topic.ID}, Messages: []Message{{ID: []byte(id), Body: packed(see, 0), Properties: see, ScheduledFor: at}}}
 	if _, err := b.ask(t.Context(), topic.Hosts[0], cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +54,7 @@ func (b *broker) holds(t testing.TB, sub *Entity) (ids []string) {
 			t.Fatal(err)
 		}
 		var see filter.Message
-		if err := readPacked(body, &see); err != nil {
+		if _, err := readPacked(body, &see); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, see.System[filter.MessageID].Text)
@@ -124,7 +129,7 @@ func TestScheduledAtOnce(t *testing.T) {
 	for i := range 100 { // one turn: scheduled, and by the next one it is time
 		see := visible(fmt.Sprint(i), nil)
 		requests = append(requests, Request{Sink: a, Command: &Send{Entity: topic, Slice: event.Slice{Entity: topic.ID},
-			Messages: []Message{{ID: fmt.Append(nil, i), Body: packed(see), Properties: see, ScheduledFor: b.Now() + 1}}}})
+			Messages: []Message{{ID: fmt.Append(nil, i), Body: packed(see, 0), Properties: see, ScheduledFor: b.Now() + 1}}}})
 	}
 	b.Submit(topic.Hosts[0], requests)
 	d.turn(10 * time.Millisecond)

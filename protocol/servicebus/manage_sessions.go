@@ -31,7 +31,7 @@ func (c *conn) renewSessionLock(req *request, body amqp.Map) {
 	})
 }
 
-// setSessionState replaces or clears the state of a session that a link of this connection holds.
+// setSessionState replaces the state of a session that a link of this connection holds, or clears it: empty and null are the same.
 func (c *conn) setSessionState(req *request, body amqp.Map) {
 	id, lock, ok := c.needSession(req, body)
 	if !ok {
@@ -45,7 +45,7 @@ func (c *conn) setSessionState(req *request, body amqp.Map) {
 	}
 	t := req.l.target
 	cmd := &engine.SetSessionState{
-		Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, SessionID: []byte(id), Session: lock, State: state, Clear: v == nil,
+		Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, SessionID: []byte(id), Session: lock, State: state,
 	}
 	c.ask(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
 }

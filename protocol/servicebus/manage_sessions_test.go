@@ -40,10 +40,18 @@ func TestSessionState(t *testing.T) {
 		if state := get(p, linked("r2")); state != nil {
 			t.Errorf("%v", state)
 		}
-		for _, state := range []any{[]byte{0, 255}, []byte{}, bytes.Repeat([]byte("x"), 256<<10), nil, []byte("end")} {
-			set(state, linked("r2"))
-			if got := get(p); !reflect.DeepEqual(got, state) {
-				t.Errorf("%T of %d bytes for %T", got, len(fmt.Sprint(got)), state)
+		listed := func() bool {
+			status, _, _ := p.manage("com.microsoft:get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(event.EndOfTime)},
+				{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(9)}})
+			return status == 200
+		}
+		for _, c := range []struct{ state, want any }{
+			{[]byte{0, 255}, []byte{0, 255}}, {[]byte{}, nil}, {bytes.Repeat([]byte("x"), 256<<10), bytes.Repeat([]byte("x"), 256<<10)},
+			{nil, nil}, {[]byte{}, nil}, {[]byte("end"), []byte("end")},
+		} {
+			set(c.state, linked("r2"))
+			if got := get(p); !reflect.DeepEqual(got, c.want) || listed() != (c.want != nil) {
+				t.Errorf("%T of %d bytes for %T, listed: %t", got, len(fmt.Sprint(got)), c.state, listed())
 			}
 		}
 		set([]byte("mine")) // the holder is found by the session too

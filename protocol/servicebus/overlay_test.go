@@ -136,7 +136,7 @@ func TestOverlayOfRule(t *testing.T) {
 	t.Parallel()
 	stored := fullMessage()
 	var seen filter.Message
-	if err := Properties(stored, &seen); err != nil {
+	if _, err := Properties(stored, &seen); err != nil {
 		t.Fatal(err)
 	}
 	set := filter.NewSet()

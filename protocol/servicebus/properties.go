@@ -13,22 +13,22 @@ import (
 
 // Properties fills in what filters see of an encoded message (semantics.md 15.4): the system properties a sender sets and
 // the application properties. Memory of into is used again; its texts do not alias message. What only the broker knows
-// stays null. An error says that the bytes are no message.
-func Properties(message []byte, into *filter.Message) error {
+// stays null. The header is how many bytes stand beside body and footer. An error says that the bytes are no message.
+func Properties(message []byte, into *filter.Message) (header int, err error) {
 	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
 	if err == nil && !s.Regular() {
 		message = amqp.AppendNormalized(make([]byte, 0, len(message)), message, &s)
 		s, err = amqp.ScanMessage(message, amqp.DefaultLimits)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ttl, e := timeToLive(s.TTL, s.Properties.Of(message))
 	if e != nil {
-		return e
+		return 0, e
 	}
 	readProperties(message, &s, ttl, into)
-	return nil
+	return len(message) - s.Body.Len() - s.Footer.Len(), nil
 }
 
 // readProperties is Properties of a regular message, of which the sections are known.

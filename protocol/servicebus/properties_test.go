@@ -110,7 +110,7 @@ func TestProperties(t *testing.T) {
 	t.Parallel()
 	var m filter.Message
 	b := fullMessage()
-	if err := Properties(b, &m); err != nil {
+	if _, err := Properties(b, &m); err != nil {
 		t.Fatal(err)
 	}
 	clear(b) // the texts do not alias it
@@ -135,11 +135,11 @@ func TestProperties(t *testing.T) {
 		t.Errorf("%+v", m.User)
 	}
 	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} { // nothing of the one before stays
-		if err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
+		if _, err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
 			t.Errorf("%v %+v", err, m)
 		}
 	}
-	if err := Properties([]byte("no message"), &m); err == nil {
+	if _, err := Properties([]byte("no message"), &m); err == nil {
 		t.Error("bytes that are no message were read")
 	}
 }
@@ -152,7 +152,7 @@ func TestPropertiesIrregular(t *testing.T) {
 	ids := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "id"})
 	for _, b := range [][]byte{append(long, ids...), append(properties, ids...)} {
 		var m filter.Message
-		if err := Properties(b, &m); err != nil || m.System[filter.MessageID].Text != "id" || len(m.User) != 1 || m.User[0].Value.Text != "b" {
+		if _, err := Properties(b, &m); err != nil || m.System[filter.MessageID].Text != "id" || len(m.User) != 1 || m.User[0].Value.Text != "b" {
 			t.Errorf("%v %+v", err, m)
 		}
 	}
@@ -165,7 +165,7 @@ func FuzzProperties(f *testing.F) {
 	f.Add([]byte{0, 0x53, 0x74, 0xc1, 3, 2, 0xa1, 200})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m filter.Message
-		if err := Properties(b, &m); err != nil {
+		if _, err := Properties(b, &m); err != nil {
 			return
 		}
 		seen := fmt.Sprintf("%+v", m)

@@ -188,7 +188,7 @@ func (p *Partition) RenewSession(now int64, q *Queue, id string, token Token) (i
 	return s.Until, Accepted
 }
 
-// SetState replaces a session's state, or clears it when it is nil (8.4).
+// SetState replaces a session's state, or clears it when it is empty (8.4).
 func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state []byte) Refusal {
 	if held, ok := p.holder(now, q, token); !ok || held != id {
 		return SessionLost
@@ -209,8 +209,8 @@ func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state 
 		p.changing(func() { t.Used = false })
 		t.Used = true
 	}
-	s.HasState, s.State, s.SetAt = state != nil, state, now
-	if state == nil {
+	s.HasState, s.State, s.SetAt = len(state) > 0, state, now
+	if !s.HasState {
 		s.SetAt = 0
 	}
 	return Accepted

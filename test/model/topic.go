@@ -59,9 +59,7 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
 	p.record(now, true)
 	p.Copies = nil
-	draft := *old.Draft
-	draft.Header = 0 // it is not looked at again
-	copies, _ := p.copies(now, t, &draft, t.Last+1, false)
+	copies, _ := p.copies(now, t, old.Draft, t.Last+1, false)
 	for _, c := range copies {
 		c.Message.Waited = true
 	}
@@ -140,12 +138,8 @@ func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
 	}
 	for _, r := range v.actions {
 		changed, wrong := r.act(d, p.NewID)
-		var m *Message
 		if wrong == "" {
-			m, wrong = sub.changed(&changed, r.Name, d.Header)
-		}
-		if wrong == "" {
-			all = append(all, m)
+			all = append(all, p.changed(sub, d, &changed, r.Name))
 		} else if v.reason == "" {
 			v.reason, v.text = "RuleActionException", "Rule '"+r.Name+"': "+wrong
 		}
@@ -172,9 +166,10 @@ func (p *Partition) arrives(sub *Queue, d *Draft) *Message {
 	return &Message{}
 }
 
-// changed is a copy that a rule's action changed, unless that makes its header too large.
-func (sub *Queue) changed(c *changed, rule string, header int) (m *Message, wrong string) {
-	m = &Message{}
+// changed is a copy that a rule's action changed. One whose header that makes too large is a dead letter without the changes,
+// whatever the subscription does with errors (9.2).
+func (p *Partition) changed(sub *Queue, d *Draft, c *changed, rule string) *Message {
+	m := &Message{}
 	switch {
 	case sub.Settings.Sessions && !c.hasSession:
 		m.Dead, m.Loose = true, true
@@ -185,10 +180,11 @@ func (sub *Queue) changed(c *changed, rule string, header int) (m *Message, wron
 	default:
 		m.change(c.encoded(rule))
 	}
-	if m.room(header) < 0 {
-		return nil, "The size quota for this stream (65536) has been exceeded."
+	if m.room(d.Header) < 0 {
+		p.TooLarge++
+		return p.dead(d, "HeaderSizeExceeded", "The size quota for this stream has been exceeded.")
 	}
-	return m, ""
+	return m
 }
 
 func (p *Partition) dead(d *Draft, reason, description string) *Message {

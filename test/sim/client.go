@@ -238,7 +238,7 @@ func (w *world) ofSession(a *ask) bool {
 		a.state = noise[w.rng.IntN(1000):][:1+w.rng.IntN(pick(w.rng, 40, 40, 4000))]
 	}
 	a.cmd = &engine.SetSessionState{Entity: q.entity, Slice: q.slice, Origin: w.origin(), SessionID: []byte(id), Session: event.LockToken(a.token),
-		State: a.state, Clear: a.state == nil}
+		State: a.state}
 	return true
 }
 

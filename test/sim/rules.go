@@ -122,12 +122,14 @@ func statement(s model.Step) string {
 }
 
 // A body for a topic begins with the number of the message, 8 bytes, and what filters see of it, a byte each: the place of the
-// color in colors, 1 + n, and 1 + the place of the session; 0: not there. A shorter body has nothing of it.
+// color in colors, 1 + n, and 1 + the place of the session; 0: not there. Then comes what it has beside its body, 4 bytes. A
+// shorter body has nothing of it.
 const (
 	colorAt = 8 + iota
 	numberAt
 	sessionAt
-	seenBytes
+	headerAt
+	seenBytes = headerAt + 4
 )
 
 // describe writes what filters see of a message into its body.
@@ -137,6 +139,7 @@ func (w *world) describe(m *sent) {
 	}
 	binary.BigEndian.PutUint64(m.body, m.id)
 	m.body[colorAt], m.body[numberAt], m.body[sessionAt] = 0, 0, 0
+	binary.BigEndian.PutUint32(m.body[headerAt:], uint32(m.header))
 	for i, c := range colors {
 		if c == m.color {
 			m.body[colorAt] = byte(i)
@@ -153,10 +156,10 @@ func (w *world) describe(m *sent) {
 }
 
 // see finds what filters see of a body: [engine.LoopOptions.Properties].
-func (w *world) see(body []byte, into *filter.Message) error {
+func (w *world) see(body []byte, into *filter.Message) (header int, err error) {
 	into.Reset()
 	if len(body) < seenBytes {
-		return nil
+		return 0, nil
 	}
 	if c := body[colorAt]; c > 0 {
 		into.User = append(into.User, event.Property{Name: "color", Value: event.Value{Type: event.String, Text: colors[c]}})
@@ -167,5 +170,5 @@ func (w *world) see(body []byte, into *filter.Message) error {
 	if s := body[sessionAt]; s > 0 {
 		into.System[filter.SessionID] = event.Value{Type: event.String, Text: w.o.sessions[s-1]}
 	}
-	return nil
+	return int(binary.BigEndian.Uint32(body[headerAt:])), nil
 }
