@@ -100,7 +100,7 @@ func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
 	ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
 	ev.Envelope = p.envelope(event.Slice{Entity: id}, origin)
 	ev.EntityKind, ev.Path, ev.Topic = cmd.Kind, path, topic
-	ev.Properties = effective(cmd.Properties)
+	ev.Properties = effective(cmd.Kind, cmd.Properties)
 	ev.HashVersion, ev.Hosts = hashVersion, hosts
 	p.out = append(p.out, ev)
 	if cmd.Kind == event.Subscription {
@@ -185,9 +185,9 @@ func (p *Partition) updateEntity(now event.Time, cmd *PutEntity, old *index.Enti
 	if err := fixed(cmd.Kind, &old.Properties, &cmd.Properties); err != nil {
 		return p.refused(err)
 	}
-	properties := effective(cmd.Properties)
+	properties := effective(cmd.Kind, cmd.Properties)
 	origin := event.OriginID(0)
-	if cmd.Mode == UpdateOnly || !old.Properties.Equal(&properties) {
+	if cmd.Mode == UpdateOnly || !sameSettings(&old.Properties, &properties) {
 		origin = p.origin(cmd.Origin)
 		ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
 		ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, origin)
@@ -252,9 +252,9 @@ func sameFilter(a, b event.Filter) bool {
 
 func sameList[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// effective is what properties come to: forwarding keeps an entity in use (semantics.md 7.7).
-func effective(p event.Properties) event.Properties {
-	if p.ForwardTo != "" || p.ForwardDeadLetteredMessagesTo != "" {
+// effective is what properties come to: a subscription that forwards has no AutoDeleteOnIdle (semantics.md 7.7).
+func effective(kind event.EntityKind, p event.Properties) event.Properties {
+	if kind == event.Subscription && p.ForwardTo != "" {
 		p.AutoDeleteOnIdle = event.Forever
 	}
 	p.AccessRules = slices.Clone(p.AccessRules)

@@ -150,8 +150,12 @@ func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) 
 	return i
 }
 
-// quiet is how long an entity was not used. A topic is in use when one of its subscriptions is.
+// quiet is how long an entity was not used. A topic is in use when one of its subscriptions is; what forwards has a receiver that
+// never leaves (S0-50, docs/decisions/0020).
 func (i *Idleness) quiet(now event.Time, e *Entity) time.Duration {
+	if e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != "" {
+		return 0
+	}
 	if i.busy[e.ID] && !mutant.On(mutant.IdleThoughHeld) {
 		return 0
 	}

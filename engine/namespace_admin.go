@@ -130,8 +130,8 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []PutEntity, entities 
 		if e == nil {
 			continue
 		}
-		if old := n.directory.put(e); old != nil && old != e {
-			n.tell(Change{Entity: old})
+		if old := n.directory.put(e); old != nil && !sameSettings(&old.Properties, &e.Properties) {
+			n.tell(Change{Entity: old}) // else links and session locks stay: there is nothing new to find
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	if p.Status > event.ReceiveDisabled {
 		c.fault("Status", "The property 'Status' must be one of Active, Disabled, SendDisabled, ReceiveDisabled.")
 	}
-	if p.ForwardTo != "" && p.RequiresSession {
+	if p.ForwardTo != "" && p.RequiresSession && !(kind == event.Queue && p.EnablePartitioning) { // management-api.md 3.8
 		c.fault("ForwardTo", "The properties 'RequiresSession' and 'ForwardTo' can't be used together.")
 	}
 	if p.EnableExpress && p.RequiresDuplicateDetection {
@@ -97,6 +98,39 @@ func storable(kind event.EntityKind, p *event.Properties) *Error {
 		return &Error{Code: c.faults[0].Code, Text: c.faults[0].Text}
 	}
 	return nil
+}
+
+// ForwardPath is the path of the entity that a value of ForwardTo or ForwardDeadLetteredMessagesTo names: a bare path, or a URL of
+// which only the path counts (management-api.md 3.8).
+func ForwardPath(value string) string {
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+		value = u.Path
+	}
+	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
+}
+
+// sameSettings reports whether nothing differs in two versions of an entity's properties but what is shown: one target of forwarding
+// can be spelled in many ways, and access rules have times.
+func sameSettings(a, b *event.Properties) bool {
+	x, y := *a, *b
+	for _, f := range [...]struct{ x, y *string }{
+		{&x.ForwardTo, &y.ForwardTo}, {&x.ForwardDeadLetteredMessagesTo, &y.ForwardDeadLetteredMessagesTo},
+	} {
+		if strings.EqualFold(ForwardPath(*f.x), ForwardPath(*f.y)) {
+			*f.y = *f.x
+		}
+	}
+	timeless(&x)
+	timeless(&y)
+	return x.Equal(&y)
+}
+
+// timeless takes the times off the access rules: they are shown, and nothing depends on them.
+func timeless(p *event.Properties) {
+	p.AccessRules = slices.Clone(p.AccessRules)
+	for i := range p.AccessRules {
+		p.AccessRules[i].CreatedAt, p.AccessRules[i].ModifiedAt = 0, 0
+	}
 }
 
 type checker struct {

@@ -123,7 +123,7 @@ func (p property) text(from *event.Properties) string {
 	case string:
 		switch {
 		case p.forwards():
-			return forwardTarget(v)
+			return engine.ForwardPath(v)
 		case p.name == "UserMetadata" && v != "":
 			return fmt.Sprintf("%q", v)
 		}

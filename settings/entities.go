@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -373,16 +372,13 @@ func (r *entityReader) forwarding() {
 			if at == nil || *f.value == "" || e.bad[f.key] {
 				continue
 			}
-			*f.value = forwardTarget(*f.value)
+			*f.value = engine.ForwardPath(*f.value)
 			target := r.names[strings.ToLower(*f.value)]
-			switch {
-			case target == nil:
+			if target == nil {
 				r.complain(at, "there is no queue or topic named %q in the file; a subscription cannot be forwarded to%s", *f.value, r.meant(*f.value))
-			case target == e:
-				r.complain(at, "%q cannot forward to itself", *f.value)
-			default:
-				r.warn(at, "kept, but not carried out yet: nothing is forwarded")
+				continue
 			}
+			r.warn(at, "kept, but not carried out yet: nothing is forwarded")
 		}
 	}
 }
@@ -397,15 +393,6 @@ func (r *entityReader) meant(name string) string {
 
 func (r *entityReader) warn(n *node, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}.String())
-}
-
-// forwardTarget is the entity a forwarding property names: a bare path or a URL, of which only the path counts
-// (management-api.md 3.8).
-func forwardTarget(value string) string {
-	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
-		value = u.Path
-	}
-	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
 }
 
 // oneLine is a text of the management API without the line breaks some have.

@@ -105,7 +105,7 @@ func (w *entityWriter) entity(e *engine.PutEntity, name string) *node {
 	if e.Kind != event.Subscription && given.EnablePartitioning {
 		defaults.SupportOrdering = false
 	}
-	given.ForwardTo, given.ForwardDeadLetteredMessagesTo = forwardTarget(given.ForwardTo), forwardTarget(given.ForwardDeadLetteredMessagesTo)
+	given.ForwardTo, given.ForwardDeadLetteredMessagesTo = engine.ForwardPath(given.ForwardTo), engine.ForwardPath(given.ForwardDeadLetteredMessagesTo)
 	set := object()
 	for _, p := range properties {
 		if !p.of.has(e.Kind) {

@@ -310,19 +310,35 @@ func TestForward(t *testing.T) {
 		a.put("/source", forward(value)).is(400, "SubCode=40400. The auto forwarding destination entity doesn't exist")
 	}
 	for _, body := range []string{
-		forward("source"), forward("sb://x/SOURCE/"), forward("ftp://host/queue"), forward("sb:///queue"), forward("sb://host/"), forward("sb://host/queue?x"), forward("%zz"),
+		forward("ftp://host/queue"), forward("sb:///queue"), forward("sb://host/"), forward("sb://host/queue?x"), forward("%zz"),
 		forward("sb://host/queue" + strings.Repeat("/", 2000)),
 		queue("<RequiresSession>true</RequiresSession><ForwardTo>queue</ForwardTo>"),
 	} {
 		a.put("/source", body).is(400, "SubCode=40000")
 	}
 	a.get("/source").notFound()
-	for _, element := range []string{"ForwardTo", "ForwardDeadLetteredMessagesTo"} { // SM-305: it is never idle
-		a.put("/source", queue("<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle><"+element+">queue</"+element+">")).is(201, "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S<")
+	const idle, forever = "<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>", "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S</AutoDeleteOnIdle>"
+	for _, element := range []string{"ForwardTo", "ForwardDeadLetteredMessagesTo"} { // SM-305: a queue shows its value, a subscription does not
+		to := func(target string) string { return "<" + element + ">" + target + "</" + element + ">" }
+		a.put("/source", queue(idle+to("queue"))).is(201, idle)
+		a.get("/source").is(200, idle, to("sb://"+host+"/queue"))
+		a.update("/source", queue(idle+to("sb://x/SOURCE"))).is(200, idle, to("sb://x/SOURCE")) // itself, also before it is there
 		a.delete("/source")
+		a.put("/source", queue(to("source"))).is(201, to("sb://"+host+"/source"))
+		a.delete("/source")
+		a.put("/t/Subscriptions/own", subscription(to("t"))).is(201, to("sb://"+host+"/t"))
+		a.update("/t/Subscriptions/own", subscription(to("T"))).is(200, to("sb://"+host+"/T"))
+		a.update("/t/Subscriptions/own", subscription(to("t/Subscriptions/own"))).is(400, "SubCode=40400") // a subscription is no target
+		a.delete("/t/Subscriptions/own")
+		a.put("/t/Subscriptions/own", subscription(to("t/Subscriptions/own"))).is(400, "SubCode=40400")
 	}
-	a.put("/t/Subscriptions/f", subscription("<ForwardTo>t</ForwardTo>")).is(400, "SubCode=40000")
-	a.put("/t/Subscriptions/f", subscription("<ForwardTo>t2</ForwardTo>")).is(201, "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S<")
+	a.put("/t/Subscriptions/f", subscription(idle+"<ForwardTo>t2</ForwardTo>")).is(201, forever)
+	a.delete("/t/Subscriptions/f")
+	const sessions = "<RequiresSession>true</RequiresSession>"
+	a.put("/partitioned", queue(sessions+"<ForwardTo>queue</ForwardTo><EnablePartitioning>true</EnablePartitioning>")).is(201, "<ForwardTo>", sessions)
+	a.update("/partitioned", queue(sessions+"<ForwardTo>t</ForwardTo>")).is(200, "/t</ForwardTo>", sessions)
+	a.put("/t/Subscriptions/f", subscription(sessions+"<ForwardTo>t2</ForwardTo>")).is(400, "SubCode=40000", "can't be used together")
+	a.put("/source", queue(sessions+"<ForwardDeadLetteredMessagesTo>queue</ForwardDeadLetteredMessagesTo>")).is(201)
 	a.put("/t3", topic("<ForwardTo>missing</ForwardTo>")).is(201).lacks("ForwardTo") // topics have none
 }
 

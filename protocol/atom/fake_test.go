@@ -53,7 +53,7 @@ func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entit
 		return nil, no(faults[0].Code, "%s", faults[0].Text)
 	}
 	p := &cmd.Properties
-	if p.ForwardTo != "" || p.ForwardDeadLetteredMessagesTo != "" { // as the engine does
+	if cmd.Kind == event.Subscription && p.ForwardTo != "" { // as the engine does
 		p.AutoDeleteOnIdle = event.Forever
 	}
 	key := strings.ToLower(cmd.Path)

@@ -35,7 +35,7 @@ func (r *request) settle(d *document.Description, old *engine.Entity, path strin
 		return p, err
 	}
 	if d.Kind != event.Topic {
-		if err := r.forward(&p, path); err != nil {
+		if err := r.forward(&p, d.Kind, path); err != nil {
 			return p, err
 		}
 	}
@@ -90,8 +90,9 @@ func (r *request) partition(d *document.Description, p *event.Properties) error 
 	return nil
 }
 
-// forward checks the targets of forwarding and brings them into the form that is shown (management-api.md 3.8).
-func (r *request) forward(p *event.Properties, path string) error {
+// forward checks the targets of forwarding and brings them into the form that is shown (management-api.md 3.8). A queue may name
+// itself, also when it is just being made, and a subscription its topic: hops are counted.
+func (r *request) forward(p *event.Properties, kind event.EntityKind, path string) error {
 	for _, f := range [...]struct {
 		element document.Element
 		value   *string
@@ -107,13 +108,11 @@ func (r *request) forward(p *event.Properties, path string) error {
 		if !ok {
 			return badRequest("The property '%s' is neither the path of an entity nor a URL with one.", f.element)
 		}
-		if strings.EqualFold(target, path) || strings.EqualFold(target, r.route.entity) {
-			return badRequest("The property '%s' names the entity itself: messages cannot be forwarded to where they come from.", f.element)
-		}
 		if err := r.maySend(f.header, target); err != nil {
 			return err
 		}
-		if e, found := r.h.Admin.Find(target); !found || e.Kind == event.Subscription {
+		itself := kind == event.Queue && strings.EqualFold(target, path)
+		if e, found := r.h.Admin.Find(target); !itself && (!found || e.Kind == event.Subscription) {
 			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: %s", f.element)
 		}
 		*f.value = shown

@@ -45,6 +45,7 @@ func TestEntityUpdated(t *testing.T) {
 		p.credit(2, 0, 5, false)
 		m := p.receive()
 		b.queue("q", nil) // nothing changes
+		b.entity(engine.PutEntity{Kind: event.Queue, Path: "q", Properties: testQueue, Mode: engine.UpdateOnly}, nil)
 		p.quiet(time.Second)
 		b.queue("q", func(p *event.Properties) { p.LockDuration = 10 * time.Second })
 		p.detached(amqp.CondDetachForced, "is force detached by the broker", 1, 2, 3)
@@ -96,7 +97,16 @@ func TestEntityOfSessionUpdated(t *testing.T) {
 		p.send(1, 0, inSession("a", "1", "x"))
 		p.acceptSession(2, "s", "a")
 		p.credit(2, 0, 5, false)
-		p.receive()
+		held := p.receive()
+		b.entity(engine.PutEntity{Kind: event.Queue, Path: "s", Properties: testQueue, Mode: engine.UpdateOnly}, func(p *event.Properties) { p.RequiresSession = true })
+		p.quiet(time.Second) // nothing has changed: the session is still held
+		p.attachManagement("s")
+		p.managedWith(200, "", "set-session-state", sessionBody("a", amqp.Pair{Key: "session-state", Value: []byte("x")}), linked("r2"))
+		p.settle(held.id, amqp.StateReleased, false)
+		if again := p.receive(); again.properties.MessageID != "1" {
+			t.Errorf("%+v", again)
+		}
+		p.outcome(held.id, amqp.StateReleased)
 		b.queue("s", func(p *event.Properties) { p.RequiresSession, p.MaxDeliveryCount = true, 9 })
 		p.detached(amqp.CondDetachForced, "", 1, 2)
 		p.acceptSession(2, "s", "a")
