@@ -2,14 +2,14 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // maxBatchDelete is how many messages one call deletes at most (semantics.md 14.3).
 const maxBatchDelete = 4000
 
-// batchDelete removes active messages, oldest first, and leaves all others alone.
+// batchDelete removes active messages, oldest first, and leaves all others alone. In a session, where there may be many others, it
+// goes on in steps, each a record of its own.
 func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	e, err := p.entity(cmd.Slice)
 	if err != nil {
@@ -22,26 +22,29 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	if before == 0 {
 		before = now
 	}
+	walk := index.Walk{From: cmd.next, Left: lookStep}
 	messages := p.index.BrowseActive(cmd.Slice, cmd.SubQueue)
 	if cmd.HasSession {
-		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, 0)
+		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, &walk)
 	}
+	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
 	var doomed []event.SequenceNumber
 	for m := range messages {
-		if len(doomed) >= min(cmd.Count, maxBatchDelete) || m.EnqueuedAt >= before { // times grow with the numbers
+		if len(doomed) >= limit || m.EnqueuedAt >= before { // times grow with the numbers
 			break
 		}
 		if m.State == index.Active {
 			doomed = append(doomed, m.Sequence)
 		}
 	}
-	if len(doomed) == 0 {
-		return p.done(log.Ordered)
+	cmd.next = walk.From
+	cmd.deleted += len(doomed)
+	if len(doomed) > 0 {
+		ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
+		ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), before, doomed
+		p.out = append(p.out, ev)
 	}
-	ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
-	ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), before, doomed
-	p.out = append(p.out, ev)
-	out := p.done(log.Durable)
-	out.Reply.Count = len(doomed)
+	out := p.done(level(p.out))
+	out.Reply.Count, out.Looks, out.Again = cmd.deleted, lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
 	return out
 }

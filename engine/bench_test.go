@@ -260,3 +260,61 @@ func BenchmarkDuplicates(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCostly: half a megabyte of requests that look at much, as three connections would pipeline them, on a partition with 100,000
+// sessions and a session of as many messages; meanwhile another queue of the partition is sent to.
+func BenchmarkCostly(b *testing.B) {
+	const n, many, connections = 100_000, 3000, 3
+	br := one(b)
+	defer br.close(b)
+	p := testQueue()
+	p.RequiresSession, p.MaxSizeMegabytes = true, 5120
+	q, long, other := br.queue(b, "sessions", p), br.queue(b, "long", p), br.queue(b, "other", testQueue())
+	br.fill(b, q, n, n, 0)
+	br.fill(b, long, n, 1, 0)
+	id := []byte("session-00000000")
+	for _, c := range []struct {
+		name string
+		cmd  func(i int) Command
+	}{
+		{"sessions", func(i int) Command { return &ListSessions{Slice: q.Slice(0), All: true, Skip: n / 2, Top: 100} }},
+		{"states", func(i int) Command { return &ListSessions{Slice: q.Slice(0), Top: 100} }},
+		{"peek", func(i int) Command {
+			return &Peek{Slice: long.Slice(0), From: event.SequenceNumber(i), Count: 1000, MaxBytes: 1 << 20}
+		}},
+		{"peek-in-session", func(i int) Command {
+			return &Peek{Slice: long.Slice(0), SubQueue: event.DeadLetter, SessionID: id, HasSession: true, Count: 1, MaxBytes: 1}
+		}},
+		{"delete-in-session", func(i int) Command {
+			return &BatchDelete{Slice: long.Slice(0), SubQueue: event.DeadLetter, SessionID: id, HasSession: true, Count: 1}
+		}},
+		{"receive-by-number", func(i int) Command {
+			return &ReceiveDeferred{Slice: long.Slice(0), SubQueue: event.DeadLetter, Sequences: make([]event.SequenceNumber, 1000)}
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				began := time.Now()
+				ins := make([]*inbox, connections)
+				for k := range ins {
+					ins[k] = newInbox()
+					var requests []Request
+					for i := range many / connections {
+						requests = append(requests, Request{Command: c.cmd(i), Sink: ins[k]})
+					}
+					br.Submit(q.Host(0), requests)
+				}
+				br.during(b, other, func() bool {
+					done := 0
+					for _, in := range ins {
+						in.mu.Lock()
+						done += len(in.got)
+						in.mu.Unlock()
+					}
+					return done == many
+				})
+				b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms-all")
+			}
+		})
+	}
+}

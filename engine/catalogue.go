@@ -407,6 +407,7 @@ func (p *Partition) listRules(cmd *ListRules) Outcome {
 	for _, r := range sorted {
 		out.Reply.Rules = append(out.Reply.Rules, *r)
 	}
+	out.Looks = len(sorted)
 	return out
 }
 

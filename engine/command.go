@@ -204,6 +204,11 @@ type Peek struct {
 	MaxBytes   int
 	SessionID  []byte // only messages of this session, when HasSession is set
 	HasSession bool
+
+	// How far it has come; see [Outcome.Again].
+	seen  []Delivery
+	bytes int
+	next  event.SequenceNumber
 }
 
 // Receive takes the first deliverable message for a receiver. The loop makes it when a receiver has credit.
@@ -242,6 +247,10 @@ type BatchDelete struct {
 	Before     event.Time // 0: now
 	SessionID  []byte     // only messages of this session, when HasSession is set
 	HasSession bool
+
+	// How far it has come; see [Outcome.Again].
+	deleted int
+	next    event.SequenceNumber
 }
 
 // RenewSession moves the end of a session lock to now + LockDuration.
@@ -278,6 +287,8 @@ type ListSessions struct {
 	All   bool
 	Skip  int
 	Top   int
+
+	listing *index.Listing // how far it has come; see [Outcome.Again]
 }
 
 // acceptSession gives a session to a receiver. The loop makes it of an [Attach].

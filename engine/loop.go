@@ -63,8 +63,9 @@ type Loop struct {
 	seen      seen
 	end       event.LSN // of the log after drain
 	backlog   []Request // taken from the mailbox, waiting for room in the frame
-	err       error     // why the loop stopped
-	damaged   error     // a stored body could not be read: sends are refused
+	late      late
+	err       error // why the loop stopped
+	damaged   error // a stored body could not be read: sends are refused
 	saver     saver
 	pace      pacer
 }
@@ -129,14 +130,14 @@ func (l *Loop) Run() {
 	var batch []Request
 	for l.err == nil {
 		batch = batch[:0]
-		if len(l.backlog) == 0 && !l.full() {
+		if len(l.backlog) == 0 && !l.full() && !l.late.full() {
 			batch = l.mail.take(batch)
 		}
 		l.Turn(batch)
 		clear(batch)
 		mail := l.mail.wake
-		if l.full() {
-			mail = nil // the disk is behind: whoever sends waits
+		if l.full() || l.late.full() {
+			mail = nil // the disk is behind, or this loop: whoever sends waits
 		} else if len(l.backlog) > 0 {
 			continue
 		}
@@ -183,7 +184,7 @@ func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxO
 // not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []Request) {
 	now := l.now()
-	l.unwritten, l.shown = false, 0
+	l.unwritten, l.shown, l.late.looked = false, 0, 0
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -194,6 +195,7 @@ func (l *Loop) Turn(requests []Request) {
 	} else if n := l.steps(now, requests); n < len(requests) {
 		l.backlog = append(l.backlog, requests[n:]...)
 	}
+	l.catchUp(now)
 	l.due(now)
 	l.acceptWaiting(now)
 	l.endWaits(now)
@@ -260,7 +262,7 @@ func (l *Loop) NextDeadline() event.Time {
 
 // unfinished tells that a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return len(l.marked) > 0 || len(l.openHalls) > 0 || len(l.sweepers.running) > 0
+	return len(l.marked) > 0 || len(l.openHalls) > 0 || len(l.sweepers.running) > 0 || l.late.any()
 }
 
 // configure puts an entity's settings in force, or rules of it.
@@ -283,10 +285,15 @@ func (l *Loop) configure(cmd *configure) {
 // steps takes requests until the frame being filled is full, and returns how many.
 func (l *Loop) steps(now event.Time, requests []Request) int {
 	for i := range requests {
-		if l.full() {
+		req := &requests[i]
+		switch {
+		case l.full():
 			return i
+		case l.putOff(now, req):
+			continue
+		case !l.step(now, req):
+			l.late.add(*req)
 		}
-		l.step(now, &requests[i])
 		l.handOn()
 	}
 	return len(requests)
@@ -306,13 +313,14 @@ func (l *Loop) Flight() <-chan struct{} {
 // Err is why the loop stopped, or nil.
 func (l *Loop) Err() error { return l.err }
 
-func (l *Loop) step(now event.Time, req *Request) {
+// step carries out a request, or a part of a costly one: it reports whether that is all.
+func (l *Loop) step(now event.Time, req *Request) bool {
 	l.use(now, req.Command)
 	switch cmd := req.Command.(type) {
 	case *Attach:
 		if cmd.Receiver.Session != nil {
 			l.attachSession(now, cmd.Receiver, req.Sink, req.Tag)
-			return
+			return true
 		}
 		reply := Reply{Tag: req.Tag}
 		if err := l.attach(cmd.Receiver); err != nil {
@@ -351,6 +359,7 @@ func (l *Loop) step(now event.Time, req *Request) {
 				cmd.Tokens = append(cmd.Tokens, l.tokens())
 			}
 		}
+		l.late.charge(cmd, 0)
 		out := l.part.Decide(now, cmd)
 		l.write(now, out)
 		out.Reply.Tag = req.Tag
@@ -387,11 +396,15 @@ func (l *Loop) step(now event.Time, req *Request) {
 		l.hold(held{sink: req.Sink, reply: reply})
 	default:
 		out := l.part.Decide(now, cmd)
-		l.write(now, out)
+		l.late.charge(cmd, out.Looks)
+		if l.write(now, out); out.Again {
+			return false
+		}
 		reply := out.Reply
 		reply.Tag = req.Tag
 		l.hold(held{sink: req.Sink, reply: reply})
 	}
+	return true
 }
 
 // write puts a decision's events into the frame being filled and applies them: the next command sees them already.
@@ -592,6 +605,7 @@ func (l *Loop) abort() {
 			w.sink.Post([]Reply{{Tag: w.tag, Err: unknown}})
 		}
 	}
+	turnAway(l.takeLate(), unknown)
 	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
 	l.saver.wait()
@@ -621,6 +635,7 @@ func (l *Loop) Submit(requests []Request) {
 func (l *Loop) drain() {
 	l.pace.on = false
 	l.Turn(l.mail.close())
+	l.endLate(l.now())
 	for _, w := range l.waits {
 		if !w.over {
 			l.giveUp(w)

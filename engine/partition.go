@@ -49,8 +49,9 @@ type Outcome struct {
 	Level  log.Durability // when the reply may leave
 	Reply  Reply
 	// Again asks the loop to decide the same command once more after applying: the events cleared something out of the
-	// way (an expired message) and the command itself is not answered yet.
+	// way (an expired message), or there is more to look at than one decision should, and the command itself is not answered yet.
 	Again bool
+	Looks int // entries of the index looked at, of commands that say nothing of how many
 }
 
 // Configure gives the settings of an entity in force from now on. They decide what follows; what was decided stands in

@@ -158,21 +158,26 @@ func (p *Partition) peek(cmd *Peek) Outcome {
 	if err := receivable(e); err != nil {
 		return p.refused(err)
 	}
-	messages := p.index.Browse(cmd.Slice, cmd.SubQueue, cmd.From)
+	walk := index.Walk{From: max(cmd.From, cmd.next), Left: lookStep}
+	messages := p.index.Browse(cmd.Slice, cmd.SubQueue, walk.From)
 	if cmd.HasSession {
-		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, cmd.From)
+		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, &walk)
+	}
+	for m := range messages {
+		if len(cmd.seen) >= cmd.Count {
+			break
+		}
+		cmd.bytes += int(m.Body.Size)
+		if cmd.bytes > cmd.MaxBytes && len(cmd.seen) > 0 {
+			break
+		}
+		cmd.seen = append(cmd.seen, describe(&m))
 	}
 	out := p.done(log.Ordered)
-	left := cmd.MaxBytes
-	for m := range messages {
-		if len(out.Reply.Messages) >= cmd.Count {
-			break
-		}
-		left -= int(m.Body.Size)
-		if left < 0 && len(out.Reply.Messages) > 0 {
-			break
-		}
-		out.Reply.Messages = append(out.Reply.Messages, describe(&m))
+	out.Reply.Messages, out.Again, cmd.next = cmd.seen, walk.More && len(cmd.seen) < cmd.Count, walk.From
+	out.Looks = lookStep - walk.Left
+	if !cmd.HasSession {
+		out.Looks = len(cmd.seen)
 	}
 	return out
 }

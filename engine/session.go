@@ -197,18 +197,12 @@ func (p *Partition) listSessions(cmd *ListSessions) Outcome {
 	if _, err := p.entity(cmd.Slice); err != nil {
 		return p.refused(err)
 	}
-	out := p.done(log.Ordered)
-	skip := cmd.Skip
-	for s := range p.index.Sessions(cmd.Slice) {
-		if len(out.Reply.IDs) == cmd.Top {
-			break
-		}
-		if cmd.All && s.Active == 0 && s.Locked == 0 && !s.Set || !cmd.All && (!s.Set || s.SetAt <= cmd.Since) {
-			continue
-		}
-		if skip--; skip < 0 {
-			out.Reply.IDs = append(out.Reply.IDs, s.ID)
-		}
+	if cmd.listing == nil {
+		cmd.listing = &index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
 	}
+	out := p.done(log.Ordered)
+	var done bool
+	out.Looks, done = p.index.List(cmd.listing, lookStep)
+	out.Again, out.Reply.IDs = !done, cmd.listing.IDs
 	return out
 }

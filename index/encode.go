@@ -368,8 +368,7 @@ func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, 
 		return nil
 	}
 	if r.session != 0 {
-		s.sessions.slots[r.session].join(seq)
-		s.sessions.counted(r.session, seq, row{}, *r)
+		s.join(seq, r)
 	}
 	s.awaits(r)
 	if r.marks.has(changed) {

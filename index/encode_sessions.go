@@ -22,14 +22,12 @@ func (x *Index) encodeSessions(dst []byte, t *sessions) ([]byte, []uint64) {
 		return append(dst, 0, 0), nil
 	}
 	dst = binary.AppendUvarint(dst, t.tickets)
-	ids := t.ids()
-	dst = binary.AppendUvarint(dst, uint64(len(ids)))
-	ordinals := make([]uint64, len(t.slots))
-	for i, id := range ids {
-		n := t.byID[id]
-		ordinals[n] = uint64(i) + 1
-		s := t.slots[n]
-		dst = appendText(dst, id)
+	dst = binary.AppendUvarint(dst, uint64(len(t.byID)))
+	ordinals, ordinal := make([]uint64, len(t.slots)), uint64(0)
+	for s := range t.order.all {
+		ordinal++
+		ordinals[t.byID[s.id]] = ordinal
+		dst = appendText(dst, s.id)
 		var flags byte
 		if s.lock != 0 {
 			flags |= flagHeld
@@ -146,6 +144,7 @@ func (d *decoding) waiting(s *slice) {
 			d.fail("session %q", ses.id)
 			return
 		}
+		ses.count()
 		if ses.ticket != 0 {
 			t.waiting = append(t.waiting, waiting{uint32(n), ses.ticket})
 		}

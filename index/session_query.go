@@ -87,34 +87,37 @@ func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 		if ses == nil {
 			return
 		}
-		left := ses.locked
-		for _, seq := range ses.members {
-			if left == 0 {
+		for _, seq := range s.lockedUnder(ses) {
+			if !yield(x.message(s, seq, s.find(seq))) {
 				return
-			}
-			if r := s.find(seq); r != nil && r.locked() {
-				if !yield(x.message(s, seq, r)) {
-					return
-				}
-				left--
 			}
 		}
 	}
 }
 
-// BrowseSession yields the messages of one session in a sub-queue in sequence order from a number on, in every state.
-func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, from event.SequenceNumber) iter.Seq[Message] {
+// Walk is where a walk over the messages of a session stands that is made in steps: there may be many of other sub-queues between.
+type Walk struct {
+	From event.SequenceNumber // where it goes on
+	Left int                  // how many may still be looked at in this step
+	More bool                 // the step has ended before the walk has
+}
+
+// BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state, as far as a step goes.
+func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *Walk) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s, ses := x.findSession(id, name)
 		if ses == nil {
 			return
 		}
-		i, _ := slices.BinarySearch(ses.members, from)
+		i, _ := slices.BinarySearch(ses.members, w.From)
 		for _, seq := range ses.members[i:] {
-			if r := s.find(seq); r != nil && r.subQueue == q {
-				if !yield(x.message(s, seq, r)) {
-					return
-				}
+			if w.Left == 0 {
+				w.From, w.More = seq, true
+				return
+			}
+			w.Left--
+			if r := s.find(seq); r != nil && r.subQueue == q && !yield(x.message(s, seq, r)) {
+				return
 			}
 		}
 	}
@@ -127,8 +130,7 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 		if s == nil || s.sessions == nil {
 			return
 		}
-		for _, name := range s.sessions.ids() {
-			_, ses := s.sessions.find([]byte(name))
+		for ses := range s.sessions.order.all {
 			if !yield(x.describe(ses)) {
 				return
 			}

@@ -1,8 +1,9 @@
 package index
 
 import (
-	"maps"
 	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -14,13 +15,17 @@ type session struct {
 	members []event.SequenceNumber // of its messages, ascending; some may be gone since
 	gone    int                    // how many of members are
 	from    int                    // no member before this one is deliverable
+	ready   *roaring64.Bitmap      // the deliverable ones, when there are many members; else nil
+	under   []event.SequenceNumber // those that were locked, among them every one that is; some more than once
 	active  int                    // deliverable ones
 	locked  int                    // locked ones, deferred-locked included
 	lock    uint32                 // slot in the lock table, 0 when nobody holds it
 	ticket  uint64                 // its place among the sessions that wait for a receiver, 0 when it does not
 	set     bool                   // it has a state
+	counted bool                   // its block counts it among those that are listed
 	state   event.Blob
 	setAt   event.Time
+	block   *sessionBlock // it stands in
 }
 
 // sessions is the sessions of one slice. Slot 0 is never used.
@@ -33,8 +38,8 @@ type sessions struct {
 	byID    map[string]uint32
 	tickets uint64 // given out so far
 	waiting []waiting
-	head    int      // of waiting
-	sorted  []string // ids in order; nil when it has to be made anew
+	head    int // of waiting
+	order   sessionOrder
 }
 
 // waiting is an entry of the row of waiting sessions; one whose ticket is not the session's any more has left it.
@@ -61,7 +66,8 @@ func (t *sessions) slot(id []byte) uint32 {
 		n = uint32(len(t.slots))
 		t.slots = append(t.slots, s)
 	}
-	t.byID[s.id], t.sorted = n, nil
+	t.byID[s.id] = n
+	t.order.add(s)
 	return n
 }
 
@@ -73,7 +79,7 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	return n, t.slots[n]
 }
 
-// settle drops a session that is no more, and enters or leaves it in the row of those that wait.
+// settle drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
 func (t *sessions) settle(n uint32) {
 	s := t.slots[n]
 	waits := s.lock == 0 && s.active > 0
@@ -88,9 +94,11 @@ func (t *sessions) settle(n uint32) {
 	case !waits:
 		s.ticket = 0
 	}
+	s.count()
 	if s.lock == 0 && !s.set && len(s.members) == s.gone {
 		delete(t.byID, s.id)
-		t.slots[n], t.sorted = nil, nil
+		t.order.remove(s)
+		t.slots[n] = nil
 		t.free = append(t.free, n)
 	}
 }
@@ -124,22 +132,31 @@ func (t *sessions) next() uint32 {
 	return t.waiting[t.head].slot
 }
 
-// ids are all session ids in order.
-func (t *sessions) ids() []string {
-	if t.sorted == nil {
-		t.sorted = slices.Sorted(maps.Keys(t.byID))
-	}
-	return t.sorted
-}
-
 // place is where a member stands.
 func (s *session) place(seq event.SequenceNumber) int {
 	i, _ := slices.BinarySearch(s.members, seq)
 	return i
 }
 
+// manyMembers is from how many messages on a session knows the deliverable ones: those between two of them, deferred ones or dead
+// letters, may be any number, and nobody is to look at them again and again.
+const manyMembers = 1024
+
 // join adds a message, which is younger than all others.
-func (s *session) join(seq event.SequenceNumber) { s.members = append(s.members, seq) }
+func (s *slice) join(seq event.SequenceNumber, r *row) {
+	ses := s.sessions.slots[r.session]
+	ses.members = append(ses.members, seq)
+	s.sessions.counted(r.session, seq, row{}, *r)
+	if len(ses.members) < manyMembers || ses.ready != nil {
+		return
+	}
+	ses.ready = roaring64.New()
+	for _, seq := range ses.members {
+		if r := s.find(seq); r != nil && r.deliverable() {
+			ses.ready.Add(uint64(seq))
+		}
+	}
+}
 
 // drop takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
 // usual way, costs little however many there are.
@@ -151,6 +168,9 @@ func (s *slice) drop(n uint32) {
 			return r == nil || r.session != n
 		})
 		ses.gone, ses.from = 0, 0
+		if len(ses.members) < manyMembers/2 {
+			ses.ready = nil
+		}
 	}
 }
 
@@ -162,14 +182,35 @@ func (t *sessions) counted(n uint32, seq event.SequenceNumber, was, is row) {
 	}
 	if is.locked() {
 		s.locked++
+		s.under = append(s.under, seq)
+	} else if s.locked == 0 {
+		if s.under = s.under[:0]; cap(s.under) > manyMembers {
+			s.under = nil
+		}
 	}
 	if was.deliverable() {
 		s.active--
+		if s.ready != nil {
+			s.ready.Remove(uint64(seq))
+		}
 	}
 	if is.deliverable() {
 		s.active++
 		s.from = min(s.from, s.place(seq))
+		if s.ready != nil {
+			s.ready.Add(uint64(seq))
+		}
 	}
+}
+
+// lockedUnder are the messages locked under a session, ascending. What it costs depends on how many those are.
+func (s *slice) lockedUnder(ses *session) []event.SequenceNumber {
+	slices.Sort(ses.under)
+	ses.under = slices.DeleteFunc(slices.Compact(ses.under), func(seq event.SequenceNumber) bool {
+		r := s.find(seq)
+		return r == nil || !r.locked()
+	})
+	return ses.under
 }
 
 // first is the deliverable message of a session with the smallest number, 0 when there is none.
@@ -179,6 +220,9 @@ func (s *slice) first(ses *session) event.SequenceNumber {
 	}
 	if mutant.On(mutant.AbandonedToBack) {
 		return s.leastFailed(ses)
+	}
+	if ses.ready != nil {
+		return event.SequenceNumber(ses.ready.Minimum())
 	}
 	for ; ses.from < len(ses.members); ses.from++ {
 		if r := s.find(ses.members[ses.from]); r != nil && r.deliverable() {

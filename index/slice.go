@@ -200,8 +200,7 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 	s.grow(int64(r.size))
 	s.set(r.subQueue, r.state).Add(uint64(seq))
 	if r.session != 0 {
-		s.sessions.slots[r.session].join(seq)
-		s.sessions.counted(r.session, seq, row{}, r)
+		s.join(seq, &r)
 		s.sessions.settle(r.session)
 	}
 	s.awaits(&r)
@@ -225,6 +224,9 @@ func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to Sta
 	s.set(q, to).Add(uint64(seq))
 	if r.session != 0 {
 		s.sessions.counted(r.session, seq, was, *r)
+		if ses := s.sessions.slots[r.session]; len(ses.under) > 64 && len(ses.under) > 2*ses.locked {
+			s.lockedUnder(ses)
+		}
 		s.sessions.settle(r.session)
 	}
 	s.awaits(r)

@@ -1,6 +1,10 @@
 package index
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // Soonest is a time before which no deliverable message of the main queue expires; [event.EndOfTime] when none does.
 func (x *Index) Soonest(id event.Slice) event.Time {
@@ -34,17 +38,30 @@ func (x *Index) FrontOf(id event.Slice, name []byte, now event.Time, limit int) 
 	if ses == nil || s.first(ses) == 0 {
 		return nil
 	}
-	for _, seq := range ses.members[ses.from:] {
+	for seq := range s.readyOf(ses) {
 		r := s.find(seq)
-		if r == nil || !r.deliverable() {
-			continue
-		}
 		if r.expiresAt == 0 || r.expiresAt > now || len(found) == limit {
 			break
 		}
 		found = append(found, x.message(s, seq, r))
 	}
 	return found
+}
+
+// readyOf yields the deliverable messages of a session from the first one on.
+func (s *slice) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
+	return func(yield func(event.SequenceNumber) bool) {
+		if ses.ready != nil {
+			for it := ses.ready.Iterator(); it.HasNext() && yield(event.SequenceNumber(it.Next())); {
+			}
+			return
+		}
+		for _, seq := range ses.members[ses.from:] {
+			if r := s.find(seq); r != nil && r.deliverable() && !yield(seq) {
+				return
+			}
+		}
+	}
 }
 
 // Sweep is one pass over the deliverable messages of a slice's main queue in search of expired ones, in steps.

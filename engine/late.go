@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What most requests cost follows from their bytes. Some cost what there is, and a peer can send thousands of them in a read: a look
+// at what is stored, an enumeration, the end of many messages. All of those that one turn of a loop carries out look at maxLooks
+// entries of the index or a few more; the others are late. They are carried out in the turns that follow, a step for each sink in
+// its turn, and what else the same sink asks for comes behind them, in order. So whoever asks for little waits for one turn's work
+// at most, whatever the others ask for (reliability.md P23).
+
+const (
+	maxLooks = 8192
+	// lookStep is how many entries one decision looks at before the command waits for its next turn.
+	lookStep = 2048
+	// maxLate is how many requests may be late before the loop takes no more from its mailbox.
+	maxLate = 1 << 18
+)
+
+// late is the requests that wait for a later turn.
+type late struct {
+	queues []*lateQueue // the one whose turn it is first; none is empty
+	of     map[Sink]*lateQueue
+	count  int // requests in all of them
+	looked int // entries looked at in this turn
+}
+
+// lateQueue is the late requests of one sink, in order.
+type lateQueue struct {
+	sink     Sink
+	requests []Request
+}
+
+// named is how many messages a command names by numbers or tokens of their own.
+func named(cmd Command) int {
+	switch cmd := cmd.(type) {
+	case *Settle:
+		return 1 + len(cmd.More)
+	case *Renew:
+		return len(cmd.Tokens)
+	case *ReceiveDeferred:
+		return len(cmd.Sequences)
+	case *CancelScheduled:
+		return len(cmd.Sequences)
+	}
+	return 0
+}
+
+// costly reports whether a command may look at many entries. What the others cost is small, or follows from the bytes that were sent.
+func costly(cmd Command) bool {
+	switch cmd.(type) {
+	case *Peek, *ListSessions, *BatchDelete, *ListRules:
+		return true
+	}
+	return named(cmd) > 1
+}
+
+// charge counts what a command has looked at in this turn.
+func (w *late) charge(cmd Command, looks int) {
+	if n := named(cmd); n > 1 {
+		looks += n
+	}
+	w.looked += looks
+}
+
+// any reports whether there are late requests.
+func (w *late) any() bool { return w.count > 0 }
+
+// full reports whether there are so many that no more can be taken.
+func (w *late) full() bool { return w.count >= maxLate }
+
+func (w *late) add(req Request) {
+	q := w.of[req.Sink]
+	if q == nil {
+		q = &lateQueue{sink: req.Sink}
+		if w.of == nil {
+			w.of = map[Sink]*lateQueue{}
+		}
+		w.of[req.Sink] = q
+		w.queues = append(w.queues, q)
+	}
+	q.requests = append(q.requests, req)
+	w.count++
+}
+
+// putOff reports whether a request has to wait for a later turn, and notes it then: when this turn has looked at enough, or because
+// one of its sink, or as costly a one, waits already.
+func (l *Loop) putOff(now event.Time, req *Request) bool {
+	w := &l.late
+	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !costly(req.Command) {
+		return false
+	}
+	if cmd, ok := req.Command.(*BatchDelete); ok && cmd.Before == 0 {
+		cmd.Before = now // what is sent meanwhile stays
+	}
+	w.add(*req)
+	return true
+}
+
+// catchUp carries out late requests until the turn has looked at enough.
+func (l *Loop) catchUp(now event.Time) {
+	w := &l.late
+	for w.any() && w.looked < maxLooks && !l.full() {
+		q := w.queues[0]
+		w.queues = w.queues[:copy(w.queues, w.queues[1:])]
+		if l.stepLate(now, q) {
+			delete(w.of, q.sink)
+		} else {
+			w.queues = append(w.queues, q)
+		}
+	}
+}
+
+// stepLate carries out late requests of one sink up to a step of a costly one, and reports whether none is left.
+func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
+	w := &l.late
+	n := 0
+	for more := true; more && n < len(q.requests) && w.looked < maxLooks && !l.full(); {
+		req := &q.requests[n]
+		more = !costly(req.Command)
+		w.looked++
+		if l.step(now, req) {
+			n++
+			l.handOn()
+		}
+	}
+	w.count -= n
+	clear(q.requests[:n])
+	q.requests = q.requests[n:]
+	return len(q.requests) == 0
+}
+
+// endLate carries out what is late when the loop stops, but for what nobody needs any more.
+func (l *Loop) endLate(now event.Time) {
+	for _, q := range l.late.queues {
+		for i := range q.requests {
+			if req := &q.requests[i]; costly(req.Command) {
+				turnAway(q.requests[i:i+1], ErrUnknown)
+			} else {
+				l.step(now, req)
+			}
+		}
+	}
+	l.late = late{}
+}
+
+// takeLate empties what is late.
+func (l *Loop) takeLate() (requests []Request) {
+	for _, q := range l.late.queues {
+		requests = append(requests, q.requests...)
+	}
+	l.late = late{}
+	return requests
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// posts is a sink that keeps everything.
+type posts struct{ got []Reply }
+
+func (p *posts) Post(rs []Reply) { p.got = append(p.got, rs...) }
+
+// tags are those of the replies, in order.
+func (p *posts) tags() (tags []uint64) {
+	for _, r := range p.got {
+		tags = append(tags, r.Tag)
+	}
+	return tags
+}
+
+// asked makes requests of one sink, with tags from 1 on.
+func (p *posts) asked(n int, cmd func(i int) Command) (requests []Request) {
+	for i := range n {
+		requests = append(requests, Request{Command: cmd(i), Sink: p, Tag: uint64(i + 1)})
+	}
+	return requests
+}
+
+// land lets what the loop decided leave.
+func (h *hand) land() {
+	for h.loop.flight.up {
+		<-h.loop.Flight()
+		h.loop.Landed()
+	}
+}
+
+// crowd is a loop with a queue of n sessions of a message each, and one more with n messages.
+func crowd(t *testing.T, n int) *hand {
+	t.Helper()
+	h := byHand(t, sessionQueue())
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("s%06d", i), "long")
+	}
+	for part := range slices.Chunk(ids, 10_000) {
+		h.send(0, part...)
+	}
+	h.now++
+	return h
+}
+
+// Reliability.md P23: whatever a peer asks for, and however much of it at once, a turn looks at a bounded number of entries, and
+// whoever asks for little is answered in the turn in which it asked. The others are answered in order, and take turns.
+func TestCostlyRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	const forever = event.EndOfTime
+	long := []byte("long")
+	for name, cmd := range map[string]func(int) Command{
+		"sessions": func(int) Command { return &ListSessions{Slice: handEntity, All: true, Top: n} },
+		"states":   func(int) Command { return &ListSessions{Slice: handEntity, Top: 1} },
+		"peek":     func(int) Command { return &Peek{Slice: handEntity, Count: 1000, MaxBytes: 1 << 20} },
+		"peek in session": func(int) Command {
+			return &Peek{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: long, HasSession: true, Count: 1, MaxBytes: 1}
+		},
+		"delete in session": func(int) Command {
+			return &BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: long, HasSession: true, Count: 1, Before: forever}
+		},
+		"receive by number": func(int) Command {
+			return &ReceiveDeferred{Slice: handEntity, SubQueue: event.DeadLetter, Sequences: make([]event.SequenceNumber, 1000)}
+		},
+		"renew many": func(int) Command {
+			return &Renew{Slice: handEntity, SubQueue: event.DeadLetter, Tokens: make([]event.LockToken, 3000)}
+		},
+		"settle many": func(int) Command {
+			return &Settle{Slice: handEntity, Outcome: Complete, More: make([]event.LockToken, 3000)}
+		},
+		"cancel many": func(int) Command {
+			return &CancelScheduled{Slice: handEntity, Sequences: make([]event.SequenceNumber, 3000)}
+		},
+		"states, one by one":  func(i int) Command { return &ListSessions{Slice: handEntity, Since: event.Time(i), Skip: i, Top: 1} },
+		"delete what is left": func(int) Command { return &BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, Count: 4000} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := crowd(t, n)
+			greedy, other, honest := &posts{}, &posts{}, &posts{}
+			const many = 100
+			requests := append(greedy.asked(many, cmd), other.asked(many, cmd)...)
+			send := func(int) Command {
+				return &Send{Slice: handEntity, Messages: []Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
+			}
+			requests = append(requests, honest.asked(1, send)...)
+			most := 0
+			for turns := 1; ; turns++ {
+				h.loop.Turn(requests)
+				if h.land(); len(honest.got) != turns {
+					t.Fatalf("turn %d: %d honest requests are answered", turns, len(honest.got))
+				}
+				if most = max(most, h.loop.late.looked); most > 12_500 { // 8192, and what one step goes beyond it
+					t.Fatalf("turn %d looked at %d", turns, most)
+				}
+				if a, b := len(greedy.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
+					t.Fatalf("turn %d: %d and %d are answered", turns, a, b)
+				}
+				if !h.loop.unfinished() {
+					break
+				}
+				requests = honest.asked(1, send)
+			}
+			for _, p := range []*posts{greedy, other} {
+				if len(p.got) != many || !slices.IsSorted(p.tags()) {
+					t.Errorf("%d answers, by tag: %v", len(p.got), p.tags())
+				}
+			}
+			if h.loop.late.any() || len(h.loop.late.of) != 0 {
+				t.Errorf("%d are late for ever", h.loop.late.count)
+			}
+		})
+	}
+}
+
+// What is cut into steps finds the same, and what a sink asks for behind it comes behind it.
+func TestCutRequests(t *testing.T) {
+	t.Parallel()
+	const n = 3 * lookStep
+	h := crowd(t, n)
+	long := []byte("long")
+	p := &posts{}
+	cmds := []Command{
+		&ListSessions{Slice: handEntity, All: true, Skip: 1, Top: n + 9},
+		&Peek{Slice: handEntity, SessionID: long, HasSession: true, Count: lookStep + 5, MaxBytes: 1 << 30},
+		&Peek{Slice: handEntity, SessionID: long, HasSession: true, Count: 1 << 20, MaxBytes: lookStep + 9},
+		&BatchDelete{Slice: handEntity, SessionID: long, HasSession: true, Count: lookStep + 7},
+		&BatchDelete{Slice: handEntity, SessionID: []byte("s000001"), HasSession: true, Count: 9},
+		&Peek{Slice: handEntity, SessionID: long, HasSession: true, Count: 1, MaxBytes: 1},
+	}
+	requests := p.asked(len(cmds), func(i int) Command { return cmds[i] })
+	h.loop.Turn(requests)
+	if len(p.got) == len(cmds) {
+		t.Error("nothing was cut")
+	}
+	h.now++
+	h.send(0, "s000001") // what comes while the deletion waits is not meant by it
+	h.turn()
+	if !slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6}) {
+		t.Fatal(p.tags())
+	}
+	ids := p.got[0].IDs
+	if len(ids) != n || ids[0] != "s000000" || ids[n-1] != fmt.Sprintf("s%06d", n-1) || !slices.IsSorted(ids) {
+		t.Errorf("%d sessions, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
+	}
+	sees := func(i, count, step int) {
+		t.Helper()
+		seen := p.got[i].Messages
+		if len(seen) != count {
+			t.Fatalf("%d messages, not %d", len(seen), count)
+		}
+		for k := range seen {
+			if want := event.SequenceNumber(2 * (k + 1 + step)); seen[k].Sequence != want {
+				t.Fatalf("message %d, not %d", seen[k].Sequence, want)
+			}
+		}
+	}
+	sees(1, lookStep+5, 0)
+	sees(2, lookStep+9, 0)
+	if p.got[3].Count != lookStep+7 || p.got[4].Count != 1 {
+		t.Errorf("%d and %d are deleted", p.got[3].Count, p.got[4].Count)
+	}
+	sees(5, 1, lookStep+7)
+	if s, _ := h.loop.part.index.Session(handEntity, []byte("s000001")); s.Active != 1 {
+		t.Errorf("%d messages are left in the session", s.Active)
+	}
+}
+
+// A stop carries out what changes something and is late, and answers everybody.
+func TestStopWithLateRequests(t *testing.T) {
+	t.Parallel()
+	h := crowd(t, 5000)
+	p := &posts{}
+	requests := p.asked(9, func(i int) Command {
+		if i == 8 {
+			return &Send{Slice: handEntity, Messages: []Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true, SessionID: []byte("last")}}}
+		}
+		return &ListSessions{Slice: handEntity, Top: 1}
+	})
+	h.loop.Turn(requests)
+	h.loop.drain()
+	if len(p.got) != 9 || p.got[8].Err != nil || h.loop.late.any() {
+		t.Errorf("%d answers, %+v", len(p.got), p.got[len(p.got)-1])
+	}
+	if s, ok := h.loop.part.index.Session(handEntity, []byte("last")); !ok || s.Active != 1 {
+		t.Error("what was sent last is not stored")
+	}
+	if n := h.count(event.Main, index.Active); n != 10_001 {
+		t.Errorf("%d messages", n)
+	}
+}
