@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -69,14 +70,15 @@ type conn struct {
 	changes  []engine.Change // of entities, that links do not know of yet; see part
 	recheck  bool            // claims are to be looked at
 	stopping bool
-	bufferIn int        // bytes of sends without an answer
-	joining  int        // bytes of deliveries of which frames are missing
-	requests int        // the engine has not answered
-	taking   int        // of those, the ones that take messages by number or ask for rules: each answer holds them whole
-	answered int        // bytes of answers that wait for the peer's credit
-	timed    []*request // of them, those with a deadline
-	locked   int        // unsettled deliveries sent
-	forgot   time.Time  // last time expired ones were forgotten
+	bufferIn int                              // bytes of sends without an answer
+	joining  int                              // bytes of deliveries of which frames are missing
+	requests int                              // the engine has not answered
+	taking   int                              // of those, the ones that take messages by number or ask for rules: each answer holds them whole
+	answered int                              // bytes of answers that wait for the peer's credit
+	timed    []*request                       // of them, those with a deadline
+	locked   int                              // unsettled deliveries sent
+	byToken  map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
+	forgot   time.Time                        // last time expired ones were forgotten
 	batch    batch
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it

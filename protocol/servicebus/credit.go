@@ -130,8 +130,7 @@ func (c *conn) forgetExpired() {
 	for _, s := range c.sessions {
 		for id, u := range s.unsettled {
 			if u.until < before && u.link.filter == nil { // one under a message session ends with it
-				delete(s.unsettled, id)
-				c.locked--
+				s.forget(id, &u)
 			}
 		}
 	}

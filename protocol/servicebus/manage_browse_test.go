@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -136,6 +137,34 @@ func TestAnswersWithoutCredit(t *testing.T) {
 		p.request("again", "com.microsoft:peek-message", peek)
 		if status, _, _ := p.managed("again"); status != 200 {
 			t.Errorf("status %d after the answers were taken", status)
+		}
+	})
+}
+
+// P23: that holds for enumerations of sessions as well, also for those that were asked for before the first answer was there.
+func TestSessionsWithoutCredit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.BufferedOut = 40 << 10 }, func(b *bench) {
+		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
+		for i := range 400 {
+			b.put("s", inSession(fmt.Sprintf("%0120d", i), fmt.Sprint(i), "x"))
+		}
+		p := b.root()
+		p.attachSender(200, "s/$management")
+		p.attachReceiver(201, "s/$management", amqp.SenderSettled)
+		for i := range 5 {
+			p.request(fmt.Sprint(i), "com.microsoft:get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(event.EndOfTime)},
+				{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(400)}})
+		}
+		synctest.Wait()
+		p.credit(201, 0, 100, false)
+		for i := range 5 {
+			want := int32(503)
+			if i == 0 {
+				want = 200
+			}
+			if status, _, _ := p.managed(fmt.Sprint(i)); status != want {
+				t.Errorf("request %d: status %d, want %d", i, status, want)
+			}
 		}
 	})
 }

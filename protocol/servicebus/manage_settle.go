@@ -118,28 +118,6 @@ func (c *conn) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead)
 // where its body begins.
 const headerRoom = 1 << 10
 
-// settledElsewhere forgets deliveries of this connection's links that were settled by their tokens.
-func (c *conn) settledElsewhere(tokens []event.LockToken) {
-	gone := make(map[event.LockToken]bool, len(tokens))
-	for _, t := range tokens {
-		gone[t] = true
-	}
-	for _, s := range c.sessions {
-		for id, u := range s.unsettled {
-			if !gone[u.token] {
-				continue
-			}
-			delete(s.unsettled, id)
-			s.settled.note(id, u.link.at.path)
-			c.locked--
-			u.link.receiver.pass()
-			if delete(gone, u.token); len(gone) == 0 {
-				return
-			}
-		}
-	}
-}
-
 // dispositionOf reads the fields of update-disposition.
 func dispositionOf(body amqp.Map) (settlement, *amqp.Error) {
 	modify, _ := body.Get("properties-to-modify")

@@ -152,14 +152,10 @@ func (r *receiver) sent(d *engine.Delivery) {
 	if r.settled {
 		s.silent.note(id)
 	} else {
-		if s.unsettled == nil {
-			s.unsettled = make(map[uint32]unsettled)
-		}
-		s.unsettled[id] = unsettled{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header}
+		s.waits(id, unsettled{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header})
 		if r.l.filter != nil {
 			s.sessioned.note(id)
 		}
-		r.l.c.locked++
 	}
 	r.pass()
 }

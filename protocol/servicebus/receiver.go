@@ -16,14 +16,15 @@ type receiver struct {
 	replyTo any  // target address, for the routing of answers (2.3)
 	maxSize int  // bytes of a message the peer takes
 
-	count   uint32 // delivery-count: deliveries begun on the wire
-	limit   uint32 // delivery-count + link-credit as the peer last gave it
-	queued  bool   // in conn.ready
-	rest    []byte // encoded bytes of the delivery that is partly written
-	restAt  int
-	tagged  [16]byte // tag of the delivery being written
-	drain   bool     // the peer wants its credit used up
-	drainTo uint32   // delivery-count after the drain
+	count     uint32 // delivery-count: deliveries begun on the wire
+	unsettled int    // deliveries the peer has to settle
+	limit     uint32 // delivery-count + link-credit as the peer last gave it
+	queued    bool   // in conn.ready
+	rest      []byte // encoded bytes of the delivery that is partly written
+	restAt    int
+	tagged    [16]byte // tag of the delivery being written
+	drain     bool     // the peer wants its credit used up
+	drainTo   uint32   // delivery-count after the drain
 
 	// deliveries of an entity
 	engine  *engine.Receiver // nil for a node
@@ -164,15 +165,14 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 func (r *receiver) forget() {
 	s := r.l.s
 	var ids []uint32
-	for id, u := range s.unsettled {
-		if u.link == r.l {
-			delete(s.unsettled, id)
+	for i := len(s.sent) - 1; i >= 0 && r.unsettled > 0; i-- {
+		id := s.sent[i].id
+		if u, ok := s.unsettled[id]; ok && u.link == r.l {
+			s.forget(id, &u)
 			ids = append(ids, id)
 		}
 	}
-	r.l.c.locked -= len(ids)
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Backward(ids) {
 		s.silent.note(id)
 	}
 }

@@ -23,6 +23,7 @@ type session struct {
 	nextDelivery uint32
 
 	unsettled map[uint32]unsettled // by delivery-id
+	sent      sentOrder            // their delivery-ids
 	silent    idRanges             // sent settled, or on links that are gone: dispositions for them mean nothing
 	sessioned idRanges             // sent under message sessions
 	settled   idOwners             // settled: what comes for them again is refused
@@ -126,8 +127,8 @@ func (s *session) leave() {
 		l.leave(event.ReleaseLinkLost)
 	}
 	clear(s.links)
-	s.c.locked -= len(s.unsettled)
-	s.unsettled, s.last = nil, nil
+	s.forgetAll()
+	s.last = nil
 	s.ended = true
 }
 

@@ -1,24 +1,14 @@
 package servicebus
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// unsettled is a delivery the peer has to settle.
-type unsettled struct {
-	link   *link
-	token  event.LockToken
-	until  event.Time // end of the lock as it was delivered; renewals are not seen here
-	header uint32     // bytes of the message beside its body
-}
-
-// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them wait to be settled.
+// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them it settles.
 const maxSpan = 1 << 20
 
 // disposition takes the peer's outcomes (4.6). As sender of transfers it settles nothing we wait for.
@@ -33,7 +23,13 @@ func (s *session) disposition(d *amqp.Disposition) {
 		return
 	}
 	w, e := settlementOf(d.State)
-	asked := !d.Settled && (w.outcome != 0 || e != nil)
+	if w.outcome == 0 && e == nil && !d.Settled { // received: not an outcome, however many it names
+		if u, ok := s.unsettled[first]; ok {
+			u.link.touch()
+		}
+		return
+	}
+	asked := !d.Settled
 	var lost lostRun
 	from := first
 	var few [32]uint32 // nearly always enough, and no allocation
@@ -55,25 +51,6 @@ func (s *session) disposition(d *amqp.Disposition) {
 		lost.add(s, from, last-from+1)
 	}
 	lost.answer(s)
-}
-
-// unsettledIn appends those of a delivery-id and the n behind it that wait to be settled, in order.
-func (s *session) unsettledIn(ids []uint32, first, n uint32) []uint32 {
-	if int(n) < len(s.unsettled) {
-		for i := range n + 1 {
-			if _, ok := s.unsettled[first+i]; ok {
-				ids = append(ids, first+i)
-			}
-		}
-		return ids
-	}
-	for id := range s.unsettled {
-		if id-first <= n {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(a-first, b-first) })
-	return ids
 }
 
 // lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
@@ -142,12 +119,8 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 	c := s.c
 	l := u.link
 	l.touch()
-	if bad == nil && w.outcome == 0 && !d.Settled {
-		return // received: not an outcome
-	}
-	delete(s.unsettled, id)
+	s.forget(id, &u)
 	s.settled.note(id, l.at.path)
-	c.locked--
 	if l.detached {
 		s.silent.note(id)
 		if !d.Settled { // nobody hears the answer, so the client asks again elsewhere: the message has to wait for that
