@@ -214,6 +214,8 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	idle.AutoDeleteOnIdle = 2 * time.Hour // reads the longest in any case
 	rules.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "new"}}
 	one := []event.Rule{sql("one", "1=1")}
+	times := queue
+	times.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "s", CreatedAt: 5, ModifiedAt: 6}}
 	for _, c := range []struct {
 		what         string
 		cmd          PutEntity
@@ -226,6 +228,7 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 		{"the same in a file", PutEntity{Kind: event.Queue, Path: "Q", Properties: queue}, false, false},
 		{"another spelling", PutEntity{Kind: event.Queue, Path: "Q", Properties: spelled, Mode: UpdateOnly}, true, false},
 		{"the first spelling, in a file", PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, false, false},
+		{"other times of a key", PutEntity{Kind: event.Queue, Path: "q", Properties: times, Mode: UpdateOnly}, true, false},
 		{"an update of the topic", PutEntity{Kind: event.Topic, Path: "events", Properties: topic, Mode: UpdateOnly}, true, false},
 		{"an update of the subscription", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: idle, Mode: UpdateOnly}, true, false},
 		{"rules", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: sub, Rules: one, OnlyRules: true}, false, false},

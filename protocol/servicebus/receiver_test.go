@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -25,89 +24,6 @@ func (b *bench) loaded(n int) *peerConn {
 	}
 	p.attachReceiver(2, "q", amqp.SenderUnsettled)
 	return p
-}
-
-// A disposition in the state received is no outcome, however many deliveries it names: they stay with the receiver, and can be
-// settled after it, in any order; what was settled is answered as lost.
-func TestReceivedState(t *testing.T) {
-	bubble(t, nil, func(b *bench) {
-		p := b.loaded(5)
-		p.credit(2, 0, 5, false)
-		var ids []uint32
-		for range 5 {
-			ids = append(ids, p.receive().id)
-		}
-		for _, last := range []uint32{ids[0], ids[4], ids[0] + 1<<19} {
-			for _, state := range []amqp.DeliveryState{amqp.Received{}, nil} {
-				p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: ids[0], Last: amqp.Some(last), State: state}, nil)
-			}
-		}
-		p.quiet(time.Second)
-		p.settle(ids[2], amqp.StateAccepted, false)
-		p.outcome(ids[2], amqp.StateAccepted)
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: ids[0], Last: amqp.Some(ids[4]), Settled: true, State: amqp.StateAccepted}, nil)
-		p.settle(ids[3], amqp.StateAccepted, false)
-		if d := expect[*amqp.Disposition](p); d.First != ids[3] || d.State.(amqp.Rejected).Error.Condition != amqp.CondMessageLockLost {
-			t.Errorf("%+v", d)
-		}
-	})
-}
-
-// Deliveries are found by ranges as they are by looking at each, whatever has been settled and where the numbers wrap around, and a
-// range over gaps is gone over in single steps once.
-func TestUnsettledIn(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 2))
-	c := &conn{}
-	s := &session{c: c}
-	l := &link{c: c, s: s, receiver: &receiver{}}
-	next := uint32(1<<32 - 3000)
-	naive := func(first, n uint32) (ids []uint32) {
-		for i := range n + 1 {
-			if _, ok := s.unsettled[first+i]; ok {
-				ids = append(ids, first+i)
-			}
-		}
-		return ids
-	}
-	for range 20_000 {
-		if rng.IntN(3) > 0 {
-			if rng.IntN(4) > 0 { // else it was sent settled
-				s.waits(next, unsettled{link: l})
-			}
-			next++
-			continue
-		}
-		first, n := next-uint32(rng.IntN(4000)), uint32(rng.IntN(2000))
-		got := s.unsettledIn(nil, first, n)
-		if want := naive(first, n); !slices.Equal(got, want) {
-			t.Fatalf("%d from %d on: %v, not %v", n+1, first, got, want)
-		}
-		for _, id := range got {
-			if u := s.unsettled[id]; rng.IntN(3) > 0 {
-				s.forget(id, &u)
-			}
-		}
-	}
-	if len(s.sent) > 64+4*len(s.unsettled) || c.locked != len(s.unsettled) || l.receiver.unsettled != c.locked {
-		t.Errorf("%d entries for %d deliveries; %d and %d are counted", len(s.sent), len(s.unsettled), c.locked, l.receiver.unsettled)
-	}
-	s.forgetAll()
-	for range 50_000 {
-		s.waits(next, unsettled{link: l})
-		next++
-	}
-	received := &amqp.Disposition{Role: amqp.RoleReceiver, First: next - 50_000, Last: amqp.Some(next - 1), State: amqp.Received{}}
-	if n := testing.AllocsPerRun(5, func() { s.disposition(received) }); n != 0 || len(s.unsettled) != 50_000 {
-		t.Errorf("a disposition that settles nothing makes %v allocations", n) // it looks at none of them
-	}
-	for i, e := range s.sent {
-		if u := s.unsettled[e.id]; i > 0 && i < 49_999 {
-			s.forget(e.id, &u)
-		}
-	}
-	if got := s.unsettledIn(nil, next-49_999, 49_997); len(got) != 0 || s.sent[1].gap != 49_998 {
-		t.Errorf("%d are found; the gap is %d", len(got), s.sent[1].gap)
-	}
 }
 
 // WP-100, WP-101, WP-102, WP-103, WP-105, WP-106, WP-107, WP-108.
