@@ -176,7 +176,9 @@ export default {
 
   async "send-many-at-once"(bus) {
     const all = texts(1500);
-    await Promise.all(all.map((body) => bus.send(body)));
+    // The SDK counts the timeout of each send from the call on, while it waits behind the others: the scenario's limit comes before.
+    const sender = bus.connect({ timeoutInMs: 120_000 }).createSender(bus.queue);
+    await Promise.all(all.map((body) => sender.sendMessages({ body })));
     const receiver = bus.remover();
     const got = bodies(await receive(receiver, all.length));
     same("texts, sorted", got.sort(), all.sort());

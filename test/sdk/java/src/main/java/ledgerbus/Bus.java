@@ -72,6 +72,14 @@ final class Bus implements AutoCloseable {
         return keep(new Client(connectionString, queue, topic, Client.once(forSession.plusSeconds(1))));
     }
 
+    /**
+     * A client for many calls at once. The SDK counts the try timeout of each from the call on, while it stands in a queue of the SDK
+     * behind the others: the scenario's own limit comes before it.
+     */
+    Client unhurried() {
+        return keep(new Client(connectionString, queue, topic, Client.once(Duration.ofMinutes(2))));
+    }
+
     /** A client that shows another key than the rest of the suite. */
     Client withKey(String name, String key) {
         return keep(new Client(replaceKey(connectionString, name, key), queue, topic, Client.once(TRY)));
