@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -384,6 +385,9 @@ func (s *script) write(out *strings.Builder, events []event.Event) {
 // do decides, writes, applies and prints.
 func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	o := s.part.Decide(s.now, cmd)
+	if len(o.Events) > 0 && o.Level != needed(o.Events) {
+		fmt.Fprintf(out, "P6, P8: the reply leaves when its frame is at level %d\n", o.Level)
+	}
 	s.write(out, o.Events)
 	if o.Reply.Err != nil {
 		var e *Error
@@ -409,6 +413,19 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 		fmt.Fprintln(out, "nothing")
 	}
 	return o
+}
+
+// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost with the power, all else was
+// told to somebody, or taken for good (reliability.md P6, P8).
+func needed(events []event.Event) log.Durability {
+	for _, ev := range events {
+		switch ev.Kind() {
+		case event.KindOriginDefined, event.KindMessageLocked, event.KindLockRenewed, event.KindSessionAccepted, event.KindSessionLockRenewed:
+		default:
+			return log.Durable
+		}
+	}
+	return log.Ordered
 }
 
 func (s *script) at(t event.Time) string {
