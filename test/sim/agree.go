@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -124,6 +125,10 @@ func (p *part) agree(after string) {
 	} else if got < p.model.Records {
 		w.broken("P21", "partition %d: %d records after %s, there must be %d", p.id, got, after, p.model.Records)
 	}
+	if s := p.shadow; s.solid && p.level != log.Durable || s.m.Solid > s.sealed && p.writer.Batch().Level() != log.Durable {
+		w.broken("I1", "partition %d: after %s a frame waits for no sync, and holds what may not be lost to a power loss", p.id, after)
+	}
+	p.shadow.solid = false
 	p.copied(after)
 	posted, due := p.posted, p.shadow.due
 	p.posted, p.shadow.due = nil, nil

@@ -117,6 +117,7 @@ type shadow struct {
 	flying    bool
 	flight    []*want
 	sealed    int     // records handed to the writer
+	solid     bool    // the frame just handed on holds one that may not be lost to anything
 	back      []*want // deliveries that found their receiver gone
 	due       []*want // replies that must have been posted by now
 }
@@ -466,6 +467,7 @@ func (s *shadow) seal(now int64) {
 		}
 		return
 	}
+	s.solid = s.m.Solid > s.sealed
 	s.flying, s.flight, s.open, s.sealed = true, s.open, nil, s.m.Records
 }
 

@@ -55,12 +55,13 @@ type part struct {
 	taken  []model.Token // … and what it took them for was found
 
 	starting  bool
-	newest    int // records in the newest frame
-	appended  int // records given to the writer: no more can survive
-	needKill  int // records that must survive the death of the process
-	needPower int // … and a power loss
-	noted     int // of those, at the last progress note
-	ledIn     int // boot in which the log was last taken over
+	newest    int            // records in the newest frame
+	level     log.Durability // of that frame
+	appended  int            // records given to the writer: no more can survive
+	needKill  int            // records that must survive the death of the process
+	needPower int            // … and a power loss
+	noted     int            // of those, at the last progress note
+	ledIn     int            // boot in which the log was last taken over
 }
 
 // tap is the writer with its appends counted.
@@ -70,7 +71,7 @@ type tap struct {
 }
 
 func (t *tap) Append(b *log.Batch) log.Ticket {
-	t.p.newest = b.Count()
+	t.p.newest, t.p.level = b.Count(), b.Level()
 	t.p.appended += b.Count()
 	t.p.w.stats.Frames++
 	t.p.dumpBatch("sealed")
