@@ -49,7 +49,7 @@ func validSegment(n int, tag uint32) ([]byte, []event.LSN) {
 }
 
 func scanBytes(t testing.TB, data []byte, sameBoot bool) (s scanner, off int64, reason string, err error) {
-	s = scanner{tag: 9, chapter: 1, fresh: true, lsn: firstLSN, index: 1, watch: map[event.LSN]uint32{}}
+	s = scanner{tag: 9, chapter: 1, fresh: true, lsn: firstLSN, index: 1, watch: map[event.LSN]passed{}}
 	s.win.buf = make([]byte, 4096)
 	off, v, err := s.segment(context.Background(), memFile{Reader: bytes.NewReader(data)}, int64(len(data)))
 	if err != nil {

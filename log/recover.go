@@ -87,7 +87,7 @@ func (r *recovery) wrap(file string, off int64, lsn event.LSN, err error) error 
 func (r *recovery) run(ctx context.Context) (*found, error) {
 	r.out = &found{first: firstLSN}
 	r.scan.partition, r.scan.tag, r.scan.lsn = r.id, r.tag, firstLSN
-	r.scan.watch = make(map[event.LSN]uint32)
+	r.scan.watch = make(map[event.LSN]passed)
 	if err := r.readManifest(); err != nil {
 		return nil, err
 	}
@@ -102,11 +102,11 @@ func (r *recovery) run(ctx context.Context) (*found, error) {
 	r.out.fault = fault != nil
 	files := r.listCheckpoints()
 	for _, c := range files {
-		r.scan.watch[c.lsn] = 0
+		r.scan.watch[c.lsn] = passed{}
 	}
 	for _, m := range []*mark{progress, fault} {
 		if m != nil {
-			r.scan.watch[m.lsn] = 0
+			r.scan.watch[m.lsn] = passed{}
 		}
 	}
 	if err := r.listChapters(); err != nil {
@@ -119,7 +119,7 @@ func (r *recovery) run(ctx context.Context) (*found, error) {
 	}
 	r.out.end = mark{r.scan.lsn, r.scan.epoch, r.scan.chain}
 	if r.out.end.lsn > r.out.first { // places before any frame have no chain
-		r.scan.watch[r.out.end.lsn] = r.scan.chain
+		r.scan.watch[r.out.end.lsn] = passed{true, r.scan.chain}
 	}
 	if err := r.reached("progress", progress); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (r *recovery) reached(name string, m *mark) error {
 		file, off := r.endPlace()
 		return r.corrupt(file, off, r.out.end.lsn, "the log ends here, but %s says it was durable up to LSN %d", name, m.lsn)
 	}
-	if m.lsn > r.out.first && r.scan.watch[m.lsn] != m.chain {
+	if m.lsn > r.out.first && r.scan.watch[m.lsn] != (passed{true, m.chain}) {
 		return r.corrupt(name, 0, m.lsn, "%s names a frame at LSN %d that is not in this log", name, m.lsn)
 	}
 	return nil
@@ -402,7 +402,7 @@ func (r *recovery) keepCheckpoints(list []checkpoint) {
 		switch {
 		case c.lsn > r.out.end.lsn:
 			r.discard(name, fmt.Errorf("log ends at LSN %d before it", r.out.end.lsn))
-		case c.lsn < r.out.first || c.lsn > r.out.first && r.scan.watch[c.lsn] != c.chain || c.lsn == r.out.first && c.lsn != firstLSN:
+		case c.lsn < r.out.first || c.lsn > r.out.first && r.scan.watch[c.lsn] != (passed{true, c.chain}) || c.lsn == r.out.first && c.lsn != firstLSN:
 			r.discard(name, errors.New("is of another log"))
 		default:
 			r.out.ckpts = append(r.out.ckpts, c)

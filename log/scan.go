@@ -108,7 +108,13 @@ type scanner struct {
 
 	frames, records uint64
 	bytes           int64
-	watch           map[event.LSN]uint32 // chain at the LSNs asked for, filled in as they come by
+	watch           map[event.LSN]passed // what is at the LSNs asked for, filled in as they come by
+}
+
+// passed is what a scan has found at an LSN.
+type passed struct {
+	there bool   // a frame ends there; without, nothing is known of it, and no chain is the right one
+	chain uint32 // of that frame
 }
 
 // verdict is what stands at a place where a frame was expected.
@@ -241,7 +247,7 @@ func (s *scanner) take(off int64, h *header) error {
 	s.records += uint64(h.count)
 	s.bytes += h.entry()
 	if _, ok := s.watch[s.lsn]; ok {
-		s.watch[s.lsn] = s.chain
+		s.watch[s.lsn] = passed{true, s.chain}
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (y *surveyor) run(ctx context.Context) error {
 	y.out = &found{first: firstLSN}
 	s := &y.scan
 	s.partition, s.tag, s.lsn = y.id, y.tag, firstLSN
-	s.watch = make(map[event.LSN]uint32)
+	s.watch = make(map[event.LSN]passed)
 	y.sure, y.chained, y.reigned = true, true, true
 	err := y.readManifest()
 	if err := y.report("manifest", err); err != nil {
@@ -209,20 +209,20 @@ func (y *surveyor) run(ctx context.Context) error {
 			return err
 		}
 		if m != nil && err == nil {
-			notes[i], s.watch[m.lsn] = m, 0
+			notes[i], s.watch[m.lsn] = m, passed{}
 		}
 		y.out.fault = n[0] == "fault" && (m != nil || err != nil)
 	}
 	files := y.listCheckpoints()
 	for _, c := range files {
-		s.watch[c.lsn] = 0
+		s.watch[c.lsn] = passed{}
 	}
 	if err := y.chapters(ctx, known); err != nil {
 		return err
 	}
 	y.out.end = mark{s.lsn, s.epoch, s.chain}
 	if y.out.end.lsn > y.out.first && y.chained {
-		s.watch[y.out.end.lsn] = s.chain
+		s.watch[y.out.end.lsn] = passed{true, s.chain}
 	}
 	if err := y.ends(notes); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (y *surveyor) ends(notes [2]*mark) error {
 
 // missed tells whether nothing can be said about a place, since it may have been among what was passed over.
 func (y *surveyor) missed(at event.LSN) bool {
-	return y.lost && y.scan.watch[at] == 0 && (at <= y.out.end.lsn || !y.sure)
+	return y.lost && !y.scan.watch[at].there && (at <= y.out.end.lsn || !y.sure)
 }
 
 // checkpoints discards those that are not of this log.

@@ -206,7 +206,7 @@ func (y *surveyor) pass(h *header, base event.LSN) {
 	}
 	s.lsn, y.sure = h.next(), true
 	if _, ok := s.watch[s.lsn]; ok {
-		s.watch[s.lsn] = s.chain
+		s.watch[s.lsn] = passed{true, s.chain}
 	}
 }
 
