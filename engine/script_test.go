@@ -284,6 +284,14 @@ func (s *script) run(t *testing.T, input string) string {
 			cmd.Outcome = map[string]SettleOutcome{"complete": Complete, "abandon": Abandon, "release": Release, "defer": Defer,
 				"dead-letter": MoveToDeadLetter}[f[0]]
 			cmd.Changes, cmd.Reason, cmd.Description = []byte(opts["changes"]), opts["reason"], opts["description"]
+			if names, ok := opts["by"]; ok { // by whoever has the sessions of these receivers, "-" for none
+				cmd.Sessions = []event.LockToken{}
+				for _, name := range strings.Split(names, ",") {
+					if name != "-" {
+						cmd.Sessions = append(cmd.Sessions, s.holders[name].volatile.session)
+					}
+				}
+			}
 			s.do(&out, cmd)
 		case "renew":
 			cmd := &Renew{Slice: s.slice, SubQueue: sub}
@@ -614,5 +622,8 @@ func number(t *testing.T, s string) int {
 }
 
 func token(t *testing.T, s string) event.LockToken {
+	if of, ok := strings.CutPrefix(s, "s"); ok { // of a session
+		return event.LockToken{14: byte(number(t, of))}
+	}
 	return event.LockToken{15: byte(number(t, strings.TrimPrefix(s, "t")))}
 }
