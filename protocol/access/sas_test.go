@@ -69,6 +69,11 @@ func TestVerify(t *testing.T) {
 		"climbing":               {root("sb://h/q"), "sb://h/q/../q2", ErrScope},
 		"climbing, escaped":      {root("sb://h/q"), "sb://h/q/%2e%2e/q2", ErrScope},
 		"climbing, twice":        {root("sb://h/q"), "sb://h/q/%252e%252e/q2", ErrScope},
+		"escaped twice":          {root("sb://h/q"), "sb://h/%2571", ErrScope},
+		"escaped in the token":   {root("sb%3a%2f%2fh%2f%2571"), audience, nil},
+		"twice in the token":     {root("sb%3a%2f%2fh%2f%252571"), audience, ErrScope},
+		"thrice in the token":    {root("sb%3a%2f%2fh%2f%25252571"), audience, ErrScope},
+		"signature, twice":       {strings.ReplaceAll(strings.ReplaceAll(root("sb://h/q"), "%", "%25"), "sb:%25", "sb:%"), audience, ErrSignature},
 		"climbing in the token":  {root("sb://h/q2/../q"), audience, ErrScope},
 		"an address in the path": {root("sb://h/q"), "sb://h/q/://h/q2", ErrScope},
 		"any scheme":             {root("foo%3a%2f%2fh%2fq"), "WSS://h:443/Q/", nil},
@@ -118,6 +123,11 @@ func TestVerify(t *testing.T) {
 	}
 	if g, err := testVerifier.VerifyPath(root("sb://h/q"), "/Q/Messages/", testNow); err != nil || g.Path != "q/messages" || g.Rule != "root" || g.Expires.Unix() != 1700003600 {
 		t.Errorf("%+v, %v", g, err)
+	}
+	for _, path := range []string{"%71", "q%2f..%2fq", "q2/..%2fq"} { // decoded already: what still looks escaped names nothing
+		if g, err := testVerifier.VerifyPath(root("sb://h/q"), path, testNow); !errors.Is(err, ErrScope) {
+			t.Errorf("path %s: %+v, %v", path, g, err)
+		}
 	}
 	if _, err := testVerifier.Verify(NewSASToken("sb://h/q", "my rule", "k", testNow.Add(time.Hour)), audience, testNow); err != nil {
 		t.Error(err)

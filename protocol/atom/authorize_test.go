@@ -170,6 +170,10 @@ func TestForwardTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.status, w.body)
 		}
 	}
+	sends := sign("sb://"+host+"/target", "sender", sendKey)
+	for escaped, status := range map[string]int{"%74arget": 200, "sb://" + host + "/%74arget": 200, "%2574arget": 401, "sb://" + host + "/%2574arget": 401} { // decoded once
+		a.update("/source", queue(auth+"<ForwardTo>"+escaped+"</ForwardTo>"), "Authorization", own, "ServiceBusSupplementaryAuthorization", sends).is(status)
+	}
 	a.update("/source", queue(to)).is(200) // with a key of the namespace that allows everything
 }
 

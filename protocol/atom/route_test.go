@@ -48,6 +48,9 @@ func TestSpellings(t *testing.T) {
 	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/T/subscriptions/S?api-version=2021-05</id>`) // the client's spelling of what is fixed
 	a.get("/t/subscriptions/s/rules/%24Default").is(200, `<id>http://bus.example:5300/T/subscriptions/S/rules/$Default?api-version=2021-05</id>`)
 	a.get("/space%7Ename").is(200, `<title type="text">Space~Name</title>`)
+	for _, path := range []string{"/orders%252feu", "/%54%2573", "/T/Subscriptions/%2553", "/t/%2573ubscriptions/s"} { // decoded once, they name nothing
+		a.get(path).is(400)
+	}
 	for _, query := range []string{"api-version=2021-05&enrich=False", "&api-version=2021-05&&enrich=true", "x=y&enrich=nonsense&api-version=2021-05"} {
 		a.get("/t?"+query).is(200, "<CountDetails ")
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +174,31 @@ func TestPeekSession(t *testing.T) {
 			}
 		}
 		p.managedWith(204, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: "b"}})
+	})
+}
+
+// 2.1: the id of a session is a text like any other, taken as it was sent: what looks escaped in it is not.
+func TestSessionIDsAreNotDecoded(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		b.put("s", inSession("a%62", "escaped", "x"), inSession("ab", "plain", "x"), inSession("a+b", "plus", "x"))
+		p.attachManagement("s")
+		for i, id := range []string{"a%62", "ab", "a+b"} {
+			link := uint32(2 + i)
+			if got := p.acceptSession(link, "s", id); !strings.Contains(fmt.Sprint(got.Source), id) {
+				t.Errorf("%q: %+v", id, got.Source)
+			}
+			state := amqp.Pair{Key: "session-state", Value: []byte(id)}
+			p.managedWith(200, "", "set-session-state", sessionBody(id, state), linked(fmt.Sprint("r", link)))
+		}
+		for id, want := range map[string]string{"a%62": "[escaped]", "ab": "[plain]", "a+b": "[plus]"} {
+			if got := p.peekIDs(amqp.Pair{Key: "session-id", Value: id}); fmt.Sprint(got) != want {
+				t.Errorf("%q: %v", id, got)
+			}
+			answer := p.managedWith(200, "", "get-session-state", sessionBody(id)).(amqp.Map)
+			if state, _ := answer.Get("session-state"); string(state.([]byte)) != id {
+				t.Errorf("%q: state %q", id, state)
+			}
+		}
 	})
 }
 

@@ -30,6 +30,16 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%q: %+v", at, a)
 			}
 		}
+		for _, at := range []string{"%2571", "sb://h/%2571", "a%252Fb-1", "%252Fq"} { // decoded once, they name nothing
+			handle++
+			if a := p.attachSender(handle, at); a.Target != nil {
+				t.Errorf("%q: %+v", at, a)
+				continue
+			}
+			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotFound {
+				t.Errorf("%q: %+v", at, d.Error)
+			}
+		}
 	})
 }
 
