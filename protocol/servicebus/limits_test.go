@@ -464,3 +464,83 @@ func TestUnwrittenBeforeLogin(t *testing.T) {
 		})
 	}
 }
+
+// What a peer may open is bounded after the login, too: the session, link or answer above the limit goes, the connection stays.
+func TestLimitsAfterLogin(t *testing.T) {
+	t.Run("sessions", func(t *testing.T) {
+		bubble(t, func(o *Options) { o.Limits.Sessions = 20 }, func(b *bench) {
+			p := b.root() // with the first
+			for channel := uint16(1); channel <= 21; channel++ {
+				if p.begin(channel); channel >= 20 {
+					if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
+						t.Errorf("session %d: %+v", channel, e.Error)
+					}
+				}
+			}
+			p.attached(19, 1, "")
+		})
+	})
+	t.Run("bytes of unfinished messages", func(t *testing.T) {
+		bubble(t, func(o *Options) { o.Limits.BufferedIn = 100_000 }, func(b *bench) {
+			p := b.root()
+			for handle := range uint32(3) {
+				p.attachSender(handle, "q")
+				f := &amqp.Transfer{Handle: handle, More: true, DeliveryID: amqp.Some(handle), DeliveryTag: []byte{1}}
+				p.write(0, f, make([]byte, 50_000))
+			}
+			if d := expect[*amqp.Detach](p); d.Handle != 2 || d.Error.Condition != amqp.CondResourceLimit {
+				t.Errorf("%+v", d.Error)
+			}
+			p.noAnswer(p)
+		})
+	})
+	t.Run("answers without credit", func(t *testing.T) {
+		bubble(t, func(o *Options) { o.Limits.Requests = 5 }, func(b *bench) {
+			p := b.root()
+			p.attachSender(200, "q/$management")
+			p.attachReceiver(201, "q/$management", amqp.SenderSettled)
+			for i := range 6 {
+				p.noAnswer(p)
+				p.request(fmt.Sprint(i), "com.microsoft:renew-lock", nil)
+				synctest.Wait()
+			}
+			if d := expect[*amqp.Detach](p); d.Handle != 201 || d.Error.Condition != amqp.CondResourceLimit {
+				t.Errorf("%+v", d.Error)
+			}
+		})
+	})
+}
+
+// Reliability.md 8: what frames hold is bounded more tightly until there is a token, and not after it.
+func TestDepthBeforeLogin(t *testing.T) {
+	nested := func(depth int) (v any) {
+		for v = "end"; depth > 0; depth-- {
+			v = amqp.List{v}
+		}
+		return v
+	}
+	wide := amqp.List(make([]any, 300))
+	for _, c := range []struct {
+		what  string
+		value any
+		early bool
+	}{{"of 5 levels", nested(5), true}, {"of 12 levels", nested(12), false}, {"of 300 elements", wide, false}} {
+		for _, login := range []bool{false, true} {
+			bubble(t, nil, func(b *bench) {
+				p := b.dial().open()
+				if login {
+					p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1")
+				}
+				p.write(0, &amqp.Attach{Name: "new", Handle: 7, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"},
+					Properties: amqp.Map{{Key: amqp.Symbol("x"), Value: c.value}}}, nil)
+				if login || c.early {
+					if a := expect[*amqp.Attach](p); a.Target == nil {
+						t.Errorf("a value %s, login %v: refused", c.what, login)
+					}
+				} else if e := expect[*amqp.Close](p); e.Error.Condition != amqp.CondDecodeError {
+					t.Errorf("a value %s: %+v", c.what, e.Error)
+				}
+			})
+		}
+	}
+}

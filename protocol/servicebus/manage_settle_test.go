@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -226,5 +227,45 @@ func TestSettleByHolder(t *testing.T) {
 		p.managedWith(200, "", "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(a[1])}}, linked("r2"))
 		p.disposed(200, "", "completed", a[2:], named("a")...)
 		other.disposed(200, "", "completed", c)
+	})
+}
+
+// semantics.md 8.4: a receiver vouches for its own session of its own entity, and for that as long as it is attached.
+func TestSettleByOtherLinks(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		b.queue("s2", func(p *event.Properties) { p.RequiresSession = true })
+		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"))
+		p.attachManagement("s")
+		p.acceptSession(2, "s", "a")
+		p.acceptSession(3, "s2", "a")
+		p.credit(2, 0, 2, false)
+		one, two := uuidOf(p.receive().tag), uuidOf(p.receive().tag)
+		p.managedWith(410, amqp.CondSessionLockLost, "get-session-state", sessionBody("a"), linked("r3"))
+		p.managedWith(410, amqp.CondSessionLockLost, "renew-session-lock", sessionBody("a"), linked("r3"))
+		p.managedWith(410, amqp.CondSessionLockLost, "update-disposition",
+			amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(one)}}, linked("r3"))
+		p.disposed(200, "", "completed", []amqp.UUID{one})
+		p.detach(2)
+		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{two})
+		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{two}, amqp.Pair{Key: "session-id", Value: "a"})
+		p.managedWith(410, amqp.CondSessionLockLost, "renew-session-lock", sessionBody("a"))
+		p.managedWith(200, "", "get-session-state", sessionBody("a"))
+	})
+}
+
+// There are no sessions in a dead-letter queue: a token is enough.
+func TestSettleDeadLettersOfSessions(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		b.put("s", inSession("a", "1", "x"))
+		p.acceptSession(2, "s", "a")
+		p.credit(2, 0, 1, false)
+		p.settle(p.receive().id, amqp.Rejected{}, false)
+		p.outcome(0, amqp.Rejected{})
+		other := b.root()
+		other.attachManagement("s/$DeadLetterQueue")
+		other.attachReceiver(2, "s/$DeadLetterQueue", amqp.SenderUnsettled)
+		other.credit(2, 0, 2, false)
+		other.disposed(200, "", "abandoned", []amqp.UUID{uuidOf(other.receive().tag)})
+		other.disposed(200, "", "completed", []amqp.UUID{uuidOf(other.receive().tag)})
 	})
 }

@@ -527,3 +527,27 @@ func TestSplice(t *testing.T) {
 		}
 	}
 }
+
+// AMQP 2.7.5: any frame of a delivery may say that it is settled; then nothing is answered, whatever comes of it.
+func TestSettledInALaterFrame(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachSender(1, "q")
+		for id, body := range [][]byte{message("a", "x"), []byte("no message")} {
+			for i, part := range [][]byte{body[:1], body[1:2], body[2:]} {
+				f := &amqp.Transfer{Handle: 1, More: i < 2}
+				if i == 0 {
+					f.DeliveryID, f.DeliveryTag = amqp.Some(uint32(id)), []byte{1}
+				} else {
+					f.Settled = amqp.Some(i == 1)
+				}
+				p.write(0, f, part)
+			}
+		}
+		p.noAnswer(p)
+		p.attachManagement("q")
+		if ids := p.peekIDs(); fmt.Sprint(ids) != "[a]" {
+			t.Errorf("%v is there", ids)
+		}
+	})
+}

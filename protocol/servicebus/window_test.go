@@ -144,3 +144,17 @@ func TestBatchSize(t *testing.T) {
 		p.quiet(time.Second)
 	})
 }
+
+// AMQP 2.5.6: what the peer takes is counted in serial numbers: it may have seen the end of their range and we its beginning.
+func TestWindowOverTheEndOfNumbers(t *testing.T) {
+	for _, c := range []struct {
+		seen, next uint32
+		want       int64
+	}{{10, 10, 100}, {5, 10, 95}, {0, 10, 90}, {^uint32(0), 10, 89}, {^uint32(0) - 1, ^uint32(0), 99}, {3, ^uint32(0), 104}} {
+		s := &session{nextOutgoing: c.next, window: 1}
+		s.flow(&amqp.Flow{NextIncomingID: amqp.Some(c.seen), IncomingWindow: 100})
+		if s.window != c.want {
+			t.Errorf("seen %d of %d: a window of %d, want %d", c.seen, c.next, s.window, c.want)
+		}
+	}
+}
