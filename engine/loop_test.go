@@ -141,3 +141,27 @@ func TestLargeMailIsSpreadOverFrames(t *testing.T) {
 		t.Fatalf("a frame of %d bytes", largest)
 	}
 }
+
+// What is only looked at waits for the frame before it, too: what it shows must not be taken back by a crash (reliability.md P1).
+func TestLooksWaitForTheFrameBefore(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	request := func(tag uint64, cmd Command) Request { return Request{Command: cmd, Sink: h, Tag: tag} }
+	h.loop.Turn([]Request{request(1, &Send{Slice: handEntity, Messages: []Message{{ID: []byte("a"), Body: []byte("x")}}})})
+	if !h.loop.flight.up {
+		t.Fatal("nothing is under way")
+	}
+	h.loop.Turn([]Request{request(2, &Peek{Slice: handEntity, Count: 1, MaxBytes: 1}), request(3, &CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})})
+	if len(h.got) > 0 {
+		t.Fatalf("%+v left before the frame was durable", h.got)
+	}
+	h.turn()
+	for i, r := range h.got {
+		if r.Tag != uint64(i+1) {
+			t.Errorf("answer %d is that to request %d", i+1, r.Tag)
+		}
+	}
+	if len(h.got) != 3 || len(h.got[1].Messages) != 1 || h.got[2].Err == nil {
+		t.Errorf("%+v", h.got)
+	}
+}

@@ -190,3 +190,103 @@ func TestCheckpointSurvivesPowerLoss(t *testing.T) {
 		}
 	}
 }
+
+// F7: a note that is whole, but says of another log how far it went, refuses the partition, as does a chapter that nobody named.
+func TestForeignNotes(t *testing.T) {
+	t.Parallel()
+	unclean, _ := quiet(t, -1)
+	clean := newWorld(t, t.Name(), 8)
+	if err := errors.Join(clean.life(), clean.stop()); err != nil {
+		t.Fatal(err)
+	}
+	const progress, marker = simDir + "/partitions/00/progress", simDir + "/clean"
+	add := func(at int, n uint64) func([]byte) {
+		return func(p []byte) { binary.LittleEndian.PutUint64(p[at:], binary.LittleEndian.Uint64(p[at:])+n) }
+	}
+	flip := func(at int) func([]byte) { return func(p []byte) { p[at] ^= 1 } }
+	for _, c := range []struct {
+		what string
+		of   *world
+		file string
+		edit []func(p []byte)
+		good bool
+	}{
+		{"its own progress", unclean, progress, nil, true},
+		{"progress with another chain", unclean, progress, []func([]byte){flip(32)}, false},
+		{"progress within a frame", unclean, progress, []func([]byte){add(16, 0xffff_ffff_ffff_fff8)}, false},
+		{"progress within a frame, without a chain", unclean, progress,
+			[]func([]byte){add(16, 0xffff_ffff_ffff_fff8), func(p []byte) { clear(p[32:36]) }}, false},
+		{"progress behind the end", unclean, progress, []func([]byte){add(16, 1<<20)}, false},
+		{"progress of another partition", unclean, progress, []func([]byte){flip(6)}, false},
+		{"progress of another namespace", unclean, progress, []func([]byte){flip(8)}, false},
+		{"its own marker", clean, marker, nil, true},
+		{"a marker of another partition", clean, marker, []func([]byte){flip(16)}, false},
+		{"a marker with another chain", clean, marker, []func([]byte){flip(20)}, false},
+		{"a marker of another place", clean, marker, []func([]byte){add(24, 8)}, false},
+		{"a marker of another epoch", clean, marker, []func([]byte){add(32, 1)}, false},
+	} {
+		c.of.on(c.of.fs, func(w *world) {
+			p, err := w.fs.ReadFile(c.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, edit := range c.edit {
+				edit(p)
+			}
+			binary.LittleEndian.PutUint32(p[len(p)-4:], event.Sum(p[:len(p)-4]))
+			w.fs.WriteFile(c.file, p)
+			if !c.good {
+				w.refused(c.what)
+			} else if err := w.open(); err != nil {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		})
+	}
+	unclean.on(unclean.fs, func(w *world) {
+		files := w.segments()
+		p, _ := w.fs.ReadFile(files[len(files)-1])
+		next := fmt.Sprintf("%s/%010d", walDir, 77)
+		if err := w.fs.Mkdir(next); err != nil {
+			t.Fatal(err)
+		}
+		w.fs.WriteFile(fmt.Sprintf("%s/%020d", next, 1), p)
+		w.refused("a chapter that is not in the manifest")
+	})
+}
+
+// P24: the clean marker speaks for all partitions, or is not written: one that nobody led after a crash was not repaired.
+func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 5)
+	w.opts.Partitions, w.opts.FS = 2, w.fs
+	for _, led := range [][]log.PartitionID{{0, 1}, {0}, {0, 1}} {
+		s, err := log.Open(ctx, simDir, w.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range led {
+			p, err := s.Open(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writer, err := p.Lead(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := writer.Batch()
+			b.AppendRecord(1, []event.Event{message(1, 100)}, log.Durable)
+			writer.Append(b)
+			if err := writer.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.fs.ReadFile(simDir + "/clean")
+		if is := err == nil; is != (len(led) == 2) {
+			t.Errorf("led %v: clean marker %v", led, is)
+		}
+		w.fs.RemoveAll(simDir + "/clean") // as if it had ended otherwise
+	}
+}
