@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -61,7 +62,9 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 			ev := p.events.New(event.KindMessageReceivedAndDeleted).(*event.MessageReceivedAndDeleted)
 			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), m.Sequence
 			p.out = append(p.out, ev)
-			level = log.Durable
+			if level = log.Durable; mutant.On(mutant.TakenByNumber) {
+				level = log.Ordered
+			}
 		} else {
 			d.Token, d.LockedUntil = cmd.Tokens[i], until
 			p.lock(cmd.Slice, origin, m, &d)

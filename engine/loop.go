@@ -482,6 +482,9 @@ func (l *Loop) hold(h held) {
 // seal hands the frame being filled to the writer, unless the one before is still there.
 func (l *Loop) seal() {
 	if l.flight.up {
+		if mutant.On(mutant.LookFirst) && l.writer.Batch().Count() == 0 {
+			l.letGo()
+		}
 		return
 	}
 	b := l.writer.Batch()

@@ -86,6 +86,9 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 			p.tooLarge(cmd, m, cmd.token(i))
 		}
 	}
+	if mutant.On(mutant.ManyTokens) && len(cmd.More) > 0 {
+		return p.done(log.Ordered)
+	}
 	return p.done(log.Durable)
 }
 

@@ -28,4 +28,10 @@ const (
 	ForgetCopies      Bug = "X3" // a start forgets what subscriptions hold
 	LongCopies        Bug = "X4" // a copy lives as long as its topic allows, whatever its subscription says
 	IdleThoughHeld    Bug = "X5" // an entity with a receiver, or a scheduled message, deletes itself when nothing else was asked of it
+
+	// Of places where a bug was once seen by no suite, or late.
+
+	TakenByNumber Bug = "X6" // a deferred message that is received and deleted leaves when its removal is written
+	ManyTokens    Bug = "X7" // a settlement of several tokens is answered when it is written
+	LookFirst     Bug = "X8" // what is only looked at is shown before the frame that it follows from is durable
 )

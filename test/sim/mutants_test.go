@@ -48,6 +48,9 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
 		{mutant.LongCopies, 1000, false, []string{"I14"}},
 		{mutant.IdleThoughHeld, 1000, false, []string{"I1"}},
+		{mutant.TakenByNumber, 1000, false, []string{"I1"}},
+		{mutant.ManyTokens, 500, false, []string{"I1"}},
+		{mutant.LookFirst, 500, false, []string{"I13"}},
 		{canary, 1, false, []string{string(canary)}},
 	} {
 		name := string(m.bug)
