@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -566,5 +567,44 @@ func TestP24Contained(t *testing.T) {
 	var c *log.CorruptError
 	if _, err := log.Open(ctx, simDir, opts); !errors.As(err, &c) || c.Partition != 0 {
 		t.Fatal(err)
+	}
+}
+
+// What a start cuts off is nowhere lost: wherever the power fails while it repairs, the bytes are in the log's file still, or in the
+// file they are kept in.
+func TestCutIsKept(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t, -1)
+	files := w.segments()
+	tail := bytes.Repeat([]byte("torn"), 50)
+	name := files[len(files)-1]
+	p, err := w.fs.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fs.WriteFile(name, append(p, tail...))
+	for k := 1; ; k++ {
+		done := false
+		for seed := range uint64(4) {
+			w.on(w.fs, func(w *world) {
+				if err := w.open(); err != nil || w.part.Recovery().CutBytes != int64(len(tail)) {
+					t.Fatal(err, w.part.Recovery().CutBytes)
+				}
+				kept := w.part.Recovery().CutFile
+				w.fs.CrashAt(k)
+				_, err := w.part.Lead(ctx)
+				done = err == nil
+				w.rng = rand.New(rand.NewPCG(uint64(k), seed))
+				w.crash(faultfs.PowerLoss)
+				here, _ := w.fs.ReadFile(name)
+				there, _ := w.fs.ReadFile(simDir + "/" + kept)
+				if !bytes.HasSuffix(here, tail) && !bytes.Equal(there, tail) {
+					t.Errorf("power lost at call %d, variant %d: the tail is gone", k, seed)
+				}
+			})
+		}
+		if done {
+			return
+		}
 	}
 }
