@@ -78,6 +78,7 @@ type conn struct {
 	batch    batch
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it
+	unread   []*link // receivers whose next message could not be read just now
 	replies  []engine.Reply
 
 	out      []byte // frames not yet handed to the writer
