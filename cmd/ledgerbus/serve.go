@@ -121,6 +121,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	spareSlots()
+	boundMemory()
 	broker, err := server.Start(ctx, s)
 	if wasStopped(ctx, err) {
 		slog.Info("stopped while starting")

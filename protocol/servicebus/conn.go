@@ -67,6 +67,8 @@ type conn struct {
 	changes  []engine.Change // of entities, that links do not know of yet; see part
 	recheck  bool            // claims are to be looked at
 	stopping bool
+	held     int        // bytes that sessions and links take, see held.go
+	body     []byte     // of the frame being handled
 	bufferIn int        // bytes of sends without an answer
 	joining  int        // bytes of deliveries of which frames are missing
 	requests int        // the engine has not answered
@@ -220,7 +222,7 @@ func (c *conn) receive(in inbound) {
 		data = data[size:]
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
-	c.chunk = nil
+	c.chunk, c.body = nil, nil
 	in.chunk.Release()
 	if in.err != nil {
 		c.ended(in.err)
@@ -266,6 +268,7 @@ func (c *conn) frame(b []byte) {
 }
 
 func (c *conn) amqpFrame(channel uint16, body []byte) {
+	c.body = body
 	p, payload, err := c.decoder.Decode(body)
 	if err != nil {
 		c.protocolFault(amqp.CondDecodeError, err.Error())
@@ -316,7 +319,8 @@ func (c *conn) open(o *amqp.Open) {
 		return
 	}
 	c.peer = peer{
-		container: o.ContainerID, maxFrame: min(size, c.limits.MaxFrameSize), product: product(o.Properties),
+		container: kept(o.ContainerID, maxPeerText), maxFrame: min(size, c.limits.MaxFrameSize),
+		product:  kept(product(o.Properties), maxPeerText),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
@@ -370,6 +374,7 @@ func (c *conn) authenticated() {
 	}
 	c.loggedIn = true
 	c.decoder.Limits = amqp.DefaultLimits
+	c.reader.generous.Store(true)
 	c.writer.stall.Store(int64(c.limits.WriteStall))
 	c.onLogin()
 }

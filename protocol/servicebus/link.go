@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -22,6 +23,7 @@ type link struct {
 	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
 	at       address
 	right    access.Rights // of the claim it lives on; 0: none needed
+	held     int           // bytes counted in conn.held
 	target   engine.Target
 	origin   *engine.Origin
 	active   time.Time // of the last frame
@@ -64,6 +66,7 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	c.names[key] = l
 	c.links++
+	l.hold(l.cost(a))
 	if !l.at.cbs {
 		c.timers.attached(c)
 	}
@@ -78,7 +81,8 @@ func (s *session) attach(a *amqp.Attach) {
 		l.writeAttach(a)
 		l.sender.grant()
 	case l.filter != nil:
-		l.attaching = &attaching{attach: a}
+		l.attaching = &attaching{frame: bytes.Clone(c.body)}
+		l.hold(len(c.body))
 		l.receiver.start()
 	default:
 		l.writeAttach(a)
@@ -95,9 +99,10 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		return e
 	}
 	l.at = parseAddress(raw)
+	l.at.path = strings.Clone(l.at.path) // not with all of what it was cut from
 	if l.at.cbs {
 		l.origin = &engine.Origin{}
-		return l.room()
+		return l.room(a)
 	}
 	l.right = access.Listen
 	if a.Role == amqp.RoleSender && !l.at.management {
@@ -122,9 +127,9 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		Principal: g.Rule, Link: a.Name, Entity: l.at.path,
 	}
 	if l.at.management {
-		return l.room()
+		return l.room(a)
 	}
-	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).hasRoom, (*link).possible} {
+	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).room, (*link).possible} {
 		if e := check(l, a); e != nil {
 			return e
 		}
@@ -190,8 +195,6 @@ func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-func (l *link) hasRoom(*amqp.Attach) *amqp.Error { return l.room() }
-
 const (
 	toSubQueueText     = "Messages cannot be sent to a sub-queue."
 	toSubscriptionText = "Messages cannot be sent to a subscription; they are sent to its topic."
@@ -218,8 +221,11 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// room checks the limits on links (reliability.md 8).
-func (l *link) room() *amqp.Error {
+// room checks the limits on links (reliability.md 8): that of names, which the connection is going to keep, too.
+func (l *link) room(a *amqp.Attach) *amqp.Error {
+	if len(l.name) > maxLinkName {
+		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
+	}
 	limit := l.c.limits.Links
 	if !l.c.loggedIn {
 		limit = 2 * l.c.limits.SessionsLogin
@@ -229,6 +235,9 @@ func (l *link) room() *amqp.Error {
 	}
 	if l.c.links >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
+	}
+	if l.c.held+l.cost(a)+len(l.c.body) > l.c.heldLimit() {
+		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
 }
@@ -264,9 +273,11 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 		"text", loggable(e.Description))
 	l.writeRefusal(a)
 	l.detached = true
-	l.s.links[l.handle] = l
-	l.c.parted++
 	l.writeDetach(e.Condition, e.Description)
+	l.bare()
+	l.s.links[l.handle] = l
+	l.hold(detachedCost)
+	l.c.parted++
 }
 
 // writeRefusal writes an attach without termini; a detach has to follow.
@@ -293,10 +304,11 @@ func (l *link) writeAttach(a *amqp.Attach) {
 	if reply.Target == nil {
 		reply.Target = &amqp.Target{}
 	}
+	filters := reply.Source.Filter
 	reply.Source.Filter = nil // what is not known is not echoed (4.1)
 	if l.filter != nil {
 		grant := l.receiver.grant
-		reply.Source.Filter = l.filter.granted(grant.ID)
+		reply.Source.Filter = granted(filters, grant.ID)
 		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: ticksOf(grant.LockedUntil)}}
 	}
 	if l.sender != nil {
@@ -357,7 +369,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 func (l *link) answerAttach() {
 	if w := l.attaching; w != nil {
 		l.attaching = nil
-		l.writeRefusal(w.attach)
+		l.writeRefusal(w.attach(l.c))
 	}
 }
 

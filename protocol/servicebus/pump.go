@@ -54,7 +54,7 @@ func (r *receiver) advance() bool {
 			r.continued()
 		case len(r.answers) > 0:
 			payload := r.answers[0]
-			c.answered -= len(payload)
+			c.answered -= len(payload) + answerCost
 			r.answers = r.answers[1:]
 			tag := [16]byte(c.newUUID())
 			r.begin(tag, r.settled, payload)

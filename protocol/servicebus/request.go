@@ -111,7 +111,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		c.log.Info("servicebus: no link for the answer to a request", "link", loggable(req.l.name), "entity", req.l.at.path)
 		return
 	}
-	if _, limit := c.buffers(); len(r.answers) >= c.limits.Requests || !c.loggedIn && c.answered > limit {
+	if len(r.answers) >= c.limits.Requests || c.answersPileUp() {
 		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
 		return
 	}
@@ -123,7 +123,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
 	}
 	r.answers = append(r.answers, dst)
-	c.answered += len(dst)
+	c.answered += len(dst) + answerCost
 	r.makeReady()
 }
 
@@ -140,9 +140,8 @@ func (c *conn) replyLink(req *request) *receiver {
 			}
 			score := 0
 			sameNode := l.at.claimPath() == req.l.at.claimPath()
-			address, _ := r.replyTo.(string)
 			switch {
-			case req.replyTo != "" && address == req.replyTo:
+			case req.replyTo != "" && r.replyTo == req.replyTo:
 				score = 40
 			case req.replyTo != "" && l.name == req.replyTo:
 				score = 30

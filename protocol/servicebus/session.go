@@ -49,6 +49,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.window(),
 	}
 	c.sessions[channel] = s
+	c.held += sessionCost
 	c.write(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
@@ -79,7 +80,7 @@ func (s *session) onlyEntity() (path string) {
 func (s *session) frame(p amqp.Performative, payload []byte) {
 	if s.ended {
 		if _, ok := p.(*amqp.End); ok {
-			delete(s.c.sessions, s.channel)
+			s.gone()
 		}
 		return
 	}
@@ -98,7 +99,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 		s.leave()
 		s.c.answers.flush()
 		s.c.write(s.channel, &amqp.End{})
-		delete(s.c.sessions, s.channel)
+		s.gone()
 	default:
 		s.c.protocolFault(amqp.CondNotAllowed, "The frame is not expected in a session.")
 	}
@@ -116,6 +117,12 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.ended = true
 }
 
+// gone makes room for another session on the channel.
+func (s *session) gone() {
+	s.c.held -= sessionCost
+	delete(s.c.sessions, s.channel)
+}
+
 // leave lets go of all links; nothing is sent.
 func (s *session) leave() {
 	s.c.answers.flush()
@@ -124,6 +131,7 @@ func (s *session) leave() {
 			s.c.parted--
 		}
 		l.leave(event.ReleaseLinkLost)
+		l.free()
 	}
 	clear(s.links)
 	s.c.locked -= len(s.unsettled)
@@ -230,6 +238,7 @@ func (s *session) detach(d *amqp.Detach) {
 	if l.receiver != nil {
 		l.receiver.forget()
 	}
+	l.free()
 	delete(s.links, d.Handle)
 	if s.last == l {
 		s.last = nil

@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,10 +19,8 @@ const (
 
 // sessionFilter is how a receiver asks for a message session: for one by its id, or for the next that is available (4.2).
 type sessionFilter struct {
-	key   any // as sent
-	value any // as sent: text or null, described or not
-	id    string
-	any   bool
+	id  string
+	any bool
 }
 
 // findSessionFilter reads the session filter of a receiver's source in all its shapes; nil when there is none. Other
@@ -34,7 +33,7 @@ func findSessionFilter(filters amqp.Map, idLength int) (*sessionFilter, *amqp.Er
 		if k, _ := textValue(p.Key); k != keySessionFilter {
 			continue
 		}
-		f := &sessionFilter{key: p.Key, value: p.Value}
+		f := new(sessionFilter)
 		v := p.Value
 		if d, ok := v.(amqp.Described); ok {
 			v = d.Value
@@ -50,17 +49,24 @@ func findSessionFilter(filters amqp.Map, idLength int) (*sessionFilter, *amqp.Er
 		if utf8.RuneCountInString(f.id) > idLength {
 			return nil, argumentError("The session id is longer than %d characters.", idLength)
 		}
+		f.id = strings.Clone(f.id)
 		return f, nil
 	}
 	return nil, nil
 }
 
-// granted is the filter map of the reply: the same key and shape, with the id of the session (0.11).
-func (f *sessionFilter) granted(id string) amqp.Map {
-	if d, ok := f.value.(amqp.Described); ok {
-		return amqp.Map{{Key: f.key, Value: amqp.Described{Descriptor: d.Descriptor, Value: id}}}
+// granted is the filter map of the reply: the same key and shape as in the attach, with the id of the session (0.11).
+func granted(filters amqp.Map, id string) amqp.Map {
+	for _, p := range filters {
+		if k, _ := textValue(p.Key); k != keySessionFilter {
+			continue
+		}
+		if d, ok := p.Value.(amqp.Described); ok {
+			return amqp.Map{{Key: p.Key, Value: amqp.Described{Descriptor: d.Descriptor, Value: id}}}
+		}
+		return amqp.Map{{Key: p.Key, Value: id}}
 	}
-	return amqp.Map{{Key: f.key, Value: id}}
+	return nil
 }
 
 // request is what the engine is asked for.
