@@ -57,6 +57,7 @@ type conn struct {
 	failed   error  // the socket is gone
 	claims   claims
 	loggedIn bool // there has been a valid token
+	early    int  // bytes received before that
 	peer     peer
 	sessions map[uint16]*session
 	names    map[linkName]*link
@@ -216,6 +217,12 @@ func (c *conn) mayRead() bool {
 func (c *conn) receive(in inbound) {
 	c.chunk, c.short = in.chunk, in.short
 	c.timers.heard = c.now
+	if !c.loggedIn && c.phase < closing {
+		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
+			c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
+			in.data = nil
+		}
+	}
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
 		c.frame(data[:size:size])

@@ -22,6 +22,10 @@ const (
 	maxPeerText = 256 // container-id, and what the client calls itself
 )
 
+// earlyShare is how many times Limits.BufferedLogin a peer may send before its first valid token. It needs a few kilobytes, and what it
+// sends costs time that others wait for.
+const earlyShare = 2
+
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
 func kept(s string, n int) string { return strings.Clone(short(s, n)) }
 

@@ -49,9 +49,13 @@ func stage(tb testing.TB, binary string, a attack, d time.Duration) *scene {
 	if err := os.WriteFile(config, entities(tb), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	if a.files > 0 {
+	if a.files {
+		files := 1024
+		if d < long {
+			files = 400 // at 200 connections a second a short attack reaches no more
+		}
 		limited := filepath.Join(dir, "limited")
-		script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", a.files, binary)
+		script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", files, binary)
 		if err := os.WriteFile(limited, []byte(script), 0o700); err != nil {
 			tb.Fatal(err)
 		}

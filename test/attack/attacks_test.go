@@ -15,8 +15,8 @@ import (
 // attack is one kind of hostile peers.
 type attack struct {
 	name string
-	// files is the limit of open files that the broker is started with; 0: that of the machine
-	files int
+	// files says that the broker has few file descriptors
+	files bool
 	// prepare makes what the attack needs: nil, nothing
 	prepare func(*scene)
 	// run attacks until the context ends
@@ -26,7 +26,7 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{name: "descriptors", files: 1024, run: (*scene).descriptors, allowance: idle},
+	{name: "descriptors", files: true, run: (*scene).descriptors, allowance: idle},
 	{name: "texts-before-login", run: (*scene).textsBefore, allowance: idle},
 	{name: "texts-after-login", run: (*scene).textsAfter, allowance: loggedIn},
 	{name: "links", run: (*scene).links, allowance: loggedIn},
