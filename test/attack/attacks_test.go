@@ -29,7 +29,7 @@ var attacks = []attack{
 	{name: "descriptors", files: true, run: (*scene).descriptors, allowance: idle},
 	{name: "texts-before-login", run: (*scene).textsBefore, allowance: idle},
 	{name: "texts-after-login", run: (*scene).textsAfter, allowance: loggedIn},
-	{name: "links", run: (*scene).links, allowance: loggedIn},
+	{name: "links", run: (*scene).links, allowance: withLinks},
 	{name: "sessions", prepare: (*scene).makeSessions, run: (*scene).askSessions, allowance: loggedIn},
 	{name: "peek", prepare: (*scene).makeMessages, run: (*scene).askPeek, allowance: loggedIn},
 	{name: "rules", run: (*scene).askRules, allowance: loggedIn},
@@ -253,11 +253,15 @@ func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
 // at least to 64 MiB.
 const (
 	room       = 64 << 20
+	caches     = 16 << 20  // of four partitions
 	perVisitor = 256 << 10 // a connection before login, with all it may send
-	perConn    = 1 << 20   // a connection after login, with what it reads and writes at the moment
-	perBuffers = 40 << 20  // … that sends or asks for more than is answered
+	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
+	perBuffers = 56 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 16 of answers
+	perLinks   = 96 << 20  // … with as many links as it may have
 )
 
-func idle(*scene) int64 { return room + 2*newcomers*perVisitor }
+func idle(*scene) int64 { return room + caches + 2*newcomers*perVisitor }
 
-func loggedIn(*scene) int64 { return room + 2*intruders*(perConn+perBuffers+96<<20) }
+func loggedIn(*scene) int64 { return room + caches + 2*intruders*(perConn+perBuffers) }
+
+func withLinks(s *scene) int64 { return loggedIn(s) + 2*intruders*perLinks }
