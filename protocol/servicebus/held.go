@@ -24,7 +24,7 @@ const (
 
 // earlyShare is how many times Limits.BufferedLogin a peer may send before its first valid token. It needs a few kilobytes, and what it
 // sends costs time that others wait for.
-const earlyShare = 2
+const earlyShare = 4
 
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
 func kept(s string, n int) string { return strings.Clone(short(s, n)) }

@@ -46,6 +46,7 @@ func (r *receiver) advance() bool {
 			r.giveBack()
 			return false
 		case r.l.s.window <= 0: // a flow of the peer goes on
+			r.wait()
 			if r.empty() {
 				r.finishDrain()
 			}

@@ -19,7 +19,8 @@ type session struct {
 	told         uint32 // incoming window, as the peer was last told
 	sinceFlow    uint32 // transfers since then
 	nextOutgoing uint32
-	window       int64 // transfers the peer takes
+	window       int64                  // transfers the peer takes
+	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
 	nextDelivery uint32
 
 	unsettled map[uint32]unsettled // by delivery-id
@@ -135,7 +136,7 @@ func (s *session) leave() {
 	}
 	clear(s.links)
 	s.c.locked -= len(s.unsettled)
-	s.unsettled, s.last = nil, nil
+	s.unsettled, s.last, s.blocked = nil, nil, nil
 	s.ended = true
 }
 
@@ -173,11 +174,11 @@ func (s *session) flow(f *amqp.Flow) {
 	opened := s.window <= 0
 	s.window = int64(f.IncomingWindow) + int64(int32(seen-s.nextOutgoing))
 	if opened && s.window > 0 {
-		for _, l := range s.links {
-			if l.receiver != nil {
-				l.receiver.pass()
-				l.receiver.makeReady()
-			}
+		blocked := s.blocked
+		s.blocked = nil
+		for r := range blocked {
+			r.pass()
+			r.makeReady()
 		}
 	}
 	if !f.Handle.Set {
@@ -237,6 +238,7 @@ func (s *session) detach(d *amqp.Detach) {
 	}
 	if l.receiver != nil {
 		l.receiver.forget()
+		delete(s.blocked, l.receiver)
 	}
 	l.free()
 	delete(s.links, d.Handle)
