@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // heapRoom is by how much a small heap may grow between two garbage collections. With little waiting the live heap is a few
@@ -18,21 +18,20 @@ const (
 	mostPercent  = 400
 )
 
-// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, once a second until ctx ends. GOGC in the
-// environment turns it off.
+// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, after each collection until ctx ends: a heap that grows
+// fast would reach five times its size within a second of a small one's growth. GOGC in the environment turns it off.
 func keepRoom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	collected := collections(ctx)
 	debug.FreeOSMemory() // what the start read and made is garbage now, and nobody may come for a while
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := mostPercent
 	debug.SetGCPercent(percent)
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-collected:
 		case <-ctx.Done():
 			return
 		}
@@ -43,6 +42,24 @@ func keepRoom(ctx context.Context) {
 			debug.SetGCPercent(percent)
 		}
 	}
+}
+
+// collections is what gets a value after each garbage collection, until ctx ends; one that nobody took yet stands for all.
+func collections(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	type marker struct{ _ *int } // is garbage in every collection
+	var again func(*marker)
+	again = func(m *marker) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+		if ctx.Err() == nil {
+			runtime.SetFinalizer(m, again)
+		}
+	}
+	runtime.SetFinalizer(new(marker), again)
+	return c
 }
 
 // growth is the percentage for a live heap of so many bytes.

@@ -17,23 +17,24 @@ import (
 // for what the collector does not see, and for the page cache.
 const memoryPercent = 90
 
-// boundMemory gives the runtime a soft limit (reliability.md F22), unless GOMEMLIMIT in the environment has given it one.
-func boundMemory() {
+// boundMemory gives the runtime a soft limit (reliability.md F22), unless GOMEMLIMIT in the environment has given it one. The function
+// it returns says so in the log, when there is a broker that it holds for.
+func boundMemory() (tell func()) {
 	if os.Getenv("GOMEMLIMIT") != "" {
-		slog.Info("memory limit", "bytes", debug.SetMemoryLimit(-1), "of", "GOMEMLIMIT")
-		return
+		return func() { slog.Info("memory limit", "bytes", debug.SetMemoryLimit(-1), "of", "GOMEMLIMIT") }
 	}
 	limit, of := groupMemory(os.DirFS("/")), "control group"
 	if machine := machineMemory(); limit == 0 || machine != 0 && machine < limit {
 		limit, of = machine, "machine"
 	}
 	if limit == 0 {
-		slog.Warn("no memory limit: it cannot be told how much memory there is; GOMEMLIMIT gives one")
-		return
+		return func() {
+			slog.Warn("no memory limit: it cannot be told how much memory there is; GOMEMLIMIT gives one")
+		}
 	}
 	limit = limit / 100 * memoryPercent
 	debug.SetMemoryLimit(int64(min(limit, math.MaxInt64)))
-	slog.Info("memory limit", "bytes", limit, "of", of, "percent", memoryPercent)
+	return func() { slog.Info("memory limit", "bytes", limit, "of", of, "percent", memoryPercent) }
 }
 
 // groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of a group above it if that is lower; 0:

@@ -49,7 +49,7 @@ func TestBoundMemory(t *testing.T) {
 	defer slog.SetDefault(old)
 	t.Setenv("GOMEMLIMIT", "123MiB")
 	debug.SetMemoryLimit(123 << 20)
-	if boundMemory(); debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
+	if boundMemory()(); debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
 		t.Errorf("%d, %s", debug.SetMemoryLimit(-1), &said)
 	}
 	t.Setenv("GOMEMLIMIT", "")
@@ -57,7 +57,7 @@ func TestBoundMemory(t *testing.T) {
 	if machineMemory() == 0 {
 		t.Skip("the machine does not say how much memory it has")
 	}
-	boundMemory()
+	boundMemory()()
 	if limit := debug.SetMemoryLimit(-1); limit == math.MaxInt64 || limit == 123<<20 || uint64(limit) > machineMemory() || !strings.Contains(said.String(), "memory limit") {
 		t.Errorf("%d of %d, %s", limit, machineMemory(), &said)
 	}

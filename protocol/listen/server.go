@@ -84,6 +84,8 @@ type Server struct {
 	visitors  map[*visitor]struct{}
 	byHost    map[string]int
 	number    uint64 // of the last visitor
+	refused   int    // connections since the last that was reported
+	told      time.Time
 	pace      pace
 	closed    bool
 	done      sync.WaitGroup // one per visitor that is undecided, one for HTTP
@@ -191,13 +193,28 @@ func (s *Server) admit(nc net.Conn) (v *visitor, wait time.Duration) {
 	}
 	s.mu.Unlock()
 	if refuse {
-		if why != "" {
-			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why)
+		if n := s.toTell(why); n > 0 {
+			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why, "refused", n)
 		}
 		nc.Close()
 		return nil, 0
 	}
 	return v, wait
+}
+
+// toTell counts a refusal and is how many there have been since the last that was reported, 0 when this one is not: one in a second is
+// enough, for refusals come as fast as peers connect.
+func (s *Server) toTell(why string) (n int) {
+	if why == "" {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused++
+	if now := time.Now(); now.Sub(s.told) >= time.Second {
+		n, s.refused, s.told = s.refused, 0, now
+	}
+	return n
 }
 
 // displace closes the oldest visitor of the address that has most of them, for the sake of an address that has at least two fewer, and

@@ -53,8 +53,9 @@ type conn struct {
 	log      *slog.Logger
 	now      time.Time // of this turn of the loop
 	decoder  amqp.Decoder
-	chunk    *chunk // the frame being handled stands in it
-	failed   error  // the socket is gone
+	chunk    *chunk  // the frame being handled stands in it
+	rest     inbound // frames that have been read and wait; see handle
+	failed   error   // the socket is gone
 	claims   claims
 	loggedIn bool // there has been a valid token
 	early    int  // bytes received before that
@@ -71,6 +72,7 @@ type conn struct {
 	held     int        // bytes that sessions and links take, see held.go
 	body     []byte     // of the frame being handled
 	bufferIn int        // bytes of sends without an answer
+	expected int        // bytes that the engine's answers to requests may take, at most
 	joining  int        // bytes of deliveries of which frames are missing
 	requests int        // the engine has not answered
 	taking   int        // of those, the ones that take messages by number or ask for rules: each answer holds them whole
@@ -174,7 +176,14 @@ func (c *conn) loop() {
 			return
 		}
 		var frames chan inbound
-		if c.mayRead() {
+		switch may := c.mayRead(); {
+		case may && c.rest.chunk != nil:
+			rest := c.rest
+			c.rest, c.now = inbound{}, time.Now()
+			c.handle(rest)
+			c.settleUp()
+			continue
+		case may:
 			frames = c.reader.out
 		}
 		select {
@@ -195,13 +204,18 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.part()
 		}
-		c.batch.submit()
-		c.pump()
-		c.answers.flush()
+		c.settleUp()
 		if c.short {
 			c.acknowledge()
 		}
 	}
+}
+
+// settleUp ends a turn: what it has led to goes to the engine, and to the peer.
+func (c *conn) settleUp() {
+	c.batch.submit()
+	c.pump()
+	c.answers.flush()
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
@@ -210,12 +224,12 @@ func (c *conn) mayRead() bool {
 		return false
 	}
 	in, out := c.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && len(c.out)+c.writing <= out
+	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
 }
 
-// receive handles the frames of one read. Their requests are submitted as one run per partition.
+// receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
-	c.chunk, c.short = in.chunk, in.short
+	c.short = in.short
 	c.timers.heard = c.now
 	if !c.loggedIn && c.phase < closing {
 		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
@@ -223,10 +237,23 @@ func (c *conn) receive(in inbound) {
 			in.data = nil
 		}
 	}
+	c.handle(in)
+}
+
+// handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
+// connection may have at a time the rest waits: thousands of requests fit into one read.
+func (c *conn) handle(in inbound) {
+	c.chunk = in.chunk
+	_, most := c.buffers()
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
 		c.frame(data[:size:size])
 		data = data[size:]
+		if c.expected > most && len(data) > 0 && c.phase == opened {
+			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
+			in.err = nil
+			break
+		}
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
 	c.chunk, c.body = nil, nil
@@ -464,6 +491,10 @@ func (c *conn) leave() {
 
 // drop releases chunks the reader left behind.
 func (c *conn) drop() {
+	if c.rest.chunk != nil {
+		c.rest.chunk.Release()
+		c.rest = inbound{}
+	}
 	select {
 	case in := <-c.reader.out:
 		in.chunk.Release()

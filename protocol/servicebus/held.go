@@ -11,8 +11,10 @@ import (
 const (
 	sessionCost  = 1 << 10
 	linkCost     = 3 << 10 // with what the engine knows of it
+	tokenCost    = 1 << 10 // a claim
 	detachedCost = 512     // a link that is refused, until the peer has detached it
 	sendCost     = 256     // a send without an answer, beside its bytes
+	deliveryCost = 256     // a message in the engine's answer to a request, beside its bytes
 	answerCost   = 64      // an answer that waits for credit, beside its bytes
 )
 
@@ -35,6 +37,11 @@ func (c *conn) heldLimit() int {
 		return c.limits.Held
 	}
 	return min(c.limits.BufferedLogin, c.limits.Held)
+}
+
+// mayHold reports whether the connection may keep so many bytes more.
+func (c *conn) mayHold(bytes int) bool {
+	return c.held+tokenCost*len(c.claims.granted)+bytes <= c.heldLimit()
 }
 
 // hold counts bytes as kept for the link, until it is gone.

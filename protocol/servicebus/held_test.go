@@ -7,7 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -124,6 +126,42 @@ func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 		}
 		if waiting < 4 || waiting > limit/20_000 {
 			t.Errorf("%d links wait", waiting)
+		}
+	})
+}
+
+// Who asks for many messages in a few bytes, again and again, is not read from until the answers have come.
+func TestAskedForIsBounded(t *testing.T) {
+	if size := unsafe.Sizeof(engine.Delivery{}); size > deliveryCost {
+		t.Errorf("a delivery takes %d bytes", size)
+	}
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		p.attachManagement("q")
+		c := b.conn()
+		b.broker.hold(func() {
+			go func() { // it is blocked when nobody reads any more
+				var all []byte
+				for i := range 200 {
+					m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: fmt.Sprint(i), ReplyTo: amqp.Some("reply201")})
+					m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: "com.microsoft:peek-message"}})
+					m = amqp.AppendSection(m, amqp.SectionValue, amqp.Map{
+						{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(maxPeek)}})
+					all = amqp.AppendFrame(all, 0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(i)), DeliveryTag: []byte{1}, Settled: amqp.Some(true)}, m)
+				}
+				p.raw(all) // few reads
+			}()
+			synctest.Wait()
+			if most := c.limits.BufferedOut/(maxPeek*deliveryCost) + 10; c.requests < 10 || c.requests > most {
+				t.Errorf("%d requests are taken at a time", c.requests)
+			}
+		})
+		for range 200 {
+			p.next()
+		}
+		synctest.Wait()
+		if c.expected != 0 || c.requests != 0 {
+			t.Errorf("%d bytes of %d requests are still expected", c.expected, c.requests)
 		}
 	})
 }

@@ -236,7 +236,7 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if l.c.links >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
-	if l.c.held+l.cost(a)+len(l.c.body) > l.c.heldLimit() {
+	if !l.c.mayHold(l.cost(a) + len(l.c.body)) {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
