@@ -256,7 +256,7 @@ const (
 	caches     = 16 << 20  // of four partitions
 	perVisitor = 256 << 10 // a connection before login, with all it may send
 	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
-	perBuffers = 56 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 16 of answers
+	perBuffers = 64 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
 	perLinks   = 96 << 20  // … with as many links as it may have
 )
 
