@@ -3,6 +3,7 @@ package log_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -102,11 +103,12 @@ func TestF18OutOfDescriptors(t *testing.T) {
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE} {
 		synctest.Test(t, func(t *testing.T) {
 			w := led(t, errno.Error())
-			missing := true
+			var missing atomic.Bool
+			missing.Store(true)
 			w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
 				switch c.Op {
 				case faultfs.OpCreate, faultfs.OpOpen, faultfs.OpSyncDir, faultfs.OpReadDir:
-					if missing {
+					if missing.Load() {
 						return faultfs.Fault{Err: errno}
 					}
 				}
@@ -117,7 +119,7 @@ func TestF18OutOfDescriptors(t *testing.T) {
 				t.Errorf("read: %v", err)
 			}
 			began := time.Now()
-			time.AfterFunc(time.Minute, func() { missing = false })
+			time.AfterFunc(time.Minute, func() { missing.Store(false) })
 			for range 20 { // several segments and a chapter
 				w.send(1, 400, log.Durable)
 				w.w.Tick()

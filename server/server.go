@@ -173,6 +173,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.limits = s.descriptors.bound(s.settings.Limits)
+	s.gate.most = min(s.gate.most, int64(s.limits.Unauthenticated))
 	narrow(s.settings.Storage.Data)
 	if err := s.generateCertificate(); err != nil {
 		return err
@@ -268,7 +269,9 @@ func (s *Server) whyTaken(err *ListenError) error {
 // serve lets everybody in.
 func (s *Server) serve() error {
 	s.failures = access.NewFailures(freeFailures, mostFailures)
-	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
+	options := s.options()
+	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
+	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
 	s.gate.open(s.amqp, s.management(), s.engine.Health)
 	if s.front == nil {
 		s.listen()
@@ -321,7 +324,7 @@ func (s *Server) hosts() []string {
 
 // options translates settings into the protocol's words.
 func (s *Server) options() servicebus.Options {
-	limits := s.limits
+	limits := s.settings.Limits
 	return servicebus.Options{
 		Namespace: namespaceName,
 		Access:    s.access,
