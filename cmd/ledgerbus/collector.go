@@ -6,12 +6,17 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // heapRoom is by how much a small heap may grow between two garbage collections. With little waiting the live heap is a few
 // megabytes, and doubling that takes the traffic of some milliseconds: every collection also empties the pools that the
 // buffers of the next frames would come from.
 const heapRoom = 64 << 20
+
+// calmTime is how long after a collection there must not have been another for what is free to be given back: peers may have gone, and
+// with little traffic the next collection would be minutes away.
+const calmTime = 10 * time.Second
 
 const (
 	usualPercent = 100 // growth of a large heap, as Go has it
@@ -26,12 +31,24 @@ func keepRoom(ctx context.Context) {
 	}
 	collected := collections(ctx)
 	debug.FreeOSMemory() // what the start read and made is garbage now, and nobody may come for a while
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := mostPercent
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	percent, forced := mostPercent, false // forced: the next collection that is told of was asked for here
 	debug.SetGCPercent(percent)
+	calm := time.NewTimer(calmTime)
+	defer calm.Stop()
 	for {
 		select {
 		case <-collected:
+			if !forced {
+				calm.Reset(calmTime) // once after each that was not, or a large heap would be collected for ever
+			}
+			forced = false
+		case <-calm.C:
+			metrics.Read(sample)
+			if forced = sample[1].Value.Uint64()+sample[2].Value.Uint64() > heapRoom; forced {
+				debug.FreeOSMemory()
+			}
+			continue
 		case <-ctx.Done():
 			return
 		}
