@@ -224,6 +224,9 @@ func (c *conn) mayRead() bool {
 		return false
 	}
 	in, out := c.buffers()
+	if !c.loggedIn {
+		out /= earlyShare // its answers are small, and what it is told in vain need not pile up
+	}
 	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
 }
 
@@ -544,7 +547,7 @@ func (c *conn) written(err error) {
 		c.failed = err
 		return
 	}
-	if cap(c.spare) > 4*highWater {
+	if cap(c.spare) > 4*highWater || !c.loggedIn && cap(c.spare) > smallChunk {
 		c.spare = nil
 	}
 }
