@@ -224,9 +224,6 @@ func (c *conn) mayRead() bool {
 		return false
 	}
 	in, out := c.buffers()
-	if !c.loggedIn {
-		out /= earlyShare // its answers are small, and what it is told in vain need not pile up
-	}
 	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
 }
 

@@ -24,8 +24,8 @@ const (
 	maxPeerText = 256 // container-id, and what the client calls itself
 )
 
-// earlyShare is how many times Limits.BufferedLogin a peer may send before its first valid token, and which part of it may wait to be
-// written until it is read from again. It needs a few kilobytes, and what it sends costs time that others wait for.
+// earlyShare is how many times Limits.BufferedLogin a peer may send before its first valid token. It needs a few kilobytes, and what it
+// sends costs time that others wait for.
 const earlyShare = 4
 
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.

@@ -283,6 +283,9 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 // writeRefusal writes an attach without termini; a detach has to follow.
 func (l *link) writeRefusal(a *amqp.Attach) {
 	reply := amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
+	if !l.c.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
+		reply.Name = short(a.Name, maxLinkName)
+	}
 	if a.Role == amqp.RoleSender {
 		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
 	} else {
