@@ -138,13 +138,16 @@ func (c *conn) asking(req *request, cmd engine.Command, answer func(*request, *e
 }
 
 // expectedSize is how many bytes the engine's answer to a command may take, where that is more than a request does: whoever asks for a
-// thousand messages in a few bytes, and again before the answer comes, waits (reliability.md P23).
+// thousand messages in a few bytes, and again before the answer comes, waits (reliability.md P23). What makes a partition look at many
+// messages counts as a large answer does: others wait for it, too.
 func expectedSize(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Peek:
 		return cmd.Count * deliveryCost
 	case *engine.ReceiveDeferred:
 		return len(cmd.Sequences) * deliveryCost
+	case *engine.ListSessions, *engine.BatchDelete:
+		return maxPeek * deliveryCost
 	}
 	return 0
 }
