@@ -3,11 +3,12 @@
 FUZZ ?= 500000
 DURATION ?= 2m
 ROUNDS ?= 100
+ATTACK ?= 60s
 
 # The race detector needs a C compiler.
 RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary bench lint portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -49,8 +50,12 @@ torture: ## the real binary under load, killed ROUNDS times
 temporary: ## entities that delete themselves, in real time and over two kills: eight minutes, nearly all of it waiting
 	go test ./test/torture -count 1 -timeout 0 -run TestTemporaryEntities -minutes -v
 
+attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them
+	go test ./test/attack -count 1 -timeout 0 -run TestAttack -duration $(ATTACK) -v
+
 bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
 	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/servicebus ./index ./engine ./engine/filter ./log
+	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbus bench suite
 
 lint: ## vet, staticcheck, formatting, directions of imports

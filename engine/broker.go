@@ -18,7 +18,8 @@ type Broker interface {
 	// Submit gives requests to a partition, in order, and copies the slice. It blocks while the partition's mailbox is
 	// full. Every request is replied to exactly once; after the partition stopped with ErrUnknown.
 	Submit(p PartitionID, requests []Request)
-	// ReadAt reads up to len(dst) bytes of the partition's log. Bytes of a Blob must be compared with its Sum.
+	// ReadAt reads up to len(dst) bytes of the partition's log. Bytes of a Blob must be compared with its Sum. A refusal with the code
+	// [Busy] says nothing about the bytes: they can be read later.
 	ReadAt(p PartitionID, at event.Position, dst []byte) (int, error)
 	// ReportDamage tells that a stored body could not be read back: the partition refuses sends from now on.
 	ReportDamage(p PartitionID, err error)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -25,6 +26,9 @@ func (l *Loop) tick(now event.Time) (*Tick, error) {
 	}
 	if l.seen.see == nil || l.seen.of != s {
 		see, header, err := l.readBack(s)
+		if errors.Is(err, log.ErrDescriptors) {
+			err = errUnwritten // it can be read later, as if it were
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +45,8 @@ type seen struct {
 	of     index.ScheduledMessage
 }
 
-// errUnwritten says that a message stands in a frame that is not in the log yet.
-var errUnwritten = errors.New("not written yet")
+// errUnwritten says that a message cannot be read yet: it stands in a frame that is not in the log, or no file can be opened now.
+var errUnwritten = errors.New("not readable yet")
 
 // written tells whether what stands at a position can be read.
 func (l *Loop) written(at event.Position) bool {

@@ -361,7 +361,11 @@ func (n *Namespace) Submit(p PartitionID, requests []Request) {
 
 // ReadAt implements [Broker].
 func (n *Namespace) ReadAt(p PartitionID, at event.Position, dst []byte) (int, error) {
-	return n.logs[p].ReadAt(at, dst)
+	read, err := n.logs[p].ReadAt(at, dst)
+	if errors.Is(err, log.ErrDescriptors) {
+		err = refuse(Busy, "Stored messages cannot be read now; try again.")
+	}
+	return read, err
 }
 
 // ReportDamage implements [Broker].

@@ -29,12 +29,21 @@ type Partition struct {
 	numbers []event.SequenceNumber
 
 	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
-	origins map[*Origin]event.OriginID
-	naming  *Origin // origin whose definition is among the events of the last decision
+	origins     map[*Origin]event.OriginID
+	originBytes int     // they take, with their texts
+	naming      *Origin // origin whose definition is among the events of the last decision
 }
 
-// maxOrigins bounds the cache of origin numbers; a full one is emptied.
-const maxOrigins = 1 << 14
+// maxOriginBytes bounds the cache of origin numbers; a full one is emptied.
+const maxOriginBytes = 4 << 20
+
+// originCost is what an origin takes in the cache beside its texts, bytes.
+const originCost = 192
+
+// bytesOf is what an origin takes in the cache.
+func bytesOf(o *Origin) int {
+	return originCost + len(o.RemoteAddress) + len(o.ContainerID) + len(o.Product) + len(o.Principal) + len(o.Link) + len(o.Entity)
+}
 
 // NewPartition is a state machine over a recovered index, in a namespace of width partitions.
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
@@ -102,9 +111,11 @@ func (p *Partition) NextDeadline() event.Time { return p.index.NextDeadline() }
 func (p *Partition) Apply(at event.Time, ev event.Event) {
 	p.index.Apply(at, ev)
 	if def, ok := ev.(*event.OriginDefined); ok && p.naming != nil {
-		if len(p.origins) >= maxOrigins {
-			clear(p.origins)
+		size := bytesOf(p.naming)
+		if p.originBytes+size > maxOriginBytes {
+			p.origins, p.originBytes = map[*Origin]event.OriginID{}, 0 // a map that is cleared keeps its room
 		}
+		p.originBytes += size
 		p.origins[p.naming], p.naming = def.ID, nil
 	}
 }

@@ -88,6 +88,17 @@ func (osFS) SyncDir(name string) error {
 	return errors.Join(err, d.Close())
 }
 
+// OpenDir implements [dirOpener].
+func (osFS) OpenDir(name string) (Dir, error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return osDir{d}, nil
+}
+
+type osDir struct{ *os.File }
+
 func (osFS) Lock(name string) (io.Closer, error) {
 	l := flock.New(name, flock.SetPermissions(0o600))
 	ok, err := l.TryLock()

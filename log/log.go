@@ -56,6 +56,7 @@ type Options struct {
 	ChapterBytes int              // a chapter ends with the frame that reaches it; default 64 MiB
 	ChapterAge   time.Duration    // a chapter older than this ends with the next frame; default 1 h
 	BootID       string           // of the running kernel; default: asked of the OS; with another FS empty, which means unknown
+	OpenFiles    int              // segment files that all partitions together keep open for reading; default 256, at least 4 for each
 	NamespaceID  string           // UUID used when the directory is created; default random. For simulations
 	Logger       *slog.Logger     // default: discard
 	Now          func() time.Time // ages chapters, nothing else; default time.Now

@@ -34,19 +34,22 @@ type openFile struct {
 	refs int // readers, and one for the cache
 }
 
-// get returns the segment's file; done gives it back.
+// get returns the segment's file; done gives it back. It waits no longer than readPatience for a descriptor.
 func (c *fileCache) get(fs FS, dir string, s *segment) (*openFile, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.open[s]; ok {
-		c.recent.MoveToFront(e)
-		f := e.Value.(*openFile)
-		f.refs++
+	if f := c.find(s); f != nil {
 		return f, nil
 	}
-	file, err := fs.Open(filepath.Join(dir, s.relative()))
+	c.mu.Unlock() // others read what is open already meanwhile
+	file, err := opener(fs.Open).within(readPatience, filepath.Join(dir, s.relative()), c.closeIdle)
+	c.mu.Lock()
 	if err != nil {
 		return nil, err
+	}
+	if f := c.find(s); f != nil { // somebody else was faster
+		file.Close()
+		return f, nil
 	}
 	f := &openFile{seg: s, file: file, refs: 2}
 	if c.open == nil {
@@ -57,6 +60,31 @@ func (c *fileCache) get(fs FS, dir string, s *segment) (*openFile, error) {
 		c.evict(c.recent.Back())
 	}
 	return f, nil
+}
+
+// find returns the file if it is open.
+func (c *fileCache) find(s *segment) *openFile {
+	e, ok := c.open[s]
+	if !ok {
+		return nil
+	}
+	c.recent.MoveToFront(e)
+	f := e.Value.(*openFile)
+	f.refs++
+	return f
+}
+
+// closeIdle closes the file that nobody has read for the longest time and reports whether there was one.
+func (c *fileCache) closeIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.recent.Back(); e != nil; e = e.Prev() {
+		if e.Value.(*openFile).refs == 1 {
+			c.evict(e)
+			return true
+		}
+	}
+	return false
 }
 
 func (c *fileCache) done(f *openFile) {
@@ -118,7 +146,7 @@ func (p *partition) ReadAt(pos event.Position, dst []byte) (int, error) {
 	if short {
 		dst = dst[:uint64(end)-uint64(pos)]
 	}
-	f, err := p.files.get(p.store.fs, p.dir, s)
+	f, err := p.files.get(p.store.opts.FS, p.dir, s)
 	if err != nil {
 		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
 	}
@@ -201,7 +229,7 @@ type frameReader struct {
 }
 
 func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yield func(Frame, error) bool) (bool, error) {
-	f, err := r.p.files.get(r.p.store.fs, r.p.dir, e.seg)
+	f, err := r.p.files.get(r.p.store.opts.FS, r.p.dir, e.seg)
 	if err != nil {
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
@@ -296,7 +324,7 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 	if at < first || s == nil || at >= e {
 		return 0, 0, fmt.Errorf("LSN is outside of the log")
 	}
-	f, err := p.files.get(p.store.fs, p.dir, s)
+	f, err := p.files.get(p.store.opts.FS, p.dir, s)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -162,7 +162,7 @@ func (p *partition) failRepair(cause error) error {
 // noteFault leaves, once, how far the log was durable for the next start (log-format.md 5.2).
 func (p *partition) noteFault(durable mark) {
 	note := sealNote("LBFT", p.id, p.store.tag, durable.append(nil))
-	if err := replaceFile(p.store.fs, filepath.Join(p.dir, "fault"), note); err != nil {
+	if err := replaceFile(p.store.opts.FS, filepath.Join(p.dir, "fault"), note); err != nil { // without patience: the end is near
 		p.store.opts.Logger.Error("fault note", "partition", p.id, "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ import (
 const (
 	maxPartitions     = 64
 	defaultPartitions = 4
-	// openFiles is how many segment files all partitions together keep open for reading.
-	openFiles = 256
+	defaultOpenFiles  = 256
+	// fewestOpenFiles is how many segment files a partition may keep open for reading in any case.
+	fewestOpenFiles = 4
 )
 
 // withDefaults fills in what zero means and refuses what makes no sense.
@@ -35,6 +37,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	set(&o.RoomBytes, 64<<10)
 	set(&o.ChapterBytes, 64<<20)
 	set(&o.MaxFrameBytes, defaultMaxFrame)
+	set(&o.OpenFiles, defaultOpenFiles)
 	if o.ChapterAge == 0 {
 		o.ChapterAge = time.Hour
 	}
@@ -70,7 +73,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 
 type store struct {
 	// set once in Open
-	fs    FS
+	fs    FS // waits for a descriptor, unless it is only looked at
 	root  string
 	opts  Options
 	ns    Namespace
@@ -97,6 +100,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	}
 	s := &store{fs: opts.FS, root: dir, opts: opts}
 	if !opts.ReadOnly {
+		s.fs = patient{opts.FS, opts.Logger}
 		if err := makeDir(s.fs, dir); err != nil {
 			return nil, fmt.Errorf("log: %w", err)
 		}
@@ -315,6 +319,19 @@ func (s *store) recover(ctx context.Context, ends []mark) error {
 	return nil
 }
 
+// cachedFiles is how many segment files each partition keeps open for reading.
+func cachedFiles(openFiles, partitions int) int { return max(fewestOpenFiles, openFiles/partitions) }
+
+// Descriptors is how many files a store of so many partitions keeps open while they are written, with [Options.OpenFiles] as given.
+// What it opens for a moment, to begin a segment or to write a checkpoint, comes on top: a few per partition.
+func Descriptors(partitions, openFiles int) int {
+	const (
+		writing = 2 // a segment to write and to sync through
+		noting  = 3 // see progress
+	)
+	return 1 + partitions*(writing+noting+cachedFiles(cmp.Or(openFiles, defaultOpenFiles), partitions))
+}
+
 // run reads a partition. A panic is an error, so that other goroutines' work ends in order.
 func (s *store) run(ctx context.Context, r *recovery) (out *found, err error) {
 	defer func() {
@@ -335,7 +352,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mar
 	start := time.Now()
 	out, err := s.run(ctx, &r)
 	p := &partition{store: s, id: id, dir: r.dir(), err: err}
-	p.files.limit = max(4, openFiles/s.ns.Partitions)
+	p.files.limit = cachedFiles(s.opts.OpenFiles, s.ns.Partitions)
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // told to stop, it says nothing of the partition

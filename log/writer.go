@@ -66,13 +66,15 @@ type writer struct {
 	chapter chapterEntry
 	opened  time.Time // of the chapter
 
-	noting sync.Mutex // held while the progress note is written
+	noting   sync.Mutex // held while the progress note is written; guards what follows
+	progress progress
 }
 
 func newWriter(p *partition) *writer {
 	w := &writer{
 		p: p, lost: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		epoch: p.end.epoch + 1, synced: p.end, writ: p.end, next: p.end.lsn,
+		progress: progress{fs: p.store.opts.FS, dir: p.dir},
 	}
 	w.durable.Store(uint64(p.end.lsn))
 	w.open = newBatch(w, Events)
@@ -519,7 +521,11 @@ func (w *writer) note() error {
 	if err != nil || m.lsn <= w.p.noted {
 		return nil
 	}
-	if err := replaceFile(w.p.store.fs, filepath.Join(w.p.dir, "progress"), sealNote("LBPR", w.p.id, w.p.store.tag, m.append(nil))); err != nil {
+	err = w.progress.put(sealNote("LBPR", w.p.id, w.p.store.tag, m.append(nil)))
+	if outOfDescriptors(err) {
+		return nil // the old note stands; the next one is a second away
+	}
+	if err != nil {
 		return err
 	}
 	w.p.noted = m.lsn
@@ -545,6 +551,7 @@ func (w *writer) Close() error {
 	err, unsynced := w.err, w.writ.lsn > w.synced.lsn
 	w.mu.Unlock()
 	if err != nil {
+		_ = w.progress.close()
 		if w.file != nil {
 			w.file.Close() // of a failed log nothing more is asked; the tail's descriptor stays, closing it would sync
 		}
@@ -562,7 +569,10 @@ func (w *writer) Close() error {
 		if err := w.file.Close(); err != nil {
 			return err
 		}
-		return w.note()
+		if err := w.note(); err != nil {
+			return err
+		}
+		return w.progress.end()
 	}()
 	if err != nil {
 		return w.fail(fmt.Errorf("close: %w", err))

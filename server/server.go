@@ -108,6 +108,8 @@ type Server struct {
 	tls          *tls.Config   // nil: no TLS
 	trust        string        // file with the certificate that clients have to trust; "": not ours
 	recovered    Recovered
+	descriptors  descriptors
+	limits       settings.Limits // as far as there are descriptors for them
 
 	failed  chan error
 	serving sync.WaitGroup  // one per listener, one for the engine's failures
@@ -153,8 +155,13 @@ func newServer(s settings.Settings) *Server {
 // open recovers the data directory. The engine is what writes to it, so whatever else can fail comes first.
 func (s *Server) open(ctx context.Context) error {
 	began := time.Now()
-	var err error
-	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{Partitions: s.settings.Storage.Partitions, Logger: slog.Default()})
+	limit, err := raiseDescriptors()
+	if err != nil {
+		return err
+	}
+	s.descriptors = shareDescriptors(limit)
+	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{
+		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}
@@ -162,6 +169,11 @@ func (s *Server) open(ctx context.Context) error {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
 	}
+	if err := s.descriptors.hold(len(s.store.Partitions())); err != nil {
+		return err
+	}
+	s.limits = s.descriptors.bound(s.settings.Limits)
+	s.gate.most = min(s.gate.most, int64(s.limits.Unauthenticated))
 	narrow(s.settings.Storage.Data)
 	if err := s.generateCertificate(); err != nil {
 		return err
@@ -257,7 +269,9 @@ func (s *Server) whyTaken(err *ListenError) error {
 // serve lets everybody in.
 func (s *Server) serve() error {
 	s.failures = access.NewFailures(freeFailures, mostFailures)
-	s.amqp = &servicebus.Server{Broker: s.engine, Options: s.options()}
+	options := s.options()
+	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
+	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
 	s.gate.open(s.amqp, s.management(), s.engine.Health)
 	if s.front == nil {
 		s.listen()
@@ -269,7 +283,7 @@ func (s *Server) serve() error {
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
 		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
-		Limits: listen.Limits{Visitors: s.settings.Limits.Unauthenticated, VisitorsPerHost: s.settings.Limits.ConnectionsPerAddress},
+		Limits: listen.Limits{Visitors: s.limits.Unauthenticated, VisitorsPerHost: s.limits.ConnectionsPerAddress},
 	})
 	modes := map[settings.ListenMode]listen.Mode{
 		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}

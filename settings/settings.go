@@ -149,7 +149,7 @@ type Limits struct {
 	ConnectionsPerAddress int           // connections of one address that have shown no valid token yet; 100
 	Unauthenticated       int           // all connections that have shown no valid token yet; 1,000
 	Sessions              int           // AMQP sessions per connection; 5,000
-	Links                 int           // links per connection; 5,000
+	Links                 int           // links per connection; 20,000
 	Locked                int           // messages locked through one connection; 50,000
 	MaxFrameSize          int           // bytes of an AMQP frame, at least 512; 65,536
 	BufferedIn            int           // bytes a connection has sent and the log has not taken; 32 MiB

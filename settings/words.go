@@ -95,7 +95,7 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Limits.Unauthenticated }, 1, 1000)},
 	{Name: "limits.sessions", Usage: "AMQP sessions per connection", Default: "5000",
 		set: count(func(s *Settings) *int { return &s.Limits.Sessions }, 1, 5000)},
-	{Name: "limits.links", Usage: "links per connection", Default: "5000",
+	{Name: "limits.links", Usage: "links per connection", Default: "20000",
 		set: count(func(s *Settings) *int { return &s.Limits.Links }, 1, 1_000_000)},
 	{Name: "limits.locked", Usage: "messages locked through one connection", Default: "50000",
 		set: count(func(s *Settings) *int { return &s.Limits.Locked }, 1, 10_000_000)},

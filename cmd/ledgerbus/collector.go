@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -13,26 +14,41 @@ import (
 // buffers of the next frames would come from.
 const heapRoom = 64 << 20
 
+// calmTime is how long after a collection there must not have been another for what is free to be given back: peers may have gone, and
+// with little traffic the next collection would be minutes away.
+const calmTime = 10 * time.Second
+
 const (
 	usualPercent = 100 // growth of a large heap, as Go has it
 	mostPercent  = 400
 )
 
-// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, once a second until ctx ends. GOGC in the
-// environment turns it off.
+// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, after each collection until ctx ends: a heap that grows
+// fast would reach five times its size within a second of a small one's growth. GOGC in the environment turns it off.
 func keepRoom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	collected := collections(ctx)
 	debug.FreeOSMemory() // what the start read and made is garbage now, and nobody may come for a while
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := mostPercent
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	percent, forced := mostPercent, false // forced: the next collection that is told of was asked for here
 	debug.SetGCPercent(percent)
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	calm := time.NewTimer(calmTime)
+	defer calm.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-collected:
+			if !forced {
+				calm.Reset(calmTime) // once after each that was not, or a large heap would be collected for ever
+			}
+			forced = false
+		case <-calm.C:
+			metrics.Read(sample)
+			if forced = sample[1].Value.Uint64()+sample[2].Value.Uint64() > heapRoom; forced {
+				debug.FreeOSMemory()
+			}
+			continue
 		case <-ctx.Done():
 			return
 		}
@@ -43,6 +59,24 @@ func keepRoom(ctx context.Context) {
 			debug.SetGCPercent(percent)
 		}
 	}
+}
+
+// collections is what gets a value after each garbage collection, until ctx ends; one that nobody took yet stands for all.
+func collections(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	type marker struct{ _ *int } // is garbage in every collection
+	var again func(*marker)
+	again = func(m *marker) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+		if ctx.Err() == nil {
+			runtime.SetFinalizer(m, again)
+		}
+	}
+	runtime.SetFinalizer(new(marker), again)
+	return c
 }
 
 // growth is the percentage for a live heap of so many bytes.

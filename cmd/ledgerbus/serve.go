@@ -121,6 +121,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	spareSlots()
+	tellMemory := boundMemory()
 	broker, err := server.Start(ctx, s)
 	if wasStopped(ctx, err) {
 		slog.Info("stopped while starting")
@@ -129,6 +130,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	if err != nil {
 		return err
 	}
+	tellMemory()
 	announce(w, broker)
 	go keepRoom(ctx)
 	go keepSlots(ctx)

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -125,7 +124,7 @@ func inPieces(p []byte, write func([]byte) error) (n int, err error) {
 type visitor struct {
 	net.Conn        // as it came from the listener
 	host     string // of the peer
-	left     sync.Once
+	number   uint64 // in the order they came
 	leave    func() // takes it out of the books; may be called again
 }
 

@@ -83,6 +83,9 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	visitors  map[*visitor]struct{}
 	byHost    map[string]int
+	number    uint64 // of the last visitor
+	refused   int    // connections since the last that was reported
+	told      time.Time
 	pace      pace
 	closed    bool
 	done      sync.WaitGroup // one per visitor that is undecided, one for HTTP
@@ -174,12 +177,15 @@ func (s *Server) admit(nc net.Conn) (v *visitor, wait time.Duration) {
 	refuse, why := true, ""
 	switch {
 	case s.closed:
-	case len(s.visitors) >= s.limits.Visitors:
-		why = "too many connections that have not said what they want"
 	case s.byHost[v.host] >= s.limits.VisitorsPerHost:
 		why = "too many connections of one address that have not said what they want"
+	case len(s.visitors) >= s.limits.Visitors && !s.displace(v.host):
+		why = "too many connections that have not said what they want"
 	default:
 		refuse = false
+		v.leave = func() { s.forget(v) }
+		s.number++
+		v.number = s.number
 		s.visitors[v] = struct{}{}
 		s.byHost[v.host]++
 		s.done.Add(1)
@@ -187,19 +193,58 @@ func (s *Server) admit(nc net.Conn) (v *visitor, wait time.Duration) {
 	}
 	s.mu.Unlock()
 	if refuse {
-		if why != "" {
-			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why)
+		if n := s.toTell(why); n > 0 {
+			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why, "refused", n)
 		}
 		nc.Close()
 		return nil, 0
 	}
-	v.leave = func() { v.left.Do(func() { s.forget(v) }) }
 	return v, wait
+}
+
+// toTell counts a refusal and is how many there have been since the last that was reported, 0 when this one is not: one in a second is
+// enough, for refusals come as fast as peers connect.
+func (s *Server) toTell(why string) (n int) {
+	if why == "" {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused++
+	if now := time.Now(); now.Sub(s.told) >= time.Second {
+		n, s.refused, s.told = s.refused, 0, now
+	}
+	return n
+}
+
+// displace closes the oldest visitor of the address that has most of them, for the sake of an address that has at least two fewer, and
+// reports whether there was one. So an address that fills the limit keeps nobody else out.
+func (s *Server) displace(host string) bool {
+	most, victim := s.byHost[host]+1, (*visitor)(nil)
+	for v := range s.visitors {
+		if n := s.byHost[v.host]; n > most || n == most && victim != nil && v.number < victim.number {
+			most, victim = n, v
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	s.strike(victim)
+	victim.Conn.Close()
+	return true
 }
 
 func (s *Server) forget(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.strike(v)
+}
+
+// strike takes a visitor out of the books, if it stands there. Its caller holds the mutex.
+func (s *Server) strike(v *visitor) {
+	if _, ok := s.visitors[v]; !ok {
+		return
+	}
 	delete(s.visitors, v)
 	if s.byHost[v.host]--; s.byHost[v.host] == 0 {
 		delete(s.byHost, v.host)

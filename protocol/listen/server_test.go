@@ -487,3 +487,32 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An address that fills the limit on connections that have said nothing keeps no other address out.
+func TestVisitorsMakeRoom(t *testing.T) {
+	t.Parallel()
+	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{VisitorsPerHost: 3, Visitors: 4}})
+	defer s.Close()
+	var first net.Conn
+	for i := range 6 {
+		peer, nc := net.Pipe()
+		defer peer.Close()
+		host := min(i, 3) / 3 // three of the first address, then three of the second
+		v, _ := s.admit(addressed{nc, fmt.Sprintf("10.0.0.%d:1", host)})
+		if want := i < 5; (v != nil) != want {
+			t.Errorf("connection %d of %d: admitted is %t", i, host, v != nil)
+		}
+		if v != nil {
+			defer func() { v.leave(); s.done.Done() }()
+		}
+		if i == 0 {
+			first = peer
+		}
+	}
+	if len(s.visitors) != 4 || s.byHost["10.0.0.0"] != 2 || s.byHost["10.0.0.1"] != 2 {
+		t.Errorf("%d visitors, %v", len(s.visitors), s.byHost)
+	}
+	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the oldest of the address with most: %v", err)
+	}
+}

@@ -11,9 +11,19 @@ import (
 // attaching is a receiver's attach that has no answer yet, because the engine has no message session for it so far (4.2).
 // Nothing may be written for the link; what the peer sends for it meanwhile is kept.
 type attaching struct {
-	attach *amqp.Attach
+	frame  []byte    // the attach as it came: so its size is known
 	flow   amqp.Flow // the last one
 	flowed bool
+}
+
+// attach reads the frame again. It was good when it came.
+func (w *attaching) attach(c *conn) *amqp.Attach {
+	p, _, err := amqp.DecodePerformative(w.frame, c.decoder.Limits)
+	a, ok := p.(*amqp.Attach)
+	if err != nil || !ok {
+		panic(fmt.Sprintf("servicebus: an attach that could be read is a %T, %v", p, err))
+	}
+	return a
 }
 
 // heldSession names a message session that a link of the connection holds.
@@ -29,18 +39,19 @@ func (l *link) accepted(reply *engine.Reply) {
 	if reply.Err != nil || grant == nil {
 		cond, text := l.told(reply.Err)
 		if cond.symbol == amqp.CondTimeout {
-			text = noSessionText(l.attaching.attach)
+			text = noSessionText(l.attaching.attach(c))
 		}
 		l.end(cond.symbol, text)
 		return
 	}
-	held := l.attaching
+	held, attach := l.attaching, l.attaching.attach(c)
 	l.attaching = nil
+	l.hold(-len(held.frame))
 	l.receiver.grant = grant
 	c.holders[heldSession{l.target.Entity.ID, grant.ID}] = l
 	l.touch()
 	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
-	if !l.writeAttach(held.attach) {
+	if !l.writeAttach(attach) {
 		return
 	}
 	c.log.Debug("servicebus: session accepted", "link", loggable(l.name), "entity", l.at.path, "session", grant.ID)

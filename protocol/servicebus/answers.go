@@ -157,6 +157,7 @@ func (c *conn) reply(r *engine.Reply) {
 	case pendingRequest:
 		c.requests--
 		c.bufferIn -= int(entry.size)
+		c.expected -= int(entry.expected)
 		entry.request.answered(r)
 	}
 }

@@ -22,6 +22,7 @@ func (c *claims) put(g access.Grant) bool {
 	if _, ok := c.granted[g.Path]; !ok && len(c.granted) >= c.limit {
 		return false
 	}
+	g.Path = strings.Clone(g.Path) // not with all of the audience it was cut from
 	c.granted[g.Path] = g
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,10 +54,12 @@ type conn struct {
 	log      *slog.Logger
 	now      time.Time // of this turn of the loop
 	decoder  amqp.Decoder
-	chunk    *chunk // the frame being handled stands in it
-	failed   error  // the socket is gone
+	chunk    *chunk  // the frame being handled stands in it
+	rest     inbound // frames that have been read and wait; see handle
+	failed   error   // the socket is gone
 	claims   claims
 	loggedIn bool // there has been a valid token
+	early    int  // bytes received before that
 	peer     peer
 	sessions map[uint16]*session
 	names    map[linkName]*link
@@ -70,11 +71,14 @@ type conn struct {
 	changes  []engine.Change // of entities, that links do not know of yet; see part
 	recheck  bool            // claims are to be looked at
 	stopping bool
+	held     int                              // bytes that sessions and links take, see held.go
+	body     []byte                           // of the frame being handled
 	bufferIn int                              // bytes of sends without an answer
 	joining  int                              // bytes of deliveries of which frames are missing
 	requests int                              // the engine has not answered
 	taking   int                              // of those, the ones that take messages by number or ask for rules: each answer holds them whole
 	answered int                              // bytes of answers that wait for the peer's credit
+	expected int                              // bytes that the engine's answers to requests may take, at most
 	timed    []*request                       // of them, those with a deadline
 	locked   int                              // unsettled deliveries sent
 	byToken  map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
@@ -82,6 +86,7 @@ type conn struct {
 	batch    batch
 	answers  answers
 	ready    []*link // receivers with something to write, in the order they got it
+	unread   []*link // receivers whose next message could not be read just now
 	replies  []engine.Reply
 
 	out      []byte // frames not yet handed to the writer
@@ -178,7 +183,14 @@ func (c *conn) loop() {
 			return
 		}
 		var frames chan inbound
-		if c.mayRead() {
+		switch may := c.mayRead(); {
+		case may && c.rest.chunk != nil:
+			rest := c.rest
+			c.rest, c.now = inbound{}, time.Now()
+			c.handle(rest)
+			c.settleUp()
+			continue
+		case may:
 			frames = c.reader.out
 		}
 		select {
@@ -199,13 +211,18 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.part()
 		}
-		c.batch.submit()
-		c.pump()
-		c.answers.flush()
+		c.settleUp()
 		if c.short {
 			c.acknowledge()
 		}
 	}
+}
+
+// settleUp ends a turn: what it has led to goes to the engine, and to the peer.
+func (c *conn) settleUp() {
+	c.batch.submit()
+	c.pump()
+	c.answers.flush()
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
@@ -214,20 +231,39 @@ func (c *conn) mayRead() bool {
 		return false
 	}
 	in, out := c.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && len(c.out)+c.writing <= out
+	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
 }
 
-// receive handles the frames of one read. Their requests are submitted as one run per partition.
+// receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
-	c.chunk, c.short = in.chunk, in.short
+	c.short = in.short
 	c.timers.heard = c.now
+	if !c.loggedIn && c.phase < closing {
+		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
+			c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
+			in.data = nil
+		}
+	}
+	c.handle(in)
+}
+
+// handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
+// connection may have at a time the rest waits: thousands of requests fit into one read.
+func (c *conn) handle(in inbound) {
+	c.chunk = in.chunk
+	_, most := c.buffers()
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
 		c.frame(data[:size:size])
 		data = data[size:]
+		if c.expected > most && len(data) > 0 && c.phase == opened {
+			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
+			in.err = nil
+			break
+		}
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
-	c.chunk = nil
+	c.chunk, c.body = nil, nil
 	in.chunk.Release()
 	if in.err != nil {
 		c.ended(in.err)
@@ -273,6 +309,7 @@ func (c *conn) frame(b []byte) {
 }
 
 func (c *conn) amqpFrame(channel uint16, body []byte) {
+	c.body = body
 	p, payload, err := c.decoder.Decode(body)
 	if err != nil {
 		c.protocolFault(amqp.CondDecodeError, err.Error())
@@ -323,7 +360,8 @@ func (c *conn) open(o *amqp.Open) {
 		return
 	}
 	c.peer = peer{
-		container: o.ContainerID, hostname: strings.Clone(short(o.Hostname, maxHostname)), maxFrame: min(size, c.limits.MaxFrameSize), product: product(o.Properties),
+		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname), maxFrame: min(size, c.limits.MaxFrameSize),
+		product:  kept(product(o.Properties), maxPeerText),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
@@ -377,6 +415,7 @@ func (c *conn) authenticated() {
 	}
 	c.loggedIn = true
 	c.decoder.Limits = amqp.DefaultLimits
+	c.reader.generous.Store(true)
 	c.writer.stall.Store(int64(c.limits.WriteStall))
 	c.onLogin()
 }
@@ -459,6 +498,10 @@ func (c *conn) leave() {
 
 // drop releases chunks the reader left behind.
 func (c *conn) drop() {
+	if c.rest.chunk != nil {
+		c.rest.chunk.Release()
+		c.rest = inbound{}
+	}
 	select {
 	case in := <-c.reader.out:
 		in.chunk.Release()
@@ -523,7 +566,7 @@ func (c *conn) written(err error) {
 		c.failed = err
 		return
 	}
-	if cap(c.spare) > 4*highWater {
+	if cap(c.spare) > 4*highWater || !c.loggedIn && cap(c.spare) > smallChunk {
 		c.spare = nil
 	}
 }

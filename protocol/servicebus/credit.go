@@ -51,6 +51,7 @@ func (r *receiver) pass() {
 	room := min(most, max(0, int64(c.limits.Locked-c.locked)))
 	if r.l.s.window <= 0 {
 		room = 0 // their locks would run out here
+		r.wait()
 	}
 	limit := r.limit
 	if int64(r.credit()) > room {
@@ -75,6 +76,15 @@ func (r *receiver) pass() {
 		r.drains, r.asked, r.gave = append(r.drains, limit), r.drainTo, int32(limit-r.got)
 	}
 	r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
+}
+
+// wait lets the receiver go on when the peer's window opens.
+func (r *receiver) wait() {
+	s := r.l.s
+	if s.blocked == nil {
+		s.blocked = make(map[*receiver]struct{})
+	}
+	s.blocked[r] = struct{}{}
 }
 
 // offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never reached the wire, and

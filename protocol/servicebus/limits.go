@@ -24,7 +24,8 @@ type Limits struct {
 	Channels           uint16        // highest channel number offered; default 4,999
 	Sessions           int           // per connection; default 5,000
 	SessionsLogin      int           // the same before the first valid token; default 16
-	Links              int           // per connection; default 5,000
+	Links              int           // per connection; default 20,000
+	Held               int           // bytes that sessions and links of a connection take, with their texts; default 96 MiB
 	Window             uint32        // incoming window of a session in transfers; default 5,000
 	WindowLogin        uint32        // the same before the first valid token; default 100
 	SenderCredit       uint32        // deliveries granted to a sending link; default 1,000
@@ -33,7 +34,7 @@ type Limits struct {
 	Locked             int           // unsettled deliveries per connection, no more are delivered above; default 50,000
 	BufferedIn         int           // bytes of sends the engine has not answered; reading pauses above; default 32 MiB
 	BufferedOut        int           // bytes not yet written; reading pauses above; default 8 MiB
-	BufferedLogin      int           // either of them before the first valid token, and bytes of answers nobody gave credit for; default 128 KiB
+	BufferedLogin      int           // each of the three before the first valid token, and bytes of answers nobody gave credit for; default 128 KiB
 	Requests           int           // management and token requests without an answer per connection; default 1,000
 	RequestSize        int           // bytes of a request to $cbs or $management; default 65,536
 	Tokens             int           // claims per connection; default 1,000
@@ -81,7 +82,8 @@ func (l Limits) withDefaults() Limits {
 	}
 	orInt(&l.Sessions, 5000)
 	orInt(&l.SessionsLogin, 16)
-	orInt(&l.Links, 5000)
+	orInt(&l.Links, 20_000)
+	orInt(&l.Held, 96<<20)
 	orUint(&l.Window, 5000)
 	orUint(&l.WindowLogin, 100)
 	orUint(&l.SenderCredit, 1000)

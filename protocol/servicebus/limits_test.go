@@ -528,10 +528,12 @@ func TestDepthBeforeLogin(t *testing.T) {
 		for _, login := range []bool{false, true} {
 			bubble(t, nil, func(b *bench) {
 				p := b.dial().open()
+				to := "$cbs"
 				if login {
 					p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1")
+					to = "q" // there is one link to $cbs already
 				}
-				p.write(0, &amqp.Attach{Name: "new", Handle: 7, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"},
+				p.write(0, &amqp.Attach{Name: "new", Handle: 7, Role: amqp.RoleSender, Target: &amqp.Target{Address: to},
 					Properties: amqp.Map{{Key: amqp.Symbol("x"), Value: c.value}}}, nil)
 				if login || c.early {
 					if a := expect[*amqp.Attach](p); a.Target == nil {
@@ -544,3 +546,47 @@ func TestDepthBeforeLogin(t *testing.T) {
 		}
 	}
 }
+
+// An address that fills the limit on connections without a token keeps no other address out.
+func TestNewcomersMakeRoom(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 4 }, func(b *bench) {
+		dial := func(host string) *peerConn {
+			client, nc := net.Pipe()
+			go b.server.ServeConn(from{nc, host + ":1"})
+			p := &peerConn{bench: b, net: client, in: make(chan received, 10)}
+			go p.read()
+			b.clients = append(b.clients, client)
+			synctest.Wait()
+			return p
+		}
+		var attackers []*peerConn
+		for range 4 {
+			attackers = append(attackers, dial("10.0.0.1"))
+		}
+		if !dial("10.0.0.1").gone() {
+			t.Error("one more than the limit")
+		}
+		honest, second, third := dial("10.0.0.2"), dial("10.0.0.2"), dial("10.0.0.2")
+		if honest.gone() || second.gone() || !third.gone() {
+			t.Error("another address gets less, or more, than its share")
+		}
+		if !attackers[0].gone() || !attackers[1].gone() || attackers[2].gone() || attackers[3].gone() {
+			t.Error("not the oldest made room")
+		}
+		honest.raw(amqp.ProtocolAMQP[:])
+		honest.next()
+	})
+}
+
+// from is a connection of a certain peer.
+type from struct {
+	net.Conn
+	peer string
+}
+
+func (c from) RemoteAddr() net.Addr { return peerAddr(c.peer) }
+
+type peerAddr string
+
+func (a peerAddr) Network() string { return "tcp" }
+func (a peerAddr) String() string  { return string(a) }

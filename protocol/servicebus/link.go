@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -22,6 +23,7 @@ type link struct {
 	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
 	at       address
 	right    access.Rights // of the claim it lives on; 0: none needed
+	held     int           // bytes counted in conn.held
 	target   engine.Target
 	origin   *engine.Origin
 	active   time.Time // of the last frame
@@ -69,6 +71,7 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	c.names[key] = l
 	c.links++
+	l.hold(l.cost(a))
 	if l.at.cbs {
 		*c.tokenLink(a.Role) = l
 	} else {
@@ -86,7 +89,8 @@ func (s *session) attach(a *amqp.Attach) {
 			l.sender.grant()
 		}
 	case l.filter != nil:
-		l.attaching = &attaching{attach: a}
+		l.attaching = &attaching{frame: bytes.Clone(c.body)}
+		l.hold(len(c.body))
 		l.receiver.start()
 	default:
 		if l.writeAttach(a) {
@@ -109,7 +113,10 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		if *c.tokenLink(a.Role) != nil {
 			return refusal(amqp.CondNotAllowed, fmt.Sprintf(tokenLinkText, c.number))
 		}
-		return l.filtered(a)
+		if e := l.filtered(a); e != nil {
+			return e
+		}
+		return l.room(a)
 	}
 	l.right = access.Listen
 	if a.Role == amqp.RoleSender && !l.at.management {
@@ -137,10 +144,10 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		return e
 	}
 	if l.at.management {
-		return l.room()
+		return l.room(a)
 	}
 	l.browses = l.browsesFor(a)
-	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).hasRoom, (*link).possible} {
+	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).room, (*link).possible} {
 		if e := check(l, a); e != nil {
 			return e
 		}
@@ -182,8 +189,6 @@ func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-func (l *link) hasRoom(*amqp.Attach) *amqp.Error { return l.room() }
-
 const (
 	toSubQueueText     = "Messages cannot be sent to a sub-queue."
 	toSubscriptionText = "Messages cannot be sent to a subscription; they are sent to its topic."
@@ -210,10 +215,23 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// room checks the limit on links (reliability.md 8). Until there is a token there can be no more than the pair to $cbs.
-func (l *link) room() *amqp.Error {
-	if l.c.links >= l.c.limits.Links {
+// room checks the limits on links (reliability.md 8): that of names, which the connection is going to keep, too.
+func (l *link) room(a *amqp.Attach) *amqp.Error {
+	if len(l.name) > maxLinkName {
+		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
+	}
+	limit := l.c.limits.Links
+	if !l.c.loggedIn {
+		limit = 2 * l.c.limits.SessionsLogin
+		if len(l.s.links) >= 2 {
+			limit = 0
+		}
+	}
+	if l.c.links >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
+	}
+	if !l.c.mayHold(l.cost(a) + len(l.c.body)) {
+		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
 }
@@ -249,14 +267,19 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 		"text", loggable(e.Description))
 	l.c.write(l.s.channel, l.refusalOf(a))
 	l.detached = true
-	l.s.links[l.handle] = l
-	l.c.parted++
 	l.writeDetach(e.Condition, e.Description)
+	l.bare()
+	l.s.links[l.handle] = l
+	l.hold(detachedCost)
+	l.c.parted++
 }
 
 // refusalOf is an attach without termini; a detach has to follow.
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
+	if !l.c.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
+		reply.Name = short(a.Name, maxLinkName)
+	}
 	if a.Role == amqp.RoleSender {
 		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
 	} else {
@@ -340,7 +363,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 func (l *link) answerAttach() {
 	if w := l.attaching; w != nil {
 		l.attaching = nil
-		l.c.write(l.s.channel, l.refusalOf(w.attach))
+		l.c.write(l.s.channel, l.refusalOf(w.attach(l.c)))
 	}
 }
 

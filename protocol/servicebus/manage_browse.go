@@ -56,6 +56,15 @@ func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v view, roo
 	for i := range deliveries {
 		d := &deliveries[i]
 		b, err := c.encode(nil, req.l.target, d, v, &ahead, i+1 < len(deliveries))
+		for range readTries {
+			if !notNow(err) {
+				break
+			}
+			b, err = c.encode(nil, req.l.target, d, v, &ahead, i+1 < len(deliveries))
+		}
+		if notNow(err) {
+			break
+		}
 		if err != nil {
 			c.damage(req.l.target, d, err)
 			continue
@@ -71,6 +80,9 @@ func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v view, roo
 	}
 	return messages
 }
+
+// readTries is how often reading a message for an answer is tried again; each try waits a moment. The answer holds what was read by then.
+const readTries = 20
 
 const (
 	answerRoom = 1 << 10 // what an answer is besides its messages, at most

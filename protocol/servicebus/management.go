@@ -128,11 +128,28 @@ func (c *conn) askCatalogue(req *request, cmd engine.Command, answer func(*reque
 // asking books a request that the engine is going to answer.
 func (c *conn) asking(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) engine.Request {
 	req.answer = answer
+	expected := expectedSize(cmd)
 	c.requests++
 	c.bufferIn += req.size
+	c.expected += expected
 	c.limitTime(req)
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size)})
+	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expected)})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
+}
+
+// expectedSize is how many bytes the engine's answer to a command may take, where that is more than a request does: whoever asks for a
+// thousand messages in a few bytes, and again before the answer comes, waits (reliability.md P23). What makes a partition look at many
+// messages counts as a large answer does: others wait for it, too.
+func expectedSize(cmd engine.Command) int {
+	switch cmd := cmd.(type) {
+	case *engine.Peek:
+		return cmd.Count * deliveryCost
+	case *engine.ReceiveDeferred:
+		return len(cmd.Sequences) * deliveryCost
+	case *engine.ListSessions, *engine.BatchDelete:
+		return maxPeek * deliveryCost
+	}
+	return 0
 }
 
 // succeed answers 200 with a body or without.

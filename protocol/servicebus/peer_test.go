@@ -84,6 +84,7 @@ type faultyBroker struct {
 	damage  atomic.Int32
 
 	unreadable atomic.Bool
+	starved    atomic.Bool // of file descriptors
 
 	mu      sync.Mutex
 	holding bool
@@ -150,6 +151,10 @@ func (b *faultyBroker) Manage(r engine.Request) {
 func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
 	if b.unreadable.Load() {
 		return 0, io.ErrUnexpectedEOF
+	}
+	if b.starved.Load() {
+		time.Sleep(100 * time.Millisecond) // so long it waits for one
+		return 0, &engine.Error{Code: engine.Busy, Text: "Not now."}
 	}
 	n, err := b.Broker.ReadAt(p, at, dst)
 	if b.corrupt.Load() && n > 0 {

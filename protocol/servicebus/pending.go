@@ -21,6 +21,7 @@ type pending struct {
 	generation uint32
 	next       int32  // in the free list
 	size       uint32 // bytes counted against Limits.BufferedIn
+	expected   uint32 // bytes counted in conn.expected
 	delivery   uint32 // delivery-id
 	link       *link
 	request    *request

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -9,6 +10,10 @@ import (
 
 // pump writes deliveries while the writer can take them, one per link in turn. Bodies are read here and nowhere earlier.
 func (c *conn) pump() {
+	for _, l := range c.unread {
+		l.receiver.makeReady()
+	}
+	c.unread = nil
 	for len(c.ready) > 0 && len(c.out) < highWater && c.phase == opened {
 		l := c.ready[0]
 		c.ready[0] = nil
@@ -41,6 +46,7 @@ func (r *receiver) advance() bool {
 			r.giveBack()
 			return false
 		case r.l.s.window <= 0: // a flow of the peer goes on
+			r.wait()
 			if r.empty() {
 				r.finishDrain()
 			}
@@ -49,7 +55,7 @@ func (r *receiver) advance() bool {
 			r.continued()
 		case len(r.answers) > 0:
 			payload := r.answers[0]
-			c.answered -= len(payload)
+			c.answered -= len(payload) + answerCost
 			r.answers = r.answers[1:]
 			tag := [16]byte(c.newUUID())
 			r.begin(tag, r.settled, payload)
@@ -59,7 +65,10 @@ func (r *receiver) advance() bool {
 			if r.next++; r.next == len(r.waiting) {
 				r.waiting, r.next = r.waiting[:0], 0
 			}
-			r.deliver(d)
+			if !r.deliver(d) {
+				r.later(d)
+				return false
+			}
 		default:
 			r.finishDrain()
 			return false
@@ -87,9 +96,22 @@ func (r *receiver) giveBack() {
 	r.finishDrain()
 }
 
-// deliver reads a message and writes it. A body that is not what was stored is never delivered: its message stays locked,
-// and the partition hears of the damage.
-func (r *receiver) deliver(d *engine.Delivery) {
+// later puts a message that could not be read now back in front of the others, to be read in the next turn of the connection. What
+// reads has waited a moment by then.
+func (r *receiver) later(d *engine.Delivery) {
+	if r.next > 0 {
+		r.next--
+		r.waiting[r.next] = d
+	} else {
+		r.waiting = append(r.waiting, d) // it was the last one
+	}
+	r.l.c.unread = append(r.l.c.unread, r.l)
+	r.l.c.outbox.poke()
+}
+
+// deliver reads a message and writes it; false: it cannot be read now. A body that is not what was stored is never delivered: its
+// message stays locked, and the partition hears of the damage.
+func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
 	start := len(c.out)
 	t := r.transferOf(d)
@@ -98,9 +120,12 @@ func (r *receiver) deliver(d *engine.Delivery) {
 	out, err := c.encode(c.out, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
 		c.out = c.out[:start]
+		if notNow(err) {
+			return false
+		}
 		c.damage(r.l.target, d, err)
 		r.pass() // the peer's credit is not used up
-		return
+		return true
 	}
 	c.out = out
 	r.sent(d)
@@ -109,11 +134,12 @@ func (r *receiver) deliver(d *engine.Delivery) {
 		r.l.s.window--
 		r.l.s.nextOutgoing++
 		r.l.touch()
-		return
+		return true
 	}
 	payload := append([]byte(nil), c.out[start+size:]...)
 	c.out = c.out[:start]
 	r.split(&t, payload)
+	return true
 }
 
 // view is how this link's deliveries are shown: with a lock, taken, or as a look at them.
@@ -228,8 +254,17 @@ func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v vi
 	return appendMessage(dst, body, d, changes, v)
 }
 
-// damage reports a stored message that cannot be read back.
+// notNow reports whether stored bytes could not be read for a reason that passes.
+func notNow(err error) bool {
+	refusal := (*engine.Error)(nil)
+	return errors.As(err, &refusal) && refusal.Code == engine.Busy
+}
+
+// damage reports a stored message that cannot be read back, but for a reason that passes.
 func (c *conn) damage(target engine.Target, d *engine.Delivery, err error) {
+	if notNow(err) {
+		return
+	}
 	host := target.Host(0)
 	c.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)

@@ -25,6 +25,7 @@ type reader struct {
 	out      chan inbound
 	quit     <-chan struct{} // closed when nobody takes from out any more
 	maxFrame atomic.Uint32   // bytes; set by the connection
+	generous atomic.Bool     // the peer has shown a token: reads may bring more than one frame
 	offset   int64           // in the stream, of the first byte not handed on
 
 	// owned by run
@@ -76,7 +77,7 @@ func (r *reader) makeRoom() {
 		need = max(need, int(frameSize(r.chunk.buf[r.start:])))
 	}
 	want := smallChunk
-	if r.quiet < quietReads && r.offset > 0 || need > smallChunk {
+	if r.generous.Load() && (r.quiet < quietReads && r.offset > 0 || need > smallChunk) {
 		want = largeChunk
 	}
 	want = max(want, need)

@@ -12,9 +12,9 @@ import (
 // receiver is a link on which the peer receives: messages of an entity, or answers of a $cbs or $management node.
 type receiver struct {
 	l       *link
-	settled bool // deliveries leave settled
-	replyTo any  // target address, for the routing of answers (2.3)
-	maxSize int  // bytes of a message the peer takes
+	settled bool   // deliveries leave settled
+	replyTo string // target address, for the routing of answers (2.3)
+	maxSize int    // bytes of a message the peer takes
 
 	count     uint32 // delivery-count: deliveries begun on the wire
 	unsettled int    // deliveries the peer has to settle
@@ -50,9 +50,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	if n := a.MaxMessageSize.Or(0); n > 0 && n < math.MaxInt32 {
 		r.maxSize = int(n)
 	}
-	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
-		r.replyTo = t.Address
-	}
+	r.replyTo = replyAddress(a)
 	if l.at.cbs || l.at.management {
 		return r
 	}
@@ -138,7 +136,7 @@ func (r *receiver) makeReady() {
 func (r *receiver) leave(cause event.ReleaseCause) {
 	c := r.l.c
 	for _, a := range r.answers {
-		c.answered -= len(a)
+		c.answered -= len(a) + answerCost
 	}
 	r.rest, r.answers = nil, nil
 	r.ahead.drop()

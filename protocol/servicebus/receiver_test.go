@@ -529,6 +529,30 @@ func TestDamagedBody(t *testing.T) {
 	})
 }
 
+// reliability.md F18: what cannot be read for want of a file descriptor is not called damaged, and is delivered when it can be, in order.
+func TestBodyNotReadableNow(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		p.attachManagement("q")
+		b.broker.starved.Store(true)
+		p.credit(2, 0, 3, false)
+		p.quiet(10 * time.Second)
+		status, _, _ := p.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(3)}})
+		if status != 204 {
+			t.Errorf("peek: %d", status)
+		}
+		b.broker.starved.Store(false)
+		for i := range 3 {
+			if m := p.receive(); m.body != fmt.Sprintf("body %d", i) || m.header.DeliveryCount.Value != 0 {
+				t.Errorf("%d: %+v", i, m)
+			}
+		}
+		if n := b.broker.damage.Load(); n != 0 {
+			t.Errorf("%d reports of damage", n)
+		}
+	})
+}
+
 // SM-041, SM-042, WP-128, 8.3: entities a receiver cannot have.
 func TestReceiverRefusals(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

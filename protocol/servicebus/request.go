@@ -112,7 +112,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		c.log.Info("servicebus: no link for the answer to a request", "link", loggable(req.l.name), "entity", req.l.at.path)
 		return
 	}
-	if _, limit := c.buffers(); len(r.answers) >= c.limits.Requests || !c.loggedIn && c.answered > limit {
+	if len(r.answers) >= c.limits.Requests || c.answersPileUp() {
 		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
 		return
 	}
@@ -124,52 +124,81 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
 	}
 	r.answers = append(r.answers, dst)
-	c.answered += len(dst)
+	c.answered += len(dst) + answerCost
 	r.makeReady()
 }
 
 // replyLink finds the link for an answer within this connection: by target address, else by name, else the one of the same
 // session and node, else the only one to that node (2.3). Where several fit, the closest to the request wins.
 func (c *conn) replyLink(req *request) *receiver {
+	path := req.l.at.claimPath()
 	var best *receiver
 	bestScore, fallbacks := 0, 0
-	for _, s := range c.sessions {
+	look := func(s *session) {
 		for _, l := range s.links {
-			r := l.receiver
-			if r == nil || l.detached || r.engine != nil || l.at.cbs != req.l.at.cbs {
-				continue
-			}
-			score := 0
-			sameNode := l.at.claimPath() == req.l.at.claimPath()
-			address, _ := r.replyTo.(string)
-			switch {
-			case req.replyTo != "" && address == req.replyTo:
-				score = 40
-			case req.replyTo != "" && l.name == req.replyTo:
-				score = 30
-			case l.s == req.l.s && sameNode:
-				score = 20
-			case sameNode:
-				score = 10
+			score := req.fits(l, path)
+			if score == nodeScore+sameNodeScore {
 				fallbacks++
-			default:
-				continue
-			}
-			if sameNode {
-				score += 2
-			}
-			if l.s == req.l.s {
-				score++
 			}
 			if score > bestScore {
-				best, bestScore = r, score
+				best, bestScore = l.receiver, score
 			}
 		}
 	}
-	if bestScore < 20 && fallbacks > 1 {
+	look(req.l.s)
+	if bestScore == bestFit { // nearly always: others need not be looked at, of which there may be thousands
+		return best
+	}
+	for _, s := range c.sessions {
+		if s != req.l.s {
+			look(s)
+		}
+	}
+	if bestScore < sessionScore && fallbacks > 1 {
 		return nil
 	}
 	return best
+}
+
+// How well a link fits for an answer. The first four exclude each other, the last two are added.
+const (
+	addressScore = 40
+	nameScore    = 30
+	sessionScore = 20
+	nodeScore    = 10
+
+	sameNodeScore    = 2
+	sameSessionScore = 1
+
+	bestFit = addressScore + sameNodeScore + sameSessionScore
+)
+
+// fits says how well a link fits for the answer to the request, which came for the node with the path; 0: not at all.
+func (req *request) fits(l *link, path string) (score int) {
+	r := l.receiver
+	if r == nil || l.detached || r.engine != nil || l.at.cbs != req.l.at.cbs {
+		return 0
+	}
+	sameNode, sameSession := l.at.claimPath() == path, l.s == req.l.s
+	switch {
+	case req.replyTo != "" && r.replyTo == req.replyTo:
+		score = addressScore
+	case req.replyTo != "" && l.name == req.replyTo:
+		score = nameScore
+	case sameSession && sameNode:
+		score = sessionScore
+	case sameNode:
+		score = nodeScore
+	default:
+		return 0
+	}
+	if sameNode {
+		score += sameNodeScore
+	}
+	if sameSession {
+		score += sameSessionScore
+	}
+	return score
 }
 
 // text is a string of the request's application-properties.

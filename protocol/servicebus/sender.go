@@ -201,7 +201,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		}
 		return
 	}
-	size := len(body)
+	size := len(body) + sendCost
 	if seen, ok := cmd.Buffer.(*published); ok {
 		size += seen.size()
 	}

@@ -116,6 +116,9 @@ func (s *Server) ServeConn(nc net.Conn) {
 // maxTurned is how many connections over the limit are told why at a time; more are closed without a word.
 const maxTurned = 64
 
+// Overhang is how many connections a server has at most beyond [Limits.Connections], for a moment.
+const Overhang = maxTurned
+
 // admit enters a connection in the books or says why not.
 func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
@@ -133,10 +136,12 @@ func (s *Server) admit(c *conn) string {
 		s.turned++
 		c.refusal = fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
 		s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", "too many connections")
-	case s.newcomers >= limits.Unauthenticated:
-		return "too many connections without a token"
+	}
+	switch {
 	case s.byHost[c.host] >= limits.ConnectionsPerHost:
 		return "too many connections without a token from one address"
+	case s.newcomers >= limits.Unauthenticated && !s.displace(c.host):
+		return "too many connections without a token"
 	}
 	s.conns[c] = struct{}{}
 	s.byHost[c.host]++
@@ -144,6 +149,26 @@ func (s *Server) admit(c *conn) string {
 	c.newcomer = true
 	s.done.Add(1)
 	return ""
+}
+
+// displace closes the oldest connection without a token of the address that has most of them, for the sake of an address that has at
+// least two fewer, and reports whether there was one. So an address that fills the limit keeps nobody else out.
+func (s *Server) displace(host string) bool {
+	most, victim := s.byHost[host]+1, (*conn)(nil)
+	for c := range s.conns {
+		if !c.newcomer {
+			continue
+		}
+		if n := s.byHost[c.host]; n > most || n == most && victim != nil && c.number < victim.number {
+			most, victim = n, c
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	s.welcome(victim)
+	victim.net.Close()
+	return true
 }
 
 // loginFailed counts a failure and says how long the address has to wait.
@@ -170,6 +195,11 @@ func (s *Server) forget(c *conn) {
 func (s *Server) loggedIn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.welcome(c)
+}
+
+// welcome is loggedIn for who holds the mutex.
+func (s *Server) welcome(c *conn) {
 	if !c.newcomer {
 		return
 	}

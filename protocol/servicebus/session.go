@@ -19,7 +19,8 @@ type session struct {
 	told         uint32 // incoming window, as the peer was last told
 	sinceFlow    uint32 // transfers since then
 	nextOutgoing uint32
-	window       int64 // transfers the peer takes
+	window       int64                  // transfers the peer takes
+	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
 	nextDelivery uint32
 
 	unsettled map[uint32]unsettled // by delivery-id
@@ -50,6 +51,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.window(),
 	}
 	c.sessions[channel] = s
+	c.held += sessionCost
 	c.write(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
@@ -80,7 +82,7 @@ func (s *session) onlyEntity() (path string) {
 func (s *session) frame(p amqp.Performative, payload []byte) {
 	if s.ended {
 		if _, ok := p.(*amqp.End); ok {
-			delete(s.c.sessions, s.channel)
+			s.gone()
 		}
 		return
 	}
@@ -99,7 +101,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 		s.leave()
 		s.c.answers.flush()
 		s.c.write(s.channel, &amqp.End{})
-		delete(s.c.sessions, s.channel)
+		s.gone()
 	default:
 		s.c.protocolFault(amqp.CondNotAllowed, "The frame is not expected in a session.")
 	}
@@ -117,6 +119,12 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.ended = true
 }
 
+// gone makes room for another session on the channel.
+func (s *session) gone() {
+	s.c.held -= sessionCost
+	delete(s.c.sessions, s.channel)
+}
+
 // leave lets go of all links; nothing is sent.
 func (s *session) leave() {
 	s.c.answers.flush()
@@ -125,10 +133,11 @@ func (s *session) leave() {
 			s.c.parted--
 		}
 		l.leave(event.ReleaseLinkLost)
+		l.free()
 	}
 	clear(s.links)
 	s.forgetAll()
-	s.last = nil
+	s.last, s.blocked = nil, nil
 	s.ended = true
 }
 
@@ -166,11 +175,11 @@ func (s *session) flow(f *amqp.Flow) {
 	opened := s.window <= 0
 	s.window = int64(f.IncomingWindow) + int64(int32(seen-s.nextOutgoing))
 	if opened && s.window > 0 {
-		for _, l := range s.links {
-			if l.receiver != nil {
-				l.receiver.pass()
-				l.receiver.makeReady()
-			}
+		blocked := s.blocked
+		s.blocked = nil
+		for r := range blocked {
+			r.pass()
+			r.makeReady()
 		}
 	}
 	if !f.Handle.Set {
@@ -231,7 +240,9 @@ func (s *session) detach(d *amqp.Detach) {
 	}
 	if l.receiver != nil {
 		l.receiver.forget()
+		delete(s.blocked, l.receiver)
 	}
+	l.free()
 	delete(s.links, d.Handle)
 	if s.last == l {
 		s.last = nil

@@ -359,6 +359,49 @@ func (f *FS) SyncDir(name string) error {
 	return nil
 }
 
+// OpenDir opens a directory, for its names to be exchanged.
+func (f *FS) OpenDir(name string) (log.Dir, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fault := f.begin(OpOpen, name); fault.Err != nil {
+		return nil, fault.Err
+	}
+	if n := f.find(name); n == nil || !n.dir {
+		return nil, notExist(OpOpen, name)
+	}
+	return &folder{f, name}, nil
+}
+
+type folder struct {
+	fs   *FS
+	name string
+}
+
+// Exchange implements log.Dir. A power loss may undo it for either name: then both names lead to one file.
+func (d *folder) Exchange(a, b string) error {
+	d.fs.mu.Lock()
+	defer d.fs.mu.Unlock()
+	if fault := d.fs.begin(OpRename, filepath.Join(d.name, a)); fault.Err != nil {
+		return fault.Err
+	}
+	n := d.fs.find(d.name)
+	if n == nil || n.entries[a] == nil || n.entries[b] == nil {
+		return notExist(OpRename, filepath.Join(d.name, a))
+	}
+	n.entries[a], n.entries[b] = n.entries[b], n.entries[a]
+	return nil
+}
+
+// Sync implements log.Dir.
+func (d *folder) Sync() error { return d.fs.SyncDir(d.name) }
+
+// Close implements log.Dir.
+func (d *folder) Close() error {
+	d.fs.mu.Lock()
+	defer d.fs.mu.Unlock()
+	return d.fs.begin(OpClose, d.name).Err
+}
+
 // Lock implements log.FS.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	f.mu.Lock()

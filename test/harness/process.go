@@ -152,6 +152,19 @@ func (p *Process) take() *run {
 	return r
 }
 
+// PID is the id of the process; 0: none runs.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return 0
+	}
+	return p.running.cmd.Process.Pid
+}
+
+// Address is the host and port it listens on. It is known after the first start.
+func (p *Process) Address() string { return p.address }
+
 // Kill ends the process with SIGKILL and waits until it is gone. The error says that it had ended by itself.
 func (p *Process) Kill() error {
 	r := p.take()

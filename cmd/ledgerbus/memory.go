@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// memoryPercent is how much of the memory there is the broker uses before the garbage collector works harder to use no more: the rest is
+// for what the collector does not see, and for the page cache.
+const memoryPercent = 90
+
+// boundMemory gives the runtime a soft limit (reliability.md F22), unless GOMEMLIMIT in the environment has given it one. The function
+// it returns says so in the log, when there is a broker that it holds for.
+func boundMemory() (tell func()) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return func() { slog.Info("memory limit", "bytes", debug.SetMemoryLimit(-1), "of", "GOMEMLIMIT") }
+	}
+	limit, of := groupMemory(os.DirFS("/")), "control group"
+	if machine := machineMemory(); limit == 0 || machine != 0 && machine < limit {
+		limit, of = machine, "machine"
+	}
+	if limit == 0 {
+		return func() {
+			slog.Warn("no memory limit: it cannot be told how much memory there is; GOMEMLIMIT gives one")
+		}
+	}
+	limit = limit / 100 * memoryPercent
+	debug.SetMemoryLimit(int64(min(limit, math.MaxInt64)))
+	return func() { slog.Info("memory limit", "bytes", limit, "of", of, "percent", memoryPercent) }
+}
+
+// groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of a group above it if that is lower; 0:
+// there is none.
+func groupMemory(root fs.FS) (limit uint64) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	lines := bufio.NewScanner(strings.NewReader(string(groups)))
+	for lines.Scan() { // hierarchy:controllers:path
+		fields := strings.SplitN(lines.Text(), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		mount, file := "", ""
+		switch {
+		case fields[0] == "0" && fields[1] == "":
+			mount, file = "sys/fs/cgroup", "memory.max"
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		// Inside a container the path may be that of the host, which is not there: the mount is the container's group then.
+		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
+			limit = lower(limit, numberIn(root, path.Join(mount, group, file)))
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
+
+// lower is the lower one of two limits, of which 0 is none.
+func lower(a, b uint64) uint64 {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+// noLimit is from where on a limit of version 1 means that there is none.
+const noLimit = 1 << 60
+
+// numberIn is the number in a file; 0: there is no file, or what it says is no limit.
+func numberIn(root fs.FS, name string) uint64 {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n >= noLimit { // "max"
+		return 0
+	}
+	return n
+}

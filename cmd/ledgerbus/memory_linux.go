@@ -1,0 +1,12 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// machineMemory is how much memory the machine has, bytes.
+func machineMemory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestGroupMemory(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  uint64
+	}{
+		"none":                 {nil, 0},
+		"no file":              {map[string]string{"proc/self/cgroup": "0::/\n"}, 0},
+		"version 2":            {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "536870912\n"}, 512 << 20},
+		"version 2, unlimited": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
+		"version 2, nested": {map[string]string{"proc/self/cgroup": "0::/system.slice/b.service\n",
+			"sys/fs/cgroup/system.slice/memory.max": "1000000\n", "sys/fs/cgroup/system.slice/b.service/memory.max": "2000000\n"}, 1_000_000},
+		"version 2, the path is the host's": {map[string]string{"proc/self/cgroup": "0::/kubepods/pod1/x\n", "sys/fs/cgroup/memory.max": "3000000\n"}, 3_000_000},
+		"version 1": {map[string]string{"proc/self/cgroup": "12:cpu,cpuacct:/x\n5:memory:/docker/1\n",
+			"sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 256 << 20},
+		"version 1, unlimited": {map[string]string{"proc/self/cgroup": "5:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"both":                 {map[string]string{"proc/self/cgroup": "5:hugetlb,memory:/\n0::/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "4000000\n"}, 4_000_000},
+		"damaged":              {map[string]string{"proc/self/cgroup": "nonsense\n::\n0::/../..\n", "sys/fs/cgroup/memory.max": "-1\n"}, 0},
+	} {
+		files := fstest.MapFS{}
+		for name, text := range test.files {
+			files[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		if got := groupMemory(files); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// The soft limit is set and said, unless the environment has set it.
+func TestBoundMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	var said bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	defer slog.SetDefault(old)
+	t.Setenv("GOMEMLIMIT", "123MiB")
+	debug.SetMemoryLimit(123 << 20)
+	if boundMemory()(); debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
+		t.Errorf("%d, %s", debug.SetMemoryLimit(-1), &said)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	said.Reset()
+	if machineMemory() == 0 {
+		t.Skip("the machine does not say how much memory it has")
+	}
+	boundMemory()()
+	if limit := debug.SetMemoryLimit(-1); limit == math.MaxInt64 || limit == 123<<20 || uint64(limit) > machineMemory() || !strings.Contains(said.String(), "memory limit") {
+		t.Errorf("%d of %d, %s", limit, machineMemory(), &said)
+	}
+}

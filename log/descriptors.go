@@ -1,0 +1,93 @@
+package log
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"syscall"
+	"time"
+)
+
+// ErrDescriptors: a file could not be opened because the process, or the machine, has no file descriptor left. It says nothing about
+// the disk, and what was to be done can be done later (reliability.md F18).
+var ErrDescriptors = errors.New("log: out of file descriptors")
+
+// outOfDescriptors reports whether a file was not opened for want of a descriptor.
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+const (
+	// readPatience is how long a read waits for a descriptor before it fails with ErrDescriptors.
+	readPatience = 100 * time.Millisecond
+	// complainEvery is how often a wait for a descriptor is reported.
+	complainEvery = 10 * time.Second
+)
+
+// patient is a file system on which what needs a descriptor waits until there is one. Nothing has happened when a call fails for
+// want of one, so calling again is safe: this is no retry of a failed write or sync.
+type patient struct {
+	FS
+	logger *slog.Logger
+}
+
+// Create implements [FS].
+func (p patient) Create(name string) (f File, err error) {
+	err = p.wait(name, func() error { f, err = p.FS.Create(name); return err })
+	return f, err
+}
+
+// Open implements [FS].
+func (p patient) Open(name string) (f File, err error) {
+	err = p.wait(name, func() error { f, err = p.FS.Open(name); return err })
+	return f, err
+}
+
+// ReadDir implements [FS].
+func (p patient) ReadDir(name string) (list []Entry, err error) {
+	err = p.wait(name, func() error { list, err = p.FS.ReadDir(name); return err })
+	return list, err
+}
+
+// SyncDir implements [FS].
+func (p patient) SyncDir(name string) error {
+	return p.wait(name, func() error { return p.FS.SyncDir(name) })
+}
+
+// wait calls try until it fails for no want of a descriptor. A broker that stops ends its connections first, which gives it some.
+func (p patient) wait(name string, try func() error) error {
+	err := try()
+	if !outOfDescriptors(err) {
+		return err
+	}
+	var told time.Time
+	for pause := time.Millisecond; outOfDescriptors(err); pause = min(2*pause, 250*time.Millisecond) {
+		if time.Since(told) >= complainEvery {
+			told = time.Now()
+			p.logger.Warn("out of file descriptors, the log waits for one", "path", name, "err", err)
+		}
+		time.Sleep(pause)
+		err = try()
+	}
+	return err
+}
+
+// opener opens the files of partitions for reading.
+type opener func(name string) (File, error)
+
+// within opens a file, waiting a little for a descriptor. spare gives one back if it can.
+func (open opener) within(patience time.Duration, name string, spare func() bool) (File, error) {
+	for began, pause := time.Now(), time.Millisecond; ; pause *= 2 {
+		f, err := open(name)
+		if !outOfDescriptors(err) {
+			return f, err
+		}
+		if spare() {
+			continue
+		}
+		if time.Since(began)+pause > patience {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.Join(ErrDescriptors, err)}
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,87 @@
+package servicebus
+
+import (
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// What a connection keeps of its peer's for longer than a frame is counted, with the texts in it, and bounded by Limits.Held and,
+// before the first valid token, by Limits.BufferedLogin (reliability.md P23, 8). The costs are what was measured, rounded up.
+const (
+	sessionCost  = 1 << 10
+	linkCost     = 3 << 10 // with what the engine knows of it
+	tokenCost    = 1 << 10 // a claim
+	detachedCost = 512     // a link that is refused, until the peer has detached it
+	sendCost     = 256     // a send without an answer, beside its bytes
+	deliveryCost = 256     // a message in the engine's answer to a request, beside its bytes
+	answerCost   = 64      // an answer that waits for credit, beside its bytes
+)
+
+// Texts of a peer that are kept, bytes. Names of links are compared, so longer ones are refused; the others are shown, and clipped.
+const (
+	maxLinkName = 1024
+	maxPeerText = 256 // container-id, and what the client calls itself
+)
+
+// earlyShare is how many times Limits.BufferedLogin a peer may send before its first valid token. It needs a few kilobytes, and what it
+// sends costs time that others wait for.
+const earlyShare = 4
+
+// kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
+func kept(s string, n int) string { return strings.Clone(short(s, n)) }
+
+// heldLimit is how many bytes the connection may keep.
+func (c *conn) heldLimit() int {
+	if c.loggedIn {
+		return c.limits.Held
+	}
+	return min(c.limits.BufferedLogin, c.limits.Held)
+}
+
+// mayHold reports whether the connection may keep so many bytes more.
+func (c *conn) mayHold(bytes int) bool {
+	return c.held+tokenCost*len(c.claims.granted)+bytes <= c.heldLimit()
+}
+
+// hold counts bytes as kept for the link, until it is gone.
+func (l *link) hold(bytes int) {
+	l.held += bytes
+	l.c.held += bytes
+}
+
+// free takes the link out of the count.
+func (l *link) free() { l.hold(-l.held) }
+
+// cost is what the link takes when it is attached. Its texts have been cut to their limits.
+func (l *link) cost(a *amqp.Attach) int {
+	return linkCost + len(l.name) + len(l.at.host) + len(l.at.text) + len(l.at.path) + len(replyAddress(a))
+}
+
+// bare lets a link that is refused keep nothing of what the peer wrote: it waits for the peer's detach, and is nothing else any more.
+func (l *link) bare() {
+	*l = link{s: l.s, c: l.c, handle: l.handle, detached: true, active: l.active, held: l.held}
+}
+
+// replyAddress is the target address by which answers find their way to a receiver (2.3); longer ones than any address may be do not.
+func replyAddress(a *amqp.Attach) string {
+	t, ok := a.Target.(*amqp.Target)
+	if !ok || t == nil {
+		return ""
+	}
+	address, _ := t.Address.(string)
+	if len(address) > maxAddress {
+		return ""
+	}
+	return strings.Clone(address)
+}
+
+// answersPileUp reports whether the peer has asked for more answers than it may without taking them. One large answer may be over
+// the limit: that a further one is refused is an answer, too.
+func (c *conn) answersPileUp() bool {
+	_, limit := c.buffers()
+	if c.loggedIn {
+		limit *= 2
+	}
+	return c.answered > limit
+}

@@ -1,0 +1,204 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/harness"
+)
+
+var (
+	duration = flag.Duration("duration", 2*time.Second, "of each attack")
+	program  = flag.String("program", "", "the broker's binary; default: it is built")
+)
+
+// few is how much there is to ask for in a short run, many in a long one.
+const (
+	few  = 5_000
+	many = 100_000
+	long = 30 * time.Second
+)
+
+// scene is a broker under attack.
+type scene struct {
+	testing.TB
+	process  *harness.Process
+	honest   *honest
+	duration time.Duration
+	many     int
+}
+
+// figures of an attack.
+type figures struct {
+	// bytes of resident memory: before the attack, the highest during it, what the formula allows, and when all was given back
+	before, peak, bound, after int64
+	gone                       time.Duration // how long that took
+}
+
+// stage starts a broker for an attack. It is stopped, and must have lived until then, when the test ends.
+func stage(tb testing.TB, binary string, a attack, d time.Duration) *scene {
+	tb.Helper()
+	dir := tb.TempDir()
+	config := filepath.Join(dir, "entities.json")
+	if err := os.WriteFile(config, entities(tb), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	if a.files {
+		files := 1024
+		if d < long {
+			files = 400 // at 200 connections a second a short attack reaches no more
+		}
+		limited := filepath.Join(dir, "limited")
+		script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", files, binary)
+		if err := os.WriteFile(limited, []byte(script), 0o700); err != nil {
+			tb.Fatal(err)
+		}
+		binary = limited
+	}
+	s := &scene{TB: tb, process: harness.NewProcess(binary, filepath.Join(dir, "data"), "--entities", config, "--log-level", "error"),
+		duration: d, many: few}
+	if d >= long {
+		s.many = many
+	}
+	if _, err := s.process.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.process.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	s.honest = newHonest(tb, s.process)
+	return s
+}
+
+// entities are a queue for the honest clients, and what is attacked.
+func entities(tb testing.TB) []byte {
+	type named map[string]any
+	var rules []named
+	for n := range 2000 {
+		rules = append(rules, named{"Name": fmt.Sprint("rule-", n), "Properties": named{"FilterType": "Correlation",
+			"CorrelationFilter": named{"Label": strings.Repeat("s", 100) + fmt.Sprint(n)}}})
+	}
+	text, err := json.Marshal(named{"UserConfig": named{"Namespaces": []named{{"Name": "attack",
+		"Queues": []named{{"Name": "honest"}, {"Name": "other"}, {"Name": "attacked"}, {"Name": "sessions", "Properties": named{"RequiresSession": true}}},
+		"Topics": []named{{"Name": "topic", "Subscriptions": []named{{"Name": "sub", "Rules": rules}}}}}}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
+// play lets the attack run beside the honest clients.
+func (s *scene) play(a attack) (f figures) {
+	s.Helper()
+	if a.prepare != nil {
+		a.prepare(s)
+	}
+	f.before = s.resident()
+	f.bound = f.before + a.allowance(s)
+	working, rest := context.WithCancel(context.Background())
+	defer func() {
+		rest()
+		s.honest.workers.Wait()
+	}()
+	s.honest.work(working)
+	attacking, cancel := context.WithTimeout(s.Context(), s.duration)
+	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		a.run(s, attacking)
+	}()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f.peak = max(f.peak, s.resident())
+		case <-over:
+			s.givenBack(&f)
+			return f
+		}
+	}
+}
+
+// givenBack waits, after a long attack, until the broker has given back what it took for peers that are gone.
+func (s *scene) givenBack(f *figures) {
+	s.Helper()
+	began := time.Now()
+	for f.after = s.resident(); s.duration >= long && f.after > f.before+room+caches; f.after = s.resident() {
+		if f.gone = time.Since(began); f.gone > 2*time.Minute {
+			s.Errorf("%d MiB of memory stay when the attackers are gone, %d before", f.after>>20, f.before>>20)
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// resident is the memory of the broker in bytes; 0: the system does not say.
+func (s *scene) resident() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.PID()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+func binaryFor(tb testing.TB) string {
+	tb.Helper()
+	if *program != "" {
+		return *program
+	}
+	return harness.Build(tb, tb.TempDir())
+}
+
+// TestAttack shows that hostile peers end nothing, that honest calls are answered meanwhile, and that memory stays within the formula.
+func TestAttack(t *testing.T) {
+	binary := binaryFor(t)
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) {
+			s := stage(t, binary, a, *duration)
+			f := s.play(a)
+			if f.peak > f.bound {
+				t.Errorf("%d MiB of memory, %d before; the formula allows %d", f.peak>>20, f.before>>20, f.bound>>20)
+			}
+			h := s.honest
+			t.Logf("memory %d MiB, peak %d of %d, %d %s later; honest calls: p50 %s, p99 %s, max %s; with a new connection p99 %s; health p99 %s",
+				f.before>>20, f.peak>>20, f.bound>>20, f.after>>20, f.gone.Round(time.Second), h.quantile(0.5, onLink...).Round(time.Microsecond), h.quantile(0.99, onLink...).Round(time.Microsecond),
+				h.quantile(1, onLink...).Round(time.Microsecond), h.quantile(0.99, "connect and send").Round(time.Microsecond),
+				h.quantile(0.99, "health").Round(time.Microsecond))
+		})
+	}
+}
+
+// BenchmarkAttack reports how long the calls of honest clients take during each attack. The goal is a p99 of 100 ms.
+func BenchmarkAttack(b *testing.B) {
+	binary := binaryFor(b)
+	for _, a := range attacks {
+		b.Run(a.name, func(b *testing.B) {
+			s := stage(b, binary, a, max(*duration, 10*time.Second))
+			for b.Loop() {
+				f := s.play(a)
+				b.ReportMetric(float64(f.peak)/(1<<20), "peak-MiB")
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(s.honest.quantile(0.99, onLink...))/1e6, "p99-ms")
+			b.ReportMetric(float64(s.honest.quantile(0.99, "connect and send"))/1e6, "connect-p99-ms")
+		})
+	}
+}

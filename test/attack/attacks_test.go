@@ -1,0 +1,267 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// attack is one kind of hostile peers.
+type attack struct {
+	name string
+	// files says that the broker has few file descriptors
+	files bool
+	// prepare makes what the attack needs: nil, nothing
+	prepare func(*scene)
+	// run attacks until the context ends
+	run func(*scene, context.Context)
+	// allowance is how many bytes the broker may take for the attackers, by the formula of the README
+	allowance func(*scene) int64
+}
+
+var attacks = []attack{
+	{name: "descriptors", files: true, run: (*scene).descriptors, allowance: idle},
+	{name: "texts-before-login", run: (*scene).textsBefore, allowance: idle},
+	{name: "texts-after-login", run: (*scene).textsAfter, allowance: loggedIn},
+	{name: "links", run: (*scene).links, allowance: withLinks},
+	{name: "sessions", prepare: (*scene).makeSessions, run: (*scene).askSessions, allowance: loggedIn},
+	{name: "peek", prepare: (*scene).makeMessages, run: (*scene).askPeek, allowance: loggedIn},
+	{name: "rules", run: (*scene).askRules, allowance: loggedIn},
+	{name: "batch-delete", prepare: (*scene).makeMessages, run: (*scene).askDelete, allowance: loggedIn},
+	{name: "dispositions", prepare: (*scene).makeMessages, run: (*scene).dispose, allowance: loggedIn},
+}
+
+const (
+	newcomers = 1000   // connections before login
+	intruders = 8      // connections of attackers who have logged in
+	longText  = 60_000 // bytes: nearly all of a frame
+	manyLinks = 20_000 // per connection
+)
+
+// each runs f for so many attackers at a time, and again when it ends, until the context ends.
+func each(ctx context.Context, n int, f func(n int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				f(i)
+				pause(ctx, 50*time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// descriptors holds connections that say nothing, more than the broker has descriptors for.
+func (s *scene) descriptors(ctx context.Context) {
+	each(ctx, 1300, func(n int) {
+		nc, err := from(ctx, fmt.Sprintf("127.0.1.%d", 1+n%14), s.process.Address())
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		stop := context.AfterFunc(ctx, func() { nc.Close() })
+		defer stop()
+		if n%3 == 0 { // they count differently
+			_, _ = nc.Write(amqp.ProtocolAMQP[:])
+		}
+		_, _ = nc.Read(make([]byte, 64))
+		_, _ = nc.Read(make([]byte, 64)) // until it is closed
+	})
+}
+
+// textsBefore attaches all links that there may be before a token, with long names, and sends no token.
+func (s *scene) textsBefore(ctx context.Context) {
+	name := strings.Repeat("n", longText)
+	each(ctx, newcomers, func(n int) {
+		p, err := attacker(ctx, n, s.process.Address())
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		p.open(name)
+		for channel := range uint16(16) {
+			p.begin(channel)
+			for handle := range uint32(2) {
+				p.attach(channel, handle, fmt.Sprint(channel, handle, name), "$cbs", amqp.Role(handle == 1))
+				if p.flush() != nil {
+					return
+				}
+			}
+		}
+		<-p.over
+	})
+}
+
+// textsAfter makes origins of what it does: links with long names from containers with long names, each with a message.
+func (s *scene) textsAfter(ctx context.Context) {
+	for _, length := range []int{1000, longText} {
+		name := strings.Repeat("n", length)
+		turn, cancel := context.WithTimeout(ctx, s.duration/2)
+		each(turn, intruders, func(n int) {
+			p, err := attacker(turn, n, s.process.Address())
+			if err != nil || p.login() != nil {
+				return
+			}
+			defer p.Close()
+			for i := uint32(0); turn.Err() == nil; i++ {
+				p.attach(0, 10, fmt.Sprint(i, name), "attacked", amqp.RoleSender)
+				p.transfer(0, 10, amqp.AppendSection(nil, amqp.SectionData, []byte("x")))
+				p.write(0, &amqp.Detach{Handle: 10, Closed: true}, nil)
+				if p.flush() != nil {
+					return
+				}
+			}
+		})
+		cancel()
+	}
+}
+
+// links attaches as many links as there may be, with the longest names there may be, on each of a few connections.
+func (s *scene) links(ctx context.Context) {
+	each(ctx, intruders, func(n int) {
+		p, err := attacker(ctx, n, s.process.Address())
+		if err != nil || p.login() != nil {
+			return
+		}
+		defer p.Close()
+		name := strings.Repeat("n", 1000)
+		for i := range uint32(manyLinks) {
+			p.attach(0, 10+i, fmt.Sprint(i, name), "attacked", amqp.Role(i%2 == 1))
+			if i%100 == 0 && p.flush() != nil {
+				return
+			}
+		}
+		_ = p.flush()
+		<-p.over
+	})
+}
+
+// asking lets attackers send requests to a management node, as many as fit.
+func (s *scene) asking(ctx context.Context, entity string, ask func(p *peer, n int)) {
+	each(ctx, intruders, func(n int) {
+		p, err := attacker(ctx, n, s.process.Address())
+		if err != nil || p.login() != nil {
+			return
+		}
+		defer p.Close()
+		p.manage(entity)
+		for i := 0; ctx.Err() == nil; i++ {
+			ask(p, i)
+			if p.flush() != nil {
+				return
+			}
+		}
+	})
+}
+
+func (s *scene) askSessions(ctx context.Context) {
+	s.asking(ctx, "sessions", func(p *peer, n int) {
+		p.ask("get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(253402300799999)},
+			{Key: "skip", Value: int32(s.many - 100)}, {Key: "top", Value: int32(100)}})
+	})
+}
+
+func (s *scene) askPeek(ctx context.Context) {
+	s.asking(ctx, "attacked", func(p *peer, n int) {
+		body := amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1000)}}
+		if n%2 == 1 {
+			body = append(body, amqp.Pair{Key: "session-id", Value: "none"})
+		}
+		p.ask("peek-message", body)
+	})
+}
+
+func (s *scene) askRules(ctx context.Context) {
+	s.asking(ctx, "topic/subscriptions/sub", func(p *peer, n int) {
+		p.ask("enumerate-rules", amqp.Map{{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(1 << 30)}})
+	})
+}
+
+// askDelete deletes what is not there: all are looked at, none is old enough.
+func (s *scene) askDelete(ctx context.Context) {
+	s.asking(ctx, "attacked", func(p *peer, n int) {
+		p.ask("batch-delete-messages", amqp.Map{{Key: "message-count", Value: int32(4000)}, {Key: "enqueued-time-utc", Value: amqp.Timestamp(1)}})
+	})
+}
+
+// dispose takes messages under locks and says of each again and again that it has been received.
+func (s *scene) dispose(ctx context.Context) {
+	each(ctx, intruders, func(n int) {
+		p, err := attacker(ctx, n, s.process.Address())
+		if err != nil || p.login() != nil {
+			return
+		}
+		defer p.Close()
+		p.attach(0, 10, "receiver", "attacked", amqp.RoleReceiver)
+		for ctx.Err() == nil {
+			for id := range uint32(1000) {
+				p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: id, Last: amqp.Some(uint32(50_000)), State: amqp.Received{}}, nil)
+			}
+			if p.flush() != nil {
+				return
+			}
+		}
+	})
+}
+
+// makeSessions fills a queue with sessions.
+func (s *scene) makeSessions() {
+	s.send("sessions", func(n int) *azservicebus.Message {
+		id := fmt.Sprint("session-", n)
+		return &azservicebus.Message{SessionID: &id, Body: []byte("x")}
+	})
+}
+
+func (s *scene) makeMessages() {
+	s.send("attacked", func(int) *azservicebus.Message { return &azservicebus.Message{Body: []byte("x")} })
+}
+
+// send sends many messages.
+func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
+	s.Helper()
+	client := s.honest.client()
+	defer hangUp(client)
+	ctx := s.Context()
+	sender, err := client.NewSender(entity, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for n := 0; n < s.many; {
+		batch, err := sender.NewMessageBatch(ctx, nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for ; n < s.many && batch.NumMessages() < 1000; n++ {
+			if err := batch.AddMessage(message(n), nil); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if err := sender.SendMessageBatch(ctx, batch, nil); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// The formula of the README, as far as it is about peers, in bytes. The collector lets garbage grow to the size of what is in use,
+// at least to 64 MiB.
+const (
+	room       = 64 << 20
+	caches     = 16 << 20  // of four partitions
+	perVisitor = 256 << 10 // a connection before login, with all it may send
+	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
+	perBuffers = 64 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
+	perLinks   = 96 << 20  // … with as many links as it may have
+)
+
+func idle(*scene) int64 { return room + caches + 2*newcomers*perVisitor }
+
+func loggedIn(*scene) int64 { return room + caches + 2*intruders*(perConn+perBuffers) }
+
+func withLinks(s *scene) int64 { return loggedIn(s) + 2*intruders*perLinks }
