@@ -33,7 +33,6 @@ type container struct {
 	listen []string // HOST:PORT, once they are known
 
 	cmd    *exec.Cmd // nil while stopped
-	lines  chan string
 	exited chan error
 	stderr string // file
 }
