@@ -26,11 +26,12 @@ func duplicateDropped(b *bus) {
 }
 
 func duplicateScheduled(b *bus) {
+	r := b.receiver()
+	b.warmUp(r)
 	due := soon(4 * time.Second)
 	b.schedule(due, withID("1", "A"))
 	b.post(withID("1", "X"), withID("2", "B"))
 	b.schedule(due, withID("2", "Y"))
-	r := b.receiver()
 	b.take(r, "B", "A")
 	b.nothing(r)
 	all := b.peekAll(peekLock)

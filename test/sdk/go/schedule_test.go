@@ -74,12 +74,13 @@ func scheduleCall(b *bus) {
 }
 
 func scheduleCancel(b *bus) {
+	r := b.receiver()
+	b.warmUp(r)
 	numbers := b.schedule(soon(4*time.Second), text("A"), text("B"))
 	b.must(b.cancel(numbers[0]))
 	b.wantTexts(b.peekAll(peekLock), "B")
 	b.wantError("message-not-found", b.cancel(numbers[0]))
 	b.wantError("message-not-found", b.cancel(999_999))
-	r := b.receiver()
 	b.one(r, "B")
 	b.nothing(r)
 	b.wantError("message-not-found", b.cancel(numbers[1]))
@@ -88,7 +89,7 @@ func scheduleCancel(b *bus) {
 func scheduleTimeToLive(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
-	due := soon(2 * time.Second)
+	due := soon(4 * time.Second)
 	b.post(at(due, mortal("A", time.Second)))
 	m := b.one(r, "A")
 	b.wantAfter("enqueued", deref(m.EnqueuedTime), due)
@@ -98,6 +99,7 @@ func scheduleTimeToLive(b *bus) {
 }
 
 func scheduleSurvivesKill(b *bus) {
+	b.batch() // the sender has its link before the clock runs
 	late := soon(6 * time.Second)
 	b.schedule(late, text("B"))
 	x := b.schedule(late, text("X"))

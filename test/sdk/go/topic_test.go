@@ -365,7 +365,9 @@ func topicSchedule(b *bus) {
 }
 
 func topicScheduleRules(b *bus) {
-	due := soon(3 * time.Second)
+	b.getRule(b.queue, "one", "red") // has its connection before the clock runs
+	b.batch()                        // so has the sender
+	due := soon(4 * time.Second)
 	b.schedule(due, coloured("A", "red"), coloured("B", "blue"))
 	b.deleteRule(b.queue, "one", "red")
 	b.createRule(b.queue, "one", sqlRule("blue", "colour = 'blue'"))

@@ -1,5 +1,5 @@
 // Duplicate detection.
-import { again, bodies, nothing, one, sleepUntil, take } from "../bus.js";
+import { again, bodies, nothing, one, sleepUntil, take, warmUp } from "../bus.js";
 import { same } from "../check.js";
 
 export default {
@@ -22,13 +22,15 @@ export default {
   },
 
   async "duplicate-scheduled"(bus) {
-    const [soon, receiver] = [() => Date.now() + 1000, bus.receiver()];
-    await bus.schedule(soon(), { body: "A", messageId: "1" });
+    const receiver = bus.receiver();
+    await warmUp(bus, receiver);
+    const time = Date.now() + 4000;
+    await bus.schedule(time, { body: "A", messageId: "1" });
     await bus.send("X", { messageId: "1" });
     await bus.send("B", { messageId: "2" });
-    await bus.schedule(soon(), { body: "Y", messageId: "2" });
+    await bus.schedule(time, { body: "Y", messageId: "2" });
     await take(receiver, "B", "A");
-    await nothing(receiver, 1000);
+    await nothing(receiver);
     same("peek all, sorted", bodies(await bus.peekAll()).sort(), ["A", "B"]);
   },
 

@@ -32,12 +32,13 @@ def dropped(bus: Bus):
 @scenario("duplicate-scheduled")
 def scheduled(bus: Bus):
     sender, receiver = bus.sender(), bus.receiver()
-    sender.sdk.__enter__()
-    sender.schedule(expect.now() + seconds(1), "A", message_id="1")
+    bus.warm_up(receiver)
+    at = expect.now() + seconds(4)
+    sender.schedule(at, "A", message_id="1")
     send(bus, ("X", "1"), ("B", "2"))
-    sender.schedule(expect.now() + seconds(1), "Y", message_id="2")
+    sender.schedule(at, "Y", message_id="2")
     receiver.take("B", "A")
-    expect.equal(texts(receiver.receive_some(1, 1)), [], "received for 1 s more")
+    receiver.nothing()
     expect.equal(sorted(bus.peek_texts()), ["A", "B"], "peek all")
 
 

@@ -9,7 +9,7 @@ from .scenario import scenario
 def by_property(bus: Bus):
     receiver, peeker, sender = bus.receiver(), bus.receiver(), bus.sender()
     bus.warm_up(receiver)
-    at, hour_ago = expect.now() + seconds(2), expect.now() - seconds(3600)
+    at, hour_ago = expect.now() + seconds(4), expect.now() - seconds(3600)
     bus.send("A", scheduled_enqueue_time_utc=at)
     bus.send("B", scheduled_enqueue_time_utc=hour_ago)
     sender.schedule(hour_ago, "C")
@@ -35,7 +35,7 @@ def milliseconds(at):
 def by_call(bus: Bus):
     receiver, peeker, sender = bus.receiver(), bus.receiver(), bus.sender()
     bus.warm_up(receiver)
-    at = expect.now() + seconds(2)
+    at = expect.now() + seconds(4)
     first, second = sender.schedule(at, "A", "B")
     expect.holds(first < second, f"numbers {first}, {second}")
     peeked = peeker.peek_all()
@@ -53,7 +53,7 @@ def by_call(bus: Bus):
 def cancel(bus: Bus):
     receiver, peeker, sender = bus.receiver(), bus.receiver(), bus.sender()
     bus.warm_up(receiver)
-    at = expect.now() + seconds(2)
+    at = expect.now() + seconds(4)
     a, b = sender.schedule(at, "A", "B")
     sender.cancel(a)
     expect.equal(texts(peeker.peek_all()), ["B"], "peek all")
@@ -68,7 +68,7 @@ def cancel(bus: Bus):
 def time_to_live(bus: Bus):
     receiver = bus.receiver()
     bus.warm_up(receiver)
-    at = expect.now() + seconds(2)
+    at = expect.now() + seconds(4)
     bus.send("A", scheduled_enqueue_time_utc=at, time_to_live=seconds(1))
     a = receiver.take("A")
     expect.holds(a.enqueued_time_utc >= milliseconds(at), f"enqueued at {a.enqueued_time_utc}, scheduled for {at}")
@@ -82,13 +82,13 @@ def survives_kill(bus: Bus):
     sender = bus.sender()
     sender.sdk.__enter__()  # so that the times are not spent on connecting
     begin = expect.now()
-    sender.schedule(begin + seconds(3), "B")
-    (x,) = sender.schedule(begin + seconds(3), "X")
+    sender.schedule(begin + seconds(6), "B")
+    (x,) = sender.schedule(begin + seconds(6), "X")
     sender.schedule(begin + seconds(1), "A")
     sender.cancel(x)
     bus.kill()
     receiver = bus.receiver()
     receiver.take("A", "B")
-    expect.at_once(begin + seconds(3), "B")
+    expect.at_once(begin + seconds(6), "B")
     receiver.nothing()
     expect.equal(bus.peek_texts(), ["A", "B"], "peek all")

@@ -45,16 +45,17 @@ final class Duplicates {
 
     private static void scheduled(Bus bus) {
         ServiceBusSenderClient sender = bus.client().sender();
-        OffsetDateTime soon = OffsetDateTime.now().plusSeconds(1);
-        sender.scheduleMessage(message("A", "1"), soon);
+        ServiceBusReceiverClient receiver = bus.receiver();
+        bus.warmUp(receiver);
+        OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));
+        sender.scheduleMessage(message("A", "1"), t);
         sender.sendMessage(message("X", "1"));
         sender.sendMessage(message("B", "2"));
-        sender.scheduleMessage(message("Y", "2"), OffsetDateTime.now().plusSeconds(1));
+        sender.scheduleMessage(message("Y", "2"), t);
 
-        ServiceBusReceiverClient receiver = bus.receiver();
         Bus.receive(receiver, "B");
         Bus.receive(receiver, "A");
-        Expect.equal(List.of(), Bus.texts(Bus.call(receiver, 1, Duration.ofSeconds(1))), "received after A");
+        Bus.nothing(receiver);
         bus.peeks("B", "A"); // A has got its number when it became active
     }
 

@@ -36,7 +36,8 @@ final class Scheduling {
     private static void property(Bus bus) throws Exception {
         ServiceBusSenderClient sender = bus.client().sender();
         ServiceBusReceiverClient receiver = bus.receiver();
-        OffsetDateTime t = in(Duration.ofSeconds(2));
+        bus.warmUp(receiver);
+        OffsetDateTime t = in(Duration.ofSeconds(4));
         sender.sendMessage(Bus.message("A").setScheduledEnqueueTime(t));
         sender.sendMessage(Bus.message("B").setScheduledEnqueueTime(in(Duration.ofHours(-1))));
         sender.scheduleMessage(Bus.message("C"), in(Duration.ofHours(-1)));
@@ -54,7 +55,9 @@ final class Scheduling {
     }
 
     private static void call(Bus bus) {
-        OffsetDateTime t = in(Duration.ofSeconds(2));
+        ServiceBusReceiverClient receiver = bus.receiver();
+        bus.warmUp(receiver);
+        OffsetDateTime t = in(Duration.ofSeconds(4));
         List<Long> numbers = schedule(bus, t, "A", "B");
         Expect.equal(2, numbers.size(), "numbers");
         Expect.above(numbers.get(0), numbers.get(1), "second number");
@@ -62,7 +65,6 @@ final class Scheduling {
         List<ServiceBusReceivedMessage> peeked = bus.peekAll();
         Expect.equal(List.of("A scheduled 0", "B scheduled 0"), Bus.states(peeked), "peek all");
         Expect.equal(numbers, Bus.sequenceNumbers(peeked), "numbers of peek all");
-        ServiceBusReceiverClient receiver = bus.receiver();
         Bus.nothing(receiver);
 
         List<ServiceBusReceivedMessage> both = Bus.receive(receiver, 2);
@@ -83,7 +85,9 @@ final class Scheduling {
 
     private static void cancel(Bus bus) {
         ServiceBusSenderClient sender = bus.client().sender();
-        List<Long> numbers = schedule(bus, in(Duration.ofSeconds(2)), "A", "B");
+        ServiceBusReceiverClient receiver = bus.receiver();
+        bus.warmUp(receiver);
+        List<Long> numbers = schedule(bus, in(Duration.ofSeconds(4)), "A", "B");
         sender.cancelScheduledMessage(numbers.get(0));
         bus.peeks("B");
         // The answer message-not-found is no error to this SDK.
@@ -91,7 +95,6 @@ final class Scheduling {
         cancelNothing(bus, 999_999);
         bus.peeks("B");
 
-        ServiceBusReceiverClient receiver = bus.receiver();
         Bus.receive(receiver, "B");
         Bus.nothing(receiver);
         cancelNothing(bus, numbers.get(1));
@@ -109,7 +112,7 @@ final class Scheduling {
     private static void timeToLive(Bus bus) {
         ServiceBusReceiverClient receiver = bus.receiver();
         bus.warmUp(receiver);
-        OffsetDateTime t = in(Duration.ofSeconds(2));
+        OffsetDateTime t = in(Duration.ofSeconds(4));
         bus.send(Bus.message("A").setScheduledEnqueueTime(t).setTimeToLive(Duration.ofSeconds(1)));
         ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
         enqueuedFrom(t, a);
@@ -122,7 +125,7 @@ final class Scheduling {
         bus.stubborn();
         ServiceBusSenderClient sender = bus.client().sender();
         sender.createMessageBatch(); // has its link before the clock runs
-        OffsetDateTime later = in(Duration.ofSeconds(3));
+        OffsetDateTime later = in(Duration.ofSeconds(6));
         sender.scheduleMessage(Bus.message("B"), later);
         long x = sender.scheduleMessage(Bus.message("X"), later);
         sender.scheduleMessage(Bus.message("A"), in(Duration.ofSeconds(1)));

@@ -326,8 +326,8 @@ final class Topics {
     private static void scheduleRules(Bus bus) {
         ServiceBusSenderClient sender = bus.client().sender();
         bus.admin().getRule(bus.queue, "one", "red"); // has its connection before the clock runs
-        sender.createMessageBatch();
-        OffsetDateTime t = Scheduling.in(Duration.ofSeconds(3));
+        sender.createMessageBatch(); // so has the sender
+        OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));
         sender.scheduleMessage(coloured("A", "red"), t);
         sender.scheduleMessage(coloured("B", "blue"), t);
         bus.admin().deleteRule(bus.queue, "one", "red");
