@@ -190,6 +190,16 @@ func (b *bus) wantExpiry(m *received, life time.Duration) {
 	}
 }
 
+// wantLasting: messages show no time to live of their own.
+func (b *bus) wantLasting(messages ...*received) {
+	b.Helper()
+	for _, m := range messages {
+		if deref(m.TimeToLive) != 0 {
+			b.Errorf("%q: time to live %s", m.Body, *m.TimeToLive)
+		}
+	}
+}
+
 func (b *bus) wantReason(m *received, reason string) {
 	b.Helper()
 	if deref(m.DeadLetterReason) != reason {

@@ -15,6 +15,7 @@ var expiry = group{
 	"expiry-locked":        expiryLocked,
 	"expiry-lock-end":      expiryLockEnd,
 	"expiry-deferred":      expiryDeferred,
+	"expiry-milliseconds":  expiryMilliseconds,
 	"expiry-32-bits":       expiry32Bits,
 }
 
@@ -56,11 +57,7 @@ func expiryQueueDefault(b *bus) {
 	b.post(text("A"), text("C"), mortal("B", time.Hour))
 	peeked := b.peekAll(peekLock)
 	b.wantTexts(peeked, "A", "C", "B")
-	for _, m := range peeked[:2] {
-		if deref(m.TimeToLive) != 0 {
-			b.Errorf("%q: time to live %s", m.Body, *m.TimeToLive)
-		}
-	}
+	b.wantLasting(peeked[:2]...)
 	b.wantExpiry(peeked[2], limit)
 	a := b.one(r, "A")
 	b.wantExpiry(a, limit)
@@ -114,6 +111,23 @@ func expiryDeferred(b *bus) {
 	b.empty(deadLetters)
 	b.wantMissing(r, number(m))
 	b.wantReason(b.one(b.deadLetters(), "A"), expired)
+	b.empty(peekLock)
+}
+
+func expiryMilliseconds(b *bus) {
+	lives := []time.Duration{time.Millisecond, 20 * time.Millisecond, 333 * time.Millisecond}
+	b.post(mortal("A", lives[0]), mortal("B", lives[1]), mortal("C", lives[2]))
+	peeked := b.peekAll(peekLock)
+	b.wantTexts(peeked, "A", "B", "C")
+	for i, m := range peeked {
+		b.wantExpiry(m, lives[i])
+		b.wantAbout("absolute-expiry-time", deref(m.RawAMQPMessage.Properties.AbsoluteExpiryTime), deref(m.EnqueuedTime).Add(lives[i]), 0)
+	}
+	outlive(deref(peeked[2].ExpiresAt))
+	b.nothing(b.receiver())
+	for _, m := range b.take(b.deadLetters(), "A", "B", "C") {
+		b.wantReason(m, expired)
+	}
 	b.empty(peekLock)
 }
 

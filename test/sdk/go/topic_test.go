@@ -299,6 +299,7 @@ func topicTTL(b *bus) {
 	for s, life := range map[*bus]time.Duration{short: limit, long: time.Hour} {
 		peeked := s.peekAll(peekLock)
 		s.wantTexts(peeked, "A", "B")
+		s.wantLasting(peeked[0])
 		s.wantExpiry(peeked[1], life)
 		last = *peeked[1].EnqueuedTime
 	}
@@ -315,7 +316,11 @@ func topicTTL(b *bus) {
 		short.wantReason(m, "TTLExpiredException")
 	}
 	r := long.receiver()
-	long.complete(r, long.take(r, "A", "B")...)
+	got := long.take(r, "A", "B")
+	for _, m := range got {
+		long.wantExpiry(m, time.Hour)
+	}
+	long.complete(r, got...)
 	capped.nothing(capped.receiver())
 	capped.one(capped.deadLetters(), "C")
 }

@@ -104,6 +104,20 @@ export default {
     await bus.peekIsEmpty();
   },
 
+  async "expiry-milliseconds"(bus) {
+    const lives = [1, 20, 333];
+    for (const [i, body] of ["A", "B", "C"].entries()) await bus.send(body, { timeToLive: lives[i] });
+    const peeked = await bus.peekAll();
+    same("peek all", bodies(peeked), ["A", "B", "C"]);
+    for (const [i, m] of peeked.entries()) {
+      same(`absolute-expiry-time of ${m.body}`, Number(m._rawAmqpMessage.properties.absoluteExpiryTime), m.enqueuedTimeUtc.getTime() + lives[i]);
+    }
+    await outlive(peeked[2].enqueuedTimeUtc.getTime() + lives[2]);
+    await nothing(bus.receiver());
+    for (const dead of await take(bus.deadLetters(), "A", "B", "C")) has(dead.body, dead, expired);
+    await bus.peekIsEmpty();
+  },
+
   async "expiry-32-bits"(bus) {
     const days = 60 * 24 * 3_600_000;
     const now = Math.floor(Date.now() / 1000) * 1000;

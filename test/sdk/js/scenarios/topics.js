@@ -199,6 +199,7 @@ export default {
     for (const [subscription, timeToLive] of [[short, 3000], [long, hour]]) {
       const peeked = await subscription.peekAll();
       same("peek all", bodies(peeked), ["A", "B"]);
+      holds("no time to live of A", !peeked[0].timeToLive, peeked[0].timeToLive);
       b = peeked[1];
       same("time to live of B", b.timeToLive, timeToLive);
     }
@@ -209,7 +210,7 @@ export default {
     await nothing(short.receiver());
     const dead = await take(short.deadLetters(), "A", "B");
     same("reasons", dead.map((m) => m.deadLetterReason), ["TTLExpiredException", "TTLExpiredException"]);
-    await remove(long.receiver(), "A", "B");
+    for (const m of await remove(long.receiver(), "A", "B")) same(`time to live of ${m.body}`, m.timeToLive, hour);
     await nothing(capped.receiver());
     await one(capped.deadLetters(), "C");
   },

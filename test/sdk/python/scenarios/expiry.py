@@ -134,6 +134,23 @@ def deferred(bus: Bus):
     bus.empty()
 
 
+@scenario("expiry-milliseconds")
+def milliseconds(bus: Bus):
+    times = {"A": 1, "B": 20, "C": 333}
+    for body, time_to_live in times.items():  # a ServiceBusMessage has whole seconds
+        bus.send_message(AmqpAnnotatedMessage(data_body=body, header={"time_to_live": time_to_live}))
+    peeked = bus.peek_all()
+    expect.equal(texts(peeked), ["A", "B", "C"], "peek all")
+    for m in peeked:
+        lives(m, timedelta(milliseconds=times[text(m)]))
+    expect.outlive(peeked[2].expires_at_utc)
+    bus.receiver().nothing()
+    dead = bus.dead_letters().take("A", "B", "C")
+    for m in dead:
+        expired(m)
+    bus.empty()
+
+
 @scenario("expiry-32-bits")
 def more_than_32_bits(bus: Bus):
     created = int(expect.now().timestamp())

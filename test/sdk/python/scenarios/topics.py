@@ -210,7 +210,7 @@ def ttl(bus: Bus):
     for source, lives in ((short, seconds(3)), (long, seconds(3600))):
         peeked = source.peek_all()
         expect.equal(texts(peeked), ["A", "B"], "peek all")
-        expect.equal(peeked[1].time_to_live, lives, "time to live of B")
+        expect.equal([m.time_to_live for m in peeked], [None, lives], "times to live of A and B")
     enqueued = peeked[1].enqueued_time_utc
 
     capped = "topic-ttl-capped"
@@ -228,7 +228,7 @@ def ttl(bus: Bus):
     letters = short.peek_all(dead_letters=True)
     expect.equal(texts(letters), ["A", "B"], "dead letters of short")
     expect.equal([m.dead_letter_reason for m in letters], ["TTLExpiredException"] * 2, "reasons")
-    long.consume("A", "B")
+    expect.equal([m.time_to_live for m in long.consume("A", "B")], [seconds(3600)] * 2, "times to live received")
     below.nothing()
     expect.equal(texts(below.peek_all(dead_letters=True)), ["C"], "dead letters of topic-ttl-capped")
 

@@ -23,6 +23,7 @@ final class Expiring {
             entry("expiry-locked", Expiring::locked),
             entry("expiry-lock-end", Expiring::lockEnd),
             entry("expiry-deferred", Expiring::deferred),
+            entry("expiry-milliseconds", Expiring::milliseconds),
             entry("expiry-32-bits", Expiring::beyond32Bits));
 
     private Expiring() {}
@@ -135,6 +136,25 @@ final class Expiring {
         bus.noDeadLetters();
         Bus.notFound(receiver, a.getSequenceNumber());
         expired(Bus.receive(bus.deadLetters(), "A"));
+        bus.peeks();
+    }
+
+    private static void milliseconds(Bus bus) throws Exception {
+        List<Duration> lives = List.of(Duration.ofMillis(1), Duration.ofMillis(20), Duration.ofMillis(333));
+        bus.send(living("A", lives.get(0)), living("B", lives.get(1)), living("C", lives.get(2)));
+        List<ServiceBusReceivedMessage> all = bus.peekAll();
+        Expect.equal(List.of("A", "B", "C"), Bus.texts(all), "peek all");
+        for (int i = 0; i < 3; i++) {
+            ServiceBusReceivedMessage message = all.get(i);
+            Expect.equal(lives.get(i), message.getTimeToLive(), "time to live of " + Bus.text(message));
+            Expect.near(message.getEnqueuedTime().plus(lives.get(i)).toInstant(), message.getRawAmqpMessage().getProperties().getAbsoluteExpiryTime(),
+                    Duration.ZERO, "absolute-expiry-time of " + Bus.text(message));
+        }
+        Bus.outlive(all.get(2).getExpiresAt());
+        Bus.nothing(bus.receiver());
+        List<ServiceBusReceivedMessage> letters = Bus.receive(bus.deadLetters(), 3);
+        Expect.equal(List.of("A", "B", "C"), Bus.texts(letters), "dead letters");
+        letters.forEach(Expiring::expired);
         bus.peeks();
     }
 

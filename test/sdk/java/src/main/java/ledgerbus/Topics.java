@@ -258,10 +258,12 @@ final class Topics {
         bus.send(Bus.message("A"), Bus.message("B").setTimeToLive(Duration.ofHours(1)));
         List<ServiceBusReceivedMessage> peeked = brief.peekAll();
         Expect.equal(List.of("A", "B"), Bus.texts(peeked), "peek all of short");
+        Expect.equal(Duration.ZERO, peeked.get(0).getTimeToLive(), "time to live of A in short"); // the SDK's word for none
         Expect.equal(Duration.ofSeconds(3), peeked.get(1).getTimeToLive(), "time to live of B in short");
         Instant last = peeked.get(1).getEnqueuedTime().toInstant();
         peeked = lasting.peekAll();
         Expect.equal(List.of("A", "B"), Bus.texts(peeked), "peek all of long");
+        Expect.equal(Duration.ZERO, peeked.get(0).getTimeToLive(), "time to live of A in long");
         Expect.equal(Duration.ofHours(1), peeked.get(1).getTimeToLive(), "time to live of B in long");
 
         String capped = "topic-ttl-capped";
@@ -280,7 +282,7 @@ final class Topics {
         List<ServiceBusReceivedMessage> letters = brief.peekAllDeadLetters();
         Expect.equal(List.of("A", "B"), Bus.texts(letters), "dead letters of short");
         letters.forEach(m -> Expect.equal("TTLExpiredException", m.getDeadLetterReason(), "reason"));
-        lasting.consume("A", "B");
+        lasting.consume("A", "B").forEach(m -> Expect.equal(Duration.ofHours(1), m.getTimeToLive(), "time to live received from long"));
         below.nothing();
         below.peeksDeadLetters("C");
     }
