@@ -171,8 +171,5 @@ func TestSendsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations a send", n)
 	}
 	h.loop.seal()
-	for h.loop.flight.up {
-		<-h.loop.Flight()
-		h.loop.Landed()
-	}
+	h.land()
 }

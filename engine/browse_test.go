@@ -65,14 +65,11 @@ func TestBrowserWaitsForTheDisk(t *testing.T) {
 	r := h.browser(1)
 	h.turn(&Flow{Receiver: r, Limit: 10})
 	h.loop.Turn([]Request{{Command: &Send{Slice: handEntity, Messages: []Message{{ID: []byte("x"), Body: []byte("x")}}}}})
-	if !h.loop.flight.up || len(h.got) != 0 {
+	if !h.loop.syncing() || len(h.got) != 0 {
 		t.Errorf("shown before it is written: %v", h.got)
 	}
 	h.turn()
-	for h.loop.flight.up {
-		<-h.loop.Flight()
-		h.loop.Landed()
-	}
+	h.land()
 	h.hears("1:1")
 }
 

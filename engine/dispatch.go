@@ -94,7 +94,7 @@ func (l *Loop) endDrains(ln *line) {
 		ln.set(r, 0)
 		to := r.volatile.drainTo
 		r.volatile.assigned, r.volatile.limit, r.volatile.draining = to, to, false
-		l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyDrained, Tag: r.Tag}})
+		l.tell(r, held{sink: r.Sink, reply: Reply{Kind: ReplyDrained, Tag: r.Tag}}, l.solid)
 	}
 	ln.draining = ln.draining[:0]
 }
@@ -248,7 +248,14 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 		used++
 		r.volatile.assigned++
 		r.volatile.next = out.Reply.Delivery.Sequence + 1
-		l.hold(held{sink: r.Sink, reply: out.Reply, receiver: r})
+		shows := l.solid // receive-and-delete shows that the message is gone
+		if r.Mode == PeekLock {
+			shows = l.recent.newest(r.Slice, out.Reply.Delivery.Sequence, &out.Reply.Delivery.Body)
+			if r.Session != nil { // in a session, that nothing comes before it (P19)
+				shows = max(shows, l.recent.cleared(r.Slice))
+			}
+		}
+		l.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, shows)
 	}
 	return true
 }

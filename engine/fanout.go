@@ -48,21 +48,10 @@ type seen struct {
 // errUnwritten says that a message cannot be read yet: it stands in a frame that is not in the log, or no file can be opened now.
 var errUnwritten = errors.New("not readable yet")
 
-// written tells whether what stands at a position can be read.
-func (l *Loop) written(at event.Position) bool {
-	switch {
-	case l.flight.up:
-		return at < event.Position(l.flight.ticket.LSN())
-	case l.writer.Batch().Count() > 0:
-		return at < l.writer.Batch().Base()
-	}
-	return true
-}
-
 // readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
 func (l *Loop) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
 	m, _ := l.part.index.Message(s.Slice, s.Sequence)
-	if !l.written(m.Body.Position) {
+	if event.LSN(m.Body.Position) >= l.writer.Written() {
 		return nil, 0, errUnwritten
 	}
 	body := make([]byte, m.Body.Size)
@@ -106,7 +95,7 @@ func (l *Loop) splitCopies(now event.Time, out Outcome) Outcome {
 	first.Copies, rest.Copies = ev.Copies[:1], ev.Copies[1:]
 	rest.Sequence, rest.DuplicateUntil = ev.Sequence+1, 0
 	l.write(now, Outcome{Events: append(slices.Clone(out.Events[:n]), &first), Level: out.Level})
-	l.seal()
+	l.commit()
 	out.Events = []event.Event{&rest}
 	return out
 }

@@ -47,7 +47,7 @@ func (h *waits) Pop() any {
 // attachSession gives a receiver its session, now or when one becomes available (semantics.md 8.3).
 func (l *Loop) attachSession(now event.Time, r *Receiver, sink Sink, tag uint64) {
 	if err := l.admit(r); err != nil {
-		l.hold(held{sink: sink, reply: Reply{Tag: tag, Err: err}})
+		l.tell(r, held{sink: sink, reply: Reply{Tag: tag, Err: err}}, l.solid)
 		return
 	}
 	h := l.halls[r.Slice]
@@ -94,8 +94,22 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool
 		r.volatile = receiverState{line: ln, session: grant.Token, sessionID: grant.ID}
 	}
 	w.over = true
-	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}})
+	shows := l.solid
+	if out.Reply.Err == nil {
+		shows = l.showsSession(r, out.Reply.Session.ID)
+	}
+	l.tell(r, held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}}, shows)
 	return true, false
+}
+
+// showsSession is the newest of what the grant of a session shows: that nobody has its lock any more and, when it was not asked for by its
+// name, that there is a message.
+func (l *Loop) showsSession(r *Receiver, session string) event.LSN {
+	at := l.recent.freed(r.Slice, session)
+	if m, ok := l.part.index.FirstOf(r.Slice, []byte(session)); ok && r.Session.Any {
+		at = max(at, l.recent.newest(r.Slice, m.Sequence, &m.Body))
+	}
+	return at
 }
 
 // leaveHall counts a receiver out.
@@ -118,8 +132,8 @@ func (l *Loop) giveUp(w *wait) {
 		}
 	}
 	l.leaveHall(h, w.receiver)
-	l.hold(held{sink: w.sink, reply: Reply{Tag: w.tag,
-		Err: refuse(Timeout, "The operation did not complete within the allotted timeout of %s: no session became available.", hms(w.receiver.Session.Wait))}})
+	l.tell(w.receiver, held{sink: w.sink, reply: Reply{Tag: w.tag,
+		Err: refuse(Timeout, "The operation did not complete within the allotted timeout of %s: no session became available.", hms(w.receiver.Session.Wait))}}, l.solid)
 }
 
 // endWaits gives up on sessions that did not become available in time.
@@ -195,7 +209,7 @@ func (l *Loop) sessionEnded(h *hall, ev *event.SessionReleased) {
 	if ln := h.held[string(ev.SessionID)]; ln != nil {
 		r := ln.holder
 		l.leaveSession(h, r)
-		l.hold(held{sink: r.Sink, reply: Reply{Kind: ReplyEnded, Tag: r.Tag, Err: refuse(SessionLockLost, sessionLostText)}})
+		l.tell(r, held{sink: r.Sink, reply: Reply{Kind: ReplyEnded, Tag: r.Tag, Err: refuse(SessionLockLost, sessionLostText)}}, l.solid)
 	}
 	if l.halls[h.slice] != nil {
 		l.markHall(h)

@@ -101,15 +101,19 @@ func (h *hand) requests(requests []Request) {
 	for more := true; more; requests = nil {
 		h.loop.Turn(requests)
 		h.turns++
-		for h.loop.flight.up {
-			<-h.loop.Flight()
-			h.loop.Landed()
-		}
+		h.land()
 		at := h.loop.NextDeadline()
 		more = h.loop.unfinished() || at != 0 && at <= h.now
 		if h.loop.err != nil {
 			h.t.Fatal(h.loop.err)
 		}
+	}
+}
+
+// land lets everything into the log that is decided.
+func (h *hand) land() {
+	for h.loop.Busy() && h.loop.err == nil {
+		h.loop.await()
 	}
 }
 

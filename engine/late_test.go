@@ -30,14 +30,6 @@ func (p *posts) asked(n int, cmd func(i int) Command) (requests []Request) {
 	return requests
 }
 
-// land lets what the loop decided leave.
-func (h *hand) land() {
-	for h.loop.flight.up {
-		<-h.loop.Flight()
-		h.loop.Landed()
-	}
-}
-
 // crowd is a loop with a queue of n sessions of a message each, and one more with n messages.
 func crowd(t *testing.T, n int) *hand {
 	t.Helper()

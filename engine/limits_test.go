@@ -101,8 +101,8 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 		if h.got = nil; h.count(event.Main, index.Active) == 0 {
 			break
 		}
-		if h.loop.flight.up {
-			<-h.loop.Flight()
+		for h.loop.unsynced() {
+			<-h.loop.writer.Moved()
 		}
 		h.restart()
 	}

@@ -13,12 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxOpen bounds the frame being filled while the disk works on the one before. Beyond it the loop takes no more requests.
-const maxOpen = 4 << 20
-
-// Loop gives a [Partition] time, commands and a log, and lets outcomes go when their frame is committed. There is one
-// frame being filled and at most one with the log's writer: while the disk syncs one group the next one fills. That is the
-// batching; a pacer keeps the groups of about one size.
+// Loop gives a [Partition] time, commands and a log, and lets outcomes go when what they stand for is in the log (replies.go). While
+// the disk syncs one group of frames the next one is filled (frames.go).
 //
 // [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
 type Loop struct {
@@ -51,11 +47,18 @@ type Loop struct {
 	openHalls []*hall // those in which a session may have become available
 	waits     waits   // for sessions, by the time at which they give up
 	sweepers  sweepers
-	open      []held // replies waiting for the frame being filled
-	chores    int    // bytes in it that nobody asked for
+	frames    frames
+	chores    int    // bytes of the group that nobody asked for
 	most      int    // … and when these are enough
-	flight    flight
-	spare     []held // emptied slice for the next open
+	replies   uint64 // so far
+	acks      queue
+	grants    []held // locks and renewals, and what else receivers are told
+	leaving   []held // scratch
+	urgent    bool   // the frame being filled has a grant that waits for nothing but being written
+	recent    recents
+	wrote     event.LSN                            // of the frame with the newest record; 0: none yet
+	solid     event.LSN                            // … with the newest one that has to be durable
+	looked    struct{ written, durable event.LSN } // when grants were looked at
 	returned  []unsent
 	posts     []Reply
 	take      Receive // scratch of serve
@@ -68,27 +71,6 @@ type Loop struct {
 	damaged   error // a stored body could not be read: sends are refused
 	saver     saver
 	pace      pacer
-}
-
-// held is a reply that waits for its frame.
-type held struct {
-	sink     Sink
-	reply    Reply
-	receiver *Receiver // of a delivery
-}
-
-// flight is the frame that is with the log's writer.
-type flight struct {
-	up     bool
-	ticket log.Ticket
-	held   []held
-	state  []byte // encoded index as of the frame's end, when a checkpoint is to be made of it
-}
-
-// unsent is a delivery whose receiver was gone when it could leave.
-type unsent struct {
-	receiver *Receiver
-	token    event.LockToken
 }
 
 // LoopOptions is what a loop needs from its surroundings.
@@ -141,33 +123,13 @@ func (l *Loop) Run() {
 		} else if len(l.backlog) > 0 {
 			continue
 		}
-		wait := time.Hour
-		if n := l.writer.Batch().Count(); n > 0 && !l.flight.up && l.chores < maxChores {
-			wait = l.pace.wait(n)
-		}
-		if at := l.NextDeadline(); at != 0 {
-			wait = min(wait, max(0, at.Sub(l.clock())))
-		}
-		if l.unfinished() {
-			wait = 0
-		}
-		if l.unwritten && !l.flight.up {
-			wait = l.pace.wait(l.writer.Batch().Count())
-		}
-		if wait <= 0 && l.flight.up && (l.enough() || l.unwritten) {
-			wait = time.Hour // there is work for the next frame: the flight comes first
-		}
-		timer.Reset(wait)
+		timer.Reset(l.rest())
 		select {
 		case <-mail:
-		case <-l.Flight():
+		case <-l.writer.Moved():
 			l.Landed()
 		case <-timer.C:
 		case <-l.writer.Lost():
-			if l.flight.up { // its ticket has the cause
-				<-l.Flight()
-				l.Landed()
-			}
 			l.fail(l.writer.Err())
 		case <-l.stop:
 			l.drain()
@@ -177,8 +139,26 @@ func (l *Loop) Run() {
 	l.abort()
 }
 
-// full tells that the frame being filled is large enough for now.
-func (l *Loop) full() bool { return l.flight.up && l.writer.Batch().Len() > maxOpen }
+// rest is how long there is nothing to do, unless somebody asks for something or more of the log is durable.
+func (l *Loop) rest() time.Duration {
+	wait := time.Hour
+	if l.chores < maxChores {
+		wait = l.patience()
+	}
+	if at := l.NextDeadline(); at != 0 {
+		wait = min(wait, max(0, at.Sub(l.clock())))
+	}
+	if l.unfinished() {
+		wait = 0
+	}
+	if l.unwritten && !l.syncing() {
+		wait = l.pace.wait(l.frames.records + l.writer.Batch().Count())
+	}
+	if wait <= 0 && l.syncing() && (l.enough() || l.unwritten) {
+		wait = time.Hour // there is work for the next group: the sync comes first
+	}
+	return wait
+}
 
 // Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on. What does
 // not fit into the frame being filled while another is with the writer waits for a later turn.
@@ -227,7 +207,7 @@ func (l *Loop) due(now event.Time) bool {
 		tick, err := l.tick(now)
 		switch {
 		case errors.Is(err, errUnwritten):
-			l.unwritten = true // until the flight is over
+			l.unwritten = true // until the next group goes on its way
 			return true
 		case err != nil:
 			l.fail(err)
@@ -240,13 +220,6 @@ func (l *Loop) due(now event.Time) bool {
 		l.chore(now, out)
 	}
 	return true
-}
-
-// handOn gives a large frame to the writer, if that is free.
-func (l *Loop) handOn() {
-	if l.writer.Batch().Len() > maxOpen {
-		l.seal()
-	}
 }
 
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
@@ -302,14 +275,6 @@ func (l *Loop) steps(now event.Time, requests []Request) int {
 // now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
 func (l *Loop) now() event.Time { return max(l.clock(), l.part.index.LastAt()) }
 
-// Flight is closed when the frame that is with the writer is committed or has failed; nil when there is none.
-func (l *Loop) Flight() <-chan struct{} {
-	if !l.flight.up {
-		return nil
-	}
-	return l.flight.ticket.Done()
-}
-
 // Err is why the loop stopped, or nil.
 func (l *Loop) Err() error { return l.err }
 
@@ -322,17 +287,17 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 			l.attachSession(now, cmd.Receiver, req.Sink, req.Tag)
 			return true
 		}
-		reply := Reply{Tag: req.Tag}
 		if err := l.attach(cmd.Receiver); err != nil {
-			reply.Err = err
+			l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Err: err}})
+			return true
 		}
-		l.hold(held{sink: req.Sink, reply: reply})
+		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, 0)
 	case *Flow:
 		l.flow(now, cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *Detach:
 		l.detach(now, cmd)
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
+		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, l.solid)
 	case *configure:
 		l.configure(cmd)
 		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
@@ -363,7 +328,11 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 		out := l.part.Decide(now, cmd)
 		l.write(now, out)
 		out.Reply.Tag = req.Tag
-		l.hold(held{sink: req.Sink, reply: out.Reply})
+		if h := (held{sink: req.Sink, reply: out.Reply}); out.Reply.Err != nil || cmd.Mode != PeekLock {
+			l.hold(h)
+		} else {
+			l.grant(h, l.showsAll(cmd.Slice, out.Reply.Messages))
+		}
 	case *Send:
 		var reply Reply
 		cmd.newID = l.newID
@@ -400,11 +369,23 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 		if l.write(now, out); out.Again {
 			return false
 		}
-		reply := out.Reply
-		reply.Tag = req.Tag
-		l.hold(held{sink: req.Sink, reply: reply})
+		out.Reply.Tag = req.Tag
+		if h := (held{sink: req.Sink, reply: out.Reply}); renews(cmd) && out.Reply.Err == nil {
+			l.grant(h, 0)
+		} else {
+			l.hold(h)
+		}
 	}
 	return true
+}
+
+// renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).
+func renews(cmd Command) bool {
+	switch cmd.(type) {
+	case *Renew, *RenewSession:
+		return true
+	}
+	return false
 }
 
 // write puts a decision's events into the frame being filled and applies them: the next command sees them already.
@@ -418,9 +399,14 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	if mutant.On(mutant.CopiesInTwo) {
 		out = l.splitCopies(now, out)
 	}
-	l.writer.Batch().AppendRecord(now, out.Events, out.Level)
+	b := l.writer.Batch()
+	b.AppendRecord(now, out.Events, out.Level)
+	if l.wrote = b.LSN(); out.Level == log.Durable {
+		l.solid = l.wrote
+	}
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
+		l.recent.written(ev, l.wrote)
 		if mutant.On(mutant.RuleBeforeDurable) {
 			l.hasten(ev)
 		}
@@ -462,124 +448,10 @@ func (l *Loop) splitDeadLetter(now event.Time, out Outcome) Outcome {
 	n := len(out.Events) - 1
 	if n > 0 && out.Events[n].Kind() == event.KindMessageDeadLettered {
 		l.write(now, Outcome{Events: out.Events[:n], Level: out.Level})
-		l.seal()
+		l.commit()
 		out.Events = out.Events[n:]
 	}
 	return out
-}
-
-// hold keeps a reply back until everything decided so far is committed.
-func (l *Loop) hold(h held) {
-	if mutant.On(mutant.ShowBeforeDurable) {
-		l.release([]held{h})
-		return
-	}
-	if h.sink != nil {
-		l.open = append(l.open, h)
-	}
-}
-
-// seal hands the frame being filled to the writer, unless the one before is still there.
-func (l *Loop) seal() {
-	if l.flight.up {
-		if mutant.On(mutant.LookFirst) && l.writer.Batch().Count() == 0 {
-			l.letGo()
-		}
-		return
-	}
-	b := l.writer.Batch()
-	if b.Count() == 0 {
-		l.letGo() // nothing to commit before these replies
-		return
-	}
-	if b.Len() <= maxOpen && l.chores < maxChores && l.pace.wait(b.Count()) > 0 {
-		return // Run comes back in time
-	}
-	commit := l.writer.Append
-	if l.pace.lone(b.Count()) {
-		commit = l.writer.Commit
-	}
-	l.pace.seal(b.Count())
-	durable := b.Level() == log.Durable // only what is synced may be in a checkpoint
-	l.flight, l.chores = flight{up: true, ticket: commit(b), held: l.open}, 0
-	if durable && l.saver.due(l.flight.ticket.End()) {
-		l.flight.state = l.part.index.Encode(nil)
-	}
-	l.open, l.spare = l.spare[:0], nil
-}
-
-// Landed is called when the flight is over: its replies leave, and the next frame goes on its way.
-func (l *Loop) Landed() {
-	f := l.flight
-	l.flight = flight{}
-	l.pace.land()
-	if err := f.ticket.Err(); err != nil {
-		l.open = append(f.held, l.open...)
-		l.fail(err)
-		return
-	}
-	if f.state != nil {
-		l.saver.save(f.ticket.End(), f.state)
-	}
-	l.release(f.held)
-	clear(f.held)
-	l.spare = f.held[:0]
-	l.takeBack()
-	l.seal()
-}
-
-// letGo releases replies that wait for nothing.
-func (l *Loop) letGo() {
-	if len(l.open) == 0 {
-		return
-	}
-	l.release(l.open)
-	clear(l.open)
-	l.open = l.open[:0]
-	l.takeBack()
-	if l.writer.Batch().Count() > 0 {
-		l.seal()
-	}
-}
-
-// release posts replies in order, each run for one sink together.
-func (l *Loop) release(hs []held) {
-	for i := 0; i < len(hs); {
-		sink := hs[i].sink
-		l.posts = l.posts[:0]
-		for ; i < len(hs) && hs[i].sink == sink; i++ {
-			h := &hs[i]
-			if h.receiver != nil && h.receiver.volatile.line == nil {
-				l.returned = append(l.returned, unsent{h.receiver, h.reply.Delivery.Token})
-				continue
-			}
-			l.posts = append(l.posts, h.reply)
-		}
-		if sink != nil && len(l.posts) > 0 {
-			sink.Post(l.posts)
-		}
-	}
-	clear(l.posts)
-}
-
-// takeBack gives deliveries that found their receiver gone back to their queue, without counting.
-func (l *Loop) takeBack() {
-	if len(l.returned) == 0 {
-		return
-	}
-	now := l.now()
-	for _, u := range l.returned {
-		if u.receiver.Mode == PeekLock {
-			l.putBack(now, u.receiver, u.token)
-		}
-	}
-	l.returned = l.returned[:0]
-	l.serveAll(now)
-}
-
-func (l *Loop) putBack(now event.Time, r *Receiver, token event.LockToken) {
-	l.write(now, l.part.Decide(now, &Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
-		Token: token, Outcome: Release}))
 }
 
 // fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
@@ -594,12 +466,8 @@ func (l *Loop) fail(err error) {
 // abort answers everybody who still waits.
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", ErrUnknown, l.err)
-	waiting := l.open
-	if l.flight.up {
-		waiting = append(l.flight.held, waiting...)
-	}
-	for _, h := range waiting {
-		if h.sink != nil && h.receiver == nil {
+	for _, h := range append(l.acks.rest(), l.grants...) {
+		if h.receiver == nil {
 			h.sink.Post([]Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}
@@ -645,9 +513,8 @@ func (l *Loop) drain() {
 		}
 	}
 	l.seal()
-	for l.flight.up && l.err == nil {
-		<-l.Flight()
-		l.Landed()
+	for l.Busy() && l.err == nil {
+		l.await()
 		if len(l.backlog) > 0 && l.err == nil {
 			l.Turn(nil)
 		}

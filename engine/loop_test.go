@@ -148,7 +148,7 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	h := byHand(t, testQueue())
 	request := func(tag uint64, cmd Command) Request { return Request{Command: cmd, Sink: h, Tag: tag} }
 	h.loop.Turn([]Request{request(1, &Send{Slice: handEntity, Messages: []Message{{ID: []byte("a"), Body: []byte("x")}}})})
-	if !h.loop.flight.up {
+	if !h.loop.syncing() {
 		t.Fatal("nothing is under way")
 	}
 	h.loop.Turn([]Request{request(2, &Peek{Slice: handEntity, Count: 1, MaxBytes: 1}), request(3, &CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})})

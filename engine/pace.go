@@ -5,9 +5,6 @@ import "time"
 // maxPatience is the longest a frame waits for company, whatever the disk's pace.
 const maxPatience = 2 * time.Millisecond
 
-// loneRecords is how many records a frame has at most that the loop commits by itself.
-const loneRecords = 2
-
 // pacer keeps frames of equal size going (docs/decisions/0003). When a large frame lands its replies go out, and the few
 // requests that came meanwhile would make a small frame that keeps the disk busy while all the others queue up behind it:
 // large and small frames would take turns, and disk and clients with them. So a frame much smaller than the one before
@@ -33,11 +30,6 @@ func (p *pacer) land() {
 		p.landed = time.Now()
 		p.patience = min(p.landed.Sub(p.sealed)/2, maxPatience)
 	}
-}
-
-// lone tells that frames come one by one, with hardly anything in them: nobody fills the next while the disk works.
-func (p *pacer) lone(records int) bool {
-	return p.on && records <= loneRecords && p.last <= loneRecords
 }
 
 // wait is how long a frame of so many records should still wait; 0: it should go.

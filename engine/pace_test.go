@@ -25,13 +25,10 @@ func TestPacer(t *testing.T) {
 		if got := p.wait(4); got != 200*time.Microsecond {
 			t.Errorf("later they wait %v", got)
 		}
-		if p.lone(1) {
-			t.Error("a record behind 500 is taken for a lone one")
-		}
 		p.seal(1)
 		time.Sleep(time.Second) // a slow disk
 		p.land()
-		if p.wait(1) != 0 || !p.lone(1) {
+		if p.wait(1) != 0 {
 			t.Error("a lone record waits")
 		}
 		p.seal(100)
@@ -41,7 +38,7 @@ func TestPacer(t *testing.T) {
 			t.Errorf("behind a slow frame it waits %v", got)
 		}
 	})
-	if off := (&pacer{last: 500}); off.wait(1) != 0 || off.lone(1) {
+	if off := (&pacer{last: 500}); off.wait(1) != 0 {
 		t.Error("a pacer that is off waits")
 	}
 }

@@ -12,6 +12,7 @@ type receiverState struct {
 	wait      *wait // for a session
 	draining  bool  // its credit is given up once its line has nothing more to deliver
 	drainTo   uint32
+	shown     event.LSN            // address of what must be durable before it is told anything more
 	pulls     bool                 // it has asked for messages of a main queue: expired ones are looked for
 	next      event.SequenceNumber // where a receiver that browses goes on
 }

@@ -27,20 +27,16 @@ func (l *Loop) Recover() {
 	}
 }
 
-// makeRoom hands a large frame on, and waits where another one is with the writer.
+// makeRoom hands a large frame on, and waits where another one is being synced.
 func (l *Loop) makeRoom() {
 	l.chores = 0
 	if l.writer.Batch().Len() <= l.startBytes {
 		return
 	}
-	if !l.flight.up {
-		l.seal()
-		return
+	for l.syncing() && l.err == nil {
+		l.await()
 	}
-	for l.inline && l.writer.Work() { // nobody else does
-	}
-	<-l.Flight()
-	l.Landed()
+	l.seal()
 }
 
 // SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before

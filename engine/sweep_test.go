@@ -168,7 +168,7 @@ func TestDrainOverExpired(t *testing.T) {
 	h.now = h.now.Add(2 * time.Second)
 	h.loop.Turn([]Request{{Command: &Flow{Receiver: r, Limit: 20, Drain: true}}})
 	h.turn(&Detach{Receiver: r})
-	h.hears()
+	h.hears("1:45004")
 }
 
 // SM-044: a drain with more messages than a turn should deliver delivers them all before it says that it is drained.

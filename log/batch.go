@@ -23,8 +23,9 @@ type Batch struct {
 	first   event.Time
 	last    event.Time
 
-	kind   Kind
-	ticket *ticket
+	kind    Kind
+	ticket  *ticket
+	awaited bool // somebody waits for it to be written
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}

@@ -27,6 +27,7 @@ type world struct {
 	fs   *faultfs.FS
 	opts log.Options
 	boot int
+	busy bool // what is done while a sync goes on: frames are written
 
 	sent  []uint64 // per message of partition 0, from 1: a random number that stands in its body
 	acked int      // messages that must survive a power loss
@@ -144,6 +145,17 @@ func (w *world) checkCheckpoint(c log.CheckpointInfo) error {
 
 // send appends a batch of n messages.
 func (w *world) send(n, size int, level log.Durability) {
+	w.fill(n, size, level)
+	w.wait = append(w.wait, waiting{w.w.Append(w.w.Batch()), len(w.sent), level})
+}
+
+// write is send in this goroutine.
+func (w *world) write(n, size int, level log.Durability) {
+	w.fill(n, size, level)
+	w.wait = append(w.wait, waiting{w.w.Write(w.w.Batch()), len(w.sent), level})
+}
+
+func (w *world) fill(n, size int, level log.Durability) {
 	b := w.w.Batch()
 	for range n {
 		nonce := w.rng.Uint64()
@@ -154,27 +166,27 @@ func (w *world) send(n, size int, level log.Durability) {
 			Sequence: event.SequenceNumber(len(w.sent)), Body: event.Blob{Data: body},
 		}}, level)
 	}
-	w.wait = append(w.wait, waiting{w.w.Append(b), len(w.sent), level})
 }
 
 // settle looks at the tickets that are done.
 func (w *world) settle() error {
-	for len(w.wait) > 0 {
-		t := w.wait[0]
+	var left []waiting
+	for _, t := range w.wait {
 		select {
 		case <-t.Done():
 		default:
-			return nil
+			left = append(left, t)
+			continue
 		}
 		if t.Err() != nil {
 			return t.Err()
 		}
-		w.wait = w.wait[1:]
 		w.safe = max(w.safe, t.upTo)
 		if t.level == log.Durable {
 			w.acked = max(w.acked, t.upTo)
 		}
 	}
+	w.wait = left
 	return nil
 }
 
@@ -236,6 +248,13 @@ func (w *world) life() error {
 	}
 	if err := w.lead(); err != nil {
 		return err
+	}
+	if w.busy {
+		w.fs.During(func(string) {
+			w.write(1, 20, log.Ordered)
+			w.write(1, 300, log.Durable)
+		})
+		defer w.fs.During(nil)
 	}
 	for i := range 7 {
 		w.send(1+i%3, 100*i, log.Durability(i%2))
@@ -314,6 +333,11 @@ var scripts = map[string]struct {
 }{
 	"from nothing": {newWorld, (*world).script},
 	"from unclean": {unclean, (*world).script},
+	"writing during syncs": {func(t testing.TB, name string, seed uint64) *world {
+		w := newWorld(t, name, seed)
+		w.busy = true
+		return w
+	}, (*world).script},
 }
 
 // TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk, those that save a checkpoint among

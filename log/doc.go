@@ -4,8 +4,8 @@
 //
 // A [Store] is a data directory. [Open] reads every frame of every partition, compares every checksum, and decides what
 // the end of each log is; it writes nothing. A [Partition] is then read with Read, and written after Lead, by the one
-// [Writer] of this run. The writer's goroutine owns the partition's files; engine and log meet in a [Batch], of which
-// exactly one is open at a time, and a [Ticket].
+// [Writer] of this run. The writer's goroutine syncs, and closes and creates files; the caller's may write to the open one meanwhile.
+// Engine and log meet in a [Batch], of which exactly one is open at a time, and in how far the log is written and durable.
 //
 //	part, err := store.Open(ctx, 0)
 //	for f, err := range part.Read(ctx, checkpoint) { ... }     // replay
@@ -17,7 +17,8 @@
 //
 // Invariants:
 //
-//  1. Tickets complete in the order of Append. If one fails, all later ones fail, and nothing is written any more.
+//  1. Frames are written in the order of Append. Durable tickets complete in that order, and so do Ordered ones, which wait for no
+//     sync and so come before older Durable ones. If one fails, all later ones fail, and nothing is written any more.
 //  2. A Durable ticket completes without error only when its frame, and every frame before it, is synced.
 //  3. LSNs only grow, are final when handed out, and mean nothing above this package but order.
 //  4. Recovery ends a log only where nobody was promised anything; any other damage refuses the partition.

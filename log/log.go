@@ -184,24 +184,29 @@ type SegmentInfo struct {
 	First, End event.LSN
 }
 
-// Writer appends to one partition. Batch, Append and the batches belong to one goroutine, Work and Tick to one; the
+// Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine, Work and Tick to one; the
 // other methods may be called from anywhere.
 type Writer interface {
 	Epoch() Epoch
 	// Batch returns the open batch. There is always exactly one.
 	Batch() *Batch
-	// Append seals the open batch, which b must be, and queues it. It never waits for the disk. An empty batch is a
-	// no-op whose ticket keeps the order.
+	// Append seals the open batch, which b must be, and queues it to be written and, when it is Durable, synced. It never waits for
+	// the disk. An empty batch is a no-op.
 	Append(b *Batch) Ticket
-	// Commit is Append, but the caller's goroutine does the I/O and waits for it. For a frame that comes alone that saves
-	// the way to another goroutine and back, which can cost as much time as half a sync.
-	Commit(b *Batch) Ticket
-	Durable() event.LSN    // everything below is synced
-	Lost() <-chan struct{} // closed when the writer failed
-	Err() error            // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
+	// Write is Append, but asks for no sync, and the caller's goroutine writes what is queued, also while a sync goes on. Where that
+	// would have to wait, for a sync at the end of a file for one, it is left to the writer's goroutine.
+	Write(b *Batch) Ticket
+	// Sync asks for a sync of everything that was appended so far. It does not wait for it.
+	Sync()
+	Written() event.LSN     // everything below is written
+	Durable() event.LSN     // everything below is synced
+	Moved() <-chan struct{} // holds a value once Durable has grown, or in another goroutine what was given to Write was written
+	Lost() <-chan struct{}  // closed when the writer failed
+	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
-	// Work, in Manual mode, does the next piece of I/O, a write or a sync, and tells whether there was one.
+	// Work, in Manual mode, does the next piece of I/O, a write or a sync, and reports whether there was one. While one call waits
+	// for a sync, another has nothing to do.
 	Work() bool
 	// Tick, in Manual mode, does what is due once a second: it asks for the sync of frames that nobody waits for, for a
 	// Skip frame after a second without traffic (both done by Work), and writes the progress note.
@@ -211,7 +216,8 @@ type Writer interface {
 // Ticket is the receipt of an append.
 type Ticket interface {
 	Done() <-chan struct{} // closed when the outcome is known
-	// Err is nil when the batch is as durable as its level says. It wraps ErrPoisoned when the log failed, and also
+	// Err is nil when the batch is as durable as its level says: Durable tickets complete in their order, each Ordered one as soon as
+	// it is written. It wraps ErrPoisoned when the log failed, and also
 	// ErrUnknown when the batch may have reached it. Call it after Done.
 	Err() error
 	LSN() event.LSN // of the frame

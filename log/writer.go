@@ -2,7 +2,6 @@ package log
 
 import (
 	"fmt"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,36 +30,40 @@ func (t *ticket) complete(err error) {
 	close(t.done)
 }
 
-// writer appends to a partition. The appending goroutine fills batches, the I/O goroutine (or the caller of Work) writes
-// them: they meet under mu, which is never held during I/O.
+// writer appends to a partition. The appending goroutine fills batches. What is queued is written by it (Write) or by the I/O
+// goroutine (or the caller of Work), which alone syncs, and closes files and creates them. They meet under mu, which is never held
+// during I/O, and write in turn, under io; a sync holds neither.
 type writer struct {
 	// set once
 	p     *partition
 	epoch Epoch
 	lost  chan struct{}
 	wake  chan struct{} // one slot
+	moved chan struct{} // one slot
 	stop  chan struct{}
 	done  sync.WaitGroup
 
 	durable atomic.Uint64 // LSN; the same as synced.lsn
+	written atomic.Uint64 // LSN; the same as writ.lsn
 
 	mu      sync.Mutex // guards what follows
 	open    *Batch
 	next    event.LSN // of the next frame
 	queue   []*Batch
-	pending []*ticket // written or not, in order, from the first that waits for a sync on
+	pending []*ticket // written, in order, waiting for a sync
 	synced  mark
-	writ    mark // written
-	sync    bool // a sync is wanted although no ticket waits
+	writ    mark      // written
+	wanted  event.LSN // everything below is to be synced
+	syncing bool
 	appends uint64
 	seen    uint64 // appends at the last tick
 	dirty   bool   // events came since the last Skip
 	closed  bool
 	err     error // poisoned
 
-	io      sync.Mutex // held during I/O; guards what follows
+	io      sync.Mutex // held while something is written; guards what follows
 	tail    *tail
-	file    File // our descriptor of the last segment
+	file    File // our descriptor of the last segment; only who syncs changes it
 	seg     *segment
 	index   uint64 // of the next frame in its chapter
 	chapter chapterEntry
@@ -72,11 +75,12 @@ type writer struct {
 
 func newWriter(p *partition) *writer {
 	w := &writer{
-		p: p, lost: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		p: p, lost: make(chan struct{}), wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), stop: make(chan struct{}),
 		epoch: p.end.epoch + 1, synced: p.end, writ: p.end, next: p.end.lsn,
 		progress: progress{fs: p.store.opts.FS, dir: p.dir},
 	}
 	w.durable.Store(uint64(p.end.lsn))
+	w.written.Store(uint64(p.end.lsn))
 	w.open = newBatch(w, Events)
 	return w
 }
@@ -103,7 +107,7 @@ func (w *writer) run() {
 	if w.p.store.opts.Manual {
 		return
 	}
-	w.done.Go(func() { // writes and syncs
+	w.done.Go(func() { // syncs, and writes what is left to it
 		defer w.rescue()
 		for {
 			for w.Work() {
@@ -144,6 +148,12 @@ func (w *writer) Epoch() Epoch { return w.epoch }
 // Durable implements [Writer].
 func (w *writer) Durable() event.LSN { return event.LSN(w.durable.Load()) }
 
+// Written implements [Writer].
+func (w *writer) Written() event.LSN { return event.LSN(w.written.Load()) }
+
+// Moved implements [Writer].
+func (w *writer) Moved() <-chan struct{} { return w.moved }
+
 // Lost implements [Writer].
 func (w *writer) Lost() <-chan struct{} { return w.lost }
 
@@ -171,34 +181,49 @@ func (w *writer) pin(b *Batch) {
 	w.mu.Unlock()
 }
 
-func (w *writer) poke() {
+// poke fills the slot of a channel.
+func poke(slot chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case slot <- struct{}{}:
 	default:
 	}
 }
 
 // Append implements [Writer].
 func (w *writer) Append(b *Batch) Ticket {
+	durable := b.level == Durable
 	t := w.append(b)
-	w.poke()
+	if durable {
+		w.want(t.end)
+	}
+	poke(w.wake)
 	return t
 }
 
-// Commit implements [Writer].
-func (w *writer) Commit(b *Batch) Ticket {
+// Write implements [Writer].
+func (w *writer) Write(b *Batch) Ticket {
+	b.awaited = true
 	t := w.append(b)
-	for {
-		select {
-		case <-t.done:
-			return t
-		default:
-			if !w.Work() {
-				w.poke() // whoever has the rest does it
-				return t
-			}
-		}
+	if !w.writeQueued() {
+		poke(w.wake)
 	}
+	return t
+}
+
+// Sync implements [Writer].
+func (w *writer) Sync() {
+	w.mu.Lock()
+	end := w.next
+	w.mu.Unlock()
+	w.want(end)
+	poke(w.wake)
+}
+
+// want asks for a sync of everything below an LSN.
+func (w *writer) want(end event.LSN) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wanted = max(w.wanted, end)
 }
 
 func (w *writer) append(b *Batch) *ticket {
@@ -222,6 +247,9 @@ func (w *writer) append(b *Batch) *ticket {
 	if err == nil {
 		w.next = t.end
 		w.queue = append(w.queue, b)
+		if mutant.On(mutant.WrittenTooSoon) {
+			w.written.Store(uint64(t.end))
+		}
 		if !empty {
 			w.appends++
 			w.dirty = true
@@ -241,47 +269,99 @@ func (w *writer) append(b *Batch) *ticket {
 // Work implements [Writer].
 func (w *writer) Work() bool {
 	w.io.Lock()
-	defer w.io.Unlock()
-	w.mu.Lock()
-	if w.err != nil {
-		w.mu.Unlock()
-		return false
-	}
-	unsynced := w.writ.lsn - w.synced.lsn
-	waited := w.sync || len(w.pending) > 0
-	var b *Batch
-	if len(w.queue) > 0 && !(waited && unsynced > maxUnsynced) && !(w.queue[0].kind == Skip && unsynced > 0) {
-		b = w.queue[0]
-		w.queue[0] = nil
-		w.queue = w.queue[1:]
-	}
-	more := b != nil || waited || len(w.queue) > 0
-	w.mu.Unlock()
-	if !more {
-		return false
-	}
+	b, sync := w.take()
 	var err error
+	news := true
 	if b != nil {
+		awaited, durable := b.awaited, w.Durable()
 		err = w.write(b)
-	} else {
+		news = awaited || w.Durable() > durable // of other frames one hears with their sync
+	}
+	w.io.Unlock() // what somebody waits for is written while a sync goes on
+	switch {
+	case b == nil && !sync:
+		return false
+	case b == nil:
 		err = w.flush()
 	}
 	if err != nil {
 		w.fail(err)
 	}
+	if news {
+		poke(w.moved)
+	}
 	return err == nil
 }
 
-// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch.
+// take takes the next batch from the queue. Without one, sync says that it is time for a sync.
+func (w *writer) take() (b *Batch, sync bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || w.syncing {
+		return nil, false
+	}
+	unsynced := w.writ.lsn - w.synced.lsn
+	wanted := w.wanted > w.synced.lsn
+	if len(w.queue) == 0 {
+		w.syncing = wanted && unsynced > 0
+		return nil, w.syncing
+	}
+	if wanted && unsynced > maxUnsynced || w.queue[0].kind == Skip && unsynced > 0 {
+		w.syncing = true
+		return nil, true
+	}
+	return w.pop(), false
+}
+
+// pop takes the first batch of the queue. The caller holds mu.
+func (w *writer) pop() *Batch {
+	b := w.queue[0]
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
+	return b
+}
+
+// writeQueued writes what is queued, and reports whether that was all: it does not wait for anybody, neither for who is writing nor
+// for the syncs at the end of a file.
+func (w *writer) writeQueued() (all bool) {
+	if !w.io.TryLock() {
+		return false
+	}
+	defer w.io.Unlock()
+	for {
+		w.mu.Lock()
+		if w.err != nil || len(w.queue) == 0 {
+			w.mu.Unlock()
+			return true
+		}
+		if b := w.queue[0]; b.kind != Events || w.ends(b) {
+			w.mu.Unlock()
+			return false
+		}
+		b := w.pop()
+		w.mu.Unlock()
+		if err := w.write(b); err != nil {
+			w.fail(err)
+			return true
+		}
+	}
+}
+
+// ends reports whether a file is closed before or behind the next batch.
+func (w *writer) ends(b *Batch) bool {
+	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.segmentBytes) || w.over()
+}
+
+// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
 func (w *writer) write(b *Batch) error {
 	t := b.ticket
 	if b.empty() {
 		b.free()
-		w.written(t, Ordered)
+		w.complete(t, Ordered)
 		return nil
 	}
 	if err := w.rotate(); err != nil {
-		w.keep(t)
+		w.complete(t, Durable) // where the failure finds it
 		return err
 	}
 	w.mu.Lock()
@@ -298,71 +378,78 @@ func (w *writer) write(b *Batch) error {
 	level := b.level
 	b.free()
 	if err != nil {
-		w.keep(t)
+		w.complete(t, Durable)
 		return fmt.Errorf("write of frame %d: %w", h.lsn, err)
 	}
 	w.index++
 	w.p.written(w.seg, h.next())
 	w.mu.Lock()
 	w.writ = mark{h.next(), h.epoch, h.sum}
-	if t == nil { // Skip and EpochStart
-		w.sync = true
+	w.written.Store(uint64(w.writ.lsn))
+	if mutant.On(mutant.AckBeforeSync) {
+		w.durable.Store(uint64(w.writ.lsn))
+		level = Ordered
 	}
+	w.settle(t, level) // before a sync that has this frame can end
 	w.mu.Unlock()
-	if t != nil {
-		w.written(t, level)
-	}
 	if int64(h.next()-w.seg.base) >= int64(w.chapter.segmentBytes) {
 		return w.nextSegment()
 	}
 	return nil
 }
 
-// keep puts a ticket where a failure finds it.
-func (w *writer) keep(t *ticket) {
-	if t != nil {
-		w.written(t, Durable)
-	}
-}
-
-// written completes a ticket, or lets it wait for a sync, its own or that of one before it.
-func (w *writer) written(t *ticket, level Durability) {
+// complete completes the ticket of a batch, or lets it wait for a sync.
+func (w *writer) complete(t *ticket, level Durability) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil { // failed by Tick while we were writing
-		t.complete(fmt.Errorf("%w: %w", ErrUnknown, w.err))
-		return
-	}
-	if (level == Durable || len(w.pending) > 0) && !mutant.On(mutant.AckBeforeSync) {
-		w.pending = append(w.pending, t)
-		return
-	}
-	t.complete(nil)
+	w.settle(t, level)
 }
 
-// flush syncs what is written and completes the tickets that wait for it.
+// settle is complete for a caller that holds mu. Skip and EpochStart have no ticket.
+func (w *writer) settle(t *ticket, level Durability) {
+	switch {
+	case t == nil:
+	case w.err != nil: // it failed while we were writing
+		t.complete(fmt.Errorf("%w: %w", ErrUnknown, w.err))
+	case level == Durable:
+		w.pending = append(w.pending, t)
+	default:
+		t.complete(nil)
+	}
+}
+
+// flush syncs what is written by now. What is written meanwhile may be on the disk afterwards or not.
 func (w *writer) flush() error {
-	if err := w.file.Datasync(); err != nil {
+	w.mu.Lock()
+	m := w.writ
+	w.mu.Unlock()
+	err := w.file.Datasync()
+	w.mu.Lock()
+	w.syncing = false
+	w.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	w.reached()
+	w.reached(m)
 	return nil
 }
 
-// reached notes that all that is written is synced.
-func (w *writer) reached() {
+// reached notes that everything before a mark is synced.
+func (w *writer) reached(m mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
 		return
 	}
-	w.synced, w.sync = w.writ, false
-	w.durable.Store(uint64(w.synced.lsn))
-	for _, t := range w.pending {
-		t.complete(nil)
+	w.synced = m
+	w.durable.Store(max(w.durable.Load(), uint64(m.lsn)))
+	n := 0
+	for ; n < len(w.pending) && w.pending[n].end <= m.lsn; n++ {
+		w.pending[n].complete(nil)
 	}
-	clear(w.pending)
-	w.pending = w.pending[:0]
+	rest := copy(w.pending, w.pending[n:])
+	clear(w.pending[rest:])
+	w.pending = w.pending[:rest]
 }
 
 // fail stops the writer for good. Tickets that may have reached the log fail with ErrUnknown. What was durable is
@@ -394,97 +481,6 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
-// nextSegment follows the tail into the file it has just created. The file before it was synced by that.
-func (w *writer) nextSegment() error {
-	s := &segment{chapter: w.chapter.id, index: w.index, base: w.seg.end, end: w.seg.end}
-	if err := w.follow(s); err != nil {
-		return fmt.Errorf("next segment: %w", err)
-	}
-	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.relative()))); err != nil {
-		return fmt.Errorf("next segment: %w", err)
-	}
-	w.reached()
-	return nil
-}
-
-// follow opens the file that the tail writes to next, and checks that it is the one we think.
-func (w *writer) follow(s *segment) error {
-	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.relative()))
-	if err != nil {
-		return err
-	}
-	if size, err := f.Size(); err != nil || size != 0 {
-		f.Close()
-		return fmt.Errorf("new segment has %d bytes: %w", size, err)
-	}
-	old := w.file
-	w.file, w.seg = f, s
-	w.p.grow(s)
-	if old != nil {
-		return old.Close()
-	}
-	return nil
-}
-
-// rotate ends a chapter that is long or old enough.
-func (w *writer) rotate() error {
-	opts := &w.p.store.opts
-	long := int64(w.seg.end-w.chapter.first) >= int64(opts.ChapterBytes)
-	old := w.seg.end > w.chapter.first && opts.Now().Sub(w.opened) >= opts.ChapterAge
-	if !long && !old {
-		return nil
-	}
-	if err := w.flush(); err != nil { // before the manifest names the next
-		return err
-	}
-	if err := w.tail.close(); err != nil {
-		return fmt.Errorf("end of chapter: %w", err)
-	}
-	return w.newChapter()
-}
-
-// newChapter makes directory and first file durable, then the manifest that names them (3.5).
-func (w *writer) newChapter() error {
-	fsys, opts := w.p.store.fs, &w.p.store.opts
-	w.mu.Lock()
-	end := w.writ
-	w.mu.Unlock()
-	m := w.p.manifest
-	c := chapterEntry{id: 1, first: end.lsn, chain: end.chain, created: opts.Now().UnixMilli(), segmentBytes: uint32(opts.SegmentBytes)}
-	if n := len(m.chapters); n > 0 {
-		c.id = m.chapters[n-1].id + 1
-	}
-	wal := filepath.Join(w.p.dir, "wal")
-	dir := filepath.Join(wal, chapterName(c.id))
-	err := fsys.Mkdir(dir)
-	if err == nil {
-		w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes)
-	}
-	s := &segment{chapter: c.id, index: 1, base: end.lsn, end: end.lsn}
-	if err == nil {
-		err = w.follow(s)
-	}
-	if err == nil {
-		err = w.file.Sync()
-	}
-	for _, d := range []string{dir, wal} {
-		if err == nil {
-			err = fsys.SyncDir(d)
-		}
-	}
-	if err == nil {
-		m.generation++
-		m.chapters = append(m.chapters, c)
-		err = replaceFile(fsys, filepath.Join(w.p.dir, "manifest"), m.encode(w.p.id, w.p.store.tag))
-	}
-	if err != nil {
-		return fmt.Errorf("new chapter: %w", err)
-	}
-	w.p.manifest = m
-	w.chapter, w.index, w.opened = c, 1, opts.Now()
-	return nil
-}
-
 // Tick implements [Writer].
 func (w *writer) Tick() {
 	w.mu.Lock()
@@ -492,20 +488,19 @@ func (w *writer) Tick() {
 		w.mu.Unlock()
 		return
 	}
-	if w.writ.lsn > w.synced.lsn {
-		w.sync = true
-	}
+	w.wanted = max(w.wanted, w.writ.lsn)
 	if w.appends != w.seen {
 		w.seen = w.appends
 	} else if w.dirty && w.open.lsn == 0 {
 		b := newBatch(w, Skip)
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
+		w.wanted = w.next
 		w.queue = append(w.queue, b)
 		w.dirty = false
 	}
 	w.mu.Unlock()
-	w.poke()
+	poke(w.wake)
 	if err := w.note(); err != nil {
 		w.fail(fmt.Errorf("progress note: %w", err))
 	}

@@ -216,7 +216,7 @@ func TestVerifyOtherEncoding(t *testing.T) {
 			Body: event.Blob{Data: []byte("body")}}
 		w.Batch().AppendRecord(2000, []event.Event{sent}, log.Durable)
 		x.Apply(2000, sent)
-		ticket := w.Commit(w.Batch())
+		ticket := w.Append(w.Batch())
 		if <-ticket.Done(); ticket.Err() != nil {
 			t.Fatal(ticket.Err())
 		}

@@ -62,7 +62,8 @@ func TestVerifyEveryPlace(t *testing.T) {
 		b := w.Batch()
 		b.AppendRecord(1000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1,
 			EnqueuedAt: 1000, Body: event.Blob{Data: make([]byte, 300)}}}, log.Durable)
-		if ticket := w.Commit(b); ticket.Err() != nil {
+		ticket := w.Append(b)
+		if <-ticket.Done(); ticket.Err() != nil {
 			t.Fatal(ticket.Err())
 		}
 	}

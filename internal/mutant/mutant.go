@@ -34,4 +34,11 @@ const (
 	TakenByNumber Bug = "X6" // a deferred message that is received and deleted leaves when its removal is written
 	ManyTokens    Bug = "X7" // a settlement of several tokens is answered when it is written
 	LookFirst     Bug = "X8" // what is only looked at is shown before the frame that it follows from is durable
+
+	// Of what a delivery waits for; neither are these.
+
+	DeliverBeforeWritten Bug = "X9" // a delivery leaves before its lock is written
+	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
+	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
+	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
 )

@@ -90,6 +90,8 @@ type node struct {
 	synced []byte       // as of the last sync
 	stale  map[int]bool // sectors that are taken for synced and are not
 
+	syncing int // bytes that a sync under way looks at; 0: none is
+
 	entries map[string]*node // current
 	kept    map[string]*node // as of the last sync of the directory
 }
@@ -105,6 +107,7 @@ type FS struct {
 	limit   int64 // bytes of all files; 0: no limit
 	crashed bool
 	hook    func(Call) Fault
+	during  func(name string)
 }
 
 // New returns an empty disk.
@@ -137,6 +140,14 @@ func (n *node) size() (sum int64) {
 		sum += e.size()
 	}
 	return sum + int64(len(n.data))
+}
+
+// During sets what is called while a Datasync goes on: what the file held before the call is synced when it has returned, what is
+// written to it meanwhile is not. It may call the FS. A power loss in it finds nothing synced yet.
+func (f *FS) During(during func(name string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.during = during
 }
 
 // Calls is the number of calls so far.
@@ -485,7 +496,7 @@ func (f *file) put(p []byte, at int) (n int, err error) {
 	for s := at / Sector; len(d.stale) > 0 && s*Sector < at+n; s++ {
 		delete(d.stale, s)
 	}
-	if at < len(d.synced) { // the array is shared with them
+	if at < max(len(d.synced), d.syncing) { // the array is shared with them
 		d.data = slices.Clone(d.data)
 	}
 	if end := at + n; end > len(d.data) {
@@ -516,7 +527,19 @@ func (f *file) sync(op Op) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	n := f.node
-	if fault := f.fs.begin(op, f.name); fault.Err != nil {
+	fault := f.fs.begin(op, f.name)
+	data := n.data[:len(n.data):len(n.data)] // the array is shared until something in it is written over
+	if during := f.fs.during; during != nil && op == OpDatasync && !f.fs.crashed {
+		n.syncing = len(data)
+		f.fs.mu.Unlock()
+		during(f.name)
+		f.fs.mu.Lock()
+		n.syncing = 0
+		if f.fs.crashed {
+			return ErrCrashed
+		}
+	}
+	if fault.Err != nil {
 		if fault.DropPages {
 			data := make([]byte, len(n.data))
 			copy(data, n.synced)
@@ -531,8 +554,7 @@ func (f *file) sync(op Op) error {
 		n.synced = n.durable()
 		return nil
 	}
-	// The array is shared until something in it is written over.
-	n.synced = n.data[:len(n.data):len(n.data)]
+	n.synced = data
 	return nil
 }
 

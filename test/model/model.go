@@ -106,6 +106,7 @@ type Message struct {
 	From       uint64 // number of a copy in its topic; 0: it was sent here
 	Draft      *Draft // of a scheduled message of a topic
 	record     int    // that stored it
+	Solid      int    // the newest record about it that is no lock or renewal
 }
 
 func (m *Message) bytes() int64 {
@@ -130,6 +131,8 @@ type Queue struct {
 	Gone     map[uint64]Reason
 	Sessions map[string]*Session // those with a holder or a state
 	Waiting  []string            // sessions that could be accepted as the next available, in the order in which they became so
+	Freed    map[string]int      // by session, the record in which its lock ended last
+	Cleared  int                 // record in which messages expired, or were deleted in a batch, last
 	Seen     map[string]Entry    // duplicate history
 	Used     bool                // there is, or was, something in it
 	Dropped  bool                // the queue is deleted
@@ -218,7 +221,8 @@ type undo struct {
 
 // Add makes a queue of the partition, or a subscription of a topic. It is no record of it.
 func (p *Partition) Add(id int, s Settings, topic *Queue) *Queue {
-	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Topic: topic}
+	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
+		Topic: topic}
 	if topic != nil {
 		topic.Below = append(topic.Below, q)
 	}
@@ -245,6 +249,9 @@ func (p *Partition) touch(q *Queue, seq uint64) *Message {
 	m := q.Find(seq)
 	before := *m
 	p.changing(func() { *m = before })
+	if p.Solid == p.Records {
+		m.Solid = p.Records
+	}
 	return m
 }
 
@@ -255,7 +262,7 @@ func (p *Partition) store(q *Queue, m *Message) {
 		at, _ := q.place(m.Seq)
 		q.Live, q.Last, q.Used = slices.Delete(q.Live, at, at+1), last, used
 	})
-	q.Last, q.Used, m.record = m.Seq, true, p.Records
+	q.Last, q.Used, m.record, m.Solid = m.Seq, true, p.Records, p.Records
 	q.Live = append(q.Live, m)
 	p.settled(q, m.Session)
 }
@@ -310,6 +317,6 @@ func (p *Partition) Drop(now int64, q *Queue) {
 		p.record(now, true)
 		p.changing(func() { *q = was })
 	}
-	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Seen: map[string]Entry{}, Dropped: true,
-		Topic: q.Topic, Below: q.Below}
+	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{},
+		Seen: map[string]Entry{}, Dropped: true, Topic: q.Topic, Below: q.Below}
 }

@@ -54,11 +54,19 @@ func (p *Partition) Sweep(now int64, q *Queue) {
 
 // expire is what the end of a time to live does (7.5), to a message with so many bytes beside its body, as far as the broker knows.
 func (p *Partition) expire(q *Queue, m *Message, header int) {
+	p.cleared(q)
 	if q.Settings.DeadLetterExpired {
 		p.deadLetter(q, m, header, "TTLExpiredException", "The message expired and was dead lettered.")
 		return
 	}
 	p.remove(q, m.Seq, Expired)
+}
+
+// cleared notes that messages have gone which nobody need have had: those behind them are the next.
+func (p *Partition) cleared(q *Queue) {
+	before := q.Cleared
+	p.changing(func() { q.Cleared = before })
+	q.Cleared = p.Records
 }
 
 // deadLetter moves a message to the dead-letter queue for a reason of the broker's (9.2).
@@ -120,6 +128,7 @@ func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count
 		if m.State == Active && m.Dead == dead && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
 			if n++; n == 1 {
 				p.record(now, true)
+				p.cleared(q)
 			}
 			p.remove(q, m.Seq, Purged)
 		}

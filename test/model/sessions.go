@@ -98,6 +98,9 @@ func (p *Partition) endSession(now int64, q *Queue, id string, timedOut bool) {
 		delete(q.Sessions, id)
 	}
 	p.settled(q, id)
+	freed := q.Freed[id]
+	p.changing(func() { q.Freed[id] = freed })
+	q.Freed[id] = p.Records
 	p.News = append(p.News, News{Queue: q, Kind: Ended, Session: id})
 	for _, m := range back {
 		p.after(now, q, m, timedOut, 0)
@@ -249,4 +252,14 @@ func (q *Queue) List(since int64, all bool, skip, top int) []string {
 	}
 	slices.Sort(sorted)
 	return sorted[min(skip, len(sorted)):min(skip+top, len(sorted))]
+}
+
+// Shows is the record of the newest of what the grant of a session shows: the end of the lock before and, when it was not asked for by
+// its name, the message that there is.
+func (q *Queue) Shows(id string, named bool) int {
+	at := q.Freed[id]
+	if m := q.first(false, &id); m != nil && !named {
+		at = max(at, m.Solid)
+	}
+	return at
 }

@@ -125,10 +125,9 @@ func (p *part) agree(after string) {
 	} else if got < p.model.Records {
 		w.broken("P21", "partition %d: %d records after %s, there must be %d", p.id, got, after, p.model.Records)
 	}
-	if s := p.shadow; s.solid && p.level != log.Durable || s.m.Solid > s.sealed && p.writer.Batch().Level() != log.Durable {
+	if s := p.shadow; s.m.Solid > s.handed && p.writer.Batch().Level() != log.Durable {
 		w.broken("I1", "partition %d: after %s a frame waits for no sync, and holds what may not be lost to a power loss", p.id, after)
 	}
-	p.shadow.solid = false
 	p.copied(after)
 	posted, due := p.posted, p.shadow.due
 	p.posted, p.shadow.due = nil, nil
@@ -152,7 +151,7 @@ func (p *part) agree(after string) {
 	}
 	for _, x := range due {
 		if x != nil {
-			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, its frame is committed", p.id, x.kind, x.tag, after)
+			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, what it stands for is in the log", p.id, x.kind, x.tag, after)
 		}
 	}
 }
@@ -174,10 +173,10 @@ func (p *part) copied(after string) {
 
 // unexpected names what is wrong with a reply that must not be.
 func (p *part) unexpected(r *engine.Reply, after string) {
-	waiting := append(append([]*want{}, p.shadow.flight...), p.shadow.open...)
-	for _, x := range waiting {
+	for _, x := range p.shadow.waiting {
 		if x.tag == r.Tag && x.kind == r.Kind {
-			p.w.broken("I13", "partition %d: a reply of kind %d with tag %d left with %s, before its frame was committed", p.id, r.Kind, r.Tag, after)
+			p.w.broken("I13", "partition %d: a reply of kind %d with tag %d left with %s; %d records had to be written before, and %d durable; it were %d and %d",
+				p.id, r.Kind, r.Tag, after, x.upto, x.solid, p.shadow.written, p.shadow.durable)
 		}
 	}
 	p.w.broken("I2", "partition %d: a reply of kind %d with tag %d after %s answers nothing: %v", p.id, r.Kind, r.Tag, after, r.Err)

@@ -278,7 +278,7 @@ func (w *world) compare(p *part) {
 	if w.books(p); p.id == 0 {
 		w.ruled(x)
 	}
-	if _, end := p.plog.Bounds(); p.loop.Flight() != nil || end != p.writer.Batch().LSN() {
+	if _, end := p.plog.Bounds(); p.writer.Batch().Count() > 0 || end != p.writer.Batch().LSN() {
 		x = nil
 	}
 	w.replays(p, x, false)
@@ -288,7 +288,12 @@ func (w *world) compare(p *part) {
 func (w *world) finish() {
 	w.draining = true
 	w.armed, w.failing, w.o.power = 0, 0, 50
-	if w.crashed {
+	for _, p := range w.parts { // a sync that goes on may still fail
+		if p.crank != nil {
+			p.work()
+		}
+	}
+	if w.ifStopped(); w.crashed {
 		w.reborn()
 	}
 	if w.ended {

@@ -137,7 +137,9 @@ func (w *world) pause() {
 }
 
 func (w *world) forget() {
+	w.stopSyncs()
 	for _, p := range w.parts {
+		p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
 		w.unanswered(p)
 		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
 		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
@@ -200,6 +202,7 @@ func (w *world) reopen(how stop) {
 // open recovers everything, checks what was recovered, and begins to serve.
 func (w *world) open(how stop, damaged bool) error {
 	w.disk.Hook(w.hook)
+	w.disk.During(w.during)
 	ctx := context.Background()
 	boot := ""
 	if w.o.bootKnown {
@@ -262,7 +265,8 @@ func (w *world) open(how stop, damaged bool) error {
 		if w.recover(p); w.crashed {
 			return nil
 		}
-		if w.turn(p, nil); w.crashed {
+		w.turn(p, nil)
+		if w.ifStopped(); w.crashed {
 			return nil
 		}
 	}

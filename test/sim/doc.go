@@ -12,7 +12,8 @@
 //
 // engine.Loop, engine.Partition, engine.Replay, engine.Clock, package index, and package log with recovery, checkpoints
 // and chapters (Options.Manual), on faultfs. What package engine does with goroutines, timers and the mailbox is replaced:
-// the scheduler calls Turn and Landed, Writer.Work and Writer.Tick, in any order and with any delay. Time passes in jumps of
+// the scheduler calls Turn and Landed, Writer.Work and Writer.Tick, in any order and with any delay. A sync takes time (crank.go): between its
+// beginning and its end loops decide and write, and the process may die or the power fail. Time passes in jumps of
 // any length, some of them to the very moment at which a loop wants to be woken.
 //
 // # A run
@@ -35,8 +36,8 @@
 // # The oracle
 //
 //  1. The model decides what each command comes to before the reply is looked at. The shadow (shadow.go, hall.go) knows only
-//     when replies may leave, whose credit and whose wait for a session come first, when expired messages are looked for, and
-//     when the loop must be woken. Records are counted: the broker writes one where the model has one.
+//     when replies may leave and must, and so when a frame has to be written for one, whose credit and whose wait for a session come
+//     first, when expired messages are looked for, and when the loop must be woken. Records are counted: the broker writes one where the model has one.
 //  2. Prefix. Every record has a number. After a start the log holds n records: n must reach every record that a reply
 //     stood for (locks and renewals only if just the process died) and must not pass what was written. The model goes back to
 //     n, and index, locks, sessions and the order in which they wait, duplicate history, counters, catalogue and the bytes of

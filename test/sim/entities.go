@@ -220,11 +220,13 @@ func (w *world) living() (qs []*queue) {
 
 // catalogued compares the catalogue that was recovered, and takes entities to where it has them.
 func (w *world) catalogued(x *index.Index) {
-	if i := len(w.queues) - 1; i >= 0 && w.queues[i].host == nil {
-		if _, exists := w.decided(w.queues[i]); exists {
-			w.placed(w.queues[i], x)
-		} else { // never was
-			w.queues = w.queues[:i]
+	if i := len(w.queues) - 1; i >= 0 {
+		q := w.queues[i]
+		switch _, exists := w.decided(q); {
+		case exists && q.host == nil:
+			w.placed(q, x)
+		case !slices.ContainsFunc(w.catalogue, func(s setting) bool { return s.q == q }):
+			w.neverWas(q)
 		}
 	}
 	n := 0
@@ -243,6 +245,18 @@ func (w *world) catalogued(x *index.Index) {
 		w.broken("I23", "there are %d entities after the start, there must be %d", len(x.Catalogue.All()), n)
 	}
 	w.ruled(x)
+}
+
+// neverWas forgets the newest entity, whose creation is lost. An earlier start may have found it, and died before that was durable.
+func (w *world) neverWas(q *queue) {
+	w.queues = w.queues[:q.n]
+	same := func(o *model.Queue) bool { return o == q.model }
+	if q.host != nil {
+		q.host.model.Queues = slices.DeleteFunc(q.host.model.Queues, same)
+	}
+	if q.topic != nil && q.topic.model != nil {
+		q.topic.model.Below = slices.DeleteFunc(q.topic.model.Below, same)
+	}
 }
 
 // ruled compares the rules in the catalogue (SM-290) and what it counts of topics.

@@ -43,12 +43,15 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 	a := w.a
 	x := want{tag: a.tag, ask: a, at: now, lock: s.p.tokens(1)[0]}
 	var id string
-	got := false
+	got, shows := false, s.m.Solid
 	if a.q.model.Dropped {
 		x.refusal = model.NoEntity
 	} else {
 		id, x.until, got, x.refusal = s.m.Accept(now, a.q.model, a.session, x.lock)
 		s.heard()
+		if shows = s.m.Solid; got {
+			shows = a.q.model.Shows(id, a.session != nil)
+		}
 	}
 	switch {
 	case x.refusal != model.Accepted:
@@ -62,7 +65,7 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 		x.session = &id
 	}
 	w.over = true
-	s.hold(x)
+	s.tell(a.rcv, x, shows)
 	return true
 }
 
@@ -78,7 +81,7 @@ func (s *shadow) giveUp(now int64, w *wait) {
 	h := s.halls[w.a.q]
 	h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
 	s.leaveHall(h, w.a.rcv)
-	s.hold(want{tag: w.a.tag, ask: w.a, at: now, refusal: model.TimedOut})
+	s.tell(w.a.rcv, want{tag: w.a.tag, ask: w.a, at: now, refusal: model.TimedOut}, s.m.Solid)
 }
 
 func (s *shadow) endWaits(now int64) {
@@ -121,7 +124,7 @@ func (s *shadow) sessionEnded(h *hall, id string) {
 	if ln := h.held[id]; ln != nil {
 		r := ln.holder
 		s.leaveSession(h, r)
-		s.hold(want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}})
+		s.tell(r, want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}}, s.m.Solid)
 	}
 	if s.halls[h.q] != nil {
 		s.markHall(h)

@@ -30,7 +30,7 @@ func TestPlantedBugs(t *testing.T) {
 	}{
 		{"", 300, false, nil},
 		{"", 2000, true, nil},
-		{mutant.AckBeforeSync, 1000, false, []string{"I1"}},
+		{mutant.AckBeforeSync, 1000, false, []string{"I1", "I13"}},
 		{mutant.TruncateAlways, 5000, true, []string{"I1"}},
 		{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I24", "F4"}},
 		{mutant.ShowBeforeDurable, 1000, false, []string{"I13"}},
@@ -42,8 +42,8 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
 		{mutant.DeliverExpired, 500, false, []string{"I14"}},
 		{mutant.DeadLetterInTwo, 1000, false, []string{"I19"}},
-		{mutant.TakeBeforeDurable, 1000, false, []string{"I1"}}, // SM-022: the power is cut while receive-and-delete delivers
-		{mutant.CopiesInTwo, 1000, false, []string{"I12"}},      // the second frame needs a number of its own
+		{mutant.TakeBeforeDurable, 1000, false, []string{"I1", "I13"}}, // SM-022: the power is cut while receive-and-delete delivers
+		{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own
 		{mutant.RuleBeforeDurable, 1000, false, []string{"I20"}},
 		{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
 		{mutant.LongCopies, 1000, false, []string{"I14"}},
@@ -51,6 +51,10 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.TakenByNumber, 1000, false, []string{"I1"}},
 		{mutant.ManyTokens, 500, false, []string{"I1"}},
 		{mutant.LookFirst, 500, false, []string{"I13"}},
+		{mutant.DeliverBeforeWritten, 1000, false, []string{"I13"}},
+		{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
+		{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
+		{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
 		{canary, 1, false, []string{string(canary)}},
 	} {
 		name := string(m.bug)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -64,6 +65,7 @@ type receiver struct {
 	wait            *wait // for a session
 	session         string
 	lock            model.Token // of the session
+	shown           int         // records that must be durable before it is told anything more
 }
 
 // want is a reply that must come.
@@ -84,6 +86,8 @@ type want struct {
 	ids     []string        // of sessions
 	n       int             // deleted
 	busy    []*queue        // in use by themselves
+	granted bool            // it locks or renews
+	shows   int             // record that is the newest of what it shows, locks and renewals apart
 	solid   int             // records that must not be lost to anything once this is seen
 	upto    int             // … to the death of the process
 }
@@ -113,14 +117,16 @@ type shadow struct {
 	openHalls []*hall
 	waits     []*wait
 	sweepers  sweepers
-	open      []*want
-	flying    bool
-	flight    []*want
-	sealed    int     // records handed to the writer
-	solid     bool    // the frame just handed on holds one that may not be lost to anything
+	waiting   []*want
+	handed    int     // records in frames that were given to the writer
+	marks             // how far they are in the log, as the loop saw it last
+	asked     int     // records that are being synced; 0: none are
 	back      []*want // deliveries that found their receiver gone
 	due       []*want // replies that must have been posted by now
 }
+
+// marks are how many records are written, and durable.
+type marks struct{ written, durable int }
 
 func newShadow(w *world, p *part) *shadow {
 	p.model.Written = p.model.Records
@@ -130,24 +136,38 @@ func newShadow(w *world, p *part) *shadow {
 		}
 		return p.tokens(1)[0]
 	}
-	return &shadow{m: p.model, w: w, p: p, sealed: p.model.Records, halls: map[*queue]*hall{}}
+	n := p.model.Records
+	p.reached = marks{n, n}
+	return &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}}
 }
 
 // handedOn: a start hands frames on before anything is asked.
 func (s *shadow) handedOn() {
-	s.sealed, s.m.Written = s.p.appended, s.p.appended
-	if s.flying = s.p.loop.Flight() != nil; s.flying {
-		s.m.Written -= s.p.newest
+	s.handed, s.marks = s.p.appended, s.p.marks()
+	s.p.put = nil
+	if s.asked = 0; s.p.asked > s.durable { // nobody has heard of the end
+		s.asked = s.p.asked
 	}
+	s.m.Written = s.written
 }
 
-func (s *shadow) hold(x want) {
-	x.solid, x.upto, x.mono = s.m.Solid, s.m.Records, s.w.mono.Milliseconds()
-	s.open = append(s.open, &x)
+// hold: a reply waits until everything decided before is in the log.
+func (s *shadow) hold(x want) { s.wait(x, s.m.Solid) }
+
+// tell: what a receiver is told waits for what it shows, and comes behind what it was told before.
+func (s *shadow) tell(r *receiver, x want, shows int) {
+	r.shown = max(r.shown, shows)
+	s.wait(x, r.shown)
 }
 
-// turn is what one turn of the loop must do.
-func (s *shadow) turn(now int64, asks []*ask) {
+func (s *shadow) wait(x want, solid int) {
+	x.solid, x.upto, x.mono = solid, s.m.Records, s.w.mono.Milliseconds()
+	s.waiting = append(s.waiting, &x)
+}
+
+// turn is what one turn of the loop must do, with the log as it stood before.
+func (s *shadow) turn(now int64, asks []*ask, before marks) {
+	s.marks, s.m.Written = before, before.written
 	for _, a := range asks {
 		s.step(now, a)
 	}
@@ -160,12 +180,11 @@ func (s *shadow) turn(now int64, asks []*ask) {
 	s.seal(now)
 }
 
-// landed is what hearing of a commit must do.
-func (s *shadow) landed(now int64) {
-	f := s.flight
-	s.flight, s.flying, s.m.Written = nil, false, s.sealed
-	s.release(f)
-	s.takeBack(now)
+// landed is what hearing of the log must do.
+func (s *shadow) landed(now int64, before marks) {
+	if s.marks = before; s.durable >= s.asked {
+		s.asked = 0
+	}
 	s.seal(now)
 }
 
@@ -229,6 +248,8 @@ func (s *shadow) step(now int64, a *ask) {
 		}
 		ln.attached++
 		a.rcv.line = ln
+		s.tell(a.rcv, x, 0)
+		return
 	case opAccept:
 		s.attachSession(now, a)
 		return
@@ -236,6 +257,8 @@ func (s *shadow) step(now int64, a *ask) {
 		s.flow(now, a)
 	case opDetach:
 		s.detach(now, a)
+		s.tell(a.rcv, x, s.m.Solid)
+		return
 	case opUpdate, opDelete, opPutRule, opDropRule:
 		x.refusal = s.admin(now, a)
 	case opEnforce:
@@ -257,6 +280,10 @@ func (s *shadow) step(now int64, a *ask) {
 		s.ask(now, a, &x)
 	}
 	s.heard()
+	if x.granted {
+		s.wait(x, x.shows)
+		return
+	}
 	s.hold(x)
 }
 
@@ -279,6 +306,7 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 		x.showing(q, found)
 	case opRenew:
 		x.until, x.refusal = s.m.Renew(now, q, a.dead, a.tokens)
+		x.granted = x.refusal == model.Accepted
 	case opPeek:
 		var found []*model.Message
 		found, x.refusal = q.Peek(a.dead, a.session, a.from, a.count, a.limitB)
@@ -291,12 +319,14 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 		var found []*model.Message
 		found, x.refusal = s.m.Recall(now, q, a.dead, a.token, a.seqs, tokens)
 		x.showing(q, found)
+		x.granted = x.refusal == model.Accepted && !a.deletes
 	case opCancel:
 		x.refusal = s.m.Cancel(now, q, a.seqs)
 	case opPurge:
 		x.n, x.refusal = s.m.Purge(now, q, a.dead, a.session, a.count, a.before)
 	case opRenewSession:
 		x.until, x.refusal = s.m.RenewSession(now, q, *a.session, a.token)
+		x.granted = x.refusal == model.Accepted
 	case opSetState:
 		x.refusal = s.m.SetState(now, q, *a.session, a.token, a.state)
 	case opGetState:
@@ -312,6 +342,7 @@ func (x *want) showing(q *model.Queue, found []*model.Message) {
 		c := *m
 		c.Until = q.Until(m)
 		x.show = append(x.show, c)
+		x.shows = max(x.shows, m.Solid)
 	}
 }
 
@@ -337,7 +368,7 @@ func (s *shadow) flow(now int64, a *ask) {
 	}
 	ln.set(r, 0)
 	r.assigned, r.limit = a.limit, a.limit
-	s.hold(want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now})
+	s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
 }
 
 func (s *shadow) detach(now int64, a *ask) {
@@ -442,43 +473,82 @@ func (s *shadow) serve(now int64, ln *line) {
 		if r.delete {
 			x.showing(q, []*model.Message{m})
 			s.m.Take(now, q, m.Seq)
+			x.shows = s.m.Solid
 		} else {
 			s.m.Lock(now, q, m.Seq, token)
-			x.showing(q, []*model.Message{m})
+			if x.showing(q, []*model.Message{m}); r.real.Session != nil { // that those in front have gone
+				x.shows = max(x.shows, q.Cleared)
+			}
 		}
 		g.credit--
 		r.assigned++
-		s.hold(x)
+		x.granted = true
+		s.tell(r, x, x.shows)
 	}
 }
 
-// seal hands on what is open, or answers at once when there is nothing to commit before.
+// seal lets replies go, has written what one of them waits for, and begins a sync if none goes on.
 func (s *shadow) seal(now int64) {
-	if s.flying {
-		return
-	}
-	if s.m.Records == s.sealed {
-		open := s.open
-		s.open = nil
-		s.release(open)
+	for {
+		s.release()
 		s.takeBack(now)
-		if s.m.Records > s.sealed {
-			s.seal(now)
-		}
-		return
-	}
-	s.solid = s.m.Solid > s.sealed
-	s.flying, s.flight, s.open, s.sealed = true, s.open, nil, s.m.Records
-}
-
-func (s *shadow) release(list []*want) {
-	for _, x := range list {
-		if x.rcv != nil && x.rcv.line == nil {
-			s.back = append(s.back, x)
+		if s.m.Records > s.handed && slices.ContainsFunc(s.waiting, s.urgent) {
+			s.hand()
 			continue
 		}
-		s.due = append(s.due, x)
+		if s.asked > 0 || s.m.Records == s.handed && s.m.Solid <= s.durable {
+			break
+		}
+		if s.m.Records > s.handed {
+			s.hand()
+		}
+		if s.m.Solid > s.durable {
+			s.asked = s.handed
+			break
+		}
 	}
+	for len(s.p.put) > 0 { // of planted bugs
+		s.hand()
+	}
+}
+
+// urgent: a grant in the frame being filled that waits for nothing but being written.
+func (s *shadow) urgent(x *want) bool {
+	return x.told() && x.upto > s.handed && x.solid <= s.durable
+}
+
+// told: it is a lock or a renewal, or concerns a receiver.
+func (x *want) told() bool {
+	return x.granted || x.kind != engine.ReplyDone || x.ask != nil && (x.ask.op == opAttach || x.ask.op == opAccept || x.ask.op == opDetach)
+}
+
+// hand gives the frame being filled to the writer.
+func (s *shadow) hand() {
+	if len(s.p.put) == 0 {
+		s.w.broken("I26", "partition %d: %d records are decided, the log has been given %d, and somebody waits", s.p.id, s.m.Records, s.handed)
+	}
+	f := s.p.put[0]
+	s.p.put = s.p.put[1:]
+	if s.m.Solid > s.handed && s.m.Solid <= f.upto && f.level != log.Durable {
+		s.w.broken("I1", "partition %d: a frame of %d records waits for no sync, and holds what may not be lost to a power loss", s.p.id, f.upto-s.handed)
+	}
+	s.handed, s.written = f.upto, max(s.written, f.written)
+}
+
+// release lets replies go whose records are in the log.
+func (s *shadow) release() {
+	var left []*want
+	for _, x := range s.waiting {
+		switch {
+		case x.upto > s.written || x.solid > s.durable:
+			left = append(left, x)
+		case x.rcv != nil && x.rcv.line == nil:
+			s.back = append(s.back, x)
+		default:
+			s.due = append(s.due, x)
+		}
+	}
+	s.waiting = left
 }
 
 // takeBack gives up what could not leave: locks are released, what was deleted on receipt is lost (5.2).

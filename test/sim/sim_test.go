@@ -105,6 +105,7 @@ func TestSim(t *testing.T) {
 		"crashes inside recovery": stats.CrashesInRecovery, "cuts": stats.Cuts, "I/O errors": stats.IOErrors,
 		"refused flips": stats.FlipsRefused, "clock jumps": stats.Jumps, "refused clocks": stats.ClocksRefused, "decisions about clocks": stats.ClocksSet, "pauses": stats.Pauses, "swept messages": stats.Swept,
 		"checkpoints": stats.Checkpoints, "changes cut off": stats.CutOff, "deletions for idleness": stats.IdleDeleted, "waits of a start": stats.StartWaits,
+		"syncs with something else meanwhile": stats.LongSyncs, "writes during a sync": stats.WritesDuringSync, "crashes in a sync": stats.DiedInSync,
 		"reasons cut short": stats.ReasonsCut, "headers too large": stats.HeadersTooLarge, "copies": stats.Copies, "refusals": stats.Refusals} {
 		if n == 0 {
 			t.Errorf("no %s in %d seeds", what, stats.Seeds)

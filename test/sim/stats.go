@@ -29,6 +29,8 @@ type Stats struct {
 	Ambiguous                            int64
 	IdleDeleted                          int64 // entities that nobody used
 	StartWaits                           int64 // pieces of I/O that a start had to wait for
+	LongSyncs, WritesDuringSync          int64 // syncs during which something else happened; frames written by then
+	DiedInSync                           int64 // crashes while a sync went on
 	ReasonsCut, HeadersTooLarge          int64 // of dead letters
 	VirtualMillis                        int64
 	Reruns                               int64
@@ -158,7 +160,7 @@ func (w *world) unanswered(p *part) {
 	if p.shadow == nil {
 		return
 	}
-	for _, x := range append(append([]*want{}, p.shadow.flight...), p.shadow.open...) {
+	for _, x := range p.shadow.waiting {
 		if x.ask != nil && x.ask.op < operations {
 			w.stats.Cells[x.ask.op][ofLost]++
 		}

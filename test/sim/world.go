@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -55,13 +56,25 @@ type part struct {
 	taken  []model.Token // … and what it took them for was found
 
 	starting  bool
-	newest    int            // records in the newest frame
-	level     log.Durability // of that frame
-	appended  int            // records given to the writer: no more can survive
-	needKill  int            // records that must survive the death of the process
-	needPower int            // … and a power loss
-	noted     int            // of those, at the last progress note
-	ledIn     int            // boot in which the log was last taken over
+	frames    []frame // that may not be durable
+	put       []frame // that the shadow has not heard of
+	asked     int     // records that had been appended when a sync was asked for
+	reached   marks   // how far the log is, in records
+	heard     marks   // … when the loop last heard of it
+	crank     *crank  // a sync that goes on
+	appended  int     // records given to the writer: no more can survive
+	needKill  int     // records that must survive the death of the process
+	needPower int     // … and a power loss
+	noted     int     // of those, at the last progress note
+	ledIn     int     // boot in which the log was last taken over
+}
+
+// frame is one that was given to the writer.
+type frame struct {
+	end     event.LSN
+	upto    int // records in it and before
+	written int // records that were in the log right afterwards
+	level   log.Durability
 }
 
 // tap is the writer with its appends counted.
@@ -70,12 +83,29 @@ type tap struct {
 	p *part
 }
 
-func (t *tap) Append(b *log.Batch) log.Ticket {
-	t.p.newest, t.p.level = b.Count(), b.Level()
-	t.p.appended += b.Count()
-	t.p.w.stats.Frames++
-	t.p.dumpBatch("sealed")
-	return t.Writer.Append(b)
+func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.Writer.Append) }
+
+func (t *tap) Write(b *log.Batch) log.Ticket { return t.count(b, t.Writer.Write) }
+
+func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
+	p := t.p
+	p.appended += b.Count()
+	p.w.stats.Frames++
+	p.dumpBatch("sealed")
+	level := b.Level()
+	ticket := give(b)
+	p.frames = append(p.frames, frame{end: ticket.End(), upto: p.appended})
+	f := frame{ticket.End(), p.appended, p.marks().written, level}
+	if f.written == f.upto && p.crank != nil {
+		p.w.stats.WritesDuringSync++
+	}
+	p.put = append(p.put, f)
+	return ticket
+}
+
+func (t *tap) Sync() {
+	t.p.asked = t.p.appended
+	t.Writer.Sync()
 }
 
 // Work counts what a start has to wait for.
@@ -84,6 +114,22 @@ func (t *tap) Work() bool {
 		t.p.w.stats.StartWaits++
 	}
 	return t.Writer.Work()
+}
+
+// marks is how far the log is.
+func (p *part) marks() marks {
+	m := &p.reached
+	written, durable := p.writer.Written(), p.writer.Durable()
+	for _, f := range p.frames {
+		if f.end <= written {
+			m.written = f.upto
+		}
+		if f.end <= durable {
+			m.durable = f.upto
+		}
+	}
+	p.frames = slices.DeleteFunc(p.frames, func(f frame) bool { return f.end <= durable })
+	return *m
 }
 
 type world struct {
@@ -96,8 +142,9 @@ type world struct {
 	step  int
 
 	disk    *faultfs.FS
-	armed   int // crash at this call from now; 0: not
-	failing int // error at this write or sync from now; 0: not
+	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
+	armed   int                 // crash at this call from now; 0: not
+	failing int                 // error at this write or sync from now; 0: not
 	crashed bool
 	faulted bool // an injected error was returned in this run
 	dropped bool // … by a sync that lost pages
@@ -134,6 +181,7 @@ func Run(seed uint64, out io.Writer) (res Result) {
 	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
+		w.stopSyncs()
 		res.Hash, res.Stats = w.hash.Sum64(), w.stats
 		res.Stats.Seeds = 1
 		if r := recover(); r != nil {
@@ -195,18 +243,14 @@ func (w *world) play() {
 
 // settle drives a partition until nothing is under way.
 func (w *world) settle(p *part) {
-	for p.loop.Flight() != nil && !w.gone() {
-		if !p.writer.Work() {
-			if w.gone() || p.failed() {
-				return
-			}
-			select {
-			case <-p.loop.Flight():
-			default:
-				w.broken("I26", "partition %d: a frame is under way and there is nothing to do", p.id)
-			}
+	for !w.gone() && !p.failed() && (p.loop.Busy() || p.crank != nil) {
+		worked := p.work()
+		for p.crank != nil && !w.gone() {
+			p.work()
 		}
-		w.land(p)
+		if heard := w.land(p); !worked && !heard && !w.gone() && !p.failed() {
+			w.broken("I26", "partition %d: something is under way and there is nothing to do", p.id)
+		}
 	}
 }
 
@@ -254,7 +298,7 @@ func (w *world) act() {
 		}
 	case actWork:
 		for range 1 + w.rng.IntN(3) {
-			if !p.writer.Work() {
+			if !p.work() {
 				break
 			}
 			w.note("work", int64(p.id))
@@ -285,6 +329,11 @@ func (w *world) act() {
 	case actIdle:
 		w.collect()
 	}
+	w.ifStopped()
+}
+
+// ifStopped ends the process when a partition has stopped.
+func (w *world) ifStopped() {
 	for _, p := range w.parts {
 		if !w.crashed && p.loop != nil && (p.failed() || p.loop.Err() != nil) {
 			w.note("partition stopped", int64(p.id))
@@ -319,11 +368,13 @@ func (w *world) turn(p *part, asks []*ask) {
 	now := w.now(p)
 	w.note("turn", int64(p.id), int64(len(asks)), now)
 	w.stats.Operations += int64(len(asks))
+	before := p.marks()
 	p.loop.Turn(requests)
-	if w.gone() {
+	if w.gone() || p.failed() {
+		p.lastly(func() { p.shadow.turn(now, asks, before) })
 		return
 	}
-	p.shadow.turn(now, asks)
+	p.shadow.turn(now, asks, before)
 	p.agree("a turn")
 	if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
 		w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)
@@ -333,25 +384,31 @@ func (w *world) turn(p *part, asks []*ask) {
 	}
 }
 
-// land lets a loop hear of a commit, if there is one.
-func (w *world) land(p *part) {
-	flight := p.loop.Flight()
-	if flight == nil {
-		return
+// lastly is what came of a call in which the process died: the frame that was being written then may have survived, and what was
+// posted before has been seen. How far the loop came is not known, so it need not be all that the shadow says.
+func (p *part) lastly(decide func()) {
+	defer func() { _ = recover() }()
+	decide()
+	p.agree("its end")
+}
+
+// land lets a loop hear of what has been written or synced, and reports whether there was any.
+func (w *world) land(p *part) bool {
+	before := p.marks()
+	if before == p.heard {
+		return false
 	}
-	select {
-	case <-flight:
-	default:
-		return
-	}
+	p.heard = before
 	now := w.now(p)
 	w.note("landed", int64(p.id))
 	p.loop.Landed()
-	if w.gone() || p.loop.Err() != nil {
-		return
+	if w.gone() || p.failed() || p.loop.Err() != nil {
+		p.lastly(func() { p.shadow.landed(now, before) })
+		return true
 	}
-	p.shadow.landed(now)
+	p.shadow.landed(now, before)
 	p.agree("a commit")
+	return true
 }
 
 // second is what a writer does once a second.

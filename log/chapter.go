@@ -1,0 +1,103 @@
+package log
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io.
+
+// nextSegment follows the tail into the file it has just created. The file before it was synced by that.
+func (w *writer) nextSegment() error {
+	s := &segment{chapter: w.chapter.id, index: w.index, base: w.seg.end, end: w.seg.end}
+	if err := w.follow(s); err != nil {
+		return fmt.Errorf("next segment: %w", err)
+	}
+	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.relative()))); err != nil {
+		return fmt.Errorf("next segment: %w", err)
+	}
+	w.reached(w.head())
+	return nil
+}
+
+// follow opens the file that the tail writes to next, and checks that it is the one we think.
+func (w *writer) follow(s *segment) error {
+	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.relative()))
+	if err != nil {
+		return err
+	}
+	if size, err := f.Size(); err != nil || size != 0 {
+		f.Close()
+		return fmt.Errorf("new segment has %d bytes: %w", size, err)
+	}
+	old := w.file
+	w.file, w.seg = f, s
+	w.p.grow(s)
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// over reports whether the chapter is long or old enough.
+func (w *writer) over() bool {
+	opts := &w.p.store.opts
+	return int64(w.seg.end-w.chapter.first) >= int64(opts.ChapterBytes) ||
+		w.seg.end > w.chapter.first && opts.Now().Sub(w.opened) >= opts.ChapterAge
+}
+
+// rotate ends a chapter that is over.
+func (w *writer) rotate() error {
+	if !w.over() {
+		return nil
+	}
+	if err := w.flush(); err != nil { // before the manifest names the next
+		return err
+	}
+	if err := w.tail.close(); err != nil {
+		return fmt.Errorf("end of chapter: %w", err)
+	}
+	return w.newChapter()
+}
+
+// newChapter makes directory and first file durable, then the manifest that names them (3.5).
+func (w *writer) newChapter() error {
+	fsys, opts := w.p.store.fs, &w.p.store.opts
+	w.mu.Lock()
+	end := w.writ
+	w.mu.Unlock()
+	m := w.p.manifest
+	c := chapterEntry{id: 1, first: end.lsn, chain: end.chain, created: opts.Now().UnixMilli(), segmentBytes: uint32(opts.SegmentBytes)}
+	if n := len(m.chapters); n > 0 {
+		c.id = m.chapters[n-1].id + 1
+	}
+	wal := filepath.Join(w.p.dir, "wal")
+	dir := filepath.Join(wal, chapterName(c.id))
+	err := fsys.Mkdir(dir)
+	if err == nil {
+		w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes)
+	}
+	s := &segment{chapter: c.id, index: 1, base: end.lsn, end: end.lsn}
+	if err == nil {
+		err = w.follow(s)
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	for _, d := range []string{dir, wal} {
+		if err == nil {
+			err = fsys.SyncDir(d)
+		}
+	}
+	if err == nil {
+		m.generation++
+		m.chapters = append(m.chapters, c)
+		err = replaceFile(fsys, filepath.Join(w.p.dir, "manifest"), m.encode(w.p.id, w.p.store.tag))
+	}
+	if err != nil {
+		return fmt.Errorf("new chapter: %w", err)
+	}
+	w.p.manifest = m
+	w.chapter, w.index, w.opened = c, 1, opts.Now()
+	return nil
+}
