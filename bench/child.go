@@ -63,9 +63,10 @@ func (c *child) kill() {
 	<-c.ended
 }
 
-// startFloorChild runs `bench floor` of this program.
-func startFloorChild(ctx context.Context, program string, size int) (*child, error) {
-	c := &child{cmd: exec.CommandContext(ctx, program, "bench", "floor", "--size", strconv.Itoa(size)), output: &childOutput{}}
+// startFloorChild runs `bench floor` of this program, with more arguments.
+func startFloorChild(ctx context.Context, program string, size int, more ...string) (*child, error) {
+	args := append([]string{"bench", "floor", "--size", strconv.Itoa(size)}, more...)
+	c := &child{cmd: exec.CommandContext(ctx, program, args...), output: &childOutput{}}
 	c.cmd.Stderr = c.output
 	stdout, in, err := os.Pipe()
 	if err != nil {

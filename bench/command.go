@@ -80,13 +80,15 @@ var (
 	creditFlags   = []cli.Flag{
 		&cli.IntFlag{Name: "credit", Value: 1000, Usage: "of each receiving link"},
 		&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer, in total"},
+		&cli.BoolFlag{Name: "unanswered", Usage: "settle without waiting for an answer, one message after the other on each link"},
 	}
 )
 
 func loadOf(c *cli.Context) Load {
 	return Load{
 		Size: c.Int("size"), InFlight: c.Int("in-flight"), Connections: c.Int("connections"), Links: c.Int("links"),
-		Credit: c.Int("credit"), Acceptors: c.Int("acceptors"), Count: c.Int64("count"), Duration: c.Duration("duration"),
+		Credit: c.Int("credit"), Acceptors: c.Int("acceptors"),
+		Unanswered: c.Bool("unanswered"), Count: c.Int64("count"), Duration: c.Duration("duration"),
 		Warmup: c.Duration("warmup"), Rate: c.Float64("rate"), ServerPID: c.Int("server-pid"),
 	}
 }
@@ -251,16 +253,19 @@ func short(d time.Duration) time.Duration {
 func FloorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "floor", Usage: "run a server that speaks the protocol and stores nothing, to compare with",
-		Description: "Prints its URL and runs until it is told to stop. Every queue exists; receivers get empty messages without end.",
+		Description: "Prints its URL and runs until it is told to stop. Every queue exists; receivers get empty messages without end.\n" +
+			"With --keep it syncs sends and settlements in groups before it answers, and receivers get what was sent, from memory.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "HOST:PORT; port 0 picks a free one"},
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of the body of messages for receivers"},
+			&cli.StringFlag{Name: "keep", Usage: "DIRECTORY for what is sent and settled, in a file that is removed at the end"},
 			&cli.IntFlag{Name: "settle-range", Value: 16, Usage: "settlements confirmed in one disposition at most"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			s, err := floor.Listen(c.String("listen"), floor.Options{MessageSize: c.Int("size"), SettleRange: c.Int("settle-range")})
+			s, err := floor.Listen(c.String("listen"), floor.Options{MessageSize: c.Int("size"), SettleRange: c.Int("settle-range"),
+				Dir: c.String("keep")})
 			if err != nil {
 				return err
 			}

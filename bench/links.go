@@ -183,10 +183,14 @@ func (r *run) count(w *worker, since time.Time) {
 // sent, the count is reached.
 func (r *run) openReceivers(ctx, receiveCtx context.Context, send bool) error {
 	counted := r.Count > 0 && !send
+	mode := amqp.ReceiverSettleModeSecond // completing is answered
+	if r.Unanswered {
+		mode = amqp.ReceiverSettleModeFirst
+	}
 	return r.openLinks(ctx, r.Acceptors, func(s *amqp.Session, acceptors int) error {
 		link, err := s.NewReceiver(ctx, r.queue, &amqp.ReceiverOptions{
 			Credit:         int32(r.Credit),
-			SettlementMode: amqp.ReceiverSettleModeSecond.Ptr(), // completing is answered
+			SettlementMode: mode.Ptr(),
 		})
 		if err != nil {
 			return fmt.Errorf("bench: receive from %s: %w", r.queue, err)

@@ -20,6 +20,7 @@ type Load struct {
 	Links       int           // per connection; default 1
 	Credit      int           // of each receiving link; default 1,000
 	Acceptors   int           // settlements without an answer, in total; default 64
+	Unanswered  bool          // settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
 	Count       int64         // messages; 0: for Duration
 	Duration    time.Duration // of the measurement; default 10 s, not used with Count
 	Warmup      time.Duration // before it; default a tenth of Duration, none with Count
@@ -37,6 +38,9 @@ func (l Load) withDefaults() Load {
 	l.Links = cmp.Or(l.Links, 1)
 	l.Credit = cmp.Or(l.Credit, 1000)
 	l.Acceptors = cmp.Or(l.Acceptors, 64)
+	if l.Unanswered {
+		l.Acceptors = l.Connections * l.Links
+	}
 	l.Duration = cmp.Or(l.Duration, 10*time.Second)
 	l.Warmup = cmp.Or(l.Warmup, l.Duration/10)
 	if l.Count > 0 {
@@ -54,6 +58,7 @@ type Result struct {
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"perSecond"`
 	Received  *float64 `json:"receivedPerSecond,omitempty"` // of both
+	Backlog   *int64   `json:"backlog,omitempty"`           // of both: sent and not received when the measurement ended
 	Send      *Latency `json:"send,omitempty"`              // from the call to the broker's accepted
 	Complete  *Latency `json:"complete,omitempty"`          // from the call to the broker's confirmation
 	EndToEnd  *Latency `json:"endToEnd,omitempty"`          // from the call of send to the message at the receiver
@@ -175,17 +180,26 @@ func measure(ctx context.Context, t Target, l Load, send, receive bool) (Result,
 type reading struct {
 	at             time.Time
 	sent, received int64
+	own            int64         // received of this run
 	server, client time.Duration // CPU time
 	serverKnown    bool
 }
 
 func (r *run) read() reading {
-	v := reading{at: time.Now(), sent: total(r.senders), received: total(r.receivers), client: ownCPU()}
+	v := reading{at: time.Now(), sent: total(r.senders), received: total(r.receivers), own: r.own(), client: ownCPU()}
 	if r.ServerPID != 0 {
 		cpu, err := processCPU(r.ServerPID)
 		v.server, v.serverKnown = cpu, err == nil
 	}
 	return v
+}
+
+// own is how many messages of this run were received.
+func (r *run) own() (n int64) {
+	for _, w := range r.receivers {
+		n += w.own.Load()
+	}
+	return n
 }
 
 func total(workers []*worker) (n int64) {
@@ -259,22 +273,16 @@ func (r *run) drain(ctx context.Context, sent bool) {
 	if !sent {
 		return
 	}
-	own := func() (n int64) {
-		for _, w := range r.receivers {
-			n += w.own.Load()
-		}
-		return n
-	}
 	want := total(r.senders)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	have, since := own(), time.Now()
+	have, since := r.own(), time.Now()
 	for have < want && (have > 0 || total(r.receivers) == 0) {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if n := own(); n > have {
+			if n := r.own(); n > have {
 				have, since = n, now
 			} else if now.Sub(since) > drainPatience {
 				r.failure(fmt.Errorf("bench: of %d messages sent %d came back and then none for %v", want, have, drainPatience))
@@ -311,7 +319,7 @@ func (r *run) result(begin, end reading, send, receive bool) Result {
 		out.Send = new(latency.Latency())
 	}
 	if send && receive {
-		out.Mode, out.Received = "both", new(float64(received)/seconds)
+		out.Mode, out.Received, out.Backlog = "both", new(float64(received)/seconds), new(max(0, end.sent-end.own))
 	}
 	out.PerSecond = float64(out.Messages) / seconds
 	if out.Messages > 0 {

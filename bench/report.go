@@ -17,6 +17,7 @@ import (
 const (
 	diskSide   = "disk"
 	floorSide  = "floor"
+	keptSide   = "durable floor"
 	brokerSide = "broker"
 )
 
@@ -138,10 +139,11 @@ func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores; %s; %s; %s; %s\n\n", m.CPU, m.Cores, m.Kernel, m.FileSystem, m.Go, m.Time)
 	fmt.Fprintf(&b, "`%s`: medians of %d rounds (smallest–largest)\n\n", r.Command, r.Rounds)
-	b.WriteString("| | disk | floor | broker | broker/floor | broker/disk |\n|---|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| | disk | floor | durable floor | broker | broker/floor | broker/durable floor | broker/disk |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, row := range r.Rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			row.Name, row.cell(diskSide), row.cell(floorSide), row.cell(brokerSide), row.ratio(floorSide), row.ratio(diskSide))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", row.Name, row.cell(diskSide), row.cell(floorSide), row.cell(keptSide),
+			row.cell(brokerSide), row.ratio(floorSide), row.ratio(keptSide), row.ratio(diskSide))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

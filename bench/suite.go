@@ -87,14 +87,15 @@ var stages = []struct {
 	own     bool // it starts brokers of its own
 }{
 	{"queue", (*suite).rounds, false},
+	{"deliveries", (*suite).deliveries, true},
 	{"waiting", (*suite).waiting, true},
 	{"publish", (*suite).published, true},
 	{"correlations", (*suite).correlated, true},
 	{"entities", (*suite).many, true},
 }
 
-// Stages are the names of what a suite measures, in order: disk, floor server and broker with a queue; memory and restarts with
-// messages waiting; publishing to SQL filters; publishing to correlation filters; many entities.
+// Stages are the names of what a suite measures, in order: disk, floor server and broker with a queue; how long deliveries take;
+// memory and restarts with messages waiting; publishing to SQL filters; publishing to correlation filters; many entities.
 func Stages() (names []string) {
 	for _, stage := range stages {
 		names = append(names, stage.name)

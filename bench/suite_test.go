@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/bench/floor"
 )
 
 // The suite starts this program again as `… bench floor`: then the test program is the command.
@@ -105,5 +107,31 @@ func TestProcessFigures(t *testing.T) {
 	}
 	if _, err := processCPU(-1); err == nil {
 		t.Error("a process that does not exist has CPU time")
+	}
+}
+
+// The loads of the stage of deliveries, at a floor server that keeps messages: every row has a figure for each way of settling.
+func TestDeliveriesAtAFloorThatKeeps(t *testing.T) {
+	f, err := floor.Listen("127.0.0.1:0", floor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := &suite{SuiteOptions: SuiteOptions{Size: 100, Duration: 50 * time.Millisecond, Log: t.Logf}, report: &Report{}}
+	for _, l := range ladders {
+		l.capacity = 200_000
+		for _, unanswered := range []bool{false, true} {
+			if err := s.deliver(t.Context(), 0, side{name: keptSide, target: Target{URL: f.URL(), Queue: "q"}}, l, unanswered); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(s.report.Rows) != 2*(4+4+1) {
+		t.Errorf("%d rows", len(s.report.Rows))
+	}
+	for _, row := range s.report.Rows {
+		if m, ok := row.Median(keptSide); !ok || m <= 0 && !strings.Contains(row.Name, "backlog") {
+			t.Errorf("%s: %v", row.Name, m)
+		}
 	}
 }

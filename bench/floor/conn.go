@@ -24,13 +24,16 @@ type conn struct {
 	out      []byte              // frames not yet written
 	maxFrame uint32              // the client's
 	over     bool                // our close is in out
+	keeper   *keeper             // nil: nothing is kept
+	inbox    *inbox
+	notices  []notice // scratch
 }
 
 var errProtocol = errors.New("floor: not the protocol")
 
 func newConn(s *Server, nc net.Conn) *conn {
 	return &conn{
-		options: &s.options, message: s.message, net: nc, reader: newReader(nc),
+		options: &s.options, message: s.message, net: nc, reader: newReader(nc), keeper: s.keeper, inbox: &inbox{wake: make(chan struct{}, 1)},
 		sessions: make(map[uint16]*session), maxFrame: amqp.MinMaxFrameSize,
 	}
 }
@@ -38,6 +41,9 @@ func newConn(s *Server, nc net.Conn) *conn {
 func (c *conn) run() {
 	go c.reader.run()
 	c.loop()
+	for _, s := range c.sessions {
+		s.forget()
+	}
 	c.net.Close()
 	c.reader.release()
 }
@@ -51,6 +57,7 @@ func (c *conn) loop() {
 			if !ok || c.take(b) != nil {
 				return
 			}
+		case <-c.inbox.wake:
 		case <-tick.C:
 			c.out = amqp.AppendEmptyFrame(c.out)
 		}
@@ -141,6 +148,10 @@ func (c *conn) begin(channel uint16, p *amqp.Begin) {
 
 // answer decides what the frames taken since the last write lead to.
 func (c *conn) answer() error {
+	if c.keeper != nil {
+		c.keeper.flush()
+		c.hear()
+	}
 	for _, s := range c.sessions {
 		s.settle()
 		s.topUp()

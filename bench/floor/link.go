@@ -19,13 +19,16 @@ type link struct {
 	settled    bool   // that delivery is
 	used       uint32 // credit since the last flow
 	claims     bool   // this is $cbs
-	request    []byte // the message coming in on $cbs
+	request    []byte // the message coming in on $cbs, or in several frames
+	queue      *queue // where messages are kept; also of senders; nil: nowhere
 
 	// senders
 	drain  bool
 	silent bool   // $cbs and $management: nothing comes but replies
 	reply  []byte // not yet sent: the client's credit may come after its request
 	tag    [16]byte
+	taker  *receiver // at queue
+	mail   [][]byte  // not yet sent
 }
 
 const claimsNode = "$cbs"
@@ -48,6 +51,10 @@ func (s *session) attach(p *amqp.Attach) {
 		l.credit = s.conn.options.Credit
 		l.claims = target != nil && target.Address == claimsNode
 		reply.MaxMessageSize = amqp.Some[uint64](100 << 20)
+		if s.conn.keeper != nil && !l.claims && target != nil {
+			to, _ := target.Address.(string)
+			l.queue = s.conn.keeper.queue(to)
+		}
 		s.put(reply)
 		s.putFlow(l)
 		return
@@ -58,7 +65,25 @@ func (s *session) attach(p *amqp.Attach) {
 		l.address = target.Address
 	}
 	reply.InitialDeliveryCount = amqp.Some[uint32](0)
+	if s.conn.keeper != nil && !l.silent {
+		l.queue = s.conn.keeper.queue(address)
+		l.taker = &receiver{conn: s.conn, session: s, link: l}
+		l.queue.attach(l.taker)
+	}
 	s.put(reply)
+}
+
+// forget takes no more messages for the links of a session.
+func (s *session) forget() {
+	for _, l := range s.links {
+		l.leave()
+	}
+}
+
+func (l *link) leave() {
+	if l.taker != nil {
+		l.queue.detach(l.taker)
+	}
 }
 
 // pump writes deliveries for all credit and window there is.
@@ -73,12 +98,22 @@ func (s *session) pump() error {
 			}
 			l.reply = nil
 		}
-		for !l.silent && l.credit > 0 && s.remoteWindow > 0 {
+		for l.taker != nil && len(l.mail) > 0 && s.remoteWindow > 0 {
+			message := l.mail[0]
+			l.mail[0] = nil
+			if l.mail = l.mail[1:]; len(l.mail) == 0 {
+				l.mail = nil
+			}
+			if err := s.deliver(l, message); err != nil {
+				return err
+			}
+		}
+		for l.taker == nil && !l.silent && l.credit > 0 && s.remoteWindow > 0 {
 			if err := s.deliver(l, s.conn.message); err != nil {
 				return err
 			}
 		}
-		if l.drain && (l.credit == 0 || l.silent) {
+		if l.drain && (l.credit == 0 || l.silent || l.taker != nil && len(l.mail) == 0) {
 			l.deliveryCount += l.credit
 			l.credit = 0
 			s.putFlow(l)

@@ -14,6 +14,9 @@ type Options struct {
 	Credit      uint32 // deliveries granted to a sender; default 1,000
 	Window      uint32 // incoming window of a session in transfers; default 5,000
 	SettleRange int    // most settlements confirmed in one disposition; default 16, see settlements.flush
+	// Dir, when not empty, makes the server keep what it is sent: sends and settlements are appended to a file of this directory, synced
+	// in groups and answered then, and receivers get the messages, which wait in memory.
+	Dir string
 }
 
 func (o Options) withDefaults() Options {
@@ -36,7 +39,8 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options  Options
 	listener net.Listener
-	message  []byte // every message a receiver gets, encoded
+	message  []byte  // every message a receiver gets, encoded
+	keeper   *keeper // nil: nothing is kept
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
@@ -52,6 +56,12 @@ func Listen(address string, o Options) (*Server, error) {
 	}
 	s := &Server{options: o.withDefaults(), listener: l, conns: make(map[*conn]struct{})}
 	s.message = encodeMessage(s.options.MessageSize)
+	if o.Dir != "" {
+		if s.keeper, err = newKeeper(o.Dir); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
 	s.done.Add(1)
 	go s.accept()
 	return s, nil
@@ -73,6 +83,9 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	err := s.listener.Close()
 	s.done.Wait()
+	if s.keeper != nil {
+		err = errors.Join(err, s.keeper.close())
+	}
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}

@@ -36,10 +36,14 @@ func (s *session) handle(p amqp.Performative, payload []byte) error {
 		s.attach(p)
 	case *amqp.Detach:
 		s.settle()
+		if l := s.links[p.Handle]; l != nil {
+			l.leave()
+		}
 		delete(s.links, p.Handle)
 		s.put(&amqp.Detach{Handle: p.Handle, Closed: true})
 	case *amqp.End:
 		s.settle()
+		s.forget()
 		s.put(&amqp.End{})
 		delete(s.conn.sessions, s.channel)
 	default:
@@ -60,7 +64,7 @@ func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
 		l.deliveryID = p.DeliveryID.Value
 	}
 	l.settled = l.settled || p.Settled.Value
-	if l.claims {
+	if l.claims || l.queue != nil && (p.More || len(l.request) > 0) {
 		l.request = append(l.request, payload...)
 	}
 	if p.More {
@@ -74,11 +78,23 @@ func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
 		s.grant(l.request)
 		l.request = l.request[:0]
 	}
+	if l.queue != nil {
+		if len(l.request) > 0 {
+			payload = l.request
+		}
+		message := append([]byte(nil), payload...)
+		s.conn.keeper.put(kept{conn: s.conn, session: s, id: l.deliveryID, silent: settled, queue: l.queue, message: message}, message)
+		l.request = l.request[:0]
+		return nil
+	}
 	if !settled {
 		s.accept(l.deliveryID)
 	}
 	return nil
 }
+
+// settlementSize is how many bytes a settlement takes where it is kept.
+const settlementSize = 32
 
 // accept adds a delivery to the disposition that leaves with the next write.
 func (s *session) accept(id uint32) {
@@ -99,7 +115,19 @@ func (s *session) flushAccepted() {
 
 // disposition takes what the client decided about deliveries it got. One that it has settled itself needs no answer.
 func (s *session) disposition(p *amqp.Disposition) {
-	if p.Role != amqp.RoleReceiver || p.Settled {
+	if p.Role != amqp.RoleReceiver {
+		return
+	}
+	if s.conn.keeper != nil {
+		var bytes [settlementSize]byte
+		for id := p.First; ; id++ {
+			s.conn.keeper.put(kept{conn: s.conn, session: s, id: id, silent: p.Settled}, bytes[:])
+			if id == p.Last.Or(p.First) {
+				return
+			}
+		}
+	}
+	if p.Settled {
 		return
 	}
 	switch state := p.State.(type) {
@@ -154,8 +182,12 @@ func (s *session) flow(p *amqp.Flow) {
 	}
 	if l.role == amqp.RoleSender && p.LinkCredit.Set {
 		// Less than nothing when the client has not seen yet what is on its way to it.
-		l.credit = uint32(max(0, int32(p.DeliveryCount.Value+p.LinkCredit.Value-l.deliveryCount)))
-		l.drain = p.Drain
+		limit := p.DeliveryCount.Value + p.LinkCredit.Value
+		l.credit = uint32(max(0, int32(limit-l.deliveryCount)))
+		if l.drain = p.Drain; l.taker != nil {
+			l.queue.allow(l.taker, limit, p.Drain)
+			s.conn.hear() // what it was given comes before the end of a drain
+		}
 	}
 	if p.Echo {
 		s.putFlow(l)

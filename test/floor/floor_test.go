@@ -216,3 +216,58 @@ func TestWhatIsNotAMQPEndsTheConnection(t *testing.T) {
 		}
 	}
 }
+
+// A floor that keeps gives each message it was sent to one receiver, in order, whole, and answers sends and settlements.
+func TestKeepsWhatItIsSent(t *testing.T) {
+	s := listen(t, floor.Options{Dir: t.TempDir()})
+	out := session(t, s, &amqp.ConnOptions{MaxFrameSize: 1024})
+	sender, err := out.NewSender(t.Context(), "orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 500
+	for i := range n {
+		size := 10
+		if i%50 == 0 {
+			size = 5000 // several frames
+		}
+		body := make([]byte, size)
+		body[0], body[1] = byte(i>>8), byte(i)
+		if err := sender.Send(t.Context(), amqp.NewMessage(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mode := range []amqp.ReceiverSettleMode{amqp.ReceiverSettleModeFirst, amqp.ReceiverSettleModeSecond} {
+		link, err := session(t, s, nil).NewReceiver(t.Context(), "orders", &amqp.ReceiverOptions{Credit: -1, SettlementMode: mode.Ptr()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := link.IssueCredit(n / 2); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n / 2 {
+			m, err := link.Receive(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := int(mode)*n/2 + i
+			if got := int(m.GetData()[0])<<8 | int(m.GetData()[1]); got != want {
+				t.Fatalf("message %d, want %d", got, want)
+			}
+			if err := link.AcceptMessage(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if mode == amqp.ReceiverSettleModeSecond { // nothing is left
+			if err := link.IssueCredit(5); err != nil {
+				t.Fatal(err)
+			}
+			if err := link.DrainCredit(t.Context(), nil); err != nil || link.Prefetched() != nil {
+				t.Errorf("drained: %v", err)
+			}
+		}
+		if err := link.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package floor
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// keeper makes a floor server one that keeps messages: sends and settlements are appended to a file, in groups that are synced
+// together, and answered then; messages wait in memory and go to receivers with credit, in turn. While one group is synced the
+// next one fills. Nothing is ever read back.
+type keeper struct {
+	file *os.File
+	wake chan struct{} // one slot: there is something in filling
+	done sync.WaitGroup
+
+	mu      sync.Mutex
+	filling group             // guarded by mu
+	closed  bool              // guarded by mu
+	queues  map[string]*queue // guarded by mu
+}
+
+// group is what one sync makes durable.
+type group struct {
+	bytes []byte
+	kept  []kept
+}
+
+// kept is a send or a settlement.
+type kept struct {
+	conn    *conn // that gets the answer
+	session *session
+	id      uint32 // of the delivery
+	silent  bool   // nobody waits for an answer
+	queue   *queue // of a send
+	message []byte
+}
+
+func newKeeper(dir string) (*keeper, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "floor.kept"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{file: f, wake: make(chan struct{}, 1), queues: make(map[string]*queue)}
+	k.done.Go(k.run)
+	return k, nil
+}
+
+func (k *keeper) queue(address string) *queue {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q := k.queues[address]
+	if q == nil {
+		q = &queue{}
+		k.queues[address] = q
+	}
+	return q
+}
+
+// put adds to the group that fills. flush has to follow.
+func (k *keeper) put(e kept, bytes []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.filling.bytes = append(k.filling.bytes, bytes...)
+	k.filling.kept = append(k.filling.kept, e)
+}
+
+func (k *keeper) flush() { poke(k.wake) }
+
+func poke(slot chan struct{}) {
+	select {
+	case slot <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) run() {
+	var g group
+	for range k.wake {
+		clear(g.kept)
+		k.mu.Lock()
+		g, k.filling = k.filling, group{g.bytes[:0], g.kept[:0]}
+		closed := k.closed
+		k.mu.Unlock()
+		if closed {
+			return
+		}
+		if len(g.kept) == 0 {
+			continue
+		}
+		if _, err := k.file.Write(g.bytes); err != nil {
+			return // its clients wait for ever: it is a yardstick
+		}
+		if err := fdatasync(k.file); err != nil {
+			return
+		}
+		for i := range g.kept {
+			e := &g.kept[i]
+			if e.queue != nil {
+				e.queue.add(e.message)
+			}
+			if !e.silent {
+				e.conn.inbox.post(notice{session: e.session, id: e.id, sent: e.queue != nil})
+			}
+		}
+	}
+}
+
+func (k *keeper) close() error {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.flush()
+	k.done.Wait()
+	defer os.Remove(k.file.Name())
+	return k.file.Close()
+}
+
+// queue is messages that wait for receivers, or receivers that wait for messages.
+type queue struct {
+	mu        sync.Mutex
+	waiting   [][]byte    // guarded by mu
+	receivers []*receiver // guarded by mu; in turn
+}
+
+// receiver is a link with what it may still be given.
+type receiver struct {
+	conn     *conn
+	session  *session
+	link     *link
+	limit    uint32 // guarded by the queue's mu, like what follows
+	assigned uint32
+}
+
+func (q *queue) add(message []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, message)
+	q.serve()
+}
+
+// allow sets how many deliveries a receiver may have been given; with drain those that cannot be given now are given up.
+func (q *queue) allow(r *receiver, limit uint32, drain bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.limit = limit
+	q.serve()
+	if drain {
+		r.assigned = limit
+	}
+}
+
+func (q *queue) attach(r *receiver) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.receivers = append(q.receivers, r)
+}
+
+func (q *queue) detach(r *receiver) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, o := range q.receivers {
+		if o == r {
+			q.receivers = append(q.receivers[:i:i], q.receivers[i+1:]...)
+			return
+		}
+	}
+}
+
+// serve gives messages to receivers with credit, one to each in turn. The caller holds mu.
+func (q *queue) serve() {
+	for idle := 0; len(q.waiting) > 0 && idle < len(q.receivers); {
+		r := q.receivers[0]
+		q.receivers = append(q.receivers[1:], r)
+		if int32(r.limit-r.assigned) <= 0 {
+			idle++
+			continue
+		}
+		idle = 0
+		r.assigned++
+		r.conn.inbox.post(notice{session: r.session, link: r.link, message: q.waiting[0]})
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+	}
+}
+
+// notice is what a connection hears of: an answer that may leave, or a message for one of its links.
+type notice struct {
+	session *session
+	id      uint32
+	sent    bool // it is the answer to a send, else to a settlement
+	link    *link
+	message []byte
+}
+
+// inbox takes notices for a connection.
+type inbox struct {
+	wake chan struct{} // one slot
+
+	mu      sync.Mutex
+	waiting []notice // guarded by mu
+}
+
+func (b *inbox) post(n notice) {
+	b.mu.Lock()
+	first := len(b.waiting) == 0
+	b.waiting = append(b.waiting, n)
+	b.mu.Unlock()
+	if first {
+		poke(b.wake)
+	}
+}
+
+func (b *inbox) take(spare []notice) []notice {
+	clear(spare)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.waiting
+	b.waiting = spare[:0]
+	return taken
+}
+
+// hear handles what other goroutines have told the connection.
+func (c *conn) hear() {
+	c.notices = c.inbox.take(c.notices)
+	for i := range c.notices {
+		switch n := &c.notices[i]; {
+		case n.link != nil:
+			n.link.mail = append(n.link.mail, n.message)
+		case n.sent:
+			n.session.accept(n.id)
+		default:
+			n.session.completed = append(n.session.completed, n.id)
+		}
+	}
+}
