@@ -183,7 +183,7 @@ func TestClockSetSurvives(t *testing.T) {
 		at := ahead - event.Time(2-i)*500 // the last partition has the newest record
 		w.Batch().AppendRecord(at, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: handEntity}, Sequence: 1,
 			EnqueuedAt: at, ExpiresAt: at + 60_000}}, log.Durable)
-		w.Commit(w.Batch())
+		w.Append(w.Batch())
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}

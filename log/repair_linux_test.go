@@ -39,7 +39,7 @@ func TestF8StartOnFullTmpfs(t *testing.T) {
 		fill()
 		shrink(64 << 10) // which half a frame takes
 	})
-	shrink(128 << 10) // less than one segment
+	shrink(256 << 10) // less than one segment
 	if err := lead(t, data, log.Options{}); err != nil {
 		t.Error(err)
 	}

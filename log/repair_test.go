@@ -30,7 +30,9 @@ func crowded(t *testing.T, dir string, opts log.Options, full func()) {
 	commit := func(w log.Writer, n, size int) error {
 		b := w.Batch()
 		b.AppendRecord(event.Time(n), []event.Event{message(n, size)}, log.Durable)
-		k := w.Commit(b)
+		k := w.Append(b)
+		for opts.Manual && w.Work() {
+		}
 		<-k.Done()
 		return k.Err()
 	}
@@ -224,7 +226,10 @@ func TestTailIsKeptAsItWas(t *testing.T) {
 		disk.Limit(disk.Used() + 60<<10)
 		b := w.Batch()
 		b.AppendRecord(1, []event.Event{message(1, 200<<10)}, log.Durable)
-		if k := w.Commit(b); !errors.Is(k.Err(), syscall.ENOSPC) {
+		k := w.Append(b)
+		for w.Work() {
+		}
+		if <-k.Done(); !errors.Is(k.Err(), syscall.ENOSPC) {
 			t.Fatal(k.Err())
 		}
 		disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)
