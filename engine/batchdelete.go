@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -16,11 +17,15 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 		return p.refused(err)
 	}
 	if err := receivable(e); err != nil {
+		if cmd.deleted > 0 { // disabled between two steps: what is gone is gone, and the caller has to know
+			out := p.done(log.Ordered)
+			out.Reply.Count = cmd.deleted
+			return out
+		}
 		return p.refused(err)
 	}
-	before := cmd.Before
-	if before == 0 {
-		before = now
+	if cmd.Before == 0 {
+		cmd.Before = now // for all steps: what is sent between them stays
 	}
 	walk := index.Walk{From: cmd.next, Left: lookStep}
 	messages := p.index.BrowseActive(cmd.Slice, cmd.SubQueue)
@@ -30,7 +35,7 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
 	var doomed []event.SequenceNumber
 	for m := range messages {
-		if len(doomed) >= limit || m.EnqueuedAt >= before { // times grow with the numbers
+		if len(doomed) >= limit || m.EnqueuedAt >= cmd.Before { // times grow with the numbers
 			break
 		}
 		if m.State == index.Active {
@@ -41,7 +46,7 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	cmd.deleted += len(doomed)
 	if len(doomed) > 0 {
 		ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
-		ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), before, doomed
+		ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.Before, doomed
 		p.out = append(p.out, ev)
 	}
 	out := p.done(level(p.out))

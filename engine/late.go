@@ -131,18 +131,18 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	return len(q.requests) == 0
 }
 
-// endLate carries out what is late when the loop stops, but for what nobody needs any more.
-func (l *Loop) endLate(now event.Time) {
-	for _, q := range l.late.queues {
-		for i := range q.requests {
-			if req := &q.requests[i]; costly(req.Command) {
-				turnAway(q.requests[i:i+1], ErrUnknown)
-			} else {
-				l.step(now, req)
-			}
+// endLate is what becomes of late requests when the loop stops: costly ones are turned away, the others come before what waits for
+// room in a frame, and nothing waits for them any more.
+func (l *Loop) endLate() {
+	var rest []Request
+	for _, req := range l.takeLate() {
+		if costly(req.Command) {
+			turnAway([]Request{req}, ErrUnknown)
+		} else {
+			rest = append(rest, req)
 		}
 	}
-	l.late = late{}
+	l.backlog = append(rest, l.backlog...)
 }
 
 // takeLate empties what is late.

@@ -192,3 +192,78 @@ func TestStopWithLateRequests(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 }
+
+// A stop answers everybody also where costly requests come up while it goes on: those that waited for room in a frame.
+func TestStopWithFullFrame(t *testing.T) {
+	t.Parallel()
+	h := crowd(t, 5000)
+	p, senders := &posts{}, &posts{}
+	large := func(int) Command {
+		return &Send{Slice: handEntity, Messages: []Message{{ID: []byte("x"), Body: make([]byte, 200_000), HasSession: true, SessionID: []byte("last")}}}
+	}
+	h.loop.Turn(senders.asked(1, large))
+	h.loop.Turn(senders.asked(30, large))
+	if !h.loop.full() {
+		t.Fatal("the frame is not full")
+	}
+	const many = 40
+	for range 2 {
+		h.loop.mail.put(p.asked(many, func(i int) Command {
+			if i%2 == 1 {
+				return large(i)
+			}
+			return &ListSessions{Slice: handEntity, Top: 1}
+		}))
+	}
+	h.loop.drain()
+	if len(p.got) != 2*many || len(senders.got) != 31 || h.loop.late.any() || len(h.loop.backlog) > 0 {
+		t.Errorf("%d and %d answers", len(p.got), len(senders.got))
+	}
+	stored := 0
+	for _, r := range p.got {
+		if r.Tag%2 == 0 && r.Err == nil {
+			stored++
+		}
+	}
+	if s, _ := h.loop.part.index.Session(handEntity, []byte("last")); s.Active != 31+many || stored != many {
+		t.Errorf("%d messages are stored, %d of %d sends are told so", s.Active, stored, many)
+	}
+}
+
+// What a deletion in steps means is settled by its first one: messages that were there then. When it cannot go on it says how many it
+// has deleted.
+func TestDeletionInSteps(t *testing.T) {
+	t.Parallel()
+	long := []byte("long")
+	for name, disabled := range map[string]bool{"in force": false, "disabled meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := crowd(t, lookStep+1)
+			part := h.loop.part
+			cmd := &BatchDelete{Slice: handEntity, SessionID: long, HasSession: true, Count: maxBatchDelete}
+			out := part.Decide(h.now, cmd)
+			if h.loop.write(h.now, out); !out.Again {
+				t.Fatal("it is done in one step")
+			}
+			h.now++
+			h.send(0, "long")
+			h.now++
+			want := lookStep + 1
+			if disabled {
+				e := *part.entities[handEntity.Entity]
+				e.Properties.Status = event.Disabled
+				part.Configure(&e)
+				want = lookStep
+			}
+			out = part.Decide(h.now, cmd)
+			if h.loop.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Count != want {
+				t.Errorf("%d are deleted, not %d: %v", out.Reply.Count, want, out.Reply.Err)
+			}
+			left := lookStep + 1 + 1 - want
+			if s, _ := part.index.Session(handEntity, long); s.Active != left {
+				t.Errorf("%d are left, not %d", s.Active, left)
+			}
+			h.turn()
+		})
+	}
+}

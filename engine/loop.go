@@ -506,18 +506,21 @@ func (l *Loop) Submit(requests []Request) {
 func (l *Loop) drain() {
 	l.pace.on = false
 	l.Turn(l.mail.close())
-	l.endLate(l.now())
-	for _, w := range l.waits {
-		if !w.over {
-			l.giveUp(w)
-		}
-	}
-	l.seal()
-	for l.Busy() && l.err == nil {
-		l.await()
-		if len(l.backlog) > 0 && l.err == nil {
+	for l.endLate(); l.err == nil; l.endLate() {
+		if len(l.backlog) > 0 && !l.full() {
 			l.Turn(nil)
+			continue
 		}
+		for _, w := range l.waits {
+			if !w.over {
+				l.giveUp(w)
+			}
+		}
+		l.seal()
+		if !l.Busy() {
+			break
+		}
+		l.await()
 	}
 	if l.err != nil {
 		l.abort()
