@@ -404,6 +404,7 @@ func (p *Partition) listRules(cmd *ListRules) Outcome {
 	sorted := p.index.Catalogue.RulesByName(sub.ID)
 	sorted = sorted[min(max(0, cmd.Skip), len(sorted)):]
 	sorted = sorted[:min(max(0, cmd.Top), len(sorted), maxRulesShown)]
+	out.Reply.Rules = make([]event.Rule, 0, len(sorted))
 	for _, r := range sorted {
 		out.Reply.Rules = append(out.Reply.Rules, *r)
 	}

@@ -9,11 +9,16 @@ import (
 // entries of the index or a few more; the others are late. They are carried out in the turns that follow, a step for each sink in
 // its turn, and what else the same sink asks for comes behind them, in order. So whoever asks for little waits for one turn's work
 // at most, whatever the others ask for (reliability.md P23).
+//
+// What is late is decided in its own turn: what has changed meanwhile (an entity is gone or disabled, a lock has ended) counts as if it
+// had been asked for then. Only which messages a deletion means follows from when it came.
 
 const (
 	maxLooks = 8192
 	// lookStep is how many entries one decision looks at before the command waits for its next turn.
 	lookStep = 2048
+	// leastLooks is what a costly request counts at least: deciding and answering it costs as much as so many looks.
+	leastLooks = 8
 	// maxLate is how many requests may be late before the loop takes no more from its mailbox.
 	maxLate = 1 << 18
 )
@@ -58,10 +63,10 @@ func costly(cmd Command) bool {
 
 // charge counts what a command has looked at in this turn.
 func (w *late) charge(cmd Command, looks int) {
-	if n := named(cmd); n > 1 {
-		looks += n
+	if !costly(cmd) {
+		return
 	}
-	w.looked += looks
+	w.looked += max(looks+named(cmd), leastLooks)
 }
 
 // any reports whether there are late requests.

@@ -267,3 +267,19 @@ func TestDeletionInSteps(t *testing.T) {
 		})
 	}
 }
+
+// Requests that find nothing to look at cost their decision: a turn takes a bounded number of those, too.
+func TestManyIdleRequests(t *testing.T) {
+	t.Parallel()
+	h := crowd(t, 10)
+	p := &posts{}
+	requests := p.asked(5000, func(int) Command { return &BatchDelete{Slice: handEntity, Count: 1, Before: 1} })
+	for most := maxLooks / leastLooks; len(p.got) < 5000; requests = nil {
+		before := len(p.got)
+		h.loop.Turn(requests)
+		h.land()
+		if n := len(p.got) - before; n == 0 || n > most {
+			t.Fatalf("a turn answered %d requests", n)
+		}
+	}
+}

@@ -95,6 +95,7 @@ type conn struct {
 	timers   timers
 	frozen   time.Time // nothing is read or written before: what failed logins cost
 	detaches int       // receivers whose detach the engine has not answered
+	gaveWay  time.Time // when others last had their turn; see giveWay
 	short    bool      // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
@@ -252,10 +253,15 @@ func (c *conn) receive(in inbound) {
 func (c *conn) handle(in inbound) {
 	c.chunk = in.chunk
 	_, most := c.buffers()
+	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
 		c.frame(data[:size:size])
 		data = data[size:]
+		if unseen += int(size); unseen > fairBytes {
+			unseen = 0
+			c.giveWay()
+		}
 		if c.expected > most && len(data) > 0 && c.phase == opened {
 			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
 			in.err = nil

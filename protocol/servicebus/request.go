@@ -102,6 +102,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	}
 	req.answer(req, r)
+	c.giveWay()
 }
 
 // respond sends an answer: properties with the correlation-id in the type of the message-id, application-properties, and

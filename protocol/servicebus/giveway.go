@@ -1,0 +1,26 @@
+package servicebus
+
+import (
+	"runtime"
+	"time"
+)
+
+const (
+	// fairTurn is for how long a connection works in a row before others that could work have their turn. The scheduler would let it
+	// go on for 10 ms, and a client would wait for that as often as there are busy connections.
+	fairTurn = 500 * time.Microsecond
+	// fairBytes is how many bytes of frames are handled between two looks at the time.
+	fairBytes = 4 << 10
+)
+
+// giveWay lets other goroutines run when this one has worked for long.
+func (c *conn) giveWay() {
+	since := c.gaveWay
+	if c.now.After(since) {
+		since = c.now // the turn began later
+	}
+	if time.Since(since) > fairTurn {
+		runtime.Gosched()
+		c.gaveWay = time.Now()
+	}
+}
