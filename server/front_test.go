@@ -273,7 +273,12 @@ func plainLogin(ctx context.Context, nc net.Conn, user, key string) error {
 	if err != nil {
 		return err
 	}
-	return receiver.AcceptMessage(ctx, m)
+	if err := receiver.AcceptMessage(ctx, m); err != nil {
+		return err
+	}
+	// The client has given credit for another message, and its Close waits for no answer: a receiver that is still attached then would
+	// get the next login's message, and hold its lock.
+	return receiver.Close(ctx)
 }
 
 // Reliability.md 7.2: PLAIN over TLS, in a WebSocket too; without TLS on loopback in development mode, and with --insecure-no-tls; a key
