@@ -440,6 +440,39 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
+// A connection that two limits are against, that of all and that of its address, leaves no trace in either: those that come later are
+// turned away as before, with a word.
+func TestTooManyConnectionsOfOneAddress(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Connections, o.Limits.ConnectionsPerHost = 2, 3 }, func(b *bench) {
+		b.root()
+		b.root()
+		var silent []*peerConn
+		for range 3 {
+			silent = append(silent, b.dial())
+		}
+		synctest.Wait()
+		for range maxTurned {
+			p := b.dial()
+			synctest.Wait()
+			if !p.gone() {
+				t.Fatal("one more than an address may have")
+			}
+		}
+		for _, p := range silent {
+			p.net.Close()
+		}
+		synctest.Wait()
+		over := b.dial()
+		over.raw(amqp.ProtocolAMQP[:])
+		over.write(0, &amqp.Open{ContainerID: "over"}, nil)
+		over.next()
+		expect[*amqp.Open](over)
+		if e := expect[*amqp.Close](over).Error; e == nil || !strings.HasPrefix(e.Description, "ConnectionsQuotaExceeded") {
+			t.Errorf("one more than the limit: %+v", e)
+		}
+	})
+}
+
 // WP-011: no frame is larger than the peer's max-frame-size; WP-131.
 func TestSmallFrames(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

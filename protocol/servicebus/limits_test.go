@@ -578,6 +578,36 @@ func TestNewcomersMakeRoom(t *testing.T) {
 	})
 }
 
+// Making room waits for nobody: the one that has to go may be inside TLS, whose good-bye a peer that does not read holds up.
+func TestNewcomersMakeRoomAtOnce(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 2 }, func(b *bench) {
+		dial := func(host string) *peerConn {
+			p := b.dialAs(func(nc net.Conn) net.Conn { return slowGoodbye{from{nc, host + ":1"}} })
+			synctest.Wait()
+			return p
+		}
+		dial("10.0.0.1")
+		dial("10.0.0.1")
+		start := time.Now()
+		honest := dial("10.0.0.2")
+		honest.raw(amqp.ProtocolAMQP[:])
+		if h := honest.next(); len(h.header) == 0 {
+			t.Fatalf("%+v", h)
+		}
+		if waited := time.Since(start); waited > 0 {
+			t.Errorf("the peer that room was made for waited for %v", waited)
+		}
+	})
+}
+
+// slowGoodbye is a connection that takes its time to close.
+type slowGoodbye struct{ net.Conn }
+
+func (c slowGoodbye) Close() error {
+	time.Sleep(5 * time.Second)
+	return c.Conn.Close()
+}
+
 // from is a connection of a certain peer.
 type from struct {
 	net.Conn

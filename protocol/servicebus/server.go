@@ -27,10 +27,10 @@ type Options struct {
 	AllowPlainOnLoopback bool
 	// Limits bounds what a peer can spend. Zero fields mean their defaults.
 	Limits Limits
-	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
 	// Failures counts failed logins together with other ways in; nil: a count of its own, by Limits.
 	Failures *access.Failures
-	Logger   *slog.Logger
+	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
+	Logger *slog.Logger
 	// NewID makes message-ids and tracking ids: random UUIDs. nil: a generator of its own.
 	NewID func() [16]byte
 }
@@ -124,24 +124,23 @@ func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	turn := len(s.conns)-s.turned >= limits.Connections
 	switch {
 	case s.closed:
 		return "server closed"
 	case s.failures.Refused(c.host, time.Now()):
 		return "too many failed logins from the address"
-	case len(s.conns)-s.turned >= limits.Connections:
-		if s.turned >= maxTurned {
-			return "too many connections"
-		}
+	case turn && s.turned >= maxTurned:
+		return "too many connections"
+	case s.byHost[c.host] >= limits.ConnectionsPerHost:
+		return "too many connections without a token from one address"
+	case s.newcomers >= limits.Unauthenticated && (turn || !s.displace(c.host)):
+		return "too many connections without a token"
+	}
+	if turn {
 		s.turned++
 		c.refusal = fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
 		s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", "too many connections")
-	}
-	switch {
-	case s.byHost[c.host] >= limits.ConnectionsPerHost:
-		return "too many connections without a token from one address"
-	case s.newcomers >= limits.Unauthenticated && !s.displace(c.host):
-		return "too many connections without a token"
 	}
 	s.conns[c] = struct{}{}
 	s.byHost[c.host]++
@@ -167,7 +166,7 @@ func (s *Server) displace(host string) bool {
 		return false
 	}
 	s.welcome(victim)
-	victim.net.Close()
+	go victim.net.Close() // TLS says good-bye, for which a peer that does not read makes it wait; the mutex is held
 	return true
 }
 
