@@ -262,7 +262,7 @@ func FuzzConnection(f *testing.F) {
 				}
 				client.Write(rest[:n])
 				rest = rest[n:]
-				synctest.Wait()
+				checkBooks(t, server)
 			}
 			client.Close()
 			<-done

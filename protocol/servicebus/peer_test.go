@@ -208,6 +208,7 @@ func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test
 		}
 		b.server = &Server{Broker: b.broker, Options: options}
 		defer func() {
+			checkBooks(t, b.server)
 			for _, c := range b.clients {
 				c.Close()
 			}
