@@ -51,7 +51,7 @@ func (g *gate) ServeConn(nc net.Conn) {
 	g.amqp.ServeConn(nc)
 }
 
-// wait tells whether the gate was opened. When too many wait, or the broker closes, it was not.
+// wait waits until the gate is opened, and reports whether it was: not when too many wait, or the broker closes.
 func (g *gate) wait() bool {
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > g.most {

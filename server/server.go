@@ -120,9 +120,10 @@ type Server struct {
 }
 
 // Start binds the addresses, opens the data directory, recovers it, makes the queues of the settings and serves. Whoever connects
-// before that waits: nothing is accepted until all is there, but for /health where the start has something to say about itself. A start that fails because of an address or a certificate writes nothing
-// to a log that is there, for each chapter of it is kept for ever. The context bounds the start alone: a broker that runs is ended by
-// Close. After an error nothing is left open; when the context has ended it is, or wraps, that of the context.
+// before that waits; where the start has something to say about itself, /health is answered and says so meanwhile. A start that fails
+// because of an address or a certificate writes nothing to a log that is there, for each chapter of it is kept for ever. The context
+// bounds the start alone: a broker that runs is ended by Close. After an error nothing is left open; when the context has ended it is,
+// or wraps, that of the context.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	if s.Clock.Accept != engine.AcceptLog { // else the log has to be looked at
 		if err := checkClock(time.Now()); err != nil {
