@@ -37,7 +37,7 @@ const (
 
 	// Of what a delivery waits for; neither are these.
 
-	DeliverBeforeWritten Bug = "X9" // a delivery leaves before its lock is written
+	DeliverBeforeWritten Bug = "X9"  // a delivery leaves before its lock is written
 	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
 	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is

@@ -32,7 +32,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"", 2000, true, nil},
 		{mutant.AckBeforeSync, 1000, false, []string{"I1", "I13"}},
 		{mutant.TruncateAlways, 5000, true, []string{"I1"}},
-		{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I24", "F4"}},
+		{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I4", "I24", "F4"}},
 		{mutant.ShowBeforeDurable, 1000, false, []string{"I13"}},
 		{mutant.CheckAtArrival, 2000, false, alive},
 		{mutant.StaleToken, 500, false, alive},
@@ -40,7 +40,7 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20"}}, // of a queue, of a subscription
 		{mutant.AbandonedToBack, 500, false, []string{"I8"}},
 		{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
-		{mutant.DeliverExpired, 500, false, []string{"I14"}},
+		{mutant.DeliverExpired, 500, false, []string{"I14", "I17"}},
 		{mutant.DeadLetterInTwo, 1000, false, []string{"I19"}},
 		{mutant.TakeBeforeDurable, 1000, false, []string{"I1", "I13"}}, // SM-022: the power is cut while receive-and-delete delivers
 		{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own
@@ -48,8 +48,8 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
 		{mutant.LongCopies, 1000, false, []string{"I14"}},
 		{mutant.IdleThoughHeld, 1000, false, []string{"I1"}},
-		{mutant.TakenByNumber, 1000, false, []string{"I1"}},
-		{mutant.ManyTokens, 500, false, []string{"I1"}},
+		{mutant.TakenByNumber, 1000, false, []string{"I1", "I13"}},
+		{mutant.ManyTokens, 500, false, []string{"I1", "I13"}},
 		{mutant.LookFirst, 500, false, []string{"I13"}},
 		{mutant.DeliverBeforeWritten, 1000, false, []string{"I13"}},
 		{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
