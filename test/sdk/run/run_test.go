@@ -104,10 +104,28 @@ func (fakeProcess) ConnectionString() string {
 	return "Endpoint=sb://localhost:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
 }
 
+// root is the project's directory, wherever an earlier call of fake in the same test has gone.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // fake prepares the run of a fake suite and of the example's scenarios.
 func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 	t.Helper()
-	t.Chdir("../../..") // where the program runs
+	t.Chdir(root(t)) // where the program runs
 	t.Setenv(fakeSuiteVariable, kind)
 	binary, err := os.Executable()
 	if err != nil {
@@ -237,16 +255,16 @@ func again(t *testing.T, r *runner, budget time.Duration) (*runner, *strings.Bui
 
 // What failed makes the error, and what was left behind stays then.
 func TestFailuresAreTheError(t *testing.T) {
-	for kind, want := range map[string]string{"good": "", "silent": "2 failures", "bad": "failures"} {
-		r, out := fake(t, kind)
+	for _, c := range []struct{ kind, want string }{{"silent", "2 failures"}, {"good", ""}, {"bad", "failures"}} {
+		r, out := fake(t, c.kind)
 		switch err := r.all(t.Context(), r.suites); {
-		case (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want):
-			t.Errorf("%s: %v, want %q\n%s", kind, err, want, out)
+		case (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v, want %q\n%s", c.kind, err, c.want, out)
 		case err != nil && !strings.Contains(err.Error(), r.dir):
-			t.Errorf("%s: %v does not say where its logs are", kind, err)
+			t.Errorf("%s: %v does not say where its logs are", c.kind, err)
 		default:
-			if _, left := os.Stat(r.dir); (left == nil) != (want != "") {
-				t.Errorf("%s: the directory: %v", kind, left)
+			if _, left := os.Stat(r.dir); (left == nil) != (c.want != "") {
+				t.Errorf("%s: the directory: %v", c.kind, left)
 			}
 		}
 	}
