@@ -137,7 +137,7 @@ type Attach struct{ Receiver *Receiver }
 
 // Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
 // 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
-// the credit is given up and a ReplyDrained follows.
+// the credit is given up and a ReplyDrained follows. There is no other answer, unless the loop has stopped.
 type Flow struct {
 	Receiver *Receiver
 	Limit    uint32

@@ -53,8 +53,11 @@ func (l *Loop) patience() time.Duration {
 	if l.syncing() || n == 0 && !l.unsynced() {
 		return time.Hour
 	}
-	return l.pace.wait(l.frames.records + n)
+	return l.pace.wait(l.frames.records+n, l.awaited())
 }
+
+// awaited reports whether anybody waits for more of the log.
+func (l *Loop) awaited() bool { return l.acks.len() > 0 || len(l.grants) > 0 || l.unwritten }
 
 // seal lets replies go that may leave, writes the frame being filled if one of them waits for nothing else, and begins to sync what
 // there is when the sync before is over.

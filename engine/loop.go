@@ -152,7 +152,7 @@ func (l *Loop) rest() time.Duration {
 		wait = 0
 	}
 	if l.unwritten && !l.syncing() {
-		wait = l.pace.wait(l.frames.records + l.writer.Batch().Count())
+		wait = l.pace.wait(l.frames.records+l.writer.Batch().Count(), true)
 	}
 	if wait <= 0 && l.syncing() && (l.enough() || l.unwritten) {
 		wait = time.Hour // there is work for the next group: the sync comes first
@@ -294,7 +294,6 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, 0)
 	case *Flow:
 		l.flow(now, cmd)
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *Detach:
 		l.detach(now, cmd)
 		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, l.solid)

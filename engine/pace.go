@@ -10,6 +10,9 @@ const maxPatience = 2 * time.Millisecond
 // large and small frames would take turns, and disk and clients with them. So a frame much smaller than the one before
 // waits a moment for the answers to those replies. A lone sender never waits: its frames are all of the same size.
 //
+// A group that nobody waits for, as of settlements without an answer, goes at most every maxPatience: each sync costs the processors of
+// those who do wait.
+//
 // The zero value never waits. A simulation uses that: what a pacer does depends on the real clock.
 type pacer struct {
 	on       bool
@@ -32,9 +35,14 @@ func (p *pacer) land() {
 	}
 }
 
-// wait is how long a frame of so many records should still wait; 0: it should go.
-func (p *pacer) wait(records int) time.Duration {
-	if !p.on || records >= p.last/2 {
+// wait is how long a group of so many records should still wait; 0: it should go. awaited: a reply waits for it.
+func (p *pacer) wait(records int, awaited bool) time.Duration {
+	switch {
+	case !p.on:
+		return 0
+	case !awaited:
+		return max(0, maxPatience-time.Since(p.landed))
+	case records >= p.last/2:
 		return 0
 	}
 	return max(0, p.patience-time.Since(p.landed))

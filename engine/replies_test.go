@@ -209,7 +209,7 @@ func TestReceiverHearsInOrder(t *testing.T) {
 	s.asks(0, &Flow{Receiver: r, Limit: 5, Drain: true})
 	s.hears("the others")
 	s.syncs()
-	s.hears("in their order", "1", "1", "7:1", "7:2", "7")
+	s.hears("in their order", "1", "7:1", "7:2", "7")
 }
 
 // A sync that had more in it than was asked for leaves nothing that the loop would not sleep for.

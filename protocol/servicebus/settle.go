@@ -152,8 +152,13 @@ func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlem
 		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin,
 		Token: u.token, Outcome: w.outcome, Changes: w.changes, Header: int(u.header), Reason: w.reason, Description: w.description,
 	}
-	tag := c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, settled: d.Settled, outcome: w.outcome})
-	c.batch.add(l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+	req := engine.Request{Command: cmd}
+	if d.Settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
+		c.short = false // the settlement is on its way to the log; see acknowledge
+	} else {
+		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.outcome})
+	}
+	c.batch.add(l.target.Host(0), req)
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).

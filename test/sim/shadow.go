@@ -255,6 +255,7 @@ func (s *shadow) step(now int64, a *ask) {
 		return
 	case opFlow:
 		s.flow(now, a)
+		return
 	case opDetach:
 		s.detach(now, a)
 		s.tell(a.rcv, x, s.m.Solid)
