@@ -258,16 +258,15 @@ func (l *Loop) configure(cmd *configure) {
 // steps takes requests until the frame being filled is full, and returns how many.
 func (l *Loop) steps(now event.Time, requests []Request) int {
 	for i := range requests {
-		req := &requests[i]
-		switch {
-		case l.full():
-			return i
-		case l.putOff(now, req):
-			continue
-		case !l.step(now, req):
+		if l.group() > maxOpen {
+			if l.syncing() {
+				return i
+			}
+			l.commit()
+		}
+		if req := &requests[i]; !l.putOff(now, req) && !l.step(now, req) {
 			l.late.add(*req)
 		}
-		l.handOn()
 	}
 	return len(requests)
 }

@@ -58,8 +58,10 @@ func (c *conn) counted() books {
 func (c *conn) recount() (b books) {
 	for _, s := range c.sessions {
 		b.held += sessionCost
-		b.locked += len(s.unsettled)
-		b.unsettled += len(s.unsettled)
+		for range s.unsettled.all() {
+			b.locked++
+			b.unsettled++
+		}
 		for _, l := range s.links {
 			b.held += l.held
 			if l.detached {

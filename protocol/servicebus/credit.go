@@ -138,9 +138,9 @@ func (c *conn) forgetExpired() {
 	c.forgot = c.now
 	before := c.broker.Now().Add(-expiredFor)
 	for _, s := range c.sessions {
-		for id, u := range s.unsettled {
-			if u.until < before && u.link.filter == nil { // one under a message session ends with it
-				s.forget(id, &u)
+		for d := range s.unsettled.all() {
+			if d.until < before && d.link.filter == nil { // one under a message session ends with it
+				s.forget(d)
 			}
 		}
 	}

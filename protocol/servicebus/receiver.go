@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"math"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -162,16 +161,14 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 // them: an answer for a delivery of a link that is gone ends the session of one SDK.
 func (r *receiver) forget() {
 	s := r.l.s
-	var ids []uint32
-	for i := len(s.sent) - 1; i >= 0 && r.unsettled > 0; i-- {
-		id := s.sent[i].id
-		if u, ok := s.unsettled[id]; ok && u.link == r.l {
-			s.forget(id, &u)
-			ids = append(ids, id)
+	for d := range s.unsettled.all() {
+		if r.unsettled == 0 {
+			return
 		}
-	}
-	for _, id := range slices.Backward(ids) {
-		s.silent.note(id)
+		if d.link == r.l {
+			s.silent.note(d.id)
+			s.forget(d)
+		}
 	}
 }
 

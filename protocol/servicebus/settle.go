@@ -24,8 +24,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 	}
 	w, e := settlementOf(d.State)
 	if w.outcome == 0 && e == nil && !d.Settled { // received: not an outcome, however many it names
-		if u, ok := s.unsettled[first]; ok {
-			u.link.touch()
+		if d := s.unsettled.find(first); d != nil {
+			d.link.touch()
 		}
 		return
 	}
@@ -33,9 +33,9 @@ func (s *session) disposition(d *amqp.Disposition) {
 	var lost lostRun
 	from := first
 	var few [32]uint32 // nearly always enough, and no allocation
-	for _, id := range s.unsettledIn(few[:0], first, n) {
-		u, ok := s.unsettled[id]
-		if !ok {
+	for _, id := range s.unsettled.in(few[:0], first, n) {
+		u := s.unsettled.find(id)
+		if u == nil {
 			continue // went with what was settled before it
 		}
 		if asked {
@@ -43,7 +43,7 @@ func (s *session) disposition(d *amqp.Disposition) {
 		}
 		from = id + 1
 		lost.answer(s)
-		if s.settle(id, u, d, &w, e); s.ended {
+		if s.settle(u, d, &w, e); s.ended {
 			return
 		}
 	}
@@ -115,11 +115,11 @@ type settlement struct {
 }
 
 // settle applies an outcome to one delivery.
-func (s *session) settle(id uint32, u unsettled, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
+func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
 	c := s.c
+	id, u := of.id, s.forget(of)
 	l := u.link
 	l.touch()
-	s.forget(id, &u)
 	s.settled.note(id, l.at.path)
 	if l.detached {
 		s.silent.note(id)

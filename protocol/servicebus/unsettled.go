@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"iter"
 	"slices"
 	"sort"
 
@@ -17,11 +18,7 @@ type unsettled struct {
 
 // waits books a delivery that the peer has to settle.
 func (s *session) waits(id uint32, u unsettled) {
-	if s.unsettled == nil {
-		s.unsettled = make(map[uint32]unsettled)
-	}
-	s.unsettled[id] = u
-	s.sent.add(s, id)
+	s.unsettled.add(id, u)
 	u.link.receiver.unsettled++
 	s.c.locked++
 	if s.c.byToken != nil {
@@ -29,72 +26,118 @@ func (s *session) waits(id uint32, u unsettled) {
 	}
 }
 
-// forget drops a delivery that nobody has to settle any more.
-func (s *session) forget(id uint32, u *unsettled) {
-	delete(s.unsettled, id)
+// forget drops a delivery that nobody has to settle any more, and returns what it was.
+func (s *session) forget(d *delivered) unsettled {
+	u := s.unsettled.remove(d)
 	u.link.receiver.unsettled--
 	s.c.locked--
 	if s.c.byToken != nil {
 		delete(s.c.byToken, u.token)
 	}
+	return u
 }
 
 // forgetAll drops all of them.
 func (s *session) forgetAll() {
-	for id, u := range s.unsettled {
-		s.forget(id, &u)
+	for d := range s.unsettled.all() {
+		s.forget(d)
 	}
-	s.unsettled, s.sent = nil, nil
+	s.unsettled = deliveries{}
 }
 
-// unsettledIn appends those of a delivery-id and the n behind it that wait to be settled, in order. What it costs depends on how many
+// deliveries is those the peer has to settle, by delivery-id, which is the order in which they were sent; and among them some that are
+// settled, until add throws them out. Ids wrap around, and are never further apart than 2^31.
+type deliveries struct {
+	list  []delivered
+	count int // without the settled ones
+}
+
+// delivered is one of them. Of those that are settled gap says how many in a row are, from this one on, as far as was seen.
+type delivered struct {
+	id, gap uint32
+	unsettled
+}
+
+// keptDeliveries is the most entries for which room is kept while there are none.
+const keptDeliveries = 1024
+
+// add appends the newest. When most of the others are settled they go, so each costs little.
+func (o *deliveries) add(id uint32, u unsettled) {
+	if n := len(o.list); n >= 64 && n > 2*o.count {
+		o.list = slices.DeleteFunc(o.list, func(d delivered) bool { return d.gap > 0 })
+	}
+	o.list = append(o.list, delivered{id: id, unsettled: u})
+	o.count++
+}
+
+// remove marks one as settled and returns what it was.
+func (o *deliveries) remove(d *delivered) unsettled {
+	u := d.unsettled
+	d.gap, d.unsettled = 1, unsettled{}
+	if o.count--; o.count == 0 {
+		if o.list = o.list[:0]; cap(o.list) > keptDeliveries {
+			o.list = nil
+		}
+	}
+	return u
+}
+
+// find returns the one with an id, nil when it is not waiting to be settled. It is good until the next add.
+func (o *deliveries) find(id uint32) *delivered {
+	i := o.from(id)
+	if i == len(o.list) || o.list[i].id != id || o.list[i].gap > 0 {
+		return nil
+	}
+	return &o.list[i]
+}
+
+// from is the place of the first with an id or one behind it.
+func (o *deliveries) from(id uint32) int {
+	if len(o.list) == 0 {
+		return 0
+	}
+	base := o.list[0].id
+	at := int32(id - base)
+	if at <= 0 {
+		return 0
+	}
+	if int(at) < len(o.list) && o.list[at].id == id { // as long as no id is missing
+		return int(at)
+	}
+	return sort.Search(len(o.list), func(i int) bool { return int32(o.list[i].id-base) >= at })
+}
+
+// all goes over those that wait to be settled, in order. They may be removed meanwhile.
+func (o *deliveries) all() iter.Seq[*delivered] {
+	list := o.list
+	return func(yield func(*delivered) bool) {
+		for i := 0; i < len(list); i += max(1, int(list[i].gap)) {
+			if list[i].gap == 0 && !yield(&list[i]) {
+				return
+			}
+		}
+	}
+}
+
+// in appends the ids of those between an id and the n behind it that wait to be settled, in order. What it costs depends on how many
 // those are.
-func (s *session) unsettledIn(ids []uint32, first, n uint32) []uint32 {
-	o := s.sent
-	if len(o) == 0 {
-		return ids
-	}
-	base := o[0].id
-	i := 0
-	if from := int32(first - base); from > 0 {
-		i = sort.Search(len(o), func(i int) bool { return int32(o[i].id-base) >= from })
-	}
-	for i = o.next(s, i); i < len(o) && o[i].id-first <= n; i = o.next(s, i+1) {
-		ids = append(ids, o[i].id)
+func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
+	for i := o.next(o.from(first)); i < len(o.list) && o.list[i].id-first <= n; i = o.next(i + 1) {
+		ids = append(ids, o.list[i].id)
 	}
 	return ids
 }
 
-// sentOrder is delivery-ids in the order in which they were sent: those that wait to be settled, and some that do no more.
-type sentOrder []sentID
-
-// sentID is one of them. Of those that are settled gap says how many in a row are, from it on, as far as was seen.
-type sentID struct{ id, gap uint32 }
-
-// add appends the newest. When most of the others are settled they go, so each costs little.
-func (o *sentOrder) add(s *session, id uint32) {
-	if n := len(*o); n >= 64 && n > 2*len(s.unsettled) {
-		*o = slices.DeleteFunc(*o, func(e sentID) bool { _, waits := s.unsettled[e.id]; return !waits })
-	}
-	*o = append(*o, sentID{id: id})
-}
-
 // next is the place of the first that waits to be settled, from i on. It notes the gap it went over: nobody goes over it in single
 // steps again.
-func (o sentOrder) next(s *session, i int) int {
+func (o *deliveries) next(i int) int {
 	from := i
-	for i < len(o) {
-		if o[i].gap == 0 {
-			if _, waits := s.unsettled[o[i].id]; waits {
-				break
-			}
-			o[i].gap = 1
-		}
-		i += int(o[i].gap)
+	for i < len(o.list) && o.list[i].gap > 0 {
+		i += int(o.list[i].gap)
 	}
 	for from < i {
-		gap := o[from].gap
-		o[from].gap = uint32(i - from)
+		gap := o.list[from].gap
+		o.list[from].gap = uint32(i - from)
 		from += int(gap)
 	}
 	return i
@@ -115,8 +158,8 @@ func (c *conn) settledElsewhere(tokens []event.LockToken) {
 	if c.byToken == nil {
 		c.byToken = make(map[event.LockToken]sentDelivery, c.locked)
 		for _, s := range c.sessions {
-			for id, u := range s.unsettled {
-				c.byToken[u.token] = sentDelivery{s, id}
+			for d := range s.unsettled.all() {
+				c.byToken[d.token] = sentDelivery{s, d.id}
 			}
 		}
 	}
@@ -125,8 +168,7 @@ func (c *conn) settledElsewhere(tokens []event.LockToken) {
 		if !ok {
 			continue
 		}
-		u := at.s.unsettled[at.id]
-		at.s.forget(at.id, &u)
+		u := at.s.forget(at.s.unsettled.find(at.id))
 		at.s.settled.note(at.id, u.link.at.path)
 		u.link.receiver.pass()
 	}

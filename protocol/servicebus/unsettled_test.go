@@ -43,9 +43,10 @@ func TestUnsettledIn(t *testing.T) {
 	s := &session{c: c}
 	l := &link{c: c, s: s, receiver: &receiver{}}
 	next := uint32(1<<32 - 3000)
+	waiting := map[uint32]bool{}
 	naive := func(first, n uint32) (ids []uint32) {
 		for i := range n + 1 {
-			if _, ok := s.unsettled[first+i]; ok {
+			if waiting[first+i] {
 				ids = append(ids, first+i)
 			}
 		}
@@ -55,23 +56,30 @@ func TestUnsettledIn(t *testing.T) {
 		if rng.IntN(3) > 0 {
 			if rng.IntN(4) > 0 { // else it was sent settled
 				s.waits(next, unsettled{link: l})
+				waiting[next] = true
 			}
 			next++
 			continue
 		}
 		first, n := next-uint32(rng.IntN(4000)), uint32(rng.IntN(2000))
-		got := s.unsettledIn(nil, first, n)
+		got := s.unsettled.in(nil, first, n)
+		for range 10 {
+			if id := next - uint32(rng.IntN(4000)); (s.unsettled.find(id) != nil) != waiting[id] {
+				t.Fatalf("%d is found: %v; it waits: %v", id, !waiting[id], waiting[id])
+			}
+		}
 		if want := naive(first, n); !slices.Equal(got, want) {
 			t.Fatalf("%d from %d on: %v, not %v", n+1, first, got, want)
 		}
 		for _, id := range got {
-			if u := s.unsettled[id]; rng.IntN(3) > 0 {
-				s.forget(id, &u)
+			if d := s.unsettled.find(id); rng.IntN(3) > 0 {
+				s.forget(d)
+				delete(waiting, id)
 			}
 		}
 	}
-	if len(s.sent) > 64+4*len(s.unsettled) || c.locked != len(s.unsettled) || l.receiver.unsettled != c.locked {
-		t.Errorf("%d entries for %d deliveries; %d and %d are counted", len(s.sent), len(s.unsettled), c.locked, l.receiver.unsettled)
+	if n := len(s.unsettled.list); n > 64+4*len(waiting) || c.locked != len(waiting) || l.receiver.unsettled != c.locked || s.unsettled.count != c.locked {
+		t.Errorf("%d entries for %d deliveries; %d, %d and %d are counted", n, len(waiting), c.locked, l.receiver.unsettled, s.unsettled.count)
 	}
 	s.forgetAll()
 	for range 50_000 {
@@ -79,15 +87,19 @@ func TestUnsettledIn(t *testing.T) {
 		next++
 	}
 	received := &amqp.Disposition{Role: amqp.RoleReceiver, First: next - 50_000, Last: amqp.Some(next - 1), State: amqp.Received{}}
-	if n := testing.AllocsPerRun(5, func() { s.disposition(received) }); n != 0 || len(s.unsettled) != 50_000 {
+	if n := testing.AllocsPerRun(5, func() { s.disposition(received) }); n != 0 || s.unsettled.count != 50_000 {
 		t.Errorf("a disposition that settles nothing makes %v allocations", n) // it looks at none of them
 	}
-	for i, e := range s.sent {
-		if u := s.unsettled[e.id]; i > 0 && i < 49_999 {
-			s.forget(e.id, &u)
+	for d := range s.unsettled.all() {
+		if d.id != next-50_000 && d.id != next-1 {
+			s.forget(d)
 		}
 	}
-	if got := s.unsettledIn(nil, next-49_999, 49_997); len(got) != 0 || s.sent[1].gap != 49_998 {
-		t.Errorf("%d are found; the gap is %d", len(got), s.sent[1].gap)
+	if got := s.unsettled.in(nil, next-49_999, 49_997); len(got) != 0 || s.unsettled.list[1].gap != 49_998 {
+		t.Errorf("%d are found; the gap is %d", len(got), s.unsettled.list[1].gap)
+	}
+	s.forgetAll()
+	if c.locked != 0 || s.unsettled.list != nil {
+		t.Errorf("%d are left, with room for %d", c.locked, cap(s.unsettled.list))
 	}
 }
