@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,7 +118,7 @@ func (s *scene) play(a attack) (f figures) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		a.run(s, attacking)
+		s.assault(attacking, a)
 	}()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -129,6 +131,51 @@ func (s *scene) play(a attack) (f figures) {
 			return f
 		}
 	}
+}
+
+// assault lets attackers attack, in a process of their own: what they cost beyond the broker's time is not the honest clients' matter.
+func (s *scene) assault(ctx context.Context, a attack) {
+	self, err := os.Executable()
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", assaultVariable, a.name, s.process.Address(), s.duration, s.many))
+	if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+		s.Errorf("attackers: %v\n%s", err, out)
+	}
+}
+
+// assaultVariable makes the test binary the attackers: its value is the attack's name and the fields of an assault.
+const assaultVariable = "ATTACK_ASSAULT"
+
+// assault is what attackers know.
+type assault struct {
+	address  string
+	duration time.Duration
+	many     int // messages, or sessions, that there are to ask for
+}
+
+func TestMain(m *testing.M) {
+	what := os.Getenv(assaultVariable)
+	if what == "" {
+		os.Exit(m.Run())
+	}
+	var name, lasts string
+	a := &assault{}
+	_, err := fmt.Sscan(what, &name, &a.address, &lasts, &a.many)
+	if err == nil {
+		a.duration, err = time.ParseDuration(lasts)
+	}
+	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+	if err != nil || i < 0 {
+		fmt.Fprintln(os.Stderr, what, err)
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.duration)
+	defer cancel()
+	attacks[i].run(a, ctx)
 }
 
 // givenBack waits, after a long attack, until the broker has given back what it took for peers that are gone.

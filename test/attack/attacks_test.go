@@ -19,22 +19,22 @@ type attack struct {
 	files bool
 	// prepare makes what the attack needs: nil, nothing
 	prepare func(*scene)
-	// run attacks until the context ends
-	run func(*scene, context.Context)
+	// run attacks until the context ends, in a process of its own
+	run func(*assault, context.Context)
 	// allowance is how many bytes the broker may take for the attackers, by the formula of the README
 	allowance func(*scene) int64
 }
 
 var attacks = []attack{
-	{name: "descriptors", files: true, run: (*scene).descriptors, allowance: idle},
-	{name: "texts-before-login", run: (*scene).textsBefore, allowance: idle},
-	{name: "texts-after-login", run: (*scene).textsAfter, allowance: loggedIn},
-	{name: "links", run: (*scene).links, allowance: withLinks},
-	{name: "sessions", prepare: (*scene).makeSessions, run: (*scene).askSessions, allowance: loggedIn},
-	{name: "peek", prepare: (*scene).makeMessages, run: (*scene).askPeek, allowance: loggedIn},
-	{name: "rules", run: (*scene).askRules, allowance: loggedIn},
-	{name: "batch-delete", prepare: (*scene).makeMessages, run: (*scene).askDelete, allowance: loggedIn},
-	{name: "dispositions", prepare: (*scene).makeMessages, run: (*scene).dispose, allowance: loggedIn},
+	{name: "descriptors", files: true, run: (*assault).descriptors, allowance: idle},
+	{name: "texts-before-login", run: (*assault).textsBefore, allowance: idle},
+	{name: "texts-after-login", run: (*assault).textsAfter, allowance: loggedIn},
+	{name: "links", run: (*assault).links, allowance: withLinks},
+	{name: "sessions", prepare: (*scene).makeSessions, run: (*assault).askSessions, allowance: loggedIn},
+	{name: "peek", prepare: (*scene).makeMessages, run: (*assault).askPeek, allowance: loggedIn},
+	{name: "rules", run: (*assault).askRules, allowance: loggedIn},
+	{name: "batch-delete", prepare: (*scene).makeMessages, run: (*assault).askDelete, allowance: loggedIn},
+	{name: "dispositions", prepare: (*scene).makeMessages, run: (*assault).dispose, allowance: loggedIn},
 }
 
 const (
@@ -59,9 +59,9 @@ func each(ctx context.Context, n int, f func(n int)) {
 }
 
 // descriptors holds connections that say nothing, more than the broker has descriptors for.
-func (s *scene) descriptors(ctx context.Context) {
+func (a *assault) descriptors(ctx context.Context) {
 	each(ctx, 1300, func(n int) {
-		nc, err := from(ctx, fmt.Sprintf("127.0.1.%d", 1+n%14), s.process.Address())
+		nc, err := from(ctx, fmt.Sprintf("127.0.1.%d", 1+n%14), a.address)
 		if err != nil {
 			return
 		}
@@ -77,10 +77,10 @@ func (s *scene) descriptors(ctx context.Context) {
 }
 
 // textsBefore attaches all links that there may be before a token, with long names, and sends no token.
-func (s *scene) textsBefore(ctx context.Context) {
+func (a *assault) textsBefore(ctx context.Context) {
 	name := strings.Repeat("n", longText)
 	each(ctx, newcomers, func(n int) {
-		p, err := attacker(ctx, n, s.process.Address())
+		p, err := attacker(ctx, n, a.address)
 		if err != nil {
 			return
 		}
@@ -100,12 +100,12 @@ func (s *scene) textsBefore(ctx context.Context) {
 }
 
 // textsAfter makes origins of what it does: links with long names from containers with long names, each with a message.
-func (s *scene) textsAfter(ctx context.Context) {
+func (a *assault) textsAfter(ctx context.Context) {
 	for _, length := range []int{1000, longText} {
 		name := strings.Repeat("n", length)
-		turn, cancel := context.WithTimeout(ctx, s.duration/2)
+		turn, cancel := context.WithTimeout(ctx, a.duration/2)
 		each(turn, intruders, func(n int) {
-			p, err := attacker(turn, n, s.process.Address())
+			p, err := attacker(turn, n, a.address)
 			if err != nil || p.login() != nil {
 				return
 			}
@@ -124,9 +124,9 @@ func (s *scene) textsAfter(ctx context.Context) {
 }
 
 // links attaches as many links as there may be, with the longest names there may be, on each of a few connections.
-func (s *scene) links(ctx context.Context) {
+func (a *assault) links(ctx context.Context) {
 	each(ctx, intruders, func(n int) {
-		p, err := attacker(ctx, n, s.process.Address())
+		p, err := attacker(ctx, n, a.address)
 		if err != nil || p.login() != nil {
 			return
 		}
@@ -144,9 +144,9 @@ func (s *scene) links(ctx context.Context) {
 }
 
 // asking lets attackers send requests to a management node, as many as fit.
-func (s *scene) asking(ctx context.Context, entity string, ask func(p *peer, n int)) {
+func (a *assault) asking(ctx context.Context, entity string, ask func(p *peer, n int)) {
 	each(ctx, intruders, func(n int) {
-		p, err := attacker(ctx, n, s.process.Address())
+		p, err := attacker(ctx, n, a.address)
 		if err != nil || p.login() != nil {
 			return
 		}
@@ -161,15 +161,15 @@ func (s *scene) asking(ctx context.Context, entity string, ask func(p *peer, n i
 	})
 }
 
-func (s *scene) askSessions(ctx context.Context) {
-	s.asking(ctx, "sessions", func(p *peer, n int) {
+func (a *assault) askSessions(ctx context.Context) {
+	a.asking(ctx, "sessions", func(p *peer, n int) {
 		p.ask("get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(253402300799999)},
-			{Key: "skip", Value: int32(s.many - 100)}, {Key: "top", Value: int32(100)}})
+			{Key: "skip", Value: int32(a.many - 100)}, {Key: "top", Value: int32(100)}})
 	})
 }
 
-func (s *scene) askPeek(ctx context.Context) {
-	s.asking(ctx, "attacked", func(p *peer, n int) {
+func (a *assault) askPeek(ctx context.Context) {
+	a.asking(ctx, "attacked", func(p *peer, n int) {
 		body := amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1000)}}
 		if n%2 == 1 {
 			body = append(body, amqp.Pair{Key: "session-id", Value: "none"})
@@ -178,23 +178,23 @@ func (s *scene) askPeek(ctx context.Context) {
 	})
 }
 
-func (s *scene) askRules(ctx context.Context) {
-	s.asking(ctx, "topic/subscriptions/sub", func(p *peer, n int) {
+func (a *assault) askRules(ctx context.Context) {
+	a.asking(ctx, "topic/subscriptions/sub", func(p *peer, n int) {
 		p.ask("enumerate-rules", amqp.Map{{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(1 << 30)}})
 	})
 }
 
 // askDelete deletes what is not there: all are looked at, none is old enough.
-func (s *scene) askDelete(ctx context.Context) {
-	s.asking(ctx, "attacked", func(p *peer, n int) {
+func (a *assault) askDelete(ctx context.Context) {
+	a.asking(ctx, "attacked", func(p *peer, n int) {
 		p.ask("batch-delete-messages", amqp.Map{{Key: "message-count", Value: int32(4000)}, {Key: "enqueued-time-utc", Value: amqp.Timestamp(1)}})
 	})
 }
 
 // dispose takes messages under locks and says of each again and again that it has been received.
-func (s *scene) dispose(ctx context.Context) {
+func (a *assault) dispose(ctx context.Context) {
 	each(ctx, intruders, func(n int) {
-		p, err := attacker(ctx, n, s.process.Address())
+		p, err := attacker(ctx, n, a.address)
 		if err != nil || p.login() != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -47,10 +48,11 @@ func attacker(ctx context.Context, n int, address string) (*peer, error) {
 func (p *peer) read() {
 	defer close(p.over)
 	defer p.Close()
+	in := bufio.NewReaderSize(p, 64<<10)
 	head := make([]byte, 8)
 	body := make([]byte, 1<<20)
 	for {
-		if _, err := io.ReadFull(p, head); err != nil {
+		if _, err := io.ReadFull(in, head); err != nil {
 			return
 		}
 		size := int(binary.BigEndian.Uint32(head)) - len(head)
@@ -60,7 +62,7 @@ func (p *peer) read() {
 		if size < 0 || size > len(body) {
 			return
 		}
-		if _, err := io.ReadFull(p, body[:size]); err != nil {
+		if _, err := io.ReadFull(in, body[:size]); err != nil {
 			return
 		}
 		if size > 3 && body[1] == amqp.CodeSmallUlong && body[2] == 0x14 { // transfer
