@@ -76,7 +76,7 @@ type DeleteRule struct {
 	Origin       *Origin
 }
 
-// ListRules asks for rules of a subscription by lower-cased name. Reply.Rules has at most Top of them behind the first Skip.
+// ListRules asks for rules of a subscription by lower-cased name. The answer is [Rules], at most Top of them behind the first Skip.
 type ListRules struct {
 	Subscription string // path
 	Skip, Top    int

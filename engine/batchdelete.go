@@ -19,7 +19,7 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	if err := receivable(e); err != nil {
 		if cmd.deleted > 0 { // disabled between two steps: what is gone is gone, and the caller has to know
 			out := p.done(log.Ordered)
-			out.Reply.Count = cmd.deleted
+			out.Reply.Answer = Deleted(cmd.deleted)
 			return out
 		}
 		return p.refused(err)
@@ -50,6 +50,6 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 		p.out = append(p.out, ev)
 	}
 	out := p.done(level(p.out))
-	out.Reply.Count, out.Looks, out.Again = cmd.deleted, lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
+	out.Reply.Answer, out.Looks, out.Again = Deleted(cmd.deleted), lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
 	return out
 }

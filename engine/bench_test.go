@@ -88,7 +88,8 @@ func (b *broker) waitFor(at event.Time) { time.Sleep(at.Sub(b.Now())) }
 func (b *broker) empty(q Target) bool {
 	a := make(answer, 1)
 	b.Submit(q.Host(0), []Request{{Command: &Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 1, MaxBytes: 1}, Sink: a}})
-	return len((<-a).Messages) == 0
+	r := <-a
+	return len(r.Messages()) == 0
 }
 
 // BenchmarkExpiry: 1,000,000 messages whose time ends at once; meanwhile another queue of the partition is sent to. With a sweep
@@ -160,8 +161,8 @@ func BenchmarkLocksEnd(b *testing.B) {
 				}
 				_, in = br.receiver(back, 2, n)
 				for _, r := range in.wait(n) {
-					if r.Delivery.DeliveryCount != 1 {
-						b.Fatalf("message %d came back with count %d", r.Delivery.Sequence, r.Delivery.DeliveryCount)
+					if r.Delivery().DeliveryCount != 1 {
+						b.Fatalf("message %d came back with count %d", r.Delivery().Sequence, r.Delivery().DeliveryCount)
 					}
 				}
 				br.close(b)
@@ -201,7 +202,7 @@ func BenchmarkSessions(b *testing.B) {
 				}
 				br.Submit(q.Host(0), reqs)
 				for _, r := range in.wait(k) {
-					if r.Err != nil || r.Session == nil {
+					if r.Err != nil || r.SessionGrant() == nil {
 						b.Fatal(r.Err)
 					}
 				}

@@ -34,7 +34,7 @@ func (l *Loop) leaveBrowsers(ln *line) {
 func (p *Partition) browse(r *Receiver) Outcome {
 	out := p.done(log.Ordered)
 	for m := range p.index.Browse(r.Slice, r.SubQueue, r.volatile.next) {
-		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: p.deliver(&m)}
+		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Answer: p.deliver(&m)}
 		break
 	}
 	return out

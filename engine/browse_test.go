@@ -30,7 +30,7 @@ func TestBrowser(t *testing.T) {
 	turns := h.turns
 	h.turn(&Flow{Receiver: r, Limit: 3*maxShown - 1})
 	for i := range h.got {
-		if d := h.got[i].Delivery; d == nil || d.Sequence != event.SequenceNumber(i+1) || d.Token != (event.LockToken{}) || d.LockedUntil != 0 {
+		if d := h.got[i].Delivery(); d == nil || d.Sequence != event.SequenceNumber(i+1) || d.Token != (event.LockToken{}) || d.LockedUntil != 0 {
 			t.Fatalf("%d: %+v", i, d)
 		}
 	}

@@ -398,17 +398,17 @@ func (p *Partition) listRules(cmd *ListRules) Outcome {
 		if r == nil {
 			return p.refused(noRule(cmd.Name, &sub))
 		}
-		out.Reply.Rules = []event.Rule{*r}
+		out.Reply.Answer = Rules{*r}
 		return out
 	}
 	sorted := p.index.Catalogue.RulesByName(sub.ID)
 	sorted = sorted[min(max(0, cmd.Skip), len(sorted)):]
 	sorted = sorted[:min(max(0, cmd.Top), len(sorted), maxRulesShown)]
-	out.Reply.Rules = make([]event.Rule, 0, len(sorted))
+	rules := make(Rules, 0, len(sorted))
 	for _, r := range sorted {
-		out.Reply.Rules = append(out.Reply.Rules, *r)
+		rules = append(rules, *r)
 	}
-	out.Looks = len(sorted)
+	out.Reply.Answer, out.Looks = rules, len(sorted)
 	return out
 }
 

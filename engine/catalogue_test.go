@@ -107,13 +107,13 @@ func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 		in := newInbox()
 		b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 9, MaxBytes: 1000}}})
 		r := in.wait(1)[0]
-		return len(r.Messages), r.Err
+		return len(r.Messages()), r.Err
 	}
 	q := b.queue(t, "orders", testQueue())
 	b.send(t, q, 1)
 	_, got := b.receiver(q, 1, 1)
 	in := newInbox()
-	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got.wait(1)[0].Delivery.Token, Outcome: MoveToDeadLetter}}})
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got.wait(1)[0].Delivery().Token, Outcome: MoveToDeadLetter}}})
 	in.wait(1)
 	if n, err := one(dead); n != 1 || err != nil {
 		t.Fatalf("%d messages, %v", n, err)

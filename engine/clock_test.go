@@ -113,13 +113,13 @@ func TestClockSetBack(t *testing.T) {
 	pass(11 * time.Second) // number 1 has expired
 	r := h.receiver(1, event.Main)
 	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 1})
-	first := h.got[0].Delivery
+	first := h.got[0].Delivery()
 	h.hears("1:2")
 
 	setBack()
 	pass(time.Second)
 	h.turn(&Flow{Receiver: r, Limit: 2})
-	second := h.got[0].Delivery
+	second := h.got[0].Delivery()
 	h.hears("1:3") // not the expired one
 	if d := second.LockedUntil.Sub(first.LockedUntil); d != time.Second {
 		t.Errorf("a lock taken a second later ends %v later", d)

@@ -27,21 +27,8 @@ type Reply struct {
 	Kind ReplyKind
 	// Err is nil, an [*Error] (a refusal: the command had no effect), or wraps [ErrUnknown] (it may or may not have had
 	// one: answer nothing that claims either, end the link).
-	Err      error
-	Delivery *Delivery    // ReplyDelivery
-	Times    []event.Time // for Renew and RenewSession: the new ends of the locks, in request order
-	// Messages is what Peek found, in sequence order, or what ReceiveDeferred took, in request order; for an unread Settle, what
-	// has to be read before it.
-	Messages  []Delivery
-	Sequences []event.SequenceNumber // for a Send that asked for them: one per message, 0 for one that was dropped
-	Session   *SessionGrant          // for an Attach that accepted a session
-	State     *event.Blob            // for GetSessionState: nil when there is none
-	IDs       []string               // for ListSessions
-	Count     int                    // for BatchDelete
-	Rules     []event.Rule           // for ListRules
-	entity    *Entity                // for lookup
-	busy      []event.EntityID       // for usage
-	runtimes  []Runtime              // for inspect
+	Err    error
+	Answer Answer // what was asked for; nil: nothing beside Err
 }
 
 // SessionGrant is a session lock (semantics.md 8.3).
@@ -73,7 +60,7 @@ type Send struct {
 	Messages []Message
 	// Buffer, when not nil, is released once the bodies have been copied into the log's buffer or refused.
 	Buffer Buffer
-	// Numbers asks for Reply.Sequences.
+	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
 	Numbers bool
 
 	newID func() [16]byte // for newid() in rules; set by the loop
@@ -130,8 +117,8 @@ type SessionRequest struct {
 	Wait time.Duration // how long to wait for one when none is available
 }
 
-// Attach makes a receiver known. It has no credit yet. One that wants a session is answered when it has it; Reply.Session
-// is the lock. It is refused with SessionCannotBeLocked when the session is held by another, and with Timeout when none
+// Attach makes a receiver known. It has no credit yet. One that wants a session is answered when it has it, with a
+// [SessionGrant]. It is refused with SessionCannotBeLocked when the session is held by another, and with Timeout when none
 // became available in time.
 type Attach struct{ Receiver *Receiver }
 
@@ -178,14 +165,14 @@ type Settle struct {
 	Changes  []byte // application properties to add or replace: an encoded AMQP map; empty: none
 	Header   int    // bytes of the message as sent beside its body, where the caller knows: they count with Changes
 	Headers  []int  // the same of the messages of More
-	// Unread tells that the caller knows neither Header nor Headers. Where they may decide nothing is settled, and Reply.Messages
-	// are the messages, in the order of their tokens, for it to read them and to ask again.
+	// Unread tells that the caller knows neither Header nor Headers. Where they may decide nothing is settled, and the answer
+	// is the [Messages], for it to read them and to ask again.
 	Unread      bool
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
 }
 
-// Renew moves the ends of locks to now + LockDuration: of all tokens or none. Reply.Times answers in order.
+// Renew moves the ends of locks to now + LockDuration: of all tokens or none. The answer is [Times].
 type Renew struct {
 	Entity   *Entity
 	Slice    event.Slice

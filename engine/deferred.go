@@ -54,7 +54,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		return p.refused(refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))
 	}
 	until, origin, level := now.Add(e.Properties.LockDuration), p.origin(cmd.Origin), log.Ordered
-	var taken []Delivery
+	var taken Messages
 	for i := range found {
 		m := &found[i]
 		d := describe(m)
@@ -72,7 +72,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		taken = append(taken, d)
 	}
 	out := p.done(level)
-	out.Reply.Messages = taken
+	out.Reply.Answer = taken
 	return out
 }
 

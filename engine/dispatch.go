@@ -240,17 +240,18 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 			continue
 		}
 		l.write(now, out)
-		if out.Reply.Delivery == nil {
+		d := out.Reply.Delivery()
+		if d == nil {
 			l.crowd(ln)
 			return true
 		}
 		g.credit--
 		used++
 		r.volatile.assigned++
-		r.volatile.next = out.Reply.Delivery.Sequence + 1
+		r.volatile.next = d.Sequence + 1
 		shows := l.solid // receive-and-delete shows that the message is gone
 		if r.Mode == PeekLock {
-			shows = l.recent.newest(r.Slice, out.Reply.Delivery.Sequence, &out.Reply.Delivery.Body)
+			shows = l.recent.newest(r.Slice, d.Sequence, &d.Body)
 			if r.Session != nil { // in a session, that nothing comes before it (P19)
 				shows = max(shows, l.recent.cleared(r.Slice))
 			}

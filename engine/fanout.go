@@ -117,8 +117,8 @@ func (l *Loop) hasten(ev event.Event) {
 }
 
 // inspect counts what is in slices.
-func (p *Partition) inspect(ids []event.Slice) []Runtime {
-	all := make([]Runtime, len(ids))
+func (p *Partition) inspect(ids []event.Slice) runtimes {
+	all := make(runtimes, len(ids))
 	for i, id := range ids {
 		r := &all[i]
 		count := func(q event.SubQueue) int {

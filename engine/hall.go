@@ -83,7 +83,8 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool
 		}
 	}
 	l.write(now, out)
-	switch grant := out.Reply.Session; {
+	grant := out.Reply.SessionGrant()
+	switch {
 	case out.Reply.Err != nil:
 		l.leaveHall(h, r)
 	case grant == nil:
@@ -95,10 +96,11 @@ func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool
 	}
 	w.over = true
 	shows := l.solid
-	if out.Reply.Err == nil {
-		shows = l.showsSession(r, out.Reply.Session.ID)
+	if grant != nil {
+		shows = l.showsSession(r, grant.ID)
 	}
-	l.tell(r, held{sink: w.sink, reply: Reply{Tag: w.tag, Err: out.Reply.Err, Session: out.Reply.Session}}, shows)
+	out.Reply.Tag = w.tag
+	l.tell(r, held{sink: w.sink, reply: out.Reply}, shows)
 	return true, false
 }
 

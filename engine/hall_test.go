@@ -105,8 +105,8 @@ func TestSessionLockEnds(t *testing.T) {
 	h.hears("1:A", "1:1", "1:2")
 	held, _ := h.loop.part.index.Session(handEntity, []byte("A"))
 	h.after(20 * time.Second)
-	if r := h.ask(&RenewSession{Slice: handEntity, SessionID: []byte("A"), Session: held.Token}); r.Err != nil || r.Times[0] != h.now.Add(30*time.Second) {
-		t.Fatal(r.Err, r.Times)
+	if r := h.ask(&RenewSession{Slice: handEntity, SessionID: []byte("A"), Session: held.Token}); r.Err != nil || r.Times()[0] != h.now.Add(30*time.Second) {
+		t.Fatal(r.Err, r.Times())
 	}
 	h.wants(2, time.Minute)
 	h.after(29 * time.Second)
@@ -191,9 +191,9 @@ func TestMessagesUnderOneSession(t *testing.T) {
 	}
 	settle := func(how SettleOutcome, first, n int) {
 		t.Helper()
-		cmd := &Settle{Slice: handEntity, Token: got[first].Delivery.Token, Outcome: how}
+		cmd := &Settle{Slice: handEntity, Token: got[first].Delivery().Token, Outcome: how}
 		for _, d := range got[first+1 : first+n] {
-			cmd.More = append(cmd.More, d.Delivery.Token)
+			cmd.More = append(cmd.More, d.Delivery().Token)
 		}
 		if r := h.ask(cmd); r.Err != nil {
 			t.Fatal(r.Err)

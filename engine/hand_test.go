@@ -159,14 +159,14 @@ func (h *hand) heard() (out []string) {
 		case errors.As(r.Err, &e):
 			what = fmt.Sprintf("!%d", e.Code)
 		case r.Kind == ReplyDelivery:
-			what = fmt.Sprint(r.Delivery.Sequence)
-			if n := r.Delivery.DeliveryCount; n > 0 {
+			what = fmt.Sprint(r.Delivery().Sequence)
+			if n := r.Delivery().DeliveryCount; n > 0 {
 				what += fmt.Sprintf("+%d", n)
 			}
 		case r.Kind == ReplyDrained:
 			what = "drained"
-		case r.Session != nil:
-			what = r.Session.ID
+		case r.SessionGrant() != nil:
+			what = r.SessionGrant().ID
 		}
 		out = append(out, fmt.Sprintf("%d:%s", tag, what))
 	}

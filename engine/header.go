@@ -39,9 +39,11 @@ func (p *Partition) checkHeaders(cmd *Settle, messages []index.Message) (_ Outco
 		switch {
 		case cmd.Unread && cmd.overgrows(m, int(m.Body.Size)):
 			out := p.done(log.Ordered)
+			unread := make(Messages, len(messages))
 			for j := range messages {
-				out.Reply.Messages = append(out.Reply.Messages, describe(&messages[j]))
+				unread[j] = describe(&messages[j])
 			}
+			out.Reply.Answer = unread
 			return out, false
 		case !cmd.Unread && cmd.SubQueue != event.Main && cmd.overgrows(m, cmd.header(i)):
 			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false

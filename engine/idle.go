@@ -23,6 +23,9 @@ const (
 // scheduled message (semantics.md 7.7).
 type usage struct{}
 
+// inUse is the answer to it, in no order.
+type inUse []event.EntityID
+
 func (*usage) command() {}
 
 // touch notes in the catalogue when an entity was last used.
@@ -102,7 +105,7 @@ func (e *Entity) use(now event.Time) {
 }
 
 // usage is the entities of this partition that are in use by themselves.
-func (l *Loop) usage() (busy []event.EntityID) {
+func (l *Loop) usage() (busy inUse) {
 	for id, e := range l.part.entities {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: id, Partition: uint8(i)}
@@ -201,7 +204,7 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		busy = append(busy, reply.busy...)
+		busy = append(busy, reply.Busy()...)
 	}
 	all := n.Entities()
 	look := NewIdleness(n.started, all, busy)

@@ -142,13 +142,13 @@ func TestCutRequests(t *testing.T) {
 	if !slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6}) {
 		t.Fatal(p.tags())
 	}
-	ids := p.got[0].IDs
+	ids := p.got[0].SessionIDs()
 	if len(ids) != n || ids[0] != "s000000" || ids[n-1] != fmt.Sprintf("s%06d", n-1) || !slices.IsSorted(ids) {
 		t.Errorf("%d sessions, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
 	}
 	sees := func(i, count, step int) {
 		t.Helper()
-		seen := p.got[i].Messages
+		seen := p.got[i].Messages()
 		if len(seen) != count {
 			t.Fatalf("%d messages, not %d", len(seen), count)
 		}
@@ -160,8 +160,8 @@ func TestCutRequests(t *testing.T) {
 	}
 	sees(1, lookStep+5, 0)
 	sees(2, lookStep+9, 0)
-	if p.got[3].Count != lookStep+7 || p.got[4].Count != 1 {
-		t.Errorf("%d and %d are deleted", p.got[3].Count, p.got[4].Count)
+	if p.got[3].Deleted() != lookStep+7 || p.got[4].Deleted() != 1 {
+		t.Errorf("%d and %d are deleted", p.got[3].Deleted(), p.got[4].Deleted())
 	}
 	sees(5, 1, lookStep+7)
 	if s, _ := h.loop.part.index.Session(handEntity, []byte("s000001")); s.Active != 1 {
@@ -256,8 +256,8 @@ func TestDeletionInSteps(t *testing.T) {
 				want = lookStep
 			}
 			out = part.Decide(h.now, cmd)
-			if h.loop.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Count != want {
-				t.Errorf("%d are deleted, not %d: %v", out.Reply.Count, want, out.Reply.Err)
+			if h.loop.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Deleted() != want {
+				t.Errorf("%d are deleted, not %d: %v", out.Reply.Deleted(), want, out.Reply.Err)
 			}
 			left := lookStep + 1 + 1 - want
 			if s, _ := part.index.Session(handEntity, long); s.Active != left {

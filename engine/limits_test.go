@@ -22,8 +22,8 @@ func TestBatchDeleteLimit(t *testing.T) {
 		h.now++ // messages enqueued before it
 		for i, want := range []int{4000, 4000, 2, 0} {
 			cmd := &BatchDelete{Slice: handEntity, Count: 1 << 20, HasSession: sessions}
-			if r := h.ask(cmd); r.Err != nil || r.Count != want {
-				t.Fatalf("call %d, sessions %t: %d are deleted, want %d: %v", i+1, sessions, r.Count, want, r.Err)
+			if r := h.ask(cmd); r.Err != nil || r.Deleted() != want {
+				t.Fatalf("call %d, sessions %t: %d are deleted, want %d: %v", i+1, sessions, r.Deleted(), want, r.Err)
 			}
 			if m, ok := h.loop.part.index.First(handEntity, event.Main); i == 0 && (!ok || m.Sequence != 4001) {
 				t.Fatalf("message %d is the first that is left", m.Sequence)
@@ -96,7 +96,7 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 		h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 3})
 		h.loop.Turn([]Request{{Command: &Flow{Receiver: r, Limit: 5}}}) // two more are decided and nobody has seen them
 		for _, d := range h.got {
-			times[d.Delivery.Sequence]++
+			times[d.Delivery().Sequence]++
 		}
 		if h.got = nil; h.count(event.Main, index.Active) == 0 {
 			break

@@ -308,7 +308,7 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 	case *damage:
 		l.damaged = cmd.err
 	case *usage:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, busy: l.usage()}})
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.usage()}})
 	case *dropSlice:
 		l.part.Forget(cmd.slice.Entity)
 		l.write(now, l.part.Decide(now, cmd))
@@ -329,7 +329,7 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 		if h := (held{sink: req.Sink, reply: out.Reply}); out.Reply.Err != nil || cmd.Mode != PeekLock {
 			l.hold(h)
 		} else {
-			l.grant(h, l.showsAll(cmd.Slice, out.Reply.Messages))
+			l.grant(h, l.showsAll(cmd.Slice, out.Reply.Messages()))
 		}
 	case *Send:
 		var reply Reply
@@ -347,18 +347,19 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 		reply.Tag = req.Tag
 		l.hold(held{sink: req.Sink, reply: reply})
 	case *count:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, runtimes: l.part.count(cmd.entities)}})
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.part.count(cmd.entities)}})
 	case *inspect:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, runtimes: l.part.inspect(cmd.slices)}})
+		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.part.inspect(cmd.slices)}})
 	case *lookup:
 		reply := Reply{Tag: req.Tag, Err: refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.path)}
 		if e, ok := l.part.index.Catalogue.Find(cmd.path); ok {
-			reply.Err, reply.entity = nil, view(e)
+			found := &foundEntity{entity: view(e)}
 			if cmd.ruled {
 				for _, r := range l.part.index.Catalogue.Rules(e.ID) {
-					reply.Rules = append(reply.Rules, *r)
+					found.rules = append(found.rules, *r)
 				}
 			}
+			reply.Err, reply.Answer = nil, found
 		}
 		l.hold(held{sink: req.Sink, reply: reply})
 	default:
@@ -556,8 +557,17 @@ type lookup struct {
 	ruled bool
 }
 
+// foundEntity is the answer to a lookup.
+type foundEntity struct {
+	entity *Entity
+	rules  []event.Rule // when they were asked for
+}
+
 // inspect asks a partition how much there is in slices of it.
 type inspect struct{ slices []event.Slice }
+
+// runtimes is the answer to an inspect, by its slices, or to a count, by its entities.
+type runtimes []Runtime
 
 // damage tells a partition that a stored body could not be read back.
 type damage struct{ err error }

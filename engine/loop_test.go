@@ -41,19 +41,19 @@ func TestDetachReturnsUnsent(t *testing.T) {
 	b.send(t, q, 4)
 	r1, in1 := b.receiver(q, 1, 3)
 	got := in1.wait(3)
-	unsent := []event.LockToken{got[1].Delivery.Token, got[2].Delivery.Token}
+	unsent := []event.LockToken{got[1].Delivery().Token, got[2].Delivery().Token}
 	_, in2 := b.receiver(q, 2, 10)
-	if d := in2.wait(1)[0].Delivery; d.Sequence != 4 {
+	if d := in2.wait(1)[0].Delivery(); d.Sequence != 4 {
 		t.Fatalf("the second receiver got %d first", d.Sequence)
 	}
 	b.Submit(q.Host(0), []Request{{Command: &Detach{Receiver: r1, Unsent: unsent}}})
 	for i, r := range in2.wait(2) {
-		if d := r.Delivery; d.Sequence != event.SequenceNumber(i+2) || d.DeliveryCount != 0 {
+		if d := r.Delivery(); d.Sequence != event.SequenceNumber(i+2) || d.DeliveryCount != 0 {
 			t.Errorf("delivery %d: number %d, count %d", i, d.Sequence, d.DeliveryCount)
 		}
 	}
 	in := newInbox()
-	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got[0].Delivery.Token, Outcome: Complete}},
+	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got[0].Delivery().Token, Outcome: Complete}},
 		{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: unsent[0], Outcome: Complete}}})
 	replies := in.wait(2)
 	var refusal *Error
@@ -161,7 +161,7 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 			t.Errorf("answer %d is that to request %d", i+1, r.Tag)
 		}
 	}
-	if len(h.got) != 3 || len(h.got[1].Messages) != 1 || h.got[2].Err == nil {
+	if len(h.got) != 3 || len(h.got[1].Messages()) != 1 || h.got[2].Err == nil {
 		t.Errorf("%+v", h.got)
 	}
 }

@@ -104,18 +104,18 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []PutEntity, entities 
 	}
 	inForce := make(map[PartitionID][]Command)
 	for i := range cmds {
-		put, found := replies[2*i], replies[2*i+1]
-		if err := cmp.Or(put.Err, found.Err); err != nil {
+		put, look := &replies[2*i], &replies[2*i+1]
+		if err := cmp.Or(put.Err, look.Err); err != nil {
 			errs[i] = fmt.Errorf("engine: %s %q: %w", strings.ToLower(cmds[i].Kind.String()), cmds[i].Path, err)
 			continue
 		}
-		ruled := asks[2*i+1].(*lookup).ruled
+		ruled, found := asks[2*i+1].(*lookup).ruled, look.Answer.(*foundEntity)
 		e, same := n.version(found.entity)
 		if entities[i] = e; same && !ruled {
 			continue // in force already
 		}
 		for _, h := range e.Hosts {
-			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.Rules})
+			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.rules})
 		}
 	}
 	for h, configures := range inForce {
@@ -246,7 +246,7 @@ func (n *Namespace) enforce(ctx context.Context, sub *Entity, cmd *configure) er
 // Rules implements [Admin].
 func (n *Namespace) Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error) {
 	reply, err := n.ask(ctx, 0, &ListRules{Subscription: subscription, Skip: skip, Top: top})
-	return reply.Rules, err
+	return reply.Rules(), err
 }
 
 // Rule implements [Admin].
@@ -255,7 +255,7 @@ func (n *Namespace) Rule(ctx context.Context, subscription, name string) (event.
 	if err != nil {
 		return event.Rule{}, err
 	}
-	return reply.Rules[0], nil
+	return reply.Rules()[0], nil
 }
 
 // Find implements [Admin].
@@ -320,7 +320,7 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*Entity) ([]Runtime,
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range reply.runtimes {
+		for i, r := range reply.Answer.(runtimes) {
 			sum := &all[p.of[i]]
 			sum.Active, sum.DeadLetter, sum.Scheduled = sum.Active+r.Active, sum.DeadLetter+r.DeadLetter, sum.Scheduled+r.Scheduled
 			sum.Transfer, sum.TransferDeadLetter = sum.Transfer+r.Transfer, sum.TransferDeadLetter+r.TransferDeadLetter
@@ -331,7 +331,7 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*Entity) ([]Runtime,
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range reply.runtimes {
+	for i, r := range reply.Answer.(runtimes) {
 		if all[i].Unknown { // a part of it would pass for the whole
 			all[i] = Runtime{Unknown: true, AccessedAt: all[i].AccessedAt}
 		}
@@ -345,9 +345,9 @@ type count struct{ entities []*Entity }
 
 func (*count) command() {}
 
-func (p *Partition) count(entities []*Entity) []Runtime {
+func (p *Partition) count(entities []*Entity) runtimes {
 	p.onlyCatalogue()
-	all := make([]Runtime, len(entities))
+	all := make(runtimes, len(entities))
 	for i, e := range entities {
 		all[i].Subscriptions = p.index.Catalogue.SubscriptionCount(e.ID)
 		all[i].SQLFilters, all[i].CorrelationFilters = p.index.Catalogue.Filters(e.ID)
@@ -424,7 +424,10 @@ func (n *Namespace) carryOut(cmd Command) (reply Reply) {
 	case *DeleteRule:
 		reply.Err = n.DeleteRule(ctx, *cmd)
 	case *ListRules:
-		reply.Rules, reply.Err = n.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
+		rules, err := n.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
+		if reply.Err = err; err == nil {
+			reply.Answer = Rules(rules)
+		}
 	default:
 		panic(fmt.Sprintf("engine: catalogue asked to carry out %T", cmd))
 	}

@@ -117,7 +117,7 @@ func TestSendRestartReceive(t *testing.T) {
 		t.Fatalf("last reply is %v", replies[n].Kind)
 	}
 	for i, r := range replies[:n] {
-		d := r.Delivery
+		d := r.Delivery()
 		body := make([]byte, d.Body.Size)
 		if _, err := b.ReadAt(q.Host(0), d.Body.Position, body); err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestSendRestartReceive(t *testing.T) {
 	}
 	reqs = reqs[:0]
 	for i, r := range replies[:n] {
-		reqs = append(reqs, Request{Sink: in, Tag: uint64(i), Command: &Settle{Entity: q.Entity, Slice: q.Slice(0), Token: r.Delivery.Token, Outcome: Complete}})
+		reqs = append(reqs, Request{Sink: in, Tag: uint64(i), Command: &Settle{Entity: q.Entity, Slice: q.Slice(0), Token: r.Delivery().Token, Outcome: Complete}})
 	}
 	b.Submit(q.Host(0), reqs)
 	for _, r := range in.wait(n) {
@@ -137,8 +137,8 @@ func TestSendRestartReceive(t *testing.T) {
 		}
 	}
 	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), From: 1, Count: 10, MaxBytes: 1000}}})
-	if r := in.wait(1)[0]; len(r.Messages) != 0 {
-		t.Fatalf("peek found %d messages", len(r.Messages))
+	if r := in.wait(1)[0]; len(r.Messages()) != 0 {
+		t.Fatalf("peek found %d messages", len(r.Messages()))
 	}
 }
 

@@ -26,7 +26,7 @@ type Partition struct {
 	fan    fanOut
 	plan   []planned
 	// numbers of messages just stored, for a sender that asked
-	numbers []event.SequenceNumber
+	numbers Numbers
 
 	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
 	origins     map[*Origin]event.OriginID

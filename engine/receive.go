@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receive takes the first deliverable message for a receiver (semantics.md 5.2). The reply has a Delivery, or none when
+// receive takes the first deliverable message for a receiver (semantics.md 5.2). There is no answer when
 // there is nothing to deliver.
 func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	r := cmd.Receiver
@@ -48,13 +48,13 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 		if mutant.On(mutant.TakeBeforeDurable) {
 			out.Level = log.Ordered
 		}
-		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: d}
+		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Answer: d}
 		return out
 	}
 	d.Token, d.LockedUntil = cmd.Token, now.Add(e.Properties.LockDuration)
 	p.lock(r.Slice, origin, &m, d)
 	out := p.done(log.Ordered) // written is enough for a lock (reliability.md P6)
-	out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Delivery: d}
+	out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Answer: d}
 	return out
 }
 
@@ -174,7 +174,7 @@ func (p *Partition) peek(cmd *Peek) Outcome {
 		cmd.seen = append(cmd.seen, describe(&m))
 	}
 	out := p.done(log.Ordered)
-	out.Reply.Messages, out.Again, cmd.next = cmd.seen, walk.More && len(cmd.seen) < cmd.Count, walk.From
+	out.Reply.Answer, out.Again, cmd.next = Messages(cmd.seen), walk.More && len(cmd.seen) < cmd.Count, walk.From
 	out.Looks = lookStep - walk.Left
 	if !cmd.HasSession {
 		out.Looks = len(cmd.seen)

@@ -23,7 +23,7 @@ func TestRecover(t *testing.T) {
 	h.fill(3, 0)
 	r := h.receiver(1, event.Main)
 	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 2})
-	tokens := []event.LockToken{h.got[0].Delivery.Token, h.got[1].Delivery.Token}
+	tokens := []event.LockToken{h.got[0].Delivery().Token, h.got[1].Delivery().Token}
 	h.got = nil
 	h.after(20 * time.Second)
 	if got := h.ask(&Renew{Slice: handEntity, Tokens: tokens[1:]}); got.Err != nil {
@@ -147,7 +147,7 @@ func TestRecoverSchedules(t *testing.T) {
 	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 9, Drain: true})
 	var bodies []string
 	for _, d := range h.got[:len(h.got)-1] {
-		p, err := h.plog.ReadBlob(d.Delivery.Body, nil)
+		p, err := h.plog.ReadBlob(d.Delivery().Body, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,14 +200,14 @@ func TestDeleteQueue(t *testing.T) {
 		t.Fatal("the same id again")
 	}
 	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), Count: 10, MaxBytes: 1000}}})
-	if r := in.wait(1)[0]; len(r.Messages) > 0 {
-		t.Errorf("%d messages in the new queue", len(r.Messages))
+	if r := in.wait(1)[0]; len(r.Messages()) > 0 {
+		t.Errorf("%d messages in the new queue", len(r.Messages()))
 	}
 	b.send(t, q, 5) // the same ids
 	_, news := b.receiver(q, 4, 5)
 	for i, d := range news.wait(5) {
-		if d.Delivery.Sequence != event.SequenceNumber(i+1) {
-			t.Errorf("delivery %d: %d", i, d.Delivery.Sequence)
+		if d.Delivery().Sequence != event.SequenceNumber(i+1) {
+			t.Errorf("delivery %d: %d", i, d.Delivery().Sequence)
 		}
 	}
 	b.Submit(old.Host(0), []Request{{Command: &Flow{Receiver: r, Limit: 50}}, {Command: &Detach{Receiver: r}, Sink: in}})
@@ -254,8 +254,8 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	in := newInbox()
 	for _, slice := range []event.Slice{q.Slice(0), old.Slice(0)} {
 		b.Submit(old.Host(0), []Request{{Sink: in, Command: &Peek{Slice: slice, Count: 10, MaxBytes: 1000}}})
-		if r := in.wait(1)[0]; len(r.Messages) > 0 {
-			t.Errorf("slice %v: %d messages", slice, len(r.Messages))
+		if r := in.wait(1)[0]; len(r.Messages()) > 0 {
+			t.Errorf("slice %v: %d messages", slice, len(r.Messages()))
 		}
 	}
 	b.close(t)
@@ -293,7 +293,7 @@ func TestReplayReadsNoClock(t *testing.T) {
 	r := h.receiver(1, event.Main)
 	h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 6})
 	for i, how := range []SettleOutcome{Complete, Abandon, Defer, MoveToDeadLetter} {
-		if got := h.ask(&Settle{Slice: handEntity, Token: h.got[i].Delivery.Token, Outcome: how}); got.Err != nil {
+		if got := h.ask(&Settle{Slice: handEntity, Token: h.got[i].Delivery().Token, Outcome: how}); got.Err != nil {
 			t.Fatal(got.Err)
 		}
 	}

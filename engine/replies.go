@@ -171,7 +171,7 @@ func (l *Loop) release(hs []held) {
 		for ; i < len(hs) && hs[i].sink == sink; i++ {
 			h := &hs[i]
 			if h.receiver != nil && h.receiver.volatile.line == nil {
-				l.returned = append(l.returned, unsent{h.receiver, h.reply.Delivery.Token})
+				l.returned = append(l.returned, unsent{h.receiver, h.reply.Delivery().Token})
 				continue
 			}
 			l.posts = append(l.posts, h.reply)

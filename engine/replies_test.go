@@ -57,12 +57,12 @@ func (s *slow) Post(rs []Reply) {
 		switch {
 		case r.Err != nil:
 			s.heard = append(s.heard, fmt.Sprintf("%d refused", r.Tag))
-		case r.Delivery != nil:
-			s.tokens[r.Delivery.Sequence] = r.Delivery.Token
-			s.heard = append(s.heard, fmt.Sprintf("%d:%d", r.Tag, r.Delivery.Sequence))
-		case r.Session != nil:
-			s.session = r.Session.Token
-			s.heard = append(s.heard, fmt.Sprintf("%d has %s", r.Tag, r.Session.ID))
+		case r.Delivery() != nil:
+			s.tokens[r.Delivery().Sequence] = r.Delivery().Token
+			s.heard = append(s.heard, fmt.Sprintf("%d:%d", r.Tag, r.Delivery().Sequence))
+		case r.SessionGrant() != nil:
+			s.session = r.SessionGrant().Token
+			s.heard = append(s.heard, fmt.Sprintf("%d has %s", r.Tag, r.SessionGrant().ID))
 		default:
 			s.heard = append(s.heard, fmt.Sprint(r.Tag))
 		}

@@ -213,7 +213,8 @@ func (s *script) run(t *testing.T, input string) string {
 			if v, ok := opts["before"]; ok {
 				cmd.Before = s.base.Add(span(t, v))
 			}
-			fmt.Fprintf(&out, "deleted %d\n", s.do(&out, cmd).Reply.Count)
+			o := s.do(&out, cmd)
+			fmt.Fprintf(&out, "deleted %d\n", o.Reply.Deleted())
 		case "accept", "accept-any": // a session, for the receiver named first
 			r := &Receiver{Slice: s.slice, Session: &SessionRequest{Any: f[0] == "accept-any"}}
 			if len(words) > 1 {
@@ -239,7 +240,7 @@ func (s *script) run(t *testing.T, input string) string {
 			s.do(&out, cmd)
 		case "get-state":
 			o := s.part.Decide(s.now, &GetSessionState{Slice: s.slice, SessionID: []byte(strings.Join(words, ""))})
-			switch b := o.Reply.State; {
+			switch b := o.Reply.SessionState(); {
 			case o.Reply.Err != nil:
 				fmt.Fprintf(&out, "refused: %v\n", o.Reply.Err)
 			case b == nil:
@@ -262,9 +263,9 @@ func (s *script) run(t *testing.T, input string) string {
 				}
 			}
 			o := s.part.Decide(s.now, cmd)
-			fmt.Fprintf(&out, "sessions %q\n", o.Reply.IDs)
+			fmt.Fprintf(&out, "sessions %q\n", o.Reply.SessionIDs())
 		case "sweep": // a whole pass, as the loop makes it while a receiver is attached
-			for pass := (&sweep{pass: &index.Sweep{Slice: s.slice}}); s.do(&out, pass).Reply.Count > 0; {
+			for pass := (&sweep{pass: &index.Sweep{Slice: s.slice}}); s.do(&out, pass).Again; {
 			}
 		case "restart": // from a checkpoint, with what the start ends
 			x, err := index.Decode(s.part.Index().Encode(nil))
@@ -344,7 +345,7 @@ func (s *script) receive(out *strings.Builder, r *Receiver) {
 			s.tokens++
 		}
 		o := s.do(out, &Receive{Receiver: r, Token: event.LockToken{15: s.tokens}})
-		if o.Reply.Delivery == nil && r.Mode == PeekLock {
+		if o.Reply.Delivery() == nil && r.Mode == PeekLock {
 			s.tokens-- // not used
 		}
 		if !o.Again {
@@ -358,7 +359,7 @@ func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
 		token := event.LockToken{14: s.grants + 1}
 		o := s.do(out, &acceptSession{receiver: r, token: token})
-		if g := o.Reply.Session; g != nil {
+		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++
 			r.volatile.session, r.volatile.sessionID = g.Token, g.ID
 			s.holders[name] = r
@@ -402,22 +403,23 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 		errors.As(o.Reply.Err, &e)
 		fmt.Fprintf(out, "refused %d: %s\n", e.Code, e.Text)
 	}
-	for _, at := range o.Reply.Times {
+	for _, at := range o.Reply.Times() {
 		fmt.Fprintf(out, "until %v\n", s.at(at))
 	}
-	if d := o.Reply.Delivery; d != nil {
+	if d := o.Reply.Delivery(); d != nil {
 		fmt.Fprintln(out, "got "+s.delivery(d))
 	}
-	for i := range o.Reply.Messages {
-		fmt.Fprintln(out, "saw "+s.delivery(&o.Reply.Messages[i]))
+	messages := o.Reply.Messages()
+	for i := range messages {
+		fmt.Fprintln(out, "saw "+s.delivery(&messages[i]))
 	}
-	if o.Reply.Sequences != nil {
-		fmt.Fprintf(out, "numbers %v\n", o.Reply.Sequences)
+	if numbers := o.Reply.Numbers(); numbers != nil {
+		fmt.Fprintf(out, "numbers %v\n", numbers)
 	}
-	if g := o.Reply.Session; g != nil {
+	if g := o.Reply.SessionGrant(); g != nil {
 		fmt.Fprintf(out, "session %q until=%s\n", g.ID, s.at(g.LockedUntil))
 	}
-	if len(o.Events) == 0 && o.Reply.Err == nil && o.Reply.Delivery == nil && o.Reply.Messages == nil {
+	if len(o.Events) == 0 && o.Reply.Err == nil && o.Reply.Delivery() == nil && messages == nil {
 		fmt.Fprintln(out, "nothing")
 	}
 	return o

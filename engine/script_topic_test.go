@@ -83,7 +83,8 @@ func (s *script) rules(t *testing.T, out *strings.Builder, line string) {
 	f := strings.Fields(line)
 	switch f[0] {
 	case "rules":
-		for _, r := range s.part.Decide(s.now, &ListRules{Subscription: sub.Path, Top: 100}).Reply.Rules {
+		o := s.part.Decide(s.now, &ListRules{Subscription: sub.Path, Top: 100})
+		for _, r := range o.Reply.Rules() {
 			fmt.Fprintf(out, "%s\n", showRule(&r))
 		}
 		return

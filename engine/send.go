@@ -64,7 +64,7 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	p.store(now, e, cmd)
 	out := p.done(log.Durable)
 	if cmd.Numbers {
-		out.Reply.Sequences = p.numbers
+		out.Reply.Answer = p.numbers
 		p.numbers = nil
 	}
 	return out

@@ -14,7 +14,7 @@ const maxUnderSession = 1 << 16
 
 const sessionLostText = "The session lock was lost. Request a new session receiver."
 
-// acceptSession gives a session to a receiver (semantics.md 8.3). Without an error and without Reply.Session there is none
+// acceptSession gives a session to a receiver (semantics.md 8.3). Without an error and without an answer there is none
 // for it now.
 func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 	r := cmd.receiver
@@ -51,7 +51,7 @@ func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 	ev.LockedUntil = now.Add(e.Properties.LockDuration)
 	p.out = append(p.out, ev)
 	out := p.done(log.Ordered) // written is enough for a lock (reliability.md P6)
-	out.Reply.Session = &SessionGrant{ID: string(id), Token: ev.Token, LockedUntil: ev.LockedUntil}
+	out.Reply.Answer = &SessionGrant{ID: string(id), Token: ev.Token, LockedUntil: ev.LockedUntil}
 	return out
 }
 
@@ -140,7 +140,7 @@ func (p *Partition) renewSession(now event.Time, cmd *RenewSession) Outcome {
 	ev.LockedUntil = now.Add(e.Properties.LockDuration)
 	p.out = append(p.out, ev)
 	out := p.done(log.Ordered)
-	out.Reply.Times = []event.Time{ev.LockedUntil}
+	out.Reply.Answer = Times{ev.LockedUntil}
 	return out
 }
 
@@ -187,7 +187,7 @@ func (p *Partition) getSessionState(cmd *GetSessionState) Outcome {
 	}
 	out := p.done(log.Ordered)
 	if s, ok := p.index.Session(cmd.Slice, cmd.SessionID); ok && s.Set {
-		out.Reply.State = &s.State
+		out.Reply.Answer = SessionState{&s.State}
 	}
 	return out
 }
@@ -203,6 +203,6 @@ func (p *Partition) listSessions(cmd *ListSessions) Outcome {
 	out := p.done(log.Ordered)
 	var done bool
 	out.Looks, done = p.index.List(cmd.listing, lookStep)
-	out.Again, out.Reply.IDs = !done, cmd.listing.IDs
+	out.Again, out.Reply.Answer = !done, SessionIDs(cmd.listing.IDs)
 	return out
 }

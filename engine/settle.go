@@ -254,7 +254,7 @@ func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
 	}
 	until := now.Add(e.Properties.LockDuration)
 	origin := p.origin(cmd.Origin)
-	var times []event.Time
+	var times Times
 	for _, t := range cmd.Tokens {
 		l, _ := p.index.Lock(t)
 		ev := p.events.New(event.KindLockRenewed).(*event.LockRenewed)
@@ -263,6 +263,6 @@ func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
 		times = append(times, until)
 	}
 	out := p.done(log.Ordered)
-	out.Reply.Times = times
+	out.Reply.Answer = times
 	return out
 }

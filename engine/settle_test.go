@@ -19,7 +19,7 @@ func TestHeaderSizeExceeded(t *testing.T) {
 		h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 1})
 		abandon := func(size int) {
 			t.Helper()
-			token := h.got[0].Delivery.Token
+			token := h.got[0].Delivery().Token
 			h.got = nil
 			if got := h.ask(&Settle{Slice: handEntity, Token: token, Outcome: Abandon, Changes: make([]byte, size)}); got.Err != nil {
 				t.Fatal(got.Err)
@@ -72,7 +72,7 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 		h.fill(2, 0)
 		r := h.receiver(1, event.Main)
 		h.turn(&Attach{r}, &Flow{Receiver: r, Limit: 2})
-		cmd := &Settle{Slice: handEntity, Token: h.got[0].Delivery.Token, More: []event.LockToken{h.got[1].Delivery.Token}, Outcome: c.how,
+		cmd := &Settle{Slice: handEntity, Token: h.got[0].Delivery().Token, More: []event.LockToken{h.got[1].Delivery().Token}, Outcome: c.how,
 			Changes: c.changes, Headers: []int{c.header}, Reason: "given", Description: long}
 		h.got = nil
 		if got := h.ask(cmd); got.Err != nil {

@@ -22,11 +22,14 @@ func EnforceRule(sub *Entity, put *event.Rule, remove string) Command {
 func (p *Partition) Runtimes(slices []event.Slice) []Runtime { return p.inspect(slices) }
 
 // Usage is the command that asks a partition which of its entities are in use without anything being asked of them, for
-// [NewIdleness]. The answer is in [Reply.Busy].
+// [NewIdleness]. [Reply.Busy] reads the answer.
 func Usage() Command { return &usage{} }
 
-// Busy is the answer to [Usage].
-func (r *Reply) Busy() []event.EntityID { return r.busy }
+// Busy is the answer to a [Usage], else nil.
+func (r *Reply) Busy() []event.EntityID {
+	busy, _ := r.Answer.(inUse)
+	return busy
+}
 
 // View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.
 func View(e index.Entity, before *Entity) *Entity {

@@ -15,8 +15,8 @@ const (
 	sweepEnds = 1024
 )
 
-// sweep ends messages whose time to live has passed, wherever in the main queue they stand. Reply.Count is 0 when the pass
-// is over.
+// sweep ends messages whose time to live has passed, wherever in the main queue they stand. It asks to be
+// decided again until the pass is over.
 func (p *Partition) sweep(now event.Time, cmd *sweep) Outcome {
 	found, done := p.index.Step(cmd.pass, now, sweepStep, sweepEnds)
 	if e := p.entities[cmd.pass.Slice.Entity]; e != nil {
@@ -25,9 +25,7 @@ func (p *Partition) sweep(now event.Time, cmd *sweep) Outcome {
 		}
 	}
 	out := p.done(level(p.out))
-	if !done {
-		out.Reply.Count = 1
-	}
+	out.Again = !done
 	return out
 }
 
@@ -139,8 +137,7 @@ func (l *Loop) sweep(now event.Time) {
 	}
 	w := s.running[0]
 	out := l.part.Decide(now, &sweep{pass: w.pass})
-	l.chore(now, out)
-	if out.Reply.Count > 0 {
+	if l.chore(now, out); out.Again {
 		return
 	}
 	x := l.part.index

@@ -116,7 +116,7 @@ func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
 	p.enact(now, cmd)
 	out := p.done(log.Durable)
 	if cmd.Numbers {
-		out.Reply.Sequences = p.numbers
+		out.Reply.Answer = p.numbers
 		p.numbers = nil
 	}
 	return out

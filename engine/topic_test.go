@@ -48,7 +48,7 @@ func (b *broker) holds(t testing.TB, sub *Entity) (ids []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range reply.Messages {
+	for _, m := range reply.Messages() {
 		body := make([]byte, m.Body.Size)
 		if _, err := b.ReadAt(sub.Hosts[0], m.Body.Position, body); err != nil || event.Sum(body) != m.Body.Sum {
 			t.Fatal(err)

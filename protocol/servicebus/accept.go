@@ -35,7 +35,7 @@ type heldSession struct {
 // accepted answers the attach: with the message session that the engine has given to the receiver, or with its refusal.
 func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
-	grant := reply.Session
+	grant := reply.SessionGrant()
 	if reply.Err != nil || grant == nil {
 		cond, text := l.told(reply.Err)
 		if cond.symbol == amqp.CondTimeout {

@@ -130,7 +130,7 @@ func (c *conn) reply(r *engine.Reply) {
 	case pendingReceiver:
 		switch r.Kind {
 		case engine.ReplyDelivery:
-			p.link.receiver.assigned(r.Delivery)
+			p.link.receiver.assigned(r.Delivery())
 		case engine.ReplyDrained:
 			p.link.receiver.drained()
 		case engine.ReplyEnded:

@@ -67,8 +67,9 @@ func (c *conn) endOverdue() {
 // tooLate gives locks back, without counting, that were taken for a client that has been told of a time-out.
 func (req *request) tooLate(r *engine.Reply) {
 	t := req.l.target
-	for i := range r.Messages {
-		if token := r.Messages[i].Token; token != (event.LockToken{}) {
+	messages := r.Messages()
+	for i := range messages {
+		if token := messages[i].Token; token != (event.LockToken{}) {
 			req.l.c.batch.add(t.Host(0), engine.Request{Command: &engine.Settle{
 				Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: token, Outcome: engine.Release,
 			}})

@@ -57,7 +57,7 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 				cmd.Buffer.Release()
 			}
 			if cmd.Numbers {
-				reply.Sequences = make([]event.SequenceNumber, len(cmd.Messages))
+				reply.Answer = make(engine.Numbers, len(cmd.Messages))
 			}
 		case *engine.Attach:
 			if want := cmd.Receiver.Session; want != nil {
@@ -65,7 +65,7 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 					b.waiting[cmd.Receiver] = r
 					continue
 				}
-				reply.Session = &engine.SessionGrant{ID: string(want.ID), Token: event.LockToken{1}, LockedUntil: b.Now()}
+				reply.Answer = &engine.SessionGrant{ID: string(want.ID), Token: event.LockToken{1}, LockedUntil: b.Now()}
 			}
 		case *engine.Detach:
 			if waits, ok := b.waiting[cmd.Receiver]; ok {
@@ -84,23 +84,25 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 				}
 			}
 		case *engine.Renew:
-			reply.Times = make([]event.Time, len(cmd.Tokens))
+			reply.Answer = make(engine.Times, len(cmd.Tokens))
 		case *engine.RenewSession:
-			reply.Times = []event.Time{b.Now()}
+			reply.Answer = engine.Times{b.Now()}
 		case *engine.Peek:
-			reply.Messages = []engine.Delivery{*b.delivery(), *b.delivery()}
+			reply.Answer = engine.Messages{*b.delivery(), *b.delivery()}
 		case *engine.ReceiveDeferred:
+			var taken engine.Messages
 			for range cmd.Sequences {
-				reply.Messages = append(reply.Messages, *b.delivery())
+				taken = append(taken, *b.delivery())
 			}
+			reply.Answer = taken
 		case *engine.GetSessionState:
 			if len(cmd.SessionID) > 0 {
-				reply.State = &b.delivery().Body
+				reply.Answer = engine.SessionState{Blob: &b.delivery().Body}
 			}
 		case *engine.ListSessions:
-			reply.IDs = []string{"a", ""}[:min(cmd.Top, 2)]
+			reply.Answer = engine.SessionIDs{"a", ""}[:min(cmd.Top, 2)]
 		case *engine.BatchDelete:
-			reply.Count = cmd.Count % 2
+			reply.Answer = engine.Deleted(cmd.Count % 2)
 		case *engine.CancelScheduled:
 			for _, call := range b.watchers {
 				call(engine.Change{Entity: cmd.Entity, Deleted: len(cmd.Sequences) > 1})
@@ -117,7 +119,7 @@ func (b *emptyBroker) flow(cmd *engine.Flow) {
 	r := cmd.Receiver
 	if int32(cmd.Limit-b.assigned[r]) > 0 {
 		b.assigned[r]++
-		r.Sink.Post([]engine.Reply{{Tag: r.Tag, Kind: engine.ReplyDelivery, Delivery: b.delivery()}})
+		r.Sink.Post([]engine.Reply{{Tag: r.Tag, Kind: engine.ReplyDelivery, Answer: b.delivery()}})
 	}
 	if cmd.Drain {
 		b.assigned[r] = cmd.Limit
@@ -146,7 +148,7 @@ func (b *emptyBroker) Manage(r engine.Request) {
 		}
 	case *engine.ListRules:
 		rule := event.Rule{Name: "r", Filter: event.Filter{Kind: event.FilterKind(1 + cmd.Skip%4), Text: "1=1"}}
-		reply.Rules = slices.Repeat([]event.Rule{rule}, min(cmd.Top, 3))
+		reply.Answer = slices.Repeat(engine.Rules{rule}, min(cmd.Top, 3))
 	}
 	r.Sink.Post([]engine.Reply{reply})
 }

@@ -38,7 +38,7 @@ func (c *conn) peekMessage(req *request, body amqp.Map) {
 		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		messages := c.encodeAll(req, r.Messages, v, room-answerRoom)
+		messages := c.encodeAll(req, r.Messages(), v, room-answerRoom)
 		if len(messages) == 0 {
 			c.nothing(req)
 			return
@@ -115,10 +115,10 @@ func (c *conn) batchDelete(req *request, body amqp.Map) {
 		return
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		if r.Count == 0 {
+		if r.Deleted() == 0 {
 			c.nothing(req)
 			return
 		}
-		c.succeed(req, amqp.Map{{Key: "message-count", Value: int32(r.Count)}})
+		c.succeed(req, amqp.Map{{Key: "message-count", Value: int32(r.Deleted())}})
 	})
 }

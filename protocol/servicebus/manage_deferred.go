@@ -64,7 +64,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	c.taking++
 	v := view{lockToken: cmd.Mode == engine.PeekLock}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		messages := c.encodeAll(req, r.Messages, v, math.MaxInt)
+		messages := c.encodeAll(req, r.Messages(), v, math.MaxInt)
 		if len(messages) == 0 {
 			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)
 			return

@@ -83,7 +83,7 @@ func (c *conn) enumerateRules(req *request, body amqp.Map) {
 		Subscription: req.l.target.Entity.Path, Skip: int(min(skip, math.MaxInt32)), Top: int(min(top, maxRules)),
 	}
 	c.askCatalogue(req, cmd, func(req *request, r *engine.Reply) {
-		rules := describeRules(r.Rules, room-answerRoom)
+		rules := describeRules(r.Rules(), room-answerRoom)
 		if len(rules) == 0 {
 			c.nothing(req)
 			return

@@ -24,7 +24,7 @@ func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		numbers := amqp.Array{Elem: amqp.CodeLong}
-		for _, n := range r.Sequences {
+		for _, n := range r.Numbers() {
 			numbers.Values = append(numbers.Values, int64(n))
 		}
 		c.succeed(req, amqp.Map{{Key: "sequence-numbers", Value: numbers}})

@@ -27,7 +27,7 @@ func (c *conn) renewSessionLock(req *request, body amqp.Map) {
 	t := req.l.target
 	cmd := &engine.RenewSession{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, SessionID: []byte(id), Session: lock}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		c.succeed(req, amqp.Map{{Key: "expiration", Value: amqp.Timestamp(r.Times[0])}})
+		c.succeed(req, amqp.Map{{Key: "expiration", Value: amqp.Timestamp(r.Times()[0])}})
 	})
 }
 
@@ -84,14 +84,14 @@ func (c *conn) getSessionState(req *request, body amqp.Map) {
 
 func (c *conn) answerState(req *request, r *engine.Reply) {
 	var state any // the key is there in any case
-	if r.State != nil {
+	if stored := r.SessionState(); stored != nil {
 		var ahead readAhead
 		defer ahead.drop()
 		host := req.l.target.Host(0)
-		b, err := ahead.blob(c.broker, host, r.State, false)
+		b, err := ahead.blob(c.broker, host, stored, false)
 		if err != nil {
 			c.log.Error("servicebus: session state not shown, its stored bytes are damaged", "entity", req.l.at.path,
-				"partition", host, "position", uint64(r.State.Position), "error", err)
+				"partition", host, "position", uint64(stored.Position), "error", err)
 			c.broker.ReportDamage(host, err)
 			c.refuseRequest(req, 503, amqp.CondServerBusy, "The stored session state cannot be read now.")
 			return
@@ -124,14 +124,15 @@ func (c *conn) listSessions(req *request, body amqp.Map) {
 		return
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
-		if len(r.IDs) == 0 {
+		found := r.SessionIDs()
+		if len(found) == 0 {
 			c.nothing(req)
 			return
 		}
 		ids := amqp.Array{Elem: amqp.CodeStr8}
-		for _, id := range r.IDs {
+		for _, id := range found {
 			ids.Values = append(ids.Values, id)
 		}
-		c.succeed(req, amqp.Map{{Key: "skip", Value: int32(min(skip+int64(len(r.IDs)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
+		c.succeed(req, amqp.Map{{Key: "skip", Value: int32(min(skip+int64(len(found)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
 	})
 }

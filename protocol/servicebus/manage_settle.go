@@ -24,7 +24,7 @@ func (c *conn) renewLock(req *request, body amqp.Map) {
 	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		expirations := amqp.Array{Elem: amqp.CodeTimestamp}
-		for _, at := range r.Times {
+		for _, at := range r.Times() {
 			expirations.Values = append(expirations.Values, amqp.Timestamp(at))
 		}
 		c.succeed(req, amqp.Map{{Key: "expirations", Value: expirations}})
@@ -68,7 +68,8 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 
 // settledByToken answers a settlement, or asks for it once more with what had to be read first.
 func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
-	if len(r.Messages) == 0 {
+	unread := r.Messages()
+	if len(unread) == 0 {
 		c.settledElsewhere(append([]event.LockToken{cmd.Token}, cmd.More...))
 		c.succeed(req, nil)
 		return
@@ -77,8 +78,8 @@ func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply)
 	defer ahead.drop()
 	again := *cmd
 	again.Unread = false
-	for i := range r.Messages {
-		d := &r.Messages[i]
+	for i := range unread {
+		d := &unread[i]
 		n, err := c.headerSize(req.l.target, d, &ahead)
 		switch {
 		case err != nil:

@@ -87,7 +87,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	case c.phase != opened:
 		return
-	case r.Err == nil && len(r.Messages)+len(r.Rules)+len(r.IDs) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
+	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
 		req.tooLate(r)
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return

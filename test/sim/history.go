@@ -370,11 +370,12 @@ func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 		}
 	case opAccept:
 		if ok {
-			h.granted(a.q, a.rcv, r.Session, x.at)
+			h.granted(a.q, a.rcv, r.SessionGrant(), x.at)
 		}
 	case opRecall:
-		for i := range r.Messages {
-			h.delivered(a.q, &r.Messages[i], x, &x.show[i], a.deletes, true)
+		taken := r.Messages()
+		for i := range taken {
+			h.delivered(a.q, &taken[i], x, &x.show[i], a.deletes, true)
 		}
 	case opCancel:
 		for _, seq := range a.seqs {
@@ -430,6 +431,7 @@ func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 
 // sent: two that were accepted with one id within the window are one message (I18).
 func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
+	numbers := r.Numbers()
 	for i, m := range a.sent {
 		l := h.all[m.id-1]
 		l.answered, l.ok, l.decidedAt = true, ok, x.at
@@ -439,10 +441,10 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 			}
 			continue
 		}
-		if h.byID[idKey{a.q.n, m.key}] = append(h.byID[idKey{a.q.n, m.key}], l); len(r.Sequences) == 0 || r.Sequences[i] == 0 {
+		if h.byID[idKey{a.q.n, m.key}] = append(h.byID[idKey{a.q.n, m.key}], l); len(numbers) == 0 || numbers[i] == 0 {
 			continue
 		}
-		seq, planned := uint64(r.Sequences[i]), l.due > x.at
+		seq, planned := uint64(numbers[i]), l.due > x.at
 		if planned {
 			h.planned = append(h.planned, numbered{a.q, false, seq})
 		}

@@ -35,7 +35,7 @@ func (p *part) reply(r *engine.Reply, x *want) {
 	} else if r.Err != nil {
 		w.broken("I26", "partition %d: %v", p.id, r.Err)
 	}
-	w.note("reply", int64(r.Tag), int64(r.Kind), int64(refusal), int64(len(r.Messages)))
+	w.note("reply", int64(r.Tag), int64(r.Kind), int64(refusal), int64(len(r.Messages())))
 	if refusal != x.refusal {
 		id := "I2"
 		switch {
@@ -58,7 +58,7 @@ func (p *part) reply(r *engine.Reply, x *want) {
 	}
 	switch {
 	case r.Kind == engine.ReplyDelivery:
-		p.delivered(r.Delivery, x)
+		p.delivered(r.Delivery(), x)
 	case r.Kind == engine.ReplyDrained:
 	default:
 		p.answered(r, x)
@@ -67,21 +67,21 @@ func (p *part) reply(r *engine.Reply, x *want) {
 
 func (p *part) answered(r *engine.Reply, x *want) {
 	w, a := p.w, x.ask
-	ok := x.refusal == model.Accepted
-	if len(r.Messages) != len(x.show) {
+	ok, messages := x.refusal == model.Accepted, r.Messages()
+	if len(messages) != len(x.show) {
 		id := "I17"
 		if a.op == opRecall {
 			id = "I16"
 		}
-		w.broken(id, "%s: %v from %d shows %d messages, there are %d", a.q.path, a.op, a.from, len(r.Messages), len(x.show))
+		w.broken(id, "%s: %v from %d shows %d messages, there are %d", a.q.path, a.op, a.from, len(messages), len(x.show))
 	}
-	for i := range r.Messages {
-		p.same(&r.Messages[i], &x.show[i], a.q, nil)
-		p.content(&r.Messages[i], &x.show[i], a.q)
+	for i := range messages {
+		p.same(&messages[i], &x.show[i], a.q, nil)
+		p.content(&messages[i], &x.show[i], a.q)
 		if a.op == opPeek {
-			w.hist.seen(a.q, &r.Messages[i], &x.show[i], a.asked)
+			w.hist.seen(a.q, &messages[i], &x.show[i], a.asked)
 		} else {
-			p.lock(&r.Messages[i], &x.show[i], a.q, a.deletes || len(a.tokens) > 0)
+			p.lock(&messages[i], &x.show[i], a.q, a.deletes || len(a.tokens) > 0)
 		}
 	}
 	if len(a.tokens) > 0 && len(x.show) > 0 {
@@ -89,39 +89,42 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	}
 	switch {
 	case (a.op == opRenew || a.op == opRenewSession) && ok:
-		if len(r.Times) != max(1, len(a.tokens)) {
-			w.broken("I5", "%d locks renewed, %d times answered", len(a.tokens), len(r.Times))
+		times := r.Times()
+		if len(times) != max(1, len(a.tokens)) {
+			w.broken("I5", "%d locks renewed, %d times answered", len(a.tokens), len(times))
 		}
-		for _, t := range r.Times {
+		for _, t := range times {
 			if int64(t) != x.until {
 				w.broken("I5", "%s: lock renewed until %d, it must be %d", a.q.path, t, x.until)
 			}
 		}
 	case (a.op == opSend || a.op == opBatch) && ok && a.cmd.(*engine.Send).Numbers:
-		if !slices.EqualFunc(r.Sequences, x.numbers, func(a event.SequenceNumber, b uint64) bool { return uint64(a) == b }) {
+		numbers := r.Numbers()
+		if !slices.EqualFunc(numbers, x.numbers, func(a event.SequenceNumber, b uint64) bool { return uint64(a) == b }) {
 			id := "I12"
-			if slices.Contains(r.Sequences, 0) || slices.Contains(x.numbers, 0) {
+			if slices.Contains(numbers, 0) || slices.Contains(x.numbers, 0) {
 				id = "I18" // something was dropped, or should have been
 			}
-			w.broken(id, "%s: the messages sent have the numbers %v, they must have %v", a.q.path, r.Sequences, x.numbers)
+			w.broken(id, "%s: the messages sent have the numbers %v, they must have %v", a.q.path, numbers, x.numbers)
 		}
 	case a.op == opAccept && ok:
-		if g := r.Session; g == nil || g.ID != *x.session || model.Token(g.Token) != x.lock || int64(g.LockedUntil) != x.until {
+		if g := r.SessionGrant(); g == nil || g.ID != *x.session || model.Token(g.Token) != x.lock || int64(g.LockedUntil) != x.until {
 			w.broken("I9", "%s: session %+v is given, it must be %q with lock %x until %d", a.q.path, g, *x.session, x.lock, x.until)
 		}
 	case a.op == opGetState && ok:
-		if (r.State != nil) != (x.state != nil) {
-			w.broken("I9", "%s: session %q has a state: %v, it must: %v", a.q.path, *a.session, r.State != nil, x.state != nil)
+		state := r.SessionState()
+		if (state != nil) != (x.state != nil) {
+			w.broken("I9", "%s: session %q has a state: %v, it must: %v", a.q.path, *a.session, state != nil, x.state != nil)
 		}
-		if r.State != nil {
-			p.bytes(*r.State, x.state, a.q, 0, "session state")
+		if state != nil {
+			p.bytes(*state, x.state, a.q, 0, "session state")
 		}
-	case a.op == opList && !slices.Equal(r.IDs, x.ids):
-		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.IDs, x.ids)
+	case a.op == opList && !slices.Equal(r.SessionIDs(), x.ids):
+		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.SessionIDs(), x.ids)
 	case a.op == opUsage:
 		w.collector.answered(w, x.busy, r.Busy())
-	case a.op == opPurge && r.Count != x.n:
-		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Count, x.n)
+	case a.op == opPurge && r.Deleted() != x.n:
+		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Deleted(), x.n)
 	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce ||
 		a.op == opTouch:
 		w.administered(a, ok)
