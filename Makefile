@@ -17,7 +17,7 @@ image: ## static binaries and a container image for amd64 and arm64: dist/
 	go run ./internal/image --into dist
 
 run: build ## a broker in ./data with the entities of the example
-	bin/ledgerbus serve --data ./data --entities examples/config.json
+	bin/ledgerbus serve --data ./data --entities docs/examples/config.json
 
 test: build ## unit tests, the scenarios with the Go SDK, and those with the other SDKs whose runtimes are there; with CI=true they must be
 	go test $(RACE) -short -timeout 15m $$(go list ./... | grep -v test/sdk/go)

@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // administration is what the commands on entities work with.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // rulesOfField is how fields begin that are rules of a subscription.

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 const maxConnectionString = 8 << 10

@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 func entitiesCommand() *cli.Command {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // examplesOf are how the commands on a kind of entity are used.

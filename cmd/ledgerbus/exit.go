@@ -11,13 +11,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client"
-	"github.com/ledgerbus/ledgerbus/client/admin"
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // Exit codes (reliability.md 2).
@@ -55,7 +55,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitWell
-	case is[usageError](err), is[cli.ExitCoder](err), is[settings.Problems](err), is[*server.ListenError](err):
+	case is[usageError](err), is[cli.ExitCoder](err), is[settings.Problems](err), is[*broker.ListenError](err):
 		return exitUsage
 	case is[*client.Error](err), is[*admin.Error](err):
 		return exitRefused

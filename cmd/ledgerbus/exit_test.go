@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 func TestExitCode(t *testing.T) {
@@ -35,7 +35,7 @@ func TestExitCode(t *testing.T) {
 		{&client.Error{Op: "send", Text: "refused"}, 1},
 		{usageError{errors.New("x")}, 2},
 		{settings.Problems{{Text: "x"}}, 2},
-		{&server.ListenError{Address: "a", Err: syscall.EADDRINUSE}, 2},
+		{&broker.ListenError{Address: "a", Err: syscall.EADDRINUSE}, 2},
 		{log.ErrInUse, 3},
 		{&log.CorruptError{Reason: "x"}, 4},
 		{&log.CorruptError{Reason: "x", Cause: &fs.PathError{Err: syscall.EIO}}, 4},
@@ -86,7 +86,7 @@ func TestDamageIsExitCode4(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.Start(t.Context(), s)
+	srv, err := broker.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestServeIsStoppedWhileStarting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.Start(t.Context(), s)
+	srv, err := broker.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

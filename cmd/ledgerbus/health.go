@@ -12,8 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 // maxHealthAnswer is how much of an answer is read, bytes; the broker's own has fewer than a hundred.

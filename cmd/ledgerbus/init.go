@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
 func initCommand() *cli.Command {

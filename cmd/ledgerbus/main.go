@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 	_ "golang.org/x/crypto/x509roots/fallback" // for machines without root certificates, such as the container image
 
-	"github.com/ledgerbus/ledgerbus/bench"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools/bench"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args)) }

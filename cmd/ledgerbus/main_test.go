@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -74,7 +74,7 @@ func startBroker(t *testing.T, more ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.Start(t.Context(), s)
+	srv, err := broker.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 func outputFlag() cli.Flag {

@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 // peekPage is how many messages are asked for at a time; the broker may send fewer.

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 const (

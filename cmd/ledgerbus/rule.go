@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 func ruleCommand() *cli.Command {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 const maxLine = 100 << 20 // bytes: the largest message any tier takes

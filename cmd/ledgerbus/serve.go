@@ -15,10 +15,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
 )
 
 func serveCommand() *cli.Command {
@@ -122,7 +122,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	defer signal.Stop(again)
 	spareSlots()
 	tellMemory := boundMemory()
-	broker, err := server.Start(ctx, s)
+	srv, err := broker.Start(ctx, s)
 	if wasStopped(ctx, err) {
 		slog.Info("stopped while starting")
 		return nil
@@ -131,24 +131,24 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 		return err
 	}
 	tellMemory()
-	announce(w, broker)
+	announce(w, srv)
 	go keepRoom(ctx)
 	go keepSlots(ctx)
 	var failure error
 	for running := true; running; {
 		select {
 		case <-again:
-			reload(broker, load)
+			reload(srv, load)
 			continue
 		case <-ctx.Done():
 			slog.Info("stopping")
-		case failure = <-broker.Failed():
+		case failure = <-srv.Failed():
 			slog.Error("stopping because a part of the broker failed", "error", failure)
 		}
 		running = false
 	}
 	stop() // from here on a signal has its usual effect: it ends the process at once
-	err = broker.Close()
+	err = srv.Close()
 	if failure != nil {
 		if exitCode(failure) == exitRefused { // not a fault we know
 			failure = fmt.Errorf("%w: %w", errInternal, failure)
@@ -167,10 +167,10 @@ func wasStopped(ctx context.Context, err error) bool {
 }
 
 // reload lets a running broker take over what it can of the settings as they are now. When they are wrong all stays as it is.
-func reload(broker *server.Server, load func() (settings.Settings, error)) {
+func reload(srv *broker.Server, load func() (settings.Settings, error)) {
 	s, err := load()
 	if err == nil {
-		err = broker.Reload(s)
+		err = srv.Reload(s)
 	}
 	if err != nil {
 		slog.Error("settings were not taken over", "error", err)
@@ -180,20 +180,20 @@ func reload(broker *server.Server, load func() (settings.Settings, error)) {
 }
 
 // announceTLS prints where TLS and WebSockets are spoken.
-func announceTLS(line func(name, format string, args ...any), broker *server.Server) {
+func announceTLS(line func(name, format string, args ...any), srv *broker.Server) {
 	const path = "/$servicebus/websocket"
-	first := broker.Endpoints()[0]
+	first := srv.Endpoints()[0]
 	if first.Mode != settings.ListenTLS {
 		line("WebSocket", "ws://%s%s", first.Authority("80"), path)
 	}
-	for _, e := range broker.Endpoints() {
-		if e.Mode == settings.ListenPlain || broker.Settings().TLS.From == settings.TLSOff {
+	for _, e := range srv.Endpoints() {
+		if e.Mode == settings.ListenPlain || srv.Settings().TLS.From == settings.TLSOff {
 			continue
 		}
 		line("with TLS", "amqps://%s and wss://%s%s", e.Authority("5671"), e.Authority("443"), path)
 		break
 	}
-	if file := broker.Trust(); file != "" {
+	if file := srv.Trust(); file != "" {
 		if absolute, err := filepath.Abs(file); err == nil {
 			file = absolute
 		}
@@ -202,9 +202,9 @@ func announceTLS(line func(name, format string, args ...any), broker *server.Ser
 }
 
 // announceEntities prints what clients can send to.
-func announceEntities(line func(name, format string, args ...any), broker *server.Server) {
+func announceEntities(line func(name, format string, args ...any), srv *broker.Server) {
 	names := map[event.EntityKind][]string{}
-	for _, e := range broker.Engine().Entities() {
+	for _, e := range srv.Engine().Entities() {
 		names[e.Kind] = append(names[e.Kind], e.Path)
 	}
 	list := func(what string, names []string) {
@@ -247,32 +247,32 @@ func insecure(s settings.Settings) []string {
 }
 
 // announce prints what a person needs to use the broker.
-func announce(w io.Writer, broker *server.Server) {
-	s := broker.Settings()
+func announce(w io.Writer, srv *broker.Server) {
+	s := srv.Settings()
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-18s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "Ledgerbus %s, %s mode\n", versionText(), s.Mode)
-	for _, e := range broker.Endpoints() {
+	for _, e := range srv.Endpoints() {
 		name := "listening on"
 		if e.Mode == settings.ListenTLS {
 			name += " (TLS)"
 		}
 		line(name, "%s", e.Addr)
 	}
-	line("connection string", "%s", broker.ConnectionString())
-	announceTLS(line, broker)
+	line("connection string", "%s", srv.ConnectionString())
+	announceTLS(line, srv)
 	data := s.Storage.Data
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
 	line("data directory", "%s", data)
-	line("recovered", "%s", broker.Recovered())
-	for _, err := range broker.Recovered().Refused {
+	line("recovered", "%s", srv.Recovered())
+	for _, err := range srv.Recovered().Refused {
 		line("NOT SERVED", "%v", err)
 	}
-	announceEntities(line, broker)
+	announceEntities(line, srv)
 	for _, what := range insecure(s) {
 		line("INSECURE", "%s", what)
 		slog.Warn("insecure: " + what)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/client/admin"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // kinds is a set of kinds of entities.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/server"
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
 )
 
 func tlsCommand() *cli.Command {
@@ -34,7 +34,7 @@ func exportAuthority(c *cli.Context) error {
 		return usageError{fmt.Errorf("tls export-ca takes no argument %q; see ledgerbus tls export-ca --help", c.Args().First())}
 	}
 	data := cmp.Or(c.String("data"), os.Getenv("LEDGERBUS_DATA"), "data")
-	text, err := server.Authority(data)
+	text, err := broker.Authority(data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usageError{fmt.Errorf("there is no authority in %s: a broker in development mode makes it when it starts for the first time", data)}
 	}

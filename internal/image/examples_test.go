@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
 // What the examples and the guide set is something that the broker reads, and the YAML is YAML.
@@ -23,11 +23,11 @@ func TestExamples(t *testing.T) {
 	for _, w := range settings.Words() {
 		known[w.Variable()] = true
 	}
-	files, err := filepath.Glob("../../examples/containers/*")
+	files, err := filepath.Glob("../../docs/examples/containers/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	files = append(files, "../../examples/ledgerbus.service", "../../docs/guide/containers.md")
+	files = append(files, "../../docs/examples/ledgerbus.service", "../../docs/guide/containers.md")
 	variable := regexp.MustCompile(`LEDGERBUS_[A-Z_]+[A-Z]`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"github.com/ledgerbus/ledgerbus/bench/floor"
+	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
 func listen(t *testing.T, o floor.Options) *floor.Server {

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/server"
-	"github.com/ledgerbus/ledgerbus/settings"
 )
 
 // Option changes the settings a broker is started with.
@@ -46,7 +46,7 @@ func Rule(name, key string, rights ...settings.Right) Option {
 type Broker struct {
 	t        testing.TB
 	settings settings.Settings
-	server   *server.Server // nil while stopped
+	server   *broker.Server // nil while stopped
 	crashes  int
 }
 
@@ -76,7 +76,7 @@ func Start(t testing.TB, options ...Option) *Broker {
 func (b *Broker) Start() {
 	b.t.Helper()
 	var err error
-	if b.server, err = server.Start(b.t.Context(), b.settings); err != nil {
+	if b.server, err = broker.Start(b.t.Context(), b.settings); err != nil {
 		b.t.Fatalf("harness: start: %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func copyTree(from, to string) error {
 }
 
 // Server is the broker that runs at present.
-func (b *Broker) Server() *server.Server { return b.server }
+func (b *Broker) Server() *broker.Server { return b.server }
 
 // Put creates a queue or changes one, as the management interface will.
 func (b *Broker) Put(name string, changes ...func(*event.Properties)) {

@@ -34,13 +34,13 @@ var allowed = map[string][]string{
 	"protocol/atom":          {"protocol/atom/document", "protocol/access", "engine", "log/event"},
 	"protocol/listen":        {"internal/private"},
 	"tools":                  {"index", "log", "log/event"},
-	"settings":               {"engine", "engine/filter", "log/event", "protocol/servicebus"},
-	"client":                 {"protocol/servicebus", "protocol/amqp"},
-	"client/admin":           {"client", "protocol/atom/document", "log/event"},
-	"server":                 {"settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
-	"bench":                  {"client", "bench/floor"},
-	"bench/floor":            {"protocol/amqp"},
-	"cmd/ledgerbus":          {"settings", "server", "client", "client/admin", "protocol/atom/document", "tools", "bench", "engine", "log", "log/event", "protocol/servicebus"},
+	"cmd/settings":           {"engine", "engine/filter", "log/event", "protocol/servicebus"},
+	"tools/client":           {"protocol/servicebus", "protocol/amqp"},
+	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
+	"cmd/broker":             {"cmd/settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
+	"tools/bench":            {"tools/client", "tools/bench/floor"},
+	"tools/bench/floor":      {"protocol/amqp"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "log", "log/event", "protocol/servicebus"},
 }
 
 // owners lists libraries that only one package may import.

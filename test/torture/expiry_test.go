@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/client"
 	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 const (

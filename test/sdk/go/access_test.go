@@ -3,7 +3,7 @@ package sdkgo
 import (
 	"testing"
 
-	"github.com/ledgerbus/ledgerbus/settings"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 

@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/protocol/listen"
+)
+
+// lookAgain is how often, at most, a handshake looks whether the files have changed.
+const lookAgain = 2 * time.Second
+
+// certificates is the operator's certificate, read again when its files have changed (reliability.md 7.2). What cannot be read, or
+// does not fit together, changes nothing: the certificate there was stays.
+type certificates struct {
+	// set once in newCertificates
+	certificateFile, keyFile string
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	looked  time.Time
+	seen    [2]stamp // of the files, when they were read last, with success or without
+}
+
+// tlsFolder is where generated certificates are, in the data directory.
+const tlsFolder = "tls"
+
+// Authority is the certificate, in PEM, of the development authority in a data directory: what clients have to trust. There is none
+// before the first start in development mode: [fs.ErrNotExist]. A broker may be running.
+func Authority(data string) ([]byte, error) {
+	file := filepath.Join(data, tlsFolder, listen.AuthorityFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if block, rest := pem.Decode(text); block == nil || block.Type != "CERTIFICATE" || len(rest) > 0 {
+		return nil, fmt.Errorf("%s is not the certificate that was written there", file)
+	}
+	return text, nil
+}
+
+// stamp is what changes when somebody writes a file.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+// newCertificates reads the certificate for the first time.
+func newCertificates(certificateFile, keyFile string) (*certificates, error) {
+	c := &certificates{certificateFile: certificateFile, keyFile: keyFile}
+	c.looked, c.seen = time.Now(), c.stamps()
+	return c, c.load()
+}
+
+// loadCertificates reads the operator's certificate. What cannot be loaded is a problem of the settings.
+func (s *Server) loadCertificates() error {
+	t := s.settings.TLS
+	if t.From != settings.TLSFiles {
+		return nil
+	}
+	var err error
+	if s.certificates, err = newCertificates(t.CertificateFile, t.KeyFile); err != nil {
+		return settings.Problems{{Where: "tls", Text: err.Error()}}
+	}
+	s.tls = &tls.Config{GetCertificate: s.certificates.forHandshake, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
+// generateCertificate makes or reads the certificate in the data directory, whose lock has to be ours by then.
+func (s *Server) generateCertificate() error {
+	if s.settings.TLS.From != settings.TLSGenerated {
+		return nil
+	}
+	cert, trust, err := listen.Generated(filepath.Join(s.settings.Storage.Data, tlsFolder), s.hosts(), time.Now())
+	if err != nil {
+		return settings.Problems{{Where: "tls", Text: err.Error()}}
+	}
+	s.trust, s.tls = trust, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
+// forHandshake is the certificate a peer is shown.
+func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.looked) >= lookAgain {
+		c.looked = now
+		if seen := c.stamps(); seen != c.seen { // taken before the files are read: a change after that is seen next time
+			c.seen = seen
+			if err := c.load(); err != nil {
+				slog.Error("the new certificate cannot be used; the one before stays", "error", err)
+			}
+		}
+	}
+	return c.current, nil
+}
+
+// reload reads the files whether they look changed or not.
+func (c *certificates) reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked, c.seen = time.Now(), c.stamps()
+	return c.load()
+}
+
+// stamps looks at the files; one that cannot be looked at has the zero stamp.
+func (c *certificates) stamps() (seen [2]stamp) {
+	for i, name := range [...]string{c.certificateFile, c.keyFile} {
+		if info, err := os.Stat(name); err == nil {
+			seen[i] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+	return seen
+}
+
+// load reads the pair. The caller holds mu, or is the only one.
+func (c *certificates) load() error {
+	pair, err := tls.LoadX509KeyPair(c.certificateFile, c.keyFile)
+	if err == nil {
+		err = settings.CheckPrivate(c.keyFile)
+	}
+	if err != nil {
+		return fmt.Errorf("certificate %s, key %s: %w", c.certificateFile, c.keyFile, err)
+	}
+	if end := pair.Leaf.NotAfter; time.Now().After(end) {
+		slog.Warn("the certificate has expired", "file", c.certificateFile, "end", end)
+	}
+	if c.current != nil {
+		slog.Info("certificate read", "file", c.certificateFile, "end", pair.Leaf.NotAfter)
+	}
+	c.current = &pair
+	return nil
+}

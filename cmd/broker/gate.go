@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+)
+
+// gate is what connections come to. It is closed while the broker starts: who speaks AMQP waits, a request gets 503, and /health says that
+// messages cannot be accepted yet. Most starts serve nobody before it is open; one that has something to say about itself does, so
+// that it is heard before anything follows from it (reliability.md 1.4).
+type gate struct {
+	most    int64           // connections that wait
+	closing <-chan struct{} // nobody waits any longer
+	opened  chan struct{}
+	waiting atomic.Int64
+
+	// set before opened closes
+	amqp   interface{ ServeConn(net.Conn) }
+	http   http.Handler
+	health func(context.Context) error
+}
+
+func newGate(most int, closing <-chan struct{}) *gate {
+	return &gate{most: int64(most), closing: closing, opened: make(chan struct{})}
+}
+
+// open lets everybody in.
+func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error) {
+	g.amqp, g.http, g.health = amqp, http, health
+	close(g.opened)
+}
+
+func (g *gate) isOpen() bool {
+	select {
+	case <-g.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// ServeConn serves a connection that speaks AMQP, and closes it.
+func (g *gate) ServeConn(nc net.Conn) {
+	if !g.isOpen() && !g.wait() {
+		nc.Close()
+		return
+	}
+	g.amqp.ServeConn(nc)
+}
+
+// wait waits until the gate is opened, and reports whether it was: not when too many wait, or the broker closes.
+func (g *gate) wait() bool {
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > g.most {
+		return false
+	}
+	select {
+	case <-g.opened:
+		return true
+	case <-g.closing:
+		return false
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.isOpen() {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "The broker is starting.", http.StatusServiceUnavailable)
+		return
+	}
+	g.http.ServeHTTP(w, r)
+}
+
+var errStarting = errors.New("the broker is starting")
+
+// Health says why messages cannot be accepted now.
+func (g *gate) Health(ctx context.Context) error {
+	if !g.isOpen() {
+		return errStarting
+	}
+	return g.health(ctx)
+}

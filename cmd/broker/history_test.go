@@ -1,0 +1,161 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/client"
+)
+
+// SM-372: for each message the log lists everything that happened to it, from enqueue to end, with time and cause, and who
+// asked for it.
+func TestHistoryOfAMessage(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	c := dial(t, srv)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(r *client.Receiver) *amqp.Message {
+		t.Helper()
+		must(r.Credit(1))
+		m, err := r.Receive(t.Context())
+		must(err)
+		return m
+	}
+	sender, err := c.NewSender(t.Context(), "orders")
+	must(err)
+	live, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
+	must(err)
+	dead, err := c.NewReceiver(t.Context(), "orders/$DeadLetterQueue", client.PeekLock)
+	must(err)
+	began := time.Now().Add(-time.Millisecond)
+	must(sender.Send(t.Context(), client.NewMessage([]byte("first"))))
+	mortal := client.NewMessage([]byte("second"))
+	mortal.Header = &amqp.MessageHeader{TTL: time.Millisecond}
+	must(sender.Send(t.Context(), mortal))
+	must(live.Abandon(t.Context(), next(live)))
+	m := next(live)
+	_, err = c.RenewLocks(t.Context(), "orders", client.LockToken(m))
+	must(err)
+	must(live.DeadLetter(t.Context(), m, "bad", "it is"))
+	must(sender.Send(t.Context(), client.NewMessage([]byte("third"))))
+	must(live.Complete(t.Context(), next(live)))
+	must(dead.Complete(t.Context(), next(dead)))
+	must(srv.Close())
+
+	var dump bytes.Buffer
+	must(tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	histories := map[int]string{}
+	last := began
+	for line := range strings.Lines(dump.String()) {
+		var e struct {
+			Time                     time.Time
+			Event, Cause, Reason, By string
+			Sequence                 int
+		}
+		must(json.Unmarshal([]byte(line), &e))
+		if e.Sequence == 0 {
+			continue // not of a message
+		}
+		words := strings.Fields(e.Event + " " + e.Cause + " " + e.Reason)
+		if strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:") {
+			words = append(words, "(client)")
+		}
+		histories[e.Sequence] += strings.Join(words, " ") + "\n"
+		if e.Time.Before(last) || e.Time.After(time.Now()) {
+			t.Errorf("%s at %v, behind %v", e.Event, e.Time, last)
+		}
+		last = e.Time
+	}
+	for n, want := range map[int]string{
+		1: `MessageEnqueued (client)
+MessageLocked (client)
+MessageAbandoned (client)
+MessageLocked (client)
+LockRenewed (client)
+MessageDeadLettered application bad (client)
+MessageLocked (client)
+MessageCompleted (client)
+`,
+		2: "MessageEnqueued (client)\nMessageExpired\n", // by itself
+		3: "MessageEnqueued (client)\nMessageLocked (client)\nMessageCompleted (client)\n",
+	} {
+		if histories[n] != want {
+			t.Errorf("message %d:\n%swant\n%s", n, histories[n], want)
+		}
+	}
+}
+
+// reliability.md S14, semantics.md 17: who asked stands in the log as the Go SDK, unmodified, told it: over one connection with its
+// container, product and version, by three links - a sender, a receiver, and one for the renewal - under the rule that signed.
+func TestProvenanceOfAnSDK(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	roundTrip(t, srv.ConnectionString(), nil)
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var dump bytes.Buffer
+	if err := tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}); err != nil {
+		t.Fatal(err)
+	}
+	origins, by := map[uint64]event.Origin{}, map[string]event.Origin{}
+	for line := range strings.Lines(dump.String()) {
+		var e struct {
+			Event, By string
+			ID        uint64
+			Origin    event.Origin
+			Sequence  int
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Event == "OriginDefined" {
+			origins[e.ID] = e.Origin
+		}
+		if e.Sequence == 0 {
+			continue
+		}
+		var id uint64
+		if _, err := fmt.Sscanf(e.By, "origin %d:", &id); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		o := origins[id]
+		for _, word := range []string{o.Product, o.Link, o.ContainerID} {
+			if word == "" || !strings.Contains(e.By, " "+word) {
+				t.Errorf("%q is not in %q", word, e.By)
+			}
+		}
+		if product, version, _ := strings.Cut(o.Product, "/"); product != "MSGolangClient" || !strings.HasPrefix(version, "v1.") {
+			t.Errorf("%s: product %q", e.Event, o.Product)
+		}
+		if o.Connection == 0 || o.Principal != "RootManageSharedAccessKey" || !strings.HasPrefix(o.RemoteAddress, "127.0.0.1:") || o.Entity != "orders" {
+			t.Errorf("%s: %+v", e.Event, o)
+		}
+		by[e.Event] = o
+	}
+	sent, received, renewed, completed := by["MessageEnqueued"], by["MessageLocked"], by["LockRenewed"], by["MessageCompleted"]
+	if sent.Link == received.Link || renewed.Link == received.Link || renewed.Link == sent.Link || completed.Link != received.Link {
+		t.Errorf("links %q, %q, %q, %q", sent.Link, received.Link, renewed.Link, completed.Link)
+	}
+	for name, o := range by {
+		o.Link = sent.Link
+		if o != sent {
+			t.Errorf("%s: %+v is not the connection of %+v", name, o, sent)
+		}
+	}
+}

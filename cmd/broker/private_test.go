@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"bytes"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// logged is what is logged until the test ends. Tests that use it do not run beside others.
+func logged(t *testing.T) *bytes.Buffer {
+	t.Helper()
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	var b bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&b, nil)))
+	return &b
+}
+
+// Reliability.md S32: what others may do in the data directory, and with its keys, is taken away at start and said; nobody is refused.
+func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := load(t, dir, nil)
+	if err := start(t, s).Close(); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{filepath.Join(dir, "tls", "ca-with-key.pem"), filepath.Join(dir, "tls", "server-with-key.pem")}
+	for _, c := range []struct {
+		dir, key         fs.FileMode
+		wantDir, wantKey fs.FileMode
+		warnings         int
+		text             string
+	}{
+		{0o700, 0o600, 0o700, 0o600, 0, ""},
+		{0o777, 0o666, 0o700, 0o600, 3, "path=" + dir + " mode=0777"},
+		{0o755, 0o600, 0o700, 0o600, 1, "path=" + dir + " mode=0755"}, // a container's volume
+		{0o770 | fs.ModeSetgid, 0o640, 0o700 | fs.ModeSetgid, 0o600, 3, "path=" + keys[1] + " mode=0640"},
+		{0o777 | fs.ModeSticky, 0o600, 0o777 | fs.ModeSticky, 0o600, 1, "give the broker one of its own"},
+	} {
+		for path, mode := range map[string]fs.FileMode{dir: c.dir, keys[0]: c.key, keys[1]: c.key} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said := logged(t)
+		if err := start(t, s).Close(); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]fs.FileMode{dir: c.wantDir | fs.ModeDir, keys[0]: c.wantKey, keys[1]: c.wantKey} {
+			if info, err := os.Stat(path); err != nil || info.Mode() != want {
+				t.Errorf("%s, %v: %s has %v, want %v, %v", c.dir, c.key, path, info.Mode(), want, err)
+			}
+		}
+		if text := said.String(); strings.Count(text, "level=WARN") != c.warnings || !strings.Contains(text, c.text) {
+			t.Errorf("%s, %v: not %d warnings with %q:\n%s", c.dir, c.key, c.warnings, c.text, text)
+		}
+	}
+}
+
+// Reliability.md S32: the directory of a new broker needs no narrowing.
+func TestNewDataDirectoryIsPrivate(t *testing.T) {
+	said := logged(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := start(t, load(t, dir, nil)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode() != 0o700|fs.ModeDir || strings.Contains(said.String(), "level=WARN") {
+		t.Errorf("%v, %v\n%s", info.Mode(), err, said)
+	}
+}

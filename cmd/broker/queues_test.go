@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func entityFile(t *testing.T, queues ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "queues.json")
+	text := `{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[` + "\n" + strings.Join(queues, ",\n") + "\n]}]}}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// SM-312, SM-169 (semantics.md 1.3): what is fixed when a queue is made cannot be changed by the next start.
+func TestFixedPropertiesOfAQueue(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	queues := func(orders, lock string) settings.Settings {
+		file := entityFile(t, fmt.Sprintf(`{"Name":"orders","Properties":{%s"LockDuration":%q}}`, orders, lock), `{"Name":"other"}`)
+		s := load(t, dir, map[string][]string{"entities": {file}})
+		return s
+	}
+	first := start(t, queues("", "PT30S"))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, property := range []string{"RequiresSession", "RequiresDuplicateDetection"} {
+		s := queues(fmt.Sprintf(`%q:true,`, property), "PT10S")
+		_, err := Start(t.Context(), s)
+		want := s.Entities.File + ":2: UserConfig.Namespaces[0].Queues[0].Name: The value for the " + property +
+			" property of an existing Queue cannot be changed."
+		if problems := (settings.Problems)(nil); !errors.As(err, &problems) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	last := start(t, load(t, dir, map[string][]string{"queue": {"unrelated"}}))
+	target, err := last.Engine().Resolve("orders")
+	if err != nil || target.Entity.Properties.LockDuration != 30*time.Second || target.Entity.Properties.RequiresSession {
+		t.Errorf("a refused change left something behind: %+v, %v", target.Entity, err)
+	}
+}
+
+// SM-321: as many queues as a namespace may have, and one more.
+func TestTenThousandQueues(t *testing.T) {
+	t.Parallel()
+	const n = 10_000 - 1 // beside "orders"
+	dir := t.TempDir()
+	queues := make([]string, n)
+	for i := range queues {
+		queues[i] = fmt.Sprintf(`{"Name":"team-%d/queue-%d","Properties":{"LockDuration":"PT30S"}}`, i%100, i)
+	}
+	s := load(t, dir, map[string][]string{"entities": {entityFile(t, queues...)}})
+	for _, run := range []string{"first", "second"} {
+		began := time.Now()
+		srv := start(t, s)
+		took := time.Since(began)
+		t.Logf("%s start: %s", run, took)
+		if took > 30*time.Second { // a second or two without the race detector
+			t.Errorf("%s start took %s", run, took)
+		}
+		if got := len(srv.Engine().Entities()); got != n+1 {
+			t.Errorf("%d queues", got)
+		}
+		if err := srv.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Start(t.Context(), load(t, dir, map[string][]string{"queue": {"one-more"}}))
+	if problems := (settings.Problems)(nil); !errors.As(err, &problems) || !strings.Contains(err.Error(), "one-more") {
+		t.Errorf("one queue more: %v", err)
+	}
+}
+
+// A change of settings reaches those who watch, a start with the same settings does not.
+func TestPutEntitiesTellsOfChanges(t *testing.T) {
+	t.Parallel()
+	srv := start(t, load(t, t.TempDir(), map[string][]string{"queue": {"a", "b", "c"}}))
+	var changed []string
+	defer srv.Engine().Watch(func(c engine.Change) { changed = append(changed, c.Entity.Path) })()
+	longer := engine.DefaultProperties(event.Queue)
+	longer.LockDuration = 2 * time.Minute
+	sessions := longer
+	sessions.RequiresSession = true
+	entities, errs := srv.Engine().PutEntities(t.Context(), []engine.PutEntity{
+		{Kind: event.Queue, Path: "a", Properties: engine.DefaultProperties(event.Queue)}, {Kind: event.Queue, Path: "B", Properties: longer},
+		{Kind: event.Queue, Path: "c", Properties: sessions}, {Kind: event.Queue, Path: "d", Properties: longer},
+	})
+	if fmt.Sprint(changed) != "[b]" {
+		t.Errorf("told of %v", changed)
+	}
+	for i, want := range []bool{true, true, false, true} {
+		if (errs[i] == nil) != want || (entities[i] != nil) != want {
+			t.Errorf("queue %d: %v, %v", i, entities[i], errs[i])
+		}
+	}
+	if target, err := srv.Engine().Resolve("d"); err != nil || target.Entity != entities[3] {
+		t.Errorf("%v, %v", target, err)
+	}
+}

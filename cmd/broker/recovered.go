@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// Recovered sums up what the start found in the data directory.
+type Recovered struct {
+	New      bool          // there was nothing
+	Clean    bool          // the last run ended with Close
+	Messages int           // live ones, all queues together
+	Locks    int           // messages that were locked
+	Bytes    int64         // of log, read and verified
+	CutBytes int64         // unacknowledged bytes at the ends of the logs that were set aside
+	Refused  []error       // why partitions are not served
+	Took     time.Duration // from opening the directory to being ready to serve
+}
+
+func recovered(partitions []engine.Recovered, took time.Duration) Recovered {
+	sum := Recovered{New: true, Clean: true, Took: took}
+	for _, p := range partitions {
+		if p.Err != nil {
+			sum.Refused = append(sum.Refused, p.Err)
+		}
+		sum.New = sum.New && p.Err == nil && p.Log.Frames == 0
+		sum.Clean = sum.Clean && (p.Err != nil || p.Log.Clean)
+		sum.Messages += p.Messages
+		sum.Locks += p.Locks
+		sum.Bytes += p.Log.Bytes
+		sum.CutBytes += p.Log.CutBytes
+	}
+	return sum
+}
+
+// String is one line for people.
+func (r Recovered) String() string {
+	if r.New {
+		return "a new data directory"
+	}
+	end := "the last run ended cleanly"
+	if !r.Clean {
+		end = "the last run did not end cleanly"
+	}
+	text := fmt.Sprintf("%d messages (%d locked) from %s of log in %s; %s", r.Messages, r.Locks, size(r.Bytes), r.Took.Round(time.Millisecond), end)
+	if r.CutBytes > 0 {
+		text += fmt.Sprintf("; %s at the end that nobody had been promised were set aside", size(r.CutBytes))
+	}
+	return text
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const unit = 1024
+	switch {
+	case n < unit:
+		return fmt.Sprintf("%d B", n)
+	case n < unit*unit:
+		return fmt.Sprintf("%.1f KiB", float64(n)/unit)
+	case n < unit*unit*unit:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(unit*unit))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(unit*unit*unit))
+}

@@ -1,0 +1,445 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/atom"
+	"github.com/ledgerbus/ledgerbus/protocol/listen"
+	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
+)
+
+// Failed logins of an address within a minute (reliability.md S13): how many are free, and after how many it is refused.
+const (
+	freeFailures = 10
+	mostFailures = 20
+)
+
+// mostWaiting is how many connections may wait while the broker starts, unless settings allow more without a login.
+const mostWaiting = 1000
+
+// closeGrace is how long connections get to end by themselves when the broker closes.
+const closeGrace = 10 * time.Second
+
+// namespaceName stands in the error texts clients see.
+const namespaceName = "ledgerbus"
+
+// earliest is a time before which no build of this program existed: a clock that shows less is wrong, and broker time must
+// not begin there (reliability.md 1.4).
+var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// built is when the program was made, as far as is known: the time of its commit.
+func built(info *debug.BuildInfo, ok bool) time.Time {
+	if !ok {
+		return earliest
+	}
+	for _, s := range info.Settings {
+		if s.Key != "vcs.time" {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339, s.Value); err == nil && at.After(earliest) {
+			return at
+		}
+	}
+	return earliest
+}
+
+// clockRules are those for the clock of a start.
+func clockRules(c settings.Clock) engine.ClockRules {
+	return engine.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept}
+}
+
+// checkClock refuses a clock that is wrong whatever stands in the log.
+func checkClock(now time.Time) error { return clockProblem(clockRules(settings.Clock{}).Early(now)) }
+
+// clockProblem makes the refusal of a clock one that an operator has to put right; any other error stays what it is.
+func clockProblem(err error) error {
+	if refused := (*engine.ClockError)(nil); errors.As(err, &refused) {
+		return settings.Problems{{Where: "clock", Text: refused.Error()}}
+	}
+	return err
+}
+
+// ListenError is an address that cannot be listened on.
+type ListenError struct {
+	Address string
+	Err     error
+}
+
+func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
+
+// Unwrap returns the network's error.
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Endpoint is an address that is listened on.
+type Endpoint struct {
+	Addr     net.Addr
+	Mode     settings.ListenMode
+	listener net.Listener
+}
+
+// Server is a running broker.
+type Server struct {
+	settings     settings.Settings
+	store        log.Store
+	engine       *engine.Namespace
+	access       *access.Verifier
+	amqp         *servicebus.Server
+	gate         *gate
+	front        *listen.Server
+	notices      []string // what the start has to say; set before front
+	failures     *access.Failures
+	endpoints    []Endpoint
+	certificates *certificates // of the operator; nil: none
+	tls          *tls.Config   // nil: no TLS
+	trust        string        // file with the certificate that clients have to trust; "": not ours
+	recovered    Recovered
+	descriptors  descriptors
+	limits       settings.Limits // as far as there are descriptors for them
+
+	failed  chan error
+	serving sync.WaitGroup  // one per listener, one for the engine's failures
+	closing context.Context // ends when Close begins
+	stop    context.CancelFunc
+	once    sync.Once
+	closed  error // of Close; set in once
+}
+
+// Start binds the addresses, opens the data directory, recovers it, makes the queues of the settings and serves. Whoever connects
+// before that waits; where the start has something to say about itself, /health is answered and says so meanwhile. A start that fails
+// because of an address or a certificate writes nothing to a log that is there, for each chapter of it is kept for ever. The context
+// bounds the start alone: a broker that runs is ended by Close. After an error nothing is left open; when the context has ended it is,
+// or wraps, that of the context.
+func Start(ctx context.Context, s settings.Settings) (*Server, error) {
+	if s.Clock.Accept != engine.AcceptLog { // else the log has to be looked at
+		if err := checkClock(time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	srv := newServer(s)
+	for _, step := range []func() error{
+		func() error { return srv.authorise(ctx) },
+		srv.loadCertificates,
+		func() error { return srv.bind(ctx) },
+		func() error { return srv.open(ctx) },
+		func() error { return srv.putEntities(ctx) },
+		srv.serve,
+	} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, srv.Close())
+		}
+	}
+	return srv, nil
+}
+
+func newServer(s settings.Settings) *Server {
+	srv := &Server{settings: s, failed: make(chan error, 1)}
+	srv.closing, srv.stop = context.WithCancel(context.Background())
+	srv.gate = newGate(max(s.Limits.Unauthenticated, mostWaiting), srv.closing.Done())
+	return srv
+}
+
+// open recovers the data directory. The engine is what writes to it, so whatever else can fail comes first.
+func (s *Server) open(ctx context.Context) error {
+	began := time.Now()
+	limit, err := raiseDescriptors()
+	if err != nil {
+		return err
+	}
+	s.descriptors = shareDescriptors(limit)
+	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{
+		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	if has := len(s.store.Partitions()); s.settings.Storage.Partitions != 0 && has != s.settings.Storage.Partitions {
+		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
+			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
+	}
+	if err := s.descriptors.hold(len(s.store.Partitions())); err != nil {
+		return err
+	}
+	s.limits = s.descriptors.bound(s.settings.Limits)
+	s.gate.most = min(s.gate.most, int64(s.limits.Unauthenticated))
+	narrow(s.settings.Storage.Data)
+	if err := s.generateCertificate(); err != nil {
+		return err
+	}
+	s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties,
+		Clock: clockRules(s.settings.Clock), Notices: func(list []string) {
+			s.notices = list
+			s.listen()
+		}})
+	if err != nil {
+		return clockProblem(err)
+	}
+	s.recovered = recovered(s.engine.Recovered(), time.Since(began))
+	s.serving.Go(s.watch)
+	return nil
+}
+
+// watch hands on the first failure of a partition.
+func (s *Server) watch() {
+	select {
+	case err := <-s.engine.Failed():
+		s.fail(err)
+	case <-s.closing.Done():
+	}
+}
+
+// ofSettings are the refusals of an entity that only other settings can put right.
+var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
+
+// putEntities makes the entities of the settings. What cannot be, such as a queue with sessions that was made without, is a
+// problem of the settings (semantics.md 1.3).
+func (s *Server) putEntities(ctx context.Context) error {
+	var problems settings.Problems
+	for _, warning := range s.settings.Entities.Warnings {
+		slog.Warn(warning)
+	}
+	_, errs := s.engine.PutEntities(ctx, s.settings.Entities.Put)
+	for i, err := range errs {
+		refusal := (*engine.Error)(nil)
+		switch {
+		case err == nil:
+		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
+			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
+		default:
+			return err
+		}
+	}
+	if problems != nil {
+		return problems
+	}
+	s.settings.Entities.Put = nil // they are in the catalogue now; there may be many
+	return nil
+}
+
+// bind takes every address before it serves any: a broker is there on all of them or not at all. Whoever connects waits in the
+// kernel's queue.
+func (s *Server) bind(ctx context.Context) error {
+	for _, entry := range s.settings.Listening.Addresses {
+		address, mode, err := s.settings.Listener(entry)
+		var l net.Listener
+		if err == nil {
+			l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if err != nil {
+			err = s.whyTaken(&ListenError{Address: address, Err: err})
+		}
+		if l != nil {
+			s.endpoints = append(s.endpoints, Endpoint{Addr: l.Addr(), Mode: mode, listener: l})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whyTaken is why an address cannot be had. Where a broker runs on the data directory already, that says more than its address does.
+func (s *Server) whyTaken(err *ListenError) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the lock alone is asked for; nothing is read
+	store, inUse := log.Open(ctx, s.settings.Storage.Data, log.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	switch {
+	case inUse == nil:
+		return errors.Join(err, store.Close())
+	case errors.Is(inUse, log.ErrInUse):
+		return inUse
+	}
+	return err
+}
+
+// serve lets everybody in.
+func (s *Server) serve() error {
+	s.failures = access.NewFailures(freeFailures, mostFailures)
+	options := s.options()
+	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
+	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
+	s.gate.open(s.amqp, s.management(), s.engine.Health)
+	if s.front == nil {
+		s.listen()
+	}
+	return nil
+}
+
+// listen takes connections to the gate.
+func (s *Server) listen() {
+	s.front = listen.New(listen.Options{
+		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
+		Limits: listen.Limits{Visitors: s.limits.Unauthenticated, VisitorsPerHost: s.limits.ConnectionsPerAddress},
+	})
+	modes := map[settings.ListenMode]listen.Mode{
+		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}
+	for _, e := range s.endpoints {
+		s.serving.Go(func() {
+			err := s.front.Serve(s.closing, e.listener, modes[e.Mode])
+			if !errors.Is(err, listen.ErrClosed) && !errors.Is(err, context.Canceled) {
+				s.fail(&ListenError{Address: e.Addr.String(), Err: err})
+			}
+		})
+	}
+}
+
+// management is the administration of entities over HTTP.
+func (s *Server) management() http.Handler {
+	tier := engine.Standard
+	if s.settings.Tier == settings.Premium {
+		tier = engine.Premium
+	}
+	return atom.New(atom.Options{
+		Admin: s.engine, Access: s.access, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
+		Now: s.engine.Now, Failures: s.failures, Logger: slog.Default(),
+	})
+}
+
+// hosts are the names and addresses by which clients may know this machine.
+func (s *Server) hosts() []string {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, s.settings.Listening.Hosts...)
+	for _, entry := range s.settings.Listening.Addresses {
+		address, _, _ := strings.Cut(entry, "/")
+		host, _, err := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); err == nil && host != "" && !slices.Contains(hosts, host) && (ip == nil || !ip.IsUnspecified()) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// options translates settings into the protocol's words.
+func (s *Server) options() servicebus.Options {
+	limits := s.settings.Limits
+	return servicebus.Options{
+		Namespace: namespaceName,
+		Access:    s.access,
+		Failures:  s.failures,
+		Logger:    slog.Default(),
+
+		AllowPlainWithoutTLS: s.settings.Listening.InsecureNoTLS,
+		AllowPlainOnLoopback: s.settings.Mode == settings.Development,
+
+		Limits: servicebus.Limits{
+			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
+			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
+			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
+			LinkIdle: limits.LinkIdle, NoLinks: limits.NoLinks,
+		},
+	}
+}
+
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // the first one is enough: the process ends because of it
+	}
+}
+
+// Failed yields the error of a part that stopped while the broker was running. The broker should be closed then.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Addrs are the addresses listened on, in the order of the settings.
+func (s *Server) Addrs() []net.Addr {
+	addrs := make([]net.Addr, len(s.endpoints))
+	for i, e := range s.endpoints {
+		addrs[i] = e.Addr
+	}
+	return addrs
+}
+
+// Endpoints are the addresses listened on, in the order of the settings, and whom they take.
+func (s *Server) Endpoints() []Endpoint { return s.endpoints }
+
+// Trust is the file with the certificate of the development authority, which clients have to trust; "" when the
+// certificate is not a generated one.
+func (s *Server) Trust() string { return s.trust }
+
+// Settings are those the broker was started with.
+func (s *Server) Settings() settings.Settings { return s.settings }
+
+// Engine is the namespace behind the protocol.
+func (s *Server) Engine() *engine.Namespace { return s.engine }
+
+// Recovered says what the start found in the data directory.
+func (s *Server) Recovered() Recovered { return s.recovered }
+
+// Authority is the host and port by which clients on this machine reach an endpoint, without the port where it is the given one.
+func (e Endpoint) Authority(usualPort string) string {
+	host, port, err := net.SplitHostPort(e.Addr.String())
+	if err != nil {
+		return e.Addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		host = "localhost"
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port != usualPort {
+		host += ":" + port
+	}
+	return host
+}
+
+// ConnectionString is what an SDK connects to the first listener with. The key is shown only when it is the emulator's,
+// which everybody knows.
+func (s *Server) ConnectionString() string {
+	first := s.endpoints[0]
+	host, emulator := first.Authority("5672"), "UseDevelopmentEmulator=true;"
+	if first.Mode == settings.ListenTLS { // which SDKs do not speak to an emulator
+		host, emulator = first.Authority("5671"), ""
+	}
+	rule := s.settings.Access[0]
+	key := rule.Primary.String()
+	if rule.IsDevelopment() {
+		key = rule.Primary.Reveal()
+	}
+	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;%s", host, rule.Name, key, emulator)
+}
+
+// Close stops accepting, ends the connections, commits what was asked, and marks the data directory as cleanly closed.
+func (s *Server) Close() error {
+	s.once.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Server) close() error {
+	var errs []error
+	s.stop()
+	if s.front != nil {
+		errs = append(errs, s.front.Close())
+	}
+	for _, e := range s.endpoints {
+		_ = e.listener.Close() // that of a start that failed; who served has closed it
+	}
+	if s.amqp != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		if err := s.amqp.Close(ctx); err != nil {
+			slog.Warn("connections were cut because they did not end in time", "error", err)
+		}
+	}
+	if s.engine != nil {
+		errs = append(errs, s.engine.Close())
+	}
+	s.serving.Wait()
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}

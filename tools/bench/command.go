@@ -1,0 +1,311 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
+)
+
+// Command is `ledgerbus bench`.
+func Command() *cli.Command {
+	return &cli.Command{
+		Name:  "bench",
+		Usage: "measure how much a broker takes and gives",
+		Description: "Puts load on any AMQP 1.0 broker that has queues with peek-lock: this one, the emulator, the cloud or another.\n" +
+			"The suite needs no broker: it starts one, and a server that stores nothing to compare it with.",
+		Subcommands: []*cli.Command{
+			loadCommand("send", "measure durable sends", Send, inFlightFlags, rateFlags),
+			loadCommand("receive", "measure receiving and completing messages that are waiting", Receive, creditFlags),
+			loadCommand("both", "measure sending and receiving at once", Both, inFlightFlags, rateFlags, creditFlags),
+			suiteCommand(),
+			FloorCommand(),
+			DiskCommand(),
+		},
+	}
+}
+
+func targetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "connection-string", Aliases: []string{"c"},
+			Usage: "of a Service Bus namespace. It holds a key: prefer the environment (not for the suite) [$LEDGERBUS_CONNECTION_STRING]",
+		},
+		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, in place of a connection string"},
+		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are a key's name and the key that signs tokens for $cbs"},
+		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Value: "bench", Usage: "queue to use; what waits in it is taken"},
+		&cli.BoolFlag{Name: "plain", Usage: "use the client library as it is, which makes a system call per frame; else its frames leave together"},
+		&cli.IntFlag{Name: "server-pid", Usage: "process of the server on this machine, to report its CPU time"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
+	}
+}
+
+func targetOf(c *cli.Context) (Target, error) {
+	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), Plain: c.Bool("plain")}
+	if c.IsSet("url") && c.IsSet("connection-string") {
+		return Target{}, errors.New("bench: --url or --connection-string, not both")
+	}
+	if t.URL == "" && t.ConnectionString == "" {
+		t.ConnectionString = os.Getenv("LEDGERBUS_CONNECTION_STRING")
+	}
+	if t.URL == "" && t.ConnectionString == "" {
+		return Target{}, errors.New("bench: which broker? --connection-string or --url")
+	}
+	return t, nil
+}
+
+var (
+	loadFlags = []cli.Flag{
+		&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
+		&cli.Int64Flag{Name: "count", Usage: "messages to measure, in place of --duration"},
+		&cli.DurationFlag{Name: "duration", Value: 10 * time.Second, Usage: "time to measure"},
+		&cli.DurationFlag{Name: "warmup", DefaultText: "a tenth of --duration", Usage: "time before it"},
+		&cli.IntFlag{Name: "connections", Value: 1, Usage: "connections for each direction"},
+		&cli.IntFlag{Name: "links", Value: 1, Usage: "links per connection"},
+	}
+	inFlightFlags = []cli.Flag{&cli.IntFlag{Name: "in-flight", Value: 64, Usage: "sends without an answer, in total"}}
+	rateFlags     = []cli.Flag{&cli.Float64Flag{Name: "rate", Usage: "sends per second, to measure latency below saturation; 0: as many as possible"}}
+	creditFlags   = []cli.Flag{
+		&cli.IntFlag{Name: "credit", Value: 1000, Usage: "of each receiving link"},
+		&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer, in total"},
+		&cli.BoolFlag{Name: "unanswered", Usage: "settle without waiting for an answer, one message after the other on each link"},
+	}
+)
+
+func loadOf(c *cli.Context) Load {
+	return Load{
+		Size: c.Int("size"), InFlight: c.Int("in-flight"), Connections: c.Int("connections"), Links: c.Int("links"),
+		Credit: c.Int("credit"), Acceptors: c.Int("acceptors"),
+		Unanswered: c.Bool("unanswered"), Count: c.Int64("count"), Duration: c.Duration("duration"),
+		Warmup: c.Duration("warmup"), Rate: c.Float64("rate"), ServerPID: c.Int("server-pid"),
+	}
+}
+
+func loadCommand(name, usage string, measure func(context.Context, Target, Load) (Result, error), more ...[]cli.Flag) *cli.Command {
+	flags := append(targetFlags(), loadFlags...)
+	for _, f := range more {
+		flags = append(flags, f...)
+	}
+	return &cli.Command{
+		Name: name, Usage: usage, Flags: flags,
+		Action: func(c *cli.Context) error {
+			target, err := targetOf(c)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			load := loadOf(c)
+			var finish func()
+			load.Progress, finish = progress(name, load.Count)
+			result, err := measure(ctx, target, load)
+			finish()
+			if err != nil {
+				return err
+			}
+			if c.String("output") == "json" {
+				return json.NewEncoder(c.App.Writer).Encode(result)
+			}
+			return result.print(c.App.Writer)
+		},
+	}
+}
+
+func suiteCommand() *cli.Command {
+	return &cli.Command{
+		Name: "suite", Usage: "measure disk, floor server and broker in turn and print a table",
+		Description: "Starts the broker itself on a temporary data directory, unless --connection-string or --url names one that\n" +
+			"runs; then there is no measurement of memory and restarts. A short run, to see that it works:\n\n" +
+			"   ledgerbus bench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
+		Flags: append(targetFlags(),
+			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of everything but memory and restarts; figures are medians"},
+			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "of each measurement"},
+			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "of each measurement of the disk"},
+			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
+			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "sends without an answer; repeatable"},
+			&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer"},
+			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
+			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
+			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
+			&cli.StringSliceFlag{Name: "stages", DefaultText: "all", Usage: "what to measure: " + strings.Join(Stages(), ", ")},
+			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
+			&cli.StringFlag{Name: "program", DefaultText: "this one", Usage: "ledgerbus program to start"},
+		),
+		Action: func(c *cli.Context) error {
+			o := SuiteOptions{
+				Rounds: c.Int("rounds"), Duration: c.Duration("duration"), DiskDuration: c.Duration("disk-duration"),
+				Size: c.Int("size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
+				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"), Plain: c.Bool("plain"),
+				Stages: c.StringSlice("stages"),
+				Log:    func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
+			}
+			if o.Waiting == 0 {
+				o.Waiting = -1
+			}
+			if o.Rate = c.Float64("rate"); o.Rate == 0 {
+				o.Rate = -1
+			}
+			if c.IsSet("url") || c.IsSet("connection-string") {
+				t, err := targetOf(c)
+				if err != nil {
+					return err
+				}
+				o.Running = &t
+			}
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			report, err := Suite(ctx, o)
+			if err != nil {
+				return err
+			}
+			report.Command = suiteText(c)
+			if c.String("output") == "json" {
+				return report.JSON(c.App.Writer)
+			}
+			return report.Markdown(c.App.Writer)
+		},
+	}
+}
+
+// suiteText is the command that makes the same run again, without what names a place or holds a key.
+func suiteText(c *cli.Context) string {
+	text := "ledgerbus bench suite"
+	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {
+		if !c.IsSet(name) {
+			continue
+		}
+		value := fmt.Sprint(c.Value(name))
+		switch name {
+		case "in-flight":
+			value = strings.Trim(strings.ReplaceAll(fmt.Sprint(c.IntSlice(name)), " ", ","), "[]")
+		case "stages":
+			value = strings.Join(c.StringSlice(name), ",")
+		}
+		text += " --" + name + " " + value
+	}
+	if c.Bool("plain") {
+		text += " --plain"
+	}
+	return text
+}
+
+// progress shows a bar to a person at a terminal; count 0 means that the end is not known.
+func progress(what string, count int64) (show func(done int64), finish func()) {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return nil, func() {}
+	}
+	if count == 0 {
+		count = -1
+	}
+	bar := progressbar.NewOptions64(count, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
+		progressbar.OptionClearOnFinish())
+	return func(done int64) { _ = bar.Set64(done) }, func() { _ = bar.Finish() } // a bar that cannot be drawn stops no work
+}
+
+func (r Result) print(w io.Writer) error {
+	fmt.Fprintf(w, "%-18s %.0f/s (%d in %.2f s, %d bytes)\n", r.Mode, r.PerSecond, r.Messages, r.Seconds, r.Size)
+	if r.Received != nil {
+		fmt.Fprintf(w, "%-18s %.0f/s\n", "received", *r.Received)
+	}
+	for _, l := range []struct {
+		name    string
+		latency *Latency
+	}{{"send latency", r.Send}, {"complete latency", r.Complete}, {"end to end", r.EndToEnd}} {
+		if l.latency != nil {
+			fmt.Fprintf(w, "%-18s p50 %v  p99 %v  p99.9 %v  max %v\n", l.name,
+				short(l.latency.P50), short(l.latency.P99), short(l.latency.P999), short(l.latency.Max))
+		}
+	}
+	if r.ServerCPU != nil {
+		fmt.Fprintf(w, "%-18s %.2f s per million messages\n", "server CPU", *r.ServerCPU)
+	}
+	_, err := fmt.Fprintf(w, "%-18s %.2f s per million messages\n", "client CPU", r.ClientCPU)
+	return err
+}
+
+// short is a duration with three digits, more or less.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	case d >= 10*time.Microsecond:
+		return d.Round(100 * time.Nanosecond)
+	}
+	return d
+}
+
+// FloorCommand runs a floor server.
+func FloorCommand() *cli.Command {
+	return &cli.Command{
+		Name: "floor", Usage: "run a server that speaks the protocol and stores nothing, to compare with",
+		Description: "Prints its URL and runs until it is told to stop. Every queue exists; receivers get empty messages without end.\n" +
+			"With --keep it syncs sends and settlements in groups before it answers, and receivers get what was sent, from memory.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "HOST:PORT; port 0 picks a free one"},
+			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of the body of messages for receivers"},
+			&cli.StringFlag{Name: "keep", Usage: "DIRECTORY for what is sent and settled, in a file that is removed at the end"},
+			&cli.IntFlag{Name: "settle-range", Value: 16, Usage: "settlements confirmed in one disposition at most"},
+		},
+		Action: func(c *cli.Context) error {
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			s, err := floor.Listen(c.String("listen"), floor.Options{MessageSize: c.Int("size"), SettleRange: c.Int("settle-range"),
+				Dir: c.String("keep")})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.App.Writer, s.URL())
+			<-ctx.Done()
+			return s.Close()
+		},
+	}
+}
+
+// DiskCommand measures bare durable writes.
+func DiskCommand() *cli.Command {
+	return &cli.Command{
+		Name: "fsync", Usage: "measure bare appends with fdatasync, the limit of durable sends",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Value: ".", Usage: "directory on the disk to measure"},
+			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message"},
+			&cli.IntSliceFlag{Name: "messages", Value: cli.NewIntSlice(1, 64, 512), Usage: "messages per write"},
+			&cli.DurationFlag{Name: "duration", Value: 3 * time.Second, Usage: "time for each"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
+		},
+		Action: func(c *cli.Context) error {
+			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			for _, n := range c.IntSlice("messages") {
+				r, err := floor.Disk(ctx, c.String("dir"), n*c.Int("size"), c.Duration("duration"))
+				if err != nil {
+					return err
+				}
+				if c.String("output") == "json" {
+					err = json.NewEncoder(c.App.Writer).Encode(r)
+				} else {
+					_, err = fmt.Fprintf(c.App.Writer, "%4d messages  %8d bytes  %8.0f writes/s  %9.0f messages/s  median %v  p99 %v\n",
+						n, r.FrameBytes, r.PerSecond, r.PerSecond*float64(n), short(r.Median), short(r.P99))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,346 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/tools/client"
+)
+
+// Load says how much to ask of a broker and for how long. Zero fields mean their defaults.
+type Load struct {
+	Size        int           // bytes of a message's body; default 1,024, at least 32
+	InFlight    int           // sends without an answer, in total; default 64
+	Connections int           // for each direction; default 1
+	Links       int           // per connection; default 1
+	Credit      int           // of each receiving link; default 1,000
+	Acceptors   int           // settlements without an answer, in total; default 64
+	Unanswered  bool          // settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
+	Count       int64         // messages; 0: for Duration
+	Duration    time.Duration // of the measurement; default 10 s, not used with Count
+	Warmup      time.Duration // before it; default a tenth of Duration, none with Count
+	Rate        float64       // sends per second, 0: as many as possible. Latency counts from when a send was due
+	ServerPID   int           // process whose CPU time is reported; 0: none
+	Progress    func(done int64)
+	// Properties are the application properties of the messages, in turn; none: they have no such section.
+	Properties []map[string]any
+}
+
+func (l Load) withDefaults() Load {
+	l.Size = max(cmp.Or(l.Size, 1024), stampSize)
+	l.InFlight = cmp.Or(l.InFlight, 64)
+	l.Connections = cmp.Or(l.Connections, 1)
+	l.Links = cmp.Or(l.Links, 1)
+	l.Credit = cmp.Or(l.Credit, 1000)
+	l.Acceptors = cmp.Or(l.Acceptors, 64)
+	if l.Unanswered {
+		l.Acceptors = l.Connections * l.Links
+	}
+	l.Duration = cmp.Or(l.Duration, 10*time.Second)
+	l.Warmup = cmp.Or(l.Warmup, l.Duration/10)
+	if l.Count > 0 {
+		l.Warmup = 0
+	}
+	return l
+}
+
+// Result is what came of a load.
+type Result struct {
+	Mode      string   `json:"mode"` // send, receive or both
+	Size      int      `json:"sizeBytes"`
+	InFlight  int      `json:"inFlight,omitempty"`
+	Messages  int64    `json:"messages"` // sent, or received when nothing was sent
+	Seconds   float64  `json:"seconds"`
+	PerSecond float64  `json:"perSecond"`
+	Received  *float64 `json:"receivedPerSecond,omitempty"` // of both
+	Backlog   *int64   `json:"backlog,omitempty"`           // of both: sent and not received when the measurement ended
+	Send      *Latency `json:"send,omitempty"`              // from the call to the broker's accepted
+	Complete  *Latency `json:"complete,omitempty"`          // from the call to the broker's confirmation
+	EndToEnd  *Latency `json:"endToEnd,omitempty"`          // from the call of send to the message at the receiver
+	ServerCPU *float64 `json:"serverCPUSecondsPerMillion,omitempty"`
+	ClientCPU float64  `json:"clientCPUSecondsPerMillion"`
+
+	Accepted  int64 `json:"-"` // sends accepted in all, those of the warm-up included
+	Completed int64 `json:"-"` // settlements confirmed in all
+}
+
+// worker is the books of one goroutine that counts.
+type worker struct {
+	done     atomic.Int64
+	own      atomic.Int64 // received messages of this run
+	latency  Histogram
+	endToEnd Histogram
+}
+
+// run is one load at work.
+type run struct {
+	Load
+	endpoint
+	number     uint64        // of this run, in its messages
+	recording  atomic.Bool   // latencies count
+	stop       atomic.Bool   // no more sends
+	sends      atomic.Int64  // tickets taken
+	receives   atomic.Int64  // tickets taken
+	starting   chan struct{} // closed when all links are open
+	firstSend  sync.Once
+	sendsBegan time.Time // by firstSend; with Rate
+	senders    []*worker
+	receivers  []*worker
+	conns      []*client.Client
+	group      sync.WaitGroup // all workers
+	sending    sync.WaitGroup // the senders of group
+
+	failure context.CancelCauseFunc
+}
+
+var (
+	processStart = time.Now()
+	runs         atomic.Uint64
+)
+
+// A message of a run begins with its stamp: magic, number of the run, and when it was sent, in nanoseconds since the start of
+// this process.
+const (
+	stampSize  = 32
+	stampMagic = 0x6c6564676572_0001
+)
+
+func (r *run) stamp(body []byte, at time.Time) {
+	binary.LittleEndian.PutUint64(body, stampMagic)
+	binary.LittleEndian.PutUint64(body[8:], r.number)
+	binary.LittleEndian.PutUint64(body[16:], uint64(at.Sub(processStart)))
+}
+
+// sentAt reads the stamp; ok is false for a message of somebody else.
+func (r *run) sentAt(body []byte) (at time.Time, ok bool) {
+	if len(body) < stampSize || binary.LittleEndian.Uint64(body) != stampMagic || binary.LittleEndian.Uint64(body[8:]) != r.number {
+		return time.Time{}, false
+	}
+	return processStart.Add(time.Duration(binary.LittleEndian.Uint64(body[16:]))), true
+}
+
+// Send measures durable sends.
+func Send(ctx context.Context, t Target, l Load) (Result, error) {
+	return measure(ctx, t, l, true, false)
+}
+
+// Receive measures receiving and completing. There must be enough messages waiting: when they run out, a run by Count waits
+// for more, and one by Duration counts the time.
+func Receive(ctx context.Context, t Target, l Load) (Result, error) {
+	return measure(ctx, t, l, false, true)
+}
+
+// Both measures sending and receiving at once. It ends when all that was sent has been received.
+func Both(ctx context.Context, t Target, l Load) (Result, error) {
+	return measure(ctx, t, l, true, true)
+}
+
+func measure(ctx context.Context, t Target, l Load, send, receive bool) (Result, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{Load: l.withDefaults(), endpoint: e, number: runs.Add(1) ^ uint64(processStart.UnixNano()), starting: make(chan struct{}), failure: cancel}
+	defer r.close()
+	receiveCtx, stopReceiving := context.WithCancel(ctx)
+	defer stopReceiving()
+	if receive {
+		if err := r.openReceivers(ctx, receiveCtx, send); err != nil {
+			return Result{}, err
+		}
+	}
+	if send {
+		if err := r.openSenders(ctx); err != nil {
+			stopReceiving()
+			return Result{}, err
+		}
+	}
+	begin, end := r.watch(ctx, send, receive)
+	r.stop.Store(true)
+	r.sending.Wait()
+	if receive {
+		r.drain(ctx, send)
+		stopReceiving()
+	}
+	r.group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return Result{}, err
+	}
+	return r.result(begin, end, send, receive), nil
+}
+
+// reading is where a run stands at an instant.
+type reading struct {
+	at             time.Time
+	sent, received int64
+	own            int64         // received of this run
+	server, client time.Duration // CPU time
+	serverKnown    bool
+}
+
+func (r *run) read() reading {
+	v := reading{at: time.Now(), sent: total(r.senders), received: total(r.receivers), own: r.own(), client: ownCPU()}
+	if r.ServerPID != 0 {
+		cpu, err := processCPU(r.ServerPID)
+		v.server, v.serverKnown = cpu, err == nil
+	}
+	return v
+}
+
+// own is how many messages of this run were received.
+func (r *run) own() (n int64) {
+	for _, w := range r.receivers {
+		n += w.own.Load()
+	}
+	return n
+}
+
+func total(workers []*worker) (n int64) {
+	for _, w := range workers {
+		n += w.done.Load()
+	}
+	return n
+}
+
+// watch waits for the measurement to be over and returns its ends.
+func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading) {
+	workers := r.receivers
+	if send {
+		workers = r.senders
+	}
+	if r.Count > 0 {
+		r.recording.Store(true)
+		begin = r.read()
+		close(r.starting)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			if send {
+				r.sending.Wait()
+			} else {
+				r.group.Wait()
+			}
+		}()
+		r.wait(ctx, workers, over, 0)
+		return begin, r.read()
+	}
+	close(r.starting)
+	r.wait(ctx, workers, nil, r.Warmup)
+	r.recording.Store(true)
+	begin = r.read()
+	r.wait(ctx, workers, nil, r.Duration)
+	end = r.read()
+	r.recording.Store(false)
+	return begin, end
+}
+
+// wait shows progress until the work is over, the context ends or the duration, if there is one, has passed.
+func (r *run) wait(ctx context.Context, workers []*worker, over <-chan struct{}, d time.Duration) {
+	var timeout <-chan time.Time
+	if over == nil {
+		timeout = time.After(d)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-timeout:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if r.Progress != nil {
+				r.Progress(total(workers))
+			}
+		}
+	}
+}
+
+const drainPatience = 30 * time.Second // without progress
+
+// drain waits until the receivers have what the senders sent. A server that makes its messages up never sends those back:
+// then there is nothing to wait for.
+func (r *run) drain(ctx context.Context, sent bool) {
+	if !sent {
+		return
+	}
+	want := total(r.senders)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	have, since := r.own(), time.Now()
+	for have < want && (have > 0 || total(r.receivers) == 0) {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if n := r.own(); n > have {
+				have, since = n, now
+			} else if now.Sub(since) > drainPatience {
+				r.failure(fmt.Errorf("bench: of %d messages sent %d came back and then none for %v", want, have, drainPatience))
+				return
+			}
+		}
+	}
+}
+
+func (r *run) result(begin, end reading, send, receive bool) Result {
+	seconds := end.at.Sub(begin.at).Seconds()
+	sent, received := end.sent-begin.sent, end.received-begin.received
+	out := Result{
+		Mode: "receive", Size: r.Size, Messages: received, Seconds: seconds,
+		Accepted: total(r.senders), Completed: total(r.receivers),
+	}
+	merge := func(workers []*worker) (latency, endToEnd Histogram) {
+		for _, w := range workers {
+			latency.Merge(&w.latency)
+			endToEnd.Merge(&w.endToEnd)
+		}
+		return latency, endToEnd
+	}
+	if receive {
+		complete, endToEnd := merge(r.receivers)
+		out.Complete = new(complete.Latency())
+		if endToEnd.Count() > 0 {
+			out.EndToEnd = new(endToEnd.Latency())
+		}
+	}
+	if send {
+		out.Mode, out.Messages, out.InFlight = "send", sent, r.InFlight
+		latency, _ := merge(r.senders)
+		out.Send = new(latency.Latency())
+	}
+	if send && receive {
+		out.Mode, out.Received, out.Backlog = "both", new(float64(received)/seconds), new(max(0, end.sent-end.own))
+	}
+	out.PerSecond = float64(out.Messages) / seconds
+	if out.Messages > 0 {
+		perMillion := func(d time.Duration) float64 { return d.Seconds() / float64(out.Messages) * 1e6 }
+		out.ClientCPU = perMillion(end.client - begin.client)
+		if begin.serverKnown && end.serverKnown {
+			out.ServerCPU = new(perMillion(end.server - begin.server))
+		}
+	}
+	return out
+}
+
+// fail ends the run with the first error that is not only its end.
+func (r *run) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		r.failure(err)
+	}
+}
+
+func (r *run) close() {
+	for _, c := range r.conns {
+		c.Close() //nolint:errcheck // what mattered has been answered
+	}
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/tools/client"
+)
+
+// Target is a queue of some AMQP 1.0 broker and the way there.
+type Target struct {
+	ConnectionString string // of Service Bus; or
+	URL              string // amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
+	CBS              bool   // with URL: do not log in with user and password, sign tokens with them and show those on $cbs
+	Queue            string
+	Plain            bool // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
+}
+
+// endpoint is a Target taken apart.
+type endpoint struct {
+	queue  string
+	at     client.ConnectionString
+	sasl   amqp.SASLType // nil: ANONYMOUS
+	tokens bool          // show a token for the queue
+	plain  bool
+}
+
+func (t Target) endpoint() (endpoint, error) {
+	if t.ConnectionString != "" {
+		cs, err := client.ParseConnectionString(t.ConnectionString)
+		if err != nil {
+			return endpoint{}, err
+		}
+		e := endpoint{queue: t.Queue, at: cs, tokens: true, plain: t.Plain}
+		if e.queue == "" {
+			e.queue = cs.EntityPath
+		}
+		return e, nil
+	}
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Hostname() == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
+		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]") // without the URL: it may hold a password
+	}
+	e := endpoint{queue: t.Queue, plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
+	if u.Port() != "" {
+		if e.at.Port, err = strconv.Atoi(u.Port()); err != nil {
+			return endpoint{}, errors.New("bench: the URL's port is not a number")
+		}
+	}
+	password, hasPassword := u.User.Password()
+	switch {
+	case t.CBS && !hasPassword:
+		return endpoint{}, errors.New("bench: tokens need a key name and a key in the URL")
+	case t.CBS:
+		e.at, e.tokens = e.at.WithKey(u.User.Username(), password), true
+	case hasPassword:
+		e.sasl = amqp.SASLTypePlain(u.User.Username(), password)
+	}
+	return e, nil
+}
+
+// dial connects, and is authorised for the queue afterwards.
+func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, error) {
+	o := client.Options{Product: "ledgerbus-bench", SASL: e.sasl}
+	if coalesce && !e.plain {
+		o.Wrap = func(nc net.Conn) net.Conn { return newCoalescer(nc) }
+	}
+	c, err := client.Dial(ctx, e.at, o)
+	if err != nil {
+		return nil, err
+	}
+	if e.tokens {
+		if err := c.Authorize(ctx, e.queue); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/tools/client"
+)
+
+const (
+	apiVersion     = "2021-05" // known to every broker of the kind
+	emulatorPort   = 5300      // of HTTP; AMQP has another
+	defaultTimeout = 60 * time.Second
+	idleTimeout    = 30 * time.Second
+	contentType    = "application/atom+xml;type=entry;charset=utf-8"
+
+	maxRepeats = 4           // of a request that the broker was too busy for
+	firstPause = time.Second // before the first of them, and twice as long before each further one
+	maxPause   = 30 * time.Second
+)
+
+// Options are for those who need other than the usual.
+type Options struct {
+	Timeout time.Duration // of one request; 0: a minute
+	TLS     *tls.Config   // nil: the system's roots; ignored for an emulator
+	Product string        // named to the broker; "": ledgerbus-client
+	Now     func() time.Time
+}
+
+// Client makes requests to one namespace. It is safe for concurrent use.
+type Client struct {
+	cs   client.ConnectionString
+	o    Options
+	base url.URL // without path
+	http *http.Client
+	// pause waits before a request is repeated.
+	pause func(context.Context, time.Duration) error
+}
+
+// New makes a client of the namespace of a connection string. It connects with the first request: with plain HTTP to an emulator,
+// at port 5300 unless another is given, and with TLS otherwise (1.1).
+func New(connectionString string, o Options) (*Client, error) {
+	cs, err := client.ParseConnectionString(connectionString)
+	if err != nil {
+		return nil, err
+	}
+	return NewFrom(cs, o), nil
+}
+
+// NewFrom is [New] with a connection string that was read already.
+func NewFrom(cs client.ConnectionString, o Options) *Client {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Product == "" {
+		o.Product = "ledgerbus-client"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	base := url.URL{Scheme: "https"}
+	port := cs.Port
+	if cs.Emulator {
+		base.Scheme = "http"
+		if port == 0 {
+			port = emulatorPort
+		}
+	}
+	base.Host = authority(cs.Host, port)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = o.TLS
+	transport.IdleConnTimeout = idleTimeout
+	return &Client{cs: cs, o: o, base: base, pause: pause, http: &http.Client{
+		Transport: transport,
+		// A token goes to the host it was made for, and nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close closes connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Host is the namespace's host and, when it was given, port.
+func (c *Client) Host() string { return authority(c.cs.Host, c.cs.Port) }
+
+// Hostname is the namespace's host without a port.
+func (c *Client) Hostname() string { return c.cs.Host }
+
+func authority(host string, port int) string {
+	switch {
+	case port != 0:
+		return net.JoinHostPort(host, strconv.Itoa(port))
+	case strings.Contains(host, ":"):
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// request is what goes to the broker.
+type request struct {
+	op     string // for messages
+	method string
+	path   string // decoded, without the first slash
+	query  url.Values
+	body   []byte
+	update bool     // of something that must be there
+	send   []string // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
+}
+
+// do makes a request, and again when the broker is too busy: then nothing has happened. What comes back is the document of an
+// answer that is no refusal, nil when it has none.
+func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
+	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
+		status, src, err := c.once(ctx, r)
+		switch {
+		case err != nil:
+			return nil, err
+		case (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && repeats < maxRepeats:
+			if err := c.pause(ctx, min(wait, maxPause)); err != nil {
+				return nil, c.unanswered(r.op, err)
+			}
+			continue
+		case status < 200 || status > 299:
+			return nil, refusal(r.op, status, src)
+		case len(src) == 0:
+			return nil, nil
+		}
+		doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
+		if err != nil {
+			return nil, &Error{Op: r.op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
+		}
+		return doc, nil
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// once makes a request once, and reads at most as much of the answer as shows that it is too long.
+func (c *Client) once(ctx context.Context, r request) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	req, err := c.newRequest(ctx, r)
+	if err != nil {
+		return 0, nil, &Error{Op: r.op, Text: err.Error(), cause: err}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, c.unanswered(r.op, err)
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
+	if err != nil {
+		return 0, nil, c.unanswered(r.op, err)
+	}
+	return res.StatusCode, body, nil
+}
+
+func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+	if err := checkPath(r.path); err != nil {
+		return nil, err
+	}
+	u := c.base
+	u.Path = "/" + r.path
+	audience := u.String() // and everything below it
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	r.query.Set("api-version", apiVersion)
+	u.RawQuery = r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	now := c.o.Now()
+	req.Header.Set("User-Agent", c.o.Product)
+	req.Header.Set("Authorization", c.cs.Token(audience, now))
+	if r.method == http.MethodPut {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if r.update {
+		req.Header.Set("If-Match", "*")
+	}
+	for i, target := range r.send {
+		if target != "" {
+			req.Header.Set(supplementary[i], c.cs.Token(target, now))
+		}
+	}
+	return req, nil
+}
+
+// supplementary are the headers with the right to send to where messages are forwarded (1.7).
+var supplementary = [...]string{"ServiceBusSupplementaryAuthorization", "ServiceBusDlqSupplementaryAuthorization"}
+
+// checkPath refuses what would address something else than what is meant: "" is the namespace itself.
+func checkPath(path string) error {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%q is not the path of an entity", path)
+		}
+	}
+	return nil
+}
+
+// unanswered is the error of a request that got no answer, in fewer words than the HTTP library's.
+func (c *Client) unanswered(op string, err error) error {
+	e := &Error{Op: op, Text: err.Error(), cause: err}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		e.Text = u.Err.Error()
+	}
+	if n := (*net.OpError)(nil); errors.As(err, &n) && n.Op == "dial" {
+		e.Text = fmt.Sprintf("%v; is the broker running at %s?", n.Err, c.base.Host)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Text = "no answer in time"
+	case errors.Is(err, context.Canceled):
+		e.Text = "given up before the answer came"
+	}
+	return e
+}
