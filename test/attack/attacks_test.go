@@ -258,6 +258,7 @@ const (
 	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
 	perBuffers = 64 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
 	perLinks   = 96 << 20  // … with as many links as it may have
+	perMessage = 63        // a message that waits
 )
 
 func idle(*scene) int64 { return room + caches + 2*newcomers*perVisitor }
