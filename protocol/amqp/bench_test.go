@@ -125,19 +125,6 @@ func BenchmarkPropertiesField(b *testing.B) {
 	}
 }
 
-func BenchmarkSplitter(b *testing.B) {
-	frame := append(AppendTransferHeader(nil, 1, benchTransfer(), 1024), make([]byte, 1024)...)
-	s := NewFrameSplitter(65536)
-	b.SetBytes(int64(len(frame)))
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Feed(frame)
-		if _, ok, err := s.Next(); !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-	}
-}
-
 // BenchmarkBuildDelivery is what the broker adds to a stored message on delivery.
 func BenchmarkBuildDelivery(b *testing.B) {
 	buf := make([]byte, 0, 512)

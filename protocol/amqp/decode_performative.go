@@ -3,7 +3,7 @@ package amqp
 // DecodePerformative decodes the body of a frame: a performative and, behind a transfer, the payload, which aliases body.
 // Everything else is a copy. It is lenient as wire-protocol 9.1 wants: lists may be list0, list8 or list32 and cut after
 // their last set field, descriptors may be ulong or symbol. An error is a *DecodeError. The empty body of a keep-alive
-// frame holds no performative and is an error: ask Frame.Empty first.
+// frame (wire-protocol 1.1) holds no performative and is an error.
 func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte, err error) {
 	r := newReader(body, lim)
 	if code, ok := r.compositeCode(); ok {
