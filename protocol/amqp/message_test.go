@@ -151,8 +151,8 @@ func checkMapSection(t *testing.T, section []byte) {
 		if err != nil || len(rest) > 0 || !bytes.Equal(AppendValue(nil, v), AppendValue(nil, m[i].Value)) {
 			t.Fatalf("entry %d: key %q, value %v, err %v; want %v", i, key, v, err, m[i])
 		}
-		if got := Print(m[i].Key); got != Print(string(key)) {
-			t.Fatalf("entry %d: key %q, want %s", i, key, got)
+		if _, ok := m[i : i+1].Get(string(key)); !ok {
+			t.Fatalf("entry %d: key %q, want %q", i, key, m[i].Key)
 		}
 		i++
 	}

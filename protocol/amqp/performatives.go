@@ -4,8 +4,6 @@ package amqp
 // closed.
 type Composite interface {
 	descriptor() byte
-	// print writes the fields for a log.
-	print(p *printer)
 }
 
 // Performative is the body of a frame: *Open, *Begin, *Attach, *Flow, *Transfer, *Disposition, *Detach, *End, *Close,

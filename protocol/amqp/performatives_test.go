@@ -226,6 +226,17 @@ func TestCompositeRoundTrip(t *testing.T) {
 	}
 }
 
+// descriptorNames holds what the specification calls the composites, by the codes of their descriptors.
+var descriptorNames = map[byte]string{
+	DescOpen: "open", DescBegin: "begin", DescAttach: "attach", DescFlow: "flow", DescTransfer: "transfer",
+	DescDisposition: "disposition", DescDetach: "detach", DescEnd: "end", DescClose: "close", DescError: "error",
+	DescReceived: "received", DescAccepted: "accepted", DescRejected: "rejected", DescReleased: "released",
+	DescModified: "modified", DescSource: "source", DescTarget: "target", DescCoordinator: "coordinator",
+	DescDeclare: "declare", DescDischarge: "discharge", DescDeclared: "declared",
+	DescTransactionalState: "transactional-state", DescSASLMechanisms: "sasl-mechanisms", DescSASLInit: "sasl-init",
+	DescSASLChallenge: "sasl-challenge", DescSASLResponse: "sasl-response", DescSASLOutcome: "sasl-outcome",
+}
+
 // encodings returns the composite with the given fields in every way a peer may write it.
 func encodings(code byte, name string, fields List) map[string][]byte {
 	narrow := AppendList(nil, fields)
@@ -264,7 +275,7 @@ func TestLenientWP216(t *testing.T) {
 			if (wantErr == nil) != (n >= s.required) {
 				t.Fatalf("%s with %d fields: %v", s.name(), n, wantErr)
 			}
-			for encoding, b := range encodings(s.value.descriptor(), compositeName(s.value), full[:n]) {
+			for encoding, b := range encodings(s.value.descriptor(), descriptorNames[s.value.descriptor()], full[:n]) {
 				got, rest, err := DecodeComposite(b, DefaultLimits)
 				if (err == nil) != (n >= s.required) || len(rest) > 0 {
 					t.Errorf("%s with %d fields as %s: rest %x, err %v", s.name(), n, encoding, rest, err)
