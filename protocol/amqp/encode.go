@@ -52,8 +52,6 @@ func AppendValue(dst []byte, v any) []byte {
 		return AppendValue(AppendValue(append(dst, CodeDescribed), v.Descriptor), v.Value)
 	case Opaque:
 		return append(append(dst, v.Code), v.Bytes...)
-	case Composite:
-		return AppendComposite(dst, v)
 	}
 	panic(fmt.Sprintf("amqp: cannot encode a %T", v))
 }

@@ -262,7 +262,7 @@ func TestClient(t *testing.T) {
 		t.Fatalf("settled %v", peer.settled)
 	}
 	rejected, ok := peer.settled[0].(amqp.Rejected)
-	if !ok || rejected.Error == nil || rejected.Error.Condition != amqp.CondDeadLetter {
+	if !ok || rejected.Error == nil || rejected.Error.Condition != "com.microsoft:dead-letter" {
 		t.Errorf("settled %v", peer.settled[0])
 	}
 	if len(peer.received) != 1 {
@@ -309,7 +309,9 @@ func checkSent(t *testing.T, b []byte) {
 		p.GroupID != amqp.Some("session") || p.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(1700000000000)) {
 		t.Errorf("properties %+v, %v", p, err)
 	}
-	m, err := amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
+	_, content, _ := amqp.SectionContent(s.ApplicationProperties.Of(b))
+	value, _, err := amqp.DecodeValue(content, amqp.DefaultLimits)
+	m, _ := value.(amqp.Map)
 	if err != nil || len(m) != 9 {
 		t.Errorf("application-properties %v, %v", m, err)
 	}
@@ -321,9 +323,13 @@ func checkSent(t *testing.T, b []byte) {
 			t.Errorf("%s: %v, want %v", key, got, want)
 		}
 	}
-	raw, ok := amqp.MapLookup(s.MessageAnnotations.Of(b), "x-opt-partition-key")
-	if text, isText := amqp.RawText(raw); !ok || !isText || string(text) != "p" {
-		t.Errorf("partition key %x", raw)
+	annotations := map[string]string{}
+	for key, raw := range amqp.MapEntries(s.MessageAnnotations.Of(b)) {
+		text, _ := amqp.RawText(raw)
+		annotations[string(key)] = string(text)
+	}
+	if annotations["x-opt-partition-key"] != "p" {
+		t.Errorf("annotations %q", annotations)
 	}
 }
 

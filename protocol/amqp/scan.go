@@ -183,17 +183,6 @@ func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// MapLookup returns the encoded value that key, a symbol or string, has in a section that is a map, or in an encoded map. It
-// allocates nothing; the result aliases section.
-func MapLookup(section []byte, key string) (raw []byte, ok bool) {
-	for k, v := range MapEntries(section) {
-		if string(k) == key {
-			return v, true
-		}
-	}
-	return nil, false
-}
-
 // DataSections walks over the contents of a body's data sections: the parts of a body or, in a batch, the encoded messages
 // (wire-protocol 3.4). They alias body. Anything but a data section ends the walk.
 func DataSections(body []byte) iter.Seq[[]byte] {
