@@ -66,12 +66,12 @@ func FuzzValue(f *testing.F) {
 		if (err == nil) != (skipErr == nil) || !bytes.Equal(rest, skipped) {
 			t.Fatalf("decode: rest %x, err %v; skip: rest %x, err %v", rest, err, skipped, skipErr)
 		}
-		n := rawLen(b) // must not panic, whatever b is
+		n := RawSize(b) // must not panic, whatever b is
 		if err != nil {
 			return
 		}
 		if n != len(b)-len(rest) {
-			t.Fatalf("rawLen %d, want %d", n, len(b)-len(rest))
+			t.Fatalf("RawSize %d, want %d", n, len(b)-len(rest))
 		}
 		once := AppendValue(nil, v)
 		v, rest, err = DecodeValue(once, DefaultLimits)

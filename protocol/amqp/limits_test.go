@@ -165,7 +165,7 @@ func TestNestedDescriptorsRefused(t *testing.T) {
 		if _, err := ScanMessage(append(AppendDescriptor(nil, SectionValue), b...), DefaultLimits); err == nil {
 			t.Error("no error in a body")
 		}
-		rawLen(b) // ends
+		RawSize(b) // ends
 	}
 }
 

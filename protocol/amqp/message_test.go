@@ -218,7 +218,7 @@ func longDescriptors(t testing.TB, b []byte) []byte {
 		} else {
 			out = append(out, 0, CodeUlong, 0, 0, 0, 0, 0, 0, 0, code)
 		}
-		n := rawLen(value)
+		n := RawSize(value)
 		out = append(out, value[:n]...)
 		b = value[n:]
 	}

@@ -210,12 +210,12 @@ func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
 		return nil, false
 	}
 	for ; i > 0; i-- {
-		if n = rawLen(b); n < 0 {
+		if n = RawSize(b); n < 0 {
 			return nil, false
 		}
 		b = b[n:]
 	}
-	if n = rawLen(b); n < 0 || b[0] == CodeNull {
+	if n = RawSize(b); n < 0 || b[0] == CodeNull {
 		return nil, false
 	}
 	return b[:n:n], true

@@ -114,15 +114,15 @@ func TestValueBytes(t *testing.T) {
 			if err != nil || !bytes.Equal(rest, []byte{0xEE}) {
 				t.Fatalf("skip: rest %x, err %v", rest, err)
 			}
-			if n := rawLen(append(want, 0xEE)); n != len(want) {
-				t.Fatalf("rawLen %d, want %d", n, len(want))
+			if n := RawSize(append(want, 0xEE)); n != len(want) {
+				t.Fatalf("RawSize %d, want %d", n, len(want))
 			}
 			for i := range want {
 				if _, _, err := DecodeValue(want[:i], DefaultLimits); err == nil {
 					t.Fatalf("cut to %d bytes: no error", i)
 				}
-				if n := rawLen(want[:i]); n >= 0 {
-					t.Fatalf("cut to %d bytes: rawLen %d", i, n)
+				if n := RawSize(want[:i]); n >= 0 {
+					t.Fatalf("cut to %d bytes: RawSize %d", i, n)
 				}
 			}
 		})
