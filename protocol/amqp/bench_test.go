@@ -139,7 +139,7 @@ func BenchmarkBuildDelivery(b *testing.B) {
 		var mark int
 		buf, mark = BeginMap(AppendDescriptor(buf, SectionMessageAnnotations))
 		buf = AppendTimestamp(AppendSymbol(buf, "x-opt-enqueued-time"), 1700000000000)
-		buf = AppendLong(AppendSymbol(buf, "x-opt-sequence-number"), 123456)
+		buf = appendLong(AppendSymbol(buf, "x-opt-sequence-number"), 123456)
 		buf = AppendTimestamp(AppendSymbol(buf, "x-opt-locked-until"), 1700000030000)
 		buf = EndMap(buf, mark, 3)
 	}

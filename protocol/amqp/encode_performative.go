@@ -34,13 +34,13 @@ func appendPerformative(dst []byte, p Performative) []byte {
 		return EndList(appendNonEmpty(dst, p.Hostname), mark, 3)
 	case *SASLChallenge:
 		dst, mark := beginFields(dst, descSASLChallenge)
-		return EndList(AppendBinary(dst, p.Challenge), mark, 1)
+		return EndList(appendBinary(dst, p.Challenge), mark, 1)
 	case *SASLResponse:
 		dst, mark := beginFields(dst, descSASLResponse)
-		return EndList(AppendBinary(dst, p.Response), mark, 1)
+		return EndList(appendBinary(dst, p.Response), mark, 1)
 	case *SASLOutcome:
 		dst, mark := beginFields(dst, descSASLOutcome)
-		dst = AppendUbyte(dst, uint8(p.Code))
+		dst = appendUbyte(dst, uint8(p.Code))
 		return EndList(appendOptBinary(dst, p.AdditionalData), mark, 2)
 	}
 	panic("amqp: no performative")
@@ -54,7 +54,7 @@ func appendOpen(dst []byte, p *Open) []byte {
 	dst, mark := beginFields(dst, descOpen)
 	dst = AppendString(dst, p.ContainerID)
 	dst = appendNonEmpty(dst, p.Hostname)
-	dst = AppendUint(dst, p.MaxFrameSize.Or(NoLimit))
+	dst = appendUint(dst, p.MaxFrameSize.Or(NoLimit))
 	dst = appendOptUshort(dst, p.ChannelMax)
 	dst = appendOptUint(dst, p.IdleTimeout)
 	dst = appendSymbols(dst, p.OutgoingLocales)
@@ -68,10 +68,10 @@ func appendOpen(dst []byte, p *Open) []byte {
 func appendBegin(dst []byte, p *Begin) []byte {
 	dst, mark := beginFields(dst, descBegin)
 	dst = appendOptUshort(dst, p.RemoteChannel)
-	dst = AppendUint(dst, p.NextOutgoingID)
-	dst = AppendUint(dst, p.IncomingWindow)
-	dst = AppendUint(dst, p.OutgoingWindow)
-	dst = AppendUint(dst, p.HandleMax.Or(NoLimit))
+	dst = appendUint(dst, p.NextOutgoingID)
+	dst = appendUint(dst, p.IncomingWindow)
+	dst = appendUint(dst, p.OutgoingWindow)
+	dst = appendUint(dst, p.HandleMax.Or(NoLimit))
 	dst = appendSymbols(dst, p.OfferedCapabilities)
 	dst = appendSymbols(dst, p.DesiredCapabilities)
 	dst = appendMapField(dst, p.Properties)
@@ -81,8 +81,8 @@ func appendBegin(dst []byte, p *Begin) []byte {
 func appendAttach(dst []byte, p *Attach) []byte {
 	dst, mark := beginFields(dst, descAttach)
 	dst = AppendString(dst, p.Name)
-	dst = AppendUint(dst, p.Handle)
-	dst = AppendBool(dst, bool(p.Role))
+	dst = appendUint(dst, p.Handle)
+	dst = appendBool(dst, bool(p.Role))
 	dst = appendSenderMode(dst, p.SenderSettleMode)
 	dst = appendReceiverMode(dst, p.ReceiverSettleMode)
 	dst = appendSourceField(dst, p.Source)
@@ -90,7 +90,7 @@ func appendAttach(dst []byte, p *Attach) []byte {
 	dst = appendMapField(dst, p.Unsettled)
 	dst = appendTrue(dst, p.IncompleteUnsettled)
 	if p.Role == RoleSender {
-		dst = AppendUint(dst, p.InitialDeliveryCount.Or(0))
+		dst = appendUint(dst, p.InitialDeliveryCount.Or(0))
 	} else {
 		dst = appendOptUint(dst, p.InitialDeliveryCount)
 	}
@@ -104,27 +104,27 @@ func appendAttach(dst []byte, p *Attach) []byte {
 func appendFlow(dst []byte, p *Flow) []byte {
 	dst, mark := beginFields(dst, descFlow)
 	dst = appendOptUint(dst, p.NextIncomingID)
-	dst = AppendUint(dst, p.IncomingWindow)
-	dst = AppendUint(dst, p.NextOutgoingID)
-	dst = AppendUint(dst, p.OutgoingWindow)
+	dst = appendUint(dst, p.IncomingWindow)
+	dst = appendUint(dst, p.NextOutgoingID)
+	dst = appendUint(dst, p.OutgoingWindow)
 	dst = appendOptUint(dst, p.Handle)
 	dst = appendOptUint(dst, p.DeliveryCount)
 	dst = appendOptUint(dst, p.LinkCredit)
 	dst = appendOptUint(dst, p.Available)
-	dst = AppendBool(dst, p.Drain)
-	dst = AppendBool(dst, p.Echo)
+	dst = appendBool(dst, p.Drain)
+	dst = appendBool(dst, p.Echo)
 	dst = appendMapField(dst, p.Properties)
 	return EndList(dst, mark, 11)
 }
 
 func appendTransfer(dst []byte, p *Transfer) []byte {
 	dst, mark := beginFields(dst, descTransfer)
-	dst = AppendUint(dst, p.Handle)
+	dst = appendUint(dst, p.Handle)
 	dst = appendOptUint(dst, p.DeliveryID)
 	dst = appendOptBinary(dst, p.DeliveryTag)
 	dst = appendOptUint(dst, p.MessageFormat)
 	dst = appendOptBool(dst, p.Settled)
-	dst = AppendBool(dst, p.More)
+	dst = appendBool(dst, p.More)
 	dst = appendReceiverMode(dst, p.ReceiverSettleMode)
 	dst = appendState(dst, p.State)
 	dst = appendTrue(dst, p.Resume)
@@ -135,10 +135,10 @@ func appendTransfer(dst []byte, p *Transfer) []byte {
 
 func appendDisposition(dst []byte, p *Disposition) []byte {
 	dst, mark := beginFields(dst, descDisposition)
-	dst = AppendBool(dst, bool(p.Role))
-	dst = AppendUint(dst, p.First)
+	dst = appendBool(dst, bool(p.Role))
+	dst = appendUint(dst, p.First)
 	dst = appendOptUint(dst, p.Last)
-	dst = AppendBool(dst, p.Settled)
+	dst = appendBool(dst, p.Settled)
 	dst = appendState(dst, p.State)
 	dst = appendTrue(dst, p.Batchable)
 	return EndList(dst, mark, 6)
@@ -146,8 +146,8 @@ func appendDisposition(dst []byte, p *Disposition) []byte {
 
 func appendDetach(dst []byte, p *Detach) []byte {
 	dst, mark := beginFields(dst, descDetach)
-	dst = AppendUint(dst, p.Handle)
-	dst = AppendBool(dst, p.Closed)
+	dst = appendUint(dst, p.Handle)
+	dst = appendBool(dst, p.Closed)
 	dst = appendErrorField(dst, p.Error)
 	return EndList(dst, mark, 3)
 }
@@ -239,20 +239,20 @@ func appendState(dst []byte, s DeliveryState) []byte {
 		return appendLonelyError(dst, descRejected, s.Error)
 	case Modified:
 		dst, mark := beginFields(dst, descModified)
-		dst = AppendBool(dst, s.DeliveryFailed)
-		dst = AppendBool(dst, s.UndeliverableHere)
+		dst = appendBool(dst, s.DeliveryFailed)
+		dst = appendBool(dst, s.UndeliverableHere)
 		return EndList(appendMapField(dst, s.MessageAnnotations), mark, 3)
 	case Received:
 		dst, mark := beginFields(dst, descReceived)
-		dst = AppendUint(dst, s.SectionNumber)
-		return EndList(AppendUlong(dst, s.SectionOffset), mark, 2)
+		dst = appendUint(dst, s.SectionNumber)
+		return EndList(appendUlong(dst, s.SectionOffset), mark, 2)
 	case TransactionalState:
 		dst, mark := beginFields(dst, descTransactionalState)
-		dst = AppendBinary(dst, s.TxnID)
+		dst = appendBinary(dst, s.TxnID)
 		return EndList(appendState(dst, s.Outcome), mark, 2)
 	case Declared:
 		dst, mark := beginFields(dst, descDeclared)
-		return EndList(AppendBinary(dst, s.TxnID), mark, 1)
+		return EndList(appendBinary(dst, s.TxnID), mark, 1)
 	}
 	return AppendNull(dst)
 }

@@ -340,7 +340,7 @@ func deliveredMessage() []byte {
 	})
 	b, mark := amqp.BeginMap(amqp.AppendDescriptor(b, amqp.SectionMessageAnnotations))
 	b = amqp.AppendTimestamp(amqp.AppendSymbol(b, "x-opt-enqueued-time"), 1700000000000)
-	b = amqp.AppendLong(amqp.AppendSymbol(b, "x-opt-sequence-number"), 1)
+	b = amqp.AppendValue(amqp.AppendSymbol(b, "x-opt-sequence-number"), int64(1))
 	b = amqp.EndMap(b, mark, 2)
 	b = amqp.AppendProperties(b, &amqp.Properties{MessageID: "m", GroupID: amqp.Some("session")})
 	b = amqp.AppendSection(b, amqp.SectionApplicationProperties, amqp.Map{{Key: "k", Value: uint16(3)}})

@@ -34,7 +34,7 @@ func nested(n int, code byte) []byte {
 	return b
 }
 
-func listOf(n int) []byte { return AppendList(nil, make(List, n)) }
+func listOf(n int) []byte { return appendList(nil, make(List, n)) }
 
 func mapOf(pairs int) []byte {
 	b, mark := BeginMap(nil)

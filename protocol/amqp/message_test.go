@@ -355,7 +355,7 @@ func TestHeaderAndProperties(t *testing.T) {
 	}
 	all := fieldsOf(t, AppendProperties(nil, &sampleProperties))
 	for n := range 14 {
-		cut := append(AppendDescriptor(nil, SectionProperties), AppendList(nil, all[:n])...)
+		cut := append(AppendDescriptor(nil, SectionProperties), appendList(nil, all[:n])...)
 		if n == 0 {
 			cut = append(AppendDescriptor(nil, SectionProperties), CodeList0)
 		}
@@ -445,7 +445,7 @@ func TestRaw(t *testing.T) {
 		}
 	}
 	text := AppendValue(nil, "text")
-	if _, ok := RawInt(AppendUlong(nil, math.MaxUint64)); ok {
+	if _, ok := RawInt(appendUlong(nil, math.MaxUint64)); ok {
 		t.Error("ulong above the largest long")
 	}
 	if _, ok := RawInt(text); ok {

@@ -237,7 +237,7 @@ var descriptorNames = map[byte]string{
 
 // encodings returns the composite with the given fields in every way a peer may write it.
 func encodings(code byte, name string, fields List) map[string][]byte {
-	narrow := AppendList(nil, fields)
+	narrow := appendList(nil, fields)
 	wide, mark := BeginList(nil)
 	for _, f := range fields {
 		wide = AppendValue(wide, f)
@@ -269,7 +269,7 @@ func TestLenientWP216(t *testing.T) {
 			// A composite cut to n fields is one whose other fields are null.
 			cut := make(List, len(full))
 			copy(cut, full[:n])
-			want, _, wantErr := decodeComposite(append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, cut)...), DefaultLimits)
+			want, _, wantErr := decodeComposite(append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, cut)...), DefaultLimits)
 			if (wantErr == nil) != (n >= s.required) {
 				t.Fatalf("%s with %d fields: %v", s.name(), n, wantErr)
 			}
@@ -290,11 +290,11 @@ func TestLenientWP216(t *testing.T) {
 func TestUnknownFields(t *testing.T) {
 	for _, s := range samples() {
 		fields := append(fieldsOf(t, appendComposite(nil, s.value)), "more", List{nil})
-		b := append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, fields)...)
+		b := append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, fields)...)
 		if got, _, err := decodeComposite(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, s.value) {
 			t.Errorf("%s: %v, %v", s.name(), got, err)
 		}
-		b = append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, append(fields, Symbol("\xff")))...)
+		b = append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, append(fields, Symbol("\xff")))...)
 		if _, _, err := decodeComposite(b, DefaultLimits); err == nil {
 			t.Errorf("%s: bad unknown field accepted", s.name())
 		}
@@ -306,7 +306,7 @@ func TestEmptyTerminusWP216(t *testing.T) {
 	decode := func(source, target string) *Attach {
 		t.Helper()
 		b, mark := BeginList(AppendDescriptor(nil, descAttach))
-		b = append(AppendBool(AppendUint(AppendString(b, "l"), 0), true), CodeNull, CodeNull)
+		b = append(appendBool(appendUint(AppendString(b, "l"), 0), true), CodeNull, CodeNull)
 		b = append(append(b, unhex(t, source)...), unhex(t, target)...)
 		p, _, err := DecodePerformative(EndList(b, mark, 7), DefaultLimits)
 		if err != nil {
@@ -346,7 +346,7 @@ func TestMultipleSymbols(t *testing.T) {
 		"string": "a",
 		"ulongs": Array{Elem: CodeUlong, Values: []any{uint64(1)}},
 	} {
-		b := append(AppendDescriptor(nil, descCoordinator), AppendList(nil, List{value})...)
+		b := append(AppendDescriptor(nil, descCoordinator), appendList(nil, List{value})...)
 		c, _, err := decodeComposite(b, DefaultLimits)
 		switch name {
 		case "string", "ulongs":
@@ -368,7 +368,7 @@ func TestMultipleSymbols(t *testing.T) {
 // Unsigned fields take any unsigned width that fits; texts may be strings or symbols.
 func TestFieldTypes(t *testing.T) {
 	open := func(fields ...any) error {
-		_, _, err := DecodePerformative(append(AppendDescriptor(nil, descOpen), AppendList(nil, fields)...), DefaultLimits)
+		_, _, err := DecodePerformative(append(AppendDescriptor(nil, descOpen), appendList(nil, fields)...), DefaultLimits)
 		return err
 	}
 	for _, ok := range [][]any{

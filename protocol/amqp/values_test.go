@@ -168,7 +168,7 @@ func TestFloatBitsSurvive(t *testing.T) {
 			t.Errorf("%s became %s", want, got)
 		}
 	}
-	if v, _, _ := DecodeValue(AppendDouble(nil, math.Inf(1)), DefaultLimits); v != math.Inf(1) {
+	if v, _, _ := DecodeValue(appendDouble(nil, math.Inf(1)), DefaultLimits); v != math.Inf(1) {
 		t.Error("infinity lost")
 	}
 }
@@ -286,7 +286,7 @@ func TestBuilders(t *testing.T) {
 	b, outer := BeginMap(nil)
 	b = AppendSymbol(b, "a")
 	b, inner := BeginList(b)
-	b = AppendUint(b, 7)
+	b = appendUint(b, 7)
 	b = AppendNull(b)
 	b = EndList(b, inner, 2)
 	b = AppendInt(AppendString(b, "b"), -1)
