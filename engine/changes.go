@@ -6,7 +6,8 @@ import (
 )
 
 // Stored property changes are an encoded AMQP map of application properties (docs/log-format.md): bytes as clients send
-// them. The broker itself changes properties only when it dead-letters, so this is all the engine knows of that encoding.
+// them. The broker itself changes properties only when it dead-letters, so this is all the engine knows of that encoding; it
+// imports no protocol, and so does not ask package amqp where a value ends.
 
 const (
 	amqpDescribed = 0x00

@@ -8,7 +8,7 @@
 //  1. Durable state changes only in Apply, and the same Apply runs live, on recovery and in tools.
 //  2. Nothing leaves the process (a disposition, a delivery, a reply) before the events that justify it are committed.
 //  3. One decision is one record: a dead-lettering or a batch is atomic with no markers.
-//  4. Volatile things (waiting receivers, their credit) sit in the loop, in their own struct, and may die with the process.
+//  4. Volatile things (waiting receivers, their credit) belong to the [Loop] and die with the process.
 //
 // Decide and Apply use no clock, randomness, goroutine, I/O or map order, so a seed reproduces a run.
 //

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the class of a refusal. Exactly one table, in package servicebus, turns it into what the wire says.
+// Code is the class of a refusal. What a client is told for it stands in one place for each protocol: condition.go of package
+// servicebus for AMQP, refusal.go of package atom for HTTP.
 type Code uint8
 
 const (

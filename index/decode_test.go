@@ -36,7 +36,7 @@ func FuzzDecode(f *testing.F) {
 func tryDecode(src []byte) error {
 	x, err := Decode(src)
 	switch {
-	case errors.Is(err, ErrEncoding):
+	case errors.Is(err, errEncoding):
 		return nil
 	case err != nil:
 		return err
@@ -91,7 +91,7 @@ func TestDecodeChangedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range good {
-		if _, err := Decode(good[:i]); !errors.Is(err, ErrEncoding) {
+		if _, err := Decode(good[:i]); !errors.Is(err, errEncoding) {
 			t.Errorf("cut off at byte %d: %v", i, err)
 		}
 		src := slices.Clone(good)
@@ -148,7 +148,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 			src = New().encodeSlice(src, s)
 		}
 		_, err := Decode(src)
-		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, ErrEncoding) {
+		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := tryDecode(src); err != nil {

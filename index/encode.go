@@ -17,8 +17,8 @@ import (
 // version is of no use: replay begins earlier instead.
 const EncodingVersion = 5
 
-// ErrEncoding is wrapped by every error of [Decode].
-var ErrEncoding = errors.New("index: bad encoding")
+// errEncoding is wrapped by every error of [Decode].
+var errEncoding = errors.New("index: bad encoding")
 
 // Encode appends the canonical encoding of the whole state: equal states have equal encodings, however they came about.
 func (x *Index) Encode(dst []byte) []byte {
@@ -190,7 +190,7 @@ type decoding struct {
 
 func (d *decoding) fail(format string, args ...any) {
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: %d bytes before the end: %s", ErrEncoding, len(d.src), fmt.Sprintf(format, args...))
+		d.err = fmt.Errorf("%w: %d bytes before the end: %s", errEncoding, len(d.src), fmt.Sprintf(format, args...))
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OS is the file system of the operating system.
-var OS FS = osFS{}
-
 type osFS struct{}
 
 type osFile struct{ *os.File }

@@ -184,11 +184,11 @@ func FuzzCheckpoint(f *testing.F) {
 		defer os.Remove(tmp.Name())
 		tmp.Write(file)
 		tmp.Close()
-		back, err := readCheckpoint(OS, tmp.Name(), 0, 5)
+		back, err := readCheckpoint(osFS{}, tmp.Name(), 0, 5)
 		if err != nil {
 			return
 		}
-		r, err := openCheckpoint(OS, tmp.Name(), 0, 5, back)
+		r, err := openCheckpoint(osFS{}, tmp.Name(), 0, 5, back)
 		if err != nil {
 			return
 		}

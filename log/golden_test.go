@@ -44,7 +44,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(t.Context(), dir, goldenOptions(OS))
+	s, err := Open(t.Context(), dir, goldenOptions(osFS{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestGoldenCheckpoint(t *testing.T) {
 	file := filepath.Join("testdata", "checkpoint.ckpt")
 	c := checkpoint{lsn: 8, epoch: 1}
 	if *update {
-		p := &partition{store: &store{fs: OS, tag: 5}, dir: t.TempDir(), first: 8, end: mark{lsn: 8}}
+		p := &partition{store: &store{fs: osFS{}, tag: 5}, dir: t.TempDir(), first: 8, end: mark{lsn: 8}}
 		if err := os.Mkdir(filepath.Join(p.dir, "checkpoints"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +111,11 @@ func TestGoldenCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := readCheckpoint(OS, file, 0, 5)
+	c, err := readCheckpoint(osFS{}, file, 0, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openCheckpoint(OS, file, 0, 5, c)
+	r, err := openCheckpoint(osFS{}, file, 0, 5, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,23 +18,23 @@ type partition struct {
 	dir   string
 	err   error // why it is refused
 
+	files fileCache // has a mutex of its own
+
 	lead   sync.Mutex // held by Lead
+	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
 
-	mu sync.RWMutex // guards the rest
+	mu sync.RWMutex // guards what follows
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
 	manifest manifest
 	first    event.LSN
-	end      mark // of the recovered log, or of what a closed writer left
-	clean    bool // all up to end is synced: after a clean stop, a repair, or a writer's close
-	found    *found
+	end      mark      // of the recovered log, or of what a closed writer left
+	clean    bool      // all up to end is synced: after a clean stop, a repair, or a writer's close
 	noted    event.LSN // progress note
 	writer   *writer
 	poison   error
 	ckpts    []checkpoint // usable ones, oldest first
-
-	files fileCache
 }
 
 // take adopts what recovery found.

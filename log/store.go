@@ -42,7 +42,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 		o.ChapterAge = time.Hour
 	}
 	if o.FS == nil {
-		o.FS = OS
+		o.FS = osFS{}
 	}
 	if _, ok := o.FS.(osFS); ok && o.BootID == "" {
 		o.BootID = bootID()

@@ -47,7 +47,7 @@ func TestTailBytes(t *testing.T) {
 	for range 60 {
 		limit := 1 + rng.IntN(40000)
 		dirs := [2]string{t.TempDir(), t.TempDir()}
-		ours, err := newTail(OS, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
+		ours, err := newTail(osFS{}, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
-		s, err := Open(t.Context(), dir, goldenOptions(OS))
+		s, err := Open(t.Context(), dir, goldenOptions(osFS{}))
 		if err != nil {
 			t.Fatal(err)
 		}

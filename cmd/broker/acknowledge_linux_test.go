@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/coder/websocket"
 
-	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
 // halting writes everything in two pieces.
@@ -80,7 +80,7 @@ func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	defer c.Close()
 	const audience = "sb://localhost/orders"
 	caller(t, c, "$cbs")(map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
-		access.NewSASToken(audience, "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
+		sas.Token(audience, "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
 	peek := caller(t, c, "orders/$management")
 	for range calls {
 		began := time.Now()

@@ -21,9 +21,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
@@ -202,7 +202,7 @@ func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, hea
 		t.Fatal(err)
 	}
 	r.URL.Opaque = "//localhost:" + port + path
-	r.Header.Set("Authorization", access.NewSASToken("sb://localhost", "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
+	r.Header.Set("Authorization", sas.Token("sb://localhost", "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}

@@ -36,12 +36,15 @@ func (t *token) String() string {
 	case tokenEnd:
 		return "the end"
 	case tokenDelimited:
-		return quoteName(t.text, true)
+		return inBrackets(t.text)
 	case tokenParameter:
 		return "@" + t.text
 	}
 	return t.text
 }
+
+// inBrackets is a name as it stands where it would be something else without brackets.
+func inBrackets(name string) string { return "[" + strings.ReplaceAll(name, "]", "]]") + "]" }
 
 var keywords = []string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE", "SET", "REMOVE"}
 

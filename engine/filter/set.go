@@ -20,8 +20,6 @@ type Set struct {
 	volatile      []*Rule // SQL filters with newid(), by key: each is evaluated for itself, in this order
 	correlations  correlations
 
-	sqlCount, correlationCount int
-
 	machine machine
 	hits    []hit
 	matches []Match
@@ -89,10 +87,6 @@ func NewSet() *Set {
 	return s
 }
 
-// Counts says how many rules have SQL filters, true and false ones included, and how many correlation filters
-// (management-api.md 3.3).
-func (s *Set) Counts() (sql, correlation int) { return s.sqlCount, s.correlationCount }
-
 // Put puts a rule in force: behind the others of its subscription, or in the place of the one that has its name in any case.
 // An error is that of [Check]; the set is then as before.
 func (s *Set) Put(sub event.EntityID, r event.Rule) error {
@@ -156,11 +150,9 @@ func (s *Set) Drop(sub event.EntityID) {
 // enable puts a rule where its filter is found.
 func (s *Set) enable(r *Rule, c *compiled, f *event.Filter) {
 	if c.kind == event.CorrelationFilter {
-		s.correlationCount++
 		s.correlations.add(r, c.test)
 		return
 	}
-	s.sqlCount++
 	switch c.kind {
 	case event.TrueFilter:
 		r.always = true
@@ -184,11 +176,9 @@ func (s *Set) enable(r *Rule, c *compiled, f *event.Filter) {
 // disable takes a rule from where its filter is found.
 func (s *Set) disable(r *Rule) {
 	if r.kind == event.CorrelationFilter {
-		s.correlationCount--
 		s.correlations.remove(r)
 		return
 	}
-	s.sqlCount--
 	switch {
 	case r.always:
 		s.always = remove(s.always, r)

@@ -42,6 +42,20 @@ func kindRule(name string, kind event.FilterKind, action string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: kind}, Action: event.Action{Text: action}}
 }
 
+// counts says how many rules in force have SQL filters, true and false ones included, and how many correlation filters.
+func (s *Set) counts() (sql, correlation int) {
+	for _, of := range s.subscriptions {
+		for _, r := range of.rules {
+			if r.kind == event.CorrelationFilter {
+				correlation++
+			} else {
+				sql++
+			}
+		}
+	}
+	return sql, correlation
+}
+
 // SM-282, SM-283: any number of rules without action make one copy, each with action a further one, in order of addition.
 func TestCopies(t *testing.T) {
 	t.Parallel()
@@ -62,7 +76,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("{%s}: %s, want %s", properties, got, want)
 		}
 	}
-	if sql, correlation := s.Counts(); sql != 7 || correlation != 0 {
+	if sql, correlation := s.counts(); sql != 7 || correlation != 0 {
 		t.Errorf("%d SQL filters and %d correlation filters", sql, correlation)
 	}
 }
@@ -87,7 +101,7 @@ func TestPutRemove(t *testing.T) {
 	put(t, s, 1, event.Rule{Name: "ONE", Action: event.Action{Text: "REMOVE a"}, Filter: event.Filter{Kind: event.CorrelationFilter,
 		Properties: []event.Property{{Name: "COLOR", Value: text("blue")}}}})
 	now("1 ONE two three")
-	if sql, correlation := s.Counts(); sql != 2 || correlation != 1 {
+	if sql, correlation := s.counts(); sql != 2 || correlation != 1 {
 		t.Errorf("%d SQL filters and %d correlation filters", sql, correlation)
 	}
 	s.Remove(1, "Two")
@@ -101,7 +115,7 @@ func TestPutRemove(t *testing.T) {
 	now("1 ONE three two")
 	s.Drop(1)
 	now("")
-	if sql, correlation := s.Counts(); sql != 0 || correlation != 0 || len(s.correlations.shapes)+len(s.correlations.anchors)+len(s.byText) != 0 {
+	if sql, correlation := s.counts(); sql != 0 || correlation != 0 || len(s.correlations.shapes)+len(s.correlations.anchors)+len(s.byText) != 0 {
 		t.Errorf("%d SQL filters and %d correlation filters", sql, correlation)
 	}
 }
@@ -395,7 +409,7 @@ func TestSetAgainstNaive(t *testing.T) {
 			if stripped := reasons.ReplaceAllString(got, ": "); stripped != want {
 				t.Fatalf("seed %d: %+v\nthe set says %s\nlooking at every rule says %s", seed, m, got, want)
 			}
-			sql, correlation := s.Counts()
+			sql, correlation := s.counts()
 			if n := len(slices.DeleteFunc(slices.Clone(rules), func(n naive) bool { return n.rule.Filter.Kind == event.CorrelationFilter })); sql != n || correlation != len(rules)-n {
 				t.Fatalf("seed %d: %d, %d", seed, sql, correlation)
 			}

@@ -207,7 +207,7 @@ func TestJWT(t *testing.T) {
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || g.Rights != c.rights {
 			t.Errorf("%s: %+v, %v", name, g, err)
 		}
-		if err == nil && (g.Path != "orders" || g.Rule != "app-1" || g.Expires.Unix() != now.Add(time.Hour).Unix() || !v.Current(g) || !g.OfNamespace()) {
+		if err == nil && (g.Path != "orders" || g.Rule != "app-1" || g.Expires.Unix() != now.Add(time.Hour).Unix() || !v.current(g) || !g.OfNamespace()) {
 			t.Errorf("%s: %+v", name, g)
 		}
 	}

@@ -13,8 +13,8 @@ const (
 	Manage = manageOnly | Listen | Send
 )
 
-// RightsOf are the rights of an access rule. One that lists Manage alone allows everything.
-func RightsOf(list event.Rights) Rights {
+// rightsOf are the rights of an access rule. One that lists Manage alone allows everything.
+func rightsOf(list event.Rights) Rights {
 	var r Rights
 	for _, right := range list {
 		switch right {

@@ -105,10 +105,3 @@ func sign(resource, expiry, key string) []byte {
 	mac.Write([]byte(expiry))
 	return mac.Sum(nil)
 }
-
-// NewSASToken signs a token for a resource with the key of a rule, as the SDKs do (wire-protocol.md 2.5).
-func NewSASToken(resource, ruleName, key string, expiry time.Time) string {
-	sr, se := url.QueryEscape(resource), strconv.FormatInt(expiry.Unix(), 10)
-	sig := base64.StdEncoding.EncodeToString(sign(sr, se, key))
-	return SASPrefix + "sr=" + sr + "&sig=" + url.QueryEscape(sig) + "&se=" + se + "&skn=" + url.PathEscape(ruleName)
-}

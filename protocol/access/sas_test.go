@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
 var testNow = time.Unix(1_700_000_000, 0)
@@ -129,7 +130,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("path %s: %+v, %v", path, g, err)
 		}
 	}
-	if _, err := testVerifier.Verify(NewSASToken("sb://h/q", "my rule", "k", testNow.Add(time.Hour)), audience, testNow); err != nil {
+	if _, err := testVerifier.Verify(sas.Token("sb://h/q", "my rule", "k", testNow.Add(time.Hour)), audience, testNow); err != nil {
 		t.Error(err)
 	}
 }

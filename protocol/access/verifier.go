@@ -170,7 +170,7 @@ func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
 		for _, key := range [...]event.Secret{rule.Primary, rule.Secondary} {
 			if t.signedBy(key) && key != "" && !found {
 				found = true
-				g = Grant{Rule: rule.Name, Rights: RightsOf(rule.Rights), level: [...]level{ofEntity, ofNamespace}[i], key: &key}
+				g = Grant{Rule: rule.Name, Rights: rightsOf(rule.Rights), level: [...]level{ofEntity, ofNamespace}[i], key: &key}
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (v *Verifier) Plain(name, key string) (Grant, error) {
 		return Grant{}, ErrSignature
 	}
 	secret := event.Secret(key)
-	return Grant{Rule: rule.Name, Rights: RightsOf(rule.Rights), level: ofNamespace, key: &secret}, nil
+	return Grant{Rule: rule.Name, Rights: rightsOf(rule.Rights), level: ofNamespace, key: &secret}, nil
 }
 
 // Allows reports whether a grant allows something at a path: the one question that AMQP and HTTP ask, at every attach and every
@@ -216,9 +216,6 @@ func (v *Verifier) Plain(name, key string) (Grant, error) {
 func (v *Verifier) Allows(g Grant, path string, want Rights, now time.Time) bool {
 	return want != 0 && g.Rights.Has(want) && covers(g.Path, path) && !g.Expired(now) && v.inForce(g, path)
 }
-
-// Current reports whether the rule and the key that a grant comes from are still there, with the rights they had.
-func (v *Verifier) Current(g Grant) bool { return v.inForce(g, g.Path) }
 
 // Expired reports whether the token's time is over.
 func (g Grant) Expired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
@@ -239,5 +236,5 @@ func (v *Verifier) inForce(g Grant, path string) bool {
 		rules = v.entityRules(path)
 	}
 	rule := named(rules, g.Rule)
-	return g.key != nil && *g.key != "" && (rule.Primary == *g.key || rule.Secondary == *g.key) && RightsOf(rule.Rights).Has(g.Rights)
+	return g.key != nil && *g.key != "" && (rule.Primary == *g.key || rule.Secondary == *g.key) && rightsOf(rule.Rights).Has(g.Rights)
 }

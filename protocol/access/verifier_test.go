@@ -71,10 +71,13 @@ func TestEntityRules(t *testing.T) {
 		t.Error("an entity's rule counts as the namespace's")
 	}
 	catalogue["t"] = catalogue["t"][1:]
-	if v.Current(g) || v.Allows(g, "t", Send, testNow) {
+	if v.current(g) || v.Allows(g, "t", Send, testNow) {
 		t.Error("the rule is gone, the grant is not")
 	}
 }
+
+// current reports whether the rule and the key that a grant comes from are still there, with the rights they had.
+func (v *Verifier) current(g Grant) bool { return v.inForce(g, g.Path) }
 
 // S10, management-api.md 5.2: both keys are good; a key that was replaced, and a rule that lost a right, end what they gave.
 func TestRotation(t *testing.T) {
@@ -82,7 +85,7 @@ func TestRotation(t *testing.T) {
 	v := New(Options{Rules: []event.AccessRule{rule("r", "one", "", event.Send, event.Listen)}, Development: true})
 	token := signed("sb://h", later, "r", "one")
 	g, err := v.Verify(token, "sb://h", testNow)
-	if err != nil || !v.Current(g) {
+	if err != nil || !v.current(g) {
 		t.Fatal(err)
 	}
 	plain, err := v.Plain("R", "one")
@@ -101,8 +104,8 @@ func TestRotation(t *testing.T) {
 		{nil, false},
 	} {
 		v.SetRules(step.rules)
-		if v.Current(g) != step.good || v.Current(plain) != step.good || v.Allows(g, "q", Send, testNow) != step.good || v.Allows(g, "q", Manage, testNow) {
-			t.Errorf("%v: %t", step.rules, v.Current(g))
+		if v.current(g) != step.good || v.current(plain) != step.good || v.Allows(g, "q", Send, testNow) != step.good || v.Allows(g, "q", Manage, testNow) {
+			t.Errorf("%v: %t", step.rules, v.current(g))
 		}
 	}
 	if _, err := v.Verify(token, "sb://h", testNow); !errors.Is(err, ErrSignature) {
@@ -151,7 +154,7 @@ func TestRights(t *testing.T) {
 		list event.Rights
 		want Rights
 	}{{nil, 0}, {event.Rights{event.Manage}, Manage}, {event.Rights{event.Listen, event.Send}, Listen | Send}, {event.Rights{9}, 0}} {
-		if got := RightsOf(c.list); got != c.want {
+		if got := rightsOf(c.list); got != c.want {
 			t.Errorf("%v: %d", c.list, got)
 		}
 	}

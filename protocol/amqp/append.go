@@ -11,24 +11,24 @@ import (
 // AppendNull appends a null.
 func AppendNull(dst []byte) []byte { return append(dst, CodeNull) }
 
-// AppendBool appends a boolean as one byte.
-func AppendBool(dst []byte, v bool) []byte {
+// appendBool appends a boolean as one byte.
+func appendBool(dst []byte, v bool) []byte {
 	if v {
 		return append(dst, CodeTrue)
 	}
 	return append(dst, CodeFalse)
 }
 
-// AppendUbyte appends a ubyte.
-func AppendUbyte(dst []byte, v uint8) []byte { return append(dst, CodeUbyte, v) }
+// appendUbyte appends a ubyte.
+func appendUbyte(dst []byte, v uint8) []byte { return append(dst, CodeUbyte, v) }
 
-// AppendUshort appends a ushort.
-func AppendUshort(dst []byte, v uint16) []byte {
+// appendUshort appends a ushort.
+func appendUshort(dst []byte, v uint16) []byte {
 	return append(dst, CodeUshort, byte(v>>8), byte(v))
 }
 
-// AppendUint appends a uint.
-func AppendUint(dst []byte, v uint32) []byte {
+// appendUint appends a uint.
+func appendUint(dst []byte, v uint32) []byte {
 	switch {
 	case v == 0:
 		return append(dst, CodeUint0)
@@ -38,8 +38,8 @@ func AppendUint(dst []byte, v uint32) []byte {
 	return append(dst, CodeUint, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 }
 
-// AppendUlong appends a ulong.
-func AppendUlong(dst []byte, v uint64) []byte {
+// appendUlong appends a ulong.
+func appendUlong(dst []byte, v uint64) []byte {
 	switch {
 	case v == 0:
 		return append(dst, CodeUlong0)
@@ -49,11 +49,11 @@ func AppendUlong(dst []byte, v uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, CodeUlong), v)
 }
 
-// AppendByte appends a byte, which in AMQP is signed.
-func AppendByte(dst []byte, v int8) []byte { return append(dst, CodeByte, byte(v)) }
+// appendByte appends a byte, which in AMQP is signed.
+func appendByte(dst []byte, v int8) []byte { return append(dst, CodeByte, byte(v)) }
 
-// AppendShort appends a short.
-func AppendShort(dst []byte, v int16) []byte { return append(dst, CodeShort, byte(v>>8), byte(v)) }
+// appendShort appends a short.
+func appendShort(dst []byte, v int16) []byte { return append(dst, CodeShort, byte(v>>8), byte(v)) }
 
 // AppendInt appends an int.
 func AppendInt(dst []byte, v int32) []byte {
@@ -63,26 +63,26 @@ func AppendInt(dst []byte, v int32) []byte {
 	return append(dst, CodeInt, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 }
 
-// AppendLong appends a long.
-func AppendLong(dst []byte, v int64) []byte {
+// appendLong appends a long.
+func appendLong(dst []byte, v int64) []byte {
 	if v == int64(int8(v)) {
 		return append(dst, CodeSmallLong, byte(v))
 	}
 	return binary.BigEndian.AppendUint64(append(dst, CodeLong), uint64(v))
 }
 
-// AppendFloat appends a float.
-func AppendFloat(dst []byte, v float32) []byte {
+// appendFloat appends a float.
+func appendFloat(dst []byte, v float32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, CodeFloat), math.Float32bits(v))
 }
 
-// AppendDouble appends a double.
-func AppendDouble(dst []byte, v float64) []byte {
+// appendDouble appends a double.
+func appendDouble(dst []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, CodeDouble), math.Float64bits(v))
 }
 
-// AppendChar appends a char.
-func AppendChar(dst []byte, v Char) []byte {
+// appendChar appends a char.
+func appendChar(dst []byte, v Char) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, CodeChar), uint32(v))
 }
 
@@ -94,8 +94,8 @@ func AppendTimestamp(dst []byte, v Timestamp) []byte {
 // AppendUUID appends a uuid.
 func AppendUUID(dst []byte, v UUID) []byte { return append(append(dst, CodeUUID), v[:]...) }
 
-// AppendBinary appends a binary; a nil v is an empty one.
-func AppendBinary(dst, v []byte) []byte {
+// appendBinary appends a binary; a nil v is an empty one.
+func appendBinary(dst, v []byte) []byte {
 	return append(appendVariable(dst, CodeBin8, len(v)), v...)
 }
 
@@ -129,7 +129,7 @@ func AppendSection(dst []byte, code byte, value any) []byte {
 
 // AppendData appends a data section that holds body.
 func AppendData(dst, body []byte) []byte {
-	return AppendBinary(AppendDescriptor(dst, SectionData), body)
+	return appendBinary(AppendDescriptor(dst, SectionData), body)
 }
 
 // BeginList starts a list whose elements the caller appends next. The mark is for EndList.

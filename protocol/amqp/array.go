@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// AppendArray appends an array with the constructor a.Elem, or with its wide form if a value does not fit. It panics if a
+// appendArray appends an array with the constructor a.Elem, or with its wide form if a value does not fit. It panics if a
 // value is not of the constructor's type: that is a bug of the caller.
 //
 //	array8   E0 | size 1 | count 1 | constructor | elements    size counts everything behind it
 //	array32  F0 | size 4 | count 4 | constructor | elements
-func AppendArray(dst []byte, a Array) []byte {
+func appendArray(dst []byte, a Array) []byte {
 	mark := len(dst)
 	dst = append(dst, CodeArray32, 0, 0, 0, 0, 0, 0, 0, 0)
 	return endCompound(appendArrayContent(dst, a), mark, len(a.Values))

@@ -46,33 +46,33 @@ const (
 
 // Descriptors of the composite types, as the smallulong they are written with (wire-protocol 9.1).
 const (
-	DescOpen               byte = 0x10
-	DescBegin              byte = 0x11
-	DescAttach             byte = 0x12
-	DescFlow               byte = 0x13
-	DescTransfer           byte = 0x14
-	DescDisposition        byte = 0x15
-	DescDetach             byte = 0x16
-	DescEnd                byte = 0x17
-	DescClose              byte = 0x18
-	DescError              byte = 0x1D
-	DescReceived           byte = 0x23
-	DescAccepted           byte = 0x24
-	DescRejected           byte = 0x25
-	DescReleased           byte = 0x26
-	DescModified           byte = 0x27
-	DescSource             byte = 0x28
-	DescTarget             byte = 0x29
-	DescCoordinator        byte = 0x30
-	DescDeclare            byte = 0x31
-	DescDischarge          byte = 0x32
-	DescDeclared           byte = 0x33
-	DescTransactionalState byte = 0x34
-	DescSASLMechanisms     byte = 0x40
-	DescSASLInit           byte = 0x41
-	DescSASLChallenge      byte = 0x42
-	DescSASLResponse       byte = 0x43
-	DescSASLOutcome        byte = 0x44
+	descOpen               byte = 0x10
+	descBegin              byte = 0x11
+	descAttach             byte = 0x12
+	descFlow               byte = 0x13
+	descTransfer           byte = 0x14
+	descDisposition        byte = 0x15
+	descDetach             byte = 0x16
+	descEnd                byte = 0x17
+	descClose              byte = 0x18
+	descError              byte = 0x1D
+	descReceived           byte = 0x23
+	descAccepted           byte = 0x24
+	descRejected           byte = 0x25
+	descReleased           byte = 0x26
+	descModified           byte = 0x27
+	descSource             byte = 0x28
+	descTarget             byte = 0x29
+	descCoordinator        byte = 0x30
+	descDeclare            byte = 0x31
+	descDischarge          byte = 0x32
+	descDeclared           byte = 0x33
+	descTransactionalState byte = 0x34
+	descSASLMechanisms     byte = 0x40
+	descSASLInit           byte = 0x41
+	descSASLChallenge      byte = 0x42
+	descSASLResponse       byte = 0x43
+	descSASLOutcome        byte = 0x44
 )
 
 // Descriptors of the sections of a message, in the order sections must have (wire-protocol 5.1).
@@ -115,6 +115,5 @@ type ProtocolHeader [8]byte
 // The protocol headers (wire-protocol 1.1). Treat them as constants.
 var (
 	ProtocolAMQP = ProtocolHeader{'A', 'M', 'Q', 'P', 0, 1, 0, 0}
-	ProtocolTLS  = ProtocolHeader{'A', 'M', 'Q', 'P', 2, 1, 0, 0}
 	ProtocolSASL = ProtocolHeader{'A', 'M', 'Q', 'P', 3, 1, 0, 0}
 )

@@ -2,54 +2,13 @@ package amqp
 
 import "math"
 
-// DecodeComposite decodes the composite at the start of src, whichever of this package it is, and returns what follows it.
-// It is as lenient as DecodePerformative; the result is a copy. Message sections are not composites here. An error is a
-// *DecodeError.
-func DecodeComposite(src []byte, lim Limits) (c Composite, rest []byte, err error) {
-	r := newReader(src, lim)
-	if code, ok := r.compositeCode(); ok {
-		c = r.composite(code)
-	}
-	if r.err != nil {
-		return nil, nil, r.err
-	}
-	return c, src[r.pos:], nil
-}
-
-func (r *reader) composite(code byte) Composite {
-	switch code {
-	case DescError:
-		return r.errorFields()
-	case DescSource:
-		return r.source()
-	case DescTarget:
-		return r.target()
-	case DescCoordinator:
-		return r.coordinator()
-	case DescDeclare:
-		s := r.openFields()
-		c := &Declare{GlobalID: r.anyField()}
-		r.closeFields(s)
-		return c
-	case DescDischarge:
-		s := r.openFields()
-		c := &Discharge{TxnID: r.binaryField(), Fail: r.boolField()}
-		r.closeFields(s)
-		return c
-	}
-	if isState(code) {
-		return r.state(code)
-	}
-	return r.performative(code)
-}
-
 // sourceField reads a source, which may be null, and empty in any way.
 func (r *reader) sourceField() *Source {
 	if !r.next() {
 		return nil
 	}
 	at := r.pos
-	if code, ok := r.compositeCode(); ok && code == DescSource {
+	if code, ok := r.compositeCode(); ok && code == descSource {
 		return r.source()
 	}
 	r.fail(at, "not a source")
@@ -82,9 +41,9 @@ func (r *reader) targetField() Terminus {
 	at := r.pos
 	if code, ok := r.compositeCode(); ok {
 		switch code {
-		case DescTarget:
+		case descTarget:
 			return r.target()
-		case DescCoordinator:
+		case descCoordinator:
 			return r.coordinator()
 		}
 	}
@@ -119,7 +78,7 @@ func (r *reader) errorField() *Error {
 		return nil
 	}
 	at := r.pos
-	if code, ok := r.compositeCode(); ok && code == DescError {
+	if code, ok := r.compositeCode(); ok && code == descError {
 		return r.errorFields()
 	}
 	r.fail(at, "not an error")
@@ -140,7 +99,7 @@ func (r *reader) errorFields() *Error {
 }
 
 func isState(code byte) bool {
-	return code >= DescReceived && code <= DescModified || code == DescDeclared || code == DescTransactionalState
+	return code >= descReceived && code <= descModified || code == descDeclared || code == descTransactionalState
 }
 
 // stateField reads a delivery state, which may be null.
@@ -161,21 +120,21 @@ func (r *reader) state(code byte) DeliveryState {
 	var v DeliveryState
 	s := r.openFields()
 	switch code {
-	case DescAccepted:
+	case descAccepted:
 		v = StateAccepted
-	case DescReleased:
+	case descReleased:
 		v = StateReleased
-	case DescRejected:
+	case descRejected:
 		v = Rejected{Error: r.errorField()}
-	case DescModified:
+	case descModified:
 		v = Modified{
 			DeliveryFailed:     r.boolField(),
 			UndeliverableHere:  r.boolField(),
 			MessageAnnotations: r.mapField(),
 		}
-	case DescReceived:
+	case descReceived:
 		v = r.received()
-	case DescDeclared:
+	case descDeclared:
 		v = Declared{TxnID: r.txnID()}
 	default:
 		v = r.transactionalState()

@@ -3,7 +3,7 @@ package amqp
 // DecodePerformative decodes the body of a frame: a performative and, behind a transfer, the payload, which aliases body.
 // Everything else is a copy. It is lenient as wire-protocol 9.1 wants: lists may be list0, list8 or list32 and cut after
 // their last set field, descriptors may be ulong or symbol. An error is a *DecodeError. The empty body of a keep-alive
-// frame holds no performative and is an error: ask Frame.Empty first.
+// frame (wire-protocol 1.1) holds no performative and is an error.
 func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte, err error) {
 	r := newReader(body, lim)
 	if code, ok := r.compositeCode(); ok {
@@ -31,15 +31,15 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 		return r.finish(nil)
 	}
 	switch code {
-	case DescTransfer:
+	case descTransfer:
 		d.transfer = Transfer{}
 		r.transfer(&d.transfer)
 		p = &d.transfer
-	case DescDisposition:
+	case descDisposition:
 		d.disposition = Disposition{}
 		r.disposition(&d.disposition)
 		p = &d.disposition
-	case DescFlow:
+	case descFlow:
 		d.flow = Flow{}
 		r.flow(&d.flow)
 		p = &d.flow
@@ -63,34 +63,34 @@ func (r *reader) finish(p Performative) (Performative, []byte, error) {
 // performative reads the fields of the performative that has the descriptor code.
 func (r *reader) performative(code byte) Performative {
 	switch code {
-	case DescOpen:
+	case descOpen:
 		return r.open()
-	case DescBegin:
+	case descBegin:
 		return r.begin()
-	case DescAttach:
+	case descAttach:
 		return r.attach()
-	case DescFlow:
+	case descFlow:
 		f := new(Flow)
 		r.flow(f)
 		return f
-	case DescTransfer:
+	case descTransfer:
 		t := new(Transfer)
 		r.transfer(t)
 		if t.DeliveryTag != nil {
 			t.DeliveryTag = copied(t.DeliveryTag)
 		}
 		return t
-	case DescDisposition:
+	case descDisposition:
 		d := new(Disposition)
 		r.disposition(d)
 		return d
-	case DescDetach:
+	case descDetach:
 		return r.detach()
-	case DescEnd:
+	case descEnd:
 		return &End{Error: r.lonelyError()}
-	case DescClose:
+	case descClose:
 		return &Close{Error: r.lonelyError()}
-	case DescSASLMechanisms, DescSASLInit, DescSASLChallenge, DescSASLResponse, DescSASLOutcome:
+	case descSASLMechanisms, descSASLInit, descSASLChallenge, descSASLResponse, descSASLOutcome:
 		return r.sasl(code)
 	}
 	r.fail(0, "unknown performative")
@@ -222,9 +222,9 @@ func (r *reader) sasl(code byte) Performative {
 	s := r.openFields()
 	var p Performative
 	switch code {
-	case DescSASLMechanisms:
+	case descSASLMechanisms:
 		p = &SASLMechanisms{Mechanisms: r.symbolsField()}
-	case DescSASLInit:
+	case descSASLInit:
 		init := new(SASLInit)
 		if r.require("sasl-init without mechanism") {
 			init.Mechanism = r.symbol()
@@ -232,9 +232,9 @@ func (r *reader) sasl(code byte) Performative {
 		init.InitialResponse = r.binaryField()
 		init.Hostname = r.stringField()
 		p = init
-	case DescSASLChallenge:
+	case descSASLChallenge:
 		p = &SASLChallenge{Challenge: r.binaryField()}
-	case DescSASLResponse:
+	case descSASLResponse:
 		p = &SASLResponse{Response: r.binaryField()}
 	default:
 		outcome := new(SASLOutcome)

@@ -3,7 +3,8 @@
 // them writes (docs: wire-protocol 9).
 //
 // It does not know that a broker exists. It opens no socket, starts no goroutine, reads no clock and holds no state but what
-// a FrameSplitter or Decoder keeps for the one goroutine that owns it. Everything else is a function of its arguments.
+// a Decoder keeps for the one goroutine that owns it. Everything else is a function of its arguments. Where frames begin and
+// end in a stream is the business of whoever reads it: the limits there depend on the peer and on whether it has logged in.
 //
 // Invariants:
 //
@@ -16,10 +17,10 @@
 //     AppendDisposition and AppendFlow, ScanMessage, MapEntries and PropertiesField.
 //  5. A message's bytes are looked at and not rebuilt: ScanMessage finds the sections, and Sections.Tail stays as sent.
 //
-// A frame's way in, with the splitter and decoder of a connection:
+// The way in of a frame that has arrived whole, with the decoder of its connection:
 //
-//	f, ok, err := splitter.Next()            // *FramingError: close with CondFramingError
-//	p, payload, err := decoder.Decode(f.Body) // *DecodeError: close with CondDecodeError
+//	h, err := amqp.ParseFrameHeader(frame)                    // *FramingError: close with CondFramingError
+//	p, payload, err := decoder.Decode(frame[4*int(h.DOFF):]) // *DecodeError: close with CondDecodeError
 //	switch p := p.(type) {
 //	case *amqp.Transfer:
 //		s, err := amqp.ScanMessage(payload, amqp.DefaultLimits)

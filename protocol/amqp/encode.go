@@ -9,57 +9,55 @@ func AppendValue(dst []byte, v any) []byte {
 	case nil:
 		return AppendNull(dst)
 	case bool:
-		return AppendBool(dst, v)
+		return appendBool(dst, v)
 	case uint8:
-		return AppendUbyte(dst, v)
+		return appendUbyte(dst, v)
 	case uint16:
-		return AppendUshort(dst, v)
+		return appendUshort(dst, v)
 	case uint32:
-		return AppendUint(dst, v)
+		return appendUint(dst, v)
 	case uint64:
-		return AppendUlong(dst, v)
+		return appendUlong(dst, v)
 	case int8:
-		return AppendByte(dst, v)
+		return appendByte(dst, v)
 	case int16:
-		return AppendShort(dst, v)
+		return appendShort(dst, v)
 	case int32:
 		return AppendInt(dst, v)
 	case int64:
-		return AppendLong(dst, v)
+		return appendLong(dst, v)
 	case float32:
-		return AppendFloat(dst, v)
+		return appendFloat(dst, v)
 	case float64:
-		return AppendDouble(dst, v)
+		return appendDouble(dst, v)
 	case Char:
-		return AppendChar(dst, v)
+		return appendChar(dst, v)
 	case Timestamp:
 		return AppendTimestamp(dst, v)
 	case UUID:
 		return AppendUUID(dst, v)
 	case []byte:
-		return AppendBinary(dst, v)
+		return appendBinary(dst, v)
 	case string:
 		return AppendString(dst, v)
 	case Symbol:
 		return AppendSymbol(dst, v)
 	case List:
-		return AppendList(dst, v)
+		return appendList(dst, v)
 	case Map:
-		return AppendMap(dst, v)
+		return appendMap(dst, v)
 	case Array:
-		return AppendArray(dst, v)
+		return appendArray(dst, v)
 	case Described:
 		return AppendValue(AppendValue(append(dst, CodeDescribed), v.Descriptor), v.Value)
 	case Opaque:
 		return append(append(dst, v.Code), v.Bytes...)
-	case Composite:
-		return AppendComposite(dst, v)
 	}
 	panic(fmt.Sprintf("amqp: cannot encode a %T", v))
 }
 
-// AppendList appends a list, an empty one as list8.
-func AppendList(dst []byte, v List) []byte {
+// appendList appends a list, an empty one as list8.
+func appendList(dst []byte, v List) []byte {
 	dst, mark := BeginList(dst)
 	for _, e := range v {
 		dst = AppendValue(dst, e)
@@ -67,8 +65,8 @@ func AppendList(dst []byte, v List) []byte {
 	return EndList(dst, mark, len(v))
 }
 
-// AppendMap appends a map in its order.
-func AppendMap(dst []byte, v Map) []byte {
+// appendMap appends a map in its order.
+func appendMap(dst []byte, v Map) []byte {
 	dst, mark := BeginMap(dst)
 	for _, p := range v {
 		dst = AppendValue(AppendValue(dst, p.Key), p.Value)

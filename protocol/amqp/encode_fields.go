@@ -6,7 +6,7 @@ func appendOptBool(dst []byte, o Opt[bool]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendBool(dst, o.Value)
+	return appendBool(dst, o.Value)
 }
 
 // appendTrue appends a boolean whose null means false, and writes false as null.
@@ -21,28 +21,28 @@ func appendOptUbyte(dst []byte, o Opt[uint8]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUbyte(dst, o.Value)
+	return appendUbyte(dst, o.Value)
 }
 
 func appendOptUshort(dst []byte, o Opt[uint16]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUshort(dst, o.Value)
+	return appendUshort(dst, o.Value)
 }
 
 func appendOptUint(dst []byte, o Opt[uint32]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUint(dst, o.Value)
+	return appendUint(dst, o.Value)
 }
 
 func appendOptUlong(dst []byte, o Opt[uint64]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUlong(dst, o.Value)
+	return appendUlong(dst, o.Value)
 }
 
 func appendOptTimestamp(dst []byte, o Opt[Timestamp]) []byte {
@@ -70,14 +70,14 @@ func appendSenderMode(dst []byte, o Opt[SenderSettleMode]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUbyte(dst, uint8(o.Value))
+	return appendUbyte(dst, uint8(o.Value))
 }
 
 func appendReceiverMode(dst []byte, o Opt[ReceiverSettleMode]) []byte {
 	if !o.Set {
 		return AppendNull(dst)
 	}
-	return AppendUbyte(dst, uint8(o.Value))
+	return appendUbyte(dst, uint8(o.Value))
 }
 
 // appendNonEmpty writes "" as null.
@@ -101,7 +101,7 @@ func appendOptBinary(dst, b []byte) []byte {
 	if b == nil {
 		return AppendNull(dst)
 	}
-	return AppendBinary(dst, b)
+	return appendBinary(dst, b)
 }
 
 // appendMapField writes an empty map as null: one client cannot read empty maps (wire-protocol 0.13).
@@ -109,7 +109,7 @@ func appendMapField(dst []byte, m Map) []byte {
 	if len(m) == 0 {
 		return AppendNull(dst)
 	}
-	return AppendMap(dst, m)
+	return appendMap(dst, m)
 }
 
 // appendSymbols writes no symbols as null, as one client cannot read empty arrays (wire-protocol 0.13), and any others as an

@@ -4,32 +4,6 @@ package amqp
 // their place and another finds a transfer's payload behind exactly eleven (wire-protocol 0.1, 9.1). The number in each
 // EndList is the field count of that table.
 
-// AppendComposite appends the descriptor of c and its list with all fields.
-func AppendComposite(dst []byte, c Composite) []byte {
-	switch c := c.(type) {
-	case Performative:
-		return appendPerformative(dst, c)
-	case DeliveryState:
-		return appendState(dst, c)
-	case *Error:
-		return appendError(dst, c)
-	case *Source:
-		return appendSource(dst, c)
-	case *Target:
-		return appendTarget(dst, c)
-	case *Coordinator:
-		return appendCoordinator(dst, c)
-	case *Declare:
-		dst, mark := beginFields(dst, DescDeclare)
-		return EndList(AppendValue(dst, c.GlobalID), mark, 1)
-	case *Discharge:
-		dst, mark := beginFields(dst, DescDischarge)
-		dst = appendOptBinary(dst, c.TxnID)
-		return EndList(AppendBool(dst, c.Fail), mark, 2)
-	}
-	return AppendNull(dst)
-}
-
 func appendPerformative(dst []byte, p Performative) []byte {
 	switch p := p.(type) {
 	case *Open:
@@ -47,26 +21,26 @@ func appendPerformative(dst []byte, p Performative) []byte {
 	case *Detach:
 		return appendDetach(dst, p)
 	case *End:
-		return appendLonelyError(dst, DescEnd, p.Error)
+		return appendLonelyError(dst, descEnd, p.Error)
 	case *Close:
-		return appendLonelyError(dst, DescClose, p.Error)
+		return appendLonelyError(dst, descClose, p.Error)
 	case *SASLMechanisms:
-		dst, mark := beginFields(dst, DescSASLMechanisms)
+		dst, mark := beginFields(dst, descSASLMechanisms)
 		return EndList(appendSymbols(dst, p.Mechanisms), mark, 1)
 	case *SASLInit:
-		dst, mark := beginFields(dst, DescSASLInit)
+		dst, mark := beginFields(dst, descSASLInit)
 		dst = AppendSymbol(dst, p.Mechanism)
 		dst = appendOptBinary(dst, p.InitialResponse)
 		return EndList(appendNonEmpty(dst, p.Hostname), mark, 3)
 	case *SASLChallenge:
-		dst, mark := beginFields(dst, DescSASLChallenge)
-		return EndList(AppendBinary(dst, p.Challenge), mark, 1)
+		dst, mark := beginFields(dst, descSASLChallenge)
+		return EndList(appendBinary(dst, p.Challenge), mark, 1)
 	case *SASLResponse:
-		dst, mark := beginFields(dst, DescSASLResponse)
-		return EndList(AppendBinary(dst, p.Response), mark, 1)
+		dst, mark := beginFields(dst, descSASLResponse)
+		return EndList(appendBinary(dst, p.Response), mark, 1)
 	case *SASLOutcome:
-		dst, mark := beginFields(dst, DescSASLOutcome)
-		dst = AppendUbyte(dst, uint8(p.Code))
+		dst, mark := beginFields(dst, descSASLOutcome)
+		dst = appendUbyte(dst, uint8(p.Code))
 		return EndList(appendOptBinary(dst, p.AdditionalData), mark, 2)
 	}
 	panic("amqp: no performative")
@@ -77,10 +51,10 @@ func beginFields(dst []byte, code byte) (_ []byte, mark int) {
 }
 
 func appendOpen(dst []byte, p *Open) []byte {
-	dst, mark := beginFields(dst, DescOpen)
+	dst, mark := beginFields(dst, descOpen)
 	dst = AppendString(dst, p.ContainerID)
 	dst = appendNonEmpty(dst, p.Hostname)
-	dst = AppendUint(dst, p.MaxFrameSize.Or(NoLimit))
+	dst = appendUint(dst, p.MaxFrameSize.Or(NoLimit))
 	dst = appendOptUshort(dst, p.ChannelMax)
 	dst = appendOptUint(dst, p.IdleTimeout)
 	dst = appendSymbols(dst, p.OutgoingLocales)
@@ -92,12 +66,12 @@ func appendOpen(dst []byte, p *Open) []byte {
 }
 
 func appendBegin(dst []byte, p *Begin) []byte {
-	dst, mark := beginFields(dst, DescBegin)
+	dst, mark := beginFields(dst, descBegin)
 	dst = appendOptUshort(dst, p.RemoteChannel)
-	dst = AppendUint(dst, p.NextOutgoingID)
-	dst = AppendUint(dst, p.IncomingWindow)
-	dst = AppendUint(dst, p.OutgoingWindow)
-	dst = AppendUint(dst, p.HandleMax.Or(NoLimit))
+	dst = appendUint(dst, p.NextOutgoingID)
+	dst = appendUint(dst, p.IncomingWindow)
+	dst = appendUint(dst, p.OutgoingWindow)
+	dst = appendUint(dst, p.HandleMax.Or(NoLimit))
 	dst = appendSymbols(dst, p.OfferedCapabilities)
 	dst = appendSymbols(dst, p.DesiredCapabilities)
 	dst = appendMapField(dst, p.Properties)
@@ -105,10 +79,10 @@ func appendBegin(dst []byte, p *Begin) []byte {
 }
 
 func appendAttach(dst []byte, p *Attach) []byte {
-	dst, mark := beginFields(dst, DescAttach)
+	dst, mark := beginFields(dst, descAttach)
 	dst = AppendString(dst, p.Name)
-	dst = AppendUint(dst, p.Handle)
-	dst = AppendBool(dst, bool(p.Role))
+	dst = appendUint(dst, p.Handle)
+	dst = appendBool(dst, bool(p.Role))
 	dst = appendSenderMode(dst, p.SenderSettleMode)
 	dst = appendReceiverMode(dst, p.ReceiverSettleMode)
 	dst = appendSourceField(dst, p.Source)
@@ -116,7 +90,7 @@ func appendAttach(dst []byte, p *Attach) []byte {
 	dst = appendMapField(dst, p.Unsettled)
 	dst = appendTrue(dst, p.IncompleteUnsettled)
 	if p.Role == RoleSender {
-		dst = AppendUint(dst, p.InitialDeliveryCount.Or(0))
+		dst = appendUint(dst, p.InitialDeliveryCount.Or(0))
 	} else {
 		dst = appendOptUint(dst, p.InitialDeliveryCount)
 	}
@@ -128,29 +102,29 @@ func appendAttach(dst []byte, p *Attach) []byte {
 }
 
 func appendFlow(dst []byte, p *Flow) []byte {
-	dst, mark := beginFields(dst, DescFlow)
+	dst, mark := beginFields(dst, descFlow)
 	dst = appendOptUint(dst, p.NextIncomingID)
-	dst = AppendUint(dst, p.IncomingWindow)
-	dst = AppendUint(dst, p.NextOutgoingID)
-	dst = AppendUint(dst, p.OutgoingWindow)
+	dst = appendUint(dst, p.IncomingWindow)
+	dst = appendUint(dst, p.NextOutgoingID)
+	dst = appendUint(dst, p.OutgoingWindow)
 	dst = appendOptUint(dst, p.Handle)
 	dst = appendOptUint(dst, p.DeliveryCount)
 	dst = appendOptUint(dst, p.LinkCredit)
 	dst = appendOptUint(dst, p.Available)
-	dst = AppendBool(dst, p.Drain)
-	dst = AppendBool(dst, p.Echo)
+	dst = appendBool(dst, p.Drain)
+	dst = appendBool(dst, p.Echo)
 	dst = appendMapField(dst, p.Properties)
 	return EndList(dst, mark, 11)
 }
 
 func appendTransfer(dst []byte, p *Transfer) []byte {
-	dst, mark := beginFields(dst, DescTransfer)
-	dst = AppendUint(dst, p.Handle)
+	dst, mark := beginFields(dst, descTransfer)
+	dst = appendUint(dst, p.Handle)
 	dst = appendOptUint(dst, p.DeliveryID)
 	dst = appendOptBinary(dst, p.DeliveryTag)
 	dst = appendOptUint(dst, p.MessageFormat)
 	dst = appendOptBool(dst, p.Settled)
-	dst = AppendBool(dst, p.More)
+	dst = appendBool(dst, p.More)
 	dst = appendReceiverMode(dst, p.ReceiverSettleMode)
 	dst = appendState(dst, p.State)
 	dst = appendTrue(dst, p.Resume)
@@ -160,20 +134,20 @@ func appendTransfer(dst []byte, p *Transfer) []byte {
 }
 
 func appendDisposition(dst []byte, p *Disposition) []byte {
-	dst, mark := beginFields(dst, DescDisposition)
-	dst = AppendBool(dst, bool(p.Role))
-	dst = AppendUint(dst, p.First)
+	dst, mark := beginFields(dst, descDisposition)
+	dst = appendBool(dst, bool(p.Role))
+	dst = appendUint(dst, p.First)
 	dst = appendOptUint(dst, p.Last)
-	dst = AppendBool(dst, p.Settled)
+	dst = appendBool(dst, p.Settled)
 	dst = appendState(dst, p.State)
 	dst = appendTrue(dst, p.Batchable)
 	return EndList(dst, mark, 6)
 }
 
 func appendDetach(dst []byte, p *Detach) []byte {
-	dst, mark := beginFields(dst, DescDetach)
-	dst = AppendUint(dst, p.Handle)
-	dst = AppendBool(dst, p.Closed)
+	dst, mark := beginFields(dst, descDetach)
+	dst = appendUint(dst, p.Handle)
+	dst = appendBool(dst, p.Closed)
 	dst = appendErrorField(dst, p.Error)
 	return EndList(dst, mark, 3)
 }
@@ -191,7 +165,7 @@ func appendErrorField(dst []byte, e *Error) []byte {
 }
 
 func appendError(dst []byte, e *Error) []byte {
-	dst, mark := beginFields(dst, DescError)
+	dst, mark := beginFields(dst, descError)
 	dst = AppendSymbol(dst, e.Condition)
 	dst = AppendString(dst, e.Description)
 	dst = appendMapField(dst, e.Info)
@@ -206,7 +180,7 @@ func appendSourceField(dst []byte, c *Source) []byte {
 }
 
 func appendSource(dst []byte, c *Source) []byte {
-	dst, mark := beginFields(dst, DescSource)
+	dst, mark := beginFields(dst, descSource)
 	dst = AppendValue(dst, c.Address)
 	dst = appendOptUint(dst, c.Durable)
 	dst = appendNonEmptySymbol(dst, c.ExpiryPolicy)
@@ -237,7 +211,7 @@ func appendTerminus(dst []byte, t Terminus) []byte {
 }
 
 func appendTarget(dst []byte, c *Target) []byte {
-	dst, mark := beginFields(dst, DescTarget)
+	dst, mark := beginFields(dst, descTarget)
 	dst = AppendValue(dst, c.Address)
 	dst = appendOptUint(dst, c.Durable)
 	dst = appendNonEmptySymbol(dst, c.ExpiryPolicy)
@@ -249,7 +223,7 @@ func appendTarget(dst []byte, c *Target) []byte {
 }
 
 func appendCoordinator(dst []byte, c *Coordinator) []byte {
-	dst, mark := beginFields(dst, DescCoordinator)
+	dst, mark := beginFields(dst, descCoordinator)
 	return EndList(appendSymbols(dst, c.Capabilities), mark, 1)
 }
 
@@ -258,27 +232,27 @@ func appendCoordinator(dst []byte, c *Coordinator) []byte {
 func appendState(dst []byte, s DeliveryState) []byte {
 	switch s := s.(type) {
 	case Accepted:
-		return append(AppendDescriptor(dst, DescAccepted), CodeList0)
+		return append(AppendDescriptor(dst, descAccepted), CodeList0)
 	case Released:
-		return append(AppendDescriptor(dst, DescReleased), CodeList0)
+		return append(AppendDescriptor(dst, descReleased), CodeList0)
 	case Rejected:
-		return appendLonelyError(dst, DescRejected, s.Error)
+		return appendLonelyError(dst, descRejected, s.Error)
 	case Modified:
-		dst, mark := beginFields(dst, DescModified)
-		dst = AppendBool(dst, s.DeliveryFailed)
-		dst = AppendBool(dst, s.UndeliverableHere)
+		dst, mark := beginFields(dst, descModified)
+		dst = appendBool(dst, s.DeliveryFailed)
+		dst = appendBool(dst, s.UndeliverableHere)
 		return EndList(appendMapField(dst, s.MessageAnnotations), mark, 3)
 	case Received:
-		dst, mark := beginFields(dst, DescReceived)
-		dst = AppendUint(dst, s.SectionNumber)
-		return EndList(AppendUlong(dst, s.SectionOffset), mark, 2)
+		dst, mark := beginFields(dst, descReceived)
+		dst = appendUint(dst, s.SectionNumber)
+		return EndList(appendUlong(dst, s.SectionOffset), mark, 2)
 	case TransactionalState:
-		dst, mark := beginFields(dst, DescTransactionalState)
-		dst = AppendBinary(dst, s.TxnID)
+		dst, mark := beginFields(dst, descTransactionalState)
+		dst = appendBinary(dst, s.TxnID)
 		return EndList(appendState(dst, s.Outcome), mark, 2)
 	case Declared:
-		dst, mark := beginFields(dst, DescDeclared)
-		return EndList(AppendBinary(dst, s.TxnID), mark, 1)
+		dst, mark := beginFields(dst, descDeclared)
+		return EndList(appendBinary(dst, s.TxnID), mark, 1)
 	}
 	return AppendNull(dst)
 }

@@ -362,59 +362,59 @@ func (r *reader) compositeCode() (code byte, ok bool) {
 func symbolicDescriptor(b []byte) (code byte, ok bool) {
 	switch string(b) {
 	case "amqp:open:list":
-		code = DescOpen
+		code = descOpen
 	case "amqp:begin:list":
-		code = DescBegin
+		code = descBegin
 	case "amqp:attach:list":
-		code = DescAttach
+		code = descAttach
 	case "amqp:flow:list":
-		code = DescFlow
+		code = descFlow
 	case "amqp:transfer:list":
-		code = DescTransfer
+		code = descTransfer
 	case "amqp:disposition:list":
-		code = DescDisposition
+		code = descDisposition
 	case "amqp:detach:list":
-		code = DescDetach
+		code = descDetach
 	case "amqp:end:list":
-		code = DescEnd
+		code = descEnd
 	case "amqp:close:list":
-		code = DescClose
+		code = descClose
 	case "amqp:error:list":
-		code = DescError
+		code = descError
 	case "amqp:received:list":
-		code = DescReceived
+		code = descReceived
 	case "amqp:accepted:list":
-		code = DescAccepted
+		code = descAccepted
 	case "amqp:rejected:list":
-		code = DescRejected
+		code = descRejected
 	case "amqp:released:list":
-		code = DescReleased
+		code = descReleased
 	case "amqp:modified:list":
-		code = DescModified
+		code = descModified
 	case "amqp:source:list":
-		code = DescSource
+		code = descSource
 	case "amqp:target:list":
-		code = DescTarget
+		code = descTarget
 	case "amqp:coordinator:list":
-		code = DescCoordinator
+		code = descCoordinator
 	case "amqp:declare:list":
-		code = DescDeclare
+		code = descDeclare
 	case "amqp:discharge:list":
-		code = DescDischarge
+		code = descDischarge
 	case "amqp:declared:list":
-		code = DescDeclared
+		code = descDeclared
 	case "amqp:transactional-state:list":
-		code = DescTransactionalState
+		code = descTransactionalState
 	case "amqp:sasl-mechanisms:list":
-		code = DescSASLMechanisms
+		code = descSASLMechanisms
 	case "amqp:sasl-init:list":
-		code = DescSASLInit
+		code = descSASLInit
 	case "amqp:sasl-challenge:list":
-		code = DescSASLChallenge
+		code = descSASLChallenge
 	case "amqp:sasl-response:list":
-		code = DescSASLResponse
+		code = descSASLResponse
 	case "amqp:sasl-outcome:list":
-		code = DescSASLOutcome
+		code = descSASLOutcome
 	case "amqp:header:list":
 		code = SectionHeader
 	case "amqp:delivery-annotations:map":

@@ -22,20 +22,16 @@ func ParseFrameHeader(b []byte) (FrameHeader, error) {
 	if len(b) < FrameHeaderSize {
 		return FrameHeader{}, &FramingError{Reason: "frame header cut short"}
 	}
-	h := frameHeader(b)
-	if reason := h.fault(); reason != "" {
-		return FrameHeader{}, &FramingError{Reason: reason}
-	}
-	return h, nil
-}
-
-func frameHeader(b []byte) FrameHeader {
-	return FrameHeader{
+	h := FrameHeader{
 		Size:    binary.BigEndian.Uint32(b),
 		DOFF:    b[4],
 		Type:    b[5],
 		Channel: binary.BigEndian.Uint16(b[6:]),
 	}
+	if reason := h.fault(); reason != "" {
+		return FrameHeader{}, &FramingError{Reason: reason}
+	}
+	return h, nil
 }
 
 // fault says what is wrong with h, or "".
@@ -52,15 +48,6 @@ func (h FrameHeader) fault() string {
 	}
 	return ""
 }
-
-// Frame is one frame of a stream.
-type Frame struct {
-	FrameHeader
-	Body []byte // without the extended header
-}
-
-// Empty reports whether f is a keep-alive: a frame without a body (wire-protocol 1.1).
-func (f Frame) Empty() bool { return len(f.Body) == 0 }
 
 // AppendFrame appends an AMQP frame with p and, behind it, the payload, which only a transfer may have. For the frames of a
 // busy connection there are AppendTransferHeader, AppendDisposition and AppendFlow, which do not allocate. The caller keeps

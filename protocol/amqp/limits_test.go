@@ -34,7 +34,7 @@ func nested(n int, code byte) []byte {
 	return b
 }
 
-func listOf(n int) []byte { return AppendList(nil, make(List, n)) }
+func listOf(n int) []byte { return appendList(nil, make(List, n)) }
 
 func mapOf(pairs int) []byte {
 	b, mark := BeginMap(nil)
@@ -125,7 +125,7 @@ func checkAllDecoders(t *testing.T, b []byte, lim Limits, ok bool, reason string
 func TestLimitsInPerformatives(t *testing.T) {
 	for n, ok := range map[int]bool{DefaultLimits.Depth - 2: true, DefaultLimits.Depth - 1: false} {
 		properties := append(AppendSymbol(nil, "k"), nested(n, CodeList8)...)
-		b, list := BeginList(AppendDescriptor(nil, DescOpen))
+		b, list := BeginList(AppendDescriptor(nil, descOpen))
 		b = AppendString(b, "c")
 		for range 8 {
 			b = AppendNull(b)
@@ -138,7 +138,7 @@ func TestLimitsInPerformatives(t *testing.T) {
 		}
 	}
 	// Transactional states inside each other end at the first, long before the depth does.
-	b := AppendComposite(nil, &Disposition{State: TransactionalState{TxnID: []byte{1},
+	b := appendComposite(nil, &Disposition{State: TransactionalState{TxnID: []byte{1},
 		Outcome: TransactionalState{TxnID: []byte{1}, Outcome: Accepted{}}}})
 	if _, _, err := DecodePerformative(b, DefaultLimits); err == nil {
 		t.Error("transactional state inside a transactional state: no error")
@@ -150,7 +150,7 @@ func TestLimitsInPerformatives(t *testing.T) {
 			break
 		}
 	}
-	if _, _, err := DecodeComposite(deep, DefaultLimits); err == nil {
+	if _, _, err := decodeComposite(deep, DefaultLimits); err == nil {
 		t.Error("states without end: no error")
 	}
 }
@@ -165,7 +165,7 @@ func TestNestedDescriptorsRefused(t *testing.T) {
 		if _, err := ScanMessage(append(AppendDescriptor(nil, SectionValue), b...), DefaultLimits); err == nil {
 			t.Error("no error in a body")
 		}
-		rawLen(b) // ends
+		RawSize(b) // ends
 	}
 }
 
@@ -318,7 +318,7 @@ func TestDuplicateKeysInLargeMaps(t *testing.T) {
 
 func TestSkipValueDoesNotAllocate(t *testing.T) {
 	few := AppendValue(nil, List{
-		Map{{"a", "b"}, {Symbol("c"), List{uint64(1), Described{uint64(1), "x"}}}}, SymbolArray("a", "b"),
+		Map{{"a", "b"}, {Symbol("c"), List{uint64(1), Described{uint64(1), "x"}}}}, symbolArray("a", "b"),
 	})
 	many := mapOf(1000)
 	if _, err := SkipValue(many, DefaultLimits); err != nil { // fills the pool

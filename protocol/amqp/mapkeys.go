@@ -78,7 +78,7 @@ func fewUnique(b []byte, pairs int) bool {
 		}
 		seen[i] = k
 		b = b[plainLen(b):]
-		b = b[rawLen(b):]
+		b = b[RawSize(b):]
 	}
 	return true
 }
@@ -102,7 +102,7 @@ func manyUnique(b []byte, pairs int) bool {
 		k := keyOf(b[at:])
 		hashes = append(hashes, hashedKey{k.hash(), at})
 		at += plainLen(b[at:])
-		at += rawLen(b[at:])
+		at += RawSize(b[at:])
 	}
 	*kept = hashes
 	slices.SortFunc(hashes, func(x, y hashedKey) int { return cmp.Compare(x.hash, y.hash) })

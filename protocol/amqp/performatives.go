@@ -4,8 +4,6 @@ package amqp
 // closed.
 type Composite interface {
 	descriptor() byte
-	// print writes the fields for a log.
-	print(p *printer)
 }
 
 // Performative is the body of a frame: *Open, *Begin, *Attach, *Flow, *Transfer, *Disposition, *Detach, *End, *Close,
@@ -170,18 +168,18 @@ func (*SASLChallenge) performative()  {}
 func (*SASLResponse) performative()   {}
 func (*SASLOutcome) performative()    {}
 
-func (*Open) descriptor() byte           { return DescOpen }
-func (*Begin) descriptor() byte          { return DescBegin }
-func (*Attach) descriptor() byte         { return DescAttach }
-func (*Flow) descriptor() byte           { return DescFlow }
-func (*Transfer) descriptor() byte       { return DescTransfer }
-func (*Disposition) descriptor() byte    { return DescDisposition }
-func (*Detach) descriptor() byte         { return DescDetach }
-func (*End) descriptor() byte            { return DescEnd }
-func (*Close) descriptor() byte          { return DescClose }
-func (*Error) descriptor() byte          { return DescError }
-func (*SASLMechanisms) descriptor() byte { return DescSASLMechanisms }
-func (*SASLInit) descriptor() byte       { return DescSASLInit }
-func (*SASLChallenge) descriptor() byte  { return DescSASLChallenge }
-func (*SASLResponse) descriptor() byte   { return DescSASLResponse }
-func (*SASLOutcome) descriptor() byte    { return DescSASLOutcome }
+func (*Open) descriptor() byte           { return descOpen }
+func (*Begin) descriptor() byte          { return descBegin }
+func (*Attach) descriptor() byte         { return descAttach }
+func (*Flow) descriptor() byte           { return descFlow }
+func (*Transfer) descriptor() byte       { return descTransfer }
+func (*Disposition) descriptor() byte    { return descDisposition }
+func (*Detach) descriptor() byte         { return descDetach }
+func (*End) descriptor() byte            { return descEnd }
+func (*Close) descriptor() byte          { return descClose }
+func (*Error) descriptor() byte          { return descError }
+func (*SASLMechanisms) descriptor() byte { return descSASLMechanisms }
+func (*SASLInit) descriptor() byte       { return descSASLInit }
+func (*SASLChallenge) descriptor() byte  { return descSASLChallenge }
+func (*SASLResponse) descriptor() byte   { return descSASLResponse }
+func (*SASLOutcome) descriptor() byte    { return descSASLOutcome }

@@ -74,8 +74,6 @@ func samples() []sample {
 		{source, 11, 0},
 		{target, 7, 0},
 		{&Coordinator{Capabilities: capabilities}, 1, 0},
-		{&Declare{GlobalID: "g"}, 1, 0},
-		{&Discharge{TxnID: []byte{1}, Fail: true}, 2, 0},
 		{Rejected{sampleError}, 1, 0},
 		{Modified{DeliveryFailed: true, UndeliverableHere: true, MessageAnnotations: properties}, 3, 0},
 		{Received{SectionNumber: 1, SectionOffset: 1 << 40}, 2, 2},
@@ -116,7 +114,7 @@ func TestFieldCountsWP210(t *testing.T) {
 	for _, s := range samples() {
 		for state, c := range map[string]Composite{"full": s.value, "empty": zeroOf(s.value)} {
 			t.Run(s.name()+"/"+state, func(t *testing.T) {
-				b := AppendComposite(nil, c)
+				b := appendComposite(nil, c)
 				if want := []byte{0x00, 0x53, c.descriptor()}; !bytes.Equal(b[:3], want) {
 					t.Fatalf("descriptor %x, want %x", b[:3], want)
 				}
@@ -130,7 +128,7 @@ func TestFieldCountsWP210(t *testing.T) {
 		}
 	}
 	for _, s := range []DeliveryState{StateAccepted, StateReleased} {
-		if b := AppendComposite(nil, s); len(b) != 4 || b[3] != CodeList0 {
+		if b := appendComposite(nil, s); len(b) != 4 || b[3] != CodeList0 {
 			t.Errorf("%v: %x", s, b)
 		}
 	}
@@ -153,24 +151,24 @@ func TestNeverNull(t *testing.T) {
 		{&Error{}, []int{0, 1}}, // WP-021, WP-089
 		{&SASLOutcome{}, []int{0}},
 	} {
-		fields := fieldsOf(t, AppendComposite(nil, c.value))
+		fields := fieldsOf(t, appendComposite(nil, c.value))
 		for _, i := range c.fields {
 			if fields[i] == nil {
 				t.Errorf("%T: field %d is null", c.value, i)
 			}
 		}
 	}
-	if got := fieldsOf(t, AppendComposite(nil, &Open{}))[2]; got != NoLimit {
+	if got := fieldsOf(t, appendComposite(nil, &Open{}))[2]; got != NoLimit {
 		t.Errorf("max-frame-size %v", got)
 	}
-	if got := fieldsOf(t, AppendComposite(nil, &Begin{}))[4]; got != NoLimit {
+	if got := fieldsOf(t, appendComposite(nil, &Begin{}))[4]; got != NoLimit {
 		t.Errorf("handle-max %v", got)
 	}
 }
 
 // Wire-protocol 0.13: what is empty is null.
 func TestEmptyIsNull(t *testing.T) {
-	for i, f := range fieldsOf(t, AppendComposite(nil, &Open{
+	for i, f := range fieldsOf(t, appendComposite(nil, &Open{
 		OutgoingLocales: []Symbol{}, IncomingLocales: []Symbol{}, OfferedCapabilities: []Symbol{},
 		DesiredCapabilities: []Symbol{}, Properties: Map{},
 	}))[3:] {
@@ -180,7 +178,7 @@ func TestEmptyIsNull(t *testing.T) {
 	}
 	// Typed nil pointers are null too, as in a refused attach (WP-129).
 	for _, target := range []Terminus{nil, (*Target)(nil), (*Coordinator)(nil)} {
-		f := fieldsOf(t, AppendComposite(nil, &Attach{Target: target}))
+		f := fieldsOf(t, appendComposite(nil, &Attach{Target: target}))
 		if f[5] != nil || f[6] != nil {
 			t.Errorf("source %v, target %v", f[5], f[6])
 		}
@@ -194,7 +192,7 @@ func TestCompositeRoundTrip(t *testing.T) {
 	}
 	for _, s := range all {
 		t.Run(s.name(), func(t *testing.T) {
-			got, rest, err := DecodeComposite(append(AppendComposite(nil, s.value), 0xEE), DefaultLimits)
+			got, rest, err := decodeComposite(append(appendComposite(nil, s.value), 0xEE), DefaultLimits)
 			if err != nil || !bytes.Equal(rest, []byte{0xEE}) {
 				t.Fatalf("rest %x, err %v", rest, err)
 			}
@@ -226,9 +224,20 @@ func TestCompositeRoundTrip(t *testing.T) {
 	}
 }
 
+// descriptorNames holds what the specification calls the composites, by the codes of their descriptors.
+var descriptorNames = map[byte]string{
+	descOpen: "open", descBegin: "begin", descAttach: "attach", descFlow: "flow", descTransfer: "transfer",
+	descDisposition: "disposition", descDetach: "detach", descEnd: "end", descClose: "close", descError: "error",
+	descReceived: "received", descAccepted: "accepted", descRejected: "rejected", descReleased: "released",
+	descModified: "modified", descSource: "source", descTarget: "target", descCoordinator: "coordinator",
+	descDeclared:           "declared",
+	descTransactionalState: "transactional-state", descSASLMechanisms: "sasl-mechanisms", descSASLInit: "sasl-init",
+	descSASLChallenge: "sasl-challenge", descSASLResponse: "sasl-response", descSASLOutcome: "sasl-outcome",
+}
+
 // encodings returns the composite with the given fields in every way a peer may write it.
 func encodings(code byte, name string, fields List) map[string][]byte {
-	narrow := AppendList(nil, fields)
+	narrow := appendList(nil, fields)
 	wide, mark := BeginList(nil)
 	for _, f := range fields {
 		wide = AppendValue(wide, f)
@@ -255,17 +264,17 @@ func encodings(code byte, name string, fields List) map[string][]byte {
 // is refused (S17).
 func TestLenientWP216(t *testing.T) {
 	for _, s := range samples() {
-		full := fieldsOf(t, AppendComposite(nil, s.value))
+		full := fieldsOf(t, appendComposite(nil, s.value))
 		for n := 0; n <= len(full); n++ {
 			// A composite cut to n fields is one whose other fields are null.
 			cut := make(List, len(full))
 			copy(cut, full[:n])
-			want, _, wantErr := DecodeComposite(append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, cut)...), DefaultLimits)
+			want, _, wantErr := decodeComposite(append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, cut)...), DefaultLimits)
 			if (wantErr == nil) != (n >= s.required) {
 				t.Fatalf("%s with %d fields: %v", s.name(), n, wantErr)
 			}
-			for encoding, b := range encodings(s.value.descriptor(), compositeName(s.value), full[:n]) {
-				got, rest, err := DecodeComposite(b, DefaultLimits)
+			for encoding, b := range encodings(s.value.descriptor(), descriptorNames[s.value.descriptor()], full[:n]) {
+				got, rest, err := decodeComposite(b, DefaultLimits)
 				if (err == nil) != (n >= s.required) || len(rest) > 0 {
 					t.Errorf("%s with %d fields as %s: rest %x, err %v", s.name(), n, encoding, rest, err)
 				}
@@ -280,13 +289,13 @@ func TestLenientWP216(t *testing.T) {
 // Fields behind the last known one are checked and ignored.
 func TestUnknownFields(t *testing.T) {
 	for _, s := range samples() {
-		fields := append(fieldsOf(t, AppendComposite(nil, s.value)), "more", List{nil})
-		b := append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, fields)...)
-		if got, _, err := DecodeComposite(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, s.value) {
+		fields := append(fieldsOf(t, appendComposite(nil, s.value)), "more", List{nil})
+		b := append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, fields)...)
+		if got, _, err := decodeComposite(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, s.value) {
 			t.Errorf("%s: %v, %v", s.name(), got, err)
 		}
-		b = append(AppendDescriptor(nil, s.value.descriptor()), AppendList(nil, append(fields, Symbol("\xff")))...)
-		if _, _, err := DecodeComposite(b, DefaultLimits); err == nil {
+		b = append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, append(fields, Symbol("\xff")))...)
+		if _, _, err := decodeComposite(b, DefaultLimits); err == nil {
 			t.Errorf("%s: bad unknown field accepted", s.name())
 		}
 	}
@@ -296,8 +305,8 @@ func TestUnknownFields(t *testing.T) {
 func TestEmptyTerminusWP216(t *testing.T) {
 	decode := func(source, target string) *Attach {
 		t.Helper()
-		b, mark := BeginList(AppendDescriptor(nil, DescAttach))
-		b = append(AppendBool(AppendUint(AppendString(b, "l"), 0), true), CodeNull, CodeNull)
+		b, mark := BeginList(AppendDescriptor(nil, descAttach))
+		b = append(appendBool(appendUint(AppendString(b, "l"), 0), true), CodeNull, CodeNull)
 		b = append(append(b, unhex(t, source)...), unhex(t, target)...)
 		p, _, err := DecodePerformative(EndList(b, mark, 7), DefaultLimits)
 		if err != nil {
@@ -318,7 +327,7 @@ func TestEmptyTerminusWP216(t *testing.T) {
 		if a.Source == nil || a.Target == nil {
 			t.Fatalf("%s: %v", c.source, a)
 		}
-		f := fieldsOf(t, AppendComposite(nil, a))
+		f := fieldsOf(t, appendComposite(nil, a))
 		source, target := f[5].(Described).Value.(List), f[6].(Described).Value.(List)
 		if !reflect.DeepEqual(source, make(List, 11)) || !reflect.DeepEqual(target, make(List, 7)) {
 			t.Errorf("echoed %v and %v", source, target)
@@ -331,14 +340,14 @@ func TestMultipleSymbols(t *testing.T) {
 	for name, value := range map[string]any{
 		"one":    Symbol("a"),
 		"sym8":   Array{Elem: CodeSym8, Values: []any{Symbol("a")}},
-		"sym32":  SymbolArray("a"),
+		"sym32":  symbolArray("a"),
 		"null":   nil,
 		"empty":  Array{Elem: CodeSym8},
 		"string": "a",
 		"ulongs": Array{Elem: CodeUlong, Values: []any{uint64(1)}},
 	} {
-		b := append(AppendDescriptor(nil, DescCoordinator), AppendList(nil, List{value})...)
-		c, _, err := DecodeComposite(b, DefaultLimits)
+		b := append(AppendDescriptor(nil, descCoordinator), appendList(nil, List{value})...)
+		c, _, err := decodeComposite(b, DefaultLimits)
 		switch name {
 		case "string", "ulongs":
 			if err == nil {
@@ -359,7 +368,7 @@ func TestMultipleSymbols(t *testing.T) {
 // Unsigned fields take any unsigned width that fits; texts may be strings or symbols.
 func TestFieldTypes(t *testing.T) {
 	open := func(fields ...any) error {
-		_, _, err := DecodePerformative(append(AppendDescriptor(nil, DescOpen), AppendList(nil, fields)...), DefaultLimits)
+		_, _, err := DecodePerformative(append(AppendDescriptor(nil, descOpen), appendList(nil, fields)...), DefaultLimits)
 		return err
 	}
 	for _, ok := range [][]any{
@@ -389,7 +398,7 @@ func TestFieldTypes(t *testing.T) {
 		&SASLOutcome{Code: 5},
 		&Disposition{State: TransactionalState{TxnID: []byte{1}, Outcome: Declared{TxnID: []byte{1}}}},
 	} {
-		if _, _, err := DecodeComposite(AppendComposite(nil, bad), DefaultLimits); err == nil {
+		if _, _, err := decodeComposite(appendComposite(nil, bad), DefaultLimits); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 // The functions of this file look at single encoded values without building them. None of them allocates or panics; on
 // bytes that are not a value they report false.
 
-// rawLen returns the number of bytes of the value at the start of b, or -1 if there is no whole one. It trusts the sizes of
-// compounds and does not look inside.
-func rawLen(b []byte) int {
+// RawSize returns the number of bytes of the encoded value at the start of b, descriptors included, or -1 if there is no whole
+// one. It trusts the sizes of compounds and does not look inside.
+func RawSize(b []byte) int {
 	at := 0
 	for at < len(b) && b[at] == CodeDescribed {
 		n := plainLen(b[at+1:])
@@ -25,7 +25,7 @@ func rawLen(b []byte) int {
 	return -1
 }
 
-// plainLen is rawLen for values that are not described. Array sizes count, like those of lists, everything behind them.
+// plainLen is RawSize for values that are not described. Array sizes count, like those of lists, everything behind them.
 func plainLen(b []byte) int {
 	if len(b) == 0 {
 		return -1
@@ -136,6 +136,21 @@ func RawBinary(raw []byte) (v []byte, ok bool) {
 		return nil, false
 	}
 	return rawContent(raw)
+}
+
+// RawElements returns the encoded elements of a list, or keys and values of a map, one behind the other; nil if raw is
+// neither. They alias raw.
+func RawElements(raw []byte) []byte {
+	n := plainLen(raw)
+	switch {
+	case n < 0:
+		return nil
+	case (raw[0] == CodeList8 || raw[0] == CodeMap8) && n >= narrowHeader:
+		return raw[narrowHeader:n:n]
+	case (raw[0] == CodeList32 || raw[0] == CodeMap32) && n >= wideHeader:
+		return raw[wideHeader:n:n]
+	}
+	return nil
 }
 
 // rawContent returns the content of a binary, string or symbol.

@@ -29,14 +29,6 @@ func newReader(src []byte, lim Limits) reader {
 	}
 }
 
-// fault returns the error as an error: a nil *DecodeError in an interface would not be nil.
-func (r *reader) fault() error {
-	if r.err == nil {
-		return nil
-	}
-	return r.err
-}
-
 func (r *reader) fail(at int, reason string) {
 	if r.err == nil {
 		r.err = &DecodeError{Offset: at, Reason: reason}

@@ -1,5 +1,7 @@
 package amqp
 
+import "fmt"
+
 // SASLMechanisms offers ways to log in, in the order of preference (AMQP 5.3.3.1).
 type SASLMechanisms struct {
 	// Mechanisms is written as an array of sym32, as the real service does (wire-protocol 1.5).
@@ -9,15 +11,25 @@ type SASLMechanisms struct {
 // SASLInit picks a mechanism (AMQP 5.3.3.2).
 type SASLInit struct {
 	Mechanism       Symbol
-	InitialResponse []byte // nil means null. May hold a password: never print it
+	InitialResponse Secret // nil means null; may hold a password
 	Hostname        string // "" means null
 }
 
 // SASLChallenge asks for more (AMQP 5.3.3.3). No mechanism offered here needs it; it is decoded so that it can be named.
-type SASLChallenge struct{ Challenge []byte }
+type SASLChallenge struct{ Challenge Secret }
 
 // SASLResponse answers a challenge (AMQP 5.3.3.4).
-type SASLResponse struct{ Response []byte }
+type SASLResponse struct{ Response Secret }
+
+// Secret is what a login is made of. Printed or marshalled, alone or inside a performative, it is only its length, so that
+// no log can show it (reliability S31).
+type Secret []byte
+
+// Format writes "(<n> bytes)", whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "(%d bytes)", len(s)) }
+
+// MarshalText returns what Format writes.
+func (s Secret) MarshalText() ([]byte, error) { return fmt.Append(nil, s), nil }
 
 // SASLCode is the result of a login.
 type SASLCode uint8

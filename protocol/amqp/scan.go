@@ -118,7 +118,7 @@ func (r *reader) mapSection(code byte) {
 			return
 		}
 		b = b[plainLen(b):]
-		b = b[rawLen(b):]
+		b = b[RawSize(b):]
 	}
 }
 
@@ -127,16 +127,7 @@ func mapContent(b []byte) []byte {
 	if len(b) == 0 || b[0] != CodeMap8 && b[0] != CodeMap32 {
 		return nil
 	}
-	n := plainLen(b)
-	switch {
-	case n < 0:
-		return nil
-	case b[0] == CodeMap8 && n >= narrowHeader:
-		return b[narrowHeader:n:n]
-	case b[0] == CodeMap32 && n >= wideHeader:
-		return b[wideHeader:n:n]
-	}
-	return nil
+	return RawElements(b)
 }
 
 // SectionContent takes the descriptor off an encoded section. ok is false if there is none that names a section. The value
@@ -171,7 +162,7 @@ func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 			if k < 0 {
 				return
 			}
-			v := rawLen(b[k:])
+			v := RawSize(b[k:])
 			if v < 0 {
 				return
 			}
@@ -181,17 +172,6 @@ func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 			b = b[k+v:]
 		}
 	}
-}
-
-// MapLookup returns the encoded value that key, a symbol or string, has in a section that is a map, or in an encoded map. It
-// allocates nothing; the result aliases section.
-func MapLookup(section []byte, key string) (raw []byte, ok bool) {
-	for k, v := range MapEntries(section) {
-		if string(k) == key {
-			return v, true
-		}
-	}
-	return nil, false
 }
 
 // DataSections walks over the contents of a body's data sections: the parts of a body or, in a batch, the encoded messages
@@ -236,7 +216,7 @@ func appendSmall(dst, b []byte) []byte {
 		if !ok {
 			return append(dst, b...)
 		}
-		n := rawLen(value)
+		n := RawSize(value)
 		if n < 0 {
 			return append(dst, b...)
 		}

@@ -191,21 +191,6 @@ func optSymbol(b []byte) Opt[Symbol] {
 	return Some(Symbol(b))
 }
 
-// DecodeAnnotations decodes a section that is a map, descriptor included, or an encoded map, with DefaultLimits: the two
-// annotations, application-properties or the footer. The result is a copy. It does not look at what follows. An error is a
-// *DecodeError.
-func DecodeAnnotations(section []byte) (Map, error) {
-	value := withoutDescriptor(section)
-	r := newReader(section, DefaultLimits)
-	r.pos = len(section) - len(value)
-	if len(value) == 0 || value[0] != CodeMap8 && value[0] != CodeMap32 {
-		r.fail(r.pos, "section is not a map")
-		return nil, r.err
-	}
-	m, _ := r.value().(Map)
-	return m, r.fault()
-}
-
 // PropertiesField returns the encoded field i of a properties section, descriptor included; i is one of the Field constants.
 // ok is false if the field is null or behind the end of the list. It allocates nothing; the result aliases section. It
 // trusts that ScanMessage has passed the section, and does not panic if not.
@@ -225,12 +210,12 @@ func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
 		return nil, false
 	}
 	for ; i > 0; i-- {
-		if n = rawLen(b); n < 0 {
+		if n = RawSize(b); n < 0 {
 			return nil, false
 		}
 		b = b[n:]
 	}
-	if n = rawLen(b); n < 0 || b[0] == CodeNull {
+	if n = RawSize(b); n < 0 || b[0] == CodeNull {
 		return nil, false
 	}
 	return b[:n:n], true

@@ -42,7 +42,7 @@ type TransactionalState struct {
 	Outcome DeliveryState // nil means null, as on a transfer
 }
 
-// Declared answers a Declare with the id of the new transaction (AMQP 4.5.7).
+// Declared gives a client that has asked for a transaction the id of the new one (AMQP 4.5.7).
 type Declared struct{ TxnID []byte }
 
 func (Accepted) deliveryState()           {}
@@ -53,10 +53,10 @@ func (Received) deliveryState()           {}
 func (TransactionalState) deliveryState() {}
 func (Declared) deliveryState()           {}
 
-func (Accepted) descriptor() byte           { return DescAccepted }
-func (Rejected) descriptor() byte           { return DescRejected }
-func (Released) descriptor() byte           { return DescReleased }
-func (Modified) descriptor() byte           { return DescModified }
-func (Received) descriptor() byte           { return DescReceived }
-func (TransactionalState) descriptor() byte { return DescTransactionalState }
-func (Declared) descriptor() byte           { return DescDeclared }
+func (Accepted) descriptor() byte           { return descAccepted }
+func (Rejected) descriptor() byte           { return descRejected }
+func (Released) descriptor() byte           { return descReleased }
+func (Modified) descriptor() byte           { return descModified }
+func (Received) descriptor() byte           { return descReceived }
+func (TransactionalState) descriptor() byte { return descTransactionalState }
+func (Declared) descriptor() byte           { return descDeclared }

@@ -36,20 +36,9 @@ type Target struct {
 // Coordinator is the target of a link that controls transactions (AMQP 4.5.1, wire-protocol 7.1).
 type Coordinator struct{ Capabilities []Symbol }
 
-// Declare asks for a new transaction, in the amqp-value body of a message to a coordinator (AMQP 4.5.2).
-type Declare struct{ GlobalID any }
-
-// Discharge ends a transaction, in the amqp-value body of a message to a coordinator (AMQP 4.5.3).
-type Discharge struct {
-	TxnID []byte
-	Fail  bool // true rolls back, false commits
-}
-
 func (*Target) terminus()      {}
 func (*Coordinator) terminus() {}
 
-func (*Source) descriptor() byte      { return DescSource }
-func (*Target) descriptor() byte      { return DescTarget }
-func (*Coordinator) descriptor() byte { return DescCoordinator }
-func (*Declare) descriptor() byte     { return DescDeclare }
-func (*Discharge) descriptor() byte   { return DescDischarge }
+func (*Source) descriptor() byte      { return descSource }
+func (*Target) descriptor() byte      { return descTarget }
+func (*Coordinator) descriptor() byte { return descCoordinator }

@@ -1,16 +1,11 @@
 package amqp
 
-import (
-	"encoding/hex"
-	"time"
-)
+import "encoding/hex"
 
 // The Go types of AMQP 1.0 values (AMQP part 1.6). What DecodeValue returns and AppendValue takes is one of
 //
 //	nil bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64
 //	Char Timestamp UUID []byte string Symbol List Map Array Described Opaque
-//
-// AppendValue also takes every Composite of this package (Error, Source, Accepted, …).
 
 // Symbol is an AMQP symbol: ASCII text from a fixed vocabulary. It is a type of its own because clients tell symbols and
 // strings apart (wire-protocol 9.2).
@@ -19,15 +14,9 @@ type Symbol string
 // Char is one Unicode code point, 0 to 0x10FFFF. Lone surrogates are let through: two client languages have 16-bit chars.
 type Char rune
 
-// Timestamp is a point in time in milliseconds since 1970-01-01 UTC; negative before.
-type Timestamp int64
-
-// TimestampOf returns t in milliseconds since 1970, rounded down.
-func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
-
-// Time returns ts in UTC. Every int64 has a defined result, also 253402300800000, which .NET sends for "never"
+// Timestamp is a point in time in milliseconds since 1970-01-01 UTC; negative before. .NET sends 253402300800000 for "never"
 // (wire-protocol 5.4).
-func (ts Timestamp) Time() time.Time { return time.UnixMilli(int64(ts)).UTC() }
+type Timestamp int64
 
 // UUID is 16 bytes in network order (RFC 4122). Delivery tags that hold lock tokens use another byte order
 // (wire-protocol 4.5), so a UUID is not a delivery tag.
@@ -82,15 +71,6 @@ type Array struct {
 	Descriptors []any
 	// Values holds the bare elements, all of the type that Elem says.
 	Values []any
-}
-
-// SymbolArray returns an array of symbols with the wide constructor, as the real service writes them (wire-protocol 1.5).
-func SymbolArray(symbols ...Symbol) Array {
-	a := Array{Elem: CodeSym32, Values: make([]any, len(symbols))}
-	for i, s := range symbols {
-		a.Values[i] = s
-	}
-	return a
 }
 
 // Described is a value with a descriptor that gives it a meaning. The descriptor is a uint64 or a Symbol; all other types

@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
 const (
@@ -94,7 +95,7 @@ func newAPI(t *testing.T, change ...func(*Options)) *api {
 }
 
 func sign(resource, rule, key string) string {
-	return access.NewSASToken(resource, rule, key, start.Std().Add(time.Hour))
+	return sas.Token(resource, rule, key, start.Std().Add(time.Hour))
 }
 
 // answer is what came back.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
 // signed makes the pairs of a token from sr as it stands in it.
@@ -67,7 +67,7 @@ func TestBadTokens(t *testing.T) {
 	a := newAPI(t)
 	a.create("a", "ab", "topic:t", "t/Subscriptions/x")
 	root := "RootManageSharedAccessKey"
-	expired := access.NewSASToken("sb://"+host, root, rootKey, start.Std().Add(-10*time.Minute))
+	expired := sas.Token("sb://"+host, root, rootKey, start.Std().Add(-10*time.Minute))
 	for name, c := range map[string]struct{ path, token, fragment string }{
 		"expired":       {"/a", expired, "SubCode=40106"},
 		"unknown rule":  {"/a", sign("sb://"+host, "nobody", rootKey), "SubCode=40103"},

@@ -203,7 +203,7 @@ func TestSessionOrder(t *testing.T) {
 			p.send(1, i, inSession([]string{"a", "b"}[i%2], fmt.Sprint(i), "x"))
 		}
 		p.acceptSession(2, "s", described("a"))
-		locked := amqp.TimestampOf(time.Now().Add(30 * time.Second))
+		locked := timestampOf(time.Now().Add(30 * time.Second))
 		p.credit(2, 0, 2, false)
 		want := func(id string, count uint32) openedMessage {
 			t.Helper()
@@ -237,7 +237,7 @@ func TestSessionNotRenewedByUse(t *testing.T) {
 		for i, state := range []amqp.DeliveryState{amqp.StateAccepted, amqp.Modified{UndeliverableHere: true}, amqp.StateAccepted} {
 			b.put("s", inSession("a", fmt.Sprint(i), "x"))
 			m := p.receive()
-			if until, _ := m.annotations.Get(keyLockedUntil); until != amqp.TimestampOf(start.Add(30*time.Second)) {
+			if until, _ := m.annotations.Get(keyLockedUntil); until != timestampOf(start.Add(30*time.Second)) {
 				t.Errorf("%d: locked until %v", i, until)
 			}
 			p.settle(m.id, state, false)
@@ -264,7 +264,7 @@ func TestSessionLockEnds(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		status, _, answer := p.manage("com.microsoft:renew-session-lock", body, named)
 		until, _ := answer.(amqp.Map).Get("expiration")
-		if status != 200 || until != amqp.TimestampOf(time.Now().Add(30*time.Second)) {
+		if status != 200 || until != timestampOf(time.Now().Add(30*time.Second)) {
 			t.Errorf("%d %+v", status, answer)
 		}
 		start := time.Now()

@@ -53,7 +53,7 @@ func TestTextAnnotations(t *testing.T) {
 				p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(2)), MessageFormat: amqp.Some(amqp.MessageFormatBatch)},
 					amqp.AppendData(one, one)[len(one):])
 				expect[*amqp.Disposition](p)
-				later := append(annotations(v), amqp.Pair{Key: amqp.Symbol(keyScheduled), Value: amqp.TimestampOf(time.Now().Add(time.Second))})
+				later := append(annotations(v), amqp.Pair{Key: amqp.Symbol(keyScheduled), Value: timestampOf(time.Now().Add(time.Second))})
 				p.managedWith(200, "", "schedule-message", scheduleBody(annotatedMessage("a", nil, later...)))
 				shown := p.peekAll()
 				p.credit(3, 0, 3, false)

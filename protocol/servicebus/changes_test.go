@@ -58,13 +58,13 @@ func TestEntityUpdated(t *testing.T) {
 		p.credit(2, 0, 5, false)
 		next := p.receive()
 		until, _ := next.annotations.Get(keyLockedUntil)
-		if next.properties.MessageID != "c" || until != amqp.TimestampOf(time.Now().Add(10*time.Second)) {
+		if next.properties.MessageID != "c" || until != timestampOf(time.Now().Add(10*time.Second)) {
 			t.Errorf("%+v", next)
 		}
 		time.Sleep(time.Second)
 		status, _, renewed := p.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(next.tag))}}) // over the link of before
 		times, _ := renewed.(amqp.Map).Get("expirations")
-		if status != 200 || times.(amqp.Array).Values[0] != amqp.TimestampOf(time.Now().Add(10*time.Second)) {
+		if status != 200 || times.(amqp.Array).Values[0] != timestampOf(time.Now().Add(10*time.Second)) {
 			t.Errorf("%d %+v", status, renewed)
 		}
 		p.managedWith(200, "", "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}})

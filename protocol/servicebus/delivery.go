@@ -74,8 +74,8 @@ func splitSections(b []byte) (p parts, err error) {
 			p.tail = b
 			return p, nil
 		}
-		n := 3 + compoundSize(b[3:])
-		if n < 4 || n > len(b) {
+		n := 3 + amqp.RawSize(b[3:])
+		if n < 4 {
 			return p, errStored
 		}
 		section := b[:n:n]
@@ -96,19 +96,6 @@ func splitSections(b []byte) (p parts, err error) {
 		}
 	}
 	return p, nil
-}
-
-// compoundSize is the length of an encoded list or map, negative when b is none.
-func compoundSize(b []byte) int {
-	switch {
-	case b[0] == amqp.CodeList0:
-		return 1
-	case (b[0] == amqp.CodeList8 || b[0] == amqp.CodeMap8) && len(b) >= 2:
-		return 2 + int(b[1])
-	case (b[0] == amqp.CodeList32 || b[0] == amqp.CodeMap32) && len(b) >= 5:
-		return 5 + int(binary.BigEndian.Uint32(b[1:]))
-	}
-	return math.MinInt32
 }
 
 // appendHeader writes the header every delivery has (0.12): the sender's, with the time to live and count of now (5.1).
@@ -224,43 +211,26 @@ func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool
 // mapEntries walks over the entries of a map section, key and value as they are encoded, with the text of the key.
 func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 	return func(yield func(entry, key []byte) bool) {
-		b := mapBytes(section)
-		for len(b) > 0 {
-			rest, err := amqp.SkipValue(b, amqp.DefaultLimits)
-			if err != nil {
+		b := section
+		if len(b) > 3 && b[0] == amqp.CodeDescribed {
+			b = b[3:]
+		}
+		for b = amqp.RawElements(b); len(b) > 0; {
+			k := amqp.RawSize(b)
+			if k < 0 {
 				return
 			}
-			key, _ := amqp.RawText(b[:len(b)-len(rest)])
-			if rest, err = amqp.SkipValue(rest, amqp.DefaultLimits); err != nil {
+			v := amqp.RawSize(b[k:])
+			if v < 0 {
 				return
 			}
-			n := len(b) - len(rest)
-			if !yield(b[:n:n], key) {
+			key, _ := amqp.RawText(b[:k])
+			if !yield(b[:k+v:k+v], key) {
 				return
 			}
-			b = rest
+			b = b[k+v:]
 		}
 	}
-}
-
-// mapBytes is the encoded entries of a map, with or without a section descriptor.
-func mapBytes(b []byte) []byte {
-	if len(b) > 3 && b[0] == amqp.CodeDescribed {
-		b = b[3:]
-	}
-	n := 0
-	if len(b) > 0 {
-		n = compoundSize(b)
-	}
-	switch {
-	case n < 3 || n > len(b):
-		return nil
-	case b[0] == amqp.CodeMap8:
-		return b[3:n]
-	case b[0] == amqp.CodeMap32 && n >= 9:
-		return b[9:n]
-	}
-	return nil
 }
 
 // appendProperties passes the properties on as they are, unless the times in them have to say when the message expires

@@ -33,7 +33,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 			t.Helper()
 			p.write(0, &amqp.Attach{Name: "durable", Handle: 7, Role: amqp.RoleReceiver,
 				Source: &amqp.Source{Address: "q", Durable: amqp.Some(uint32(2)), ExpiryPolicy: "never"}, Target: &amqp.Target{},
-				Unsettled: amqp.Map{{Key: []byte{1}, Value: amqp.StateAccepted}}}, nil)
+				Unsettled: amqp.Map{{Key: []byte{1}, Value: amqp.Described{Descriptor: uint64(0x24), Value: amqp.List{}}}}}, nil) // accepted
 			return expect[*amqp.Attach](p)
 		}
 		for i := range 2 {

@@ -21,7 +21,7 @@ func TestEmptySession(t *testing.T) {
 				p.send(1, 0, inSession("", "sent", "x"))
 				p.attachManagement("s")
 				later := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{
-					{Key: amqp.Symbol(keyScheduled), Value: amqp.TimestampOf(time.Now().Add(10 * time.Second))},
+					{Key: amqp.Symbol(keyScheduled), Value: timestampOf(time.Now().Add(10 * time.Second))},
 				})
 				p.managedWith(200, "", "schedule-message", amqp.Map{{Key: "messages", Value: amqp.List{amqp.Map{
 					{Key: "message-id", Value: "scheduled"}, {Key: "session-id", Value: ""}, {Key: "message", Value: append(later, inSession("", "scheduled", "x")...)},

@@ -72,7 +72,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	}
 
 	b.put(entity, living(message("in time", "x")))
-	sent := amqp.TimestampOf(time.Now())
+	sent := timestampOf(time.Now())
 	time.Sleep(life - time.Millisecond)
 	p := b.root()
 	p.attachReceiver(2, entity, amqp.SenderUnsettled)

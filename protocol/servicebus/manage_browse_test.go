@@ -66,7 +66,7 @@ func TestBatchDelete(t *testing.T) {
 		p.receive()
 		b.put("q", scheduled("later", time.Now().Add(time.Hour)))
 		time.Sleep(time.Second)
-		cut := amqp.TimestampOf(time.Now())
+		cut := timestampOf(time.Now())
 		b.put("q", message("new", "x"), inSession("a", "session", "x"))
 		p.attachManagement("q")
 		remove := func(n any, more ...amqp.Pair) any {

@@ -42,7 +42,7 @@ func TestReceiveDeferred(t *testing.T) {
 			state, _ := m.annotations.Get(keyState)
 			until, _ := m.annotations.Get(keyLockedUntil)
 			if m.properties.MessageID != []string{"2", "0"}[i] || inside != token || state != int32(1) || m.header.DeliveryCount.Value != 1 ||
-				until != amqp.TimestampOf(time.Now().Add(30*time.Second)) || m.body == "" {
+				until != timestampOf(time.Now().Add(30*time.Second)) || m.body == "" {
 				t.Errorf("%+v", m)
 			}
 			tokens = append(tokens, token.(amqp.UUID))
@@ -107,7 +107,7 @@ func TestDeferInSession(t *testing.T) {
 		v, _ := answer.Get("messages")
 		token, _ := v.(amqp.List)[0].(amqp.Map).Get("lock-token")
 		until, _ := openedMessages(t, answer)[0].annotations.Get(keyLockedUntil)
-		if until != amqp.TimestampOf(time.Now().Add(30*time.Second)) {
+		if until != timestampOf(time.Now().Add(30*time.Second)) {
 			t.Errorf("locked until %v", until)
 		}
 		settle := amqp.Map{{Key: "disposition-status", Value: "abandoned"}, {Key: "lock-tokens", Value: uuids(token.(amqp.UUID))}}

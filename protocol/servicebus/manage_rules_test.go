@@ -53,7 +53,7 @@ func (p *peerConn) rules(skip, top any) (shown []amqp.List) {
 func TestRules(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/U")
-		start := amqp.TimestampOf(time.Now())
+		start := timestampOf(time.Now())
 		none := amqp.Described{Descriptor: uint64(0x13700000005), Value: amqp.List{}}
 		want := []amqp.List{{amqp.Described{Descriptor: uint64(0x1370000007), Value: amqp.List{}}, none, "$Default", start}}
 		if got := p.rules(int32(0), int32(100)); !reflect.DeepEqual(got, want) {
@@ -65,7 +65,7 @@ func TestRules(t *testing.T) {
 		}
 		b.put("t", with("nobody's"))
 		time.Sleep(time.Second)
-		at := amqp.TimestampOf(time.Now())
+		at := timestampOf(time.Now())
 		properties := amqp.Map{{Key: "Color", Value: "blue"}, {Key: "n", Value: int64(1)}, {Key: "m", Value: int32(2)}, {Key: "f", Value: 0.5}, {Key: "b", Value: true},
 			{Key: "u", Value: amqp.UUID{1}}, {Key: "t", Value: amqp.Timestamp(1000)}, {Key: "s", Value: dotNet(describedSpan, int64(10))}}
 		sql := func(text string) amqp.Described {

@@ -12,7 +12,7 @@ import (
 
 // scheduled makes an encoded message for later.
 func scheduled(id any, at time.Time) []byte {
-	m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: amqp.TimestampOf(at)}})
+	m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: timestampOf(at)}})
 	if id != nil {
 		return append(m, message(id, "x")...)
 	}
@@ -53,7 +53,7 @@ func TestSchedule(t *testing.T) {
 		for i, state := range []int32{2, 2, 2, 0} {
 			got, _ := peeked[i].annotations.Get(keyState)
 			at, _ := peeked[i].annotations.Get(keyScheduled)
-			if got != state || state == 2 && i < 2 && at != amqp.TimestampOf(later) {
+			if got != state || state == 2 && i < 2 && at != timestampOf(later) {
 				t.Errorf("%d: %+v", i, peeked[i].annotations)
 			}
 		}
@@ -71,7 +71,7 @@ func TestSchedule(t *testing.T) {
 		for i, id := range []string{"a", "b"} {
 			seq, _ := got[i].annotations.Get(keySequence)
 			at, _ := got[i].annotations.Get(keyEnqueuedTime)
-			due := amqp.TimestampOf(later.Add(time.Duration(i) * time.Second))
+			due := timestampOf(later.Add(time.Duration(i) * time.Second))
 			if got[i].properties.MessageID != id || seq != int64(5+i) || at.(amqp.Timestamp) < due || at.(amqp.Timestamp) > due+1000 {
 				t.Errorf("%+v", got[i])
 			}
@@ -145,7 +145,7 @@ func TestScheduledTimeToLive(t *testing.T) {
 		p.managedWith(200, "", "schedule-message", scheduleBody(m))
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
 		p.credit(2, 0, 1, false)
-		if d := p.receive(); d.properties.AbsoluteExpiryTime.Value < amqp.TimestampOf(later.Add(time.Minute)) || d.header.TTL != amqp.Some(uint32(60000)) {
+		if d := p.receive(); d.properties.AbsoluteExpiryTime.Value < timestampOf(later.Add(time.Minute)) || d.header.TTL != amqp.Some(uint32(60000)) {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -93,7 +93,7 @@ func TestRenewSessionLock(t *testing.T) {
 		for range 5 {
 			time.Sleep(20 * time.Second)
 			answer := p.managedWith(200, "", "renew-session-lock", sessionBody("")).(amqp.Map)
-			if !reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: amqp.TimestampOf(time.Now().Add(30 * time.Second))}}) {
+			if !reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}) {
 				t.Errorf("%+v", answer)
 			}
 		}
@@ -107,7 +107,7 @@ func TestListSessions(t *testing.T) {
 		p.attachManagement("s")
 		list := func(since time.Time, skip, top any) []any {
 			t.Helper()
-			at := amqp.TimestampOf(since)
+			at := timestampOf(since)
 			if since.IsZero() {
 				at = 253402300800000 // as the Go SDK sends the end of time
 			}

@@ -100,7 +100,7 @@ func TestReasonsOfAnyType(t *testing.T) {
 			p := b.loaded(3)
 			p.credit(2, 0, 3, false)
 			link, token, again := p.receive(), uuidOf(p.receive().tag), p.receive()
-			p.settle(link.id, amqp.Rejected{Error: &amqp.Error{Condition: amqp.CondDeadLetter, Description: "x", Info: amqp.Map{
+			p.settle(link.id, amqp.Rejected{Error: &amqp.Error{Condition: deadLetterCondition, Description: "x", Info: amqp.Map{
 				{Key: amqp.Symbol(deadLetterReason), Value: test.reason}, {Key: amqp.Symbol(deadLetterDescription), Value: test.description}}}}, true)
 			p.settle(again.id, amqp.Modified{UndeliverableHere: true, MessageAnnotations: amqp.Map{
 				{Key: amqp.Symbol("DeadLetterReason2"), Value: test.reason}, {Key: amqp.Symbol("k"), Value: test.description}}}, true)

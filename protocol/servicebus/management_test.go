@@ -36,7 +36,7 @@ func TestRenewLock(t *testing.T) {
 		status, _, body := other.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(second, first)}})
 		v, _ := body.(amqp.Map).Get("expirations")
 		times, ok := v.(amqp.Array)
-		want := amqp.TimestampOf(time.Now().Add(30 * time.Second))
+		want := timestampOf(time.Now().Add(30 * time.Second))
 		if status != 200 || !ok || len(times.Values) != 2 || times.Values[0] != want || times.Values[1] != want {
 			t.Errorf("%d %+v", status, body)
 		}

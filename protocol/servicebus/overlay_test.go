@@ -34,7 +34,7 @@ func TestOverlayApplication(t *testing.T) {
 	stored = amqp.AppendSection(stored, amqp.SectionApplicationProperties, amqp.Map{{Key: "a", Value: int8(1)}, {Key: "b", Value: "old"}, {Key: "c", Value: true}})
 	stored = amqp.AppendData(stored, []byte("body"))
 	pair := func(key string, v any) amqp.Map { return amqp.Map{{Key: key, Value: v}} }
-	plain := func(m amqp.Map) []byte { return amqp.AppendMap(nil, m) }
+	plain := func(m amqp.Map) []byte { return amqp.AppendValue(nil, m) }
 	var many amqp.Map
 	for i := range 3 * fewProperties {
 		many = append(many, amqp.Pair{Key: fmt.Sprint("k", i), Value: int32(i)})
@@ -204,7 +204,7 @@ func TestOverlayDamaged(t *testing.T) {
 
 // FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or nothing.
 func FuzzOverlay(f *testing.F) {
-	f.Add(fullMessage(), amqp.AppendMap(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
+	f.Add(fullMessage(), amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
 		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}}))
 	f.Add(message("a", "b"), ruled(nil, nil, nil), []byte{amqp.CodeList0})
 	f.Fuzz(func(t *testing.T, stored, first, second []byte) {

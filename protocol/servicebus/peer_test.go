@@ -22,6 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
 var testQueue, testSubscription = testProperties(event.Queue), testProperties(event.Subscription)
@@ -593,13 +594,9 @@ func decodeMessage(t testing.TB, b []byte) (m openedMessage) {
 	}
 	m.header, _ = amqp.DecodeHeader(s.Header.Of(b))
 	m.properties, _ = amqp.DecodeProperties(s.Properties.Of(b))
-	if !s.DeliveryAnnotations.Empty() {
-		m.delivery, _ = amqp.DecodeAnnotations(s.DeliveryAnnotations.Of(b))
-	}
-	m.annotations, _ = amqp.DecodeAnnotations(s.MessageAnnotations.Of(b))
-	if !s.ApplicationProperties.Empty() {
-		m.application, _ = amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
-	}
+	m.delivery = mapOf(s.DeliveryAnnotations.Of(b))
+	m.annotations = mapOf(s.MessageAnnotations.Of(b))
+	m.application = mapOf(s.ApplicationProperties.Of(b))
 	for d := range amqp.DataSections(s.Body.Of(b)) {
 		m.body += string(d)
 	}
@@ -673,7 +670,7 @@ func (p *peerConn) replyWithBody(id any) (amqp.Map, any) {
 	if !reflect.DeepEqual(props.CorrelationID, id) {
 		p.Fatalf("correlation-id %#v, not %#v", props.CorrelationID, id)
 	}
-	application, _ := amqp.DecodeAnnotations(s.ApplicationProperties.Of(b))
+	application := mapOf(s.ApplicationProperties.Of(b))
 	_, raw, _ := amqp.SectionContent(s.Body.Of(b))
 	body, _, err := amqp.DecodeValue(raw, amqp.DefaultLimits)
 	if err != nil {
@@ -772,5 +769,5 @@ func (p *peerConn) attachManagement(entity string) {
 }
 
 func token(audience, rule, key string, life time.Duration) string {
-	return access.NewSASToken(audience, rule, key, time.Now().Add(life))
+	return sas.Token(audience, rule, key, time.Now().Add(life))
 }

@@ -19,7 +19,9 @@ type inbound struct {
 	err   error
 }
 
-// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the connection's business.
+// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the connection's business. It is not
+// in package amqp because of what it shares with its connection: chunks that bodies stay in, limits that change with the login, and
+// the size of reads.
 type reader struct {
 	source   io.Reader
 	out      chan inbound

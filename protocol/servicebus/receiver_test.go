@@ -72,7 +72,7 @@ func (p *peerConn) outcomeLost(id uint32) {
 
 // WP-109 to WP-119 (WP-115: a settled disposition has the same effect and no answer), SM-032, SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
 func TestOutcomes(t *testing.T) {
-	deadLettered := amqp.Rejected{Error: &amqp.Error{Condition: amqp.CondDeadLetter, Description: "x", Info: amqp.Map{
+	deadLettered := amqp.Rejected{Error: &amqp.Error{Condition: deadLetterCondition, Description: "x", Info: amqp.Map{
 		{Key: amqp.Symbol("DeadLetterReason"), Value: "why"}, {Key: "DeadLetterErrorDescription", Value: nil}, {Key: amqp.Symbol("k"), Value: int32(5)}}}}
 	modify := amqp.Map{{Key: amqp.Symbol("k"), Value: "v"}}
 	for name, test := range map[string]struct {
@@ -446,7 +446,7 @@ func TestLockRunsFromTaking(t *testing.T) {
 		until := func(m openedMessage) time.Duration {
 			t.Helper()
 			at, _ := m.annotations.Get(keyLockedUntil)
-			return at.(amqp.Timestamp).Time().Sub(taken)
+			return time.UnixMilli(int64(at.(amqp.Timestamp))).Sub(taken)
 		}
 		window(0)
 		if m := p.receive(); until(m) != testQueue.LockDuration {
@@ -589,7 +589,7 @@ func TestTimeToLive(t *testing.T) {
 		})
 		p := b.root()
 		p.attachSender(1, "ttl")
-		start := amqp.TimestampOf(time.Now())
+		start := timestampOf(time.Now())
 		own := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(60000))})
 		p.send(1, 0, append(own, message("own", "x")...))
 		p.send(1, 1, message("default", "x"))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -236,3 +237,17 @@ type tally struct {
 }
 
 func (t *tally) Errorf(string, ...any) { t.errors++ }
+
+// mapOf decodes a section that is a map; what is none has no entries.
+func mapOf(section []byte) amqp.Map {
+	_, content, _ := amqp.SectionContent(section)
+	v, _, _ := amqp.DecodeValue(content, amqp.DefaultLimits)
+	m, _ := v.(amqp.Map)
+	return m
+}
+
+// timestampOf is a time in the milliseconds of the wire, rounded down.
+func timestampOf(t time.Time) amqp.Timestamp { return amqp.Timestamp(t.UnixMilli()) }
+
+// deadLetterCondition is what clients reject a message with to dead-letter it (4.6).
+const deadLetterCondition amqp.Symbol = "com.microsoft:dead-letter"

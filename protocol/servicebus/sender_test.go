@@ -404,7 +404,7 @@ func TestFidelity(t *testing.T) {
 			key, ok := d.annotations.Get(keyPartitionKey)
 			source, there := d.annotations.Get(keyDeadLetterSource)
 			numbered := slices.Contains(d.annotations, amqp.Pair{Key: uint64(77), Value: "n"}) // unknown ones come through, whatever their key
-			now := amqp.TimestampOf(time.Now())
+			now := timestampOf(time.Now())
 			if seq != int64(i+1) || at != now || until != now+30000 || user != "u" || key != nil || !ok || source != nil || !there || !numbered || len(d.annotations) != 7 {
 				t.Errorf("%+v", d.annotations)
 			}

@@ -214,7 +214,7 @@ func TestBrowse(t *testing.T) {
 							t.Errorf("%+v", m)
 						}
 					}
-					for i, state := range []amqp.DeliveryState{amqp.Rejected{Error: &amqp.Error{Condition: amqp.CondDeadLetter}}, amqp.StateAccepted, amqp.Modified{DeliveryFailed: true}} {
+					for i, state := range []amqp.DeliveryState{amqp.Rejected{Error: &amqp.Error{Condition: deadLetterCondition}}, amqp.StateAccepted, amqp.Modified{DeliveryFailed: true}} {
 						if p.settle(got[i].id, state, false); unsettled {
 							p.outcome(got[i].id, []amqp.DeliveryState{amqp.Rejected{}, amqp.StateAccepted, amqp.Modified{}}[i])
 						}

@@ -268,7 +268,7 @@ func TestTopicSchedule(t *testing.T) {
 		p := b.node("t")
 		rules := b.node("t/Subscriptions/u")
 		later := time.Now().Add(30 * time.Second)
-		one := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: amqp.TimestampOf(later)}}),
+		one := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: timestampOf(later)}}),
 			with("one", amqp.Pair{Key: "n", Value: int32(1)})...)
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(one, scheduled("two", later), scheduled(nil, later)))
 		if want := numbers(int64(1), int64(2), int64(3)); !reflect.DeepEqual(answer, want) {
@@ -293,7 +293,7 @@ func TestTopicSchedule(t *testing.T) {
 		m := b.node("t/Subscriptions/u").peekAll()[1]
 		at, _ := m.annotations.Get(keyEnqueuedTime)
 		from, _ := m.annotations.Get(keyEnqueueSequence)
-		if at != amqp.TimestampOf(later) || from != int64(6) {
+		if at != timestampOf(later) || from != int64(6) {
 			t.Errorf("%+v", m.annotations)
 		}
 	})

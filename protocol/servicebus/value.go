@@ -33,7 +33,7 @@ func (e encoded) cut(from, to int) encoded { return encoded{e.raw[from:to:to], e
 
 // next takes the first value off. ok is false at the end and where there is no whole value.
 func (e *encoded) next() (v encoded, ok bool) {
-	n := encodedSize(e.raw)
+	n := amqp.RawSize(e.raw)
 	if n < 0 {
 		return v, false
 	}
@@ -46,18 +46,12 @@ func (e encoded) items() encoded {
 	if len(e.raw) > 3 && e.raw[0] == amqp.CodeDescribed {
 		e = e.from(3)
 	}
-	n := 0
-	if len(e.raw) > 0 {
-		n = compoundSize(e.raw)
+	elements := amqp.RawElements(e.raw)
+	if len(elements) == 0 {
+		return encoded{}
 	}
-	switch {
-	case n > len(e.raw):
-	case (e.isCode(amqp.CodeList8) || e.isCode(amqp.CodeMap8)) && n >= 3:
-		return e.cut(3, n)
-	case (e.isCode(amqp.CodeList32) || e.isCode(amqp.CodeMap32)) && n >= 9:
-		return e.cut(9, n)
-	}
-	return encoded{}
+	n := amqp.RawSize(e.raw)
+	return e.cut(n-len(elements), n)
 }
 
 func (e encoded) isCode(code byte) bool { return len(e.raw) > 0 && e.raw[0] == code }
@@ -69,62 +63,6 @@ func (e encoded) string() (string, bool) {
 		return "", false
 	}
 	return e.text[len(e.text)-len(text):], true
-}
-
-// encodedSize is the length of the encoded value at the start of b, -1 when there is no whole one. Sizes are believed:
-// the bytes were checked when they came.
-func encodedSize(b []byte) int {
-	at := 0
-	for at < len(b) && b[at] == amqp.CodeDescribed {
-		n := plainSize(b[at+1:])
-		if n < 0 {
-			return -1
-		}
-		at += 1 + n
-	}
-	n := plainSize(b[at:])
-	if n < 0 {
-		return -1
-	}
-	return at + n
-}
-
-// plainSize is encodedSize of a value that is not described. The high half of a constructor tells the width (AMQP 1.6).
-func plainSize(b []byte) int {
-	if len(b) == 0 {
-		return -1
-	}
-	n := 0
-	switch b[0] >> 4 {
-	case 0x4:
-		n = 1
-	case 0x5:
-		n = 2
-	case 0x6:
-		n = 3
-	case 0x7:
-		n = 5
-	case 0x8:
-		n = 9
-	case 0x9:
-		n = 17
-	case 0xA, 0xC, 0xE:
-		if len(b) < 2 {
-			return -1
-		}
-		n = 2 + int(b[1])
-	case 0xB, 0xD, 0xF:
-		if len(b) < 5 {
-			return -1
-		}
-		n = 5 + int(binary.BigEndian.Uint32(b[1:]))
-	default:
-		return -1
-	}
-	if n > len(b) {
-		return -1
-	}
-	return n
 }
 
 // value is an encoded value as filters see it (semantics.md 15.4).

@@ -3,7 +3,7 @@
 //	b := harness.Start(t, harness.Queue("orders", harness.Lock(time.Second)))
 //	client, err := azservicebus.NewClientFromConnectionString(b.ConnectionString(), nil)
 //
-// [Start] runs, inside the test's process, exactly what `ledgerbus serve` runs: package server, on a free port, with its
+// [Start] runs, inside the test's process, exactly what `ledgerbus serve` runs: package broker, on a free port, with its
 // data in a directory of the test. [Broker.Restart] stops it cleanly and [Broker.Crash] as a power switch would; both start it again on the
 // same port, where clients find it when they reconnect.
 //

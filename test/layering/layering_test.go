@@ -34,13 +34,13 @@ var allowed = map[string][]string{
 	"protocol/atom":          {"protocol/atom/document", "protocol/access", "engine", "log/event"},
 	"protocol/listen":        {"internal/private"},
 	"tools":                  {"index", "log", "log/event"},
-	"cmd/settings":           {"engine", "engine/filter", "log/event", "protocol/servicebus"},
-	"tools/client":           {"protocol/servicebus", "protocol/amqp"},
+	"cmd/settings":           {"engine", "engine/filter", "log/event"},
+	"tools/client":           {},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/bench/floor"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "log", "log/event", "protocol/servicebus"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "log", "log/event"},
 }
 
 // owners lists libraries that only one package may import.

@@ -68,7 +68,9 @@ func (r *reader) release() {
 	}
 }
 
-// wholeFrames finds the end of the last whole frame of b; ok is false when b is not a row of frames.
+// wholeFrames finds the end of the last whole frame of b; ok is false when b is not a row of frames. The broker's reader does the
+// same with limits that depend on the login, and says where in the stream a frame is wrong. The floor is what is left without
+// that, so it does not share the code.
 func wholeFrames(b []byte) (end int, ok bool) {
 	for len(b)-end >= amqp.FrameHeaderSize {
 		size := frameSize(b[end:])

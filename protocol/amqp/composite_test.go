@@ -1,0 +1,47 @@
+package amqp
+
+// Frames hold performatives, and those hold the other composites. The functions of this file take each of them alone.
+
+// decodeComposite decodes the composite at the start of src, whichever of this package it is, and returns what follows it.
+func decodeComposite(src []byte, lim Limits) (c Composite, rest []byte, err error) {
+	r := newReader(src, lim)
+	if code, ok := r.compositeCode(); ok {
+		switch {
+		case code == descError:
+			c = r.errorFields()
+		case code == descSource:
+			c = r.source()
+		case code == descTarget:
+			c = r.target()
+		case code == descCoordinator:
+			c = r.coordinator()
+		case isState(code):
+			c = r.state(code)
+		default:
+			c = r.performative(code)
+		}
+	}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	return c, src[r.pos:], nil
+}
+
+// appendComposite appends the descriptor of c and its list with all fields.
+func appendComposite(dst []byte, c Composite) []byte {
+	switch c := c.(type) {
+	case Performative:
+		return appendPerformative(dst, c)
+	case DeliveryState:
+		return appendState(dst, c)
+	case *Error:
+		return appendError(dst, c)
+	case *Source:
+		return appendSource(dst, c)
+	case *Target:
+		return appendTarget(dst, c)
+	case *Coordinator:
+		return appendCoordinator(dst, c)
+	}
+	panic("amqp: no composite")
+}
