@@ -171,8 +171,6 @@ func typeName(t event.ValueType) string {
 	return "unknown"
 }
 
-const ticksPerSecond = 10_000_000
-
 // simple is a value of a rule in words: numbers of 64 bits would lose digits in JSON.
 func simple(v event.Value) string {
 	switch v.Type {
@@ -203,9 +201,9 @@ func span(ticks int64) string {
 	if ticks < 0 {
 		sign, n = "-", -n
 	}
-	s := n / ticksPerSecond
+	s := n / event.TicksPerSecond
 	out := fmt.Sprintf("%s%d.%02d:%02d:%02d", sign, s/86400, s/3600%24, s/60%60, s%60)
-	if rest := n % ticksPerSecond; rest > 0 {
+	if rest := n % event.TicksPerSecond; rest > 0 {
 		out += fmt.Sprintf(".%07d", rest)
 	}
 	return out

@@ -66,7 +66,7 @@ func parseValue(s string) (event.Value, error) {
 	case event.Span:
 		var d time.Duration
 		d, err = parseSpan(text)
-		v.Bits = uint64(d / 100)
+		v.Bits = uint64(d / event.Tick)
 	}
 	if err != nil {
 		return v, fmt.Errorf("%q is no %s", text, word)
@@ -104,7 +104,7 @@ func valueText(v event.Value) string {
 	case event.Instant:
 		return "time:" + string(event.AppendInstant(nil, v))
 	case event.Span:
-		return "duration:" + string(document.AppendDuration(nil, time.Duration(v.Bits)*100))
+		return "duration:" + string(document.AppendDuration(nil, time.Duration(v.Bits)*event.Tick))
 	}
 	return "unknown:"
 }

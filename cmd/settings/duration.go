@@ -14,12 +14,6 @@ import (
 // maxDuration is the cloud's longest duration, 2^63-1 ticks of 100 ns. It stands for "without limit".
 const maxDuration = "P10675199DT2H48M5.4775807S"
 
-// Ticks are the cloud's unit of time.
-const (
-	tick           = 100 * time.Nanosecond
-	ticksPerSecond = int64(time.Second / tick)
-)
-
 var errDuration = errors.New(`is not an ISO 8601 duration such as "PT30S", "PT1M" or "P7D"`)
 
 // durationUnits are the designators in the order in which they may appear, with their seconds. A year counts 365 days
@@ -45,10 +39,10 @@ func ParseDuration(s string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if ticks/ticksPerSecond >= math.MaxInt64/int64(time.Second) {
+	if ticks/event.TicksPerSecond >= math.MaxInt64/int64(time.Second) {
 		return event.Forever, nil
 	}
-	return time.Duration(ticks) * tick / time.Millisecond * time.Millisecond, nil
+	return time.Duration(ticks) * event.Tick / time.Millisecond * time.Millisecond, nil
 }
 
 // parseTicks reads a duration without cutting it; a minus before the P makes it negative.
@@ -78,7 +72,7 @@ func parseTicks(s string) (int64, error) {
 			return 0, fmt.Errorf("%q %w", s, errDuration)
 		}
 		n, err := strconv.ParseInt(whole, 10, 64)
-		size := durationUnits[unit].seconds * ticksPerSecond
+		size := durationUnits[unit].seconds * event.TicksPerSecond
 		if err != nil || n > (math.MaxInt64-ticks)/size {
 			return 0, fmt.Errorf("%q is longer than %s", s, maxDuration)
 		}
@@ -106,7 +100,7 @@ func FormatDuration(d time.Duration) string {
 	if d == event.Forever {
 		return maxDuration
 	}
-	return formatTicks(int64(max(d, 0) / tick))
+	return formatTicks(int64(max(d, 0) / event.Tick))
 }
 
 // formatTicks writes what parseTicks reads.
@@ -124,7 +118,7 @@ func formatTicks(ticks int64) string {
 			left -= n * size
 		}
 	}
-	second := uint64(ticksPerSecond)
+	second := uint64(event.TicksPerSecond)
 	part(86400*second, 'D')
 	if left == 0 {
 		return string(b)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -175,14 +174,6 @@ func typeName(t event.ValueType) string {
 	return "null"
 }
 
-const (
-	ticksPerSecond = 10_000_000
-	// unixEpoch is 1970 in ticks since year 1.
-	unixEpoch = 621355968000000000
-	// maxTicks is the last tick of year 9999.
-	maxTicks = 3155378975999999999
-)
-
 // appendText appends a value as concatenating it with a string writes it: numbers and booleans as C# does, timestamps as
 // ISO 8601, time spans as [-][d.]hh:mm:ss[.fffffff].
 func appendText(dst []byte, v event.Value) []byte {
@@ -203,8 +194,7 @@ func appendText(dst []byte, v event.Value) []byte {
 	case event.UUID:
 		return appendUUID(dst, v.Text)
 	case event.Instant:
-		t := int64(v.Bits) - unixEpoch
-		return time.Unix(t/ticksPerSecond, t%ticksPerSecond*100).UTC().AppendFormat(dst, "2006-01-02T15:04:05.0000000Z")
+		return event.StdFromTicks(int64(v.Bits)).AppendFormat(dst, "2006-01-02T15:04:05.0000000Z")
 	case event.Span:
 		return appendSpan(dst, int64(v.Bits))
 	}
@@ -239,7 +229,7 @@ func appendSpan(dst []byte, ticks int64) []byte {
 		dst = append(dst, '-')
 		rest = -rest
 	}
-	seconds, fraction := rest/ticksPerSecond, rest%ticksPerSecond
+	seconds, fraction := rest/event.TicksPerSecond, rest%event.TicksPerSecond
 	if days := seconds / 86400; days > 0 {
 		dst = append(strconv.AppendUint(dst, days, 10), '.')
 	}

@@ -27,8 +27,7 @@ func write(w http.ResponseWriter, status int, mediaType string, body []byte) {
 
 // etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the service writes it.
 func etag(e *engine.Entity) string {
-	const epochTicks, ticksPerMilli = 621355968000000000, 10000
-	return strconv.FormatInt(epochTicks+int64(e.UpdatedAt)*ticksPerMilli, 10)
+	return strconv.FormatInt(e.UpdatedAt.Ticks(), 10)
 }
 
 // address is the URL of a path at the server as the client knows it.

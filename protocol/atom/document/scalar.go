@@ -9,14 +9,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A tick is 100 ns, the unit of the service's times and durations.
-const (
-	tick           = 100 * time.Nanosecond
-	ticksPerSecond = int64(time.Second / tick)
-	// epochTicks are those of 1970 since year 1.
-	epochTicks = 62135596800 * ticksPerSecond
-)
-
 // infinite is the longest duration, 2^63-1 ticks; from so many days on there is no limit (management-api.md 3.1).
 const (
 	infinite     = "P10675199DT2H48M5.4775807S"
@@ -29,8 +21,8 @@ var units = []struct {
 	inTime     bool
 	ticks      int64
 }{
-	{'W', false, 7 * 86400 * ticksPerSecond}, {'D', false, 86400 * ticksPerSecond},
-	{'H', true, 3600 * ticksPerSecond}, {'M', true, 60 * ticksPerSecond}, {'S', true, ticksPerSecond},
+	{'W', false, 7 * 86400 * event.TicksPerSecond}, {'D', false, 86400 * event.TicksPerSecond},
+	{'H', true, 3600 * event.TicksPerSecond}, {'M', true, 60 * event.TicksPerSecond}, {'S', true, event.TicksPerSecond},
 }
 
 // ParseDuration reads an ISO 8601 duration without years and months: weeks, days, hours, minutes, seconds, a fraction
@@ -41,13 +33,13 @@ func ParseDuration(s string) (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	if ticks >= math.MaxInt64/int64(tick) {
+	if ticks >= math.MaxInt64/int64(event.Tick) {
 		return event.Forever, true
 	}
-	if ticks <= math.MinInt64/int64(tick) {
+	if ticks <= math.MinInt64/int64(event.Tick) {
 		return math.MinInt64, true
 	}
-	return time.Duration(ticks) * tick, true
+	return time.Duration(ticks) * event.Tick, true
 }
 
 // parseTicks reads a duration; what is infinite is the largest number.
@@ -82,11 +74,11 @@ func parseTicks(s string) (int64, bool) {
 		if err != nil {
 			return 0, false
 		}
-		sum += n * float64(units[unit].ticks/ticksPerSecond)
+		sum += n * float64(units[unit].ticks/event.TicksPerSecond)
 		if sum < infiniteDays*86400 {
 			k, _ := strconv.ParseInt(whole, 10, 64)                      // small, as sum tells
 			f, _ := strconv.ParseInt((fraction + "0000000")[:7], 10, 64) // seven digits
-			ticks += k*units[unit].ticks + f*(units[unit].ticks/ticksPerSecond)
+			ticks += k*units[unit].ticks + f*(units[unit].ticks/event.TicksPerSecond)
 		}
 		rest, parts, unit = rest[end+1:], parts+1, unit+1
 	}
@@ -109,7 +101,7 @@ func AppendDuration(b []byte, d time.Duration) []byte {
 	if d == event.Forever {
 		return append(b, infinite...)
 	}
-	return appendTicks(b, int64(d/tick))
+	return appendTicks(b, int64(d/event.Tick))
 }
 
 func appendTicks(b []byte, ticks int64) []byte {
@@ -137,8 +129,8 @@ func appendTicks(b []byte, ticks int64) []byte {
 		}
 	}
 	if ticks > 0 {
-		b = strconv.AppendInt(b, ticks/ticksPerSecond, 10)
-		b = append(appendFraction(b, ticks%ticksPerSecond), 'S')
+		b = strconv.AppendInt(b, ticks/event.TicksPerSecond, 10)
+		b = append(appendFraction(b, ticks%event.TicksPerSecond), 'S')
 	}
 	return b
 }
@@ -148,7 +140,7 @@ func appendFraction(b []byte, ticks int64) []byte {
 	if ticks == 0 {
 		return b
 	}
-	f := strconv.AppendInt(nil, ticks+ticksPerSecond, 10) // with a leading 1, so that no zero is lost
+	f := strconv.AppendInt(nil, ticks+event.TicksPerSecond, 10) // with a leading 1, so that no zero is lost
 	return append(append(b, '.'), strings.TrimRight(string(f[1:]), "0")...)
 }
 
@@ -157,13 +149,13 @@ func appendTime(b []byte, t event.Time) []byte {
 	if t == 0 {
 		return append(b, "0001-01-01T00:00:00Z"...)
 	}
-	return event.AppendInstant(b, event.Value{Type: event.Instant, Bits: uint64(int64(t)*(ticksPerSecond/1000) + epochTicks)})
+	return event.AppendInstant(b, event.InstantOf(t))
 }
 
 // parseTime reads broker time; what lies before 1970 is 0.
 func parseTime(s string) (event.Time, bool) {
 	v, ok := event.ParseInstant(s)
-	return event.Time(max(0, int64(v.Bits)-epochTicks) / (ticksPerSecond / 1000)), ok
+	return max(0, event.FromTicks(int64(v.Bits))), ok
 }
 
 func parseBool(s string) (value, ok bool) {
