@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
 // valueTypes are the words for types of values: as in int:5. A text without one is a string.
@@ -104,7 +103,7 @@ func valueText(v event.Value) string {
 	case event.Instant:
 		return "time:" + string(event.AppendInstant(nil, v))
 	case event.Span:
-		return "duration:" + string(document.AppendDuration(nil, time.Duration(v.Bits)*event.Tick))
+		return "duration:" + string(event.AppendDuration(nil, time.Duration(v.Bits)*event.Tick))
 	}
 	return "unknown:"
 }

@@ -224,7 +224,7 @@ func valueText(v event.Value) string {
 	case event.Instant:
 		return string(event.AppendInstant(nil, v))
 	case event.Span:
-		return formatTicks(i)
+		return string(event.AppendTicks(nil, i))
 	}
 	return v.Text
 }

@@ -98,7 +98,7 @@ func appendValue(b []byte, v *event.Value) []byte {
 	case event.Instant:
 		b = event.AppendInstant(b, *v)
 	case event.Span:
-		b = appendTicks(b, int64(v.Bits))
+		b = event.AppendTicks(b, int64(v.Bits))
 	case event.UUID:
 		b = appendUUID(b, v.Text)
 	default:
