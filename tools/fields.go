@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"reflect"
@@ -183,9 +182,8 @@ func simple(v event.Value) string {
 	case event.Double:
 		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
 	case event.UUID:
-		if p := v.Text; len(p) == 16 {
-			h := hex.EncodeToString([]byte(p))
-			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+		if len(v.Text) == 16 {
+			return string(event.AppendUUID(nil, v.Text))
 		}
 	case event.Instant:
 		return string(event.AppendInstant(nil, v))

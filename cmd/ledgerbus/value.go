@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -96,10 +95,7 @@ func valueText(v event.Value) string {
 	case event.Decimal:
 		return "decimal:" + v.Text
 	case event.UUID:
-		if id, err := uuid.FromBytes([]byte(v.Text)); err == nil {
-			return "uuid:" + id.String()
-		}
-		return "uuid:" + hex.EncodeToString([]byte(v.Text))
+		return "uuid:" + string(event.AppendUUID(nil, v.Text))
 	case event.Instant:
 		return "time:" + string(event.AppendInstant(nil, v))
 	case event.Span:

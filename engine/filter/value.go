@@ -2,7 +2,6 @@ package filter
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -192,7 +191,7 @@ func appendText(dst []byte, v event.Value) []byte {
 	case event.String:
 		return append(dst, v.Text...)
 	case event.UUID:
-		return appendUUID(dst, v.Text)
+		return event.AppendUUID(dst, v.Text)
 	case event.Instant:
 		return event.StdFromTicks(int64(v.Bits)).AppendFormat(dst, "2006-01-02T15:04:05.0000000Z")
 	case event.Span:
@@ -211,16 +210,6 @@ func appendDouble(dst []byte, f float64) []byte {
 		return strconv.AppendFloat(dst, f, 'E', -1, 64)
 	}
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
-}
-
-func appendUUID(dst []byte, id string) []byte {
-	for i := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, []byte{id[i]})
-	}
-	return dst
 }
 
 func appendSpan(dst []byte, ticks int64) []byte {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
@@ -65,7 +67,7 @@ func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e d
 
 // writeNotFound answers that nothing is there (management-api.md 2.5).
 func (r *request) writeNotFound(w http.ResponseWriter) error {
-	id := "uuid:" + newID() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
+	id := "uuid:" + uuid.NewString() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
 	write(w, http.StatusOK, feedType, document.AppendNotFound(nil, id, r.now))
 	return nil
 }
