@@ -114,15 +114,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err, r, out.String())
 	}
 	for _, part := range []string{"00", "01"} { // both are reported
-		name := filepath.Join(dir, "partitions", part, "wal", "0000000001", "00000000000000000001")
-		p, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p[250] ^= 4
-		if err := os.WriteFile(name, p, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		flip(t, dir, filepath.Join("partitions", part, "wal", "0000000001", "00000000000000000001"), 250)
 	}
 	out.Reset()
 	r, err = tools.Verify(&out, dir, tools.VerifyOptions{})
