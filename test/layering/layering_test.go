@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"protocol/listen":        {"internal/private"},
 	"tools":                  {"index", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/filter", "log/event", "protocol/servicebus"},
-	"tools/client":           {"protocol/servicebus", "protocol/amqp", "protocol/access"},
+	"tools/client":           {"protocol/servicebus", "protocol/amqp"},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/bench/floor"},
