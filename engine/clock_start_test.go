@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // at is an index whose newest record has the time, and that knows of a decision about the clock.
@@ -166,31 +167,16 @@ func TestClockSetSurvives(t *testing.T) {
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	const tenYears = 87600 * time.Hour
 	disk := faultfs.New()
-	store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 3, Manual: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 3, Manual: true})
 	ahead := event.TimeOf(wall.Add(tenYears))
 	for i, id := range store.Partitions() {
-		p, err := store.Open(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, w := store.Lead(id)
 		at := ahead - event.Time(2-i)*500 // the last partition has the newest record
 		w.Batch().AppendRecord(at, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: handEntity}, Sequence: 1,
 			EnqueuedAt: at, ExpiresAt: at + 60_000}}, log.Durable)
 		w.Append(w.Batch())
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	store.Close()
 	finished := map[bool]int{}
 	for k, ended := 1, false; !ended; k++ {
 		for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {

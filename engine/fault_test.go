@@ -11,6 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop as one with a frame under way does, with its cause.
@@ -23,18 +24,7 @@ func TestFaultWhileIdle(t *testing.T) {
 		t.Run(string(c.op), func(t *testing.T) {
 			t.Parallel()
 			disk := faultfs.New()
-			store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 1, Manual: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plog, err := store.Open(t.Context(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			writer, err := plog.Lead(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			plog, writer := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 1, Manual: true}).Lead(0)
 			batch := writer.Batch()
 			batch.AppendRecord(1, []event.Event{&event.EntityTouched{}}, log.Durable) // without anything a Skip frame is not written
 			writer.Append(batch)
@@ -70,34 +60,15 @@ func TestPanicInReplay(t *testing.T) {
 		dir := t.TempDir()
 		b := open(t, dir)
 		b.close(t)
-		store, err := log.Open(t.Context(), dir, log.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		plog, err := store.Open(t.Context(), partition)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writer, err := plog.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch := writer.Batch()
-		never := &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}
-		batch.AppendRecord(1, []event.Event{never}, log.Durable)
-		<-writer.Append(batch).Done()
-		if err := errors.Join(writer.Close(), store.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if store, err = log.Open(t.Context(), dir, log.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := Open(t.Context(), store, Options{}); !errors.Is(err, ErrInternal) || n != nil {
+		d := logdir.Open(t, dir, log.Options{})
+		_, writer := d.Lead(partition)
+		d.Append(writer, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}) // never enqueued
+		d.Close()
+		d = logdir.Open(t, dir, log.Options{})
+		if n, err := Open(t.Context(), d.Store, Options{}); !errors.Is(err, ErrInternal) || n != nil {
 			t.Errorf("partition %d: %v", partition, err)
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		d.Close()
 	}
 }
 

@@ -265,7 +265,7 @@ func timeSpan(d time.Duration) string {
 	if days := d / (24 * time.Hour); days > 0 {
 		s = fmt.Sprintf("%d.%s", days, s)
 	}
-	if ticks := d % time.Second / 100; ticks > 0 {
+	if ticks := d % time.Second / event.Tick; ticks > 0 {
 		s += fmt.Sprintf(".%07d", ticks)
 	}
 	return s

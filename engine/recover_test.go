@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // SM-370, SM-197, SM-053, R3: a start ends sessions and locks that have passed before it looks at the first request; other
@@ -344,35 +345,17 @@ func TestUnknownEventRefusesTheStart(t *testing.T) {
 		dir := t.TempDir()
 		b := open(t, dir)
 		b.close(t)
-		store, err := log.Open(t.Context(), dir, log.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := store.Open(t.Context(), partition)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch := w.Batch()
-		batch.AppendRecord(event.TimeOf(time.Now()), []event.Event{strange{&event.MessageExpired{Sequence: 1}}}, log.Durable)
-		at := batch.LSN()
-		w.Append(batch)
-		if err := errors.Join(w.Close(), store.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if store, err = log.Open(t.Context(), dir, log.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		_, err = Open(t.Context(), store, Options{})
+		d := logdir.Open(t, dir, log.Options{})
+		_, w := d.Lead(partition)
+		at := w.Batch().LSN()
+		d.Append(w, event.TimeOf(time.Now()), strange{&event.MessageExpired{Sequence: 1}})
+		d.Close()
+		d = logdir.Open(t, dir, log.Options{})
+		_, err := Open(t.Context(), d.Store, Options{})
 		want := fmt.Sprintf("engine: partition %d: frame %d: event: unknown event: kind 200 version 1", partition, at)
 		if !errors.Is(err, event.ErrUnknown) || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		d.Close()
 	}
 }

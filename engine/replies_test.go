@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // slow is a loop on a disk that syncs when it is told to.
@@ -26,27 +26,13 @@ type slow struct {
 
 func onSlowDisk(t *testing.T, p event.Properties) *slow {
 	t.Helper()
-	store, err := log.Open(t.Context(), "/data", log.Options{FS: faultfs.New(), Partitions: 1, Manual: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plog, err := store.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writer, err := plog.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, "/data", log.Options{FS: faultfs.New(), Partitions: 1, Manual: true})
+	plog, writer := d.Lead(0)
 	s := &slow{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), tokens: map[event.SequenceNumber]event.LockToken{}}
 	s.loop = NewLoop(NewPartition(0, 1, index.New()), plog, writer, LoopOptions{Clock: func() event.Time { return s.now }, Tokens: newTokens(),
 		Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true})
 	s.loop.configure(&configure{entity: &Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: p}})
-	t.Cleanup(func() {
-		if err := errors.Join(writer.Close(), store.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(d.Close)
 	return s
 }
 

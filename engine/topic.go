@@ -322,7 +322,7 @@ func (p *Partition) show(m *published) {
 	s := &m.see.System
 	s[filter.SequenceNumber] = number(int64(m.sequence))
 	s[filter.EnqueuedSequenceNumber] = number(int64(m.sequence))
-	s[filter.EnqueuedTimeUtc] = instant(m.now)
+	s[filter.EnqueuedTimeUtc] = event.InstantOf(m.now)
 	s[filter.Size] = number(int64(m.size))
 	s[filter.DeliveryCount] = number(0)
 	s[filter.State] = number(int64(MessageActive))
@@ -330,18 +330,9 @@ func (p *Partition) show(m *published) {
 	own, expires := timeToLive(m.now, m.ttl, m.topic.Properties.DefaultMessageTimeToLive)
 	s[filter.ExpiresAtUtc], s[filter.TimeToLive] = event.Value{}, event.Value{}
 	if expires != 0 {
-		s[filter.ExpiresAtUtc] = instant(expires)
+		s[filter.ExpiresAtUtc] = event.InstantOf(expires)
 	}
 	if own != 0 {
-		s[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(own / 100)}
+		s[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(own / event.Tick)}
 	}
-}
-
-const (
-	ticksAtEpoch  = 621355968000000000 // 1970 in ticks of 100 ns since year 1
-	ticksPerMilli = 10_000
-)
-
-func instant(t event.Time) event.Value {
-	return event.Value{Type: event.Instant, Bits: uint64(int64(t)*ticksPerMilli + ticksAtEpoch)}
 }

@@ -28,8 +28,8 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	}
 	x.locks.moveTimes(by)
 	x.deadlines = newDeadlines()
-	for slot := range x.locks.slots {
-		if l := &x.locks.slots[slot]; l.until != 0 {
+	for slot := range x.locks.table {
+		if l := &x.locks.table[slot]; l.until != 0 {
 			x.deadlines.add(l.until, uint32(slot))
 		}
 	}
@@ -49,15 +49,15 @@ func moved(t, by event.Time) event.Time {
 }
 
 func (t *lockTable) moveTimes(by event.Time) {
-	for i := range t.slots {
-		t.slots[i].until = moved(t.slots[i].until, by)
+	for i := range t.table {
+		t.table[i].until = moved(t.table[i].until, by)
 	}
 }
 
 func (t *schedule) moveTimes(by event.Time) {
 	t.byAt = t.byAt[:0]
-	for slot := range t.slots {
-		if s := &t.slots[slot]; s.sequence != 0 {
+	for slot := range t.table {
+		if s := &t.table[slot]; s.sequence != 0 {
 			s.at = moved(s.at, by)
 			t.enter(uint32(slot))
 		}
@@ -73,7 +73,7 @@ func (s *slice) moveTimes(by event.Time) {
 	}
 	s.soonest, s.since = moved(s.soonest, by), moved(s.since, by)
 	if s.sessions != nil {
-		for _, ses := range s.sessions.slots {
+		for _, ses := range s.sessions.table {
 			if ses != nil {
 				ses.setAt = moved(ses.setAt, by)
 			}

@@ -131,7 +131,7 @@ func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chu
 		dst = append(dst, l.token[:]...)
 		dst = binary.AppendUvarint(dst, uint64(l.until))
 	case Scheduled:
-		t := &x.schedule.slots[r.lock]
+		t := &x.schedule.table[r.lock]
 		dst = binary.AppendUvarint(dst, uint64(t.at))
 		dst = binary.AppendUvarint(dst, uint64(t.ttl))
 	}
@@ -387,7 +387,7 @@ func (d *decoding) lock(x *Index, s *slice, seq event.SequenceNumber, r *row) {
 	l := lock{slice: s.id, sequence: seq}
 	copy(l.token[:], d.take(16))
 	l.until = event.Time(d.number(uint64(event.EndOfTime)))
-	held := r.session != 0 && r.subQueue == event.Main && s.sessions.slots[r.session].lock != 0
+	held := r.session != 0 && r.subQueue == event.Main && s.sessions.table[r.session].lock != 0
 	if _, twice := x.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
 		d.fail("lock of message %d", seq)
 		return

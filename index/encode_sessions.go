@@ -23,7 +23,7 @@ func (x *Index) encodeSessions(dst []byte, t *sessions) ([]byte, []uint64) {
 	}
 	dst = binary.AppendUvarint(dst, t.tickets)
 	dst = binary.AppendUvarint(dst, uint64(len(t.byID)))
-	ordinals, ordinal := make([]uint64, len(t.slots)), uint64(0)
+	ordinals, ordinal := make([]uint64, len(t.table)), uint64(0)
 	for s := range t.order.all {
 		ordinal++
 		ordinals[t.byID[s.id]] = ordinal
@@ -86,7 +86,7 @@ func (d *decoding) sessions(x *Index, s *slice) uint64 {
 		}
 		before = id
 		slot := t.slot([]byte(id))
-		ses := t.slots[slot]
+		ses := t.table[slot]
 		flags := d.byte()
 		if flags > flagHeld|flagState {
 			d.fail("session %q: flags %#x", id, flags)
@@ -135,7 +135,7 @@ func (d *decoding) waiting(s *slice) {
 	if t == nil {
 		return
 	}
-	for n, ses := range t.slots {
+	for n, ses := range t.table {
 		if ses == nil {
 			continue
 		}

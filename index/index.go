@@ -218,7 +218,7 @@ func (x *Index) session(id event.Slice, name []byte, ev event.Event) (*slice, *s
 func (x *Index) accept(ev *event.SessionAccepted) {
 	s := x.slice(ev.Slice)
 	n := s.session(ev.SessionID)
-	ses := s.sessions.slots[n]
+	ses := s.sessions.table[n]
 	if ses.lock != 0 {
 		panic(fmt.Sprintf("index: session %q in slice %v accepted while it is held", ev.SessionID, ev.Slice))
 	}
@@ -247,7 +247,7 @@ func (x *Index) setState(at event.Time, ev *event.SessionStateSet) {
 		s.belong(x.slice(event.Slice{Entity: ev.Topic, Partition: ev.Slice.Partition}))
 	}
 	n := s.session(ev.SessionID)
-	ses := s.sessions.slots[n]
+	ses := s.sessions.table[n]
 	s.grow(int64(ev.State.Size) - int64(ses.state.Size))
 	ses.set, ses.state, ses.setAt = !ev.Cleared, ev.State, at
 	ses.state.Data, ses.state.Tail = nil, nil
@@ -275,7 +275,7 @@ func (x *Index) forget(id event.Slice) {
 		}
 	}
 	if s.sessions != nil {
-		for _, ses := range s.sessions.slots {
+		for _, ses := range s.sessions.table {
 			if ses != nil && ses.lock != 0 {
 				x.dropLock(ses.lock)
 			}

@@ -21,40 +21,31 @@ type lock struct {
 // peak is the number of slots from which on an empty table is made anew.
 const peak = 1 << 16
 
-// lockTable finds locks by slot and by token. Slot 0 is never used.
+// lockTable finds locks by slot and by token.
 type lockTable struct {
-	slots []lock
-	free  []uint32
+	slots[lock]
 	byTok map[event.LockToken]uint32
 }
 
 func newLockTable() lockTable {
-	return lockTable{slots: make([]lock, 1), byTok: map[event.LockToken]uint32{}}
+	return lockTable{slots: newSlots[lock](), byTok: map[event.LockToken]uint32{}}
 }
 
 func (t *lockTable) add(l lock) uint32 {
 	if _, ok := t.byTok[l.token]; ok {
 		panic(fmt.Sprintf("index: lock token %v is in use", l.token))
 	}
-	var slot uint32
-	if n := len(t.free); n > 0 {
-		slot, t.free = t.free[n-1], t.free[:n-1]
-		t.slots[slot] = l
-	} else {
-		slot = uint32(len(t.slots))
-		t.slots = append(t.slots, l)
-	}
+	slot := t.slots.add(l)
 	t.byTok[l.token] = slot
 	return slot
 }
 
-func (t *lockTable) at(slot uint32) *lock { return &t.slots[slot] }
+func (t *lockTable) at(slot uint32) *lock { return &t.table[slot] }
 
 func (t *lockTable) remove(slot uint32) {
-	delete(t.byTok, t.slots[slot].token)
-	t.slots[slot] = lock{}
-	t.free = append(t.free, slot)
-	if len(t.byTok) == 0 && len(t.slots) > peak { // give its memory back
+	delete(t.byTok, t.table[slot].token)
+	t.slots.remove(slot)
+	if len(t.byTok) == 0 && len(t.table) > peak { // give its memory back
 		*t = newLockTable()
 	}
 }
@@ -63,17 +54,24 @@ func (t *lockTable) remove(slot uint32) {
 // it at once.
 const bucketBits = 6
 
+// bucket is the number of a bucket.
+type bucket int64
+
+func bucketOf(t event.Time) bucket { return bucket(t >> bucketBits) }
+
+func (b bucket) Before(o bucket) bool { return b < o }
+
 // deadlines holds lock slots by the time their locks end. An empty bucket stays until its time comes: the next lock is
 // likely to end then, too.
 type deadlines struct {
-	buckets map[int64]*roaring.Bitmap
-	keys    keyHeap // the keys of buckets
+	buckets map[bucket]*roaring.Bitmap
+	keys    heapOf[bucket] // the keys of buckets
 }
 
-func newDeadlines() deadlines { return deadlines{buckets: map[int64]*roaring.Bitmap{}} }
+func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*roaring.Bitmap{}} }
 
 func (d *deadlines) add(t event.Time, slot uint32) {
-	k := int64(t) >> bucketBits
+	k := bucketOf(t)
 	b := d.buckets[k]
 	if b == nil {
 		b = roaring.New()
@@ -84,7 +82,7 @@ func (d *deadlines) add(t event.Time, slot uint32) {
 }
 
 func (d *deadlines) remove(t event.Time, slot uint32) {
-	d.buckets[int64(t)>>bucketBits].Remove(slot)
+	d.buckets[bucketOf(t)].Remove(slot)
 }
 
 // first returns the earliest bucket and the time at which all in it are due.
@@ -98,17 +96,4 @@ func (d *deadlines) first() (*roaring.Bitmap, event.Time) {
 		delete(d.buckets, k)
 	}
 	return nil, 0
-}
-
-type keyHeap []int64
-
-func (h keyHeap) Len() int           { return len(h) }
-func (h keyHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h keyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *keyHeap) Push(x any)        { *h = append(*h, x.(int64)) }
-func (h *keyHeap) Pop() any {
-	old := *h
-	k := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return k
 }

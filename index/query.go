@@ -136,10 +136,10 @@ func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 		Body:          event.Blob{Position: r.position, Size: r.size, Sum: r.sum},
 	}
 	if r.session != 0 {
-		m.InSession, m.SessionID = true, s.sessions.slots[r.session].id
+		m.InSession, m.SessionID = true, s.sessions.table[r.session].id
 	}
 	if r.state == Scheduled {
-		t := &x.schedule.slots[r.lock]
+		t := &x.schedule.table[r.lock]
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	}
 	if r.marks.has(changed) {
@@ -162,7 +162,7 @@ func (x *Index) lock(slot uint32) Lock {
 	l := x.locks.at(slot)
 	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
 	if l.sequence == 0 {
-		found.Session = x.slices[l.slice].sessions.slots[l.session].id
+		found.Session = x.slices[l.slice].sessions.table[l.session].id
 	}
 	return found
 }

@@ -16,25 +16,17 @@ type scheduled struct {
 	ttl      time.Duration // the sender's own as sent; 0: none
 }
 
-// schedule finds scheduled messages by slot and by time. Slot 0 is never used.
+// schedule finds scheduled messages by slot and by time.
 type schedule struct {
-	slots []scheduled
-	free  []uint32
-	byAt  atHeap // every slot in use, and some that are not any more
-	live  int
+	slots[scheduled]
+	byAt heapOf[due] // every slot in use, and some that are not any more
+	live int
 }
 
-func newSchedule() schedule { return schedule{slots: make([]scheduled, 1)} }
+func newSchedule() schedule { return schedule{slots: newSlots[scheduled]()} }
 
 func (t *schedule) add(s scheduled) uint32 {
-	var slot uint32
-	if n := len(t.free); n > 0 {
-		slot, t.free = t.free[n-1], t.free[:n-1]
-		t.slots[slot] = s
-	} else {
-		slot = uint32(len(t.slots))
-		t.slots = append(t.slots, s)
-	}
+	slot := t.slots.add(s)
 	t.live++
 	t.enter(slot)
 	return slot
@@ -42,16 +34,15 @@ func (t *schedule) add(s scheduled) uint32 {
 
 // enter puts a slot in use into the order of times.
 func (t *schedule) enter(slot uint32) {
-	s := &t.slots[slot]
+	s := &t.table[slot]
 	heap.Push(&t.byAt, due{s.at, s.sequence, s.slice, slot})
 }
 
 func (t *schedule) remove(slot uint32) {
-	t.slots[slot] = scheduled{}
-	t.free = append(t.free, slot)
+	t.slots.remove(slot)
 	if t.live--; t.live == 0 {
 		t.byAt = nil
-		if len(t.slots) > peak { // give its memory back
+		if len(t.table) > peak { // give its memory back
 			*t = newSchedule()
 		}
 		return
@@ -69,7 +60,7 @@ func (t *schedule) remove(slot uint32) {
 }
 
 func (t *schedule) current(d due) bool {
-	s := &t.slots[d.slot]
+	s := &t.table[d.slot]
 	return s.sequence == d.sequence && s.slice == d.slice && s.at == d.at
 }
 
@@ -77,7 +68,7 @@ func (t *schedule) current(d due) bool {
 func (t *schedule) first() (scheduled, bool) {
 	for len(t.byAt) > 0 {
 		if d := t.byAt[0]; t.current(d) {
-			return t.slots[d.slot], true
+			return t.table[d.slot], true
 		}
 		heap.Pop(&t.byAt)
 	}
@@ -91,18 +82,6 @@ type due struct {
 	slot     uint32
 }
 
-type atHeap []due
-
-func (h atHeap) Len() int { return len(h) }
-func (h atHeap) Less(i, j int) bool {
-	a, b := &h[i], &h[j]
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sequence, b.sequence), compareSlices(a.slice, b.slice)) < 0
-}
-func (h atHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *atHeap) Push(x any)   { *h = append(*h, x.(due)) }
-func (h *atHeap) Pop() any {
-	old := *h
-	d := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return d
+func (d due) Before(o due) bool {
+	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.sequence, o.sequence), compareSlices(d.slice, o.slice)) < 0
 }

@@ -181,7 +181,7 @@ func TestLongSession(t *testing.T) {
 		for m := range x.LockedOf(q1.Slice, name) {
 			got = append(got, m.Sequence)
 		}
-		if ses := x.slices[q1.Slice].sessions.slots[1]; !slices.Equal(got, under) || len(ses.under) > 64+2*len(under) ||
+		if ses := x.slices[q1.Slice].sessions.table[1]; !slices.Equal(got, under) || len(ses.under) > 64+2*len(under) ||
 			ses.ready != nil && int(ses.ready.GetCardinality()) != ses.active {
 			t.Fatalf("round %d: %d are locked, not %d", round, len(got), len(under))
 		}

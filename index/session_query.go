@@ -56,7 +56,7 @@ func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	if n == 0 {
 		return Session{}, false
 	}
-	return x.describe(s.sessions.slots[n]), true
+	return x.describe(s.sessions.table[n]), true
 }
 
 // LockedUnder is the number of messages that are locked under a session.
@@ -140,8 +140,8 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 
 // HeldSessions is every session lock there is, in no order that would last.
 func (x *Index) HeldSessions() (locks []Lock) {
-	for slot := range x.locks.slots {
-		if l := &x.locks.slots[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
+	for slot := range x.locks.table {
+		if l := &x.locks.table[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
 			locks = append(locks, x.lock(uint32(slot)))
 		}
 	}

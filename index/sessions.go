@@ -28,13 +28,12 @@ type session struct {
 	block   *sessionBlock // it stands in
 }
 
-// sessions is the sessions of one slice. Slot 0 is never used.
+// sessions is the sessions of one slice.
 //
 // A session that nobody holds and that has something to deliver waits for a receiver, in the order in which that became so:
 // a session given back goes behind those not served since, so none starves (semantics.md 8.3).
 type sessions struct {
-	slots   []*session
-	free    []uint32
+	slots[*session]
 	byID    map[string]uint32
 	tickets uint64 // given out so far
 	waiting []waiting
@@ -49,7 +48,7 @@ type waiting struct {
 }
 
 func newSessions() *sessions {
-	return &sessions{slots: make([]*session, 1), byID: map[string]uint32{}}
+	return &sessions{slots: newSlots[*session](), byID: map[string]uint32{}}
 }
 
 // slot finds a session, or makes it.
@@ -58,14 +57,7 @@ func (t *sessions) slot(id []byte) uint32 {
 		return n
 	}
 	s := &session{id: string(id)}
-	var n uint32
-	if k := len(t.free); k > 0 {
-		n, t.free = t.free[k-1], t.free[:k-1]
-		t.slots[n] = s
-	} else {
-		n = uint32(len(t.slots))
-		t.slots = append(t.slots, s)
-	}
+	n := t.add(s)
 	t.byID[s.id] = n
 	t.order.add(s)
 	return n
@@ -76,12 +68,12 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	if !ok {
 		return 0, nil
 	}
-	return n, t.slots[n]
+	return n, t.table[n]
 }
 
 // settle drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
 func (t *sessions) settle(n uint32) {
-	s := t.slots[n]
+	s := t.table[n]
 	waits := s.lock == 0 && s.active > 0
 	switch {
 	case waits && s.ticket == 0:
@@ -98,8 +90,7 @@ func (t *sessions) settle(n uint32) {
 	if s.lock == 0 && !s.set && len(s.members) == s.gone {
 		delete(t.byID, s.id)
 		t.order.remove(s)
-		t.slots[n] = nil
-		t.free = append(t.free, n)
+		t.remove(n)
 	}
 }
 
@@ -107,7 +98,7 @@ func (t *sessions) settle(n uint32) {
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
-		if s := t.slots[w.slot]; s != nil && s.ticket == w.ticket {
+		if s := t.table[w.slot]; s != nil && s.ticket == w.ticket {
 			kept = append(kept, w)
 		}
 	}
@@ -118,7 +109,7 @@ func (t *sessions) tidy() {
 func (t *sessions) next() uint32 {
 	for ; t.head < len(t.waiting); t.head++ {
 		w := t.waiting[t.head]
-		if s := t.slots[w.slot]; s != nil && s.ticket == w.ticket {
+		if s := t.table[w.slot]; s != nil && s.ticket == w.ticket {
 			break
 		}
 	}
@@ -144,7 +135,7 @@ const manyMembers = 1024
 
 // join adds a message, which is younger than all others.
 func (s *slice) join(seq event.SequenceNumber, r *row) {
-	ses := s.sessions.slots[r.session]
+	ses := s.sessions.table[r.session]
 	ses.members = append(ses.members, seq)
 	s.sessions.counted(r.session, seq, row{}, *r)
 	if len(ses.members) < manyMembers || ses.ready != nil {
@@ -161,7 +152,7 @@ func (s *slice) join(seq event.SequenceNumber, r *row) {
 // drop takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
 // usual way, costs little however many there are.
 func (s *slice) drop(n uint32) {
-	ses := s.sessions.slots[n]
+	ses := s.sessions.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
 		ses.members = slices.DeleteFunc(ses.members, func(seq event.SequenceNumber) bool {
 			r := s.find(seq)
@@ -176,7 +167,7 @@ func (s *slice) drop(n uint32) {
 
 // counted tells a session that one of its messages is in another state.
 func (t *sessions) counted(n uint32, seq event.SequenceNumber, was, is row) {
-	s := t.slots[n]
+	s := t.table[n]
 	if was.locked() {
 		s.locked--
 	}

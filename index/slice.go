@@ -224,7 +224,7 @@ func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to Sta
 	s.set(q, to).Add(uint64(seq))
 	if r.session != 0 {
 		s.sessions.counted(r.session, seq, was, *r)
-		if ses := s.sessions.slots[r.session]; len(ses.under) > 64 && len(ses.under) > 2*ses.locked {
+		if ses := s.sessions.table[r.session]; len(ses.under) > 64 && len(ses.under) > 2*ses.locked {
 			s.lockedUnder(ses)
 		}
 		s.sessions.settle(r.session)

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"reflect"
@@ -171,8 +170,6 @@ func typeName(t event.ValueType) string {
 	return "unknown"
 }
 
-const ticksPerSecond = 10_000_000
-
 // simple is a value of a rule in words: numbers of 64 bits would lose digits in JSON.
 func simple(v event.Value) string {
 	switch v.Type {
@@ -185,9 +182,8 @@ func simple(v event.Value) string {
 	case event.Double:
 		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
 	case event.UUID:
-		if p := v.Text; len(p) == 16 {
-			h := hex.EncodeToString([]byte(p))
-			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+		if len(v.Text) == 16 {
+			return string(event.AppendUUID(nil, v.Text))
 		}
 	case event.Instant:
 		return string(event.AppendInstant(nil, v))
@@ -203,9 +199,9 @@ func span(ticks int64) string {
 	if ticks < 0 {
 		sign, n = "-", -n
 	}
-	s := n / ticksPerSecond
+	s := n / event.TicksPerSecond
 	out := fmt.Sprintf("%s%d.%02d:%02d:%02d", sign, s/86400, s/3600%24, s/60%60, s%60)
-	if rest := n % ticksPerSecond; rest > 0 {
+	if rest := n % event.TicksPerSecond; rest > 0 {
 		out += fmt.Sprintf(".%07d", rest)
 	}
 	return out

@@ -2,8 +2,6 @@ package tools_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"flag"
 	"math"
 	"os"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
@@ -142,20 +141,9 @@ func topicHistory() [][]event.Event {
 // TestDumpGolden (SM-372): every event is printed with all its fields, as text and as JSON, and the history it is part of is good.
 func TestDumpGolden(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	dir := t.TempDir()
-	s, err := log.Open(ctx, dir, log.Options{Partitions: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	_, w := d.Lead(0)
 	seen := map[event.Kind]bool{}
 	b := w.Batch() // one frame: how long the disk takes does not show
 	records := append(history(), topicHistory()...)
@@ -171,9 +159,7 @@ func TestDumpGolden(t *testing.T) {
 		}
 	}
 	w.Append(b)
-	if err := errors.Join(w.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	for name, opts := range map[string]tools.DumpOptions{"dump.txt": {}, "dump.json": {JSON: true, Bodies: true}} {
 		var got bytes.Buffer
 		if err := tools.Dump(&got, dir, opts); err != nil {

@@ -17,45 +17,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
 // directory is a stopped data directory with two partitions and hostile text in it.
 func directory(t *testing.T) string {
 	t.Helper()
-	ctx := context.Background()
 	dir := t.TempDir()
-	s, err := log.Open(ctx, dir, log.Options{Partitions: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range s.Partitions() {
-		p, err := s.Open(ctx, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := w.Batch()
-		b.AppendRecord(1000, []event.Event{&event.OriginDefined{ID: 7, Origin: event.Origin{
+	d := logdir.Open(t, dir, log.Options{Partitions: 2})
+	for _, id := range d.Partitions() {
+		_, w := d.Lead(id)
+		d.Append(w, 1000, &event.OriginDefined{ID: 7, Origin: event.Origin{
 			Connection: 1, RemoteAddress: "10.0.0.1:99", ContainerID: "evil\x1b[2J\u202e", Principal: "RootManage",
-		}}}, log.Durable)
-		w.Append(b)
-		b = w.Batch()
-		b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{
+		}})
+		d.Append(w, 2000, &event.MessageEnqueued{
 			Envelope: event.Envelope{Slice: event.Slice{Entity: 4}, Origin: 7}, Sequence: 1, MessageID: []byte("m\xff\x9b1\n"),
 			EnqueuedAt: 2000, TimeToLive: event.Forever, Body: event.Blob{Data: []byte("secret \x1b]0;x\x07 body")},
-		}, &event.MessageExpired{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1}}, log.Durable)
-		w.Append(b)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		}, &event.MessageExpired{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1})
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	return dir
 }
 
@@ -133,15 +114,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err, r, out.String())
 	}
 	for _, part := range []string{"00", "01"} { // both are reported
-		name := filepath.Join(dir, "partitions", part, "wal", "0000000001", "00000000000000000001")
-		p, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p[250] ^= 4
-		if err := os.WriteFile(name, p, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		flip(t, dir, filepath.Join("partitions", part, "wal", "0000000001", "00000000000000000001"), 250)
 	}
 	out.Reset()
 	r, err = tools.Verify(&out, dir, tools.VerifyOptions{})
@@ -158,35 +131,17 @@ func TestVerifyComparesStates(t *testing.T) {
 	t.Parallel()
 	for _, honest := range []bool{true, false} {
 		dir := t.TempDir()
-		s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := s.Open(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, b := index.New(), w.Batch()
+		d := logdir.Open(t, dir, log.Options{Partitions: 1})
+		p, w := d.Lead(0)
+		x := index.New()
 		sent := &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1, EnqueuedAt: 2000,
 			Body: event.Blob{Data: []byte("body")}}
-		b.AppendRecord(2000, []event.Event{sent}, log.Durable)
+		end := d.Append(w, 2000, sent)
 		if honest {
 			x.Apply(2000, sent)
 		}
-		at := w.Append(b).End()
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.SaveCheckpoint(at, func(w io.Writer) error { _, err := w.Write(x.Encode(nil)); return err }); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		d.Save(p, end, x.Encode(nil))
+		d.Close()
 		r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
 		if err != nil || (len(r.Damaged) == 0) != honest {
 			t.Errorf("honest %t: %v, %v", honest, err, r.Damaged)
@@ -198,39 +153,21 @@ func TestVerifyComparesStates(t *testing.T) {
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	p, w := d.Lead(0)
 	x := index.New()
 	for i := range event.SequenceNumber(2) {
 		sent := &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1, EnqueuedAt: 2000,
 			Body: event.Blob{Data: []byte("body")}}
-		w.Batch().AppendRecord(2000, []event.Event{sent}, log.Durable)
+		end := d.Append(w, 2000, sent)
 		x.Apply(2000, sent)
-		ticket := w.Append(w.Batch())
-		if <-ticket.Done(); ticket.Err() != nil {
-			t.Fatal(ticket.Err())
-		}
 		state := x.Encode(nil)
 		if i == 0 {
 			state[0] = index.EncodingVersion - 1
 		}
-		if err := p.SaveCheckpoint(ticket.End(), func(w io.Writer) error { _, err := w.Write(state); return err }); err != nil {
-			t.Fatal(err)
-		}
+		d.Save(p, end, state)
 	}
-	if err := errors.Join(w.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	var out bytes.Buffer
 	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) > 0 || len(r.Discarded) != 1 || !strings.Contains(out.String(), "unused file") ||

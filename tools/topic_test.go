@@ -17,6 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
@@ -31,47 +32,23 @@ const evil = "\x1b[2J\u202e\xff\n\x7f\u0085\U000e0041"
 func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	p, w := d.Lead(0)
 	x := index.New()
 	var end event.LSN
 	for i, events := range records {
 		at := event.Time(1_900_000_000_000 + 1000*i)
-		b := w.Batch()
-		b.AppendRecord(at, events, log.Durable)
+		end = d.Append(w, at, events...)
 		for _, ev := range events {
 			if checkpoint {
 				x.Apply(at, ev)
 			}
 		}
-		ticket := w.Append(b)
-		if <-ticket.Done(); ticket.Err() != nil {
-			t.Fatal(ticket.Err())
-		}
-		end = ticket.End()
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
 	}
 	if checkpoint {
-		state := x.Encode(nil)
-		if err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(state); return err }); err != nil {
-			t.Fatal(err)
-		}
+		d.Save(p, end, x.Encode(nil))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	return dir
 }
 

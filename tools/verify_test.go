@@ -3,7 +3,6 @@ package tools_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
@@ -24,21 +24,11 @@ import (
 func long(t testing.TB, n, size int) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 2, SegmentBytes: 8 * (size + 176), ChapterBytes: 20 * (size + 176), BootID: "boot-1", Manual: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, dir, log.Options{Partitions: 2, SegmentBytes: 8 * (size + 176), ChapterBytes: 20 * (size + 176), BootID: "boot-1", Manual: true})
 	body := bytes.Repeat([]byte("x"), size)
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
-	for _, id := range s.Partitions() {
-		p, err := s.Open(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, id := range d.Partitions() {
+		_, w := d.Lead(id)
 		for i := range n {
 			b, number := w.Batch(), event.SequenceNumber(i+1)
 			b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{Envelope: env, Sequence: number, EnqueuedAt: 2000, Body: event.Blob{Data: body}},
@@ -47,13 +37,8 @@ func long(t testing.TB, n, size int) string {
 			for w.Work() {
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	return dir
 }
 
@@ -234,18 +219,8 @@ func TestVerifyUnusedOfDamaged(t *testing.T) {
 func TestVerifyAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1, Manual: true}) // nothing happens by itself
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, dir, log.Options{Partitions: 1, Manual: true}) // nothing happens by itself
+	_, w := d.Lead(0)
 	for i := range 20 {
 		b := w.Batch()
 		b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: event.SequenceNumber(i + 1),
@@ -258,9 +233,7 @@ func TestVerifyAfterKill(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	room := false
 	for _, content := range contents(t, copied) {
 		room = room || strings.HasSuffix(content, strings.Repeat("\xff", 1000))
@@ -333,39 +306,24 @@ func TestVerifyClockSetBack(t *testing.T) {
 	dir := t.TempDir()
 	x := index.New()
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
-	var end event.LSN
 	for run, records := range [][]event.Event{
 		{&event.MessageEnqueued{Envelope: env, Sequence: 1, EnqueuedAt: 2_000_000_000_000, ExpiresAt: 2_000_000_060_000}},
 		{&event.ClockSet{Number: 1, Basis: event.BasisWall, From: 2_000_000_000_000, To: 1_900_000_000_000, Wall: 1_900_000_000_000},
 			&event.MessageEnqueued{Envelope: env, Sequence: 2, EnqueuedAt: 1_900_000_000_000}},
 	} {
-		s, err := log.Open(t.Context(), dir, log.Options{Partitions: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := s.Open(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := logdir.Open(t, dir, log.Options{Partitions: 1})
+		p, w := d.Lead(0)
 		at := []event.Time{2_000_000_000_000, 1_900_000_000_000}[run]
-		for _, ev := range records {
+		last := len(records) - 1
+		for _, ev := range records[:last] {
 			w.Batch().AppendRecord(at, []event.Event{ev}, log.Durable)
+		}
+		end := d.Append(w, at, records[last])
+		for _, ev := range records {
 			x.Apply(at, ev)
 		}
-		end = w.Append(w.Batch()).End()
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(x.Encode(nil)); return err }); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		d.Save(p, end, x.Encode(nil))
+		d.Close()
 	}
 	var out bytes.Buffer
 	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})

@@ -16,35 +16,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // directoryOf makes a data directory whose newest event has the given time.
 func directoryOf(t *testing.T, newest time.Time) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	s, err := log.Open(t.Context(), dir, log.Options{})
-	if err != nil {
-		t.Fatal(err)
+	d := logdir.Open(t, dir, log.Options{})
+	for _, id := range d.Partitions() {
+		_, w := d.Lead(id)
+		d.Append(w, event.TimeOf(newest.Add(-time.Duration(id)*time.Second)), &event.OriginDefined{ID: 1})
 	}
-	for _, id := range s.Partitions() {
-		p, err := s.Open(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := p.Lead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := event.TimeOf(newest.Add(-time.Duration(id) * time.Second))
-		w.Batch().AppendRecord(at, []event.Event{&event.OriginDefined{ID: 1}}, log.Durable)
-		w.Append(w.Batch())
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	return dir
 }
 

@@ -199,11 +199,9 @@ func moment(name string, t event.Time) cell {
 	return text(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-func showEntity(c *cli.Context, kind event.EntityKind) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
+// onEntity finds the namespace and the entity that a command is about. A deletion needs that, too: the broker would delete an entity
+// of another kind as well.
+func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, e *admin.Entity) error) error {
 	path, err := pathOf(c, kind)
 	if err != nil {
 		return err
@@ -217,7 +215,17 @@ func showEntity(c *cli.Context, kind event.EntityKind) error {
 	if err != nil {
 		return err
 	}
-	return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
+	return do(a, e)
+}
+
+func showEntity(c *cli.Context, kind event.EntityKind) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	return onEntity(c, kind, func(_ *administration, e *admin.Entity) error {
+		return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
+	})
 }
 
 func createEntity(c *cli.Context, kind event.EntityKind) error {
@@ -254,30 +262,19 @@ func updateEntity(c *cli.Context, kind event.EntityKind) error {
 	if err != nil {
 		return err
 	}
-	path, err := pathOf(c, kind)
-	if err != nil {
-		return err
-	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	e, err := a.Get(a.ctx, kind, path)
-	if err != nil {
-		return err
-	}
-	given, err := applySettings(c, e)
-	if err != nil {
-		return err
-	}
-	if !given {
-		return usageError{errors.New("nothing to change: give a flag for each property that is to be different")}
-	}
-	if e, err = a.Update(a.ctx, e); err != nil {
-		return err
-	}
-	return printChanged(c, f, "updated", e)
+	return onEntity(c, kind, func(a *administration, e *admin.Entity) error {
+		given, err := applySettings(c, e)
+		if err != nil {
+			return err
+		}
+		if !given {
+			return usageError{errors.New("nothing to change: give a flag for each property that is to be different")}
+		}
+		if e, err = a.Update(a.ctx, e); err != nil {
+			return err
+		}
+		return printChanged(c, f, "updated", e)
+	})
 }
 
 // printChanged says what was done, or prints the entity in a form for programs.
@@ -300,35 +297,24 @@ func nameOf(e *admin.Entity) string {
 }
 
 func deleteEntity(c *cli.Context, kind event.EntityKind) error {
-	path, err := pathOf(c, kind)
-	if err != nil {
+	return onEntity(c, kind, func(a *administration, e *admin.Entity) error {
+		losing, err := a.lossOf(e)
+		if err != nil {
+			return err
+		}
+		name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]
+		if kind != event.Subscription {
+			name = e.Path
+		}
+		if err := confirm(c, name, fmt.Sprintf("deleting %s at %s loses %s", nameOf(e), a.Host(), losing)); err != nil {
+			return err
+		}
+		if err := a.Delete(a.ctx, kind, e.Path); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.App.Writer, "deleted %s with %s\n", oneLine(nameOf(e)), losing)
 		return err
-	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	e, err := a.Get(a.ctx, kind, path) // the broker would delete an entity of another kind as well
-	if err != nil {
-		return err
-	}
-	losing, err := a.lossOf(e)
-	if err != nil {
-		return err
-	}
-	name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]
-	if kind != event.Subscription {
-		name = e.Path
-	}
-	if err := confirm(c, name, fmt.Sprintf("deleting %s at %s loses %s", nameOf(e), a.Host(), losing)); err != nil {
-		return err
-	}
-	if err := a.Delete(a.ctx, kind, e.Path); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.App.Writer, "deleted %s with %s\n", oneLine(nameOf(e)), losing)
-	return err
+	})
 }
 
 // lossOf says what goes with an entity.

@@ -22,6 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -266,24 +267,10 @@ func TestServeAfterAKill(t *testing.T) {
 // F21: an event that does not fit the state it meets.
 func TestServeFindsANonsensicalEvent(t *testing.T) {
 	data := t.TempDir()
-	store, err := log.Open(t.Context(), data, log.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := store.Open(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writer, err := part.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := writer.Batch()
-	batch.AppendRecord(1, []event.Event{&event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}}, log.Durable)
-	<-writer.Append(batch).Done()
-	if err := errors.Join(writer.Close(), store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, data, log.Options{})
+	_, w := d.Lead(2)
+	d.Append(w, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3})
+	d.Close()
 	if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != exitInternal || r.out != "" ||
 		!strings.Contains(r.errOut, "\nledgerbus: engine: partition 2: engine: internal fault: ") {
 		t.Errorf("%+v", r)
@@ -294,12 +281,10 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 // not again.
 func TestServeRefusesAClock(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	s, w := leadLog(t, data, log.Options{})
-	w.Batch().AppendRecord(event.TimeOf(time.Now().Add(87600*time.Hour)), []event.Event{&event.OriginDefined{ID: 1}}, log.Durable)
-	w.Append(w.Batch())
-	if err := errors.Join(w.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	d := logdir.Open(t, data, log.Options{})
+	_, w := d.Lead(0)
+	d.Append(w, event.TimeOf(time.Now().Add(87600*time.Hour)), &event.OriginDefined{ID: 1})
+	d.Close()
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--tls", "off"}
 	for range 2 {
 		r := execute(t, "", "", args...)

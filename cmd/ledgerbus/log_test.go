@@ -12,6 +12,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 func TestLogHelp(t *testing.T) {
@@ -36,43 +37,16 @@ func TestLogHelp(t *testing.T) {
 	}
 }
 
-// leadLog makes a data directory and leads its partition 0.
-func leadLog(t *testing.T, dir string, opts log.Options) (log.Store, log.Writer) {
-	t.Helper()
-	s, err := log.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Open(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := p.Lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, w
-}
-
 // Several damaged places are several lines and exit code 4, as text and as JSON.
 func TestVerifyEveryPlace(t *testing.T) {
 	data := t.TempDir()
-	s, w := leadLog(t, data, log.Options{Partitions: 1, SegmentBytes: 1000})
+	d := logdir.Open(t, data, log.Options{Partitions: 1, SegmentBytes: 1000})
+	_, w := d.Lead(0)
 	for i := range event.SequenceNumber(12) {
-		b := w.Batch()
-		b.AppendRecord(1000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1,
-			EnqueuedAt: 1000, Body: event.Blob{Data: make([]byte, 300)}}}, log.Durable)
-		ticket := w.Append(b)
-		if <-ticket.Done(); ticket.Err() != nil {
-			t.Fatal(ticket.Err())
-		}
+		d.Append(w, 1000, &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1,
+			EnqueuedAt: 1000, Body: event.Blob{Data: make([]byte, 300)}})
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	d.Close()
 	files, err := filepath.Glob(filepath.Join(data, "partitions", "00", "wal", "*", "*"))
 	if err != nil || len(files) < 3 {
 		t.Fatal(files, err)
@@ -111,8 +85,10 @@ func TestVerifyEveryPlace(t *testing.T) {
 func TestLogAgreesWithServe(t *testing.T) {
 	parent := t.TempDir()
 	data := filepath.Join(parent, "data")
-	s, w := leadLog(t, data, log.Options{Partitions: 2})
-	if err := errors.Join(w.Close(), s.Close(), os.Symlink(data, filepath.Join(parent, "link"))); err != nil {
+	d := logdir.Open(t, data, log.Options{Partitions: 2})
+	d.Lead(0)
+	d.Close()
+	if err := os.Symlink(data, filepath.Join(parent, "link")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []string{"dump", "verify"} {

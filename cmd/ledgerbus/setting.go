@@ -225,7 +225,7 @@ func (s setting) cell(p *event.Properties) cell {
 	case *uint32:
 		c.text, c.value = fmt.Sprint(*v), int64(*v)
 	case *time.Duration:
-		c.text, c.value = spanText(*v), string(document.AppendDuration(nil, *v))
+		c.text, c.value = spanText(*v), string(event.AppendDuration(nil, *v))
 	case *event.Status:
 		c.text, c.value = v.String(), v.String()
 	}

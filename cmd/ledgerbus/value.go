@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
 // valueTypes are the words for types of values: as in int:5. A text without one is a string.
@@ -66,7 +64,7 @@ func parseValue(s string) (event.Value, error) {
 	case event.Span:
 		var d time.Duration
 		d, err = parseSpan(text)
-		v.Bits = uint64(d / 100)
+		v.Bits = uint64(d / event.Tick)
 	}
 	if err != nil {
 		return v, fmt.Errorf("%q is no %s", text, word)
@@ -97,14 +95,11 @@ func valueText(v event.Value) string {
 	case event.Decimal:
 		return "decimal:" + v.Text
 	case event.UUID:
-		if id, err := uuid.FromBytes([]byte(v.Text)); err == nil {
-			return "uuid:" + id.String()
-		}
-		return "uuid:" + hex.EncodeToString([]byte(v.Text))
+		return "uuid:" + string(event.AppendUUID(nil, v.Text))
 	case event.Instant:
 		return "time:" + string(event.AppendInstant(nil, v))
 	case event.Span:
-		return "duration:" + string(document.AppendDuration(nil, time.Duration(v.Bits)*100))
+		return "duration:" + string(event.AppendDuration(nil, time.Duration(v.Bits)*event.Tick))
 	}
 	return "unknown:"
 }

@@ -35,7 +35,7 @@ func TestFormatDuration(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"PT0S": 0, "PT30S": 30 * time.Second, "PT1M": time.Minute, "P1D": 24 * time.Hour, "P1DT1H": 25 * time.Hour,
 		"PT0.5S": 500 * time.Millisecond, "PT1H1M1.001S": time.Hour + time.Minute + time.Second + time.Millisecond,
-		maxDuration: event.Forever,
+		event.LongestDuration: event.Forever,
 	} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
@@ -46,13 +46,13 @@ func TestFormatDuration(t *testing.T) {
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]int64{
-		"PT0S": 0, "PT0.0000001S": 1, "-PT0.0000001S": -1, "-P1DT1S": -864010000000, "PT1M30.5S": 905000000, maxDuration: math.MaxInt64,
+		"PT0S": 0, "PT0.0000001S": 1, "-PT0.0000001S": -1, "-P1DT1S": -864010000000, "PT1M30.5S": 905000000, event.LongestDuration: math.MaxInt64,
 	} {
 		got, err := parseTicks(s)
 		if err != nil || got != want {
 			t.Errorf("%q: %d, %v, want %d", s, got, err, want)
 		}
-		if again := formatTicks(want); again != s {
+		if again := string(event.AppendTicks(nil, want)); again != s {
 			t.Errorf("%d is printed %q, want %q", want, again, s)
 		}
 	}

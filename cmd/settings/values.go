@@ -218,13 +218,11 @@ func valueText(v event.Value) string {
 	case event.Double:
 		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
 	case event.UUID:
-		var id uuid.UUID
-		copy(id[:], v.Text)
-		return id.String()
+		return string(event.AppendUUID(nil, v.Text))
 	case event.Instant:
 		return string(event.AppendInstant(nil, v))
 	case event.Span:
-		return formatTicks(i)
+		return string(event.AppendTicks(nil, i))
 	}
 	return v.Text
 }

@@ -74,12 +74,7 @@ func appendValue(dst []byte, v event.Value) []byte {
 	case event.UUID:
 		return append(append(dst, codeUUID), v.Text...)
 	case event.Instant:
-		ticks := int64(v.Bits) - unixEpoch
-		ms := ticks / 10_000
-		if ticks%10_000 < 0 {
-			ms--
-		}
-		return binary.BigEndian.AppendUint64(append(dst, codeTimestamp), uint64(ms))
+		return binary.BigEndian.AppendUint64(append(dst, codeTimestamp), uint64(event.FromTicks(int64(v.Bits))))
 	case event.Span:
 		dst = append(dst, codeDescribed, codeSym8, byte(len(timeSpan)))
 		dst = append(append(dst, timeSpan...), codeLong)

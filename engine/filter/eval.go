@@ -375,7 +375,7 @@ func (m *machine) times(o op, a, b event.Value) event.Value {
 	case types == [2]event.ValueType{event.Span, event.Span}, types == [2]event.ValueType{event.Instant, event.Instant} && o == opSub:
 		return event.Value{Type: event.Span, Bits: uint64(x + y)}
 	case types == [2]event.ValueType{event.Instant, event.Span}, types == [2]event.ValueType{event.Span, event.Instant} && o == opAdd:
-		if x+y < 0 || x+y > maxTicks {
+		if x+y < 0 || x+y > event.MaxTicks {
 			return m.fail("A timestamp is outside the years 1 to 9999.")
 		}
 		return event.Value{Type: event.Instant, Bits: uint64(x + y)}

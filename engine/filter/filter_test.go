@@ -454,7 +454,7 @@ func TestStepsExact(t *testing.T) {
 func TestSpanText(t *testing.T) {
 	t.Parallel()
 	for ticks, want := range map[int64]string{
-		0: "00:00:00", -1: "-00:00:00.0000001", 86400 * ticksPerSecond: "1.00:00:00", -1 << 63: "-10675199.02:48:05.4775808",
+		0: "00:00:00", -1: "-00:00:00.0000001", 86400 * event.TicksPerSecond: "1.00:00:00", -1 << 63: "-10675199.02:48:05.4775808",
 		36_000_000_000 + 5: "01:00:00.0000005",
 	} {
 		if got := string(appendSpan(nil, ticks)); got != want {

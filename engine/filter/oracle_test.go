@@ -393,7 +393,7 @@ func ratOf(o op, x, y *big.Rat) any {
 
 func timeOf(o op, a, b any) any {
 	within := func(m moment) moment {
-		if m < 0 || m > maxTicks {
+		if m < 0 || m > event.MaxTicks {
 			panic(failure("out of range"))
 		}
 		return m
@@ -454,8 +454,8 @@ func written(v any) string {
 		h := hex.EncodeToString(v[:])
 		return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 	case moment:
-		days := int64(v) / ticksPerSecond / 86400
-		at := time.Date(1, 1, 1+int(days), 0, 0, int(int64(v)/ticksPerSecond%86400), int(int64(v)%ticksPerSecond)*100, time.UTC)
+		days := int64(v) / event.TicksPerSecond / 86400
+		at := time.Date(1, 1, 1+int(days), 0, 0, int(int64(v)/event.TicksPerSecond%86400), int(int64(v)%event.TicksPerSecond)*100, time.UTC)
 		return at.Format("2006-01-02T15:04:05.0000000Z")
 	case lapse:
 		return string(appendSpan(nil, int64(v)))

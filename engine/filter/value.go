@@ -2,11 +2,9 @@ package filter
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -175,14 +173,6 @@ func typeName(t event.ValueType) string {
 	return "null"
 }
 
-const (
-	ticksPerSecond = 10_000_000
-	// unixEpoch is 1970 in ticks since year 1.
-	unixEpoch = 621355968000000000
-	// maxTicks is the last tick of year 9999.
-	maxTicks = 3155378975999999999
-)
-
 // appendText appends a value as concatenating it with a string writes it: numbers and booleans as C# does, timestamps as
 // ISO 8601, time spans as [-][d.]hh:mm:ss[.fffffff].
 func appendText(dst []byte, v event.Value) []byte {
@@ -201,10 +191,9 @@ func appendText(dst []byte, v event.Value) []byte {
 	case event.String:
 		return append(dst, v.Text...)
 	case event.UUID:
-		return appendUUID(dst, v.Text)
+		return event.AppendUUID(dst, v.Text)
 	case event.Instant:
-		t := int64(v.Bits) - unixEpoch
-		return time.Unix(t/ticksPerSecond, t%ticksPerSecond*100).UTC().AppendFormat(dst, "2006-01-02T15:04:05.0000000Z")
+		return event.StdFromTicks(int64(v.Bits)).AppendFormat(dst, "2006-01-02T15:04:05.0000000Z")
 	case event.Span:
 		return appendSpan(dst, int64(v.Bits))
 	}
@@ -223,23 +212,13 @@ func appendDouble(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-func appendUUID(dst []byte, id string) []byte {
-	for i := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, []byte{id[i]})
-	}
-	return dst
-}
-
 func appendSpan(dst []byte, ticks int64) []byte {
 	rest := uint64(ticks)
 	if ticks < 0 {
 		dst = append(dst, '-')
 		rest = -rest
 	}
-	seconds, fraction := rest/ticksPerSecond, rest%ticksPerSecond
+	seconds, fraction := rest/event.TicksPerSecond, rest%event.TicksPerSecond
 	if days := seconds / 86400; days > 0 {
 		dst = append(strconv.AppendUint(dst, days, 10), '.')
 	}

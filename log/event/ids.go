@@ -1,7 +1,6 @@
 package event
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"time"
@@ -58,18 +57,19 @@ func (q SubQueue) String() string {
 type LockToken [16]byte
 
 // String is the token's UUID text.
-func (t LockToken) String() string {
-	var b [36]byte
-	hex.Encode(b[0:8], t[0:4])
-	b[8] = '-'
-	hex.Encode(b[9:13], t[4:6])
-	b[13] = '-'
-	hex.Encode(b[14:18], t[6:8])
-	b[18] = '-'
-	hex.Encode(b[19:23], t[8:10])
-	b[23] = '-'
-	hex.Encode(b[24:36], t[10:16])
-	return string(b[:])
+func (t LockToken) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }
+
+// AppendUUID appends the text of a UUID, of which id is the 16 bytes in network order: 8-4-4-4-12 hexadecimal digits in lower case.
+func AppendUUID[T string | []byte](dst []byte, id T) []byte {
+	const digits = "0123456789abcdef"
+	for i := range len(id) {
+		switch i {
+		case 4, 6, 8, 10:
+			dst = append(dst, '-')
+		}
+		dst = append(dst, digits[id[i]>>4], digits[id[i]&15])
+	}
+	return dst
 }
 
 // MarshalText makes tokens readable in JSON.

@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-const (
-	ticksPerSecond = 10_000_000
-	unixEpoch      = 62_135_596_800 // 1970 in seconds since year 1
-	maxTicks       = 3_155_378_975_999_999_999
-)
-
 // NoZone is the Text of an Instant that was written without a zone and is shown so again. It counts as UTC.
 const NoZone = "none"
 
@@ -31,16 +25,14 @@ func ParseInstant(text string) (Value, bool) {
 	case !strings.HasSuffix(text, "Z"):
 		v.Text = text[len(text)-len("+00:00"):]
 	}
-	ticks := (t.Unix()+unixEpoch)*ticksPerSecond + int64(t.Nanosecond())/100
+	ticks := t.Unix()*TicksPerSecond + int64(t.Nanosecond())/int64(Tick) + epochTicks
 	v.Bits = uint64(ticks)
-	return v, ticks >= 0 && ticks <= maxTicks
+	return v, ticks >= 0 && ticks <= MaxTicks
 }
 
 // AppendInstant appends an Instant in the zone it was written with: see [ParseInstant].
 func AppendInstant(b []byte, v Value) []byte {
-	ticks := int64(min(v.Bits, maxTicks))
-	t := time.Unix(ticks/ticksPerSecond-unixEpoch, ticks%ticksPerSecond*100).UTC()
-	zone := "Z"
+	t, zone := StdFromTicks(int64(min(v.Bits, MaxTicks))), "Z"
 	if v.Text == NoZone {
 		zone = ""
 	} else if offset, err := time.Parse("-07:00", v.Text); err == nil {

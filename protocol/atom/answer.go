@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
@@ -27,8 +29,7 @@ func write(w http.ResponseWriter, status int, mediaType string, body []byte) {
 
 // etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the service writes it.
 func etag(e *engine.Entity) string {
-	const epochTicks, ticksPerMilli = 621355968000000000, 10000
-	return strconv.FormatInt(epochTicks+int64(e.UpdatedAt)*ticksPerMilli, 10)
+	return strconv.FormatInt(e.UpdatedAt.Ticks(), 10)
 }
 
 // address is the URL of a path at the server as the client knows it.
@@ -66,7 +67,7 @@ func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e d
 
 // writeNotFound answers that nothing is there (management-api.md 2.5).
 func (r *request) writeNotFound(w http.ResponseWriter) error {
-	id := "uuid:" + newID() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
+	id := "uuid:" + uuid.NewString() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
 	write(w, http.StatusOK, feedType, document.AppendNotFound(nil, id, r.now))
 	return nil
 }

@@ -2,14 +2,14 @@ package atom
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
@@ -114,7 +114,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		detail = fmt.Sprintf("SubCode=%d. %s", e.subCode, e.text)
 		tracker = clip(hostName(r.Host), maxPath) + ":" + clip(r.URL.Path, maxPath)
 	}
-	id := newID()
+	id := uuid.NewString()
 	detail += fmt.Sprintf(" To know more visit https://aka.ms/sbResourceMgrExceptions. . TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
 		id, tracker, r.now.Std().Format("2006-01-02T15:04:05"))
 	r.h.logger.Debug("atom: refused", "method", r.Method, "path", r.URL.Path, "status", e.status, "text", e.text, "tracking", id)
@@ -137,12 +137,4 @@ func (r *request) allowed() string {
 		}
 	}
 	return strings.Join(list, ", ")
-}
-
-// newID is a random UUID.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
-	return event.LockToken(b).String()
 }

@@ -120,7 +120,7 @@ func TestAcceptSession(t *testing.T) {
 
 // The lock's end is a long of eight bytes: two SDKs read nothing else (WP-145).
 func TestTicks(t *testing.T) {
-	ticks := ticksOf(event.TimeOf(time.Date(2024, 5, 6, 7, 8, 9, 10e6, time.UTC)))
+	ticks := event.TimeOf(time.Date(2024, 5, 6, 7, 8, 9, 10e6, time.UTC)).Ticks()
 	if ticks != 638505760890100000 {
 		t.Error(ticks)
 	}

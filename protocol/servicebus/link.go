@@ -297,7 +297,7 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		Source: l.sourceOf(a), Target: targetOf(a),
 	}
 	if l.filter != nil {
-		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: ticksOf(l.receiver.grant.LockedUntil)}}
+		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: l.receiver.grant.LockedUntil.Ticks()}}
 	}
 	if l.sender != nil {
 		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))

@@ -343,7 +343,7 @@ func (c *conn) splice(dst []byte, in *inspected) {
 	dst, mark := amqp.BeginList(dst)
 	dst = append(dst, amqp.CodeStr8, 36)
 	from := len(dst)
-	dst = appendUUID(dst, id)
+	dst = event.AppendUUID(dst, id[:])
 	dst = append(dst, fields...)
 	before := len(dst)
 	dst = amqp.EndList(dst, mark, max(count, 1))
@@ -360,18 +360,6 @@ func newUUID() (u [16]byte) {
 	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
 	return u
-}
-
-// appendUUID appends the text of a UUID.
-func appendUUID(dst []byte, u [16]byte) []byte {
-	var text [36]byte
-	hex.Encode(text[0:], u[0:4])
-	hex.Encode(text[9:], u[4:6])
-	hex.Encode(text[14:], u[6:8])
-	hex.Encode(text[19:], u[8:10])
-	hex.Encode(text[24:], u[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return append(dst, text[:]...)
 }
 
 // listFields is the encoded fields of a section that is a list, and how many there are.

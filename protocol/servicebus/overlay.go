@@ -214,7 +214,7 @@ func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 // spanOf is a span of time as .NET writes it.
 func spanOf(v encoded) (time.Duration, bool) {
 	d := v.value()
-	ms := min(int64(d.Bits)/tickRatio, math.MaxInt64/int64(time.Millisecond))
+	ms := min(int64(d.Bits)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
 	return time.Duration(ms) * time.Millisecond, d.Type == event.Span
 }
 

@@ -98,7 +98,7 @@ func TestOverlaySystem(t *testing.T) {
 		for name := range texts {
 			set, gone = append(set, amqp.Pair{Key: name, Value: "new"}), append(gone, amqp.Pair{Key: name, Value: nil})
 		}
-		set = append(set, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: amqp.Timestamp(5)}, amqp.Pair{Key: "TimeToLive", Value: dotNet(describedSpan, int64(75*tickRatio))})
+		set = append(set, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: amqp.Timestamp(5)}, amqp.Pair{Key: "TimeToLive", Value: dotNet(describedSpan, int64(75*event.TicksPerMillisecond))})
 		gone = append(gone, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: nil}, amqp.Pair{Key: "TimeToLive", Value: nil})
 		d := &engine.Delivery{TimeToLive: time.Minute, EnqueuedAt: 100, ExpiresAt: 60_100, Sequence: 7, EnqueuedSequence: 3}
 		m := rendered(t, stored, d, view{}, ruled(nil, nil, gone), ruled(nil, nil, set))

@@ -22,7 +22,7 @@ func dotNet(name string, v any) amqp.Described {
 func TestValues(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ticks := uint64(ticksOf(event.TimeOf(at)))
+	ticks := uint64(event.TimeOf(at).Ticks())
 	integer := func(n int64) event.Value { return event.Value{Type: event.Int, Bits: uint64(n)} }
 	long := func(n int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(n)} }
 	text := func(s string) event.Value { return event.Value{Type: event.String, Text: s} }
@@ -57,10 +57,10 @@ func TestValues(t *testing.T) {
 		{amqp.UUID{1, 2, 255}, event.Value{Type: event.UUID, Text: "\x01\x02\xff" + string(make([]byte, 13))}, amqp.UUID{1, 2, 255}},
 		{timestampOf(at), event.Value{Type: event.Instant, Bits: ticks}, timestampOf(at)},
 		{amqp.Timestamp(math.MinInt64), event.Value{Type: event.Instant}, amqp.Timestamp(-62_135_596_800_000)},
-		{amqp.Timestamp(253402300800000), event.Value{Type: event.Instant, Bits: uint64(ticksOf(event.EndOfTime))}, amqp.Timestamp(event.EndOfTime)},
+		{amqp.Timestamp(253402300800000), event.Value{Type: event.Instant, Bits: uint64(event.EndOfTime.Ticks())}, amqp.Timestamp(event.EndOfTime)},
 		{dotNet(describedSpan, int64(-5)), event.Value{Type: event.Span, Bits: math.MaxUint64 - 4}, dotNet(describedSpan, int64(-5))},
 		{dotNet(describedOffset, int64(ticks)), event.Value{Type: event.Instant, Bits: ticks}, timestampOf(at)},
-		{dotNet(describedOffset, int64(math.MaxInt64)), event.Value{Type: event.Instant, Bits: maxTicks}, amqp.Timestamp(event.EndOfTime)},
+		{dotNet(describedOffset, int64(math.MaxInt64)), event.Value{Type: event.Instant, Bits: event.MaxTicks}, amqp.Timestamp(event.EndOfTime)},
 		{dotNet(describedURI, "http://a/b"), text("http://a/b"), "http://a/b"},
 		{dotNet(describedURI, int32(1)), opaque, nil},
 		{dotNet(describedSpan, "x"), opaque, nil},
@@ -115,7 +115,7 @@ func TestProperties(t *testing.T) {
 	}
 	clear(b) // the texts do not alias it
 	want := map[filter.SystemProperty]event.Value{
-		filter.ScheduledEnqueueTimeUtc: instant(1000), filter.TimeToLive: span(90_000),
+		filter.ScheduledEnqueueTimeUtc: event.InstantOf(1000), filter.TimeToLive: span(90_000),
 	}
 	for p, text := range map[filter.SystemProperty]string{
 		filter.MessageID: "01000000-0000-0000-0000-000000000000", filter.To: "to", filter.Label: "label", filter.ReplyTo: "reply",

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -141,6 +140,3 @@ func clientTimeout(properties amqp.Map) (time.Duration, bool) {
 
 // maxTimeout bounds what a client asks for, so that the arithmetic is safe; its links do not last as long.
 const maxTimeout = 30 * 24 * time.Hour
-
-// ticksOf is a time as .NET counts it: 100 ns since the year 1 (4.2).
-func ticksOf(t event.Time) int64 { return int64(t)*10_000 + 621_355_968_000_000_000 }

@@ -94,7 +94,7 @@ func (e encoded) value() event.Value {
 	case amqp.CodeChar:
 		return event.Value{Type: event.String, Text: string(rune(binary.BigEndian.Uint32(e.raw[1:])))}
 	case amqp.CodeTimestamp:
-		return instant(event.Time(binary.BigEndian.Uint64(e.raw[1:])))
+		return event.InstantOf(event.Time(binary.BigEndian.Uint64(e.raw[1:])))
 	case amqp.CodeUUID:
 		return event.Value{Type: event.UUID, Text: e.text[1:17]}
 	}
@@ -116,7 +116,7 @@ func (e encoded) describedValue() event.Value {
 		case name == describedSpan && isLong:
 			return event.Value{Type: event.Span, Bits: uint64(ticks)}
 		case name == describedOffset && isLong:
-			return event.Value{Type: event.Instant, Bits: uint64(min(max(ticks, 0), maxTicks))}
+			return event.Value{Type: event.Instant, Bits: uint64(min(max(ticks, 0), event.MaxTicks))}
 		}
 	}
 	return opaque
@@ -146,21 +146,9 @@ func integerType(code byte, n int64) event.ValueType {
 	return event.Int
 }
 
-const (
-	maxTicks  = 3_155_378_975_999_999_999 // the last tick of the year 9999
-	tickRatio = 10_000                    // ticks of a millisecond
-)
-
-// instant is a time in ticks since year 1, cut to the years 1 to 9999.
-func instant(t event.Time) event.Value {
-	const first = -62_135_596_800_000 // the year 1
-	ticks := ticksOf(min(max(t, first), event.EndOfTime))
-	return event.Value{Type: event.Instant, Bits: uint64(ticks)}
-}
-
 // span is a duration in ticks.
 func span(ms int64) event.Value {
-	return event.Value{Type: event.Span, Bits: uint64(ms * tickRatio)}
+	return event.Value{Type: event.Span, Bits: uint64(ms * event.TicksPerMillisecond)}
 }
 
 // onWire is a value of a rule as AMQP carries it (6.4). A decimal that is no ulong goes as a double: Go's AMQP client knows
@@ -188,7 +176,7 @@ func onWire(v event.Value) any {
 			return amqp.UUID([]byte(v.Text))
 		}
 	case event.Instant:
-		return amqp.Timestamp((int64(v.Bits) - ticksOf(0)) / tickRatio)
+		return amqp.Timestamp((int64(v.Bits) - event.Time(0).Ticks()) / event.TicksPerMillisecond)
 	case event.Span:
 		return amqp.Described{Descriptor: amqp.Symbol(describedSpan), Value: int64(v.Bits)}
 	}

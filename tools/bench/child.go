@@ -135,6 +135,19 @@ func (b *broker) start(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
+// startReady runs the broker and waits until it takes messages.
+func (b *broker) startReady(ctx context.Context) (*child, error) {
+	c, err := b.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ready(ctx); err != nil {
+		c.kill()
+		return nil, err
+	}
+	return c, nil
+}
+
 // checkpoints are the files that make a restart faster.
 func (b *broker) checkpoints() []string {
 	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*")) // the pattern is good

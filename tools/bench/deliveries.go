@@ -34,14 +34,11 @@ func (s *suite) deliveries(ctx context.Context) error {
 		return err
 	}
 	defer b.remove()
-	c, err := b.start(ctx)
+	c, err := b.startReady(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.kill()
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
 	sides := []side{{name: keptSide, target: f.target, pid: f.pid()}, {name: brokerSide, target: c.target, pid: c.pid()}}
 	for round := range s.Rounds {
 		for _, l := range ladders {

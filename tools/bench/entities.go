@@ -111,12 +111,8 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 
 // started starts a broker and reports how long it takes until a sender is attached.
 func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) (*child, error) {
-	c, err := b.start(ctx)
+	c, err := b.startReady(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.ready(ctx); err != nil {
-		c.kill()
 		return nil, err
 	}
 	took := time.Since(c.began)

@@ -136,14 +136,11 @@ func (s *suite) rounds(ctx context.Context) error {
 			return err
 		}
 		defer b.remove()
-		c, err := b.start(ctx)
+		c, err := b.startReady(ctx)
 		if err != nil {
 			return err
 		}
 		defer c.kill()
-		if err := c.ready(ctx); err != nil {
-			return err
-		}
 		sides = append(sides, side{brokerSide, c.target, c.pid(), true})
 	}
 	for i := range sides {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -210,23 +211,11 @@ func entry(m any, key string) any {
 
 // integer reads any integer type: peers differ.
 func integer(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(v), true
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
+		return r.Int(), true
+	case r.CanUint():
+		return int64(r.Uint()), true
 	}
 	return 0, false
 }

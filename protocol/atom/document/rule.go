@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -188,20 +190,6 @@ func isDecimal(s string) bool {
 }
 
 func parseUUID(s string) (string, bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return "", false
-	}
-	text := make([]byte, 0, 16)
-	s = strings.ReplaceAll(s, "-", "")
-	if len(s) != 32 {
-		return "", false
-	}
-	for i := 0; i < len(s); i += 2 {
-		b, err := strconv.ParseUint(s[i:i+2], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		text = append(text, byte(b))
-	}
-	return string(text), true
+	id, err := uuid.Parse(s)
+	return string(id[:]), err == nil && len(s) == 36 // no other form
 }

@@ -33,19 +33,19 @@ func TestDuration(t *testing.T) {
 		{"PT300S", 5 * time.Minute, "PT5M"},
 		{"P007D", 7 * day, "P7D"},
 		{"-PT5S", -5 * time.Second, "-PT5S"},
-		{"P10675199DT2H48M5.4775807S", event.Forever, infinite},
-		{"P10675199DT2H48M5.477539S", event.Forever, infinite},
-		{"PT256204778H48M5.4775807S", event.Forever, infinite},
-		{"P10675199D", event.Forever, infinite},
-		{"P99999999999D", event.Forever, infinite},
-		{"P200000D", event.Forever, infinite}, // longer than a time.Duration
+		{"P10675199DT2H48M5.4775807S", event.Forever, event.LongestDuration},
+		{"P10675199DT2H48M5.477539S", event.Forever, event.LongestDuration},
+		{"PT256204778H48M5.4775807S", event.Forever, event.LongestDuration},
+		{"P10675199D", event.Forever, event.LongestDuration},
+		{"P99999999999D", event.Forever, event.LongestDuration},
+		{"P200000D", event.Forever, event.LongestDuration}, // longer than a time.Duration
 		{"P106751D", 106751 * day, "P106751D"},
 	} {
 		d, ok := ParseDuration(c.text)
 		if !ok || d != c.want {
 			t.Errorf("%s: %d %t, not %d", c.text, d, ok, c.want)
 		}
-		if shown := string(AppendDuration(nil, d)); shown != c.shown {
+		if shown := string(event.AppendDuration(nil, d)); shown != c.shown {
 			t.Errorf("%s: shown as %s, not %s", c.text, shown, c.shown)
 		}
 	}
@@ -100,7 +100,7 @@ func FuzzDuration(f *testing.F) {
 		if !ok {
 			return
 		}
-		shown := AppendDuration(nil, d)
+		shown := event.AppendDuration(nil, d)
 		again, ok := ParseDuration(string(shown))
 		if !ok || again != d {
 			t.Fatalf("%q is %d, shown as %s, which is %d %t", s, d, shown, again, ok)

@@ -123,7 +123,7 @@ func (d *Description) appendElement(b []byte, e Element, f Format) []byte {
 	b = append(append(append(b, '<'), e.String()...), '>')
 	switch p := property(&d.Properties, e).(type) {
 	case *time.Duration:
-		b = AppendDuration(b, *p)
+		b = event.AppendDuration(b, *p)
 	case *uint32:
 		b = strconv.AppendUint(b, uint64(*p), 10)
 	case *bool:

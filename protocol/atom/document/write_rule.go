@@ -1,7 +1,6 @@
 package document
 
 import (
-	"encoding/hex"
 	"math"
 	"strconv"
 
@@ -98,9 +97,9 @@ func appendValue(b []byte, v *event.Value) []byte {
 	case event.Instant:
 		b = event.AppendInstant(b, *v)
 	case event.Span:
-		b = appendTicks(b, int64(v.Bits))
+		b = event.AppendTicks(b, int64(v.Bits))
 	case event.UUID:
-		b = appendUUID(b, v.Text)
+		b = event.AppendUUID(b, v.Text)
 	default:
 		b = appendEscaped(b, v.Text)
 	}
@@ -115,14 +114,4 @@ func appendDouble(b []byte, f float64) []byte {
 		return append(b, "-INF"...)
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, 64) // NaN is written as XML Schema has it
-}
-
-func appendUUID(b []byte, text string) []byte {
-	for i := range len(text) {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			b = append(b, '-')
-		}
-		b = hex.AppendEncode(b, []byte{text[i]})
-	}
-	return b
 }
