@@ -4,8 +4,9 @@ FUZZ ?= 500000
 DURATION ?= 2m
 ROUNDS ?= 100
 ATTACK ?= 60s
+VULNDB ?= https://vuln.go.dev
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -48,11 +49,17 @@ bench: build ## codec, index, engine, filters and log alone, then the whole brok
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbus bench suite
 
-lint: ## vet, staticcheck, formatting, directions of imports
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: make fmt"; exit 1; }
+# The tools have a module of their own, test/tools, so that they raise no version of what the binary is built from.
+lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports
+	gofmt -d . # make fmt mends what this finds
+	go mod tidy -diff
+	go -C test/tools mod tidy -diff
 	go vet ./...
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	go tool -modfile=test/tools/go.mod staticcheck ./...
 	go test ./test/layering
+
+vulns: ## known vulnerabilities that the code can reach; VULNDB=file:///PATH is a copy of the database where there is no network
+	go tool -modfile=test/tools/go.mod govulncheck -db $(VULNDB) ./...
 
 portable: ## it builds on other systems than the tests run on
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbus
