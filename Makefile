@@ -4,11 +4,9 @@ FUZZ ?= 500000
 DURATION ?= 2m
 ROUNDS ?= 100
 ATTACK ?= 60s
+VULNDB ?= https://vuln.go.dev
 
-# The race detector needs a C compiler.
-RACE := $(shell command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
-
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -20,23 +18,16 @@ run: build ## a broker in ./data with the entities of the example
 	bin/ledgerbus serve --data ./data --entities docs/examples/config.json
 
 test: build ## unit tests, the scenarios with the Go SDK, and those with the other SDKs whose runtimes are there; with CI=true they must be
-	go test $(RACE) -short -timeout 15m $$(go list ./... | grep -v test/sdk/go)
-	go test $(RACE) -short -timeout 15m ./test/sdk/go # by itself: what it times is not what others leave of the machine
-	@for sdk in js python java; do if go run ./test/sdk/run --sdk $$sdk --rounds 0; then $(MAKE) --no-print-directory test-$$sdk || exit 1; elif [ "$$CI" = true ]; then exit 1; else echo "$$sdk left out"; fi; done
+	go run ./test/all
 
-test-js: build ## the JavaScript SDK against bin/ledgerbus
-	cd test/sdk/js && npm ci --no-audit --no-fund && LEDGERBUS=$(CURDIR)/bin/ledgerbus npm test
-	go run ./test/sdk/run --sdk js
-
-test-python test-java: test-%: build ## the Python or Java SDK
-	go run ./test/sdk/run --sdk $*
+test-js test-python test-java: test-%: build ## the JavaScript, Python or Java SDK against bin/ledgerbus
+	go run ./test/all --only $*
 
 sdk: build ## the scenarios of test/sdk/scenarios.json with all four SDKs, and the page of what they show; needs Node 20, Python 3.10, a JDK 17 and mvn
 	go run ./test/sdk/run --sdk go,js,python,java --table docs/compatibility.md
 
-# Counts, not times: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline (go.dev/issue/75804).
 fuzz: ## every fuzz target, FUZZ executions of each; fewer of the two that run a whole connection or directory
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | while read -r dir target; do n=$(FUZZ); case $$target in FuzzVerify) n=$$((n / 500));; FuzzConnection) n=$$((n / 10));; esac; echo "$$dir $$target $$n"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime "$${n}x" -fuzzminimizetime 10x "$$dir" || exit 1; done
+	go run ./test/fuzz --count $(FUZZ)
 
 sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
@@ -58,11 +49,17 @@ bench: build ## codec, index, engine, filters and log alone, then the whole brok
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbus bench suite
 
-lint: ## vet, staticcheck, formatting, directions of imports
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: make fmt"; exit 1; }
+# The tools have a module of their own, test/tools, so that they raise no version of what the binary is built from.
+lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports
+	gofmt -d . # make fmt mends what this finds
+	go mod tidy -diff
+	go -C test/tools mod tidy -diff
 	go vet ./...
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	go tool -modfile=test/tools/go.mod staticcheck ./...
 	go test ./test/layering
+
+vulns: ## known vulnerabilities that the code can reach; VULNDB=file:///PATH is a copy of the database where there is no network
+	go tool -modfile=test/tools/go.mod govulncheck -db $(VULNDB) ./...
 
 portable: ## it builds on other systems than the tests run on
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbus

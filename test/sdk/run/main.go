@@ -6,6 +6,7 @@
 //	go run ./test/sdk/run --sdk java --scenario peek-large
 //	go run ./test/sdk/run --table docs/compatibility.md  and write the page
 //	go run ./test/sdk/run --sdk js --rounds 0            only say whether the runtime is there
+//	go run ./test/sdk/run --check docs/compatibility.md  only say whether the page has today's scenarios and versions
 //
 // What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
 //
@@ -43,12 +44,13 @@ func main() {
 			&cli.StringSliceFlag{Name: "scenario", Usage: "ids of the scenarios to run", DefaultText: "all"},
 			&cli.IntFlag{Name: "rounds", Usage: "how often to run everything", Value: 1},
 			&cli.StringFlag{Name: "table", Usage: "file for the page of what was shown"},
+			&cli.StringFlag{Name: "check", Usage: "file with such a page: fail unless it is that of today's scenarios and versions, all shown; run nothing"},
 			&cli.StringFlag{Name: "binary", Usage: "the broker", Value: "bin/ledgerbus"},
 			&cli.DurationFlag{Name: "timeout", Usage: "how long one run of one suite may take", Value: 10 * time.Minute},
 		},
 		Action: func(c *cli.Context) error {
 			return run(c.Context, options{
-				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Budget: budget, Table: c.String("table"),
+				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Budget: budget, Table: c.String("table"), Check: c.String("check"),
 				Binary: c.String("binary"), Timeout: c.Duration("timeout"), CI: os.Getenv("CI") == "true",
 			}, c.App.Writer)
 		},

@@ -25,6 +25,7 @@ type options struct {
 	Rounds          int      // 0: runs nothing, for a page that says so, or to know whether the runtimes are there
 	Budget          time.Duration
 	Table           string
+	Check           string // page to compare with; then nothing is run
 	Binary          string
 	Timeout         time.Duration
 	CI              bool // a runtime that is missing or too old is a failure
@@ -32,8 +33,8 @@ type options struct {
 
 // run runs the suites, round after round. Its error says how many things failed, and makes the exit code 1.
 func run(ctx context.Context, o options, w io.Writer) error {
-	if o.Table != "" && len(o.Scenarios) > 0 {
-		return errors.New("--table is the page of all scenarios; it does not go with --scenario")
+	if o.Table+o.Check != "" && len(o.Scenarios) > 0 {
+		return errors.New("--table and --check are of the page of all scenarios; they do not go with --scenario")
 	}
 	list, err := lab.ReadScenarios(scenariosFile)
 	if err != nil {
@@ -47,6 +48,9 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	all := suites(filepath.Join(cache, "ledgerbus-sdk"))
+	if o.Check != "" {
+		return checkFresh(o.Check, list, all)
+	}
 	chosen, err := choose(all, o.SDKs)
 	if err != nil {
 		return err

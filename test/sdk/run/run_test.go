@@ -335,7 +335,9 @@ func TestVersion(t *testing.T) {
 
 func TestTableIsOfAllScenarios(t *testing.T) {
 	t.Parallel()
-	if err := run(t.Context(), options{Table: "x.md", Scenarios: []string{"send-one"}}, &strings.Builder{}); err == nil {
-		t.Error("a page of some scenarios")
+	for _, o := range []options{{Table: "x.md", Scenarios: []string{"send-one"}}, {Check: "x.md", Scenarios: []string{"send-one"}}} {
+		if err := run(t.Context(), o, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "--scenario") {
+			t.Errorf("a page of some scenarios: %v", err)
+		}
 	}
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// part is a number of tests that are left out together.
+type part struct {
+	name     string
+	needs    *command // fails where the part's runtime is missing or too old; nil: Go is all it needs
+	commands []command
+}
+
+// goSDK is the package of the Go SDK's tests, below the module's path.
+const goSDK = "/test/sdk/go"
+
+// parts are all of them, in the order in which they run.
+func parts(ctx context.Context, w io.Writer) ([]part, error) {
+	listed, err := output(ctx, "go", "list", "./...")
+	if err != nil {
+		return nil, err
+	}
+	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return strings.HasSuffix(path, goSDK) })
+	if len(packages) == 0 {
+		return nil, errors.New("there are no packages (the program runs at the top of the repository)")
+	}
+	test := []string{"go", "test"}
+	switch compiler, err := hasCompiler(ctx); {
+	case err != nil:
+		return nil, err
+	case compiler:
+		test = append(test, "-race")
+	default:
+		fmt.Fprintln(w, "no C compiler: tests run without the race detector")
+	}
+	test = append(test, "-short", "-timeout", "15m")
+	binary, err := filepath.Abs("bin/ledgerbus")
+	if err != nil {
+		return nil, err
+	}
+	const js = "test/sdk/js"
+	return []part{
+		{name: "units", commands: []command{{args: slices.Concat(test, packages)}}},
+		{name: "go", commands: []command{{args: slices.Concat(test, []string{"." + goSDK})}}}, // by itself: what it times is not what others leave of the machine
+		sdk("js",
+			command{dir: js, args: []string{"npm", "ci", "--no-audit", "--no-fund"}},
+			command{dir: js, env: []string{"LEDGERBUS=" + binary}, args: []string{"npm", "test"}}),
+		sdk("python"),
+		sdk("java"),
+	}, nil
+}
+
+// sdk is the part of an SDK whose runtime may be missing: its scenarios, after tests that only it has.
+func sdk(name string, before ...command) part {
+	scenarios := []string{"go", "run", "./test/sdk/run", "--sdk", name}
+	return part{
+		name:     name,
+		needs:    &command{args: append(slices.Clone(scenarios), "--rounds", "0")},
+		commands: append(before, command{args: scenarios}),
+	}
+}
+
+// hasCompiler tells whether there is the C compiler that the race detector needs.
+func hasCompiler(ctx context.Context) (bool, error) {
+	cc, err := output(ctx, "go", "env", "CC")
+	words := strings.Fields(cc) // it may have arguments
+	if err != nil || len(words) == 0 {
+		return false, err
+	}
+	_, err = exec.LookPath(words[0])
+	return err == nil, nil
+}
+
+// run runs the part. Where its runtime is missing that is an error if it must be there, and said otherwise.
+func (p part) run(ctx context.Context, must bool, w io.Writer) error {
+	if p.needs != nil {
+		switch err := p.needs.run(ctx, w); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && must:
+			return err
+		case err != nil:
+			fmt.Fprintln(w, p.name, "left out")
+			return nil
+		}
+	}
+	for _, c := range p.commands {
+		fmt.Fprintln(w, c)
+		if err := c.run(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p part) list(w io.Writer) {
+	for _, c := range p.commands {
+		fmt.Fprintln(w, c)
+	}
+}
