@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Command is what can be asked of a partition. The set is closed: the types of this file and [Receive].
+// Command is what can be asked of a partition. The set is closed: the types of this package with its method.
 type Command interface{ command() }
 
 // Request is one command on its way to a partition.

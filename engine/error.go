@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the class of a refusal. Exactly one table, in package servicebus, turns it into what the wire says.
+// Code is the class of a refusal. One table for each protocol turns it into what the wire says: protocol/servicebus/condition.go,
+// protocol/atom/refusal.go.
 type Code uint8
 
 const (

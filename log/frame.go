@@ -157,7 +157,7 @@ func (h *header) seal(entry []byte) {
 	h.put(entry[prefixSize:])
 }
 
-// payloadSums compares checksums, unless the planted bug M4 is on.
+// sumOK compares checksums, unless the planted bug M4 is on.
 func sumOK(got, want uint32) bool { return got == want || mutant.On(mutant.NoPayloadChecksum) }
 
 func spanOf(first, last event.Time) uint32 {

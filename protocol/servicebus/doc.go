@@ -15,7 +15,7 @@
 //     Of a message to a topic properties.go takes out what the filters of its subscriptions look at.
 //  3. batch.go puts an engine.Send in the run for its partition; a run is one Submit. The bodies still stand in the chunk.
 //  4. The engine releases the chunk when the bodies are in its buffer and posts a reply to outbox.go when they are durable.
-//  5. answer.go joins replies with contiguous delivery-ids to one disposition.
+//  5. answers.go joins replies with contiguous delivery-ids to one disposition.
 //  6. receiver.go gets deliveries the same way, pump.go reads each body at the moment it is written, and delivery.go puts the
 //     broker's sections around it, with what settlements and rules have changed (overlay.go).
 //
