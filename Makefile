@@ -58,11 +58,11 @@ bench: build ## codec, index, engine, filters and log alone, then the whole brok
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbus bench suite
 
-lint: ## vet, staticcheck, formatting, directions of imports
+lint: ## vet, staticcheck, formatting, directions of imports, lengths, links
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: make fmt"; exit 1; }
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-	go test ./test/layering
+	go test ./test/layering ./test/tidy
 
 portable: ## it builds on other systems than the tests run on
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbus
