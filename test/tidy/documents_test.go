@@ -30,11 +30,10 @@ var elsewhere = map[string]string{
 	"n/a":                             "not available",
 }
 
-// maybeFile are the names in backticks that are looked for: with a slash, or the ending of a file that documents speak of.
 var (
 	backticks = regexp.MustCompile("`([^`]+)`")
 	maybeFile = regexp.MustCompile(`^[\w.@-]*[\w@-](/[\w.@-]+)*/?$`)
-	endings   = []string{".go", ".md", ".json", ".yaml"}
+	endings   = []string{".go", ".md", ".json", ".yaml"} // of a name without a slash that is looked for
 	link      = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	outside   = regexp.MustCompile(`^[a-z]+:`) // https:, mailto:
 	heading   = regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`)
