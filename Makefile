@@ -50,13 +50,13 @@ bench: build ## codec, index, engine, filters and log alone, then the whole brok
 	bin/ledgerbus bench suite
 
 # The tools have a module of their own, test/tools, so that they raise no version of what the binary is built from.
-lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports
+lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports, lengths, links
 	gofmt -d . # make fmt mends what this finds
 	go mod tidy -diff
 	go -C test/tools mod tidy -diff
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
-	go test ./test/layering
+	go test ./test/layering ./test/tidy
 
 vulns: ## known vulnerabilities that the code can reach; VULNDB=file:///PATH is a copy of the database where there is no network
 	go tool -modfile=test/tools/go.mod govulncheck -db $(VULNDB) ./...

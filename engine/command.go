@@ -8,8 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Command is what can be asked of a partition. The set is closed to this package: the types of this file, administration's
-// (admin.go), and what a loop or namespace asks for itself (loop.go, idle.go, namespace_admin.go).
+// Command is what can be asked of a partition. The set is closed: the types of this package with its method.
 type Command interface{ command() }
 
 // Request is one command on its way to a partition.

@@ -11,7 +11,7 @@ import (
 
 // directory is every entity of a running namespace, for everybody who looks one up. The truth is the catalogue.
 type directory struct {
-	mu     sync.RWMutex
+	mu     sync.RWMutex       // guards what follows
 	byPath map[string]*Entity // by lower-cased path
 	order  []*Entity          // by lower-cased path; nil when it has to be made anew; never changed once it is made
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the class of a refusal. What a client is told for it stands in one place for each protocol: condition.go of package
-// servicebus for AMQP, refusal.go of package atom for HTTP.
+// Code is the class of a refusal. One table for each protocol turns it into what the wire says: protocol/servicebus/condition.go,
+// protocol/atom/refusal.go.
 type Code uint8
 
 const (

@@ -9,8 +9,8 @@ const maxMail = 16 << 10
 type mailbox struct {
 	wake chan struct{} // one slot: there is something to take
 
-	mu     sync.Mutex
-	room   sync.Cond
+	mu     sync.Mutex // guards what follows
+	room   sync.Cond  // broadcast when mail is taken, and at the end
 	mail   []Request
 	closed bool
 }

@@ -23,7 +23,7 @@ var readWindows = sync.Pool{New: func() any { return new([readWindow]byte) }}
 type fileCache struct {
 	limit int
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	open   map[*segment]*list.Element
 	recent list.List // of *openFile, newest first
 }

@@ -23,7 +23,7 @@ type certificates struct {
 	// set once in newCertificates
 	certificateFile, keyFile string
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	current *tls.Certificate
 	looked  time.Time
 	seen    [2]stamp // of the files, when they were read last, with success or without

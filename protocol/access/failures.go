@@ -18,7 +18,7 @@ const (
 type Failures struct {
 	free, most int // within a minute: before each costs a second; before the address is refused
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards byHost
 	byHost map[string]failed
 }
 

@@ -28,7 +28,7 @@ type keySet struct {
 
 	keys atomic.Pointer[jose.JSONWebKeySet]
 
-	mu   sync.Mutex // held while the keys are fetched
+	mu   sync.Mutex // held while the keys are fetched; guards next
 	next time.Time  // when they are fetched again
 }
 

@@ -79,7 +79,7 @@ type Server struct {
 	http    *http.Server
 	hand    *handover
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows, but for done
 	listeners map[net.Listener]struct{}
 	visitors  map[*visitor]struct{}
 	byHost    map[string]int

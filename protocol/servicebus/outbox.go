@@ -11,7 +11,7 @@ import (
 type outbox struct {
 	wake chan struct{} // one slot: there is something in waiting
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	waiting []engine.Reply
 	changes []engine.Change
 	recheck bool // access rules have changed

@@ -47,7 +47,7 @@ type Server struct {
 	// failures is set once in init
 	failures *access.Failures
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows, but for done
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
 	newcomers int            // the sum of byHost

@@ -1,0 +1,105 @@
+package tidy
+
+import (
+	"go/ast"
+	"go/token"
+	"maps"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/test/source"
+)
+
+// exportedNames is how many names each product package exports, so that one more is a decision. Packages that export none are not
+// listed. The goal for the types of engine is 60.
+var exportedNames = ratchet{
+	list: "exportedNames in test/tidy/exported_test.go", unit: "exported names",
+	why: "Does another package use every new one? Then write the new number there, and a docstring at the name; else begin the name with a small letter.",
+	known: map[string]int{
+		"cmd/broker":             6,
+		"cmd/settings":           58,
+		"engine":                 129,
+		"engine/filter":          35,
+		"index":                  22,
+		"internal/mutant":        27,
+		"internal/private":       2,
+		"log":                    41,
+		"log/event":              169,
+		"protocol/access":        23,
+		"protocol/amqp":          294,
+		"protocol/atom":          2,
+		"protocol/atom/document": 68,
+		"protocol/listen":        11,
+		"protocol/servicebus":    5,
+		"tools":                  6,
+		"tools/bench":            17,
+		"tools/bench/floor":      5,
+		"tools/client":           25,
+		"tools/client/admin":     11,
+		"types of engine":        70,
+	},
+}
+
+func TestExportedNames(t *testing.T) {
+	t.Parallel()
+	report(t, exportedNames.compare(exported(product(t))))
+}
+
+// exported counts, by package, the exported names declared at the top level. Methods are not counted, and a name that files for
+// different systems declare counts once. The types of engine, the package that all others meet in, are counted once more by themselves.
+func exported(files []*source.File) map[string]int {
+	seen := map[[2]string]bool{}
+	for _, f := range files {
+		for _, d := range f.Tree.Decls {
+			for _, name := range declared(d) {
+				if !ast.IsExported(name) {
+					continue
+				}
+				seen[[2]string{f.Package(), name}] = true
+				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && f.Package() == "engine" {
+					seen[[2]string{"types of engine", name}] = true
+				}
+			}
+		}
+	}
+	found := map[string]int{}
+	for of := range seen {
+		found[of[0]]++
+	}
+	return found
+}
+
+// declared is the names that a declaration declares.
+func declared(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				names = append(names, s.Name.Name)
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					names = append(names, name.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func TestExported(t *testing.T) {
+	t.Parallel()
+	got := exported([]*source.File{
+		parse(t, "engine/a.go", "package engine\ntype A struct{}\nfunc (A) Method() {}\nfunc F() {}\nfunc g() {}\nconst (\n\tB, c = 1, 2\n\tD    = 3\n)\n"),
+		parse(t, "engine/b.go", "package engine\nvar E, f int\ntype h int\n"),
+		parse(t, "log/b.go", "package log\nvar e int\n"),
+		parse(t, "log/f_linux.go", "package log\nfunc F() {}\n"),
+		parse(t, "log/f_other.go", "//go:build !linux\n\npackage log\nfunc F() {}\n"),
+	})
+	if want := map[string]int{"engine": 5, "types of engine": 1, "log": 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

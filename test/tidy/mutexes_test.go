@@ -1,0 +1,155 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/test/source"
+)
+
+// mutexes are the locks of the product, by package, type and field, with what each guards. State that one goroutine owns needs none:
+// another mutex is a decision.
+var mutexes = map[string]string{
+	"log.store.cutting":             "the room for one copy of a tail",
+	"log.store.mu":                  "the clean marker, and whether the store is closed",
+	"log.partition.lead":            "Lead: one at a time",
+	"log.partition.saving":          "SaveCheckpoint: one at a time",
+	"log.partition.mu":              "segments, checkpoints and what recovery found, for readers of any goroutine",
+	"log.writer.mu":                 "the frame being filled and those that wait, between the loop and the goroutine that syncs",
+	"log.writer.io":                 "the file that is written to",
+	"log.writer.noting":             "the progress note",
+	"log.fileCache.mu":              "open segment files",
+	"engine.Namespace.mu":           "changes of the catalogue: one at a time",
+	"engine.Namespace.watching":     "who is told of changes of entities",
+	"engine.Namespace.Close mu":     "the errors of partitions that are closed at the same time",
+	"engine.directory.mu":           "the entities, for everybody who looks one up",
+	"engine.mailbox.mu":             "requests on their way to a partition",
+	"engine.mailbox.room":           "waiting for room in a full mailbox",
+	"engine.Clock.mu":               "broker time",
+	"protocol/access.Failures.mu":   "failed logins by address",
+	"protocol/access.keySet.mu":     "fetching an issuer's keys: one at a time",
+	"protocol/listen.Server.mu":     "listeners, and connections that have not said what they speak",
+	"protocol/servicebus.Server.mu": "the connections",
+	"protocol/servicebus.outbox.mu": "replies on their way to a connection",
+	"cmd/broker.certificates.mu":    "the certificate in use",
+	"cmd/ledgerbus.receiving.mu":    "the first settlement that failed",
+	"tools/client.Client.mu":        "links for tokens and management, made when they are needed",
+	"tools/bench.childOutput.mu":    "what a child wrote",
+	"tools/bench.coalescer.mu":      "bytes on their way to a socket",
+	"tools/bench.coalescer.changed": "waiting for bytes to write, or for room for them",
+	"tools/bench/floor.Server.mu":   "the connections of the floor",
+	"tools/bench/floor.keeper.mu":   "what the next sync makes durable",
+	"tools/bench/floor.queue.mu":    "messages that wait for receivers, or receivers for messages",
+	"tools/bench/floor.inbox.mu":    "notices on their way to a connection of the floor",
+}
+
+// locks are the types that a list of mutexes is about.
+var locks = []string{"sync.Mutex", "sync.RWMutex", "sync.Cond", "sync.Locker"}
+
+func TestMutexes(t *testing.T) {
+	t.Parallel()
+	var found []string
+	for _, f := range product(t) {
+		names, uncommented := mutexesOf(f)
+		found = append(found, names...)
+		report(t, uncommented)
+	}
+	report(t, difference(found, slices.Collect(maps.Keys(mutexes)),
+		"a mutex that is not listed. Can one goroutine own what it guards, and others ask it? If not, add it to mutexes in test/tidy/mutexes_test.go, with what it guards.",
+		"no longer there. Delete it from mutexes in test/tidy/mutexes_test.go."))
+}
+
+// mutexesOf lists the mutexes of a file, "engine.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
+// says which fields have no comment about what they guard.
+func mutexesOf(f *source.File) (names, uncommented []string) {
+	for name, d := range f.Declarations() {
+		owner := f.Package()
+		if name != "" {
+			owner += "." + name
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok {
+					fields, bare := mutexFields(s)
+					for _, name := range fields {
+						names = append(names, owner+"."+n.Name.Name+"."+name)
+					}
+					for _, name := range bare {
+						uncommented = append(uncommented, fmt.Sprintf("%s: %s.%s has no comment that says what it guards: write // guards what follows, above the fields it guards, "+
+							"or // guarded by %[3]s at each of them", f.Path, n.Name.Name, name))
+					}
+				}
+			case *ast.ValueSpec:
+				if slices.Contains(locks, source.TypeName(n.Type)) {
+					for _, name := range n.Names {
+						names = append(names, owner+" "+name.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return names, uncommented
+}
+
+// mutexFields is the mutexes among the fields of a struct, and which of them no comment speaks of.
+func mutexFields(s *ast.StructType) (names, bare []string) {
+	var comments strings.Builder
+	for _, field := range s.Fields.List {
+		comments.WriteString(field.Comment.Text() + field.Doc.Text())
+	}
+	for _, field := range s.Fields.List {
+		of := source.TypeName(field.Type)
+		if !slices.Contains(locks, of) {
+			continue
+		}
+		fieldNames := []string{strings.TrimPrefix(of, "sync.")} // embedded
+		if len(field.Names) > 0 {
+			fieldNames = nil
+		}
+		for _, name := range field.Names {
+			fieldNames = append(fieldNames, name.Name)
+		}
+		for _, name := range fieldNames {
+			names = append(names, name)
+			if field.Comment == nil && field.Doc == nil && !strings.Contains(comments.String(), "guarded by "+name) {
+				bare = append(bare, name)
+			}
+		}
+	}
+	return names, bare
+}
+
+func TestMutexesOf(t *testing.T) {
+	t.Parallel()
+	f := parse(t, "a/b.go", `package a
+
+type inbox struct {
+	mu   sync.Mutex // guards what follows
+	mail []int
+}
+
+type outbox struct {
+	mu, io *sync.RWMutex
+	mail   []int // guarded by mu
+	sync.Mutex
+}
+
+func drain() {
+	var once sync.Mutex
+}
+`)
+	names, uncommented := mutexesOf(f)
+	want := []string{"a.inbox.mu", "a.outbox.mu", "a.outbox.io", "a.outbox.Mutex", "a.drain once"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	if len(uncommented) != 2 || !strings.Contains(uncommented[0], "outbox.io ") || !strings.Contains(uncommented[1], "outbox.Mutex ") {
+		t.Errorf("without a comment are outbox.io and the embedded one, and not %q", uncommented)
+	}
+}
