@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -392,12 +391,7 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	if mutant.On(mutant.DeadLetterInTwo) {
-		out = l.splitDeadLetter(now, out)
-	}
-	if mutant.On(mutant.CopiesInTwo) {
-		out = l.splitCopies(now, out)
-	}
+	out = l.split(now, out)
 	b := l.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
 	if l.wrote = b.LSN(); out.Level == log.Durable {
@@ -406,9 +400,7 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
 		l.recent.written(ev, l.wrote)
-		if mutant.On(mutant.RuleBeforeDurable) {
-			l.hasten(ev)
-		}
+		l.hasten(ev)
 		switch ev := ev.(type) {
 		case *event.MessageEnqueued:
 			l.mark(ev.Slice, ev.Sequence)
@@ -440,17 +432,6 @@ func (l *Loop) write(now event.Time, out Outcome) {
 			}
 		}
 	}
-}
-
-// splitDeadLetter is a planted bug: what comes before a dead-lettering gets a record of its own, and a frame if it can.
-func (l *Loop) splitDeadLetter(now event.Time, out Outcome) Outcome {
-	n := len(out.Events) - 1
-	if n > 0 && out.Events[n].Kind() == event.KindMessageDeadLettered {
-		l.write(now, Outcome{Events: out.Events[:n], Level: out.Level})
-		l.commit()
-		out.Events = out.Events[n:]
-	}
-	return out
 }
 
 // fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
