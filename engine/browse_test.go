@@ -53,7 +53,7 @@ func TestBrowser(t *testing.T) {
 	h.turn(&Detach{Receiver: r})
 	h.fill(1, 0)
 	h.hears()
-	if len(h.loop.browsers) != 0 || len(h.loop.receivers) != 0 || len(h.loop.marked) != 0 {
+	if len(h.loop.browsers) != 0 || len(h.loop.receivers) != 0 || h.loop.marked.len() != 0 {
 		t.Errorf("left behind: %v %v %v", h.loop.browsers, h.loop.receivers, h.loop.marked)
 	}
 }

@@ -33,8 +33,19 @@ func (r *Receiver) counted() event.EntityID {
 	return r.Entity.ID
 }
 
-// attach makes a receiver known to its line.
-func (l *Loop) attach(r *Receiver) *Error {
+// attach makes a receiver known and says so. One that wants a session is told when it has it.
+func (l *Loop) attach(now event.Time, r *Receiver, req *Request) {
+	if r.Session != nil {
+		l.attachSession(now, r, req.Sink, req.Tag)
+	} else if err := l.lineUp(r); err != nil {
+		l.answer(req, Reply{Err: err})
+	} else {
+		l.tell(r, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, 0)
+	}
+}
+
+// lineUp makes a receiver known to its line.
+func (l *Loop) lineUp(r *Receiver) *Error {
 	if _, err := l.part.entity(r.Slice); err != nil {
 		return err // deleted since the receiver looked it up
 	}
@@ -169,7 +180,7 @@ func (l *Loop) mark(id event.Slice, seq event.SequenceNumber) {
 func (l *Loop) markLine(ln *line) {
 	if !ln.marked && len(ln.grants) > 0 {
 		ln.marked = true
-		l.marked = append(l.marked, ln)
+		l.marked.push(ln)
 	}
 }
 
@@ -177,13 +188,13 @@ func (l *Loop) markLine(ln *line) {
 // need more than one turn stay marked, behind the others.
 func (l *Loop) serveMarked(now event.Time) {
 	var later []*line
-	for len(l.marked) > 0 && !l.full() {
-		ln := l.marked[0]
+	for l.marked.len() > 0 && !l.full() {
+		ln := l.marked.front()
 		done := l.serve(now, ln)
 		if !done && l.full() {
 			break
 		}
-		l.marked = l.marked[:copy(l.marked, l.marked[1:])]
+		l.marked.pop()
 		if !done {
 			later = append(later, ln)
 			continue
@@ -191,14 +202,16 @@ func (l *Loop) serveMarked(now event.Time) {
 		ln.marked = false
 		l.endDrains(ln)
 	}
-	l.marked = append(l.marked, later...)
+	for _, ln := range later {
+		l.marked.push(ln)
+	}
 }
 
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
 func (l *Loop) serveAll(now event.Time) {
 	for {
 		l.serveMarked(now)
-		if len(l.openHalls) == 0 || l.full() || !l.acceptWaiting(now) {
+		if l.openHalls.len() == 0 || l.full() || !l.acceptWaiting(now) {
 			return
 		}
 	}

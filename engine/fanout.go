@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -78,41 +77,6 @@ func (l *Loop) readBack(s index.ScheduledMessage) (see *filter.Message, header i
 func (l *Loop) markCopies(partition uint8, copies []event.Copy) {
 	for i := range copies {
 		l.mark(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
-	}
-}
-
-// splitCopies is a planted bug: of the copies that a send makes the first gets a record of its own, and a frame if it can.
-func (l *Loop) splitCopies(now event.Time, out Outcome) Outcome {
-	n := len(out.Events) - 1
-	if n < 0 {
-		return out
-	}
-	ev, ok := out.Events[n].(*event.MessagePublished)
-	if !ok || len(ev.Copies) < 2 || ev.Batch > 0 {
-		return out
-	}
-	first, rest := *ev, *ev
-	first.Copies, rest.Copies = ev.Copies[:1], ev.Copies[1:]
-	rest.Sequence, rest.DuplicateUntil = ev.Sequence+1, 0
-	l.write(now, Outcome{Events: append(slices.Clone(out.Events[:n]), &first), Level: out.Level})
-	l.commit()
-	out.Events = []event.Event{&rest}
-	return out
-}
-
-// hasten is a planted bug: a change of a rule is in force before it is durable.
-func (l *Loop) hasten(ev event.Event) {
-	sub, ok := l.part.index.Catalogue.Get(ev.Common().Slice.Entity)
-	if !ok || l.part.entities[sub.ID] == nil {
-		return
-	}
-	switch ev := ev.(type) {
-	case *event.RuleAdded:
-		l.part.rulesOf(sub.Topic).Put(sub.ID, ev.Rule)
-	case *event.RuleUpdated:
-		l.part.rulesOf(sub.Topic).Put(sub.ID, ev.Rule)
-	case *event.RuleRemoved:
-		l.part.rulesOf(sub.Topic).Remove(sub.ID, ev.Rule.Name)
 	}
 }
 

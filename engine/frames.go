@@ -51,7 +51,7 @@ func (l *Loop) handOn() {
 func (l *Loop) patience() time.Duration {
 	n := l.writer.Batch().Count()
 	if l.syncing() || n == 0 && !l.unsynced() {
-		return time.Hour
+		return asleep
 	}
 	return l.pace.wait(l.frames.records+n, l.awaited())
 }

@@ -167,15 +167,15 @@ func (l *Loop) nextWait() event.Time {
 func (l *Loop) markHall(h *hall) {
 	if !h.marked && len(h.waits) > 0 {
 		h.marked = true
-		l.openHalls = append(l.openHalls, h)
+		l.openHalls.push(h)
 	}
 }
 
 // acceptWaiting gives sessions to those that wait, where some may have become available. It reports whether it came to an
 // end; else there is more than one turn should do.
 func (l *Loop) acceptWaiting(now event.Time) bool {
-	for len(l.openHalls) > 0 && !l.full() {
-		h := l.openHalls[0]
+	for l.openHalls.len() > 0 && !l.full() {
+		h := l.openHalls.front()
 		for len(h.waits) > 0 {
 			answered, again := l.acceptFor(now, h, h.waits[0])
 			if again {
@@ -188,7 +188,7 @@ func (l *Loop) acceptWaiting(now event.Time) bool {
 			h.waits = h.waits[1:]
 		}
 		h.marked = false
-		l.openHalls = l.openHalls[:copy(l.openHalls, l.openHalls[1:])]
+		l.openHalls.pop()
 	}
 	return true
 }

@@ -25,7 +25,7 @@ const (
 
 // late is the requests that wait for a later turn.
 type late struct {
-	queues []*lateQueue // the one whose turn it is first; none is empty
+	queues fifo[*lateQueue] // the one whose turn it is first; none is empty
 	of     map[Sink]*lateQueue
 	count  int // requests in all of them
 	looked int // entries looked at in this turn
@@ -83,7 +83,7 @@ func (w *late) add(req Request) {
 			w.of = map[Sink]*lateQueue{}
 		}
 		w.of[req.Sink] = q
-		w.queues = append(w.queues, q)
+		w.queues.push(q)
 	}
 	q.requests = append(q.requests, req)
 	w.count++
@@ -107,12 +107,11 @@ func (l *Loop) putOff(now event.Time, req *Request) bool {
 func (l *Loop) catchUp(now event.Time) {
 	w := &l.late
 	for w.any() && w.looked < maxLooks && !l.full() {
-		q := w.queues[0]
-		w.queues = w.queues[:copy(w.queues, w.queues[1:])]
+		q := w.queues.pop()
 		if l.stepLate(now, q) {
 			delete(w.of, q.sink)
 		} else {
-			w.queues = append(w.queues, q)
+			w.queues.push(q)
 		}
 	}
 }
@@ -152,8 +151,8 @@ func (l *Loop) endLate() {
 
 // takeLate empties what is late.
 func (l *Loop) takeLate() (requests []Request) {
-	for _, q := range l.late.queues {
-		requests = append(requests, q.requests...)
+	for l.late.queues.len() > 0 {
+		requests = append(requests, l.late.queues.pop().requests...)
 	}
 	l.late = late{}
 	return requests

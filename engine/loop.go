@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -40,12 +39,12 @@ type Loop struct {
 	// owned by the loop
 	receivers map[event.EntityID]int // how many there are
 	lines     map[event.Slice]*[3]*line
-	marked    []*line                 // lines that may have both credit and messages
+	marked    fifo[*line]             // lines that may have both credit and messages
 	browsers  map[event.Slice][]*line // one per receiver that browses
 	shown     int                     // deliveries to them in this turn
 	halls     map[event.Slice]*hall
-	openHalls []*hall // those in which a session may have become available
-	waits     waits   // for sessions, by the time at which they give up
+	openHalls fifo[*hall] // those in which a session may have become available
+	waits     waits       // for sessions, by the time at which they give up
 	sweepers  sweepers
 	frames    frames
 	chores    int    // bytes of the group that nobody asked for
@@ -107,7 +106,7 @@ func NewLoop(part *Partition, plog log.Partition, writer log.Writer, opts LoopOp
 // Run serves until Close or until the log fails.
 func (l *Loop) Run() {
 	defer close(l.done)
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(asleep)
 	defer timer.Stop()
 	var batch []Request
 	for l.err == nil {
@@ -123,7 +122,7 @@ func (l *Loop) Run() {
 		} else if len(l.backlog) > 0 {
 			continue
 		}
-		timer.Reset(l.rest())
+		timer.Reset(l.nextWake())
 		select {
 		case <-mail:
 		case <-l.writer.Moved():
@@ -139,25 +138,38 @@ func (l *Loop) Run() {
 	l.abort()
 }
 
-// rest is how long there is nothing to do, unless somebody asks for something or more of the log is durable.
-func (l *Loop) rest() time.Duration {
-	wait := time.Hour
-	if l.chores < maxChores {
-		wait = l.patience()
+// asleep is how long a loop sleeps that has nothing to wait for.
+const asleep = time.Hour
+
+// nextWake is how long the loop sleeps unless somebody asks for something or more of the log is durable. The first that applies
+// decides:
+//
+//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the loop, which would spin until then.
+//  2. A sync goes on: until there is something to do. The group being filled waits for the sync, not for company.
+//  3. What is due has to be written before it can be read back: until the group goes. It is due all the time, so this comes before 4.
+//  4. Until there is something to do, or the group has waited for company for long enough, whichever is sooner.
+func (l *Loop) nextWake() time.Duration {
+	work := l.untilWork()
+	switch {
+	case l.syncing() && work == 0 && (l.enough() || l.unwritten):
+		return asleep
+	case l.syncing():
+		return work
+	case l.unwritten:
+		return l.pace.wait(l.frames.records+l.writer.Batch().Count(), true)
+	}
+	return min(work, l.patience())
+}
+
+// untilWork is how long there is nothing to do.
+func (l *Loop) untilWork() time.Duration {
+	if l.unfinished() {
+		return 0
 	}
 	if at := l.NextDeadline(); at != 0 {
-		wait = min(wait, max(0, at.Sub(l.clock())))
+		return min(asleep, max(0, at.Sub(l.clock())))
 	}
-	if l.unfinished() {
-		wait = 0
-	}
-	if l.unwritten && !l.syncing() {
-		wait = l.pace.wait(l.frames.records+l.writer.Batch().Count(), true)
-	}
-	if wait <= 0 && l.syncing() && (l.enough() || l.unwritten) {
-		wait = time.Hour // there is work for the next group: the sync comes first
-	}
-	return wait
+	return asleep
 }
 
 // Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on. What does
@@ -235,7 +247,7 @@ func (l *Loop) NextDeadline() event.Time {
 
 // unfinished tells that a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return len(l.marked) > 0 || len(l.openHalls) > 0 || len(l.sweepers.running) > 0 || l.late.any()
+	return l.marked.len() > 0 || l.openHalls.len() > 0 || len(l.sweepers.running) > 0 || l.late.any()
 }
 
 // configure puts an entity's settings in force, or rules of it.
@@ -282,100 +294,125 @@ func (l *Loop) step(now event.Time, req *Request) bool {
 	l.use(now, req.Command)
 	switch cmd := req.Command.(type) {
 	case *Attach:
-		if cmd.Receiver.Session != nil {
-			l.attachSession(now, cmd.Receiver, req.Sink, req.Tag)
-			return true
-		}
-		if err := l.attach(cmd.Receiver); err != nil {
-			l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Err: err}})
-			return true
-		}
-		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, 0)
+		l.attach(now, cmd.Receiver, req)
 	case *Flow:
 		l.flow(now, cmd)
 	case *Detach:
 		l.detach(now, cmd)
 		l.tell(cmd.Receiver, held{sink: req.Sink, reply: Reply{Tag: req.Tag}}, l.solid)
+	case *Send:
+		l.answer(req, l.send(now, cmd))
+	case *ReceiveDeferred:
+		l.receiveDeferred(now, cmd, req)
+	case *dropSlice:
+		l.dropSlice(now, cmd)
+		l.answer(req, Reply{})
+	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:
+		l.answer(req, l.carryOut(cmd))
+	default:
+		return l.decide(now, req)
+	}
+	return true
+}
+
+// decide has the partition carry out a request, or a part of it.
+func (l *Loop) decide(now event.Time, req *Request) bool {
+	cmd := req.Command
+	out := l.part.Decide(now, cmd)
+	l.late.charge(cmd, out.Looks)
+	if l.write(now, out); out.Again {
+		return false
+	}
+	if renews(cmd) && out.Reply.Err == nil {
+		out.Reply.Tag = req.Tag
+		l.grant(held{sink: req.Sink, reply: out.Reply}, 0)
+	} else {
+		l.answer(req, out.Reply)
+	}
+	return true
+}
+
+// answer holds the reply to a request back until everything decided so far is committed.
+func (l *Loop) answer(req *Request, reply Reply) {
+	reply.Tag = req.Tag
+	l.hold(held{sink: req.Sink, reply: reply})
+}
+
+// send stores messages, unless what is stored already cannot be read.
+func (l *Loop) send(now event.Time, cmd *Send) Reply {
+	if cmd.Buffer != nil {
+		defer cmd.Buffer.Release()
+	}
+	if l.damaged != nil {
+		return Reply{Err: refuse(Busy, "The partition takes no messages because stored data is damaged.")}
+	}
+	cmd.newID = l.newID
+	out := l.part.Decide(now, cmd)
+	l.write(now, out)
+	return out.Reply
+}
+
+// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written before they are told of.
+func (l *Loop) receiveDeferred(now event.Time, cmd *ReceiveDeferred, req *Request) {
+	if cmd.Mode == PeekLock {
+		for range cmd.Sequences {
+			cmd.Tokens = append(cmd.Tokens, l.tokens())
+		}
+	}
+	l.late.charge(cmd, 0)
+	out := l.part.Decide(now, cmd)
+	l.write(now, out)
+	if out.Reply.Err != nil || cmd.Mode != PeekLock {
+		l.answer(req, out.Reply)
+		return
+	}
+	out.Reply.Tag = req.Tag
+	l.grant(held{sink: req.Sink, reply: out.Reply}, l.showsAll(cmd.Slice, out.Reply.Messages()))
+}
+
+// dropSlice forgets a slice of an entity that is no more. Whoever waits for a session of it is told.
+func (l *Loop) dropSlice(now event.Time, cmd *dropSlice) {
+	l.part.Forget(cmd.slice.Entity)
+	l.write(now, l.part.Decide(now, cmd))
+	if h := l.halls[cmd.slice]; h != nil {
+		l.markHall(h)
+	}
+}
+
+// carryOut does what [Namespace] asks of a loop.
+func (l *Loop) carryOut(cmd Command) (reply Reply) {
+	switch cmd := cmd.(type) {
 	case *configure:
 		l.configure(cmd)
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
 	case *ping:
-		reply := Reply{Tag: req.Tag}
-		if l.damaged != nil {
-			reply.Err = l.damaged
-		}
-		l.hold(held{sink: req.Sink, reply: reply})
+		reply.Err = l.damaged
 	case *damage:
 		l.damaged = cmd.err
 	case *usage:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.usage()}})
-	case *dropSlice:
-		l.part.Forget(cmd.slice.Entity)
-		l.write(now, l.part.Decide(now, cmd))
-		if h := l.halls[cmd.slice]; h != nil {
-			l.markHall(h) // whoever waits for a session is told
-		}
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag}})
-	case *ReceiveDeferred:
-		if cmd.Mode == PeekLock {
-			for range cmd.Sequences {
-				cmd.Tokens = append(cmd.Tokens, l.tokens())
-			}
-		}
-		l.late.charge(cmd, 0)
-		out := l.part.Decide(now, cmd)
-		l.write(now, out)
-		out.Reply.Tag = req.Tag
-		if h := (held{sink: req.Sink, reply: out.Reply}); out.Reply.Err != nil || cmd.Mode != PeekLock {
-			l.hold(h)
-		} else {
-			l.grant(h, l.showsAll(cmd.Slice, out.Reply.Messages()))
-		}
-	case *Send:
-		var reply Reply
-		cmd.newID = l.newID
-		if l.damaged != nil {
-			reply.Err = refuse(Busy, "The partition takes no messages because stored data is damaged.")
-		} else {
-			out := l.part.Decide(now, cmd)
-			l.write(now, out)
-			reply = out.Reply
-		}
-		if cmd.Buffer != nil {
-			cmd.Buffer.Release()
-		}
-		reply.Tag = req.Tag
-		l.hold(held{sink: req.Sink, reply: reply})
+		reply.Answer = l.usage()
 	case *count:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.part.count(cmd.entities)}})
+		reply.Answer = l.part.count(cmd.entities)
 	case *inspect:
-		l.hold(held{sink: req.Sink, reply: Reply{Tag: req.Tag, Answer: l.part.inspect(cmd.slices)}})
+		reply.Answer = l.part.inspect(cmd.slices)
 	case *lookup:
-		reply := Reply{Tag: req.Tag, Err: refuse(NotFound, "The messaging entity '%s' could not be found.", cmd.path)}
-		if e, ok := l.part.index.Catalogue.Find(cmd.path); ok {
-			found := &foundEntity{entity: view(e)}
-			if cmd.ruled {
-				for _, r := range l.part.index.Catalogue.Rules(e.ID) {
-					found.rules = append(found.rules, *r)
-				}
-			}
-			reply.Err, reply.Answer = nil, found
-		}
-		l.hold(held{sink: req.Sink, reply: reply})
-	default:
-		out := l.part.Decide(now, cmd)
-		l.late.charge(cmd, out.Looks)
-		if l.write(now, out); out.Again {
-			return false
-		}
-		out.Reply.Tag = req.Tag
-		if h := (held{sink: req.Sink, reply: out.Reply}); renews(cmd) && out.Reply.Err == nil {
-			l.grant(h, 0)
-		} else {
-			l.hold(h)
+		return l.lookup(cmd)
+	}
+	return reply
+}
+
+// lookup finds an entity of the catalogue.
+func (l *Loop) lookup(cmd *lookup) Reply {
+	e, ok := l.part.index.Catalogue.Find(cmd.path)
+	if !ok {
+		return Reply{Err: notFound(cmd.path)}
+	}
+	found := &foundEntity{entity: view(e)}
+	if cmd.ruled {
+		for _, r := range l.part.index.Catalogue.Rules(e.ID) {
+			found.rules = append(found.rules, *r)
 		}
 	}
-	return true
+	return Reply{Answer: found}
 }
 
 // renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).
@@ -392,12 +429,7 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	if mutant.On(mutant.DeadLetterInTwo) {
-		out = l.splitDeadLetter(now, out)
-	}
-	if mutant.On(mutant.CopiesInTwo) {
-		out = l.splitCopies(now, out)
-	}
+	out = l.split(now, out)
 	b := l.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
 	if l.wrote = b.LSN(); out.Level == log.Durable {
@@ -406,51 +438,43 @@ func (l *Loop) write(now event.Time, out Outcome) {
 	for _, ev := range out.Events {
 		l.part.Apply(now, ev)
 		l.recent.written(ev, l.wrote)
-		if mutant.On(mutant.RuleBeforeDurable) {
-			l.hasten(ev)
-		}
-		switch ev := ev.(type) {
-		case *event.MessageEnqueued:
-			l.mark(ev.Slice, ev.Sequence)
-		case *event.MessageScheduled:
-			l.markBrowsers(ev.Slice)
-		case *event.MessageReleased:
-			l.mark(ev.Slice, ev.Sequence)
-		case *event.MessageAbandoned:
-			l.mark(ev.Slice, ev.Sequence)
-		case *event.LockExpired:
-			l.mark(ev.Slice, ev.Sequence)
-		case *event.MessageDeadLettered:
-			l.mark(ev.Slice, ev.Sequence)
-			l.settled(ev.Slice)
-		case *event.MessageCompleted:
-			l.settled(ev.Slice)
-		case *event.MessageDeferred:
-			l.settled(ev.Slice)
-		case *event.ScheduledActivated:
-			l.mark(ev.Slice, ev.NewSequence)
-		case *event.MessagePublished:
-			l.markCopies(ev.Slice.Partition, ev.Copies)
-		case *event.ScheduledPublished:
-			l.markCopies(ev.Slice.Partition, ev.Copies)
-		case *event.SessionReleased:
-			l.sweepers.stored(ev.Slice, l.part.index)
-			if h := l.halls[ev.Slice]; h != nil {
-				l.sessionEnded(h, ev)
-			}
-		}
+		l.hasten(ev)
+		l.observe(ev)
 	}
 }
 
-// splitDeadLetter is a planted bug: what comes before a dead-lettering gets a record of its own, and a frame if it can.
-func (l *Loop) splitDeadLetter(now event.Time, out Outcome) Outcome {
-	n := len(out.Events) - 1
-	if n > 0 && out.Events[n].Kind() == event.KindMessageDeadLettered {
-		l.write(now, Outcome{Events: out.Events[:n], Level: out.Level})
-		l.commit()
-		out.Events = out.Events[n:]
+// observe wakes whoever waits for what an event has brought about.
+func (l *Loop) observe(ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		l.mark(ev.Slice, ev.Sequence)
+	case *event.MessageScheduled:
+		l.markBrowsers(ev.Slice)
+	case *event.MessageReleased:
+		l.mark(ev.Slice, ev.Sequence)
+	case *event.MessageAbandoned:
+		l.mark(ev.Slice, ev.Sequence)
+	case *event.LockExpired:
+		l.mark(ev.Slice, ev.Sequence)
+	case *event.MessageDeadLettered:
+		l.mark(ev.Slice, ev.Sequence)
+		l.settled(ev.Slice)
+	case *event.MessageCompleted:
+		l.settled(ev.Slice)
+	case *event.MessageDeferred:
+		l.settled(ev.Slice)
+	case *event.ScheduledActivated:
+		l.mark(ev.Slice, ev.NewSequence)
+	case *event.MessagePublished:
+		l.markCopies(ev.Slice.Partition, ev.Copies)
+	case *event.ScheduledPublished:
+		l.markCopies(ev.Slice.Partition, ev.Copies)
+	case *event.SessionReleased:
+		l.sweepers.stored(ev.Slice, l.part.index)
+		if h := l.halls[ev.Slice]; h != nil {
+			l.sessionEnded(h, ev)
+		}
 	}
-	return out
 }
 
 // fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is

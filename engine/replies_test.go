@@ -208,7 +208,7 @@ func TestLoopRestsAfterALargeSync(t *testing.T) {
 	s.asks(0, s.send("b"))
 	s.asks(0, s.send("c"), &Flow{Receiver: r, Limit: 1}) // written before the sync has begun
 	s.syncs()
-	if s.loop.Busy() || s.loop.frames.records != 0 || s.loop.rest() < time.Second {
-		t.Errorf("busy %v, %+v, sleeps %v", s.loop.Busy(), s.loop.frames, s.loop.rest())
+	if s.loop.Busy() || s.loop.frames.records != 0 || s.loop.nextWake() < time.Second {
+		t.Errorf("busy %v, %+v, sleeps %v", s.loop.Busy(), s.loop.frames, s.loop.nextWake())
 	}
 }

@@ -60,17 +60,6 @@ func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	return s.last + 1
 }
 
-func (s *slice) newestLive() (newest event.SequenceNumber) {
-	for q := range s.members {
-		for _, b := range s.members[q] {
-			if b != nil && !b.IsEmpty() {
-				newest = max(newest, event.SequenceNumber(b.Maximum()))
-			}
-		}
-	}
-	return newest
-}
-
 // Bytes is the size of all live messages of a slice, sub-queues, property changes and session states included; of a topic
 // also those of its subscriptions (semantics.md 16.3).
 func (x *Index) Bytes(id event.Slice) int64 {

@@ -222,14 +222,3 @@ func (s *slice) first(ses *session) event.SequenceNumber {
 	}
 	return 0
 }
-
-// leastFailed is a planted bug: of the deliverable messages the one that failed least comes first.
-func (s *slice) leastFailed(ses *session) (first event.SequenceNumber) {
-	least := ^uint32(0)
-	for _, seq := range ses.members {
-		if r := s.find(seq); r != nil && r.deliverable() && r.count < least {
-			first, least = seq, r.count
-		}
-	}
-	return first
-}
