@@ -58,7 +58,7 @@ var libraries = map[string][]string{
 	"github.com/gofrs/flock":                                       {"log"},
 	"github.com/google/go-cmp":                                     {},
 	"github.com/google/go-containerregistry":                       {"internal/image"},
-	"github.com/google/uuid":                                       {"log", "cmd/settings", "tools/client", "cmd/ledgerbus"},
+	"github.com/google/uuid":                                       {"log", "protocol/atom", "protocol/atom/document", "cmd/settings", "tools/client", "cmd/ledgerbus"},
 	"github.com/jedib0t/go-pretty/v6":                              {"cmd/ledgerbus"},
 	"github.com/klauspost/compress":                                {"log"},
 	"github.com/schollz/progressbar/v3":                            {"tools/bench", "cmd/ledgerbus"},

@@ -20,8 +20,8 @@ var unreadable = ratchet{
 	why: "It is not in the repository: say the reason itself, or cite a document or a decision that is.",
 	known: map[string]int{
 		"architecture.md":   4,
-		"management-api.md": 92,
-		"reliability.md":    178,
+		"management-api.md": 91,
+		"reliability.md":    179,
 		"semantics.md":      216,
 		"wire-protocol.md":  27,
 	},
