@@ -3,7 +3,7 @@ package engine
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 // Answer is what was asked for. The set is closed: a [*Delivery] comes with every [ReplyDelivery], a [*SessionGrant] is for an
-// [Attach] that was given a session, the types of this file are for other commands, and a few are for [Namespace] alone.
+// [Attach] that was given a session, the types of this file are for other commands, and package host has a few of its own ([Internal]).
 type Answer interface{ answer() }
 
 // Most of these allocate when they are put into a reply, so only commands that are rare beside messages are answered with them.
@@ -34,9 +34,7 @@ func (SessionState) answer()  {}
 func (SessionIDs) answer()    {}
 func (Deleted) answer()       {}
 func (Rules) answer()         {}
-func (*foundEntity) answer()  {}
-func (inUse) answer()         {}
-func (runtimes) answer()      {}
+func (Internal) answer()      {}
 
 // Delivery is the message of a [ReplyDelivery]; nil: the answer is another, or there is none.
 func (r *Reply) Delivery() *Delivery {

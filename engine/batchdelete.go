@@ -12,7 +12,7 @@ const maxBatchDelete = 4000
 // batchDelete removes active messages, oldest first, and leaves all others alone. In a session, where there may be many others, it
 // goes on in steps, each a record of its own.
 func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}

@@ -68,15 +68,15 @@ func (p *Partition) putEntity(now event.Time, cmd *PutEntity) Outcome {
 	old, ok := p.index.Catalogue.Find(cmd.Path)
 	switch {
 	case !ok && cmd.Mode == UpdateOnly:
-		return p.refused(notFound(cmd.Path))
+		return p.refused(NoEntity(cmd.Path))
 	case !ok:
 		return p.createEntity(now, cmd)
 	case cmd.Mode == CreateOnly:
-		return p.refused(refuse(AlreadyExists, "The messaging entity '%s' already exists.", old.Path))
+		return p.refused(Refuse(AlreadyExists, "The messaging entity '%s' already exists.", old.Path))
 	case old.Kind != cmd.Kind && cmd.Mode == UpdateOnly:
-		return p.refused(notFound(cmd.Path))
+		return p.refused(NoEntity(cmd.Path))
 	case old.Kind != cmd.Kind:
-		return p.refused(refuse(AlreadyExists, "There is a %s named '%s' already.", strings.ToLower(old.Kind.String()), old.Path))
+		return p.refused(Refuse(AlreadyExists, "There is a %s named '%s' already.", strings.ToLower(old.Kind.String()), old.Path))
 	}
 	return p.updateEntity(now, cmd, &old)
 }
@@ -119,13 +119,13 @@ func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
 func (p *Partition) mayCreate(cmd *PutEntity) *Error {
 	c := &p.index.Catalogue
 	if c.Roots() >= maxEntities {
-		return refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path)
+		return Refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path)
 	}
 	if !cmd.Properties.EnablePartitioning {
 		return nil
 	}
 	if c.Partitioned() >= maxPartitioned {
-		return refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", maxPartitioned, cmd.Path)
+		return Refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", maxPartitioned, cmd.Path)
 	}
 	return nil
 }
@@ -136,13 +136,13 @@ func (p *Partition) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	c := &p.index.Catalogue
 	t, ok := c.Find(path)
 	if !ok || t.Kind != event.Topic {
-		return t, notFound(path)
+		return t, NoEntity(path)
 	}
 	if c.SubscriptionCount(t.ID) >= maxSubscriptions {
-		return t, refuse(QuotaExceeded, "The topic '%s' has %d subscriptions, which is the most there may be.", t.Path, maxSubscriptions)
+		return t, Refuse(QuotaExceeded, "The topic '%s' has %d subscriptions, which is the most there may be.", t.Path, maxSubscriptions)
 	}
 	if len(cmd.Rules) > maxRulesAtOnce {
-		return t, refuse(QuotaExceeded, "A subscription can be made with %d rules at most.", maxRulesAtOnce)
+		return t, Refuse(QuotaExceeded, "A subscription can be made with %d rules at most.", maxRulesAtOnce)
 	}
 	sql, correlation := 0, 0
 	if cmd.Rules == nil {
@@ -152,7 +152,7 @@ func (p *Partition) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	for i := range cmd.Rules {
 		r := &cmd.Rules[i]
 		if lower := strings.ToLower(r.Name); names[lower] {
-			return t, refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
+			return t, Refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
 		} else {
 			names[lower] = true
 		}
@@ -174,9 +174,9 @@ func (p *Partition) roomForFilters(topic *index.Entity, sql, correlation int) *E
 	hasSQL, hasCorrelation := p.index.Catalogue.Filters(topic.ID)
 	switch {
 	case sql > 0 && hasSQL+sql > maxSQLFilters:
-		return refuse(QuotaExceeded, "The topic '%s' has %d SQL filters; at most %d are allowed.", topic.Path, hasSQL, maxSQLFilters)
+		return Refuse(QuotaExceeded, "The topic '%s' has %d SQL filters; at most %d are allowed.", topic.Path, hasSQL, maxSQLFilters)
 	case correlation > 0 && hasCorrelation+correlation > maxCorrelations:
-		return refuse(QuotaExceeded, "The topic '%s' has %d correlation filters; at most %d are allowed.", topic.Path, hasCorrelation, maxCorrelations)
+		return Refuse(QuotaExceeded, "The topic '%s' has %d correlation filters; at most %d are allowed.", topic.Path, hasCorrelation, maxCorrelations)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (p *Partition) updateEntity(now event.Time, cmd *PutEntity, old *index.Enti
 	}
 	properties := effective(cmd.Kind, cmd.Properties)
 	origin := event.OriginID(0)
-	if cmd.Mode == UpdateOnly || !sameSettings(&old.Properties, &properties) {
+	if cmd.Mode == UpdateOnly || !SameSettings(&old.Properties, &properties) {
 		origin = p.origin(cmd.Origin)
 		ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
 		ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, origin)
@@ -212,7 +212,7 @@ func (p *Partition) replaceRules(now event.Time, sub *index.Entity, cmd *PutEnti
 		r := &cmd.Rules[i]
 		lower := strings.ToLower(r.Name)
 		if keep[lower] {
-			return refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
+			return Refuse(AlreadyExists, "Two rules are named '%s'.", r.Name)
 		}
 		keep[lower] = true
 		countFilter(&r.Filter, &sql, &correlation)
@@ -262,12 +262,12 @@ func effective(kind event.EntityKind, p event.Properties) event.Properties {
 }
 
 // deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their slices are forgotten by their
-// partitions afterwards: see [dropSlice].
+// partitions afterwards: see [DropSlice].
 func (p *Partition) deleteEntity(cmd *DeleteEntity) Outcome {
 	p.onlyCatalogue()
 	old, ok := p.index.Catalogue.Find(cmd.Path)
 	if !ok {
-		return p.refused(notFound(cmd.Path))
+		return p.refused(NoEntity(cmd.Path))
 	}
 	origin := p.origin(cmd.Origin)
 	for _, id := range p.index.Catalogue.Subscriptions(old.ID) {
@@ -285,17 +285,13 @@ func (p *Partition) end(e *index.Entity, origin event.OriginID, reason string) {
 	p.out = append(p.out, ev)
 }
 
-func notFound(path string) *Error {
-	return refuse(NotFound, "The messaging entity '%s' could not be found.", path)
-}
-
 // checkRule refuses a rule that cannot be.
 func checkRule(r *event.Rule) *Error {
 	if err := CheckName("Rule", r.Name); err != nil {
 		return err
 	}
 	if err := filter.Check(r); err != nil {
-		return refuse(InvalidArgument, "The rule '%s' cannot be used: %v", r.Name, err)
+		return Refuse(InvalidArgument, "The rule '%s' cannot be used: %v", r.Name, err)
 	}
 	return nil
 }
@@ -305,7 +301,7 @@ func (p *Partition) subscription(path string) (index.Entity, *Error) {
 	p.onlyCatalogue()
 	e, ok := p.index.Catalogue.Find(path)
 	if !ok || e.Kind != event.Subscription {
-		return e, notFound(path)
+		return e, NoEntity(path)
 	}
 	return e, nil
 }
@@ -322,7 +318,7 @@ func (p *Partition) putRule(now event.Time, cmd *PutRule) Outcome {
 	old := p.index.Catalogue.Rule(sub.ID, cmd.Rule.Name)
 	switch {
 	case old != nil && cmd.Mode == CreateOnly:
-		return p.refused(refuse(AlreadyExists, "The rule '%s' of '%s' already exists.", old.Name, sub.Path))
+		return p.refused(Refuse(AlreadyExists, "The rule '%s' of '%s' already exists.", old.Name, sub.Path))
 	case old == nil && cmd.Mode == UpdateOnly:
 		return p.refused(noRule(cmd.Rule.Name, &sub))
 	case old != nil && cmd.Mode == CreateOrUpdate && sameRule(old, &cmd.Rule):
@@ -349,7 +345,7 @@ func (p *Partition) putRule(now event.Time, cmd *PutRule) Outcome {
 
 // noRule begins as the refusal for other entities does: the JavaScript SDK tells by that what was not found.
 func noRule(name string, sub *index.Entity) *Error {
-	return refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
+	return Refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
 }
 
 // deleteRule takes a rule of a subscription away.
@@ -412,10 +408,6 @@ func (p *Partition) listRules(cmd *ListRules) Outcome {
 	return out
 }
 
-// DropSlice is the command that forgets a slice of an entity that was deleted. [Namespace] sends it; so does a simulation
-// that drives loops by hand.
-func DropSlice(id event.Slice) Command { return &dropSlice{id} }
-
 // dropSlice forgets a slice of an entity that is no more.
 func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
 	if !p.index.Has(cmd.slice) {
@@ -425,16 +417,4 @@ func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
 	ev.Envelope = p.envelope(cmd.slice, 0)
 	p.out = append(p.out, ev)
 	return p.done(log.Durable)
-}
-
-// view is an entity as the protocol side sees it.
-func view(e index.Entity) *Entity {
-	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
-		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, activity: new(activity)}
-	v.activity.note(e.AccessedAt)
-	v.activity.noted.Store(int64(e.AccessedAt))
-	for _, h := range e.Hosts {
-		v.Hosts = append(v.Hosts, PartitionID(h))
-	}
-	return v
 }

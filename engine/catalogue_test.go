@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -67,186 +66,13 @@ func TestTooManyEntities(t *testing.T) {
 	}
 }
 
-// SM-311: a path is found in any letter case, and shown as it was written first, over changes and a start.
-func TestLetterCaseOfPaths(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	b := open(t, dir)
-	defer func() { b.close(t) }()
-	shown := func(path string) {
-		t.Helper()
-		target, err := b.Resolve(path)
-		if err != nil || target.Entity.Path != "Orders/EU" || len(b.Entities()) != 1 {
-			t.Errorf("%s: %+v, %v; %d entities", path, target.Entity, err, len(b.Entities()))
-		}
+func code(err error) Code {
+	if e, ok := err.(*Error); ok {
+		return e.Code
 	}
-	b.queue(t, "Orders/EU", testQueue())
-	shown("orders/eu")
-	changed := testQueue()
-	changed.LockDuration = time.Minute
-	if e, err := b.PutEntity(t.Context(), PutEntity{Kind: event.Queue, Path: "ORDERS/EU", Properties: changed}); err != nil || e.Path != "Orders/EU" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	shown("ORDERS/eu/$DEADLETTERQUEUE")
-	b.close(t)
-	b = open(t, dir)
-	shown("oRDERS/eU")
+	return 0
 }
 
-// SM-102: a dead-letter queue is not listed and not deleted alone; with its queue it is gone, messages and all.
-func TestSubQueuesGoWithTheirQueue(t *testing.T) {
-	t.Parallel()
-	b := open(t, t.TempDir())
-	defer b.close(t)
-	const dead = "orders/$DeadLetterQueue"
-	one := func(path string) (int, error) {
-		q, err := b.Resolve(path)
-		if err != nil {
-			return 0, err
-		}
-		in := newInbox()
-		b.Submit(q.Host(0), []Request{{Sink: in, Command: &Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 9, MaxBytes: 1000}}})
-		r := in.wait(1)[0]
-		return len(r.Messages()), r.Err
-	}
-	q := b.queue(t, "orders", testQueue())
-	b.send(t, q, 1)
-	_, got := b.receiver(q, 1, 1)
-	in := newInbox()
-	b.Submit(q.Host(0), []Request{{Sink: in, Command: &Settle{Slice: q.Slice(0), Token: got.wait(1)[0].Delivery().Token, Outcome: MoveToDeadLetter}}})
-	in.wait(1)
-	if n, err := one(dead); n != 1 || err != nil {
-		t.Fatalf("%d messages, %v", n, err)
-	}
-	if all := b.Entities(); len(all) != 1 || all[0].Path != "orders" {
-		t.Errorf("there are %+v", all)
-	}
-	if _, err := b.PutEntity(t.Context(), PutEntity{Kind: event.Queue, Path: dead, Properties: testQueue()}); err == nil {
-		t.Error("created or changed")
-	}
-	if err := b.DeleteEntity(t.Context(), DeleteEntity{Path: dead}); err == nil {
-		t.Error("deleted alone")
-	}
-	if n, err := one(dead); n != 1 || err != nil {
-		t.Errorf("after what was refused: %d messages, %v", n, err)
-	}
-	if err := b.DeleteEntity(t.Context(), DeleteEntity{Path: "orders"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one(dead); code(err) != NotFound {
-		t.Errorf("without its queue: %v", err)
-	}
-	b.queue(t, "orders", testQueue())
-	if n, err := one(dead); n != 0 || err != nil {
-		t.Errorf("of a new queue: %d messages, %v", n, err)
-	}
-}
-
-// S0-50, SM-305, docs/decisions/0020: a queue that forwards keeps its AutoDeleteOnIdle, that of a subscription becomes the longest, and
-// neither is ever idle, nor is the topic of such a subscription. It is again when it no longer forwards.
-func TestForwardingIsNeverIdle(t *testing.T) {
-	t.Parallel()
-	d := &dial{}
-	b := openAt(t, t.TempDir(), d)
-	defer b.close(t)
-	put := func(kind event.EntityKind, path, to, dead string) {
-		t.Helper()
-		p := DefaultProperties(kind)
-		p.AutoDeleteOnIdle, p.ForwardTo, p.ForwardDeadLetteredMessagesTo = 5*time.Minute, to, dead
-		e, err := b.PutEntity(t.Context(), PutEntity{Kind: kind, Path: path, Properties: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := 5 * time.Minute
-		if kind == event.Subscription && to != "" {
-			want = event.Forever
-		}
-		if e.Properties.AutoDeleteOnIdle != want {
-			t.Errorf("%s: AutoDeleteOnIdle %v", path, e.Properties.AutoDeleteOnIdle)
-		}
-	}
-	put(event.Queue, "plain", "", "")
-	put(event.Queue, "itself", "itself", "")
-	put(event.Queue, "dead", "", "sb://host/plain")
-	put(event.Topic, "topic", "", "")
-	put(event.Subscription, "topic/Subscriptions/own", "topic", "")
-	put(event.Topic, "other", "", "")
-	put(event.Subscription, "other/Subscriptions/dead", "", "topic")
-	there := func(want map[string]bool) {
-		t.Helper()
-		d.turn(6 * time.Minute)
-		if err := b.CollectIdle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for path, want := range want {
-			if _, there := b.Find(path); there != want {
-				t.Errorf("%s is there: %t", path, there)
-			}
-		}
-	}
-	there(map[string]bool{"plain": false, "itself": true, "dead": true, "topic": true, "topic/Subscriptions/own": true,
-		"other": true, "other/Subscriptions/dead": true})
-	put(event.Queue, "itself", "", "")
-	d.turn(4 * time.Minute)
-	if err := b.CollectIdle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	there(map[string]bool{"itself": false, "dead": true})
-}
-
-// An update that changes nothing is noted, and moves UpdatedAt, and nobody is told of it: links and session locks stay. Another
-// spelling of the same is no change, and rules are none of the entity's settings; any change is.
-func TestUpdateThatChangesNothing(t *testing.T) {
-	t.Parallel()
-	d := &dial{}
-	b := openAt(t, t.TempDir(), d)
-	defer b.close(t)
-	told := 0
-	defer b.Watch(func(Change) { told++ })()
-	key := event.AccessRule{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "s"}
-	queue, topic, sub := testQueue(), DefaultProperties(event.Topic), DefaultProperties(event.Subscription)
-	queue.ForwardTo, queue.AccessRules = "Events", []event.AccessRule{key}
-	sub.ForwardTo, sub.AutoDeleteOnIdle = "events", time.Hour
-	topic.AccessRules = []event.AccessRule{}
-	spelled, changed, idle, rules := queue, queue, sub, queue
-	spelled.ForwardTo = "sb://Host/events"
-	changed.UserMetadata = "x"
-	idle.AutoDeleteOnIdle = 2 * time.Hour // reads the longest in any case
-	rules.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "new"}}
-	one := []event.Rule{sql("one", "1=1")}
-	times := queue
-	times.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "s", CreatedAt: 5, ModifiedAt: 6}}
-	for _, c := range []struct {
-		what         string
-		cmd          PutEntity
-		moves, tells bool
-	}{
-		{"a new topic", PutEntity{Kind: event.Topic, Path: "events", Properties: topic}, true, false},
-		{"a new queue", PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, true, false},
-		{"a new subscription", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: sub}, true, false},
-		{"an update of the queue", PutEntity{Kind: event.Queue, Path: "q", Properties: queue, Mode: UpdateOnly}, true, false},
-		{"the same in a file", PutEntity{Kind: event.Queue, Path: "Q", Properties: queue}, false, false},
-		{"another spelling", PutEntity{Kind: event.Queue, Path: "Q", Properties: spelled, Mode: UpdateOnly}, true, false},
-		{"the first spelling, in a file", PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, false, false},
-		{"other times of a key", PutEntity{Kind: event.Queue, Path: "q", Properties: times, Mode: UpdateOnly}, true, false},
-		{"an update of the topic", PutEntity{Kind: event.Topic, Path: "events", Properties: topic, Mode: UpdateOnly}, true, false},
-		{"an update of the subscription", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: idle, Mode: UpdateOnly}, true, false},
-		{"rules", PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: sub, Rules: one, OnlyRules: true}, false, false},
-		{"a change", PutEntity{Kind: event.Queue, Path: "q", Properties: changed, Mode: UpdateOnly}, true, true},
-		{"back again, in a file", PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, true, true},
-		{"another key", PutEntity{Kind: event.Queue, Path: "q", Properties: rules, Mode: UpdateOnly}, true, true},
-	} {
-		d.turn(time.Second)
-		told = 0
-		e, err := b.PutEntity(t.Context(), c.cmd)
-		if err != nil {
-			t.Fatal(c.what, err)
-		}
-		if moves := e.UpdatedAt == b.Now(); moves != c.moves || told != 0 != c.tells {
-			t.Errorf("%s: updated %v, told %d times", c.what, moves, told)
-		}
-		if found, _ := b.Find(c.cmd.Path); found.UpdatedAt != e.UpdatedAt {
-			t.Errorf("%s: the directory has another version", c.what)
-		}
-	}
+func sql(name, text string) event.Rule {
+	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
 }

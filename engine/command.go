@@ -63,7 +63,8 @@ type Send struct {
 	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
 	Numbers bool
 
-	newID func() [16]byte // for newid() in rules; set by the loop
+	// NewID is the value of newid() in rules. Whoever hands the command to a partition fills it in.
+	NewID func() [16]byte
 }
 
 // Buffer is memory that bytes of a command are part of.
@@ -96,7 +97,7 @@ const (
 	Browse
 )
 
-// Receiver is one receiver link. Everything but its identity belongs to the partition's loop.
+// Receiver is one receiver link. Make one per link and keep it: it is known by its address.
 type Receiver struct {
 	Entity   *Entity
 	Slice    event.Slice
@@ -106,8 +107,6 @@ type Receiver struct {
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
-
-	volatile receiverState // owned by the loop
 }
 
 // SessionRequest says which session a receiver wants (semantics.md 8.3).
@@ -124,7 +123,7 @@ type Attach struct{ Receiver *Receiver }
 
 // Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
 // 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
-// the credit is given up and a ReplyDrained follows. There is no other answer, unless the loop has stopped.
+// the credit is given up and a ReplyDrained follows. There is no other answer, unless the partition has stopped.
 type Flow struct {
 	Receiver *Receiver
 	Limit    uint32
@@ -198,12 +197,6 @@ type Peek struct {
 	next  event.SequenceNumber
 }
 
-// Receive takes the first deliverable message for a receiver. The loop makes it when a receiver has credit.
-type Receive struct {
-	Receiver *Receiver
-	Token    event.LockToken // for the lock, fresh and random
-}
-
 // ReceiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
 type ReceiveDeferred struct {
 	Entity    *Entity
@@ -213,7 +206,7 @@ type ReceiveDeferred struct {
 	Mode      ReceiveMode
 	Sequences []event.SequenceNumber
 	Session   event.LockToken   // of the session lock the caller holds; zero: none
-	Tokens    []event.LockToken // for the locks, fresh and random, one per message; the loop fills them in
+	Tokens    []event.LockToken // for the locks, fresh and random, one per message; whoever hands it to a partition fills them in
 }
 
 // CancelScheduled ends messages that are not active yet: all of them or none (semantics.md 7.6).
@@ -278,35 +271,6 @@ type ListSessions struct {
 	listing *index.Listing // how far it has come; see [Outcome.Again]
 }
 
-// acceptSession gives a session to a receiver. The loop makes it of an [Attach].
-type acceptSession struct {
-	receiver *Receiver
-	token    event.LockToken
-}
-
-// releaseSession ends the session lock of a receiver that is gone. The loop makes it of a [Detach].
-type releaseSession struct {
-	slice event.Slice
-	token event.LockToken
-	cause event.ReleaseCause
-}
-
-// releaseAll ends every session lock: after a start nobody holds one (semantics.md 4.3 R3).
-type releaseAll struct{}
-
-// sweep looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
-type sweep struct{ pass *index.Sweep }
-
-// dropSlice forgets a slice of an entity that is no more.
-type dropSlice struct{ slice event.Slice }
-
-// Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
-type Tick struct {
-	see    *filter.Message // of the message that is to be published next, if that is so; set by the loop
-	header int             // bytes of that message beside its body
-	newID  func() [16]byte
-}
-
 func (*Send) command()            {}
 func (*Attach) command()          {}
 func (*Flow) command()            {}
@@ -314,8 +278,6 @@ func (*Detach) command()          {}
 func (*Settle) command()          {}
 func (*Renew) command()           {}
 func (*Peek) command()            {}
-func (*Receive) command()         {}
-func (*Tick) command()            {}
 func (*ReceiveDeferred) command() {}
 func (*CancelScheduled) command() {}
 func (*BatchDelete) command()     {}
@@ -323,11 +285,6 @@ func (*RenewSession) command()    {}
 func (*SetSessionState) command() {}
 func (*GetSessionState) command() {}
 func (*ListSessions) command()    {}
-func (*acceptSession) command()   {}
-func (*releaseSession) command()  {}
-func (*releaseAll) command()      {}
-func (*sweep) command()           {}
-func (*dropSlice) command()       {}
 
 // MessageState is what a client is shown of a message's state (semantics.md 3.1). Whether it is locked is not shown.
 type MessageState uint8

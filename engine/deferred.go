@@ -16,7 +16,7 @@ const maxDeferredAnswer = 16 << 20
 // receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
 // now, and the caller does not find it (7.4).
 func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -24,7 +24,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		return p.refused(err)
 	}
 	if e.Properties.RequiresSession && cmd.SubQueue == event.Main && !p.holds(now, e, cmd.Slice, cmd.Session) {
-		return p.refused(refuse(SessionLockLost, sessionLostText))
+		return p.refused(SessionLost())
 	}
 	var size int64
 	found := make([]index.Message, 0, len(cmd.Sequences))
@@ -45,13 +45,13 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		found = append(found, m)
 	}
 	if !whole || len(found) == 0 {
-		return p.refused(refuse(MessageNotFound, notDeferredText))
+		return p.refused(Refuse(MessageNotFound, notDeferredText))
 	}
 	if size > maxDeferredAnswer && len(found) > 1 {
-		return p.refused(refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer))
+		return p.refused(Refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer))
 	}
 	if m := &found[0]; m.InSession && p.index.LockedUnder(cmd.Slice, []byte(m.SessionID))+len(found) > maxUnderSession {
-		return p.refused(refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))
+		return p.refused(Refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))
 	}
 	until, origin, level := now.Add(e.Properties.LockDuration), p.origin(cmd.Origin), log.Ordered
 	var taken Messages

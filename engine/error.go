@@ -35,12 +35,20 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-func refuse(code Code, format string, args ...any) *Error {
+// Refuse makes a refusal of a code and the words of [fmt.Sprintf].
+func Refuse(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// NoEntity is the refusal of a path that names nothing.
+func NoEntity(path string) *Error {
+	return Refuse(NotFound, "The messaging entity '%s' could not be found.", path)
+}
+
+// SessionLost is the refusal of a session lock that has ended.
+func SessionLost() *Error {
+	return Refuse(SessionLockLost, "The session lock was lost. Request a new session receiver.")
 }
 
 // ErrUnknown is the outcome of a command whose events may or may not be in the log: its partition stopped.
 var ErrUnknown = errors.New("engine: outcome unknown, the partition stopped")
-
-// ErrInternal: something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
-var ErrInternal = errors.New("engine: internal fault")

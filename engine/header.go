@@ -46,7 +46,7 @@ func (p *Partition) checkHeaders(cmd *Settle, messages []index.Message) (_ Outco
 			out.Reply.Answer = unread
 			return out, false
 		case !cmd.Unread && cmd.SubQueue != event.Main && cmd.overgrows(m, cmd.header(i)):
-			return p.refused(refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false
+			return p.refused(Refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false
 		}
 	}
 	return Outcome{}, true

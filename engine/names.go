@@ -23,8 +23,8 @@ const (
 // SubscriptionPath is the path of a topic's subscription.
 func SubscriptionPath(topic, name string) string { return topic + subscriptionsInfix + name }
 
-// splitPath takes a path apart: the entity, in lower case, and the sub-queue (semantics.md 1.2).
-func splitPath(path string) (entity string, q event.SubQueue) {
+// SplitPath takes a path apart: the entity, in lower case, and the sub-queue (semantics.md 1.2).
+func SplitPath(path string) (entity string, q event.SubQueue) {
 	name := strings.ToLower(path)
 	if entity, ok := strings.CutSuffix(name, transferDeadLetterSuffix); ok {
 		return entity, event.TransferDeadLetter
@@ -47,7 +47,7 @@ func CheckPath(kind event.EntityKind, path string) *Error {
 		topic, ok = path[:cut], strings.EqualFold(path[cut:i+1], subscriptionsInfix)
 	}
 	if !ok {
-		return refuse(InvalidArgument, "'%s' is not the path of a subscription: <topic>/Subscriptions/<name>.", path)
+		return Refuse(InvalidArgument, "'%s' is not the path of a subscription: <topic>/Subscriptions/<name>.", path)
 	}
 	if err := checkEntityPath(event.Topic, topic); err != nil {
 		return err
@@ -57,14 +57,14 @@ func CheckPath(kind event.EntityKind, path string) *Error {
 
 func checkEntityPath(kind event.EntityKind, path string) *Error {
 	if n := utf8.RuneCountInString(path); n == 0 || n > maxPath {
-		return refuse(InvalidArgument, "The path of a %s has 1 to %d characters; this one has %d.", strings.ToLower(kind.String()), maxPath, n)
+		return Refuse(InvalidArgument, "The path of a %s has 1 to %d characters; this one has %d.", strings.ToLower(kind.String()), maxPath, n)
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		switch {
 		case segment == "":
-			return refuse(InvalidArgument, "'%s' contains an empty segment; slashes stand between segments, not at the ends.", path)
+			return Refuse(InvalidArgument, "'%s' contains an empty segment; slashes stand between segments, not at the ends.", path)
 		case strings.EqualFold(segment, "Subscriptions"):
-			return refuse(InvalidArgument, "'%s' contains the segment '%s', which is reserved.", path, segment)
+			return Refuse(InvalidArgument, "'%s' contains the segment '%s', which is reserved.", path, segment)
 		}
 		if err := checkCharacters(kind.String(), path, segment); err != nil {
 			return err
@@ -73,7 +73,7 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 	first, _ := utf8.DecodeRuneInString(path)
 	last, _ := utf8.DecodeLastRuneInString(path)
 	if !alphanumeric(first) || !alphanumeric(last) {
-		return refuse(InvalidArgument, "'%s' must begin and end with a letter or digit.", path)
+		return Refuse(InvalidArgument, "'%s' must begin and end with a letter or digit.", path)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 // CheckName refuses what cannot be the name of a subscription or rule; what says which of them it is.
 func CheckName(what, name string) *Error {
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName {
-		return refuse(InvalidArgument, "The name of a %s has 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)
+		return Refuse(InvalidArgument, "The name of a %s has 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)
 	}
 	plain := name
 	if what == "Rule" {
@@ -92,11 +92,11 @@ func CheckName(what, name string) *Error {
 
 func checkCharacters(what, whole, segment string) *Error {
 	if segment == "." || segment == ".." { // what handles URLs on the way to us takes them for steps
-		return refuse(InvalidArgument, "'%s' contains the segment '%s', which no URL can name. (%s)", whole, segment, what)
+		return Refuse(InvalidArgument, "'%s' contains the segment '%s', which no URL can name. (%s)", whole, segment, what)
 	}
 	for _, c := range segment {
 		if !alphanumeric(c) && !strings.ContainsRune(".-_~", c) {
-			return refuse(InvalidArgument, "'%s' contains character(s) that is not allowed by Service Bus: %q. "+
+			return Refuse(InvalidArgument, "'%s' contains character(s) that is not allowed by Service Bus: %q. "+
 				"Entity segments can contain only letters, numbers, periods (.), hyphens (-), and underscores (_). (%s)", whole, c, what)
 		}
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -14,7 +16,7 @@ import (
 type Partition struct {
 	id       PartitionID
 	width    int    // partitions of the namespace, for placement
-	avoid    []bool // by partition: no new entity is placed there; nil: on all. Only the catalogue's has it, an input
+	avoid    []bool // by partition: no new entity is placed there; nil: on all. An input: see Avoid
 	history  int    // ids in the duplicate history of a slice, at most
 	index    *index.Index
 	entities map[event.EntityID]*Entity // settings in force, an input: see Configure
@@ -57,11 +59,14 @@ type Outcome struct {
 	Events []event.Event  // one record; valid until the next Decide
 	Level  log.Durability // when the reply may leave
 	Reply  Reply
-	// Again asks the loop to decide the same command once more after applying: the events cleared something out of the
+	// Again asks to decide the same command once more after applying: the events cleared something out of the
 	// way (an expired message), or there is more to look at than one decision should, and the command itself is not answered yet.
 	Again bool
 	Looks int // entries of the index looked at, of commands that say nothing of how many
 }
+
+// lookStep is how many entries of the index one decision looks at; a command that has to see more is decided again.
+const lookStep = 2048
 
 // Configure gives the settings of an entity in force from now on. They decide what follows; what was decided stands in
 // the events (semantics.md 4.3 R5).
@@ -100,6 +105,31 @@ func (p *Partition) Forget(id event.EntityID) {
 	delete(p.entities, id)
 	delete(p.topics, id)
 }
+
+// ConfigureRule gives one rule of a subscription in force, new or changed. An error says why it cannot be compiled.
+func (p *Partition) ConfigureRule(sub *Entity, r event.Rule) error {
+	return p.rulesOf(sub.Topic).Put(sub.ID, r)
+}
+
+// ForgetRule takes the rule of a name out of force.
+func (p *Partition) ForgetRule(sub *Entity, name string) { p.rulesOf(sub.Topic).Remove(sub.ID, name) }
+
+// Avoid names the partitions on which no new entity is placed, by their numbers. Only the catalogue's partition is told.
+func (p *Partition) Avoid(partitions []bool) { p.avoid = partitions }
+
+// ID is the number of the partition.
+func (p *Partition) ID() PartitionID { return p.id }
+
+// Entity is the version of an entity that is in force for a slice of it. It refuses with NotFound.
+func (p *Partition) Entity(id event.Slice) (*Entity, *Error) {
+	if e := p.entities[id.Entity]; e != nil {
+		return e, nil
+	}
+	return nil, Refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
+}
+
+// Entities yields the entities with settings in force, in no order.
+func (p *Partition) Entities() iter.Seq[*Entity] { return maps.Values(p.entities) }
 
 // Index is the partition's state, to be read.
 func (p *Partition) Index() *index.Index { return p.index }
@@ -197,14 +227,6 @@ func level(events []event.Event) log.Durability {
 		return log.Ordered
 	}
 	return log.Durable
-}
-
-// entity finds the settings in force of a command's entity.
-func (p *Partition) entity(id event.Slice) (*Entity, *Error) {
-	if e := p.entities[id.Entity]; e != nil {
-		return e, nil
-	}
-	return nil, refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
 }
 
 // origin is the number of an origin in this log; the first use of one adds its definition to the record.

@@ -109,9 +109,9 @@ func ForwardPath(value string) string {
 	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
 }
 
-// sameSettings reports whether nothing differs in two versions of an entity's properties but what is shown: one target of forwarding
+// SameSettings reports whether nothing differs in two versions of an entity's properties but what is shown: one target of forwarding
 // can be spelled in many ways, and access rules have times.
-func sameSettings(a, b *event.Properties) bool {
+func SameSettings(a, b *event.Properties) bool {
 	x, y := *a, *b
 	for _, f := range [...]struct{ x, y *string }{
 		{&x.ForwardTo, &y.ForwardTo}, {&x.ForwardDeadLetteredMessagesTo, &y.ForwardDeadLetteredMessagesTo},
@@ -281,11 +281,11 @@ func fixed(kind event.EntityKind, old, new *event.Properties) *Error {
 		{"RequiresDuplicateDetection", old.RequiresDuplicateDetection, new.RequiresDuplicateDetection},
 	} {
 		if f.old != f.new {
-			return refuse(InvalidArgument, "The value for the %s property of an existing %s cannot be changed.", f.name, kind)
+			return Refuse(InvalidArgument, "The value for the %s property of an existing %s cannot be changed.", f.name, kind)
 		}
 	}
 	if old.EnablePartitioning != new.EnablePartitioning {
-		return refuse(InvalidArgument, "Partitioning cannot be changed for %s. ", kind)
+		return Refuse(InvalidArgument, "Partitioning cannot be changed for %s. ", kind)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestTooManyCopies(t *testing.T) {
 		}
 	}
 	for _, e := range p.index.Catalogue.All() {
-		v := view(e)
+		v := View(e, nil)
 		p.Configure(v)
 		if v.Kind == event.Subscription {
 			if err := p.ConfigureRules(v, []event.Rule{sql("all", "1=1")}); err != nil {

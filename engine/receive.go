@@ -11,7 +11,7 @@ import (
 // there is nothing to deliver.
 func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	r := cmd.Receiver
-	e, err := p.entity(r.Slice)
+	e, err := p.Entity(r.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -19,18 +19,18 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 		return p.refused(err)
 	}
 	if r.Mode == Browse {
-		return p.browse(r)
+		return p.browse(cmd)
 	}
-	m, ok := p.firstFor(r)
-	if r.Session != nil && !p.holds(now, e, r.Slice, r.volatile.session) {
-		return p.done(level(p.out)) // the loop tells the receiver when it sees the event
+	m, ok := p.firstFor(cmd)
+	if r.Session != nil && !p.holds(now, e, r.Slice, cmd.Session) {
+		return p.done(level(p.out)) // whoever writes the event tells the receiver
 	}
-	if !ok || p.crowded(r) {
+	if !ok || r.Session != nil && p.Crowded(r.Slice, cmd.SessionID) {
 		return p.done(log.Ordered)
 	}
 	if expired(&m, now) {
 		if r.Session != nil {
-			p.expireFrontOf(now, e, r.Slice, []byte(r.volatile.sessionID))
+			p.expireFrontOf(now, e, r.Slice, cmd.SessionID)
 		} else {
 			p.expireFront(now, e, r.Slice)
 		}
@@ -58,10 +58,22 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	return out
 }
 
+// browse shows a receiver the next message behind the last one it was shown, whatever its state, and changes nothing. What comes to
+// a sub-queue with a lower number, as a dead letter does, is not shown: it is a [Peek] that goes on.
+func (p *Partition) browse(cmd *Receive) Outcome {
+	r := cmd.Receiver
+	out := p.done(log.Ordered)
+	for m := range p.index.Browse(r.Slice, r.SubQueue, cmd.From) {
+		out.Reply = Reply{Kind: ReplyDelivery, Tag: r.Tag, Answer: p.deliver(&m)}
+		break
+	}
+	return out
+}
+
 // receivable refuses when the entity's status forbids receiving (semantics.md 16.1).
 func receivable(e *Entity) *Error {
 	if st := e.Properties.Status; st == event.Disabled || st == event.ReceiveDisabled {
-		return refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", e.Path)
+		return Refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", e.Path)
 	}
 	return nil
 }
@@ -74,15 +86,16 @@ func (p *Partition) settingsOf(id event.Slice) *Entity {
 	return &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
 }
 
-// crowded tells whether a receiver has as many messages of its session as may be locked under one.
-func (p *Partition) crowded(r *Receiver) bool {
-	return r.Session != nil && p.index.LockedUnder(r.Slice, []byte(r.volatile.sessionID)) >= maxUnderSession
+// Crowded tells whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
+func (p *Partition) Crowded(id event.Slice, session []byte) bool {
+	return p.index.LockedUnder(id, session) >= maxUnderSession
 }
 
 // firstFor is the next message for a receiver: of its session, when it has one.
-func (p *Partition) firstFor(r *Receiver) (index.Message, bool) {
+func (p *Partition) firstFor(cmd *Receive) (index.Message, bool) {
+	r := cmd.Receiver
 	if r.Session != nil {
-		return p.index.FirstOf(r.Slice, []byte(r.volatile.sessionID))
+		return p.index.FirstOf(r.Slice, cmd.SessionID)
 	}
 	return p.index.First(r.Slice, r.SubQueue)
 }
@@ -151,7 +164,7 @@ func describe(m *index.Message) Delivery {
 
 // peek shows messages without touching them (semantics.md 14.2).
 func (p *Partition) peek(cmd *Peek) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}

@@ -37,7 +37,7 @@ func (p *Partition) scheduleMessage(id event.Slice, origin event.OriginID, m *Me
 
 // cancelScheduled ends messages that are not active yet: all of them or none.
 func (p *Partition) cancelScheduled(cmd *CancelScheduled) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -48,7 +48,7 @@ func (p *Partition) cancelScheduled(cmd *CancelScheduled) Outcome {
 	for _, seq := range cmd.Sequences {
 		m, ok := p.index.Message(cmd.Slice, seq)
 		if !ok || m.State != index.Scheduled || seen[seq] {
-			return p.refused(refuse(MessageNotFound, "There is no scheduled message with the sequence number %d.", seq))
+			return p.refused(Refuse(MessageNotFound, "There is no scheduled message with the sequence number %d.", seq))
 		}
 		seen[seq] = true
 	}

@@ -90,10 +90,17 @@ type script struct {
 	log     []byte // records
 	records int
 	tokens  byte
-	ids     byte                 // values of newid() given so far
-	grants  byte                 // session locks given so far
-	slice   event.Slice          // of the queue named last
-	holders map[string]*Receiver // receivers of sessions, by the name the script gave them
+	ids     byte               // values of newid() given so far
+	grants  byte               // session locks given so far
+	slice   event.Slice        // of the queue named last
+	holders map[string]*holder // of sessions, by the name the script gave them
+}
+
+// holder is a receiver with its session.
+type holder struct {
+	receiver Receiver
+	token    event.LockToken
+	id       string
 }
 
 // memory is a frame that never ends.
@@ -108,7 +115,7 @@ func (m *memory) AppendBlob(head, tail []byte) (event.Position, uint32) {
 
 func newScript() *script {
 	base := event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	return &script{part: NewPartition(0, 1, index.New()), now: base, base: base, slice: testSlice, holders: map[string]*Receiver{}}
+	return &script{part: NewPartition(0, 1, index.New()), now: base, base: base, slice: testSlice, holders: map[string]*holder{}}
 }
 
 var testSlice = event.Slice{Entity: 1}
@@ -155,9 +162,9 @@ func (s *script) run(t *testing.T, input string) string {
 			s.do(&out, &DeleteEntity{Path: words[0], Reason: "client"})
 		case "drop": // what the namespace asks of the partitions after a deletion
 			s.part.Forget(s.slice.Entity)
-			s.do(&out, &dropSlice{s.slice})
+			s.do(&out, DropSlice(s.slice))
 		case "send", "schedule":
-			cmd := &Send{Slice: s.slice, Numbers: f[0] == "schedule", newID: s.newID}
+			cmd := &Send{Slice: s.slice, Numbers: f[0] == "schedule", NewID: s.newID}
 			for _, id := range words {
 				size := 10
 				if v, ok := opts["size"]; ok {
@@ -184,12 +191,14 @@ func (s *script) run(t *testing.T, input string) string {
 			}
 			s.do(&out, cmd)
 		case "receive":
-			r := &Receiver{Slice: s.slice, SubQueue: sub, Mode: mode}
+			cmd := &Receive{Receiver: &Receiver{Slice: s.slice, SubQueue: sub, Mode: mode}}
 			if name, ok := opts["in"]; ok {
-				held := *s.holders[name]
-				held.Mode, r = mode, &held
+				h := s.holders[name]
+				held := h.receiver
+				held.Mode = mode
+				cmd = &Receive{Receiver: &held, Session: h.token, SessionID: []byte(h.id)}
 			}
-			s.receive(&out, r)
+			s.receive(&out, cmd)
 		case "receive-deferred":
 			cmd := &ReceiveDeferred{Slice: s.slice, SubQueue: sub, Mode: mode}
 			for _, w := range words {
@@ -197,7 +206,7 @@ func (s *script) run(t *testing.T, input string) string {
 				cmd.Tokens = append(cmd.Tokens, event.LockToken{15: s.tokens + byte(len(cmd.Tokens)) + 1})
 			}
 			if name, ok := opts["in"]; ok {
-				cmd.Session = s.holders[name].volatile.session
+				cmd.Session = s.holders[name].token
 			}
 			if o := s.do(&out, cmd); o.Reply.Err == nil && mode == PeekLock {
 				s.tokens += byte(len(cmd.Tokens))
@@ -216,21 +225,21 @@ func (s *script) run(t *testing.T, input string) string {
 			o := s.do(&out, cmd)
 			fmt.Fprintf(&out, "deleted %d\n", o.Reply.Deleted())
 		case "accept", "accept-any": // a session, for the receiver named first
-			r := &Receiver{Slice: s.slice, Session: &SessionRequest{Any: f[0] == "accept-any"}}
+			want := &SessionRequest{Any: f[0] == "accept-any"}
 			if len(words) > 1 {
-				r.Session.ID = []byte(words[1])
+				want.ID = []byte(words[1])
 			}
-			s.accept(&out, words[0], r)
+			s.accept(&out, words[0], &Receiver{Slice: s.slice, Session: want})
 		case "close": // the receiver of a session
 			cause := map[string]event.ReleaseCause{"": event.ReleaseClosed, "lost": event.ReleaseLinkLost,
 				"changed": event.ReleaseEntityChanged}[opts["cause"]]
-			s.do(&out, &releaseSession{slice: s.slice, token: s.holders[words[0]].volatile.session, cause: cause})
+			s.do(&out, ReleaseSession(s.slice, s.holders[words[0]].token, cause))
 		case "renew-session":
 			r := s.holders[words[0]]
-			s.do(&out, &RenewSession{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session})
+			s.do(&out, &RenewSession{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.token})
 		case "set-state":
 			r := s.holders[words[0]]
-			cmd := &SetSessionState{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.volatile.session}
+			cmd := &SetSessionState{Slice: s.slice, SessionID: s.sessionOf(r, opts), Session: r.token}
 			if len(words) > 1 {
 				cmd.State = []byte(words[1])
 			}
@@ -265,18 +274,11 @@ func (s *script) run(t *testing.T, input string) string {
 			o := s.part.Decide(s.now, cmd)
 			fmt.Fprintf(&out, "sessions %q\n", o.Reply.SessionIDs())
 		case "sweep": // a whole pass, as the loop makes it while a receiver is attached
-			for pass := (&sweep{pass: &index.Sweep{Slice: s.slice}}); s.do(&out, pass).Again; {
+			for pass := Sweep(&index.Sweep{Slice: s.slice}); s.do(&out, pass).Again; {
 			}
 		case "restart": // from a checkpoint, with what the start ends
-			x, err := index.Decode(s.part.Index().Encode(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.part = NewPartition(0, 1, x)
-			for _, e := range x.Catalogue.All() {
-				s.configure(t, e)
-			}
-			s.do(&out, &releaseAll{})
+			s.restart(t)
+			s.do(&out, ReleaseAll())
 		case "complete", "abandon", "release", "defer", "dead-letter":
 			cmd := &Settle{Slice: s.slice, SubQueue: sub, Token: token(t, words[0])}
 			for _, w := range words[1:] {
@@ -289,7 +291,7 @@ func (s *script) run(t *testing.T, input string) string {
 				cmd.Sessions = []event.LockToken{}
 				for _, name := range strings.Split(names, ",") {
 					if name != "-" {
-						cmd.Sessions = append(cmd.Sessions, s.holders[name].volatile.session)
+						cmd.Sessions = append(cmd.Sessions, s.holders[name].token)
 					}
 				}
 			}
@@ -339,13 +341,37 @@ func (s *script) run(t *testing.T, input string) string {
 	return out.String()
 }
 
-func (s *script) receive(out *strings.Builder, r *Receiver) {
+// restart goes on from a checkpoint.
+func (s *script) restart(t *testing.T) {
+	x, err := index.Decode(s.part.Index().Encode(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.part = NewPartition(0, 1, x)
+	for _, e := range x.Catalogue.All() {
+		s.configure(t, e)
+	}
+}
+
+// ask carries out a command whose events nobody wants to see.
+func (s *script) ask(cmd Command) Reply {
+	var out strings.Builder
+	o := s.do(&out, cmd)
+	for o.Again {
+		o = s.do(&out, cmd)
+	}
+	return o.Reply
+}
+
+func (s *script) receive(out *strings.Builder, cmd *Receive) {
 	for {
-		if r.Mode == PeekLock {
+		locks := cmd.Receiver.Mode == PeekLock
+		if locks {
 			s.tokens++
 		}
-		o := s.do(out, &Receive{Receiver: r, Token: event.LockToken{15: s.tokens}})
-		if o.Reply.Delivery() == nil && r.Mode == PeekLock {
+		cmd.Token = event.LockToken{15: s.tokens}
+		o := s.do(out, cmd)
+		if o.Reply.Delivery() == nil && locks {
 			s.tokens-- // not used
 		}
 		if !o.Again {
@@ -358,11 +384,10 @@ func (s *script) receive(out *strings.Builder, r *Receiver) {
 func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
 		token := event.LockToken{14: s.grants + 1}
-		o := s.do(out, &acceptSession{receiver: r, token: token})
+		o := s.do(out, AcceptSession(r, token))
 		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++
-			r.volatile.session, r.volatile.sessionID = g.Token, g.ID
-			s.holders[name] = r
+			s.holders[name] = &holder{*r, g.Token, g.ID}
 		}
 		if !o.Again {
 			return
@@ -371,11 +396,11 @@ func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 }
 
 // sessionOf is the session a command is about: that of the receiver, or another one that is named.
-func (s *script) sessionOf(r *Receiver, opts map[string]string) []byte {
+func (s *script) sessionOf(h *holder, opts map[string]string) []byte {
 	if id, ok := opts["session"]; ok {
 		return []byte(id)
 	}
-	return []byte(r.volatile.sessionID)
+	return []byte(h.id)
 }
 
 // write writes, applies and prints the events of one record.
@@ -436,133 +461,6 @@ func needed(events []event.Event) log.Durability {
 		}
 	}
 	return log.Ordered
-}
-
-func (s *script) at(t event.Time) string {
-	if t == 0 {
-		return "-"
-	}
-	if t < s.base { // the clock was set back
-		return t.Sub(s.base).String()
-	}
-	return "+" + t.Sub(s.base).String()
-}
-
-func name(t event.LockToken) string {
-	if t == (event.LockToken{}) {
-		return "-"
-	}
-	if t[14] != 0 {
-		return fmt.Sprintf("s%d", t[14])
-	}
-	return fmt.Sprintf("t%d", t[15])
-}
-
-func (s *script) delivery(d *Delivery) string {
-	out := fmt.Sprintf("%d count=%d", d.Sequence, d.DeliveryCount)
-	if d.EnqueuedSequence != 0 {
-		out += fmt.Sprintf(" from=%d", d.EnqueuedSequence)
-	}
-	if d.Token != (event.LockToken{}) {
-		out += fmt.Sprintf(" token=%s until=%s", name(d.Token), s.at(d.LockedUntil))
-	}
-	if d.ExpiresAt != 0 {
-		out += " expires=" + s.at(d.ExpiresAt)
-	}
-	if d.TimeToLive != 0 {
-		out += " ttl=" + d.TimeToLive.String()
-	}
-	out += [...]string{"", " deferred", " scheduled"}[d.State]
-	if d.WasScheduled {
-		out += " was-scheduled"
-	}
-	for _, c := range d.Changes {
-		out += fmt.Sprintf(" changes=%q", s.frame.blobs[c.Position:c.Position+event.Position(c.Size)])
-	}
-	return out
-}
-
-func (s *script) show(ev event.Event) string {
-	switch ev := ev.(type) {
-	case *event.EntityCreated:
-		out := fmt.Sprintf("EntityCreated %d %s hosts=%v", ev.Slice.Entity, ev.Path, ev.Hosts)
-		if ev.Topic != 0 {
-			out += fmt.Sprintf(" topic=%d", ev.Topic)
-		}
-		return out
-	case *event.EntityUpdated:
-		return fmt.Sprintf("EntityUpdated %d", ev.Slice.Entity)
-	case *event.MessageEnqueued:
-		return fmt.Sprintf("MessageEnqueued %d id=%s ttl=%v expires=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ExpiresAt), ev.Batch) +
-			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
-	case *event.MessageScheduled:
-		return fmt.Sprintf("MessageScheduled %d id=%s ttl=%v for=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ScheduledFor), ev.Batch) +
-			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
-	case *event.ScheduledActivated:
-		return fmt.Sprintf("ScheduledActivated %d new=%d ttl=%v enqueued=%s expires=%s", ev.Sequence, ev.NewSequence, ev.TimeToLive, s.at(ev.EnqueuedAt), s.at(ev.ExpiresAt))
-	case *event.ScheduleCancelled:
-		return fmt.Sprintf("ScheduleCancelled %d", ev.Sequence)
-	case *event.DuplicateDropped:
-		return fmt.Sprintf("DuplicateDropped id=%s original=%d", ev.MessageID, ev.Original) + s.place(false, nil, ev.IDType, 0)
-	case *event.SessionAccepted:
-		return fmt.Sprintf("SessionAccepted %q %s until=%s", ev.SessionID, name(ev.Token), s.at(ev.LockedUntil))
-	case *event.SessionLockRenewed:
-		return fmt.Sprintf("SessionLockRenewed %q until=%s", ev.SessionID, s.at(ev.LockedUntil))
-	case *event.SessionReleased:
-		out := fmt.Sprintf("SessionReleased %q cause=%v", ev.SessionID, ev.Cause)
-		for _, r := range ev.Returned {
-			out += fmt.Sprintf(" %d:count=%d", r.Sequence, r.DeliveryCount)
-		}
-		return out
-	case *event.SessionStateSet:
-		return fmt.Sprintf("SessionStateSet %q size=%d cleared=%t", ev.SessionID, ev.State.Size, ev.Cleared)
-	case *event.MessagesBatchDeleted:
-		return fmt.Sprintf("MessagesBatchDeleted before=%s %v", s.at(ev.Before), ev.Sequences)
-	case *event.EntityDeleted:
-		return fmt.Sprintf("EntityDeleted %d reason=%s", ev.Slice.Entity, ev.Reason)
-	case *event.ClockSet:
-		return fmt.Sprintf("ClockSet %d %v from=%s to=%s", ev.Number, ev.Basis, s.at(ev.From), s.at(ev.To))
-	case *event.SliceDropped:
-		return fmt.Sprintf("SliceDropped %v", ev.Slice)
-	case *event.MessageLocked:
-		return fmt.Sprintf("MessageLocked %d %s until=%s count=%d", ev.Sequence, name(ev.Token), s.at(ev.LockedUntil), ev.DeliveryCount)
-	case *event.LockRenewed:
-		return fmt.Sprintf("LockRenewed %d %s until=%s", ev.Sequence, name(ev.Token), s.at(ev.LockedUntil))
-	case *event.LockExpired:
-		return fmt.Sprintf("LockExpired %d %s count=%d", ev.Sequence, name(ev.Token), ev.DeliveryCount)
-	case *event.MessageReleased:
-		return fmt.Sprintf("MessageReleased %d %s", ev.Sequence, name(ev.Token))
-	case *event.MessageAbandoned:
-		return fmt.Sprintf("MessageAbandoned %d %s count=%d", ev.Sequence, name(ev.Token), ev.DeliveryCount)
-	case *event.MessageCompleted:
-		return fmt.Sprintf("MessageCompleted %d %s", ev.Sequence, name(ev.Token))
-	case *event.MessageReceivedAndDeleted:
-		return fmt.Sprintf("MessageReceivedAndDeleted %d", ev.Sequence)
-	case *event.MessageDeferred:
-		return fmt.Sprintf("MessageDeferred %d %s count=%d", ev.Sequence, name(ev.Token), ev.DeliveryCount)
-	case *event.MessageDeadLettered:
-		return fmt.Sprintf("MessageDeadLettered %d %s cause=%v reason=%q description=%q", ev.Sequence, name(ev.Token), ev.Cause, ev.Reason, ev.Description)
-	case *event.MessageExpired:
-		return fmt.Sprintf("MessageExpired %d expired=%s", ev.Sequence, s.at(ev.ExpiresAt))
-	}
-	if out := s.showTopic(ev); out != "" {
-		return out
-	}
-	return ev.Kind().String()
-}
-
-// place shows the fields of a stored message that only some entities use.
-func (s *script) place(in bool, session []byte, id event.IDType, until event.Time) (out string) {
-	if in {
-		out += fmt.Sprintf(" session=%q", session)
-	}
-	if id != event.IDString {
-		out += fmt.Sprintf(" type=%d", id)
-	}
-	if until != 0 {
-		out += " remembered=" + s.at(until)
-	}
-	return out
 }
 
 // replay rebuilds the state from the records and compares it.

@@ -64,7 +64,7 @@ func (s *script) put(out *strings.Builder, cmd *PutEntity) {
 }
 
 func (s *script) configure(t *testing.T, e index.Entity) {
-	v := view(e)
+	v := View(e, nil)
 	s.part.Configure(v)
 	if v.Kind != event.Subscription {
 		return
@@ -168,17 +168,25 @@ func packed(m *filter.Message, header int) []byte {
 	return b
 }
 
+// readPacked finds what filters see of a body made by packed.
+func readPacked(message []byte, into *filter.Message) (int, error) {
+	var b seenBody
+	err := json.Unmarshal(message, &b)
+	*into = b.Message
+	return b.Header, err
+}
+
 // tick is the command the loop makes when something is due: with what filters see of a scheduled message of a topic.
 func (s *script) tick(t *testing.T) *Tick {
-	cmd := &Tick{newID: s.newID}
+	cmd := &Tick{NewID: s.newID}
 	due, ok := s.part.index.DueScheduled(s.now)
 	if e := s.part.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
 		return cmd
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)
-	cmd.see = new(filter.Message)
+	cmd.Properties = new(filter.Message)
 	var err error
-	if cmd.header, err = readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.see); err != nil {
+	if cmd.Header, err = readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.Properties); err != nil {
 		t.Fatal(err)
 	}
 	return cmd

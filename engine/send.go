@@ -18,7 +18,7 @@ const (
 
 // send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
 func (p *Partition) send(now event.Time, cmd *Send) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -30,24 +30,24 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
 		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
-			return p.refused(refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters."))
+			return p.refused(Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters."))
 		}
 		n := int64(len(m.Body) + len(m.Tail))
 		if n > limit+idRoom {
-			return p.refused(refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path))
+			return p.refused(Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path))
 		}
 		size += n
 	}
 	if e.Properties.RequiresSession {
 		for i := range cmd.Messages {
 			if !cmd.Messages[i].HasSession {
-				return p.refused(refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
+				return p.refused(Refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
 					"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."))
 			}
 		}
 	}
 	if e.Kind == event.Subscription {
-		return p.refused(refuse(NotAllowed, "Messages are sent to a topic, not to its subscription '%s'.", e.Path))
+		return p.refused(Refuse(NotAllowed, "Messages are sent to a topic, not to its subscription '%s'.", e.Path))
 	}
 	if e.Kind != event.Topic {
 		if err := p.room(e, cmd.Slice, size); err != nil {
@@ -56,7 +56,7 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 	}
 	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > p.history &&
 		p.index.Forgettable(cmd.Slice, now, n) < n {
-		return p.refused(refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, p.history))
+		return p.refused(Refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, p.history))
 	}
 	if e.Kind == event.Topic {
 		return p.publish(now, e, cmd)
@@ -73,7 +73,7 @@ func (p *Partition) send(now event.Time, cmd *Send) Outcome {
 // sendable refuses when the entity's status forbids sending (semantics.md 16.1).
 func sendable(e *Entity) *Error {
 	if st := e.Properties.Status; st == event.Disabled || st == event.SendDisabled {
-		return refuse(Disabled, "The messaging entity '%s' is disabled for sending.", e.Path)
+		return Refuse(Disabled, "The messaging entity '%s' is disabled for sending.", e.Path)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (p *Partition) room(e *Entity, id event.Slice, more int64) *Error {
 	}
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
 	if stored := p.index.Bytes(id); more > 0 && stored+more > quota {
-		return refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
+		return Refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}
 	return nil

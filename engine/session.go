@@ -12,13 +12,11 @@ import (
 // many gets more as it settles some.
 const maxUnderSession = 1 << 16
 
-const sessionLostText = "The session lock was lost. Request a new session receiver."
-
 // acceptSession gives a session to a receiver (semantics.md 8.3). Without an error and without an answer there is none
 // for it now.
 func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 	r := cmd.receiver
-	e, err := p.entity(r.Slice)
+	e, err := p.Entity(r.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -39,7 +37,7 @@ func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 		id = []byte(s.ID)
 	} else if s, ok := p.index.Session(r.Slice, id); ok && s.Held {
 		if now < s.Until {
-			return p.refused(refuse(SessionCannotBeLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id))
+			return p.refused(Refuse(SessionCannotBeLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id))
 		}
 		p.endSession(now, e, r.Slice, &s, event.ReleaseExpired)
 		out := p.done(log.Durable)
@@ -118,17 +116,17 @@ func (p *Partition) holds(now event.Time, e *Entity, id event.Slice, token event
 // heldSession refuses unless the token is that of the live lock of the named session.
 func (p *Partition) heldSession(now event.Time, e *Entity, id event.Slice, name []byte, token event.LockToken) *Error {
 	if !p.holds(now, e, id, token) {
-		return refuse(SessionLockLost, sessionLostText)
+		return SessionLost()
 	}
 	if l, _ := p.index.Lock(token); l.Session != string(name) {
-		return refuse(SessionLockLost, sessionLostText)
+		return SessionLost()
 	}
 	return nil
 }
 
 // renewSession moves a session lock's end to now + LockDuration in force (semantics.md 8.4).
 func (p *Partition) renewSession(now event.Time, cmd *RenewSession) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -146,7 +144,7 @@ func (p *Partition) renewSession(now event.Time, cmd *RenewSession) Outcome {
 
 // setSessionState replaces or clears a state; an empty one is none. It counts toward the entity's size (semantics.md 8.4).
 func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -154,7 +152,7 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 		return p.refused(err)
 	}
 	if limit := p.messageLimit(e); int64(len(cmd.State)) > limit {
-		return p.refused(refuse(MessageTooLarge, "The session state of %d bytes is over the limit of %d bytes of '%s'.", len(cmd.State), limit, e.Path))
+		return p.refused(Refuse(MessageTooLarge, "The session state of %d bytes is over the limit of %d bytes of '%s'.", len(cmd.State), limit, e.Path))
 	}
 	s, _ := p.index.Session(cmd.Slice, cmd.SessionID)
 	if err := p.room(e, cmd.Slice, int64(len(cmd.State))-int64(s.State.Size)); err != nil {
@@ -178,7 +176,7 @@ func (p *Partition) messageLimit(e *Entity) int64 {
 }
 
 func (p *Partition) getSessionState(cmd *GetSessionState) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
@@ -194,7 +192,7 @@ func (p *Partition) getSessionState(cmd *GetSessionState) Outcome {
 
 // listSessions answers a page of session ids (semantics.md 8.6).
 func (p *Partition) listSessions(cmd *ListSessions) Outcome {
-	if _, err := p.entity(cmd.Slice); err != nil {
+	if _, err := p.Entity(cmd.Slice); err != nil {
 		return p.refused(err)
 	}
 	if cmd.listing == nil {

@@ -51,24 +51,24 @@ func (p *Partition) held(now event.Time, e *Entity, id event.Slice, q event.SubQ
 // lockLost is the refusal of a token that is not that of a live lock.
 func lockLost(e *Entity, q event.SubQueue) *Error {
 	if e.Properties.RequiresSession && q == event.Main {
-		return refuse(SessionLockLost, sessionLostText)
+		return SessionLost()
 	}
-	return refuse(LockLost, lockLostText)
+	return Refuse(LockLost, lockLostText)
 }
 
 // settle ends locks with one of the outcomes of semantics.md 5.3: those of all tokens or none.
 func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
-	if cmd.Outcome != Release { // giving back is never refused: the loop does it, too
+	if cmd.Outcome != Release { // giving back is never refused: who drives the partition does it, too
 		if err := receivable(e); err != nil {
 			return p.refused(err)
 		}
 	}
 	if cmd.Outcome == MoveToDeadLetter && cmd.SubQueue != event.Main {
-		return p.refused(refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
+		return p.refused(Refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
 	}
 	var one [1]index.Message // most commands have one token
 	messages, ok := p.heldAll(now, e, cmd, one[:0])
@@ -240,12 +240,12 @@ func (p *Partition) tick(now event.Time, tick *Tick) Outcome {
 
 // renew moves locks' ends to now + LockDuration in force: of all tokens or none (semantics.md 6.2).
 func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
-	e, err := p.entity(cmd.Slice)
+	e, err := p.Entity(cmd.Slice)
 	if err != nil {
 		return p.refused(err)
 	}
 	if e.Properties.RequiresSession && cmd.SubQueue == event.Main {
-		return p.refused(refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session."))
+		return p.refused(Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session."))
 	}
 	for _, t := range cmd.Tokens {
 		if _, ok := p.held(now, e, cmd.Slice, cmd.SubQueue, t); !ok {

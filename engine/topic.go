@@ -98,7 +98,7 @@ func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
 		} else {
 			pl.ttl, _ = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
 			err := p.copiesOf(&published{topic: e, slice: cmd.Slice, now: now, sequence: seq, ttl: pl.ttl, session: m.SessionID,
-				inSession: m.HasSession, size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.newID}, e.Properties.FilteringBeforePublishing)
+				inSession: m.HasSession, size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.NewID}, e.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return p.refused(err)
 			}
@@ -108,7 +108,7 @@ func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
 		seq++
 	}
 	if len(p.fan.copies) > manyCopies && bodies+p.fan.size() > maxPublish {
-		return p.refused(refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish))
+		return p.refused(Refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish))
 	}
 	if err := p.room(e, cmd.Slice, own+p.fan.bytes); err != nil {
 		return p.refused(err)
@@ -164,13 +164,13 @@ func (p *Partition) activateIn(now event.Time, e *Entity, s index.ScheduledMessa
 	m, _ := p.index.Message(s.Slice, s.Sequence)
 	number := p.index.NextSequence(s.Slice)
 	ttl, _ := timeToLive(now, s.TimeToLive, e.Properties.DefaultMessageTimeToLive)
-	see := tick.see
+	see := tick.Properties
 	if see == nil {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
 	pub := &published{topic: e, slice: s.Slice, now: now, sequence: number, ttl: ttl, session: []byte(session.Text),
-		inSession: session.Type != event.Null, size: int(m.Body.Size), header: tick.header, see: see, newID: tick.newID}
+		inSession: session.Type != event.Null, size: int(m.Body.Size), header: tick.Header, see: see, newID: tick.NewID}
 	p.copiesOf(pub, false)
 	ev := p.events.New(event.KindScheduledPublished).(*event.ScheduledPublished)
 	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(s.Slice, 0), s.Sequence, number, now
@@ -191,16 +191,16 @@ func (p *Partition) copiesOf(m *published, filtering bool) *Error {
 				continue // it is just being deleted
 			}
 			if match.Err != nil && filtering {
-				return refuse(InvalidArgument, "The filter of the rule '%s' of '%s' cannot be evaluated: %v", match.Failed.Name(), sub.Path, match.Err)
+				return Refuse(InvalidArgument, "The filter of the rule '%s' of '%s' cannot be evaluated: %v", match.Failed.Name(), sub.Path, match.Err)
 			}
 			p.copiesFor(m, sub, &match)
 			if len(p.fan.copies) > maxCopies {
-				return refuse(MessageTooLarge, "The messages of this batch would make more than %d copies.", maxCopies)
+				return Refuse(MessageTooLarge, "The messages of this batch would make more than %d copies.", maxCopies)
 			}
 		}
 	}
 	if len(p.fan.copies) == before && filtering {
-		return refuse(NoMatchingSubscription, "No rule of any subscription of '%s' matches the message.", m.topic.Path)
+		return Refuse(NoMatchingSubscription, "No rule of any subscription of '%s' matches the message.", m.topic.Path)
 	}
 	return nil
 }

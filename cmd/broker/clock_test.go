@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
-	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
@@ -124,7 +124,7 @@ func healthOf(t *testing.T, srv *Server) []string {
 // A directory without events has nothing to go on from.
 func TestClockBeforeTheBuild(t *testing.T) {
 	t.Parallel()
-	rules := engine.ClockRules{Earliest: earliest, Accept: engine.AcceptWall}
+	rules := host.ClockRules{Earliest: earliest, Accept: host.AcceptWall}
 	if err := rules.Early(time.Unix(1, 0)); err == nil {
 		t.Error("1970 is accepted")
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
 // Recovered sums up what the start found in the data directory.
@@ -19,7 +19,7 @@ type Recovered struct {
 	Took     time.Duration // from opening the directory to being ready to serve
 }
 
-func recovered(partitions []engine.Recovered, took time.Duration) Recovered {
+func recovered(partitions []host.Recovered, took time.Duration) Recovered {
 	sum := Recovered{New: true, Clean: true, Took: took}
 	for _, p := range partitions {
 		if p.Err != nil {

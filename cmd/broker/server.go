@@ -16,6 +16,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom"
@@ -59,8 +60,8 @@ func built(info *debug.BuildInfo, ok bool) time.Time {
 }
 
 // clockRules are those for the clock of a start.
-func clockRules(c settings.Clock) engine.ClockRules {
-	return engine.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept}
+func clockRules(c settings.Clock) host.ClockRules {
+	return host.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept}
 }
 
 // checkClock refuses a clock that is wrong whatever stands in the log.
@@ -68,7 +69,7 @@ func checkClock(now time.Time) error { return clockProblem(clockRules(settings.C
 
 // clockProblem makes the refusal of a clock one that an operator has to put right; any other error stays what it is.
 func clockProblem(err error) error {
-	if refused := (*engine.ClockError)(nil); errors.As(err, &refused) {
+	if refused := (*host.ClockError)(nil); errors.As(err, &refused) {
 		return settings.Problems{{Where: "clock", Text: refused.Error()}}
 	}
 	return err
@@ -96,7 +97,7 @@ type Endpoint struct {
 type Server struct {
 	settings     settings.Settings
 	store        log.Store
-	engine       *engine.Namespace
+	engine       *host.Namespace
 	access       *access.Verifier
 	amqp         *servicebus.Server
 	gate         *gate
@@ -125,7 +126,7 @@ type Server struct {
 // bounds the start alone: a broker that runs is ended by Close. After an error nothing is left open; when the context has ended it is,
 // or wraps, that of the context.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
-	if s.Clock.Accept != engine.AcceptLog { // else the log has to be looked at
+	if s.Clock.Accept != host.AcceptLog { // else the log has to be looked at
 		if err := checkClock(time.Now()); err != nil {
 			return nil, err
 		}
@@ -179,7 +180,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.generateCertificate(); err != nil {
 		return err
 	}
-	s.engine, err = engine.Open(ctx, s.store, engine.Options{Logger: slog.Default(), Properties: servicebus.Properties,
+	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: servicebus.Properties,
 		Clock: clockRules(s.settings.Clock), Notices: func(list []string) {
 			s.notices = list
 			s.listen()
@@ -374,7 +375,7 @@ func (s *Server) Trust() string { return s.trust }
 func (s *Server) Settings() settings.Settings { return s.settings }
 
 // Engine is the namespace behind the protocol.
-func (s *Server) Engine() *engine.Namespace { return s.engine }
+func (s *Server) Engine() *host.Namespace { return s.engine }
 
 // Recovered says what the start found in the data directory.
 func (s *Server) Recovered() Recovered { return s.recovered }

@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client"
@@ -65,7 +66,7 @@ func exitCode(err error) int {
 		return exitFormat
 	case is[*log.CorruptError](err), errors.Is(err, log.ErrChecksum), errors.Is(err, errDamaged):
 		return exitCorruption
-	case errors.Is(err, errInternal), errors.Is(err, engine.ErrInternal), errors.Is(err, log.ErrInternal): // also where it ended a log
+	case errors.Is(err, errInternal), errors.Is(err, host.ErrInternal), errors.Is(err, log.ErrInternal): // also where it ended a log
 		return exitInternal
 	case errors.Is(err, log.ErrPoisoned), errors.Is(err, engine.ErrUnknown), is[*fs.PathError](err), is[*os.LinkError](err), is[*os.SyscallError](err):
 		return exitIO

@@ -20,6 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
@@ -45,7 +46,7 @@ func TestExitCode(t *testing.T) {
 		{log.ErrPoisoned, 5},
 		{engine.ErrUnknown, 5},
 		{fmt.Errorf("%w: %w", errInternal, errors.New("x")), 6},
-		{engine.ErrInternal, 6},
+		{host.ErrInternal, 6},
 		{fmt.Errorf("%w: %w", log.ErrPoisoned, log.ErrInternal), 6},
 		{log.ErrFormat, 7},
 	} {

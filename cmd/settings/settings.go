@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
 // Settings is everything a person decides about one broker.
@@ -53,8 +54,8 @@ type Storage struct {
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).
 type Clock struct {
-	MaxGap time.Duration      // how far it may be ahead of the newest event in the log; 0: 400 days
-	Accept engine.AcceptClock // which of the two is believed where they are apart; a decision about one start
+	MaxGap time.Duration    // how far it may be ahead of the newest event in the log; 0: 400 days
+	Accept host.AcceptClock // which of the two is believed where they are apart; a decision about one start
 }
 
 // Listening says where clients connect.

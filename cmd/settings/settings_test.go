@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
 func environment(pairs ...string) func(string) (string, bool) {
@@ -333,7 +333,7 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		}
 	}
 	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
-	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: engine.AcceptLog}) {
+	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog}) {
 		t.Errorf("%+v, %v", s.Clock, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
 // Word is the name of one setting, the same as a flag (--log-level), an environment variable (LEDGERBUS_LOG_LEVEL) and a
@@ -205,9 +205,9 @@ func setFormat(s *Settings, values []string) error {
 func setAcceptClock(s *Settings, values []string) error {
 	switch values[0] {
 	case "log":
-		s.Clock.Accept = engine.AcceptLog
+		s.Clock.Accept = host.AcceptLog
 	case "wall":
-		s.Clock.Accept = engine.AcceptWall
+		s.Clock.Accept = host.AcceptWall
 	default:
 		return fmt.Errorf("%q is neither log nor wall", values[0])
 	}

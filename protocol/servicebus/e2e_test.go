@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
@@ -32,7 +33,7 @@ func (b *broker) put(t testing.TB, kind event.EntityKind, path string, change fu
 
 // broker is a real engine on a temporary directory behind a server on a free port.
 type broker struct {
-	*engine.Namespace
+	*host.Namespace
 	address string
 	stop    func()
 }
@@ -58,7 +59,7 @@ func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, err := engine.Open(context.Background(), store, engine.Options{Properties: servicebus.Properties})
+	ns, err := host.Open(context.Background(), store, host.Options{Properties: servicebus.Properties})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
@@ -51,7 +52,7 @@ func testAccess(change func(*access.Options)) *access.Verifier {
 // bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a test adds.
 type bench struct {
 	*testing.T
-	ns      *engine.Namespace
+	ns      *host.Namespace
 	broker  *faultyBroker
 	server  *Server
 	clients []net.Conn
@@ -193,7 +194,7 @@ func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := engine.Open(context.Background(), store, engine.Options{Time: bubbleTime{time.Now()}, Properties: Properties})
+		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: Properties})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -136,7 +137,7 @@ func (w *world) administered(a *ask, ok bool) {
 		gone := append(slices.SortedFunc(slices.Values(a.below), func(a, b *queue) int { return cmp.Compare(a.path, b.path) }), q)
 		for _, o := range gone {
 			o.ended = true
-			drop := &ask{op: opDrop, q: o, tag: w.tag(), asked: a.asked, cmd: engine.DropSlice(o.slice)}
+			drop := &ask{op: opDrop, q: o, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(o.slice)}
 			w.admin = drop
 			w.submit(drop)
 		}
@@ -158,17 +159,17 @@ func (w *world) enforce(a *ask) {
 	case opPutRule:
 		q.ruledNow(w.broker())
 		rule := *x.Catalogue.Rule(q.slice.Entity, a.rule.Name)
-		e.cmd = engine.EnforceRule(e.entity, &rule, "")
+		e.cmd = host.EnforceRule(e.entity, &rule, "")
 	case opDropRule:
 		q.ruledNow(w.broker())
-		e.cmd = engine.EnforceRule(e.entity, nil, a.rule.Name)
+		e.cmd = host.EnforceRule(e.entity, nil, a.rule.Name)
 	default:
 		ruled := q.kind == event.Subscription && (created || a.cmd.(*engine.PutEntity).OnlyRules)
 		var rules []event.Rule
 		for _, r := range x.Catalogue.Rules(q.slice.Entity) {
 			rules = append(rules, *r)
 		}
-		e.cmd = engine.Enforce(e.entity, ruled, rules)
+		e.cmd = host.Enforce(e.entity, ruled, rules)
 	}
 	w.admin = e
 	w.submit(e)

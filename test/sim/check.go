@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -231,7 +232,7 @@ func (bare) Checkpoints() []log.CheckpointInfo { return nil }
 // that replay.
 func (w *world) replays(p *part, x *index.Index, replayed bool) {
 	ctx := context.Background()
-	whole, _, _, err := engine.Replay(ctx, bare{p.plog}, w.logger())
+	whole, _, _, err := host.Replay(ctx, bare{p.plog}, w.logger())
 	if w.gone() {
 		return
 	}
@@ -241,7 +242,7 @@ func (w *world) replays(p *part, x *index.Index, replayed bool) {
 	want := whole.Encode(nil)
 	w.stats.ReplaysCompared++
 	if !replayed {
-		short, _, _, err := engine.Replay(ctx, p.plog, w.logger())
+		short, _, _, err := host.Replay(ctx, p.plog, w.logger())
 		if w.gone() {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -220,7 +221,7 @@ func (w *world) open(how stop, damaged bool) error {
 		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
 			return err
 		}
-		x, _, events, err := engine.Replay(ctx, p.plog, w.logger())
+		x, _, events, err := host.Replay(ctx, p.plog, w.logger())
 		if err != nil {
 			return err
 		}
@@ -250,7 +251,7 @@ func (w *world) open(how stop, damaged bool) error {
 		}
 		p.writer = &tap{Writer: writer, p: p}
 		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
-		p.loop = engine.NewLoop(p.state, p.plog, p.writer, engine.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
+		p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
 			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})
 		p.ledIn = w.boot
 		p.model.Keep()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -34,7 +35,7 @@ func (w *world) collect() {
 		c = &collector{asked: len(w.parts), held: map[*queue]bool{}}
 		w.collector = c
 		for _, p := range w.parts {
-			p.inbox = append(p.inbox, &ask{op: opUsage, tag: w.tag(), cmd: engine.Usage()})
+			p.inbox = append(p.inbox, &ask{op: opUsage, tag: w.tag(), cmd: host.Usage()})
 		}
 	case c.asked > 0 || c.waits:
 	default:

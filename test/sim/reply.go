@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -122,7 +123,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	case a.op == opList && !slices.Equal(r.SessionIDs(), x.ids):
 		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.SessionIDs(), x.ids)
 	case a.op == opUsage:
-		w.collector.answered(w, x.busy, r.Busy())
+		w.collector.answered(w, x.busy, host.InUse(r))
 	case a.op == opPurge && r.Deleted() != x.n:
 		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Deleted(), x.n)
 	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce ||

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
@@ -14,10 +14,10 @@ import (
 // epoch is when a run begins.
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Wall implements [engine.TimeSource].
+// Wall implements [host.TimeSource].
 func (w *world) Wall() time.Time { return epoch.Add(w.mono + w.offset) }
 
-// Elapsed implements [engine.TimeSource].
+// Elapsed implements [host.TimeSource].
 func (w *world) Elapsed() time.Duration { return w.mono }
 
 func (w *world) advance() {
@@ -95,21 +95,21 @@ func (w *world) lastClock() (last model.Clock, newestRecord int64) {
 
 // beginTime is the start of broker time. A clock that is refused is put right, or the operator believes the log, or the clock
 // (reliability.md 1.4); what a start before this one had begun to carry out goes on.
-func (w *world) beginTime(states []*index.Index) engine.ClockStart {
-	var rules engine.ClockRules
+func (w *world) beginTime(states []*index.Index) host.ClockStart {
+	var rules host.ClockRules
 	last, newest := w.lastClock()
 	if w.o.jumps && w.chance(10) { // the operator says so at once
-		rules.Accept = pick(w.rng, engine.AcceptLog, engine.AcceptWall)
+		rules.Accept = pick(w.rng, host.AcceptLog, host.AcceptWall)
 	}
 	for {
 		wall := event.TimeOf(w.Wall())
 		off := time.Duration(int64(wall)-newest) * time.Millisecond
 		refused := newest != 0 && (off < -time.Hour || off > 400*24*time.Hour)
 		begin, err := rules.Begin(w.Wall(), states)
-		if e := (*engine.ClockError)(nil); err != nil && !errors.As(err, &e) || (err != nil) != (refused && rules.Accept == engine.AcceptNone) {
+		if e := (*host.ClockError)(nil); err != nil && !errors.As(err, &e) || (err != nil) != (refused && rules.Accept == host.AcceptNone) {
 			w.broken("F15", "the clock is %v from the newest record, and the start says %v", off, err)
 		}
-		if counts := rules.Accept != engine.AcceptNone && newest != 0 && off.Abs() > 10*time.Minute; err == nil && counts != (begin.Decided != engine.AcceptNone) {
+		if counts := rules.Accept != host.AcceptNone && newest != 0 && off.Abs() > 10*time.Minute; err == nil && counts != (begin.Decided != host.AcceptNone) {
 			w.broken("F15", "the clock is %v from the newest record, the operator says %d, and that counts: %d", off, rules.Accept, begin.Decided)
 		}
 		if err == nil {
@@ -122,23 +122,23 @@ func (w *world) beginTime(states []*index.Index) engine.ClockStart {
 			w.offset += time.Duration(w.rng.Int64N(int64(time.Hour))) - 30*time.Minute - off
 			w.note("clock put right")
 		case 1:
-			rules.Accept = engine.AcceptLog
+			rules.Accept = host.AcceptLog
 			w.note("log believed")
 		case 2:
-			rules.Accept = engine.AcceptWall
+			rules.Accept = host.AcceptWall
 			w.note("clock believed", int64(off))
 		}
 	}
 }
 
 // checkBegin compares what a start decides about the clock with what it must: where time goes on, and that every log gets what it lacks.
-func (w *world) checkBegin(begin engine.ClockStart, last model.Clock, newest, wall int64) {
+func (w *world) checkBegin(begin host.ClockStart, last model.Clock, newest, wall int64) {
 	at := max(newest, wall)
 	switch begin.Decided {
-	case engine.AcceptLog:
+	case host.AcceptLog:
 		at = newest
 		last.Number++
-	case engine.AcceptWall:
+	case host.AcceptWall:
 		at = wall
 		last = model.Clock{Number: last.Number + 1, Shift: last.Shift + wall - newest}
 	}
@@ -157,7 +157,7 @@ func (w *world) checkBegin(begin engine.ClockStart, last model.Clock, newest, wa
 }
 
 // setClocks carries out what a start decided about the clock, in the order of the logs.
-func (w *world) setClocks(begin engine.ClockStart) error {
+func (w *world) setClocks(begin host.ClockStart) error {
 	for i, set := range begin.Sets {
 		if set == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -49,7 +50,7 @@ type part struct {
 	plog   log.Partition
 	writer *tap
 	state  *engine.Partition
-	loop   *engine.Loop
+	loop   *host.Loop
 	inbox  []*ask
 	posted []engine.Reply
 	issued []model.Token // tokens the loop took in this turn
@@ -155,7 +156,7 @@ type world struct {
 	offset  time.Duration // of the one everybody can
 	read    time.Duration // mono when broker time was read last
 	store   log.Store
-	clock   *engine.Clock
+	clock   *host.Clock
 	newest  int64 // newest broker time anybody saw
 
 	parts     []*part

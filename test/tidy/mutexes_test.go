@@ -14,37 +14,37 @@ import (
 // mutexes are the locks of the product, by package, type and field, with what each guards. State that one goroutine owns needs none:
 // another mutex is a decision.
 var mutexes = map[string]string{
-	"log.store.cutting":             "the room for one copy of a tail",
-	"log.store.mu":                  "the clean marker, and whether the store is closed",
-	"log.partition.lead":            "Lead: one at a time",
-	"log.partition.saving":          "SaveCheckpoint: one at a time",
-	"log.partition.mu":              "segments, checkpoints and what recovery found, for readers of any goroutine",
-	"log.writer.mu":                 "the frame being filled and those that wait, between the loop and the goroutine that syncs",
-	"log.writer.io":                 "the file that is written to",
-	"log.writer.noting":             "the progress note",
-	"log.fileCache.mu":              "open segment files",
-	"engine.Namespace.mu":           "changes of the catalogue: one at a time",
-	"engine.Namespace.watching":     "who is told of changes of entities",
-	"engine.Namespace.Close mu":     "the errors of partitions that are closed at the same time",
-	"engine.directory.mu":           "the entities, for everybody who looks one up",
-	"engine.mailbox.mu":             "requests on their way to a partition",
-	"engine.mailbox.room":           "waiting for room in a full mailbox",
-	"engine.Clock.mu":               "broker time",
-	"protocol/access.Failures.mu":   "failed logins by address",
-	"protocol/access.keySet.mu":     "fetching an issuer's keys: one at a time",
-	"protocol/listen.Server.mu":     "listeners, and connections that have not said what they speak",
-	"protocol/servicebus.Server.mu": "the connections",
-	"protocol/servicebus.outbox.mu": "replies on their way to a connection",
-	"cmd/broker.certificates.mu":    "the certificate in use",
-	"cmd/ledgerbus.receiving.mu":    "the first settlement that failed",
-	"tools/client.Client.mu":        "links for tokens and management, made when they are needed",
-	"tools/bench.childOutput.mu":    "what a child wrote",
-	"tools/bench.coalescer.mu":      "bytes on their way to a socket",
-	"tools/bench.coalescer.changed": "waiting for bytes to write, or for room for them",
-	"tools/bench/floor.Server.mu":   "the connections of the floor",
-	"tools/bench/floor.keeper.mu":   "what the next sync makes durable",
-	"tools/bench/floor.queue.mu":    "messages that wait for receivers, or receivers for messages",
-	"tools/bench/floor.inbox.mu":    "notices on their way to a connection of the floor",
+	"log.store.cutting":              "the room for one copy of a tail",
+	"log.store.mu":                   "the clean marker, and whether the store is closed",
+	"log.partition.lead":             "Lead: one at a time",
+	"log.partition.saving":           "SaveCheckpoint: one at a time",
+	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",
+	"log.writer.mu":                  "the frame being filled and those that wait, between the loop and the goroutine that syncs",
+	"log.writer.io":                  "the file that is written to",
+	"log.writer.noting":              "the progress note",
+	"log.fileCache.mu":               "open segment files",
+	"engine/host.Namespace.mu":       "changes of the catalogue: one at a time",
+	"engine/host.Namespace.watching": "who is told of changes of entities",
+	"engine/host.Namespace.Close mu": "the errors of partitions that are closed at the same time",
+	"engine/host.directory.mu":       "the entities, for everybody who looks one up",
+	"engine/host.mailbox.mu":         "requests on their way to a partition",
+	"engine/host.mailbox.room":       "waiting for room in a full mailbox",
+	"engine/host.Clock.mu":           "broker time",
+	"protocol/access.Failures.mu":    "failed logins by address",
+	"protocol/access.keySet.mu":      "fetching an issuer's keys: one at a time",
+	"protocol/listen.Server.mu":      "listeners, and connections that have not said what they speak",
+	"protocol/servicebus.Server.mu":  "the connections",
+	"protocol/servicebus.outbox.mu":  "replies on their way to a connection",
+	"cmd/broker.certificates.mu":     "the certificate in use",
+	"cmd/ledgerbus.receiving.mu":     "the first settlement that failed",
+	"tools/client.Client.mu":         "links for tokens and management, made when they are needed",
+	"tools/bench.childOutput.mu":     "what a child wrote",
+	"tools/bench.coalescer.mu":       "bytes on their way to a socket",
+	"tools/bench.coalescer.changed":  "waiting for bytes to write, or for room for them",
+	"tools/bench/floor.Server.mu":    "the connections of the floor",
+	"tools/bench/floor.keeper.mu":    "what the next sync makes durable",
+	"tools/bench/floor.queue.mu":     "messages that wait for receivers, or receivers for messages",
+	"tools/bench/floor.inbox.mu":     "notices on their way to a connection of the floor",
 }
 
 // locks are the types that a list of mutexes is about.
@@ -63,7 +63,7 @@ func TestMutexes(t *testing.T) {
 		"no longer there. Delete it from mutexes in test/tidy/mutexes_test.go."))
 }
 
-// mutexesOf lists the mutexes of a file, "engine.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
+// mutexesOf lists the mutexes of a file, "engine/host.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
 // says which fields have no comment about what they guard.
 func mutexesOf(f *source.File) (names, uncommented []string) {
 	for name, d := range f.Declarations() {

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// activity is when an entity was last used. All versions of an entity share one; whoever hosts a part of it writes.
+type activity struct {
+	at    atomic.Int64
+	noted atomic.Int64 // of that, what stands in the log
+	ruled atomic.Int64 // when a rule was last added or changed: that keeps a subscription, and is no use of it
+}
+
+// View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.
+func View(e index.Entity, before *Entity) *Entity {
+	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
+	for _, h := range e.Hosts {
+		v.Hosts = append(v.Hosts, PartitionID(h))
+	}
+	if before != nil {
+		v.activity = before.activity
+		return v
+	}
+	v.activity = new(activity)
+	v.activity.at.Store(int64(e.AccessedAt))
+	v.activity.noted.Store(int64(e.AccessedAt))
+	return v
+}
+
+// Succeed makes an entity the next version of another: they share their use.
+func (e *Entity) Succeed(before *Entity) { e.activity = before.activity }
+
+// Use notes that something was asked of an entity; nil is none. It is safe for concurrent use.
+func (e *Entity) Use(at event.Time) {
+	if e != nil && e.activity != nil && e.activity.at.Load() < int64(at) { // never back
+		e.activity.at.Store(int64(at))
+	}
+}
+
+// Ruled notes that a rule of a subscription was changed.
+func (e *Entity) Ruled(at event.Time) { e.activity.ruled.Store(int64(at)) }
+
+// LastUse is when something was last asked of an entity; 0: never, or it is not known.
+func (e *Entity) LastUse() event.Time {
+	if e.activity == nil {
+		return 0
+	}
+	return event.Time(e.activity.at.Load())
+}
+
+// noted is the last use that stands in the log.
+func (e *Entity) noted() event.Time { return event.Time(e.activity.noted.Load()) }

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Commands of whoever drives a partition. No client asks for them.
+
+// Receive takes the first deliverable message for a receiver that has credit. The answer is a [*Delivery], in a [ReplyDelivery];
+// there is none when there is nothing to deliver.
+type Receive struct {
+	Receiver *Receiver
+	Token    event.LockToken // for the lock, fresh and random
+	// Session and SessionID are the lock and the name of the session that a receiver with one holds.
+	Session   event.LockToken
+	SessionID []byte
+	From      event.SequenceNumber // where one that browses goes on
+}
+
+// Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
+type Tick struct {
+	// Properties is what filters see of the message of a topic that is to be published next, and Header how many bytes of it stand
+	// beside its body's sections. Nil: the next is no such message, or it shows them nothing.
+	Properties *filter.Message
+	Header     int
+	NewID      func() [16]byte // the value of newid() in rules
+}
+
+type acceptSession struct {
+	receiver *Receiver
+	token    event.LockToken
+}
+
+// AcceptSession is the command that gives a session to a receiver that has attached for one, under a fresh and random token. The
+// answer is a [*SessionGrant]; there is none when no session is available now. It is refused with SessionCannotBeLocked when another
+// holds the session it names.
+func AcceptSession(r *Receiver, token event.LockToken) Command { return &acceptSession{r, token} }
+
+type releaseSession struct {
+	slice event.Slice
+	token event.LockToken
+	cause event.ReleaseCause
+}
+
+// ReleaseSession is the command that ends the session lock of a receiver that is gone, if it has it still.
+func ReleaseSession(id event.Slice, token event.LockToken, cause event.ReleaseCause) Command {
+	return &releaseSession{id, token, cause}
+}
+
+type releaseAll struct{}
+
+// ReleaseAll is the command that ends every session lock: after a start nobody holds one (semantics.md 4.3 R3).
+func ReleaseAll() Command { return &releaseAll{} }
+
+type sweep struct{ pass *index.Sweep }
+
+// Sweep is the command that looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
+func Sweep(pass *index.Sweep) Command { return &sweep{pass} }
+
+type dropSlice struct{ slice event.Slice }
+
+// DropSlice is the command that forgets what is in a slice of an entity that is no more.
+func DropSlice(id event.Slice) Command { return &dropSlice{id} }
+
+// Internal makes a type a command that whoever drives a partition carries out without asking it, and an answer to one. Package host
+// has such types; to everybody else the sets are closed.
+type Internal struct{}
+
+func (*Receive) command()        {}
+func (*Tick) command()           {}
+func (*acceptSession) command()  {}
+func (*releaseSession) command() {}
+func (*releaseAll) command()     {}
+func (*sweep) command()          {}
+func (*dropSlice) command()      {}
+func (Internal) command()        {}

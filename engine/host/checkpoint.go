@@ -1,0 +1,101 @@
+package host
+
+import (
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
+	defaultCheckpointBytes = 512 << 20
+	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
+	// large state stay a small part of what is written.
+	checkpointRatio = 16
+)
+
+// saver decides when a checkpoint is made and writes it beside the loop. A checkpoint is never the truth: when one cannot
+// be written the next start is slower and nothing else (architecture.md 4).
+type saver struct {
+	plog   log.Partition
+	logger *slog.Logger
+	every  int64 // bytes of log; negative: never
+	inline bool
+	newest event.LSN
+	size   int64         // of the last state encoded
+	busy   chan struct{} // closed when the save that runs is over; nil when none was ever started
+}
+
+func newSaver(plog log.Partition, opts LoopOptions) saver {
+	s := saver{plog: plog, logger: opts.Logger, every: opts.CheckpointBytes, inline: opts.Inline}
+	if s.every == 0 {
+		s.every = defaultCheckpointBytes
+	}
+	if cs := plog.Checkpoints(); len(cs) > 0 {
+		s.newest = cs[0].LSN
+	}
+	return s
+}
+
+// due tells whether a checkpoint should be made of the state at an LSN.
+func (s *saver) due(at event.LSN) bool {
+	return s.every > 0 && int64(at-s.newest) >= max(s.every, checkpointRatio*s.size) && !s.running()
+}
+
+func (s *saver) running() bool {
+	if s.busy == nil {
+		return false
+	}
+	select {
+	case <-s.busy:
+		return false
+	default:
+		return true
+	}
+}
+
+// save writes a checkpoint of the state at an LSN that is committed.
+func (s *saver) save(at event.LSN, state []byte) {
+	s.newest, s.size = at, int64(len(state))
+	if s.inline {
+		s.write(at, state)
+		return
+	}
+	s.busy = make(chan struct{})
+	go func(done chan struct{}) {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil { // no state but the bytes to be written was in its hands
+				s.logger.Error("checkpoint writer panicked; the next start replays more", "lsn", at, "panic", v, "stack", string(debug.Stack()))
+			}
+		}()
+		s.write(at, state)
+	}(s.busy)
+}
+
+func (s *saver) write(at event.LSN, state []byte) {
+	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
+		_, err := w.Write(state)
+		return err
+	})
+	if err != nil {
+		s.logger.Warn("checkpoint not written; the next start replays more", "lsn", at, "error", err)
+	}
+}
+
+func (s *saver) wait() {
+	if s.busy != nil {
+		<-s.busy
+	}
+}
+
+// last writes a checkpoint at a clean stop, when there is anything new to save.
+func (s *saver) last(at event.LSN, x *index.Index) {
+	if s.every > 0 && at > s.newest {
+		s.write(at, x.Encode(nil))
+	}
+}

@@ -1,0 +1,220 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// maxBehind is how far behind the newest record the wall clock may be at a start.
+	maxBehind = time.Hour
+	// maxGap is how far ahead of it, unless settings say otherwise: longer than a broker is usually down.
+	maxGap = 400 * 24 * time.Hour
+	// notable is from which distance between clock and newest record on something is said, and an operator's word counts.
+	notable = event.Time(10 * time.Minute / time.Millisecond)
+)
+
+// AcceptClock is what an operator believes when the wall clock and the log are apart.
+type AcceptClock uint8
+
+const (
+	AcceptNone AcceptClock = iota // neither: a start with such a clock is refused
+	AcceptLog                     // the log: broker time goes on from the newest record
+	AcceptWall                    // the clock: broker time is set to it, and every instant moves by the difference
+)
+
+// ClockRules say with which wall clock a start goes on (reliability.md 1.4).
+type ClockRules struct {
+	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: none is
+	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
+	Accept   AcceptClock   // what is done about a clock that is refused, or over ten minutes from the newest record; no effect on any other
+}
+
+// ClockError is the refusal of a wall clock. Nothing was written.
+type ClockError struct {
+	Wall   time.Time
+	Newest event.Time // record of the log; 0: there is none
+	Reason string
+	// Remedies are what an operator can do beside setting the clock; nil: nothing.
+	Remedies []string
+}
+
+func (e *ClockError) Error() string {
+	text := fmt.Sprintf("the machine's clock says %s, %s; set it", clockText(e.Wall), e.Reason)
+	if len(e.Remedies) > 0 {
+		text += ", or start once with " + strings.Join(e.Remedies, ", or with ")
+	}
+	return text
+}
+
+func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// The flags of an operator's decision, as the command line has them.
+const (
+	acceptLogText  = "--accept-clock=log to go on from the log"
+	acceptWallText = "--accept-clock=wall to set broker time to the clock, all open deadlines with it"
+)
+
+// Early refuses a clock that cannot be right, whatever stands in the log. The error is a [*ClockError].
+func (r ClockRules) Early(wall time.Time) error {
+	reason := r.impossible(wall)
+	if reason == "" {
+		return nil
+	}
+	return &ClockError{Wall: wall, Reason: reason, Remedies: []string{acceptLogText}}
+}
+
+// impossible says why a clock cannot be right, whatever stands in the log.
+func (r ClockRules) impossible(wall time.Time) string {
+	switch at := event.TimeOf(wall); {
+	case wall.Before(r.Earliest):
+		return "before this program was made on " + clockText(r.Earliest)
+	case at <= 0 || at >= event.EndOfTime:
+		return "which is no time of day that the log has room for"
+	}
+	return ""
+}
+
+// ClockStart is how broker time begins.
+type ClockStart struct {
+	At  event.Time    // the earliest it may begin at
+	Gap time.Duration // by which the wall clock is ahead of the newest record, when that is taken for a notable downtime; else 0
+	// Decided is the operator's word where it counted; AcceptNone: it did not, or there was none.
+	Decided AcceptClock
+	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a decision that an earlier start
+	// could not carry out everywhere are among them. That of partition 0 must be durable before any other is written.
+	Sets []*event.ClockSet
+}
+
+// Clock is broker time from here on.
+func (s *ClockStart) Clock(source TimeSource, logger *slog.Logger) *Clock {
+	if s.Decided != AcceptNone {
+		return NewClockAt(source, s.At, logger)
+	}
+	return NewClock(source, s.At, logger)
+}
+
+// Begin looks at the clock of a start, with the recovered state of each partition, nil where there is none. It writes nothing. The error
+// is a [*ClockError].
+func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, error) {
+	last := newestClock(states)
+	newest := event.Time(0)
+	for _, x := range states {
+		if x != nil && x.LastAt() != 0 { // in the time of the newest decision
+			newest = max(newest, x.LastAt()+event.Time(last.Shift-x.Clock().Shift))
+		}
+	}
+	now := event.TimeOf(wall)
+	s := ClockStart{At: max(now, newest)}
+	refused := r.judge(wall, newest)
+	apart := newest != 0 && (now-newest > notable || newest-now > notable)
+	if refused != nil || apart && r.Accept != AcceptNone {
+		switch {
+		case r.Accept == AcceptLog && newest != 0:
+			s.At = newest
+		case r.Accept == AcceptWall && r.impossible(wall) == "":
+			s.At = now
+			last.Shift += int64(now - newest)
+		default:
+			return ClockStart{}, refused
+		}
+		s.Decided = r.Accept
+		last.Number++
+	} else if apart && now > newest {
+		s.Gap = now.Sub(newest)
+	}
+	basis := map[AcceptClock]event.ClockBasis{AcceptNone: event.BasisCatalogue, AcceptLog: event.BasisLog, AcceptWall: event.BasisWall}[s.Decided]
+	s.Sets = make([]*event.ClockSet, len(states))
+	for i, x := range states {
+		if x == nil || x.Clock().Number == last.Number {
+			continue
+		}
+		to := s.At
+		if s.Decided == AcceptNone {
+			to = newest // only what was left over is caught up with
+		}
+		s.Sets[i] = &event.ClockSet{Number: last.Number, Basis: basis, To: to, From: to - event.Time(last.Shift-x.Clock().Shift), Wall: max(now, 0)}
+	}
+	return s, nil
+}
+
+// newestClock is the newest decision that any partition knows of.
+func newestClock(states []*index.Index) (c index.Clock) {
+	for _, x := range states {
+		if x != nil && x.Clock().Number > c.Number {
+			c = x.Clock()
+		}
+	}
+	return c
+}
+
+// judge says why a clock is refused; nil when it is not.
+func (r ClockRules) judge(wall time.Time, newest event.Time) *ClockError {
+	e := &ClockError{Wall: wall, Newest: newest, Reason: r.impossible(wall)}
+	gap := r.MaxGap
+	if gap == 0 {
+		gap = maxGap
+	}
+	switch off := event.TimeOf(wall) - newest; {
+	case e.Reason != "":
+		if newest != 0 {
+			e.Remedies = []string{acceptLogText}
+		}
+	case newest == 0:
+		return nil
+	case off < -event.Time(maxBehind/time.Millisecond):
+		e.Reason = fmt.Sprintf("%s before the newest event in the log (%s)", spanText(-off), clockText(newest.Std()))
+		e.Remedies = []string{acceptWallText, acceptLogText}
+	case off > event.Time(gap/time.Millisecond):
+		e.Reason = fmt.Sprintf("%s after the newest event in the log (%s), more than clock-max-gap allows", spanText(off), clockText(newest.Std()))
+		e.Remedies = []string{acceptLogText, acceptWallText}
+	default:
+		return nil
+	}
+	return e
+}
+
+// spanText is a length of time for people; a duration has not room for all of them.
+func spanText(ms event.Time) string {
+	const day = 24 * 60 * 60 * 1000
+	if ms >= 2*day {
+		return fmt.Sprintf("%d days", ms/day)
+	}
+	return ms.Sub(0).Round(time.Second).String()
+}
+
+// tellClock says in the log how broker time begins, and returns what of that is to be told elsewhere, too; nothing as a rule.
+func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
+	to := s.At.Std()
+	switch {
+	case s.Decided == AcceptLog:
+		n.logger.Warn("clock accepted: broker time goes on from the log; the clock has to be set before the next start", "clock", wall, "broker-time", to)
+		notices = append(notices, fmt.Sprintf("The clock said %s when the broker started; broker time went on from the log at %s.", clockText(wall), clockText(to)))
+	case s.Decided == AcceptWall:
+		n.logger.Warn("clock accepted: broker time is set to it, and all deadlines move with it", "broker-time", to)
+		notices = append(notices, fmt.Sprintf("Broker time was set to the clock, %s, when the broker started.", clockText(to)))
+	case s.Gap != 0:
+		newest := to.Add(-s.Gap)
+		n.logger.Warn("the clock is ahead of the newest event in the log: the broker was down or had nothing to do, or the clock is wrong; what has expired meanwhile ends now",
+			"gap", s.Gap, "newest", newest, "clock", wall)
+		notices = append(notices, fmt.Sprintf("The clock is %s ahead of the newest event in the log, of %s: the broker was down or had nothing to do, or the clock is wrong. What has expired meanwhile ends with this start.",
+			spanText(event.Time(s.Gap/time.Millisecond)), clockText(newest)))
+	}
+	needed := s.Decided != AcceptNone || r.Accept == AcceptNone
+	for i, set := range s.Sets {
+		if set != nil && set.Basis == event.BasisCatalogue {
+			n.logger.Warn("partition follows an earlier decision about the clock", "partition", i, "from", set.From.Std(), "to", set.To.Std())
+			needed = true
+		}
+	}
+	if !needed {
+		n.logger.Warn("accept-clock is given and the clock needs no accepting: take it away, or it is in force when the clock goes wrong")
+		notices = append(notices, "accept-clock is given and was not needed: it would be in force when the clock goes wrong.")
+	}
+	return notices
+}

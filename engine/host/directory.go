@@ -1,0 +1,83 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// directory is every entity of a running namespace, for everybody who looks one up. The truth is the catalogue.
+type directory struct {
+	mu     sync.RWMutex              // guards what follows
+	byPath map[string]*engine.Entity // by lower-cased path
+	order  []*engine.Entity          // by lower-cased path; nil when it has to be made anew; never changed once it is made
+}
+
+func (d *directory) find(lower string) *engine.Entity {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byPath[lower]
+}
+
+// put enters an entity, or its new version, and returns the one before.
+func (d *directory) put(e *engine.Entity) (old *engine.Entity) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byPath == nil {
+		d.byPath = map[string]*engine.Entity{}
+	}
+	lower := strings.ToLower(e.Path)
+	if old = d.byPath[lower]; old != e {
+		d.byPath[lower], d.order = e, nil
+	}
+	return old
+}
+
+func (d *directory) remove(e *engine.Entity) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byPath, strings.ToLower(e.Path))
+	d.order = nil
+}
+
+// below is every subscription of a topic, by id; of anything else nothing.
+func (d *directory) below(topic *engine.Entity) (subscriptions []*engine.Entity) {
+	if topic.Kind != event.Topic {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, e := range d.byPath {
+		if e.Kind == event.Subscription && e.Topic == topic.ID {
+			subscriptions = append(subscriptions, e)
+		}
+	}
+	slices.SortFunc(subscriptions, func(a, b *engine.Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return subscriptions
+}
+
+// sorted is every entity by lower-cased path. It is not to be changed.
+func (d *directory) sorted() []*engine.Entity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.order == nil {
+		type named struct {
+			lower string
+			e     *engine.Entity
+		}
+		all := make([]named, 0, len(d.byPath))
+		for lower, e := range d.byPath {
+			all = append(all, named{lower, e})
+		}
+		slices.SortFunc(all, func(a, b named) int { return cmp.Compare(a.lower, b.lower) })
+		d.order = make([]*engine.Entity, len(all))
+		for i := range all {
+			d.order[i] = all[i].e
+		}
+	}
+	return d.order
+}

@@ -1,0 +1,85 @@
+package host
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+)
+
+// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop as one with a frame under way does, with its cause.
+func TestFaultWhileIdle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		op    faultfs.Op
+		ticks int // seconds of idleness before the disk fails; after one comes a Skip frame
+	}{{faultfs.OpRename, 0}, {faultfs.OpWrite, 1}, {faultfs.OpDatasync, 1}} {
+		t.Run(string(c.op), func(t *testing.T) {
+			t.Parallel()
+			disk := faultfs.New()
+			plog, writer := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 1, Manual: true}).Lead(0)
+			batch := writer.Batch()
+			batch.AppendRecord(1, []event.Event{&event.EntityTouched{}}, log.Durable) // without anything a Skip frame is not written
+			writer.Append(batch)
+			for writer.Work() {
+			}
+			l := NewLoop(engine.NewPartition(0, 1, index.New()), plog, writer, LoopOptions{Clock: func() event.Time { return 1 }, Tokens: newTokens(),
+				Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1})
+			go l.Run()
+			for range c.ticks {
+				writer.Tick()
+			}
+			disk.Hook(func(call faultfs.Call) faultfs.Fault {
+				if call.Op == c.op && !strings.HasSuffix(call.Name, "fault.tmp") {
+					return faultfs.Fault{Err: syscall.EIO}
+				}
+				return faultfs.Fault{}
+			})
+			writer.Tick()
+			for writer.Work() {
+			}
+			<-l.done
+			if err := l.Err(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("stopped with %v", err)
+			}
+		})
+	}
+}
+
+// F21: an event that does not fit the state it meets is an internal fault, also when it is found by a start.
+func TestPanicInReplay(t *testing.T) {
+	t.Parallel()
+	for _, partition := range []log.PartitionID{0, 1} {
+		dir := t.TempDir()
+		b := open(t, dir)
+		b.close(t)
+		d := logdir.Open(t, dir, log.Options{})
+		_, writer := d.Lead(partition)
+		d.Append(writer, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}) // never enqueued
+		d.Close()
+		d = logdir.Open(t, dir, log.Options{})
+		if n, err := Open(t.Context(), d.Store, Options{}); !errors.Is(err, ErrInternal) || n != nil {
+			t.Errorf("partition %d: %v", partition, err)
+		}
+		d.Close()
+	}
+}
+
+// F21: a panic of what looks after the catalogue is told as one of a partition is, and the others still end in order.
+func TestPanicBesideThePartitions(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir())
+	b.manage <- engine.Request{Command: &ping{}} // which is none of its commands
+	if err := <-b.Failed(); !errors.Is(err, ErrInternal) {
+		t.Errorf("failed with %v", err)
+	}
+	b.close(t)
+}

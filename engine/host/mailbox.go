@@ -1,0 +1,71 @@
+package host
+
+import (
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// maxMail bounds the requests waiting for one partition. A full mailbox makes connections wait, and so stop reading.
+const maxMail = 16 << 10
+
+// mailbox hands requests to a loop in batches.
+type mailbox struct {
+	wake chan struct{} // one slot: there is something to take
+
+	mu     sync.Mutex // guards what follows
+	room   sync.Cond  // broadcast when mail is taken, and at the end
+	mail   []engine.Request
+	closed bool
+}
+
+func newMailbox() *mailbox {
+	m := &mailbox{wake: make(chan struct{}, 1)}
+	m.room.L = &m.mu
+	return m
+}
+
+// put waits for room and appends. It reports false when the mailbox is closed and nothing was taken.
+func (m *mailbox) put(requests []engine.Request) bool {
+	m.mu.Lock()
+	for !m.closed && len(m.mail) > 0 && len(m.mail)+len(requests) > maxMail {
+		m.room.Wait()
+	}
+	if m.closed {
+		m.mu.Unlock()
+		return false
+	}
+	first := len(m.mail) == 0
+	m.mail = append(m.mail, requests...)
+	m.mu.Unlock()
+	if first {
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// take swaps the waiting requests for an empty slice to fill next.
+func (m *mailbox) take(empty []engine.Request) []engine.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.mail) == 0 {
+		return empty
+	}
+	mail := m.mail
+	m.mail = empty
+	m.room.Broadcast()
+	return mail
+}
+
+// close refuses further requests and returns those that were waiting.
+func (m *mailbox) close() []engine.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mail := m.mail
+	m.mail, m.closed = nil, true
+	m.room.Broadcast()
+	return mail
+}

@@ -1,0 +1,468 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// ErrInternal: something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
+var ErrInternal = errors.New("engine: internal fault")
+
+// Options are the settings of a [Namespace].
+type Options struct {
+	Logger *slog.Logger // nil: none
+	Time   TimeSource   // nil: that of the machine
+	Clock  ClockRules   // with which clock a start goes on
+	// Notices is told what whoever looks after the broker should know about its start, when there is something, before anything ends
+	// or expires by it; nil: nobody.
+	Notices func([]string)
+	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
+	// for scheduled messages of topics.
+	Properties func(message []byte, into *filter.Message) (header int, err error)
+	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
+	// checkpoints are made.
+	CheckpointBytes int64
+	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
+	// 0: 5000.
+	MaxReceivers int
+}
+
+// Namespace is a running engine over one data directory: an [engine.Broker].
+type Namespace struct {
+	// set once in Open
+	loops     []*Loop // by partition; nil for one that was refused
+	refused   []error // by partition
+	logs      []log.Partition
+	clock     *Clock
+	logger    *slog.Logger
+	recovered []Recovered
+	failed    chan error
+	started   event.Time
+	stop      chan struct{} // ends collect
+	collected chan struct{} // closed when it has
+
+	directory directory
+	manage    chan engine.Request // commands about the catalogue that nobody waits for
+	managed   chan struct{}       // closed when the last of them is done
+	mu        sync.Mutex          // serialises changes of the catalogue
+	watching  sync.Mutex          // guards watchers
+	watchers  map[*func(engine.Change)]struct{}
+	closed    sync.Once
+}
+
+// Recovered says what a partition's start found.
+type Recovered struct {
+	Partition  engine.PartitionID
+	Log        log.Recovery
+	Checkpoint event.LSN // replay started here; 0: from the beginning
+	Replayed   int       // events
+	Messages   int       // live
+	Locks      int
+	Took       time.Duration
+	Err        error // why the partition is refused
+}
+
+// Open recovers every partition of a store and starts serving. A corrupt partition is refused and answers Busy; others go
+// on. A corrupt partition 0, which holds the catalogue, is an error, and so is a clock that is refused, a [*ClockError].
+func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Time == nil {
+		opts.Time = newSystemTime()
+	}
+	ids := store.Partitions()
+	n := &Namespace{
+		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
+		watchers: map[*func(engine.Change)]struct{}{}, manage: make(chan engine.Request, maxManaged), managed: make(chan struct{}),
+	}
+	states := make([]*index.Index, len(ids))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range ids {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			states[i] = n.recover(ctx, store, engine.PartitionID(i))
+		})
+	}
+	wg.Wait()
+	for i, r := range n.recovered {
+		if r.Err != nil && (i == 0 || !isCorrupt(r.Err)) {
+			return nil, r.Err
+		}
+	}
+	n.stop, n.collected = make(chan struct{}), make(chan struct{})
+	sets, err := n.startClock(states, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.start(ctx, states, sets, opts); err != nil {
+		for _, l := range n.loops {
+			if l != nil {
+				l.writer.Close()
+			}
+		}
+		return nil, err
+	}
+	n.started = n.clock.Now()
+	go n.attend(n.serveCatalogue)
+	go n.attend(func() {
+		defer close(n.collected)
+		n.collect(n.stop)
+	})
+	return n, nil
+}
+
+func isCorrupt(err error) bool {
+	var c *log.CorruptError
+	return errors.As(err, &c)
+}
+
+// recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
+func (n *Namespace) recover(ctx context.Context, store log.Store, id engine.PartitionID) *index.Index {
+	began := time.Now()
+	r := Recovered{Partition: id}
+	x, err := n.replay(ctx, store, id, &r)
+	if err != nil {
+		x, r.Err = nil, fmt.Errorf("engine: partition %d: %w", id, err)
+		n.refused[id] = r.Err
+		if ctx.Err() == nil { // told to stop, it says nothing of the partition
+			n.logger.Error("partition refused", "partition", id, "error", err)
+		}
+	} else {
+		r.Messages, r.Locks = x.Live(), x.Locks()
+	}
+	r.Took = time.Since(began)
+	n.recovered[id] = r
+	return x
+}
+
+func (n *Namespace) replay(ctx context.Context, store log.Store, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
+	defer n.rescue(id, &err) // an event that does not fit the state: a bug when it was written, or now
+	p, err := store.Open(ctx, log.PartitionID(id))
+	if err != nil {
+		return nil, err
+	}
+	n.logs[id], r.Log = p, p.Recovery()
+	x, from, replayed, err := Replay(ctx, p, n.logger)
+	r.Checkpoint, r.Replayed = from, replayed
+	return x, err
+}
+
+// Replay rebuilds the state of a partition from its log: the newest checkpoint that can be read, and every event behind
+// it. It says where it began and how many events it applied.
+func Replay(ctx context.Context, p log.Partition, logger *slog.Logger) (x *index.Index, from event.LSN, events int, err error) {
+	for _, c := range p.Checkpoints() {
+		if x, err = loadCheckpoint(p, c.LSN); err == nil {
+			from = c.LSN
+			break
+		}
+		logger.Warn("checkpoint discarded; replaying more of the log", "lsn", c.LSN, "error", err)
+		x = nil
+	}
+	if x == nil {
+		x = index.New()
+	}
+	var dec event.Decoder
+	for f, err := range p.Read(ctx, from) {
+		if err != nil {
+			return nil, from, events, err
+		}
+		rest := f.Records
+		for range f.Count {
+			var rec event.Record
+			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
+				return nil, from, events, fmt.Errorf("frame %d: %w", f.LSN, err)
+			}
+			for _, ev := range rec.Events {
+				x.Apply(rec.At, ev)
+			}
+			events += len(rec.Events)
+		}
+	}
+	return x, from, events, nil
+}
+
+func loadCheckpoint(p log.Partition, at event.LSN) (*index.Index, error) {
+	r, err := p.OpenCheckpoint(at)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	state, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return index.Decode(state)
+}
+
+// startClock begins broker time and says how, or refuses the clock.
+func (n *Namespace) startClock(states []*index.Index, opts Options) ([]*event.ClockSet, error) {
+	wall := opts.Time.Wall()
+	begin, err := opts.Clock.Begin(wall, states)
+	if err != nil {
+		return nil, err
+	}
+	n.clock = begin.Clock(opts.Time, opts.Logger)
+	if notices := n.tellClock(begin, opts.Clock, wall); notices != nil && opts.Notices != nil {
+		opts.Notices(notices)
+	}
+	return begin.Sets, nil
+}
+
+// start takes the lead of every recovered partition, carries out what was decided about the clock, ends what was due while the broker
+// was down, and begins to serve.
+func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*event.ClockSet, opts Options) error {
+	errs := make([]error, len(states))
+	var wg sync.WaitGroup
+	for i, x := range states {
+		if x == nil || n.refused[i] != nil {
+			continue
+		}
+		wg.Go(func() { // mostly waiting for syncs
+			if err := n.lead(ctx, i, x, opts); err != nil {
+				errs[i] = fmt.Errorf("engine: partition %d: %w", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, set := range sets { // partition 0 first: what is durable there, a start that dies on the way leaves to the next one
+		if set == nil {
+			continue
+		}
+		if err := n.loops[i].SetClock(set); err != nil {
+			return err
+		}
+	}
+	n.configureAll(&states[0].Catalogue)
+	for _, l := range n.loops {
+		if l == nil {
+			continue
+		}
+		l.DropUnknown()
+		l.Recover()
+		go func() {
+			if err := n.run(l); err != nil {
+				n.failed <- err
+			}
+		}()
+	}
+	return nil
+}
+
+// lead makes the loop of a partition, which writes its log from here on.
+func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Options) (err error) {
+	defer n.rescue(engine.PartitionID(i), &err)
+	writer, err := n.logs[i].Lead(ctx)
+	if err != nil {
+		return err
+	}
+	part := engine.NewPartition(engine.PartitionID(i), len(n.loops), x)
+	if i == 0 {
+		refused := make([]bool, len(n.refused)) // not the catalogue itself: without it there is no namespace
+		for id, err := range n.refused {
+			refused[id] = err != nil
+		}
+		part.Avoid(refused)
+	}
+	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
+		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
+		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
+	return nil
+}
+
+func (n *Namespace) run(l *Loop) (err error) {
+	defer n.rescue(l.part.ID(), &err)
+	l.Run()
+	return l.err
+}
+
+// attend runs what looks after the catalogue, which is partition 0, until the namespace closes.
+func (n *Namespace) attend(serve func()) {
+	err := func() (err error) {
+		defer n.rescue(0, &err)
+		serve()
+		return nil
+	}()
+	if err != nil {
+		n.failed <- err
+	}
+}
+
+// rescue makes a panic of the function that defers it its error: the state may be wrong, nothing goes on from here
+// (reliability.md F21).
+func (n *Namespace) rescue(id engine.PartitionID, err *error) {
+	if v := recover(); v != nil {
+		n.logger.Error("partition panicked", "partition", id, "panic", v, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, id, v)
+	}
+}
+
+// newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one stream per loop.
+func newTokens() func() event.LockToken {
+	var seed [32]byte
+	rand.Read(seed[:])
+	src := mathrand.NewChaCha8(seed)
+	return func() (t event.LockToken) {
+		binary.LittleEndian.PutUint64(t[:8], src.Uint64())
+		binary.LittleEndian.PutUint64(t[8:], src.Uint64())
+		t[6], t[8] = t[6]&0x0f|0x40, t[8]&0x3f|0x80 // a version 4 UUID
+		return t
+	}
+}
+
+// Recovered says what the start found, by partition.
+func (n *Namespace) Recovered() []Recovered { return n.recovered }
+
+// Failed yields the error of every partition that stops while serving. By default the process should end then.
+func (n *Namespace) Failed() <-chan error { return n.failed }
+
+// Now implements [engine.Broker].
+func (n *Namespace) Now() event.Time { return n.clock.Now() }
+
+// Entities returns every entity there is, by lower-cased path.
+func (n *Namespace) Entities() []*engine.Entity { return n.directory.sorted() }
+
+// Resolve implements [engine.Broker].
+func (n *Namespace) Resolve(path string) (engine.Target, error) {
+	name, q := engine.SplitPath(path)
+	e := n.directory.find(name)
+	if e == nil {
+		return engine.Target{}, engine.NoEntity(path)
+	}
+	return engine.Target{Entity: e, SubQueue: q}, nil
+}
+
+// Submit implements [engine.Broker].
+func (n *Namespace) Submit(p engine.PartitionID, requests []engine.Request) {
+	if l := n.loops[p]; l != nil {
+		l.Submit(requests)
+		return
+	}
+	turnAway(requests, engine.Refuse(engine.Busy, "The partition is not available: its log is damaged."))
+}
+
+// ReadAt implements [engine.Broker].
+func (n *Namespace) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
+	read, err := n.logs[p].ReadAt(at, dst)
+	if errors.Is(err, log.ErrDescriptors) {
+		err = engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
+	}
+	return read, err
+}
+
+// ReportDamage implements [engine.Broker].
+func (n *Namespace) ReportDamage(p engine.PartitionID, err error) {
+	n.logger.Error("stored data cannot be read; the partition takes no more messages", "partition", p, "error", err)
+	n.Submit(p, []engine.Request{{Command: &damage{err: err}}})
+}
+
+// answer is a sink for one request at a time.
+type answer chan engine.Reply
+
+func (a answer) Post(rs []engine.Reply) {
+	for _, r := range rs {
+		a <- r
+	}
+}
+
+// ask submits one request and waits for its reply.
+func (n *Namespace) ask(ctx context.Context, p engine.PartitionID, cmd engine.Command) (engine.Reply, error) {
+	a := make(answer, 1)
+	n.Submit(p, []engine.Request{{Command: cmd, Sink: a}})
+	select {
+	case r := <-a:
+		return r, r.Err
+	case <-ctx.Done():
+		return engine.Reply{}, ctx.Err()
+	}
+}
+
+// askAll submits requests to a partition and waits for all replies, which it returns in the order of the requests.
+func (n *Namespace) askAll(ctx context.Context, p engine.PartitionID, cmds []engine.Command) ([]engine.Reply, error) {
+	a := make(answer, len(cmds))
+	requests := make([]engine.Request, len(cmds))
+	for i, cmd := range cmds {
+		requests[i] = engine.Request{Command: cmd, Sink: a, Tag: uint64(i)}
+	}
+	for some := range slices.Chunk(requests, maxMail/16) {
+		n.Submit(p, some)
+	}
+	replies := make([]engine.Reply, len(cmds))
+	for range cmds {
+		select {
+		case r := <-a:
+			replies[r.Tag] = r
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return replies, nil
+}
+
+// Watch implements [engine.Broker].
+func (n *Namespace) Watch(call func(engine.Change)) (stop func()) {
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	n.watchers[&call] = struct{}{}
+	return func() {
+		n.watching.Lock()
+		defer n.watching.Unlock()
+		delete(n.watchers, &call)
+	}
+}
+
+func (n *Namespace) tell(c engine.Change) {
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	for call := range n.watchers {
+		(*call)(c)
+	}
+}
+
+// Close stops every partition after what was asked is done.
+func (n *Namespace) Close() error {
+	var errs []error
+	n.closed.Do(func() {
+		close(n.stop)
+		<-n.collected
+		<-n.managed
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for _, l := range n.loops {
+			if l == nil {
+				continue
+			}
+			wg.Go(func() {
+				err := l.Close()
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+	})
+	return errors.Join(errs...)
+}

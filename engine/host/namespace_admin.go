@@ -1,0 +1,425 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// A change of the catalogue is decided and made durable on partition 0, then put in force on the partition that hosts the
+// entity, and only then shown and answered. When the process dies in between, the next start puts it in force. All changes go
+// one after the other under mu.
+
+const (
+	// maxManaged is how many commands of [Namespace.Manage] may wait.
+	maxManaged = 256
+	// manageTimeout bounds one of them: a partition that does not answer for so long is not there.
+	manageTimeout = time.Minute
+)
+
+// begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
+// whoever asked has gone: what is durable and not in force would be there for some and not for others until the next start.
+func (n *Namespace) begin(ctx context.Context) (context.Context, error) {
+	n.mu.Lock()
+	err := ctx.Err()
+	if n.loops[0] == nil {
+		err = n.refused[0]
+	}
+	if err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	return context.WithoutCancel(ctx), nil
+}
+
+// configureAll puts everything in the catalogue in force, before the loops run.
+func (n *Namespace) configureAll(c *index.Catalogue) {
+	for _, e := range c.All() {
+		v := engine.View(e, nil)
+		n.directory.put(v)
+		cmd := &configure{entity: v, ruled: v.Kind == event.Subscription}
+		for _, r := range c.Rules(e.ID) {
+			cmd.rules = append(cmd.rules, *r)
+		}
+		for _, h := range v.Hosts {
+			if l := n.loops[h]; l != nil {
+				l.configure(cmd)
+			}
+		}
+	}
+}
+
+// PutEntity implements [engine.Admin].
+func (n *Namespace) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.Entity, error) {
+	entities, errs := n.PutEntities(ctx, []engine.PutEntity{cmd})
+	return entities[0], errs[0]
+}
+
+// maxAsked is how many entities are put at a time: what loops and mailboxes hold for the answers stays with them.
+const maxAsked = 1 << 10
+
+// PutEntities is [Namespace.PutEntity] for many: many are asked for at once. Each has its entity or its error; one that is
+// refused does not keep the others from being carried out.
+func (n *Namespace) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*engine.Entity, []error) {
+	entities, errs := make([]*engine.Entity, len(cmds)), make([]error, len(cmds))
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return entities, errs
+	}
+	defer n.mu.Unlock()
+	for from := 0; from < len(cmds); from += maxAsked {
+		to := min(from+maxAsked, len(cmds))
+		if err := n.putEntities(ctx, cmds[from:to], entities[from:to], errs[from:to]); err != nil {
+			for i := from; i < len(cmds); i++ {
+				if errs[i] == nil {
+					entities[i], errs[i] = nil, err
+				}
+			}
+			break
+		}
+	}
+	return entities, errs
+}
+
+// putEntities fills in the entity or the error of each command. An error of its own is that of all that have none. The caller
+// holds mu.
+func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
+	asks := make([]engine.Command, 0, 2*len(cmds))
+	for i := range cmds {
+		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || n.directory.find(strings.ToLower(cmds[i].Path)) == nil)
+		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path, ruled: ruled})
+	}
+	replies, err := n.askAll(ctx, 0, asks)
+	if err != nil {
+		return err
+	}
+	inForce := make(map[engine.PartitionID][]engine.Command)
+	for i := range cmds {
+		put, look := &replies[2*i], &replies[2*i+1]
+		if err := cmp.Or(put.Err, look.Err); err != nil {
+			errs[i] = fmt.Errorf("engine: %s %q: %w", strings.ToLower(cmds[i].Kind.String()), cmds[i].Path, err)
+			continue
+		}
+		ruled, found := asks[2*i+1].(*lookup).ruled, look.Answer.(*foundEntity)
+		e, same := n.version(found.entity)
+		if entities[i] = e; same && !ruled {
+			continue // in force already
+		}
+		for _, h := range e.Hosts {
+			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.rules})
+		}
+	}
+	for h, configures := range inForce {
+		if n.loops[h] == nil {
+			continue
+		}
+		if _, err := n.askAll(ctx, h, configures); err != nil {
+			return err
+		}
+	}
+	for _, e := range entities {
+		if e == nil {
+			continue
+		}
+		if old := n.directory.put(e); old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
+			n.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
+		}
+	}
+	return nil
+}
+
+// version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one
+// shares its use with that.
+func (n *Namespace) version(e *engine.Entity) (*engine.Entity, bool) {
+	old := n.directory.find(strings.ToLower(e.Path))
+	switch {
+	case old == nil:
+		return e, false
+	case old.UpdatedAt == e.UpdatedAt && old.Properties.Equal(&e.Properties):
+		return old, true
+	}
+	e.Succeed(old)
+	return e, false
+}
+
+// DeleteEntity implements [engine.Admin].
+func (n *Namespace) DeleteEntity(ctx context.Context, cmd engine.DeleteEntity) error {
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	return n.delete(ctx, cmd)
+}
+
+// delete is DeleteEntity; the caller holds mu.
+func (n *Namespace) delete(ctx context.Context, cmd engine.DeleteEntity) error {
+	if _, err := n.ask(ctx, 0, &cmd); err != nil {
+		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
+	}
+	old := n.directory.find(strings.ToLower(cmd.Path))
+	gone := append(n.directory.below(old), old) // the topic after its subscriptions
+	for _, e := range gone {
+		n.directory.remove(e)
+	}
+	drops := make(map[engine.PartitionID][]engine.Command)
+	for _, e := range gone {
+		n.tell(engine.Change{Entity: e, Deleted: true})
+		for i, h := range e.Hosts {
+			drops[h] = append(drops[h], &dropSlice{slice: event.Slice{Entity: e.ID, Partition: uint8(i)}})
+		}
+	}
+	for h, cmds := range drops {
+		if n.loops[h] == nil {
+			continue // it forgets the slices when it starts again
+		}
+		if _, err := n.askAll(ctx, h, cmds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutRule implements [engine.Admin].
+func (n *Namespace) PutRule(ctx context.Context, cmd engine.PutRule) (event.Rule, error) {
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return event.Rule{}, err
+	}
+	defer n.mu.Unlock()
+	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	if err != nil {
+		return event.Rule{}, err
+	}
+	r, err := n.Rule(ctx, cmd.Subscription, cmd.Rule.Name)
+	if err != nil {
+		return r, err
+	}
+	return r, n.enforce(ctx, sub, &configure{entity: sub, put: &r})
+}
+
+// DeleteRule implements [engine.Admin].
+func (n *Namespace) DeleteRule(ctx context.Context, cmd engine.DeleteRule) error {
+	ctx, err := n.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	if err != nil {
+		return err
+	}
+	return n.enforce(ctx, sub, &configure{entity: sub, remove: cmd.Name})
+}
+
+// changeRules makes a change of a subscription's rules durable. The caller holds mu.
+func (n *Namespace) changeRules(ctx context.Context, path string, cmd engine.Command) (*engine.Entity, error) {
+	if _, err := n.ask(ctx, 0, cmd); err != nil {
+		return nil, err
+	}
+	sub := n.directory.find(strings.ToLower(path))
+	sub.Ruled(n.Now()) // a new rule keeps a subscription (semantics.md 7.7)
+	return sub, nil
+}
+
+func (n *Namespace) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
+	for _, h := range sub.Hosts {
+		if n.loops[h] == nil {
+			continue
+		}
+		if _, err := n.ask(ctx, h, cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rules implements [engine.Admin].
+func (n *Namespace) Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error) {
+	reply, err := n.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Skip: skip, Top: top})
+	return reply.Rules(), err
+}
+
+// Rule implements [engine.Admin].
+func (n *Namespace) Rule(ctx context.Context, subscription, name string) (event.Rule, error) {
+	reply, err := n.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Name: name})
+	if err != nil {
+		return event.Rule{}, err
+	}
+	return reply.Rules()[0], nil
+}
+
+// Find implements [engine.Admin].
+func (n *Namespace) Find(path string) (*engine.Entity, bool) {
+	e := n.directory.find(strings.ToLower(path))
+	return e, e != nil
+}
+
+// List implements [engine.Admin].
+func (n *Namespace) List(kind event.EntityKind, topic string, skip, top int) (page []*engine.Entity) {
+	all := n.directory.sorted()
+	prefix := ""
+	if kind == event.Subscription {
+		prefix = strings.ToLower(engine.SubscriptionPath(topic, ""))
+		from, _ := slices.BinarySearchFunc(all, prefix, func(e *engine.Entity, prefix string) int {
+			return cmp.Compare(strings.ToLower(e.Path), prefix)
+		})
+		all = all[from:]
+	}
+	for _, e := range all {
+		if len(page) >= top || prefix != "" && !strings.HasPrefix(strings.ToLower(e.Path), prefix) {
+			break
+		}
+		if e.Kind != kind {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		page = append(page, e)
+	}
+	return page
+}
+
+// Runtime implements [engine.Admin].
+func (n *Namespace) Runtime(ctx context.Context, entities []*engine.Entity) ([]engine.Runtime, error) {
+	all := make([]engine.Runtime, len(entities))
+	type part struct {
+		slices []event.Slice
+		of     []int
+	}
+	hosts := map[engine.PartitionID]*part{}
+	for i, e := range entities {
+		all[i].AccessedAt = e.LastUse()
+		for number, h := range e.Hosts {
+			if hosts[h] == nil {
+				hosts[h] = &part{}
+			}
+			hosts[h].slices = append(hosts[h].slices, event.Slice{Entity: e.ID, Partition: uint8(number)})
+			hosts[h].of = append(hosts[h].of, i)
+		}
+	}
+	for h, p := range hosts {
+		if n.loops[h] == nil {
+			for _, i := range p.of {
+				all[i].Unknown = true
+			}
+			continue
+		}
+		reply, err := n.ask(ctx, h, &inspect{slices: p.slices})
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range reply.Answer.(runtimes).of {
+			sum := &all[p.of[i]]
+			sum.Active, sum.DeadLetter, sum.Scheduled = sum.Active+r.Active, sum.DeadLetter+r.DeadLetter, sum.Scheduled+r.Scheduled
+			sum.Transfer, sum.TransferDeadLetter = sum.Transfer+r.Transfer, sum.TransferDeadLetter+r.TransferDeadLetter
+			sum.SizeBytes += r.SizeBytes
+		}
+	}
+	reply, err := n.ask(ctx, 0, &count{entities: entities})
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range reply.Answer.(runtimes).of {
+		if all[i].Unknown { // a part of it would pass for the whole
+			all[i] = engine.Runtime{Unknown: true, AccessedAt: all[i].AccessedAt}
+		}
+		all[i].Subscriptions, all[i].SQLFilters, all[i].CorrelationFilters = r.Subscriptions, r.SQLFilters, r.CorrelationFilters
+	}
+	return all, nil
+}
+
+// count asks the catalogue what belongs to topics.
+type count struct {
+	engine.Internal
+	entities []*engine.Entity
+}
+
+// Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
+// not get what it wrote to the disk in time (management-api.md 8, MA-003).
+func (n *Namespace) Health(ctx context.Context) error {
+	asked := make(answer, len(n.loops))
+	for i, l := range n.loops {
+		if l == nil {
+			return n.refused[i]
+		}
+		n.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
+	}
+	for range n.loops {
+		select {
+		case r := <-asked:
+			if r.Err != nil {
+				return r.Err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// ping asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
+type ping struct{ engine.Internal }
+
+// Manage implements [engine.Broker].
+func (n *Namespace) Manage(req engine.Request) {
+	select {
+	case n.manage <- req:
+	default:
+		turnAway([]engine.Request{req}, engine.Refuse(engine.Busy, "Too many changes of rules are waiting."))
+	}
+}
+
+// serveCatalogue carries out what [Namespace.Manage] was given, in order.
+func (n *Namespace) serveCatalogue() {
+	defer close(n.managed)
+	for {
+		select {
+		case req := <-n.manage:
+			reply := n.carryOut(req.Command)
+			if reply.Tag = req.Tag; req.Sink != nil {
+				req.Sink.Post([]engine.Reply{reply})
+			}
+		case <-n.stop:
+			for {
+				select {
+				case req := <-n.manage:
+					turnAway([]engine.Request{req}, engine.ErrUnknown)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (n *Namespace) carryOut(cmd engine.Command) (reply engine.Reply) {
+	ctx, cancel := context.WithTimeout(context.Background(), manageTimeout)
+	defer cancel()
+	switch cmd := cmd.(type) {
+	case *engine.PutRule:
+		_, reply.Err = n.PutRule(ctx, *cmd)
+	case *engine.DeleteRule:
+		reply.Err = n.DeleteRule(ctx, *cmd)
+	case *engine.ListRules:
+		rules, err := n.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
+		if reply.Err = err; err == nil {
+			reply.Answer = engine.Rules(rules)
+		}
+	default:
+		panic(fmt.Sprintf("engine: catalogue asked to carry out %T", cmd))
+	}
+	return reply
+}

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Recover ends what did not survive the stop: sessions were held by links that are gone, locks have passed, and schedules have
+// become due (semantics.md 4.3 R3, 7.6). It is called once, before anything is asked, and nothing of that is left when it returns:
+// the first client finds none of it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
+// for the disk.
+func (l *Loop) Recover() {
+	now := l.now()
+	l.most = min(maxChores, l.startBytes)
+	defer func() { l.most = maxChores }()
+	for again := true; again && l.err == nil; {
+		out := l.part.Decide(now, engine.ReleaseAll())
+		again = out.Again
+		l.write(now, out)
+		l.makeRoom()
+	}
+	for l.err == nil && !l.due(now) {
+		l.makeRoom()
+	}
+}
+
+// makeRoom hands a large frame on, and waits where another one is being synced.
+func (l *Loop) makeRoom() {
+	l.chores = 0
+	if l.writer.Batch().Len() <= l.startBytes {
+		return
+	}
+	for l.syncing() && l.err == nil {
+		l.await()
+	}
+	l.seal()
+}
+
+// SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before
+// anything else is written: the record may be older than the one in front of it, which no record of its frame may be.
+func (l *Loop) SetClock(set *event.ClockSet) error {
+	if l.writer.Batch().Count() > 0 {
+		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.ID()))
+	}
+	l.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
+	l.part.Apply(set.To, set)
+	ticket := l.writer.Append(l.writer.Batch())
+	for l.inline && l.writer.Work() { // nobody else does
+	}
+	<-ticket.Done()
+	if err := ticket.Err(); err != nil {
+		l.fail(err)
+	}
+	return l.err
+}
+
+// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, before
+// Recover, which then has nothing to end in them.
+func (l *Loop) DropUnknown() {
+	for _, id := range l.part.Index().Slices() {
+		e, gone := l.part.Entity(id)
+		if gone != nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
+			l.write(l.now(), l.part.Decide(l.now(), engine.DropSlice(id)))
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package host
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What a simulation that drives loops by hand needs of what [Namespace] does.
+
+// Enforce is the command that puts an entity's settings in force where it lives and, if ruled, the rules of a subscription instead
+// of those it had. [Namespace] sends it when the change is durable.
+func Enforce(e *engine.Entity, ruled bool, rules []event.Rule) engine.Command {
+	return &configure{entity: e, ruled: ruled, rules: rules}
+}
+
+// EnforceRule is the command that puts a rule of a subscription in force, new or changed, or takes the one named out of force.
+func EnforceRule(sub *engine.Entity, put *event.Rule, remove string) engine.Command {
+	return &configure{entity: sub, put: put, remove: remove}
+}
+
+// DropSlice is the command that has a partition forget a slice of an entity that was deleted, and the entity. [Namespace] sends it
+// when the deletion is durable.
+func DropSlice(id event.Slice) engine.Command { return &dropSlice{slice: id} }
+
+// Usage is the command that asks a partition which of its entities are in use without anything being asked of them, for
+// [engine.NewIdleness]. [InUse] reads the answer.
+func Usage() engine.Command { return &usage{} }
+
+// InUse is the answer to a [Usage], else nil.
+func InUse(r *engine.Reply) []event.EntityID {
+	busy, _ := r.Answer.(inUse)
+	return busy.ids
+}

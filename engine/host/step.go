@@ -1,0 +1,112 @@
+package host
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// steps takes requests until the frame being filled is full, and returns how many.
+func (l *Loop) steps(now event.Time, requests []engine.Request) int {
+	for i := range requests {
+		if l.group() > maxOpen {
+			if l.syncing() {
+				return i
+			}
+			l.commit()
+		}
+		if req := &requests[i]; !l.putOff(now, req) && !l.step(now, req) {
+			l.late.add(*req)
+		}
+	}
+	return len(requests)
+}
+
+// step carries out a request, or a part of a costly one: it reports whether that is all.
+func (l *Loop) step(now event.Time, req *engine.Request) bool {
+	l.use(now, req.Command)
+	switch cmd := req.Command.(type) {
+	case *engine.Attach:
+		l.attach(now, cmd.Receiver, req)
+	case *engine.Flow:
+		l.flow(now, cmd)
+	case *engine.Detach:
+		l.detach(now, cmd)
+		l.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.solid) // behind all it was told
+	case *engine.Send:
+		l.answer(req, l.send(now, cmd))
+	case *engine.ReceiveDeferred:
+		l.receiveDeferred(now, cmd, req)
+	case *dropSlice:
+		l.dropSlice(now, cmd)
+		l.answer(req, engine.Reply{})
+	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:
+		l.answer(req, l.carryOut(cmd))
+	default:
+		return l.decide(now, req)
+	}
+	return true
+}
+
+// decide has the partition carry out a request, or a part of it.
+func (l *Loop) decide(now event.Time, req *engine.Request) bool {
+	cmd := req.Command
+	out := l.part.Decide(now, cmd)
+	l.late.charge(cmd, out.Looks)
+	if l.write(now, out); out.Again {
+		return false
+	}
+	if renews(cmd) && out.Reply.Err == nil {
+		out.Reply.Tag = req.Tag
+		l.grant(held{sink: req.Sink, reply: out.Reply}, 0)
+	} else {
+		l.answer(req, out.Reply)
+	}
+	return true
+}
+
+// answer holds the reply to a request back until everything decided so far is committed.
+func (l *Loop) answer(req *engine.Request, reply engine.Reply) {
+	reply.Tag = req.Tag
+	l.hold(held{sink: req.Sink, reply: reply})
+}
+
+// send stores messages, unless what is stored already cannot be read.
+func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
+	if cmd.Buffer != nil {
+		defer cmd.Buffer.Release()
+	}
+	if l.damaged != nil {
+		return engine.Reply{Err: engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")}
+	}
+	cmd.NewID = l.newID
+	out := l.part.Decide(now, cmd)
+	l.write(now, out)
+	return out.Reply
+}
+
+// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written before they are told of.
+func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
+	if cmd.Mode == engine.PeekLock {
+		for range cmd.Sequences {
+			cmd.Tokens = append(cmd.Tokens, l.tokens())
+		}
+	}
+	l.late.charge(cmd, 0)
+	out := l.part.Decide(now, cmd)
+	l.write(now, out)
+	if out.Reply.Err != nil || cmd.Mode != engine.PeekLock {
+		l.answer(req, out.Reply)
+		return
+	}
+	out.Reply.Tag = req.Tag
+	l.grant(held{sink: req.Sink, reply: out.Reply}, l.showsAll(cmd.Slice, out.Reply.Messages()))
+}
+
+// renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).
+func renews(cmd engine.Command) bool {
+	switch cmd.(type) {
+	case *engine.Renew, *engine.RenewSession:
+		return true
+	}
+	return false
+}

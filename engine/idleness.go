@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// idleGrace is how long after a start nothing is deleted for idleness (semantics.md 7.7): clients come back first.
+const idleGrace = time.Minute
+
+// notedEvery is how far apart the notes of the last use of an entity that stays are.
+const notedEvery = 10 * time.Minute
+
+// Idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
+type Idleness struct {
+	started event.Time
+	busy    map[event.EntityID]bool
+	below   map[event.EntityID][]*Entity // subscriptions, by topic
+}
+
+// NewIdleness is told when the broker was started, what there is, and what is in use without anything being asked of it.
+func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *Idleness {
+	i := &Idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), below: map[event.EntityID][]*Entity{}}
+	for _, id := range busy {
+		i.busy[id] = true
+	}
+	for _, e := range entities {
+		if e.Kind == event.Subscription {
+			i.below[e.Topic] = append(i.below[e.Topic], e)
+		}
+	}
+	return i
+}
+
+// Quiet is how long an entity was not used. A topic is in use when one of its subscriptions is; what forwards has a receiver that
+// never leaves (S0-50, docs/decisions/0020).
+func (i *Idleness) Quiet(now event.Time, e *Entity) time.Duration {
+	if e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != "" {
+		return 0
+	}
+	if i.busy[e.ID] && !mutant.On(mutant.IdleThoughHeld) {
+		return 0
+	}
+	quiet := now.Sub(max(e.LastUse(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
+	for _, sub := range i.below[e.ID] {
+		quiet = min(quiet, i.Quiet(now, sub))
+	}
+	return quiet
+}
+
+// Over tells whether an entity was not used for so long that it is to be deleted.
+func (i *Idleness) Over(now event.Time, e *Entity) bool {
+	idle := e.Properties.AutoDeleteOnIdle
+	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace
+}
+
+// Note is the command that notes the last use of an entity that stays, for partition 0; nil when the log knows enough.
+func (i *Idleness) Note(now event.Time, e *Entity) Command {
+	every := notedEvery
+	if idle := e.Properties.AutoDeleteOnIdle; idle != event.Forever {
+		every = max(time.Minute, idle/10)
+		if i.busy[e.ID] {
+			e.Use(now) // so that the next start knows
+		}
+	}
+	at := e.LastUse()
+	if at.Sub(e.noted()) < every {
+		return nil
+	}
+	e.activity.noted.Store(int64(at))
+	return &touch{e.ID, at}
+}
+
+// touch notes in the catalogue when an entity was last used.
+type touch struct {
+	entity event.EntityID
+	at     event.Time
+}
+
+func (*touch) command() {}
+
+// touch adds the note of an entity's last use, unless it was deleted since.
+func (p *Partition) touch(cmd *touch) Outcome {
+	if _, ok := p.index.Catalogue.Get(cmd.entity); !ok {
+		return p.done(log.Ordered)
+	}
+	ev := p.events.New(event.KindEntityTouched).(*event.EntityTouched)
+	ev.Envelope, ev.AccessedAt = p.envelope(event.Slice{Entity: cmd.entity}, 0), cmd.at
+	p.out = append(p.out, ev)
+	return p.done(log.Ordered)
+}
