@@ -18,7 +18,7 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
 		"engine":                 116,
-	"engine/host":            25,
+		"engine/host":            25,
 		"engine/filter":          35,
 		"index":                  21,
 		"internal/mutant":        27,
