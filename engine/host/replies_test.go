@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -179,6 +180,46 @@ func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	s.hears("one that is taken for good")
 	s.syncs()
 	s.hears("when it is gone", "8:3")
+}
+
+// docs/decisions/0003: a settlement that nobody wants answered is not answered, and its sync waits a moment; whoever waits for anything makes
+// it go at once.
+func TestNobodyWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := onSlowDisk(t, testQueue())
+		s.loop.pace.on = true
+		r := s.receiver(7, engine.PeekLock)
+		s.asks(0, &engine.Attach{Receiver: r}, s.send("a"), s.send("b"), &engine.Flow{Receiver: r, Limit: 2})
+		s.syncs()
+		s.hears("both", "7:1", "7:2")
+		s.asks(0, &engine.Settle{Slice: handEntity, Token: s.tokens[1], Outcome: engine.Complete}, &engine.Flow{Receiver: r, Limit: 3})
+		if wait := s.loop.nextWake(); s.loop.syncing() || wait != maxPatience {
+			t.Errorf("a settlement nobody waits for: a sync goes on: %v; the loop sleeps for %v", s.loop.syncing(), wait)
+		}
+		s.asks(5, &engine.Settle{Slice: handEntity, Token: s.tokens[2], Outcome: engine.Complete})
+		if !s.loop.syncing() {
+			t.Error("somebody waits, and no sync goes on")
+		}
+		s.syncs()
+		s.hears("one answer", "5")
+		s.asks(0, s.send("c")) // the receiver waits for it
+		if !s.loop.syncing() {
+			t.Error("a receiver waits for a message, and no sync goes on")
+		}
+		s.syncs()
+		s.hears("the message", "7:3")
+		s.asks(0, s.send("d"))
+		time.Sleep(maxPatience)
+		if wait := s.loop.nextWake(); wait != 0 {
+			t.Errorf("after the wait the loop sleeps for %v", wait)
+		}
+		s.loop.Turn(nil)
+		if !s.loop.syncing() {
+			t.Error("no sync goes on after the wait")
+		}
+		s.syncs()
+	})
 }
 
 // What one receiver is told leaves in order: a durable message behind one that is not, the end of a drain behind both.
