@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"testing"
@@ -17,12 +18,13 @@ import (
 )
 
 // emptyBroker is an engine with a queue q, a session queue s, a topic t and its subscription t/subscriptions/u that answers
-// everything at once and stores nothing: every message is the same one. A session by its id is granted, the next available
-// one never comes.
+// everything at once and stores nothing: every message is the same one. A session by its id is granted unless a receiver holds it, the
+// next available one never comes.
 type emptyBroker struct {
 	entities map[string]*engine.Entity
 	assigned map[*engine.Receiver]uint32
 	waiting  map[*engine.Receiver]engine.Request
+	sessions map[string]*engine.Receiver // who holds it
 	watchers []func(engine.Change)
 	stored   []byte
 }
@@ -30,7 +32,7 @@ type emptyBroker struct {
 func newEmptyBroker() *emptyBroker {
 	b := &emptyBroker{
 		entities: map[string]*engine.Entity{}, assigned: map[*engine.Receiver]uint32{}, waiting: map[*engine.Receiver]engine.Request{},
-		stored: message("stored", "body"),
+		sessions: map[string]*engine.Receiver{}, stored: message("stored", "body"),
 	}
 	for i, path := range []string{"q", "s", "t", "t/subscriptions/u"} {
 		kind := [...]event.EntityKind{event.Queue, event.Queue, event.Topic, event.Subscription}[i]
@@ -65,9 +67,15 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 					b.waiting[cmd.Receiver] = r
 					continue
 				}
+				if b.sessions[string(want.ID)] != nil {
+					reply.Err = &engine.Error{Code: engine.SessionCannotBeLocked}
+					break
+				}
+				b.sessions[string(want.ID)] = cmd.Receiver
 				reply.Answer = &engine.SessionGrant{ID: string(want.ID), Token: event.LockToken{1}, LockedUntil: b.Now()}
 			}
 		case *engine.Detach:
+			b.giveUp(cmd.Receiver)
 			if waits, ok := b.waiting[cmd.Receiver]; ok {
 				delete(b.waiting, cmd.Receiver)
 				waits.Sink.Post([]engine.Reply{{Tag: waits.Tag, Err: &engine.Error{Code: engine.Timeout}}})
@@ -80,6 +88,7 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 			}
 			if cmd.Outcome == engine.Defer && r.Sink != nil { // the session goes
 				for receiver := range b.assigned {
+					b.giveUp(receiver)
 					r.Sink.Post([]engine.Reply{{Tag: receiver.Tag, Kind: engine.ReplyEnded, Err: &engine.Error{Code: engine.SessionLockLost}}})
 				}
 			}
@@ -112,6 +121,11 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 			r.Sink.Post([]engine.Reply{reply})
 		}
 	}
+}
+
+// giveUp ends the session that the receiver holds, if it holds one.
+func (b *emptyBroker) giveUp(r *engine.Receiver) {
+	maps.DeleteFunc(b.sessions, func(_ string, holder *engine.Receiver) bool { return holder == r })
 }
 
 // flow delivers one message for the credit there is.
@@ -202,6 +216,7 @@ func FuzzConnection(f *testing.F) {
 			&amqp.Disposition{Role: true, First: 0, State: amqp.StateAccepted}, filtered(3, value), &amqp.Detach{Handle: 2}, &amqp.Detach{Handle: 3}))
 	}
 	add(frames(filtered(2, nil), &amqp.Flow{Handle: amqp.Some(uint32(2)), LinkCredit: amqp.Some(uint32(9)), Drain: true, Echo: true}, &amqp.Transfer{Handle: 2, DeliveryID: amqp.Some(uint32(0))}))
+	add(frames(filtered(2, "a"), filtered(3, "a"), credit, filtered(4, "b"), &amqp.Detach{Handle: 2}, filtered(5, "a"))) // a session that is held, and one that was
 	add(frames(filtered(2, nil), &amqp.Attach{Name: "f2", Handle: 4, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q"}}, &amqp.End{}))
 	// all operations
 	later := scheduled("x", time.Now().Add(time.Hour))
