@@ -74,11 +74,3 @@ type Target struct {
 	Entity   *Entity
 	SubQueue event.SubQueue
 }
-
-// Slice is the slice of an entity partition.
-func (t Target) Slice(partition uint8) event.Slice {
-	return event.Slice{Entity: t.Entity.ID, Partition: partition}
-}
-
-// Host is the log partition of an entity partition.
-func (t Target) Host(partition uint8) PartitionID { return t.Entity.Hosts[partition] }

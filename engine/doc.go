@@ -15,7 +15,7 @@
 // # What the protocol side does
 //
 //	target, err := broker.Resolve("orders/$DeadLetterQueue")
-//	broker.Submit(target.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: r}, Tag: 1, Sink: conn}})
+//	broker.Submit(target.Host(r.Slice.Partition), []engine.Request{{Command: &engine.Attach{Receiver: r}, Tag: 1, Sink: conn}})
 //
 // and gets a [Reply] for every request, in the order in which their events became durable, through its [Sink]. It knows a [Broker]
 // and an [Admin], not who stands behind them.

@@ -243,7 +243,7 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 		l.take = engine.Receive{Receiver: r.Receiver, Session: r.session, SessionID: r.sessionID, From: r.next}
 		switch r.Mode {
 		case engine.PeekLock:
-			l.take.Token = l.tokens()
+			l.take.Token = l.tokens().In(r.Slice.Partition)
 		case engine.Browse:
 			if l.shown++; l.shown > maxShown {
 				return false

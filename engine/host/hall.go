@@ -77,7 +77,7 @@ func (l *Loop) attachSession(now event.Time, r *receiver, sink engine.Sink, tag 
 // When so many expired messages are in the way that others should have their turn first, it asks to be called again.
 func (l *Loop) acceptFor(now event.Time, h *hall, w *wait) (answered, again bool) {
 	r := w.receiver
-	cmd := engine.AcceptSession(r.Receiver, l.tokens())
+	cmd := engine.AcceptSession(r.Receiver, l.tokens().In(r.Slice.Partition))
 	out := l.part.Decide(now, cmd)
 	for ; out.Again; out = l.part.Decide(now, cmd) {
 		if l.chore(now, out); r.Session.Any && l.enough() {

@@ -88,7 +88,7 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
 	if cmd.Mode == engine.PeekLock {
 		for range cmd.Sequences {
-			cmd.Tokens = append(cmd.Tokens, l.tokens())
+			cmd.Tokens = append(cmd.Tokens, l.tokens().In(cmd.Slice.Partition))
 		}
 	}
 	l.late.charge(cmd, 0)

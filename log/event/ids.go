@@ -53,8 +53,25 @@ func (q SubQueue) String() string {
 	return fmt.Sprintf("sub-queue(%d)", uint8(q))
 }
 
-// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it.
+// Partition is the entity partition that the number was given in.
+func (n SequenceNumber) Partition() uint8 { return uint8(n >> 48) }
+
+// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it. Its last four bits,
+// which are its last digit as a text, are the entity partition that the lock is in, so that a settlement by token alone finds the way there.
+// Tokens from before they said so are all of entities with one partition.
 type LockToken [16]byte
+
+// tokenPartition is the bits of a token's last byte that hold the entity partition: an entity has at most 16 (decision 28).
+const tokenPartition = 0x0f
+
+// In is the token with the entity partition that its lock is in.
+func (t LockToken) In(partition uint8) LockToken {
+	t[15] = t[15]&^tokenPartition | partition&tokenPartition
+	return t
+}
+
+// Partition is the entity partition that the token's lock is in.
+func (t LockToken) Partition() uint8 { return t[15] & tokenPartition }
 
 // String is the token's UUID text.
 func (t LockToken) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }

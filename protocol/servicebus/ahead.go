@@ -11,9 +11,10 @@ import (
 // readAhead reads bodies from the log. Messages sent one after the other lie next to each other, so one read often serves
 // many deliveries.
 type readAhead struct {
-	buf *[]byte
-	at  event.Position
-	n   int
+	buf  *[]byte
+	host engine.PartitionID
+	at   event.Position
+	n    int
 }
 
 const aheadSize = 128 << 10
@@ -27,7 +28,7 @@ func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event
 	if size == 0 {
 		return nil, nil
 	}
-	data := r.within(b)
+	data := r.within(host, b)
 	if data == nil {
 		if err := r.fill(broker, host, b, far); err != nil {
 			return nil, err
@@ -40,8 +41,8 @@ func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event
 	return data, nil
 }
 
-func (r *readAhead) within(b *event.Blob) []byte {
-	if r.buf == nil || b.Position < r.at {
+func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
+	if r.buf == nil || host != r.host || b.Position < r.at {
 		return nil
 	}
 	from := uint64(b.Position - r.at)
@@ -66,7 +67,7 @@ func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event
 	if far {
 		want = max(size, min(len(*r.buf), aheadSize))
 	}
-	r.at, r.n = b.Position, 0
+	r.host, r.at, r.n = host, b.Position, 0
 	for r.n < size {
 		n, err := broker.ReadAt(host, b.Position+event.Position(r.n), (*r.buf)[r.n:want])
 		r.n += n

@@ -70,8 +70,9 @@ func (req *request) tooLate(r *engine.Reply) {
 	messages := r.Messages()
 	for i := range messages {
 		if token := messages[i].Token; token != (event.LockToken{}) {
-			req.l.c.batch.add(t.Host(0), engine.Request{Command: &engine.Settle{
-				Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: token, Outcome: engine.Release,
+			at := t.OfToken(token)
+			req.l.c.batch.add(t.Host(at), engine.Request{Command: &engine.Settle{
+				Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Token: token, Outcome: engine.Release,
 			}})
 		}
 	}

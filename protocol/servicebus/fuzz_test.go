@@ -67,12 +67,7 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 					b.waiting[cmd.Receiver] = r
 					continue
 				}
-				if b.sessions[string(want.ID)] != nil {
-					reply.Err = &engine.Error{Code: engine.SessionCannotBeLocked}
-					break
-				}
-				b.sessions[string(want.ID)] = cmd.Receiver
-				reply.Answer = &engine.SessionGrant{ID: string(want.ID), Token: event.LockToken{1}, LockedUntil: b.Now()}
+				b.accept(cmd.Receiver, &reply)
 			}
 		case *engine.Detach:
 			b.giveUp(cmd.Receiver)
@@ -121,6 +116,17 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 			r.Sink.Post([]engine.Reply{reply})
 		}
 	}
+}
+
+// accept gives a receiver the session that it names.
+func (b *emptyBroker) accept(r *engine.Receiver, reply *engine.Reply) {
+	id := string(r.Session.ID)
+	if b.sessions[id] != nil {
+		reply.Err = &engine.Error{Code: engine.SessionCannotBeLocked}
+		return
+	}
+	b.sessions[id] = r
+	reply.Answer = &engine.SessionGrant{ID: id, Token: event.LockToken{1}, LockedUntil: b.Now()}
 }
 
 // giveUp ends the session that the receiver holds, if it holds one.
@@ -218,7 +224,6 @@ func FuzzConnection(f *testing.F) {
 	add(frames(filtered(2, nil), &amqp.Flow{Handle: amqp.Some(uint32(2)), LinkCredit: amqp.Some(uint32(9)), Drain: true, Echo: true}, &amqp.Transfer{Handle: 2, DeliveryID: amqp.Some(uint32(0))}))
 	add(frames(filtered(2, "a"), filtered(3, "a"), credit, filtered(4, "b"), &amqp.Detach{Handle: 2}, filtered(5, "a"))) // a session that is held, and one that was
 	add(frames(filtered(2, nil), &amqp.Attach{Name: "f2", Handle: 4, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q"}}, &amqp.End{}))
-	// all operations
 	later := scheduled("x", time.Now().Add(time.Hour))
 	bodies := map[string]amqp.Map{
 		"renew-lock":                 {{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}},

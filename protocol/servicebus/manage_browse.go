@@ -33,11 +33,13 @@ func (c *conn) peekMessage(req *request, body amqp.Map) {
 	}
 	// No more than a message of the entity may have, and than the peer's link takes.
 	size := min(max(c.messageSize(t.Entity), 256<<10), room)
+	start := event.SequenceNumber(max(from, 0))
+	at := t.OfSequence(start)
 	cmd := &engine.Peek{
-		Slice: t.Slice(0), SubQueue: t.SubQueue, From: event.SequenceNumber(max(from, 0)),
+		Slice: t.Slice(at), SubQueue: t.SubQueue, From: start,
 		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages(), v, room-answerRoom)
 		if len(messages) == 0 {
 			c.nothing(req)
@@ -102,8 +104,9 @@ func (c *conn) batchDelete(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
+	at := t.OfAll()
 	cmd := &engine.BatchDelete{
-		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin,
+		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin,
 		Count: int(min(count, 1<<31-1)), SessionID: []byte(id), HasSession: named,
 	}
 	switch v, _ := body.Get("enqueued-time-utc"); v := v.(type) {
@@ -114,7 +117,7 @@ func (c *conn) batchDelete(req *request, body amqp.Map) {
 		c.badRequest(req, "The 'enqueued-time-utc' of the request must be a timestamp.")
 		return
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		if r.Deleted() == 0 {
 			c.nothing(req)
 			return

@@ -38,8 +38,9 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
+	at := t.OfSequence(numbers[0])
 	cmd := &engine.ReceiveDeferred{
-		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
+		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
 	}
 	switch mode, ok := integer(body, "receiver-settle-mode"); {
 	case !ok || mode == 1:
@@ -63,7 +64,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
 	c.taking++
 	v := view{lockToken: cmd.Mode == engine.PeekLock}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages(), v, math.MaxInt)
 		if len(messages) == 0 {
 			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)

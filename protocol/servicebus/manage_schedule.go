@@ -14,7 +14,7 @@ func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 		c.refuseRequest(req, 400, amqp.CondNotAllowed, toSubQueueText)
 		return
 	}
-	cmd := &engine.Send{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, Numbers: true}
+	cmd := &engine.Send{Entity: t.Entity, Origin: req.l.origin, Numbers: true}
 	if e := c.collect(cmd, elements(body, "messages")); e != nil {
 		c.refuseFor(req, e)
 		return
@@ -22,7 +22,9 @@ func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 	if seen, ok := cmd.Buffer.(*published); ok {
 		req.size += seen.size()
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	at := t.OfMessages(cmd.Messages)
+	cmd.Slice = t.Slice(at)
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		numbers := amqp.Array{Elem: amqp.CodeLong}
 		for _, n := range r.Numbers() {
 			numbers.Values = append(numbers.Values, int64(n))
@@ -71,6 +73,7 @@ func (c *conn) cancelScheduled(req *request, body amqp.Map) {
 		c.refuseRequest(req, 400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
 		return
 	}
-	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, Sequences: numbers}
-	c.ask(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	at := t.OfSequence(numbers[0])
+	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, Sequences: numbers}
+	c.ask(req, at, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
 }

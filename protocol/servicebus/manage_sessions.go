@@ -25,8 +25,9 @@ func (c *conn) renewSessionLock(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	cmd := &engine.RenewSession{Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, SessionID: []byte(id), Session: lock}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	at := t.OfToken(lock)
+	cmd := &engine.RenewSession{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, SessionID: []byte(id), Session: lock}
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		c.succeed(req, amqp.Map{{Key: "expiration", Value: amqp.Timestamp(r.Times()[0])}})
 	})
 }
@@ -44,10 +45,11 @@ func (c *conn) setSessionState(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
+	at := t.OfToken(lock)
 	cmd := &engine.SetSessionState{
-		Entity: t.Entity, Slice: t.Slice(0), Origin: req.l.origin, SessionID: []byte(id), Session: lock, State: state,
+		Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, SessionID: []byte(id), Session: lock, State: state,
 	}
-	c.ask(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	c.ask(req, at, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
 }
 
 // needSession is the session that a request is about, and its lock. Where that is missing the request is refused.
@@ -78,16 +80,16 @@ func (c *conn) getSessionState(req *request, body amqp.Map) {
 		}
 	}
 	t := req.l.target
-	cmd := &engine.GetSessionState{Entity: t.Entity, Slice: t.Slice(0), SessionID: []byte(id)}
-	c.ask(req, cmd, c.answerState)
+	at := t.OfSession([]byte(id))
+	cmd := &engine.GetSessionState{Entity: t.Entity, Slice: t.Slice(at), SessionID: []byte(id)}
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) { c.answerState(req, t.Host(at), r) })
 }
 
-func (c *conn) answerState(req *request, r *engine.Reply) {
+func (c *conn) answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 	var state any // the key is there in any case
 	if stored := r.SessionState(); stored != nil {
 		var ahead readAhead
 		defer ahead.drop()
-		host := req.l.target.Host(0)
 		b, err := ahead.blob(c.broker, host, stored, false)
 		if err != nil {
 			c.log.Error("servicebus: session state not shown, its stored bytes are damaged", "entity", req.l.at.path,
@@ -115,15 +117,16 @@ func (c *conn) listSessions(req *request, body amqp.Map) {
 		c.badRequest(req, "The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
 		return
 	}
+	at := req.l.target.OfAll()
 	cmd := &engine.ListSessions{
-		Slice: req.l.target.Slice(0), Since: event.Time(since), All: event.Time(since) >= event.EndOfTime,
+		Slice: req.l.target.Slice(at), Since: event.Time(since), All: event.Time(since) >= event.EndOfTime,
 		Skip: int(skip), Top: int(min(top, maxSessions)),
 	}
 	if req.l.target.SubQueue != event.Main {
 		c.nothing(req)
 		return
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		found := r.SessionIDs()
 		if len(found) == 0 {
 			c.nothing(req)

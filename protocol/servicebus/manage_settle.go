@@ -21,8 +21,9 @@ func (c *conn) renewLock(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) {
+	at := t.OfToken(tokens[0])
+	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
 		expirations := amqp.Array{Elem: amqp.CodeTimestamp}
 		for _, at := range r.Times() {
 			expirations.Values = append(expirations.Values, amqp.Timestamp(at))
@@ -59,11 +60,12 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 			return
 		}
 	}
+	at := t.OfToken(tokens[0])
 	cmd := &engine.Settle{
-		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
+		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
 		Outcome: w.outcome, Changes: w.changes, Unread: len(w.changes) > 0, Reason: w.reason, Description: w.description,
 	}
-	c.ask(req, cmd, func(req *request, r *engine.Reply) { c.settledByToken(req, cmd, r) })
+	c.ask(req, at, cmd, func(req *request, r *engine.Reply) { c.settledByToken(req, cmd, r) })
 }
 
 // settledByToken answers a settlement, or asks for it once more with what had to be read first.
@@ -92,20 +94,21 @@ func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply)
 			again.Headers = append(again.Headers, n)
 		}
 	}
-	c.ask(req, &again, func(req *request, r *engine.Reply) { c.settledByToken(req, &again, r) })
+	c.ask(req, again.Slice.Partition, &again, func(req *request, r *engine.Reply) { c.settledByToken(req, &again, r) })
 }
 
 // headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
 func (c *conn) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := d.Body
 	start.Size = min(start.Size, uint32(c.limits.HeaderSize)+headerRoom)
-	if err := ahead.fill(c.broker, t.Host(0), &start, false); err != nil {
+	host := t.Host(t.OfSequence(d.Sequence))
+	if err := ahead.fill(c.broker, host, &start, false); err != nil {
 		return 0, err
 	}
 	b := (*ahead.buf)[:start.Size]
 	s, err := splitSections(b)
 	if err != nil { // damaged, or from when more was allowed: its sum tells
-		if b, err = ahead.blob(c.broker, t.Host(0), &d.Body, false); err != nil {
+		if b, err = ahead.blob(c.broker, host, &d.Body, false); err != nil {
 			return 0, err
 		}
 		if s, err = splitSections(b); err != nil {

@@ -114,9 +114,9 @@ func (c *conn) touchAssociated(req *request) {
 	}
 }
 
-// ask sends a command to the entity's partition; answer handles its success.
-func (c *conn) ask(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) {
-	c.batch.add(req.l.target.Host(0), c.asking(req, cmd, answer))
+// ask sends a command to a partition of the entity; answer handles its success.
+func (c *conn) ask(req *request, partition uint8, cmd engine.Command, answer func(*request, *engine.Reply)) {
+	c.batch.add(req.l.target.Host(partition), c.asking(req, cmd, answer))
 }
 
 // askCatalogue sends a command about rules, behind the requests that came before it.

@@ -235,7 +235,7 @@ func (r *receiver) continued() {
 
 // encode reads a delivery's bytes and appends the message to dst.
 func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
-	host := target.Host(0)
+	host := target.Host(target.OfSequence(d.Sequence))
 	var changes [][]byte
 	for i := range d.Changes {
 		if d.Changes[i].Size == 0 {
@@ -265,7 +265,7 @@ func (c *conn) damage(target engine.Target, d *engine.Delivery, err error) {
 	if notNow(err) {
 		return
 	}
-	host := target.Host(0)
+	host := target.Host(target.OfSequence(d.Sequence))
 	c.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
 	c.broker.ReportDamage(host, err)

@@ -54,7 +54,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 		return r
 	}
 	r.engine = &engine.Receiver{
-		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
+		Entity: l.target.Entity, Slice: l.target.Slice(l.target.OfAll()), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
 	}
 	switch {
 	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to see to it
@@ -79,7 +79,7 @@ func (r *receiver) start() {
 }
 
 func (r *receiver) submit(cmd engine.Command, tag uint64) {
-	r.l.c.batch.add(r.l.target.Host(0), engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
+	r.l.c.batch.add(r.l.target.Host(r.engine.Slice.Partition), engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
 }
 
 // done is the engine's answer to an attach or a flow: what matters is a message session, or a refusal.
@@ -118,7 +118,7 @@ func (r *receiver) release(d *engine.Delivery) {
 		Entity: r.engine.Entity, Slice: r.engine.Slice, SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
 		Token: d.Token, Outcome: engine.Release,
 	}
-	r.l.c.batch.add(r.l.target.Host(0), engine.Request{Command: cmd})
+	r.l.c.batch.add(r.l.target.Host(r.engine.Slice.Partition), engine.Request{Command: cmd})
 }
 
 // makeReady puts the link in the row of those with something to write.

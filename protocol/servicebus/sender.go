@@ -178,7 +178,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
 	one := c.batch.newSend(buf)
 	cmd := &one.send
-	cmd.Entity, cmd.Slice, cmd.Origin = s.l.target.Entity, s.l.target.Slice(0), s.l.origin
+	cmd.Entity, cmd.Origin = s.l.target.Entity, s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
 		if limit := min(s.maxSize, c.limits.BatchSize); len(body) > limit {
@@ -210,7 +210,9 @@ func (s *sender) send(body []byte, buf *chunk) {
 	tag := c.pendings.add(pending{
 		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size),
 	})
-	c.batch.add(s.l.target.Host(0), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+	at := s.l.target.OfMessages(cmd.Messages)
+	cmd.Slice = s.l.target.Slice(at)
+	c.batch.add(s.l.target.Host(at), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
 }
 
 // sent handles the engine's answer to a send.

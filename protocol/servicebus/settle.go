@@ -147,9 +147,10 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 		}
 		return
 	}
+	at := l.target.OfToken(u.token)
 	cmd := c.batch.newSettle()
 	*cmd = engine.Settle{
-		Entity: l.target.Entity, Slice: l.target.Slice(0), SubQueue: l.target.SubQueue, Origin: l.origin,
+		Entity: l.target.Entity, Slice: l.target.Slice(at), SubQueue: l.target.SubQueue, Origin: l.origin,
 		Token: u.token, Outcome: w.outcome, Changes: w.changes, Header: int(u.header), Reason: w.reason, Description: w.description,
 	}
 	req := engine.Request{Command: cmd}
@@ -158,7 +159,7 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	} else {
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.outcome})
 	}
-	c.batch.add(l.target.Host(0), req)
+	c.batch.add(l.target.Host(at), req)
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).

@@ -430,6 +430,7 @@ func (p *part) token() (t event.LockToken) {
 	p.w.tokens++
 	binary.BigEndian.PutUint64(t[:8], p.w.tokens)
 	binary.BigEndian.PutUint64(t[8:], p.w.rng.Uint64())
+	t = t.In(0) // as the loop is going to: entities have one partition here
 	p.issued = append(p.issued, model.Token(t))
 	return t
 }

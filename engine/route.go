@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. Whoever
+// holds a token, a number or a session id is told here which one that is about. What names a partition that the entity does not have is
+// sent to the first one, where it is refused as what is not known. Today every entity that can be reached has one partition.
+
+// Partitions yields the entity partitions.
+func (t Target) Partitions() iter.Seq[uint8] {
+	return func(yield func(uint8) bool) {
+		for p := range t.Entity.Hosts {
+			if !yield(uint8(p)) {
+				return
+			}
+		}
+	}
+}
+
+// Slice is the slice of an entity partition.
+func (t Target) Slice(partition uint8) event.Slice {
+	return event.Slice{Entity: t.Entity.ID, Partition: partition}
+}
+
+// Host is the log partition of an entity partition.
+func (t Target) Host(partition uint8) PartitionID { return t.Entity.Hosts[partition] }
+
+// OfToken is the entity partition of a lock, or of the session that a token is of.
+func (t Target) OfToken(token event.LockToken) uint8 { return t.known(token.Partition()) }
+
+// OfSequence is the entity partition of a message, or the one in which a look goes on from there.
+func (t Target) OfSequence(n event.SequenceNumber) uint8 { return t.known(n.Partition()) }
+
+// OfSession is the entity partition that all messages of a session are in, and its state.
+func (t Target) OfSession([]byte) uint8 { return onlyPartition }
+
+// OfMessages is the entity partition in which messages sent together are stored: all of them have one key, or none.
+func (t Target) OfMessages([]Message) uint8 { return onlyPartition }
+
+// OfAll is the entity partition that answers for all of them: there is no other.
+func (t Target) OfAll() uint8 { return onlyPartition }
+
+// onlyPartition is what is left to be routed once an entity may have several partitions.
+const onlyPartition uint8 = 0
+
+func (t Target) known(partition uint8) uint8 {
+	if int(partition) < len(t.Entity.Hosts) {
+		return partition
+	}
+	return onlyPartition
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	one := Target{Entity: &Entity{ID: 7, Hosts: []PartitionID{4}}}
+	three := Target{Entity: &Entity{ID: 7, Hosts: []PartitionID{4, 0, 9}}}
+	random := event.LockToken{1, 2, 3, 15: 0xab}
+	for _, c := range []struct {
+		name      string
+		of        Target
+		partition uint8
+		want      uint8
+	}{
+		{"a token says where its lock is", three, three.OfToken(random.In(2)), 2},
+		{"one from before, of an entity that had one partition", one, one.OfToken(random), 0},
+		{"one that nobody gave out", three, three.OfToken(random), 0},
+		{"the first number of a partition", three, three.OfSequence(1<<48 | 1), 1},
+		{"the last one", three, three.OfSequence(2<<48 - 1), 1},
+		{"a number of an entity with one partition", one, one.OfSequence(12), 0},
+		{"a number in no partition", three, three.OfSequence(3<<48 | 1), 0},
+		{"a number no engine gave out", three, three.OfSequence(1<<64 - 1), 0},
+		{"a session", one, one.OfSession([]byte("s")), 0},
+		{"messages", one, one.OfMessages([]Message{{ID: []byte("m")}}), 0},
+		{"all", one, one.OfAll(), 0},
+	} {
+		if c.partition != c.want {
+			t.Errorf("%s: partition %d, want %d", c.name, c.partition, c.want)
+		}
+		if slice, want := c.of.Slice(c.partition), (event.Slice{Entity: 7, Partition: c.want}); slice != want {
+			t.Errorf("%s: %v, want %v", c.name, slice, want)
+		}
+		if host, want := c.of.Host(c.partition), c.of.Entity.Hosts[c.want]; host != want {
+			t.Errorf("%s: hosted by %d, want %d", c.name, host, want)
+		}
+	}
+	if got, want := slices.Collect(three.Partitions()), []uint8{0, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("the partitions are %v, want %v", got, want)
+	}
+}
