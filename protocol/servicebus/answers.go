@@ -36,7 +36,7 @@ const maxConfirmed = 16
 
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
 type answers struct {
-	c           *conn
+	out         *output
 	s           *session
 	role        amqp.Role
 	verdict     verdict
@@ -75,10 +75,10 @@ func (a *answers) flush() {
 }
 
 func (a *answers) write(s *session, role amqp.Role, first, last uint32, state amqp.DeliveryState) {
-	if s.ended || a.c.phase >= closing {
+	if s.ended {
 		return
 	}
-	a.c.out = amqp.AppendDisposition(a.c.out, s.channel, &amqp.Disposition{
+	a.out.disposition(s.channel, &amqp.Disposition{
 		Role: role, First: first, Last: amqp.Some(last), Settled: true, State: state,
 	})
 }

@@ -37,7 +37,6 @@ type conn struct {
 	host    string // host of the peer
 	tls     bool
 	reader  *reader
-	writer  *writer
 	outbox  *outbox
 	quit    chan struct{} // closed when run no longer takes what the reader has
 	stop    chan struct{} // closed by askToStop
@@ -89,9 +88,7 @@ type conn struct {
 	unread   []*link // receivers whose next message could not be read just now
 	replies  []engine.Reply
 
-	out      []byte // frames not yet handed to the writer
-	spare    []byte // the writer's last buffer
-	writing  int    // bytes the writer has
+	out      output
 	timers   timers
 	frozen   time.Time // nothing is read or written before: what failed logins cost
 	detaches int       // receivers whose detach the engine has not answered
@@ -107,7 +104,6 @@ type peer struct {
 	container string
 	hostname  string // the broker's, as the peer knows it
 	product   string
-	maxFrame  uint32
 	idle      time.Duration // 0: none
 	channels  uint16        // the highest number it may use: the smaller of its own limit and ours
 }
@@ -127,11 +123,10 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	}
 	c.tls = isTLS(nc)
 	c.claims.limit, c.claims.verifier = env.limits.Tokens, env.verifier
-	c.peer.maxFrame = amqp.MinMaxFrameSize
 	c.decoder.Limits = amqp.HandshakeLimits
-	c.batch.c, c.answers.c = c, c
+	c.batch.broker, c.answers.out = c.broker, &c.out
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
-	c.writer = newWriter(nc, env.limits.WriteStallLogin)
+	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
 	return c
 }
@@ -143,7 +138,7 @@ func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
 func (c *conn) run() {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	go func() { c.reader.run(); close(readerDone) }()
-	go func() { c.writer.run(); close(writerDone) }()
+	go func() { c.out.writer.run(); close(writerDone) }()
 	c.now = time.Now()
 	c.timers.start(c)
 	c.log.Debug("servicebus: connection opened")
@@ -152,7 +147,7 @@ func (c *conn) run() {
 	unwatch()
 	c.net.Close()
 	close(c.quit)
-	close(c.writer.in)
+	close(c.out.writer.in)
 	c.timers.timer.Stop()
 	c.guard(c.leave)
 	c.outbox.close()
@@ -180,7 +175,7 @@ func (c *conn) loop() {
 	stop := c.stop
 	for {
 		c.flush()
-		if c.failed != nil || c.phase == over && len(c.out) == 0 && c.writing == 0 {
+		if c.failed != nil || c.phase == over && c.out.backlog() == 0 {
 			return
 		}
 		var frames chan inbound
@@ -201,7 +196,7 @@ func (c *conn) loop() {
 		case <-c.outbox.wake:
 			c.now = time.Now()
 			c.drain()
-		case err := <-c.writer.done:
+		case err := <-c.out.writer.done:
 			c.now = time.Now()
 			c.written(err)
 		case <-c.timers.timer.C:
@@ -232,7 +227,7 @@ func (c *conn) mayRead() bool {
 		return false
 	}
 	in, out := c.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
+	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && c.out.backlog() <= out
 }
 
 // receive takes the frames of one read.
@@ -365,8 +360,9 @@ func (c *conn) open(o *amqp.Open) {
 		c.protocolFault(amqp.CondFramingError, "max-frame-size must be at least 512.")
 		return
 	}
+	c.out.maxFrame = min(size, c.limits.MaxFrameSize)
 	c.peer = peer{
-		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname), maxFrame: min(size, c.limits.MaxFrameSize),
+		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname),
 		product:  kept(product(o.Properties), maxPeerText),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
@@ -381,7 +377,7 @@ func (c *conn) open(o *amqp.Open) {
 }
 
 func (c *conn) writeOpen() {
-	c.write(0, &amqp.Open{
+	c.out.frame(0, &amqp.Open{
 		ContainerID:  c.containerID,
 		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
 		ChannelMax:   amqp.Some(c.peer.channels),
@@ -422,7 +418,7 @@ func (c *conn) authenticated() {
 	c.loggedIn = true
 	c.decoder.Limits = amqp.DefaultLimits
 	c.reader.generous.Store(true)
-	c.writer.stall.Store(int64(c.limits.WriteStall))
+	c.out.writer.stall.Store(int64(c.limits.WriteStall))
 	c.onLogin()
 }
 
@@ -442,9 +438,9 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	early := c.phase < opened
 	switch c.phase {
 	case atHeader:
-		c.out = append(c.out, amqp.ProtocolSASL[:]...)
+		c.out.header(amqp.ProtocolSASL)
 	case atAMQPHeader:
-		c.out = append(c.out, amqp.ProtocolAMQP[:]...)
+		c.out.header(amqp.ProtocolAMQP)
 	case atSASL:
 	default:
 		if early {
@@ -464,7 +460,7 @@ func (c *conn) closeWith(e *amqp.Error) {
 	}
 	c.batch.submit()
 	c.answers.flush()
-	c.write(0, &amqp.Close{Error: e})
+	c.out.close(&amqp.Close{Error: e})
 	c.phase = closing
 	c.timers.closing(c)
 	for _, s := range c.sessions {
@@ -489,7 +485,7 @@ func (c *conn) shutdown() {
 // leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
 // that never reached the wire is released (4.7).
 func (c *conn) leave() {
-	c.phase = over
+	c.phase, c.out.closed = over, true
 	for _, s := range c.sessions {
 		s.leave()
 	}
@@ -524,58 +520,25 @@ func (c *conn) suffixed(text, entity string, now time.Time) string {
 
 // textRoom is how many bytes of a text, and of what it is about, the peer's frames have room for.
 func (c *conn) textRoom() (text, entity int) {
-	room := min(int(c.peer.maxFrame)-300, 4096)
+	room := min(int(c.out.maxFrame)-300, 4096)
 	return 2 * room / 3, room / 3
 }
 
-// fits reports whether a frame is one that the peer takes. Those that say what the peer said have to be asked.
-func (c *conn) fits(p amqp.Performative) bool {
-	start := len(c.out)
-	c.out = amqp.AppendFrame(c.out, 0, p, nil)
-	size := len(c.out) - start
-	c.out = c.out[:start]
-	return size <= int(c.peer.maxFrame)
-}
-
-// write appends a frame to what goes out next.
-func (c *conn) write(channel uint16, p amqp.Performative) {
-	if c.phase >= closing {
-		return
-	}
-	c.out = amqp.AppendFrame(c.out, channel, p, nil)
-}
-
-// flush hands what is buffered to the writer if it is idle.
+// flush hands what is buffered to the writer, unless the peer has to wait.
 func (c *conn) flush() {
-	if len(c.out) == 0 || c.writing > 0 || c.failed != nil || c.now.Before(c.frozen) {
-		return
+	if c.failed == nil && !c.now.Before(c.frozen) && c.out.flush() {
+		c.timers.spoke = c.now
 	}
-	c.timers.spoke = c.now
-	if len(c.out) <= smallWrite {
-		n := c.writer.try(c.out)
-		if c.out = c.out[:copy(c.out, c.out[n:])]; len(c.out) == 0 {
-			return
-		}
-	}
-	c.writing = len(c.out)
-	c.writer.in <- c.out
-	c.out, c.spare = c.spare[:0], c.out
 }
-
-// smallWrite is how many bytes the owner writes by itself when the socket takes them at once.
-const smallWrite = 4 << 10
 
 // written takes the buffer back from the writer.
 func (c *conn) written(err error) {
-	c.writing = 0
+	keep := 4 * highWater
+	if !c.loggedIn {
+		keep = smallChunk
+	}
+	c.out.written(keep)
 	if err != nil {
 		c.failed = err
-		return
-	}
-	if cap(c.spare) > 4*highWater || !c.loggedIn && cap(c.spare) > smallChunk {
-		c.spare = nil
 	}
 }
-
-// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that bodies are read late.
-const highWater = 256 << 10

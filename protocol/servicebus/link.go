@@ -57,8 +57,8 @@ func (s *session) attach(a *amqp.Attach) {
 		return
 	}
 	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}
-	if !c.fits(l.refusalOf(a)) {
-		s.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The name of the link leaves no room for an answer of at most %d bytes.", c.peer.maxFrame))
+	if !c.out.fits(l.refusalOf(a)) {
+		s.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The name of the link leaves no room for an answer of at most %d bytes.", c.out.maxFrame))
 		return
 	}
 	if e := l.resolve(a); e != nil {
@@ -265,7 +265,7 @@ func (c *conn) unauthorized(right access.Rights, at address) string {
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
-	l.c.write(l.s.channel, l.refusalOf(a))
+	l.c.out.frame(l.s.channel, l.refusalOf(a))
 	l.detached = true
 	l.writeDetach(e.Condition, e.Description)
 	l.bare()
@@ -310,12 +310,12 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		// link that delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
-	if !l.c.fits(&reply) {
-		l.c.write(l.s.channel, l.refusalOf(a))
-		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.peer.maxFrame))
+	if !l.c.out.fits(&reply) {
+		l.c.out.frame(l.s.channel, l.refusalOf(a))
+		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.out.maxFrame))
 		return false
 	}
-	l.c.write(l.s.channel, &reply)
+	l.c.out.frame(l.s.channel, &reply)
 	return true
 }
 
@@ -363,12 +363,12 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 func (l *link) answerAttach() {
 	if w := l.attaching; w != nil {
 		l.attaching = nil
-		l.c.write(l.s.channel, l.refusalOf(w.attach(l.c)))
+		l.c.out.frame(l.s.channel, l.refusalOf(w.attach(l.c)))
 	}
 }
 
 func (l *link) writeDetach(symbol amqp.Symbol, text string) {
-	l.c.write(l.s.channel, &amqp.Detach{
+	l.c.out.frame(l.s.channel, &amqp.Detach{
 		Handle: l.handle, Closed: true,
 		Error: &amqp.Error{Condition: symbol, Description: l.c.suffixed(text, l.at.path, l.c.now)},
 	})

@@ -14,7 +14,7 @@ func (c *conn) pump() {
 		l.receiver.makeReady()
 	}
 	c.unread = nil
-	for len(c.ready) > 0 && len(c.out) < highWater && c.phase == opened {
+	for len(c.ready) > 0 && !c.out.full() && c.phase == opened {
 		l := c.ready[0]
 		c.ready[0] = nil
 		c.ready = c.ready[1:]
@@ -73,7 +73,7 @@ func (r *receiver) advance() bool {
 			r.finishDrain()
 			return false
 		}
-		if len(c.out) >= highWater {
+		if c.out.full() {
 			break
 		}
 	}
@@ -113,13 +113,11 @@ func (r *receiver) later(d *engine.Delivery) {
 // message stays locked, and the partition hears of the damage.
 func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
-	start := len(c.out)
 	t := r.transferOf(d)
-	c.out = amqp.AppendTransferHeader(c.out, r.l.s.channel, &t, 0)
-	size := len(c.out) - start
-	out, err := c.encode(c.out, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
+	frame, head := c.out.beginTransfer(r.l.s.channel, &t)
+	buf, err := c.encode(head, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
-		c.out = c.out[:start]
+		c.out.cancelTransfer(frame)
 		if notNow(err) {
 			return false
 		}
@@ -127,18 +125,13 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 		r.pass() // the peer's credit is not used up
 		return true
 	}
-	c.out = out
 	r.sent(d)
-	if total := len(c.out) - start; total <= int(c.peer.maxFrame) {
-		binary.BigEndian.PutUint32(c.out[start:], uint32(total))
-		r.l.s.window--
-		r.l.s.nextOutgoing++
-		r.l.touch()
+	if payload := c.out.endTransfer(frame, buf); payload != nil {
+		r.split(&t, payload)
 		return true
 	}
-	payload := append([]byte(nil), c.out[start+size:]...)
-	c.out = c.out[:start]
-	r.split(&t, payload)
+	r.wrote()
+	r.l.touch()
 	return true
 }
 
@@ -198,15 +191,8 @@ func (r *receiver) begin(tag [16]byte, settled bool, payload []byte) {
 
 // split writes as many frames of a delivery as the window allows; the rest waits.
 func (r *receiver) split(t *amqp.Transfer, payload []byte) {
-	c, s := r.l.c, r.l.s
-	t.More = true
-	size := amqp.TransferHeaderSize(t)
-	n := min(int(c.peer.maxFrame)-size, len(payload))
-	t.More = n < len(payload)
-	c.out = amqp.AppendTransferHeader(c.out, s.channel, t, n)
-	c.out = append(c.out, payload[:n]...)
-	s.window--
-	s.nextOutgoing++
+	n := r.l.c.out.transfer(r.l.s.channel, t, payload)
+	r.wrote()
 	r.l.touch()
 	if t.More {
 		r.rest, r.restAt = payload, n
@@ -214,18 +200,19 @@ func (r *receiver) split(t *amqp.Transfer, payload []byte) {
 	}
 }
 
+// wrote counts a transfer that was written.
+func (r *receiver) wrote() {
+	r.l.s.window--
+	r.l.s.nextOutgoing++
+}
+
 // continued writes further frames of a delivery: delivery-id and tag stay null (4.4).
 func (r *receiver) continued() {
-	c, s := r.l.c, r.l.s
-	for s.window > 0 && len(c.out) < 4*highWater {
-		t := amqp.Transfer{Handle: r.l.handle, More: true}
-		n := min(int(c.peer.maxFrame)-amqp.TransferHeaderSize(&t), len(r.rest)-r.restAt)
-		t.More = r.restAt+n < len(r.rest)
-		c.out = amqp.AppendTransferHeader(c.out, s.channel, &t, n)
-		c.out = append(c.out, r.rest[r.restAt:r.restAt+n]...)
-		r.restAt += n
-		s.window--
-		s.nextOutgoing++
+	out, s := &r.l.c.out, r.l.s
+	for s.window > 0 && len(out.buf) < 4*highWater {
+		t := amqp.Transfer{Handle: r.l.handle}
+		r.restAt += out.transfer(s.channel, &t, r.rest[r.restAt:])
+		r.wrote()
 		if !t.More {
 			r.rest, r.restAt = nil, 0
 			return

@@ -51,7 +51,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	}
 	c.sessions[channel] = s
 	c.held += sessionCost
-	c.write(channel, &amqp.Begin{
+	c.out.frame(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
 		IncomingWindow: s.told,
@@ -99,7 +99,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 	case *amqp.End:
 		s.leave()
 		s.c.answers.flush()
-		s.c.write(s.channel, &amqp.End{})
+		s.c.out.frame(s.channel, &amqp.End{})
 		s.gone()
 	default:
 		s.c.protocolFault(amqp.CondNotAllowed, "The frame is not expected in a session.")
@@ -114,7 +114,7 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.c.log.Info("servicebus: session ended", "channel", s.channel, "condition", symbol, "text", text)
 	s.leave()
 	s.c.answers.flush()
-	s.c.write(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
+	s.c.out.frame(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
 	s.ended = true
 }
 
@@ -210,7 +210,7 @@ func (s *session) sendFlow() { s.writeFlow(&amqp.Flow{}) }
 
 // writeFlow completes a flow with the session's numbers and sends it.
 func (s *session) writeFlow(f *amqp.Flow) {
-	if s.ended || s.c.phase >= closing {
+	if s.ended {
 		return
 	}
 	s.told, s.sinceFlow = s.c.window(), 0
@@ -218,7 +218,7 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	f.IncomingWindow = s.told
 	f.NextOutgoingID = s.nextOutgoing
 	f.OutgoingWindow = s.c.limits.Window
-	s.c.out = amqp.AppendFlow(s.c.out, s.channel, f)
+	s.c.out.flow(s.channel, f)
 }
 
 // detach handles the peer's detach. The answer is closed when that is: a peer that only suspends its link would have to attach it
@@ -235,7 +235,7 @@ func (s *session) detach(d *amqp.Detach) {
 		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()
 		l.answerAttach()
-		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})
+		s.c.out.frame(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})
 	}
 	if l.receiver != nil {
 		l.receiver.forget()

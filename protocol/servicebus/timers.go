@@ -86,9 +86,7 @@ func (t *timers) fire(c *conn) {
 		c.detachIdle()
 		c.endOverdue()
 		if due(t.heartbeat(c)) {
-			if len(c.out) == 0 && c.writing == 0 {
-				c.out = amqp.AppendEmptyFrame(c.out)
-			}
+			c.out.heartbeat()
 			t.spoke = c.now
 		}
 	}
