@@ -140,7 +140,6 @@ func (c *conn) reply(r *engine.Reply) {
 		}
 		return
 	case pendingDetach:
-		c.detaches--
 		l := p.link
 		c.pendings.remove(r.Tag)
 		c.pendings.remove(l.receiver.tag)
@@ -150,14 +149,10 @@ func (c *conn) reply(r *engine.Reply) {
 	c.pendings.remove(r.Tag)
 	switch entry.kind {
 	case pendingSend:
-		c.bufferIn -= int(entry.size)
 		entry.link.sender.sent(entry.delivery, entry.settled, r.Err)
 	case pendingSettle:
 		c.settled(&entry, r.Err)
 	case pendingRequest:
-		c.requests--
-		c.bufferIn -= int(entry.size)
-		c.expected -= int(entry.expected)
 		entry.request.answered(r)
 	}
 }

@@ -28,7 +28,7 @@ func checkBooks(t testing.TB, s *Server) {
 // books is all that a connection counts.
 type books struct {
 	links, parted, names, holders, tokens int
-	held, joining, bufferIn               int
+	held, joining, pending                int
 	requests, taking, answered, expected  int
 	timed, detaches, unanswered           int
 	locked, unsettled                     int
@@ -36,9 +36,9 @@ type books struct {
 
 func (c *conn) counted() books {
 	b := books{
-		links: c.links, parted: c.parted, names: len(c.names), holders: len(c.holders), held: c.held, joining: c.joining,
-		bufferIn: c.bufferIn, requests: c.requests, taking: c.taking, answered: c.answered, expected: c.expected, timed: len(c.timed),
-		detaches: c.detaches, unanswered: c.pendings.unanswered, locked: c.locked,
+		links: c.links, parted: c.parted, names: len(c.names), holders: len(c.holders), held: c.memory.held, joining: c.memory.joining,
+		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.timed),
+		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.locked,
 	}
 	for _, l := range c.tokens {
 		if l != nil {
@@ -87,15 +87,15 @@ func (c *conn) recount() (b books) {
 	}
 	for i := range c.pendings.table {
 		p := &c.pendings.table[i]
-		b.bufferIn += int(p.size)
+		b.pending += int(p.size)
 		b.expected += int(p.expected)
-		if p.asked() {
-			b.unanswered++
-		}
 		switch p.kind {
+		case pendingSend, pendingSettle:
+			b.unanswered++
 		case pendingDetach:
 			b.detaches++
 		case pendingRequest:
+			b.unanswered++
 			b.requests++
 			if p.request.takes {
 				b.taking++

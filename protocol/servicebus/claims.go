@@ -27,6 +27,9 @@ func (c *claims) put(g access.Grant) bool {
 	return true
 }
 
+// cost is how many bytes the claims take.
+func (c *claims) cost() int { return tokenCost * len(c.granted) }
+
 // allow finds a claim that gives a right for a path now, the closest one first. The path is lower-case and clean. The rule that a
 // claim comes from is looked up each time: it may have changed since (reliability.md S10).
 func (c *claims) allow(path string, right access.Rights, now time.Time) (access.Grant, bool) {

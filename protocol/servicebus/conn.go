@@ -57,8 +57,7 @@ type conn struct {
 	rest     inbound // frames that have been read and wait; see handle
 	failed   error   // the socket is gone
 	claims   claims
-	loggedIn bool // there has been a valid token
-	early    int  // bytes received before that
+	early    int // bytes received before that
 	peer     peer
 	sessions map[uint16]*session
 	names    map[linkName]*link
@@ -70,15 +69,10 @@ type conn struct {
 	changes  []engine.Change // of entities, that links do not know of yet; see part
 	recheck  bool            // claims are to be looked at
 	stopping bool
-	held     int                              // bytes that sessions and links take, see held.go
+	allowed  allowance
+	memory   memory
 	body     []byte                           // of the frame being handled
-	bufferIn int                              // bytes of sends without an answer
-	joining  int                              // bytes of deliveries of which frames are missing
-	requests int                              // the engine has not answered
-	taking   int                              // of those, the ones that take messages by number or ask for rules: each answer holds them whole
-	answered int                              // bytes of answers that wait for the peer's credit
-	expected int                              // bytes that the engine's answers to requests may take, at most
-	timed    []*request                       // of them, those with a deadline
+	timed    []*request                       // requests with a deadline
 	locked   int                              // unsettled deliveries sent
 	byToken  map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
 	forgot   time.Time                        // last time expired ones were forgotten
@@ -88,12 +82,11 @@ type conn struct {
 	unread   []*link // receivers whose next message could not be read just now
 	replies  []engine.Reply
 
-	out      output
-	timers   timers
-	frozen   time.Time // nothing is read or written before: what failed logins cost
-	detaches int       // receivers whose detach the engine has not answered
-	gaveWay  time.Time // when others last had their turn; see giveWay
-	short    bool      // the peer may hold back what follows this turn's frames; see acknowledge
+	out     output
+	timers  timers
+	frozen  time.Time // nothing is read or written before: what failed logins cost
+	gaveWay time.Time // when others last had their turn; see giveWay
+	short   bool      // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
 // maxHostname is how many bytes of a host name are kept: the longest there is and a port.
@@ -126,6 +119,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.decoder.Limits = amqp.HandshakeLimits
 	c.batch.broker, c.answers.out = c.broker, &c.out
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
+	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
 	return c
@@ -226,15 +220,15 @@ func (c *conn) mayRead() bool {
 	if c.phase < closing && c.parting() {
 		return false
 	}
-	in, out := c.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && c.out.backlog() <= out
+	in, out := c.allowed.buffers()
+	return c.phase != over && !c.now.Before(c.frozen) && c.pendings.bytes <= in && c.pendings.expected <= out && c.out.backlog() <= out
 }
 
 // receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
 	c.short = in.short
 	c.timers.heard = c.now
-	if !c.loggedIn && c.phase < closing {
+	if !c.allowed.loggedIn && c.phase < closing {
 		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
 			c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
 			in.data = nil
@@ -247,7 +241,7 @@ func (c *conn) receive(in inbound) {
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
 	c.chunk = in.chunk
-	_, most := c.buffers()
+	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
@@ -257,7 +251,7 @@ func (c *conn) handle(in inbound) {
 			unseen = 0
 			c.giveWay()
 		}
-		if c.expected > most && len(data) > 0 && c.phase == opened {
+		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
 			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
 			in.err = nil
 			break
@@ -412,10 +406,10 @@ func (c *conn) loginFailed() {
 
 // authenticated notes the first valid login: the peer is allowed more from now on.
 func (c *conn) authenticated() {
-	if c.loggedIn {
+	if c.allowed.loggedIn {
 		return
 	}
-	c.loggedIn = true
+	c.allowed.loggedIn = true
 	c.decoder.Limits = amqp.DefaultLimits
 	c.reader.generous.Store(true)
 	c.out.writer.stall.Store(int64(c.limits.WriteStall))
@@ -491,7 +485,7 @@ func (c *conn) leave() {
 	}
 	clear(c.sessions)
 	c.batch.submit()
-	for c.detaches > 0 {
+	for c.pendings.detaches > 0 {
 		<-c.outbox.wake
 		c.drain()
 		c.batch.submit()
@@ -533,11 +527,7 @@ func (c *conn) flush() {
 
 // written takes the buffer back from the writer.
 func (c *conn) written(err error) {
-	keep := 4 * highWater
-	if !c.loggedIn {
-		keep = smallChunk
-	}
-	c.out.written(keep)
+	c.out.written(c.allowed.spareOutput())
 	if err != nil {
 		c.failed = err
 	}

@@ -52,7 +52,7 @@ func (s *session) attach(a *amqp.Attach) {
 		s.end(amqp.CondNotAllowed, "The handle is over handle-max.")
 		return
 	}
-	if c.parted >= c.maxParted() {
+	if c.parted >= c.allowed.detached() {
 		s.end(amqp.CondResourceLimit, "Too many links that have been detached wait for the peer's detach.")
 		return
 	}
@@ -220,29 +220,17 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
 	}
-	limit := l.c.limits.Links
-	if !l.c.loggedIn {
-		limit = 2 * l.c.limits.SessionsLogin
-		if len(l.s.links) >= 2 {
-			limit = 0
-		}
+	limit := l.c.allowed.links()
+	if !l.c.allowed.loggedIn && len(l.s.links) >= 2 {
+		limit = 0
 	}
 	if l.c.links >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
-	if !l.c.mayHold(l.cost(a) + len(l.c.body)) {
+	if !l.c.memory.mayHold(l.c.claims.cost() + l.cost(a) + len(l.c.body)) {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
-}
-
-// maxParted is how many links may wait for the peer's detach: as many as there may be, once over again for those that all go at
-// once and are attached anew before that.
-func (c *conn) maxParted() int {
-	if c.loggedIn {
-		return 2 * c.limits.Links
-	}
-	return 2 * c.limits.SessionsLogin
 }
 
 // attachError is the refusal of an address.
@@ -277,7 +265,7 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 // refusalOf is an attach without termini; a detach has to follow.
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
-	if !l.c.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
+	if !l.c.allowed.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
 		reply.Name = short(a.Name, maxLinkName)
 	}
 	if a.Role == amqp.RoleSender {

@@ -56,12 +56,11 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 			return
 		}
 	}
-	if c.taking >= maxTaking {
+	if c.pendings.taking >= maxTaking {
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
-	c.taking++
 	v := view{lockToken: cmd.Mode == engine.PeekLock}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages(), v, math.MaxInt)

@@ -69,12 +69,11 @@ func (c *conn) enumerateRules(req *request, body amqp.Map) {
 		c.badRequest(req, "The request needs 'skip' and a positive 'top'.")
 		return
 	}
-	if c.taking >= maxTaking {
+	if c.pendings.taking >= maxTaking {
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
 	req.takes = true
-	c.taking++
 	room := c.limits.BufferedOut
 	if r := c.replyLink(req); r != nil {
 		room = min(room, r.maxSize)

@@ -86,10 +86,10 @@ func (c *conn) manage(req *request) {
 		return
 	}
 	switch {
-	case c.answered > c.limits.BufferedOut:
+	case c.memory.answersWait():
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return
-	case c.requests >= c.limits.Requests:
+	case c.pendings.requests >= c.limits.Requests:
 		c.refuseRequest(req, 503, amqp.CondServerBusy, "Too many requests have no answer yet.")
 		return
 	}
@@ -128,12 +128,8 @@ func (c *conn) askCatalogue(req *request, cmd engine.Command, answer func(*reque
 // asking books a request that the engine is going to answer.
 func (c *conn) asking(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) engine.Request {
 	req.answer = answer
-	expected := expectedSize(cmd)
-	c.requests++
-	c.bufferIn += req.size
-	c.expected += expected
 	c.limitTime(req)
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expected)})
+	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expectedSize(cmd))})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
 }
 

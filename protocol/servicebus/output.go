@@ -27,8 +27,11 @@ const (
 // backlog is how many bytes have not been written.
 func (o *output) backlog() int { return len(o.buf) + o.writing }
 
+// prepared is how many bytes the writer does not have yet.
+func (o *output) prepared() int { return len(o.buf) }
+
 // full reports whether deliveries have to wait for the writer.
-func (o *output) full() bool { return len(o.buf) >= highWater }
+func (o *output) full() bool { return o.prepared() >= highWater }
 
 // fits reports whether a frame is one that the peer takes. Those that say what the peer said have to be asked.
 func (o *output) fits(p amqp.Performative) bool {

@@ -55,7 +55,7 @@ func (r *receiver) advance() bool {
 			r.continued()
 		case len(r.answers) > 0:
 			payload := r.answers[0]
-			c.answered -= len(payload) + answerCost
+			c.memory.dequeueAnswer(payload)
 			r.answers = r.answers[1:]
 			tag := [16]byte(c.newUUID())
 			r.begin(tag, r.settled, payload)
@@ -125,8 +125,9 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 		r.pass() // the peer's credit is not used up
 		return true
 	}
+	payload := c.out.endTransfer(frame, buf)
 	r.sent(d)
-	if payload := c.out.endTransfer(frame, buf); payload != nil {
+	if payload != nil {
 		r.split(&t, payload)
 		return true
 	}
@@ -209,7 +210,7 @@ func (r *receiver) wrote() {
 // continued writes further frames of a delivery: delivery-id and tag stay null (4.4).
 func (r *receiver) continued() {
 	out, s := &r.l.c.out, r.l.s
-	for s.window > 0 && len(out.buf) < 4*highWater {
+	for s.window > 0 && out.prepared() < 4*highWater {
 		t := amqp.Transfer{Handle: r.l.handle}
 		r.restAt += out.transfer(s.channel, &t, r.rest[r.restAt:])
 		r.wrote()

@@ -135,7 +135,7 @@ func (r *receiver) makeReady() {
 func (r *receiver) leave(cause event.ReleaseCause) {
 	c := r.l.c
 	for _, a := range r.answers {
-		c.answered -= len(a) + answerCost
+		c.memory.dequeueAnswer(a)
 	}
 	r.rest, r.answers = nil, nil
 	r.ahead.drop()
@@ -153,7 +153,6 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 		delete(c.holders, heldSession{r.l.target.Entity.ID, r.grant.ID})
 		r.grant = nil
 	}
-	c.detaches++
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 

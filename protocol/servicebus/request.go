@@ -22,7 +22,7 @@ type request struct {
 	deadline time.Time // zero: none
 	place    int       // in conn.timed
 	over     bool      // the client was told that its time is over
-	takes    bool      // it is counted in conn.taking
+	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
 }
 
@@ -78,16 +78,13 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 func (req *request) answered(r *engine.Reply) {
 	c := req.l.c
 	c.untime(req)
-	if req.takes {
-		c.taking--
-	}
 	switch {
 	case req.over:
 		req.tooLate(r)
 		return
 	case c.phase != opened:
 		return
-	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
+	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.memory.answersWait() && !req.deletes:
 		req.tooLate(r)
 		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
 		return
@@ -113,7 +110,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		c.log.Info("servicebus: no link for the answer to a request", "link", loggable(req.l.name), "entity", req.l.at.path)
 		return
 	}
-	if len(r.answers) >= c.limits.Requests || c.answersPileUp() {
+	if len(r.answers) >= c.limits.Requests || c.memory.answersPileUp() {
 		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
 		return
 	}
@@ -125,7 +122,7 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
 	}
 	r.answers = append(r.answers, dst)
-	c.answered += len(dst) + answerCost
+	c.memory.queueAnswer(dst)
 	r.makeReady()
 }
 

@@ -37,20 +37,17 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		c.protocolFault(amqp.CondNotAllowed, "The channel is in use.")
 		return
 	}
-	limit := c.limits.Sessions
-	if !c.loggedIn {
-		limit = c.limits.SessionsLogin
-	}
+	limit := c.allowed.sessions()
 	if len(c.sessions) >= 2*limit { // half of them were ended for that, and the peer goes on
 		c.protocolFault(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 		return
 	}
 	s := &session{
 		c: c, channel: channel, links: make(map[uint32]*link),
-		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.window(),
+		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.allowed.window(),
 	}
 	c.sessions[channel] = s
-	c.held += sessionCost
+	c.memory.hold(sessionCost)
 	c.out.frame(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
@@ -120,7 +117,7 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 
 // gone makes room for another session on the channel.
 func (s *session) gone() {
-	s.c.held -= sessionCost
+	s.c.memory.hold(-sessionCost)
 	delete(s.c.sessions, s.channel)
 }
 
@@ -213,7 +210,7 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	if s.ended {
 		return
 	}
-	s.told, s.sinceFlow = s.c.window(), 0
+	s.told, s.sinceFlow = s.c.allowed.window(), 0
 	f.NextIncomingID = amqp.Some(s.nextIncoming)
 	f.IncomingWindow = s.told
 	f.NextOutgoingID = s.nextOutgoing

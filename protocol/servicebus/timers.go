@@ -70,11 +70,11 @@ func (t *timers) fire(c *conn) {
 			c.log.Info("servicebus: no open in time")
 			c.phase = over
 		}
-	case !c.loggedIn && due(t.began.Add(c.limits.FirstToken)):
+	case !c.allowed.loggedIn && due(t.began.Add(c.limits.FirstToken)):
 		c.log.Info("servicebus: no valid token in time")
 		t.force(c, "The connection was closed because no valid token was put in time.")
 	case due(t.silence(c)):
-		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", t.patience(c).Milliseconds()))
+		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", c.allowed.silence().Milliseconds()))
 	case due(t.linkless(c)):
 		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds and is closed by container 'LinkTracker'.",
 			t.linklessLimit(c).Milliseconds()))
@@ -116,7 +116,7 @@ func (t *timers) rearm(c *conn) {
 	case c.phase < opened:
 		earliest(t.began.Add(c.limits.Handshake))
 	default:
-		if !c.loggedIn {
+		if !c.allowed.loggedIn {
 			earliest(t.began.Add(c.limits.FirstToken))
 		}
 		earliest(t.silence(c))
@@ -130,14 +130,7 @@ func (t *timers) rearm(c *conn) {
 	t.timer.Reset(max(0, at.Sub(c.now)))
 }
 
-func (t *timers) patience(c *conn) time.Duration {
-	if !c.loggedIn {
-		return c.limits.IdleBeforeLogin
-	}
-	return c.limits.IdleTimeout
-}
-
-func (t *timers) silence(c *conn) time.Time { return t.heard.Add(t.patience(c)) }
+func (t *timers) silence(c *conn) time.Time { return t.heard.Add(c.allowed.silence()) }
 
 func (t *timers) linklessLimit(c *conn) time.Duration {
 	if t.hadLink {
