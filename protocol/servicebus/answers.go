@@ -91,7 +91,7 @@ func (c *conn) drain() {
 		c.reply(&replies[i])
 	}
 	for i := range changes {
-		if c.concerns(&changes[i]) {
+		if c.sessions.concern(&changes[i]) {
 			c.changes = append(c.changes, changes[i])
 		}
 	}
@@ -108,10 +108,14 @@ func (c *conn) part() {
 	changes, recheck := c.changes, c.recheck
 	c.changes, c.recheck = nil, false
 	for i := range changes {
-		c.entityChanged(&changes[i])
+		for l := range c.sessions.links() {
+			l.entityChanged(&changes[i])
+		}
 	}
 	if recheck {
-		c.detachUnclaimed()
+		for l := range c.sessions.links() {
+			l.detachUnclaimed()
+		}
 	}
 	if c.stopping {
 		c.shutdown()
@@ -134,7 +138,7 @@ func (c *conn) reply(r *engine.Reply) {
 		case engine.ReplyDrained:
 			p.link.receiver.drained()
 		case engine.ReplyEnded:
-			p.link.sessionLost(r.Err)
+			p.link.messageSessionLost(r.Err)
 		case engine.ReplyDone:
 			p.link.receiver.done(r)
 		}

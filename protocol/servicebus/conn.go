@@ -49,40 +49,37 @@ type conn struct {
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
 	// owned by run
-	phase    phase
-	log      *slog.Logger
-	now      time.Time // of this turn of the loop
-	decoder  amqp.Decoder
-	chunk    *chunk  // the frame being handled stands in it
-	rest     inbound // frames that have been read and wait; see handle
-	failed   error   // the socket is gone
-	claims   claims
-	early    int // bytes received before that
-	peer     peer
-	sessions map[uint16]*session
-	names    map[linkName]*link
-	tokens   [2]*link              // to $cbs: where the peer sends, where it receives
-	holders  map[heldSession]*link // of message sessions
-	links    int                   // attached
-	parted   int                   // detached by us, the peer's detach has not come
-	pendings pendings
-	changes  []engine.Change // of entities, that links do not know of yet; see part
-	recheck  bool            // claims are to be looked at
-	stopping bool
-	allowed  allowance
-	memory   memory
-	body     []byte                           // of the frame being handled
-	timed    []*request                       // requests with a deadline
-	locked   int                              // unsettled deliveries sent
-	byToken  map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
-	forgot   time.Time                        // last time expired ones were forgotten
-	batch    batch
-	answers  answers
-	ready    []*link // receivers with something to write, in the order they got it
-	unread   []*link // receivers whose next message could not be read just now
-	replies  []engine.Reply
+	phase     phase
+	log       *slog.Logger
+	now       time.Time // of this turn of the loop
+	decoder   amqp.Decoder
+	chunk     *chunk  // the frame being handled stands in it
+	rest      inbound // frames that have been read and wait; see handle
+	failed    error   // the socket is gone
+	claims    claims
+	early     int // bytes received before that
+	peer      peer
+	sessions  sessionTable
+	links     links
+	pendings  pendings
+	changes   []engine.Change // of entities, that links do not know of yet; see part
+	recheck   bool            // claims are to be looked at
+	stopping  bool
+	allowed   allowance
+	memory    memory
+	body      []byte // of the frame being handled
+	deadlines deadlines
+	locked    int                              // unsettled deliveries sent
+	byToken   map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
+	forgot    time.Time                        // last time expired ones were forgotten
+	batch     batch
+	answers   answers
+	ready     []*link // receivers with something to write, in the order they got it
+	unread    []*link // receivers whose next message could not be read just now
+	replies   []engine.Reply
 
 	out     output
+	stored  stored
 	timers  timers
 	frozen  time.Time // nothing is read or written before: what failed logins cost
 	gaveWay time.Time // when others last had their turn; see giveWay
@@ -105,7 +102,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c := &conn{
 		environment: env, net: nc, number: number,
 		outbox: newOutbox(), quit: make(chan struct{}), stop: make(chan struct{}),
-		sessions: make(map[uint16]*session), names: make(map[linkName]*link), holders: make(map[heldSession]*link),
+		sessions: make(sessionTable), links: newLinks(),
 	}
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()
@@ -122,6 +119,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
+	c.stored = stored{broker: c.broker, limits: &env.limits, log: c.log}
 	return c
 }
 

@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -115,13 +114,13 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
 	t := r.transferOf(d)
 	frame, head := c.out.beginTransfer(r.l.s.channel, &t)
-	buf, err := c.encode(head, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
+	buf, err := c.stored.encode(head, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
 		c.out.cancelTransfer(frame)
 		if notNow(err) {
 			return false
 		}
-		c.damage(r.l.target, d, err)
+		c.stored.damaged(r.l.target, d, err)
 		r.pass() // the peer's credit is not used up
 		return true
 	}
@@ -219,42 +218,4 @@ func (r *receiver) continued() {
 			return
 		}
 	}
-}
-
-// encode reads a delivery's bytes and appends the message to dst.
-func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
-	host := target.Host(0)
-	var changes [][]byte
-	for i := range d.Changes {
-		if d.Changes[i].Size == 0 {
-			continue
-		}
-		b, err := ahead.blob(c.broker, host, &d.Changes[i], false)
-		if err != nil {
-			return dst, err
-		}
-		changes = append(changes, append([]byte(nil), b...))
-	}
-	body, err := ahead.blob(c.broker, host, &d.Body, far)
-	if err != nil {
-		return dst, err
-	}
-	return appendMessage(dst, body, d, changes, v)
-}
-
-// notNow reports whether stored bytes could not be read for a reason that passes.
-func notNow(err error) bool {
-	refusal := (*engine.Error)(nil)
-	return errors.As(err, &refusal) && refusal.Code == engine.Busy
-}
-
-// damage reports a stored message that cannot be read back, but for a reason that passes.
-func (c *conn) damage(target engine.Target, d *engine.Delivery, err error) {
-	if notNow(err) {
-		return
-	}
-	host := target.Host(0)
-	c.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
-		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
-	c.broker.ReportDamage(host, err)
 }

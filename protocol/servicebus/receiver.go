@@ -150,7 +150,7 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 	}
 	r.waiting, r.next = nil, 0
 	if r.grant != nil {
-		delete(c.holders, heldSession{r.l.target.Entity.ID, r.grant.ID})
+		c.links.release(r.l)
 		r.grant = nil
 	}
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))

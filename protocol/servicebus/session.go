@@ -126,7 +126,7 @@ func (s *session) leave() {
 	s.c.answers.flush()
 	for _, l := range s.links {
 		if l.detached {
-			s.c.parted--
+			s.c.links.detachCame()
 		}
 		l.leave(event.ReleaseLinkLost)
 		l.free()
@@ -227,7 +227,7 @@ func (s *session) detach(d *amqp.Detach) {
 		return
 	}
 	if l.detached {
-		s.c.parted--
+		s.c.links.detachCame()
 	} else {
 		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()

@@ -83,8 +83,12 @@ func (t *timers) fire(c *conn) {
 			c.recheck = true
 			c.part()
 		}
-		c.detachIdle()
-		c.endOverdue()
+		for l := range c.sessions.links() {
+			l.detachIdle()
+		}
+		for _, req := range c.deadlines.passed(c.now) {
+			req.timedOut()
+		}
 		if due(t.heartbeat(c)) {
 			c.out.heartbeat()
 			t.spoke = c.now
@@ -123,8 +127,8 @@ func (t *timers) rearm(c *conn) {
 		earliest(t.linkless(c))
 		earliest(t.heartbeat(c))
 		earliest(c.claims.next())
-		earliest(c.nextIdleLink())
-		earliest(c.nextDeadline())
+		earliest(c.sessions.nextIdle(c.limits.LinkIdle))
+		earliest(c.deadlines.next())
 	}
 	t.at = at
 	t.timer.Reset(max(0, at.Sub(c.now)))
