@@ -26,12 +26,6 @@ func (w *attaching) attach(c *conn) *amqp.Attach {
 	return a
 }
 
-// heldSession names a message session that a link of the connection holds.
-type heldSession struct {
-	entity event.EntityID
-	id     string
-}
-
 // accepted answers the attach: with the message session that the engine has given to the receiver, or with its refusal.
 func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
@@ -48,7 +42,7 @@ func (l *link) accepted(reply *engine.Reply) {
 	l.attaching = nil
 	l.hold(-len(held.frame))
 	l.receiver.grant = grant
-	c.holders[heldSession{l.target.Entity.ID, grant.ID}] = l
+	c.links.hold(l)
 	l.touch()
 	c.timers.by(c, c.now.Add(c.limits.LinkIdle))
 	if !l.writeAttach(attach) {
@@ -69,9 +63,14 @@ func noSessionText(a *amqp.Attach) string {
 	return fmt.Sprintf("The operation did not complete within the allotted timeout of %s. The time allotted to this operation may have been a portion of a longer timeout.", hms(wait))
 }
 
-// sessionLost ends the link because its message session is no longer held. Settlements under way were decided after that,
+// messageSession is the one that the link holds.
+func (l *link) messageSession() messageSession {
+	return messageSession{l.target.Entity.ID, l.receiver.grant.ID}
+}
+
+// messageSessionLost ends the link because its message session is no longer held. Settlements under way were decided after that,
 // so all of them fail; they are answered first, because nothing may follow the detach.
-func (l *link) sessionLost(err error) {
+func (l *link) messageSessionLost(err error) {
 	if l.detached {
 		return
 	}
@@ -86,16 +85,16 @@ func (l *link) sessionLost(err error) {
 	l.end(cond.symbol, text)
 }
 
-// sessionLock is the lock of the message session that a request is made under: that of the receiver it names as its
+// messageSessionLock is the lock of the message session that a request is made under: that of the receiver it names as its
 // associated link or, when it names none, of the receiver of this connection that holds the session with the id (6.3). It
 // is not there when that receiver holds another session than the one asked for, or none.
-func (c *conn) sessionLock(req *request, id string, hasID bool) (event.LockToken, bool) {
+func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, bool) {
 	entity := req.l.target.Entity.ID
 	var l *link
 	if name := req.text(keyAssociatedLink); name != "" {
-		l = c.names[linkName{name, amqp.RoleReceiver}]
+		l = req.l.c.links.named(name, amqp.RoleReceiver)
 	} else if hasID {
-		l = c.holders[heldSession{entity, id}]
+		l = req.l.c.links.holder(messageSession{entity, id})
 	}
 	if l == nil || l.receiver.grant == nil || l.target.Entity.ID != entity || hasID && l.receiver.grant.ID != id {
 		return event.LockToken{}, false
@@ -103,20 +102,15 @@ func (c *conn) sessionLock(req *request, id string, hasID bool) (event.LockToken
 	return l.receiver.grant.Token, true
 }
 
-// sessionLocks is what a settlement by token may end messages under (semantics.md 8.4): the lock of the session that the request
+// messageSessionLocks is what a settlement by token may end messages under (semantics.md 8.4): the lock of the session that the request
 // names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when
 // there is none.
-func (c *conn) sessionLocks(req *request, id string, hasID bool) (held []event.LockToken) {
+func (req *request) messageSessionLocks(id string, hasID bool) (held []event.LockToken) {
 	if hasID || req.text(keyAssociatedLink) != "" {
-		if token, ok := c.sessionLock(req, id, hasID); ok {
+		if token, ok := req.messageSessionLock(id, hasID); ok {
 			held = append(held, token)
 		}
 		return held
 	}
-	for at, l := range c.holders {
-		if at.entity == req.l.target.Entity.ID {
-			held = append(held, l.receiver.grant.Token)
-		}
-	}
-	return held
+	return req.l.c.links.locks(req.l.target.Entity.ID)
 }

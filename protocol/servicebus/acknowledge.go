@@ -15,7 +15,7 @@ const shortRead = 4096
 // acknowledge says that the frames of a short read have come, when nothing is going to be written that says so.
 func (c *conn) acknowledge() {
 	c.short = false
-	if c.reader.ack != nil && len(c.out) == 0 && c.writing == 0 && c.pendings.unanswered == 0 {
+	if c.reader.ack != nil && c.out.backlog() == 0 && c.pendings.unanswered == 0 {
 		c.reader.ack.Acknowledge()
 	}
 }

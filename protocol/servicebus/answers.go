@@ -36,7 +36,7 @@ const maxConfirmed = 16
 
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
 type answers struct {
-	c           *conn
+	out         *output
 	s           *session
 	role        amqp.Role
 	verdict     verdict
@@ -75,10 +75,10 @@ func (a *answers) flush() {
 }
 
 func (a *answers) write(s *session, role amqp.Role, first, last uint32, state amqp.DeliveryState) {
-	if s.ended || a.c.phase >= closing {
+	if s.ended {
 		return
 	}
-	a.c.out = amqp.AppendDisposition(a.c.out, s.channel, &amqp.Disposition{
+	a.out.disposition(s.channel, &amqp.Disposition{
 		Role: role, First: first, Last: amqp.Some(last), Settled: true, State: state,
 	})
 }
@@ -91,7 +91,7 @@ func (c *conn) drain() {
 		c.reply(&replies[i])
 	}
 	for i := range changes {
-		if c.concerns(&changes[i]) {
+		if c.sessions.concern(&changes[i]) {
 			c.changes = append(c.changes, changes[i])
 		}
 	}
@@ -108,10 +108,14 @@ func (c *conn) part() {
 	changes, recheck := c.changes, c.recheck
 	c.changes, c.recheck = nil, false
 	for i := range changes {
-		c.entityChanged(&changes[i])
+		for l := range c.sessions.links() {
+			l.entityChanged(&changes[i])
+		}
 	}
 	if recheck {
-		c.detachUnclaimed()
+		for l := range c.sessions.links() {
+			l.detachUnclaimed()
+		}
 	}
 	if c.stopping {
 		c.shutdown()
@@ -134,13 +138,12 @@ func (c *conn) reply(r *engine.Reply) {
 		case engine.ReplyDrained:
 			p.link.receiver.drained()
 		case engine.ReplyEnded:
-			p.link.sessionLost(r.Err)
+			p.link.messageSessionLost(r.Err)
 		case engine.ReplyDone:
 			p.link.receiver.done(r)
 		}
 		return
 	case pendingDetach:
-		c.detaches--
 		l := p.link
 		c.pendings.remove(r.Tag)
 		c.pendings.remove(l.receiver.tag)
@@ -150,14 +153,10 @@ func (c *conn) reply(r *engine.Reply) {
 	c.pendings.remove(r.Tag)
 	switch entry.kind {
 	case pendingSend:
-		c.bufferIn -= int(entry.size)
 		entry.link.sender.sent(entry.delivery, entry.settled, r.Err)
 	case pendingSettle:
 		c.settled(&entry, r.Err)
 	case pendingRequest:
-		c.requests--
-		c.bufferIn -= int(entry.size)
-		c.expected -= int(entry.expected)
 		entry.request.answered(r)
 	}
 }

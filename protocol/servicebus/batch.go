@@ -4,7 +4,7 @@ import "github.com/ledgerbus/ledgerbus/engine"
 
 // batch collects requests so that those of one read reach a partition in one Submit.
 type batch struct {
-	c        *conn
+	broker   engine.Broker
 	host     engine.PartitionID
 	requests []engine.Request
 
@@ -31,7 +31,7 @@ func (b *batch) submit() {
 	}
 	run := b.requests
 	b.requests = run[:0] // before the call: a run is submitted once, whatever happens in it
-	b.c.broker.Submit(b.host, run)
+	b.broker.Submit(b.host, run)
 	clear(run)
 }
 

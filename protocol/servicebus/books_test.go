@@ -27,20 +27,20 @@ func checkBooks(t testing.TB, s *Server) {
 
 // books is all that a connection counts.
 type books struct {
-	links, parted, names, holders, tokens int
-	held, joining, bufferIn               int
-	requests, taking, answered, expected  int
-	timed, detaches, unanswered           int
-	locked, unsettled                     int
+	links, detached, names, holders, tokens int
+	held, joining, pending                  int
+	requests, taking, answered, expected    int
+	timed, detaches, unanswered             int
+	locked, unsettled                       int
 }
 
 func (c *conn) counted() books {
 	b := books{
-		links: c.links, parted: c.parted, names: len(c.names), holders: len(c.holders), held: c.held, joining: c.joining,
-		bufferIn: c.bufferIn, requests: c.requests, taking: c.taking, answered: c.answered, expected: c.expected, timed: len(c.timed),
-		detaches: c.detaches, unanswered: c.pendings.unanswered, locked: c.locked,
+		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.memory.joining,
+		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.deadlines.requests),
+		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.locked,
 	}
-	for _, l := range c.tokens {
+	for _, l := range c.links.tokens {
 		if l != nil {
 			b.tokens++
 		}
@@ -65,7 +65,7 @@ func (c *conn) recount() (b books) {
 		for _, l := range s.links {
 			b.held += l.held
 			if l.detached {
-				b.parted++
+				b.detached++
 				continue
 			}
 			b.links++
@@ -87,15 +87,15 @@ func (c *conn) recount() (b books) {
 	}
 	for i := range c.pendings.table {
 		p := &c.pendings.table[i]
-		b.bufferIn += int(p.size)
+		b.pending += int(p.size)
 		b.expected += int(p.expected)
-		if p.asked() {
-			b.unanswered++
-		}
 		switch p.kind {
+		case pendingSend, pendingSettle:
+			b.unanswered++
 		case pendingDetach:
 			b.detaches++
 		case pendingRequest:
+			b.unanswered++
 			b.requests++
 			if p.request.takes {
 				b.taking++

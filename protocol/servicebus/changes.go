@@ -8,40 +8,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// entityChanged detaches every link of an entity: after an update with a condition on which clients attach again, and find the new
-// settings; after a deletion because it is no more (4.7). Links to the management node outlive an update: they have no settings, and
-// azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims stay, as far as the access
+// entityChanged detaches a link of an entity that has changed: after an update with a condition on which clients attach again, and find
+// the new settings; after a deletion because it is no more (4.7). Links to the management node outlive an update: they have no settings,
+// and azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims stay, as far as the access
 // rules they come from do.
-func (c *conn) entityChanged(change *engine.Change) {
-	for _, s := range c.sessions {
-		for _, l := range s.links {
-			switch {
-			case l.detached || l.target.Entity == nil || l.target.Entity.ID != change.Entity.ID:
-			case change.Deleted:
-				l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, c.missing(l.at))
-			case l.at.management && l.refresh():
-			default:
-				kind := "consumer"
-				if l.sender != nil {
-					kind = "publisher"
-				}
-				l.endFor(event.ReleaseEntityChanged, amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in "+
-					"%s(link%d). Detach origin: the messaging entity was updated.", l.name, kind, l.handle))
-			}
+func (l *link) entityChanged(change *engine.Change) {
+	switch {
+	case !l.leadsTo(change.Entity):
+	case change.Deleted:
+		l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, l.c.missing(l.at))
+	case l.at.management && l.refresh():
+	default:
+		kind := "consumer"
+		if l.sender != nil {
+			kind = "publisher"
 		}
+		l.endFor(event.ReleaseEntityChanged, amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in "+
+			"%s(link%d). Detach origin: the messaging entity was updated.", l.name, kind, l.handle))
 	}
-}
-
-// concerns tells that a change is of an entity that one of the connection's links leads to.
-func (c *conn) concerns(change *engine.Change) bool {
-	for _, s := range c.sessions {
-		for _, l := range s.links {
-			if !l.detached && l.target.Entity != nil && l.target.Entity.ID == change.Entity.ID {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // refresh has a link find the settings of its entity anew. It reports false when that cannot be found now.

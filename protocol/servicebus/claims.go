@@ -14,6 +14,18 @@ type claims struct {
 	verifier *access.Verifier
 }
 
+// verify asks for the verdict on a token of the type the client gives it. The token says itself whether it is a shared access
+// signature: azure-servicebus for Python sends one as a "jwt".
+func (c *claims) verify(token, kind, audience string, now time.Time) (access.Grant, error) {
+	switch signature := strings.HasPrefix(token, access.SASPrefix); {
+	case signature, kind == "jwt", kind == "amqp:jwt":
+		return c.verifier.Verify(token, audience, now)
+	case kind == "servicebus.windows.net:sastoken":
+		return access.Grant{}, access.ErrMalformed
+	}
+	return access.Grant{}, access.ErrUnsupported
+}
+
 // put stores a claim in the place of an older one for the same path. It refuses when there are too many.
 func (c *claims) put(g access.Grant) bool {
 	if c.granted == nil {
@@ -26,6 +38,9 @@ func (c *claims) put(g access.Grant) bool {
 	c.granted[g.Path] = g
 	return true
 }
+
+// cost is how many bytes the claims take.
+func (c *claims) cost() int { return tokenCost * len(c.granted) }
 
 // allow finds a claim that gives a right for a path now, the closest one first. The path is lower-case and clean. The rule that a
 // claim comes from is looked up each time: it may have changed since (reliability.md S10).

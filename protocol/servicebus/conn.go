@@ -37,7 +37,6 @@ type conn struct {
 	host    string // host of the peer
 	tls     bool
 	reader  *reader
-	writer  *writer
 	outbox  *outbox
 	quit    chan struct{} // closed when run no longer takes what the reader has
 	stop    chan struct{} // closed by askToStop
@@ -50,53 +49,41 @@ type conn struct {
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
 	// owned by run
-	phase    phase
-	log      *slog.Logger
-	now      time.Time // of this turn of the loop
-	decoder  amqp.Decoder
-	chunk    *chunk  // the frame being handled stands in it
-	rest     inbound // frames that have been read and wait; see handle
-	failed   error   // the socket is gone
-	claims   claims
-	loggedIn bool // there has been a valid token
-	early    int  // bytes received before that
-	peer     peer
-	sessions map[uint16]*session
-	names    map[linkName]*link
-	tokens   [2]*link              // to $cbs: where the peer sends, where it receives
-	holders  map[heldSession]*link // of message sessions
-	links    int                   // attached
-	parted   int                   // detached by us, the peer's detach has not come
-	pendings pendings
-	changes  []engine.Change // of entities, that links do not know of yet; see part
-	recheck  bool            // claims are to be looked at
-	stopping bool
-	held     int                              // bytes that sessions and links take, see held.go
-	body     []byte                           // of the frame being handled
-	bufferIn int                              // bytes of sends without an answer
-	joining  int                              // bytes of deliveries of which frames are missing
-	requests int                              // the engine has not answered
-	taking   int                              // of those, the ones that take messages by number or ask for rules: each answer holds them whole
-	answered int                              // bytes of answers that wait for the peer's credit
-	expected int                              // bytes that the engine's answers to requests may take, at most
-	timed    []*request                       // of them, those with a deadline
-	locked   int                              // unsettled deliveries sent
-	byToken  map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
-	forgot   time.Time                        // last time expired ones were forgotten
-	batch    batch
-	answers  answers
-	ready    []*link // receivers with something to write, in the order they got it
-	unread   []*link // receivers whose next message could not be read just now
-	replies  []engine.Reply
+	phase     phase
+	log       *slog.Logger
+	now       time.Time // of this turn of the loop
+	decoder   amqp.Decoder
+	chunk     *chunk  // the frame being handled stands in it
+	rest      inbound // frames that have been read and wait; see handle
+	failed    error   // the socket is gone
+	claims    claims
+	early     int // bytes received before that
+	peer      peer
+	sessions  sessionTable
+	links     links
+	pendings  pendings
+	changes   []engine.Change // of entities, that links do not know of yet; see part
+	recheck   bool            // claims are to be looked at
+	stopping  bool
+	allowed   allowance
+	memory    memory
+	body      []byte // of the frame being handled
+	deadlines deadlines
+	locked    int                              // unsettled deliveries sent
+	byToken   map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
+	forgot    time.Time                        // last time expired ones were forgotten
+	batch     batch
+	answers   answers
+	ready     []*link // receivers with something to write, in the order they got it
+	unread    []*link // receivers whose next message could not be read just now
+	replies   []engine.Reply
 
-	out      []byte // frames not yet handed to the writer
-	spare    []byte // the writer's last buffer
-	writing  int    // bytes the writer has
-	timers   timers
-	frozen   time.Time // nothing is read or written before: what failed logins cost
-	detaches int       // receivers whose detach the engine has not answered
-	gaveWay  time.Time // when others last had their turn; see giveWay
-	short    bool      // the peer may hold back what follows this turn's frames; see acknowledge
+	out     output
+	stored  stored
+	timers  timers
+	frozen  time.Time // nothing is read or written before: what failed logins cost
+	gaveWay time.Time // when others last had their turn; see giveWay
+	short   bool      // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
 // maxHostname is how many bytes of a host name are kept: the longest there is and a port.
@@ -107,7 +94,6 @@ type peer struct {
 	container string
 	hostname  string // the broker's, as the peer knows it
 	product   string
-	maxFrame  uint32
 	idle      time.Duration // 0: none
 	channels  uint16        // the highest number it may use: the smaller of its own limit and ours
 }
@@ -116,7 +102,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c := &conn{
 		environment: env, net: nc, number: number,
 		outbox: newOutbox(), quit: make(chan struct{}), stop: make(chan struct{}),
-		sessions: make(map[uint16]*session), names: make(map[linkName]*link), holders: make(map[heldSession]*link),
+		sessions: make(sessionTable), links: newLinks(),
 	}
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()
@@ -127,12 +113,13 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	}
 	c.tls = isTLS(nc)
 	c.claims.limit, c.claims.verifier = env.limits.Tokens, env.verifier
-	c.peer.maxFrame = amqp.MinMaxFrameSize
 	c.decoder.Limits = amqp.HandshakeLimits
-	c.batch.c, c.answers.c = c, c
+	c.batch.broker, c.answers.out = c.broker, &c.out
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
-	c.writer = newWriter(nc, env.limits.WriteStallLogin)
+	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
+	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
+	c.stored = stored{broker: c.broker, limits: &env.limits, log: c.log}
 	return c
 }
 
@@ -143,7 +130,7 @@ func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
 func (c *conn) run() {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	go func() { c.reader.run(); close(readerDone) }()
-	go func() { c.writer.run(); close(writerDone) }()
+	go func() { c.out.writer.run(); close(writerDone) }()
 	c.now = time.Now()
 	c.timers.start(c)
 	c.log.Debug("servicebus: connection opened")
@@ -152,7 +139,7 @@ func (c *conn) run() {
 	unwatch()
 	c.net.Close()
 	close(c.quit)
-	close(c.writer.in)
+	close(c.out.writer.in)
 	c.timers.timer.Stop()
 	c.guard(c.leave)
 	c.outbox.close()
@@ -180,7 +167,7 @@ func (c *conn) loop() {
 	stop := c.stop
 	for {
 		c.flush()
-		if c.failed != nil || c.phase == over && len(c.out) == 0 && c.writing == 0 {
+		if c.failed != nil || c.phase == over && c.out.backlog() == 0 {
 			return
 		}
 		var frames chan inbound
@@ -201,7 +188,7 @@ func (c *conn) loop() {
 		case <-c.outbox.wake:
 			c.now = time.Now()
 			c.drain()
-		case err := <-c.writer.done:
+		case err := <-c.out.writer.done:
 			c.now = time.Now()
 			c.written(err)
 		case <-c.timers.timer.C:
@@ -231,15 +218,15 @@ func (c *conn) mayRead() bool {
 	if c.phase < closing && c.parting() {
 		return false
 	}
-	in, out := c.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.bufferIn <= in && c.expected <= out && len(c.out)+c.writing <= out
+	in, out := c.allowed.buffers()
+	return c.phase != over && !c.now.Before(c.frozen) && c.pendings.bytes <= in && c.pendings.expected <= out && c.out.backlog() <= out
 }
 
 // receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
 	c.short = in.short
 	c.timers.heard = c.now
-	if !c.loggedIn && c.phase < closing {
+	if !c.allowed.loggedIn && c.phase < closing {
 		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
 			c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
 			in.data = nil
@@ -252,7 +239,7 @@ func (c *conn) receive(in inbound) {
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
 	c.chunk = in.chunk
-	_, most := c.buffers()
+	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
 		size := frameSize(data)
@@ -262,7 +249,7 @@ func (c *conn) handle(in inbound) {
 			unseen = 0
 			c.giveWay()
 		}
-		if c.expected > most && len(data) > 0 && c.phase == opened {
+		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
 			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
 			in.err = nil
 			break
@@ -365,8 +352,9 @@ func (c *conn) open(o *amqp.Open) {
 		c.protocolFault(amqp.CondFramingError, "max-frame-size must be at least 512.")
 		return
 	}
+	c.out.maxFrame = min(size, c.limits.MaxFrameSize)
 	c.peer = peer{
-		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname), maxFrame: min(size, c.limits.MaxFrameSize),
+		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname),
 		product:  kept(product(o.Properties), maxPeerText),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
@@ -381,7 +369,7 @@ func (c *conn) open(o *amqp.Open) {
 }
 
 func (c *conn) writeOpen() {
-	c.write(0, &amqp.Open{
+	c.out.frame(0, &amqp.Open{
 		ContainerID:  c.containerID,
 		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
 		ChannelMax:   amqp.Some(c.peer.channels),
@@ -416,13 +404,13 @@ func (c *conn) loginFailed() {
 
 // authenticated notes the first valid login: the peer is allowed more from now on.
 func (c *conn) authenticated() {
-	if c.loggedIn {
+	if c.allowed.loggedIn {
 		return
 	}
-	c.loggedIn = true
+	c.allowed.loggedIn = true
 	c.decoder.Limits = amqp.DefaultLimits
 	c.reader.generous.Store(true)
-	c.writer.stall.Store(int64(c.limits.WriteStall))
+	c.out.writer.stall.Store(int64(c.limits.WriteStall))
 	c.onLogin()
 }
 
@@ -442,9 +430,9 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	early := c.phase < opened
 	switch c.phase {
 	case atHeader:
-		c.out = append(c.out, amqp.ProtocolSASL[:]...)
+		c.out.header(amqp.ProtocolSASL)
 	case atAMQPHeader:
-		c.out = append(c.out, amqp.ProtocolAMQP[:]...)
+		c.out.header(amqp.ProtocolAMQP)
 	case atSASL:
 	default:
 		if early {
@@ -464,7 +452,7 @@ func (c *conn) closeWith(e *amqp.Error) {
 	}
 	c.batch.submit()
 	c.answers.flush()
-	c.write(0, &amqp.Close{Error: e})
+	c.out.close(&amqp.Close{Error: e})
 	c.phase = closing
 	c.timers.closing(c)
 	for _, s := range c.sessions {
@@ -489,13 +477,13 @@ func (c *conn) shutdown() {
 // leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
 // that never reached the wire is released (4.7).
 func (c *conn) leave() {
-	c.phase = over
+	c.phase, c.out.closed = over, true
 	for _, s := range c.sessions {
 		s.leave()
 	}
 	clear(c.sessions)
 	c.batch.submit()
-	for c.detaches > 0 {
+	for c.pendings.detaches > 0 {
 		<-c.outbox.wake
 		c.drain()
 		c.batch.submit()
@@ -524,58 +512,21 @@ func (c *conn) suffixed(text, entity string, now time.Time) string {
 
 // textRoom is how many bytes of a text, and of what it is about, the peer's frames have room for.
 func (c *conn) textRoom() (text, entity int) {
-	room := min(int(c.peer.maxFrame)-300, 4096)
+	room := min(int(c.out.maxFrame)-300, 4096)
 	return 2 * room / 3, room / 3
 }
 
-// fits reports whether a frame is one that the peer takes. Those that say what the peer said have to be asked.
-func (c *conn) fits(p amqp.Performative) bool {
-	start := len(c.out)
-	c.out = amqp.AppendFrame(c.out, 0, p, nil)
-	size := len(c.out) - start
-	c.out = c.out[:start]
-	return size <= int(c.peer.maxFrame)
-}
-
-// write appends a frame to what goes out next.
-func (c *conn) write(channel uint16, p amqp.Performative) {
-	if c.phase >= closing {
-		return
-	}
-	c.out = amqp.AppendFrame(c.out, channel, p, nil)
-}
-
-// flush hands what is buffered to the writer if it is idle.
+// flush hands what is buffered to the writer, unless the peer has to wait.
 func (c *conn) flush() {
-	if len(c.out) == 0 || c.writing > 0 || c.failed != nil || c.now.Before(c.frozen) {
-		return
+	if c.failed == nil && !c.now.Before(c.frozen) && c.out.flush() {
+		c.timers.spoke = c.now
 	}
-	c.timers.spoke = c.now
-	if len(c.out) <= smallWrite {
-		n := c.writer.try(c.out)
-		if c.out = c.out[:copy(c.out, c.out[n:])]; len(c.out) == 0 {
-			return
-		}
-	}
-	c.writing = len(c.out)
-	c.writer.in <- c.out
-	c.out, c.spare = c.spare[:0], c.out
 }
-
-// smallWrite is how many bytes the owner writes by itself when the socket takes them at once.
-const smallWrite = 4 << 10
 
 // written takes the buffer back from the writer.
 func (c *conn) written(err error) {
-	c.writing = 0
+	c.out.written(c.allowed.spareOutput())
 	if err != nil {
 		c.failed = err
-		return
-	}
-	if cap(c.spare) > 4*highWater || !c.loggedIn && cap(c.spare) > smallChunk {
-		c.spare = nil
 	}
 }
-
-// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that bodies are read late.
-const highWater = 256 << 10

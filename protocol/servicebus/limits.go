@@ -102,20 +102,3 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.BatchSize, 1<<20)
 	return l
 }
-
-// buffers are the bytes that may wait on the connection, of sends and of what goes out.
-func (c *conn) buffers() (in, out int) {
-	l := &c.limits
-	if c.loggedIn {
-		return l.BufferedIn, l.BufferedOut
-	}
-	return min(l.BufferedLogin, l.BufferedIn), min(l.BufferedLogin, l.BufferedOut)
-}
-
-// window is the incoming window that sessions are told. One that began before the login learns of more with its next flow.
-func (c *conn) window() uint32 {
-	if c.loggedIn {
-		return c.limits.Window
-	}
-	return min(c.limits.WindowLogin, c.limits.Window)
-}

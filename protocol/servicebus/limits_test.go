@@ -456,7 +456,7 @@ func TestUnwrittenBeforeLogin(t *testing.T) {
 			var c *conn
 			for c = range b.server.conns {
 			}
-			if n := len(c.out) + c.writing; n <= limit || n > limit+2*largeChunk {
+			if n := c.out.backlog(); n <= limit || n > limit+2*largeChunk {
 				t.Errorf("%d bytes wait, with a login: %v", n, login)
 			}
 			client.Close()

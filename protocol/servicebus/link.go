@@ -35,12 +35,6 @@ type link struct {
 	attaching *attaching     // the attach has no answer yet
 }
 
-// linkName identifies a link on a connection: names are unique per direction (9.5).
-type linkName struct {
-	name string
-	role amqp.Role
-}
-
 // attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
 func (s *session) attach(a *amqp.Attach) {
 	c := s.c
@@ -52,36 +46,32 @@ func (s *session) attach(a *amqp.Attach) {
 		s.end(amqp.CondNotAllowed, "The handle is over handle-max.")
 		return
 	}
-	if c.parted >= c.maxParted() {
+	if c.links.detached >= c.allowed.detached() {
 		s.end(amqp.CondResourceLimit, "Too many links that have been detached wait for the peer's detach.")
 		return
 	}
 	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}
-	if !c.fits(l.refusalOf(a)) {
-		s.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The name of the link leaves no room for an answer of at most %d bytes.", c.peer.maxFrame))
+	if !c.out.fits(l.refusalOf(a)) {
+		s.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The name of the link leaves no room for an answer of at most %d bytes.", c.out.maxFrame))
 		return
 	}
 	if e := l.resolve(a); e != nil {
 		l.refuse(a, e)
 		return
 	}
-	key := linkName{a.Name, a.Role}
-	if old := c.names[key]; old != nil {
+	if old := c.links.named(a.Name, a.Role); old != nil {
 		old.end(amqp.CondLinkStolen, "The link was attached again under the same name.")
 	}
-	c.names[key] = l
-	c.links++
-	l.hold(l.cost(a))
-	if l.at.cbs {
-		*c.tokenLink(a.Role) = l
-	} else {
-		c.timers.attached(c)
-	}
-	s.links[a.Handle] = l
 	if a.Role == amqp.RoleSender {
 		l.sender = newSender(l)
 	} else {
 		l.receiver = newReceiver(l, a)
+	}
+	c.links.add(l)
+	s.links[a.Handle] = l
+	l.hold(l.cost(a))
+	if !l.at.cbs {
+		c.timers.attached(c)
 	}
 	switch {
 	case l.sender != nil:
@@ -110,7 +100,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	l.at = parseAddress(raw)
 	if l.at.cbs {
 		l.origin = &engine.Origin{}
-		if *c.tokenLink(a.Role) != nil {
+		if *c.links.token(a.Role) != nil {
 			return refusal(amqp.CondNotAllowed, fmt.Sprintf(tokenLinkText, c.number))
 		}
 		if e := l.filtered(a); e != nil {
@@ -220,29 +210,17 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
 	}
-	limit := l.c.limits.Links
-	if !l.c.loggedIn {
-		limit = 2 * l.c.limits.SessionsLogin
-		if len(l.s.links) >= 2 {
-			limit = 0
-		}
+	limit := l.c.allowed.links()
+	if !l.c.allowed.loggedIn && len(l.s.links) >= 2 {
+		limit = 0
 	}
-	if l.c.links >= limit {
+	if l.c.links.attached >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
-	if !l.c.mayHold(l.cost(a) + len(l.c.body)) {
+	if !l.c.memory.mayHold(l.c.claims.cost() + l.cost(a) + len(l.c.body)) {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
-}
-
-// maxParted is how many links may wait for the peer's detach: as many as there may be, once over again for those that all go at
-// once and are attached anew before that.
-func (c *conn) maxParted() int {
-	if c.loggedIn {
-		return 2 * c.limits.Links
-	}
-	return 2 * c.limits.SessionsLogin
 }
 
 // attachError is the refusal of an address.
@@ -265,19 +243,19 @@ func (c *conn) unauthorized(right access.Rights, at address) string {
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
-	l.c.write(l.s.channel, l.refusalOf(a))
+	l.c.out.frame(l.s.channel, l.refusalOf(a))
 	l.detached = true
 	l.writeDetach(e.Condition, e.Description)
 	l.bare()
 	l.s.links[l.handle] = l
 	l.hold(detachedCost)
-	l.c.parted++
+	l.c.links.awaitDetach()
 }
 
 // refusalOf is an attach without termini; a detach has to follow.
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
-	if !l.c.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
+	if !l.c.allowed.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
 		reply.Name = short(a.Name, maxLinkName)
 	}
 	if a.Role == amqp.RoleSender {
@@ -310,12 +288,12 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		// link that delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
-	if !l.c.fits(&reply) {
-		l.c.write(l.s.channel, l.refusalOf(a))
-		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.peer.maxFrame))
+	if !l.c.out.fits(&reply) {
+		l.c.out.frame(l.s.channel, l.refusalOf(a))
+		l.end(amqp.CondFrameSizeTooSmall, fmt.Sprintf("The answer to the attach has more than %d bytes.", l.c.out.maxFrame))
 		return false
 	}
-	l.c.write(l.s.channel, &reply)
+	l.c.out.frame(l.s.channel, &reply)
 	return true
 }
 
@@ -341,7 +319,20 @@ func (c *conn) messageSize(e *engine.Entity) int {
 	return int(e.Properties.MaxMessageSizeKilobytes) << 10
 }
 
+// role is the peer's.
+func (l *link) role() amqp.Role {
+	if l.sender != nil {
+		return amqp.RoleSender
+	}
+	return amqp.RoleReceiver
+}
+
 func (l *link) touch() { l.active = l.c.now }
+
+// leadsTo reports whether the link is one to an entity, or to its management node.
+func (l *link) leadsTo(e *engine.Entity) bool {
+	return !l.detached && l.target.Entity != nil && l.target.Entity.ID == e.ID
+}
 
 // end detaches the link because of an error; the handle stays taken until the peer's detach.
 func (l *link) end(symbol amqp.Symbol, text string) { l.endFor(event.ReleaseLinkLost, symbol, text) }
@@ -353,7 +344,7 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 	}
 	l.c.log.Info("servicebus: link detached", "link", loggable(l.name), "entity", loggable(l.at.path), "condition", symbol, "text", loggable(text))
 	l.leave(cause)
-	l.c.parted++
+	l.c.links.awaitDetach()
 	l.c.answers.flush()
 	l.answerAttach()
 	l.writeDetach(symbol, text)
@@ -363,12 +354,12 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 func (l *link) answerAttach() {
 	if w := l.attaching; w != nil {
 		l.attaching = nil
-		l.c.write(l.s.channel, l.refusalOf(w.attach(l.c)))
+		l.c.out.frame(l.s.channel, l.refusalOf(w.attach(l.c)))
 	}
 }
 
 func (l *link) writeDetach(symbol amqp.Symbol, text string) {
-	l.c.write(l.s.channel, &amqp.Detach{
+	l.c.out.frame(l.s.channel, &amqp.Detach{
 		Handle: l.handle, Closed: true,
 		Error: &amqp.Error{Condition: symbol, Description: l.c.suffixed(text, l.at.path, l.c.now)},
 	})
@@ -381,20 +372,13 @@ func (l *link) leave(cause event.ReleaseCause) {
 	}
 	l.detached = true
 	c := l.c
-	c.links--
-	role := amqp.RoleReceiver
 	if l.sender != nil {
-		role = amqp.RoleSender
 		l.sender.leave()
 	} else {
 		l.receiver.leave(cause)
 	}
-	if key := (linkName{l.name, role}); c.names[key] == l {
-		delete(c.names, key)
-	}
-	if l.at.cbs {
-		*c.tokenLink(role) = nil
-	} else {
+	c.links.remove(l)
+	if !l.at.cbs {
 		c.timers.detached(c)
 	}
 }
@@ -404,54 +388,30 @@ func (l *link) leave(cause event.ReleaseCause) {
 // recover from the loss of it.
 func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && !l.at.cbs }
 
-// detachIdle detaches links without activity (1.8).
-func (c *conn) detachIdle() {
-	for _, s := range c.sessions {
-		for _, l := range s.links {
-			if !l.canIdle() || c.now.Before(l.active.Add(c.limits.LinkIdle)) {
-				continue
-			}
-			idle := hms(c.limits.LinkIdle)
-			if l.sender != nil {
-				l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in publisher(link%d). "+
-					"Detach origin: AmqpMessagePublisher.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
-			} else {
-				l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: consumer(link%d). "+
-					"Details: AmqpMessageConsumer.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
-			}
-		}
+// detachIdle detaches the link if nothing has happened on it for long (1.8).
+func (l *link) detachIdle() {
+	limit := l.c.limits.LinkIdle
+	if !l.canIdle() || l.c.now.Before(l.active.Add(limit)) {
+		return
+	}
+	idle := hms(limit)
+	if l.sender != nil {
+		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in publisher(link%d). "+
+			"Detach origin: AmqpMessagePublisher.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
+	} else {
+		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: consumer(link%d). "+
+			"Details: AmqpMessageConsumer.IdleTimerExpired: Idle timeout: %s.", l.name, l.handle, idle))
 	}
 }
 
-// nextIdleLink is when the first link will have been idle too long.
-func (c *conn) nextIdleLink() time.Time {
-	var at time.Time
-	for _, s := range c.sessions {
-		for _, l := range s.links {
-			if l.canIdle() && (at.IsZero() || l.active.Before(at)) {
-				at = l.active
-			}
-		}
+// detachUnclaimed detaches the link if its claim has expired without a successor (2.6).
+func (l *link) detachUnclaimed() {
+	if l.detached || l.right == 0 {
+		return
 	}
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(c.limits.LinkIdle)
-}
-
-// detachUnclaimed detaches links whose claim has expired without a successor (2.6).
-func (c *conn) detachUnclaimed() {
-	for _, s := range c.sessions {
-		for _, l := range s.links {
-			if l.detached || l.right == 0 {
-				continue
-			}
-			if _, ok := c.claims.allow(l.at.claimPath(), l.right, c.now); ok {
-				continue
-			}
-			l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: RenewToken. Details: %s.",
-				l.name, c.unauthorized(l.right, l.at)))
-		}
+	if _, ok := l.c.claims.allow(l.at.claimPath(), l.right, l.c.now); !ok {
+		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: RenewToken. Details: %s.",
+			l.name, l.c.unauthorized(l.right, l.at)))
 	}
 }
 

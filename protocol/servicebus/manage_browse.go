@@ -12,23 +12,24 @@ import (
 const maxPeek = 1000
 
 // peekMessage shows messages without touching them (semantics.md 14.2).
-func (c *conn) peekMessage(req *request, body amqp.Map) {
+func peekMessage(req *request, body amqp.Map) {
+	c := req.l.c
 	from, ok1 := integer(body, "from-sequence-number")
 	count, ok2 := integer(body, "message-count")
 	if !ok1 || !ok2 || count <= 0 {
-		c.badRequest(req, "The request needs 'from-sequence-number' and a positive 'message-count'.")
+		req.bad("The request needs 'from-sequence-number' and a positive 'message-count'.")
 		return
 	}
 	id, named, ok := sessionID(body)
 	if !ok {
-		c.badRequest(req, badSessionText)
+		req.bad(badSessionText)
 		return
 	}
 	omit, _ := body.Get("omit-message-body")
 	v := view{peek: true, omitBody: omit == true}
 	t := req.l.target
 	room := math.MaxInt32
-	if r := c.replyLink(req); r != nil {
+	if r := req.l.c.sessions.replyLink(req); r != nil {
 		room = r.maxSize
 	}
 	// No more than a message of the entity may have, and than the peer's link takes.
@@ -39,68 +40,26 @@ func (c *conn) peekMessage(req *request, body amqp.Map) {
 		Slice: t.Slice(at), SubQueue: t.SubQueue, From: start,
 		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
 	}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
-		messages := c.encodeAll(req, r.Messages(), v, room-answerRoom)
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
+		messages := c.stored.list(req.l.target, r.Messages(), v, room-answerRoom)
 		if len(messages) == 0 {
-			c.nothing(req)
+			req.nothing()
 			return
 		}
-		c.succeed(req, amqp.Map{{Key: "messages", Value: messages}})
+		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 	})
 }
 
-// encodeAll makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
-// in any case.
-func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v view, room int) amqp.List {
-	var ahead readAhead
-	defer ahead.drop()
-	var messages amqp.List
-	for i := range deliveries {
-		d := &deliveries[i]
-		b, err := c.encode(nil, req.l.target, d, v, &ahead, i+1 < len(deliveries))
-		for range readTries {
-			if !notNow(err) {
-				break
-			}
-			b, err = c.encode(nil, req.l.target, d, v, &ahead, i+1 < len(deliveries))
-		}
-		if notNow(err) {
-			break
-		}
-		if err != nil {
-			c.damage(req.l.target, d, err)
-			continue
-		}
-		if room -= len(b) + entryRoom; room < 0 && len(messages) > 0 {
-			break
-		}
-		entry := amqp.Map{{Key: "message", Value: b}}
-		if v.lockToken {
-			entry = append(amqp.Map{{Key: "lock-token", Value: amqp.UUID(d.Token)}}, entry...)
-		}
-		messages = append(messages, entry)
-	}
-	return messages
-}
-
-// readTries is how often reading a message for an answer is tried again; each try waits a moment. The answer holds what was read by then.
-const readTries = 20
-
-const (
-	answerRoom = 1 << 10 // what an answer is besides its messages, at most
-	entryRoom  = 64      // what the entry of a message is besides the message
-)
-
 // batchDelete removes active messages, oldest first (semantics.md 14.3).
-func (c *conn) batchDelete(req *request, body amqp.Map) {
+func batchDelete(req *request, body amqp.Map) {
 	count, ok := integer(body, "message-count")
 	if !ok || count <= 0 {
-		c.badRequest(req, "The request needs a positive 'message-count'.")
+		req.bad("The request needs a positive 'message-count'.")
 		return
 	}
 	id, named, ok := sessionID(body)
 	if !ok {
-		c.badRequest(req, badSessionText)
+		req.bad(badSessionText)
 		return
 	}
 	t := req.l.target
@@ -114,14 +73,14 @@ func (c *conn) batchDelete(req *request, body amqp.Map) {
 	case amqp.Timestamp:
 		cmd.Before = min(max(event.Time(v), 1), event.EndOfTime)
 	default:
-		c.badRequest(req, "The 'enqueued-time-utc' of the request must be a timestamp.")
+		req.bad("The 'enqueued-time-utc' of the request must be a timestamp.")
 		return
 	}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
 		if r.Deleted() == 0 {
-			c.nothing(req)
+			req.nothing()
 			return
 		}
-		c.succeed(req, amqp.Map{{Key: "message-count", Value: int32(r.Deleted())}})
+		req.succeed(amqp.Map{{Key: "message-count", Value: int32(r.Deleted())}})
 	})
 }

@@ -22,19 +22,20 @@ const (
 )
 
 // receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
-func (c *conn) receiveDeferred(req *request, body amqp.Map) {
+func receiveDeferred(req *request, body amqp.Map) {
+	c := req.l.c
 	numbers, ok := sequenceNumbers(body)
 	switch {
 	case !ok:
-		c.badRequest(req, needsNumbers)
+		req.bad(needsNumbers)
 		return
 	case len(numbers) > maxDeferred:
-		c.badRequest(req, fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
+		req.bad(fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
 		return
 	}
 	id, named, ok := sessionID(body)
 	if !ok {
-		c.badRequest(req, badSessionText)
+		req.bad(badSessionText)
 		return
 	}
 	t := req.l.target
@@ -47,29 +48,28 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	case mode == 0:
 		cmd.Mode = engine.ReceiveAndDelete
 	default:
-		c.badRequest(req, "The 'receiver-settle-mode' of the request must be 0 or 1.")
+		req.bad("The 'receiver-settle-mode' of the request must be 0 or 1.")
 		return
 	}
 	if ofSessions(t) {
 		var held bool
-		if cmd.Session, held = c.sessionLock(req, id, named); !held {
-			c.refuseSession(req)
+		if cmd.Session, held = req.messageSessionLock(id, named); !held {
+			req.refuseMessageSession()
 			return
 		}
 	}
-	if c.taking >= maxTaking {
-		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
+	if c.pendings.taking >= maxTaking {
+		req.refuse(503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
-	c.taking++
 	v := view{lockToken: cmd.Mode == engine.PeekLock}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
-		messages := c.encodeAll(req, r.Messages(), v, math.MaxInt)
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
+		messages := c.stored.list(req.l.target, r.Messages(), v, math.MaxInt)
 		if len(messages) == 0 {
-			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)
+			req.refuse(503, amqp.CondServerBusy, unreadable)
 			return
 		}
-		c.succeed(req, amqp.Map{{Key: "messages", Value: messages}})
+		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 	})
 }

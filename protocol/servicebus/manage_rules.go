@@ -13,27 +13,27 @@ import (
 const needsRuleName = "The request needs 'rule-name', a string."
 
 // addRule gives a subscription a rule (semantics.md 15.1).
-func (c *conn) addRule(req *request, body amqp.Map) {
+func addRule(req *request, body amqp.Map) {
 	rule, e := ruleOf(body)
 	if e != nil {
-		c.refuseFor(req, e)
+		req.refuseFor(e)
 		return
 	}
 	req.rule = rule.Name
 	cmd := &engine.PutRule{Subscription: req.l.target.Entity.Path, Rule: rule, Mode: engine.CreateOnly, Origin: req.l.origin}
-	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
 // removeRule takes a rule away.
-func (c *conn) removeRule(req *request, body amqp.Map) {
+func removeRule(req *request, body amqp.Map) {
 	name := textOf(body, "rule-name")
 	if name == "" {
-		c.badRequest(req, needsRuleName)
+		req.bad(needsRuleName)
 		return
 	}
 	req.rule = name
 	cmd := &engine.DeleteRule{Subscription: req.l.target.Entity.Path, Name: name, Origin: req.l.origin}
-	c.askCatalogue(req, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
 // told is what the client is told of a request that was refused. A rule is named as the service names it, in the client's words.
@@ -62,33 +62,33 @@ const maxRules = 10_000
 
 // enumerateRules shows rules: as many as were asked for, unless that is more than the peer's link takes or than an answer
 // may have. The first one is there in any case.
-func (c *conn) enumerateRules(req *request, body amqp.Map) {
+func enumerateRules(req *request, body amqp.Map) {
+	c := req.l.c
 	skip, ok1 := integer(body, "skip")
 	top, ok2 := integer(body, "top")
 	if !ok1 || !ok2 || skip < 0 || top <= 0 {
-		c.badRequest(req, "The request needs 'skip' and a positive 'top'.")
+		req.bad("The request needs 'skip' and a positive 'top'.")
 		return
 	}
-	if c.taking >= maxTaking {
-		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyTaking)
+	if c.pendings.taking >= maxTaking {
+		req.refuse(503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
 	req.takes = true
-	c.taking++
 	room := c.limits.BufferedOut
-	if r := c.replyLink(req); r != nil {
+	if r := req.l.c.sessions.replyLink(req); r != nil {
 		room = min(room, r.maxSize)
 	}
 	cmd := &engine.ListRules{
 		Subscription: req.l.target.Entity.Path, Skip: int(min(skip, math.MaxInt32)), Top: int(min(top, maxRules)),
 	}
-	c.askCatalogue(req, cmd, func(req *request, r *engine.Reply) {
+	req.askCatalogue(cmd, func(req *request, r *engine.Reply) {
 		rules := describeRules(r.Rules(), room-answerRoom)
 		if len(rules) == 0 {
-			c.nothing(req)
+			req.nothing()
 			return
 		}
-		c.succeed(req, amqp.Map{{Key: "rules", Value: rules}})
+		req.succeed(amqp.Map{{Key: "rules", Value: rules}})
 	})
 }
 

@@ -8,15 +8,15 @@ import (
 
 // scheduleMessage stores messages that become active later, and answers their numbers (semantics.md 7.6). What an entry
 // says beside its message is in the message too.
-func (c *conn) scheduleMessage(req *request, body amqp.Map) {
+func scheduleMessage(req *request, body amqp.Map) {
 	t := req.l.target
 	if t.SubQueue != event.Main {
-		c.refuseRequest(req, 400, amqp.CondNotAllowed, toSubQueueText)
+		req.refuse(400, amqp.CondNotAllowed, toSubQueueText)
 		return
 	}
 	cmd := &engine.Send{Entity: t.Entity, Origin: req.l.origin, Numbers: true}
-	if e := c.collect(cmd, elements(body, "messages")); e != nil {
-		c.refuseFor(req, e)
+	if e := req.collect(cmd, elements(body, "messages")); e != nil {
+		req.refuseFor(e)
 		return
 	}
 	if seen, ok := cmd.Buffer.(*published); ok {
@@ -24,17 +24,17 @@ func (c *conn) scheduleMessage(req *request, body amqp.Map) {
 	}
 	at := t.OfMessages(cmd.Messages)
 	cmd.Slice = t.Slice(at)
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
 		numbers := amqp.Array{Elem: amqp.CodeLong}
 		for _, n := range r.Numbers() {
 			numbers.Values = append(numbers.Values, int64(n))
 		}
-		c.succeed(req, amqp.Map{{Key: "sequence-numbers", Value: numbers}})
+		req.succeed(amqp.Map{{Key: "sequence-numbers", Value: numbers}})
 	})
 }
 
 // collect adds the messages of a request to a send. On refusal it holds no buffer.
-func (c *conn) collect(cmd *engine.Send, entries []any) *amqp.Error {
+func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 	if len(entries) == 0 {
 		return argumentError("The request needs 'messages', a list with at least one.")
 	}
@@ -47,12 +47,12 @@ func (c *conn) collect(cmd *engine.Send, entries []any) *amqp.Error {
 			seen.drop()
 			return argumentError("Each of the 'messages' must be a map with a binary 'message'.")
 		}
-		in, e := c.inspect(b)
+		in, e := req.l.c.inspect(b)
 		if e != nil {
 			seen.drop()
 			return e
 		}
-		c.complete(&in, nil, seen)
+		req.l.c.complete(&in, nil, seen)
 		cmd.Messages = append(cmd.Messages, in.message)
 	}
 	cmd.Buffer = seen.with(nil)
@@ -62,18 +62,18 @@ func (c *conn) collect(cmd *engine.Send, entries []any) *amqp.Error {
 const needsNumbers = "The request needs 'sequence-numbers', an array of long."
 
 // cancelScheduled ends messages that are not active yet: all of them or none.
-func (c *conn) cancelScheduled(req *request, body amqp.Map) {
+func cancelScheduled(req *request, body amqp.Map) {
 	numbers, ok := sequenceNumbers(body)
 	t := req.l.target
 	switch {
 	case !ok:
-		c.badRequest(req, needsNumbers)
+		req.bad(needsNumbers)
 		return
 	case t.SubQueue != event.Main:
-		c.refuseRequest(req, 400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
+		req.refuse(400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
 		return
 	}
 	at := t.OfSequence(numbers[0])
 	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, Sequences: numbers}
-	c.ask(req, at, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	req.ask(at, cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }

@@ -11,37 +11,37 @@ func ofSessions(t engine.Target) bool {
 	return t.Entity.Properties.RequiresSession && t.SubQueue == event.Main
 }
 
-// refuseSession tells that the client does not hold the session that it acts on.
-func (c *conn) refuseSession(req *request) {
-	c.refuseRequest(req, 410, amqp.CondSessionLockLost, sessionLostText)
+// refuseMessageSession tells that the client does not hold the session that it acts on.
+func (req *request) refuseMessageSession() {
+	req.refuse(410, amqp.CondSessionLockLost, sessionLostText)
 }
 
 const needsSession = "The request needs 'session-id', a string."
 
 // renewSessionLock moves the end of the lock of a session that a link of this connection holds.
-func (c *conn) renewSessionLock(req *request, body amqp.Map) {
-	id, lock, ok := c.needSession(req, body)
+func renewSessionLock(req *request, body amqp.Map) {
+	id, lock, ok := req.messageSession(body)
 	if !ok {
 		return
 	}
 	t := req.l.target
 	at := t.OfToken(lock)
 	cmd := &engine.RenewSession{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, SessionID: []byte(id), Session: lock}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
-		c.succeed(req, amqp.Map{{Key: "expiration", Value: amqp.Timestamp(r.Times()[0])}})
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
+		req.succeed(amqp.Map{{Key: "expiration", Value: amqp.Timestamp(r.Times()[0])}})
 	})
 }
 
 // setSessionState replaces the state of a session that a link of this connection holds, or clears it: empty and null are the same.
-func (c *conn) setSessionState(req *request, body amqp.Map) {
-	id, lock, ok := c.needSession(req, body)
+func setSessionState(req *request, body amqp.Map) {
+	id, lock, ok := req.messageSession(body)
 	if !ok {
 		return
 	}
 	v, given := body.Get("session-state")
 	state, binary := v.([]byte)
 	if !given || v != nil && !binary {
-		c.badRequest(req, "The request needs 'session-state', binary or null.")
+		req.bad("The request needs 'session-state', binary or null.")
 		return
 	}
 	t := req.l.target
@@ -49,43 +49,44 @@ func (c *conn) setSessionState(req *request, body amqp.Map) {
 	cmd := &engine.SetSessionState{
 		Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, SessionID: []byte(id), Session: lock, State: state,
 	}
-	c.ask(req, at, cmd, func(req *request, _ *engine.Reply) { c.succeed(req, nil) })
+	req.ask(at, cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// needSession is the session that a request is about, and its lock. Where that is missing the request is refused.
-func (c *conn) needSession(req *request, body amqp.Map) (id string, lock event.LockToken, ok bool) {
+// messageSession is the session that a request is about, and its lock. Where that is missing the request is refused.
+func (req *request) messageSession(body amqp.Map) (id string, lock event.LockToken, ok bool) {
 	id, named, _ := sessionID(body)
 	if !named {
-		c.badRequest(req, needsSession)
+		req.bad(needsSession)
 		return id, lock, false
 	}
-	if lock, ok = c.sessionLock(req, id, true); !ok {
-		c.refuseSession(req)
+	if lock, ok = req.messageSessionLock(id, true); !ok {
+		req.refuseMessageSession()
 	}
 	return id, lock, ok
 }
 
 // getSessionState shows the state of a session. Anybody may look (semantics.md 8.4), but a client that says by which link
 // it holds the session must hold it.
-func (c *conn) getSessionState(req *request, body amqp.Map) {
+func getSessionState(req *request, body amqp.Map) {
 	id, named, _ := sessionID(body)
 	if !named {
-		c.badRequest(req, needsSession)
+		req.bad(needsSession)
 		return
 	}
 	if req.text(keyAssociatedLink) != "" {
-		if _, held := c.sessionLock(req, id, true); !held {
-			c.refuseSession(req)
+		if _, held := req.messageSessionLock(id, true); !held {
+			req.refuseMessageSession()
 			return
 		}
 	}
 	t := req.l.target
 	at := t.OfSession([]byte(id))
 	cmd := &engine.GetSessionState{Entity: t.Entity, Slice: t.Slice(at), SessionID: []byte(id)}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) { c.answerState(req, t.Host(at), r) })
+	req.ask(at, cmd, func(req *request, r *engine.Reply) { answerState(req, t.Host(at), r) })
 }
 
-func (c *conn) answerState(req *request, host engine.PartitionID, r *engine.Reply) {
+func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
+	c := req.l.c
 	var state any // the key is there in any case
 	if stored := r.SessionState(); stored != nil {
 		var ahead readAhead
@@ -95,12 +96,12 @@ func (c *conn) answerState(req *request, host engine.PartitionID, r *engine.Repl
 			c.log.Error("servicebus: session state not shown, its stored bytes are damaged", "entity", req.l.at.path,
 				"partition", host, "position", uint64(stored.Position), "error", err)
 			c.broker.ReportDamage(host, err)
-			c.refuseRequest(req, 503, amqp.CondServerBusy, "The stored session state cannot be read now.")
+			req.refuse(503, amqp.CondServerBusy, "The stored session state cannot be read now.")
 			return
 		}
 		state = append([]byte{}, b...)
 	}
-	c.succeed(req, amqp.Map{{Key: "session-state", Value: state}})
+	req.succeed(amqp.Map{{Key: "session-state", Value: state}})
 }
 
 // maxSessions bounds the ids of one answer.
@@ -108,13 +109,13 @@ const maxSessions = 10_000
 
 // listSessions names sessions: those with active messages or a state or, with a time that is not the end of time, those
 // whose state was set after it (semantics.md 8.6).
-func (c *conn) listSessions(req *request, body amqp.Map) {
+func listSessions(req *request, body amqp.Map) {
 	v, _ := body.Get("last-updated-time")
 	since, ok := v.(amqp.Timestamp)
 	skip, ok1 := integer(body, "skip")
 	top, ok2 := integer(body, "top")
 	if !ok || !ok1 || !ok2 || skip < 0 || top <= 0 {
-		c.badRequest(req, "The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
+		req.bad("The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
 		return
 	}
 	at := req.l.target.OfAll()
@@ -123,19 +124,19 @@ func (c *conn) listSessions(req *request, body amqp.Map) {
 		Skip: int(skip), Top: int(min(top, maxSessions)),
 	}
 	if req.l.target.SubQueue != event.Main {
-		c.nothing(req)
+		req.nothing()
 		return
 	}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
 		found := r.SessionIDs()
 		if len(found) == 0 {
-			c.nothing(req)
+			req.nothing()
 			return
 		}
 		ids := amqp.Array{Elem: amqp.CodeStr8}
 		for _, id := range found {
 			ids.Values = append(ids.Values, id)
 		}
-		c.succeed(req, amqp.Map{{Key: "skip", Value: int32(min(skip+int64(len(found)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
+		req.succeed(amqp.Map{{Key: "skip", Value: int32(min(skip+int64(len(found)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
 	})
 }

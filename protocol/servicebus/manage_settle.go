@@ -14,34 +14,34 @@ const (
 )
 
 // renewLock moves the ends of locks: of all tokens or none (semantics.md 6.2).
-func (c *conn) renewLock(req *request, body amqp.Map) {
+func renewLock(req *request, body amqp.Map) {
 	tokens, ok := lockTokens(body)
 	if !ok {
-		c.badRequest(req, needsTokens)
+		req.bad(needsTokens)
 		return
 	}
 	t := req.l.target
 	at := t.OfToken(tokens[0])
 	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) {
+	req.ask(at, cmd, func(req *request, r *engine.Reply) {
 		expirations := amqp.Array{Elem: amqp.CodeTimestamp}
 		for _, at := range r.Times() {
 			expirations.Values = append(expirations.Values, amqp.Timestamp(at))
 		}
-		c.succeed(req, amqp.Map{{Key: "expirations", Value: expirations}})
+		req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
 	})
 }
 
 // updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or none (semantics.md 5.3).
-func (c *conn) updateDisposition(req *request, body amqp.Map) {
+func updateDisposition(req *request, body amqp.Map) {
 	tokens, ok := lockTokens(body)
 	if !ok {
-		c.badRequest(req, needsTokens)
+		req.bad(needsTokens)
 		return
 	}
 	id, named, ok := sessionID(body)
 	if !ok {
-		c.badRequest(req, badSessionText)
+		req.bad(badSessionText)
 		return
 	}
 	w, e := dispositionOf(body)
@@ -50,13 +50,13 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
 	}
 	if e != nil {
-		c.refuseFor(req, e)
+		req.refuseFor(e)
 		return
 	}
 	var held []event.LockToken
 	if ofSessions(t) {
-		if held = c.sessionLocks(req, id, named); held == nil {
-			c.refuseSession(req)
+		if held = req.messageSessionLocks(id, named); held == nil {
+			req.refuseMessageSession()
 			return
 		}
 	}
@@ -65,15 +65,16 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
 		Outcome: w.outcome, Changes: w.changes, Unread: len(w.changes) > 0, Reason: w.reason, Description: w.description,
 	}
-	c.ask(req, at, cmd, func(req *request, r *engine.Reply) { c.settledByToken(req, cmd, r) })
+	req.ask(at, cmd, func(req *request, r *engine.Reply) { settledByToken(req, cmd, r) })
 }
 
 // settledByToken answers a settlement, or asks for it once more with what had to be read first.
-func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
+func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
+	c := req.l.c
 	unread := r.Messages()
 	if len(unread) == 0 {
 		c.settledElsewhere(append([]event.LockToken{cmd.Token}, cmd.More...))
-		c.succeed(req, nil)
+		req.succeed(nil)
 		return
 	}
 	var ahead readAhead
@@ -82,11 +83,11 @@ func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply)
 	again.Unread = false
 	for i := range unread {
 		d := &unread[i]
-		n, err := c.headerSize(req.l.target, d, &ahead)
+		n, err := c.stored.headerSize(req.l.target, d, &ahead)
 		switch {
 		case err != nil:
-			c.damage(req.l.target, d, err)
-			c.refuseRequest(req, 503, amqp.CondServerBusy, unreadable)
+			c.stored.damaged(req.l.target, d, err)
+			req.refuse(503, amqp.CondServerBusy, unreadable)
 			return
 		case i == 0:
 			again.Header = n
@@ -94,33 +95,8 @@ func (c *conn) settledByToken(req *request, cmd *engine.Settle, r *engine.Reply)
 			again.Headers = append(again.Headers, n)
 		}
 	}
-	c.ask(req, again.Slice.Partition, &again, func(req *request, r *engine.Reply) { c.settledByToken(req, &again, r) })
+	req.ask(again.Slice.Partition, &again, func(req *request, r *engine.Reply) { settledByToken(req, &again, r) })
 }
-
-// headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
-func (c *conn) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
-	start := d.Body
-	start.Size = min(start.Size, uint32(c.limits.HeaderSize)+headerRoom)
-	host := t.Host(t.OfSequence(d.Sequence))
-	if err := ahead.fill(c.broker, host, &start, false); err != nil {
-		return 0, err
-	}
-	b := (*ahead.buf)[:start.Size]
-	s, err := splitSections(b)
-	if err != nil { // damaged, or from when more was allowed: its sum tells
-		if b, err = ahead.blob(c.broker, host, &d.Body, false); err != nil {
-			return 0, err
-		}
-		if s, err = splitSections(b); err != nil {
-			return 0, err
-		}
-	}
-	return len(b) - len(s.tail), nil
-}
-
-// headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and
-// where its body begins.
-const headerRoom = 1 << 10
 
 // dispositionOf reads the fields of update-disposition.
 func dispositionOf(body amqp.Map) (settlement, *amqp.Error) {

@@ -16,7 +16,7 @@ const operationPrefix = "com.microsoft:"
 type operation struct {
 	right access.Rights
 	about concern
-	run   func(*conn, *request, amqp.Map)
+	run   func(*request, amqp.Map)
 }
 
 // concern is what an operation is about. Not every kind of entity has it.
@@ -30,20 +30,20 @@ const (
 
 // operations of queues, topics and subscriptions (6.3). The others of the service answer 501.
 var operations = map[string]operation{
-	"renew-lock":                 {access.Listen, ofReceived, (*conn).renewLock},
-	"update-disposition":         {access.Listen, ofReceived, (*conn).updateDisposition},
-	"peek-message":               {access.Listen, ofReceived, (*conn).peekMessage},
-	"schedule-message":           {access.Send, ofSent, (*conn).scheduleMessage},
-	"cancel-scheduled-message":   {access.Send, ofSent, (*conn).cancelScheduled},
-	"receive-by-sequence-number": {access.Listen, ofReceived, (*conn).receiveDeferred},
-	"renew-session-lock":         {access.Listen, ofReceived, (*conn).renewSessionLock},
-	"set-session-state":          {access.Listen, ofReceived, (*conn).setSessionState},
-	"get-session-state":          {access.Listen, ofReceived, (*conn).getSessionState},
-	"get-message-sessions":       {access.Listen, ofReceived, (*conn).listSessions},
-	"batch-delete-messages":      {access.Listen, ofReceived, (*conn).batchDelete},
-	"add-rule":                   {access.Manage, ofRules, (*conn).addRule},
-	"remove-rule":                {access.Manage, ofRules, (*conn).removeRule},
-	"enumerate-rules":            {access.Manage, ofRules, (*conn).enumerateRules},
+	"renew-lock":                 {access.Listen, ofReceived, renewLock},
+	"update-disposition":         {access.Listen, ofReceived, updateDisposition},
+	"peek-message":               {access.Listen, ofReceived, peekMessage},
+	"schedule-message":           {access.Send, ofSent, scheduleMessage},
+	"cancel-scheduled-message":   {access.Send, ofSent, cancelScheduled},
+	"receive-by-sequence-number": {access.Listen, ofReceived, receiveDeferred},
+	"renew-session-lock":         {access.Listen, ofReceived, renewSessionLock},
+	"set-session-state":          {access.Listen, ofReceived, setSessionState},
+	"get-session-state":          {access.Listen, ofReceived, getSessionState},
+	"get-message-sessions":       {access.Listen, ofReceived, listSessions},
+	"batch-delete-messages":      {access.Listen, ofReceived, batchDelete},
+	"add-rule":                   {access.Manage, ofRules, addRule},
+	"remove-rule":                {access.Manage, ofRules, removeRule},
+	"enumerate-rules":            {access.Manage, ofRules, enumerateRules},
 }
 
 // absent says why a target has nothing of what an operation is about; it is empty when it has.
@@ -64,76 +64,75 @@ func (about concern) absent(t engine.Target) string {
 const keyAssociatedLink = "associated-link-name"
 
 // manage handles a request to a $management node (6.2). The right is checked again for each one (reliability.md S10).
-func (c *conn) manage(req *request) {
-	c.touchAssociated(req)
+func (req *request) manage() {
+	c := req.l.c
+	req.touchAssociated()
 	name := req.text("operation")
 	op, ok := operations[strings.TrimPrefix(name, operationPrefix)]
 	if !ok || !strings.HasPrefix(name, operationPrefix) {
-		c.refuseRequest(req, 501, amqp.CondNotImplemented, fmt.Sprintf("The operation '%s' is not implemented.", clip([]byte(name))))
+		req.refuse(501, amqp.CondNotImplemented, fmt.Sprintf("The operation '%s' is not implemented.", clip([]byte(name))))
 		return
 	}
 	if _, ok := c.claims.allow(req.l.at.claimPath(), op.right, c.now); !ok {
-		c.refuseRequest(req, 401, amqp.CondUnauthorizedAccess, c.unauthorized(op.right, req.l.at))
+		req.refuse(401, amqp.CondUnauthorizedAccess, c.unauthorized(op.right, req.l.at))
 		return
 	}
 	t := req.l.target
 	if t.Entity == nil || len(t.Entity.Hosts) != 1 {
-		c.refuseRequest(req, 501, amqp.CondNotImplemented, "Partitioned entities are not implemented.")
+		req.refuse(501, amqp.CondNotImplemented, "Partitioned entities are not implemented.")
 		return
 	}
 	if text := op.about.absent(t); text != "" {
-		c.refuseRequest(req, 400, amqp.CondNotAllowed, text)
+		req.refuse(400, amqp.CondNotAllowed, text)
 		return
 	}
 	switch {
-	case c.answered > c.limits.BufferedOut:
-		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
+	case c.memory.answersWait():
+		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)
 		return
-	case c.requests >= c.limits.Requests:
-		c.refuseRequest(req, 503, amqp.CondServerBusy, "Too many requests have no answer yet.")
+	case c.pendings.requests >= c.limits.Requests:
+		req.refuse(503, amqp.CondServerBusy, "Too many requests have no answer yet.")
 		return
 	}
 	body, ok := req.body.(amqp.Map)
 	if !ok {
-		c.badRequest(req, "The body of the request must be a map.")
+		req.bad("The body of the request must be a map.")
 		return
 	}
-	op.run(c, req, body)
+	op.run(req, body)
 }
 
 // touchAssociated lets the request count as activity of the link it names (1.8).
-func (c *conn) touchAssociated(req *request) {
+func (req *request) touchAssociated() {
 	name := req.text(keyAssociatedLink)
 	if name == "" {
 		return
 	}
 	for _, role := range [...]amqp.Role{amqp.RoleSender, amqp.RoleReceiver} {
-		if l := c.names[linkName{name, role}]; l != nil {
+		if l := req.l.c.links.named(name, role); l != nil {
 			l.touch()
 		}
 	}
 }
 
-// ask sends a command to a partition of the entity; answer handles its success.
-func (c *conn) ask(req *request, partition uint8, cmd engine.Command, answer func(*request, *engine.Reply)) {
-	c.batch.add(req.l.target.Host(partition), c.asking(req, cmd, answer))
+// ask sends a command to a partition of the entity; onReply handles its success.
+func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*request, *engine.Reply)) {
+	req.l.c.batch.add(req.l.target.Host(partition), req.asking(cmd, onReply))
 }
 
 // askCatalogue sends a command about rules, behind the requests that came before it.
-func (c *conn) askCatalogue(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) {
+func (req *request) askCatalogue(cmd engine.Command, onReply func(*request, *engine.Reply)) {
+	c := req.l.c
 	c.batch.submit()
-	c.broker.Manage(c.asking(req, cmd, answer))
+	c.broker.Manage(req.asking(cmd, onReply))
 }
 
 // asking books a request that the engine is going to answer.
-func (c *conn) asking(req *request, cmd engine.Command, answer func(*request, *engine.Reply)) engine.Request {
-	req.answer = answer
-	expected := expectedSize(cmd)
-	c.requests++
-	c.bufferIn += req.size
-	c.expected += expected
-	c.limitTime(req)
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expected)})
+func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Reply)) engine.Request {
+	c := req.l.c
+	req.onReply = onReply
+	req.limitTime()
+	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expectedSize(cmd))})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
 }
 
@@ -153,28 +152,29 @@ func expectedSize(cmd engine.Command) int {
 }
 
 // succeed answers 200 with a body or without.
-func (c *conn) succeed(req *request, body amqp.Map) { c.answer(req, 200, "", "OK", body) }
+func (req *request) succeed(body amqp.Map) { req.answer(200, "", "OK", body) }
 
 // nothing answers 204: there is nothing to show, and nothing empty is ever sent (0.13).
-func (c *conn) nothing(req *request) { c.answer(req, 204, "", "No content", nil) }
+func (req *request) nothing() { req.answer(204, "", "No content", nil) }
 
-// badRequest refuses a request whose fields are not what the operation needs.
-func (c *conn) badRequest(req *request, text string) {
-	c.refuseRequest(req, 400, amqp.CondArgumentError, text)
+// bad refuses a request whose fields are not what the operation needs.
+func (req *request) bad(text string) {
+	req.refuse(400, amqp.CondArgumentError, text)
 }
 
 // refuseFor refuses a request with an error that was found before the engine was asked.
-func (c *conn) refuseFor(req *request, e *amqp.Error) {
-	c.refuseRequest(req, 400, e.Condition, e.Description)
+func (req *request) refuseFor(e *amqp.Error) {
+	req.refuse(400, e.Condition, e.Description)
 }
 
-func (c *conn) refuseRequest(req *request, status int32, symbol amqp.Symbol, text string) {
+func (req *request) refuse(status int32, symbol amqp.Symbol, text string) {
+	c := req.l.c
 	c.log.Info("servicebus: request refused", "operation", clip([]byte(req.text("operation"))), "entity", req.l.at.path,
 		"status", status, "condition", symbol, "text", text)
-	c.answer(req, status, symbol, c.suffixed(text, req.l.at.path, c.now), nil)
+	req.answer(status, symbol, c.suffixed(text, req.l.at.path, c.now), nil)
 }
 
-func (c *conn) answer(req *request, status int32, symbol amqp.Symbol, text string, body amqp.Map) {
+func (req *request) answer(status int32, symbol amqp.Symbol, text string, body amqp.Map) {
 	p := amqp.Map{{Key: "statusCode", Value: status}, {Key: "statusDescription", Value: text}}
 	if symbol != "" {
 		p = append(p, amqp.Pair{Key: "errorCondition", Value: symbol})
@@ -182,5 +182,5 @@ func (c *conn) answer(req *request, status int32, symbol amqp.Symbol, text strin
 	if id := req.text("com.microsoft:tracking-id"); id != "" {
 		p = append(p, amqp.Pair{Key: "com.microsoft:tracking-id", Value: id})
 	}
-	c.respond(req, p, body)
+	req.respond(p, body)
 }

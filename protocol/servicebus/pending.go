@@ -20,31 +20,47 @@ type pending struct {
 	settled    bool // the peer wants no answer
 	generation uint32
 	next       int32  // in the free list
-	size       uint32 // bytes counted against Limits.BufferedIn
-	expected   uint32 // bytes counted in conn.expected
+	size       uint32 // bytes of the request
+	expected   uint32 // bytes that the answer may take, at most
 	delivery   uint32 // delivery-id
 	link       *link
 	request    *request
 	outcome    engine.SettleOutcome
 }
 
-// pendings is a table with a stable number for each entry, so that a tag costs no map.
+// pendings is a table with a stable number for each entry, so that a tag costs no map. It counts what the connection's limits are about.
 type pendings struct {
 	table      []pending
 	free       int32 // first free entry + 1
 	unanswered int   // entries that one answer is to come for, and that the peer waits for
+	requests   int   // of those, the ones of $management nodes
+	taking     int   // of these, the ones that take messages by number or ask for rules: each answer holds them whole
+	detaches   int   // receivers that are to hear of no delivery any more
+	bytes      int   // of all entries
+	expected   int   // bytes that all answers may take, at most
 }
 
-// asked tells that an entry is a request of the peer's.
-func (p *pending) asked() bool {
-	return p.kind == pendingSend || p.kind == pendingSettle || p.kind == pendingRequest
+// count adds an entry to what is counted, or with -1 takes it out.
+func (t *pendings) count(p *pending, n int) {
+	t.bytes += n * int(p.size)
+	t.expected += n * int(p.expected)
+	switch p.kind {
+	case pendingSend, pendingSettle:
+		t.unanswered += n
+	case pendingRequest:
+		t.unanswered += n
+		t.requests += n
+		if p.request.takes {
+			t.taking += n
+		}
+	case pendingDetach:
+		t.detaches += n
+	}
 }
 
 // add stores p and returns the tag that finds it.
 func (t *pendings) add(p pending) uint64 {
-	if p.asked() {
-		t.unanswered++
-	}
+	t.count(&p, 1)
 	i := t.free - 1
 	if i < 0 {
 		t.table = append(t.table, p)
@@ -75,9 +91,7 @@ func (t *pendings) remove(tag uint64) {
 	if e == nil {
 		return
 	}
-	if e.asked() {
-		t.unanswered--
-	}
+	t.count(e, -1)
 	*e = pending{generation: e.generation + 1, next: t.free}
 	t.free = int32(uint32(tag)) + 1
 }

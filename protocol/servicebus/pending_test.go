@@ -1,6 +1,9 @@
 package servicebus
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 // A tag is that of one request: an answer that comes late does not find the next one in its place.
 func TestTagsAreNotUsedAgain(t *testing.T) {
@@ -23,5 +26,31 @@ func TestTagsAreNotUsedAgain(t *testing.T) {
 	}
 	if len(table.table) != 2 || table.unanswered != 0 {
 		t.Errorf("%d places, %d unanswered", len(table.table), table.unanswered)
+	}
+}
+
+// What is counted goes up with each entry and down with it, whatever it is.
+func TestPendingCounts(t *testing.T) {
+	var table pendings
+	for _, test := range []struct {
+		entry pending
+		want  pendings
+	}{
+		{pending{kind: pendingSend, size: 7}, pendings{unanswered: 1, bytes: 7}},
+		{pending{kind: pendingSettle}, pendings{unanswered: 1}},
+		{pending{kind: pendingReceiver}, pendings{}},
+		{pending{kind: pendingDetach}, pendings{detaches: 1}},
+		{pending{kind: pendingRequest, size: 5, expected: 9, request: &request{}}, pendings{unanswered: 1, requests: 1, bytes: 5, expected: 9}},
+		{pending{kind: pendingRequest, request: &request{takes: true}}, pendings{unanswered: 1, requests: 1, taking: 1}},
+	} {
+		tag := table.add(test.entry)
+		for _, want := range []pendings{test.want, {}} {
+			got := table
+			got.table, got.free = nil, 0
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("kind %d counts %+v, not %+v", test.entry.kind, got, want)
+			}
+			table.remove(tag)
+		}
 	}
 }

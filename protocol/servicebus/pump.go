@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -14,7 +13,7 @@ func (c *conn) pump() {
 		l.receiver.makeReady()
 	}
 	c.unread = nil
-	for len(c.ready) > 0 && len(c.out) < highWater && c.phase == opened {
+	for len(c.ready) > 0 && !c.out.full() && c.phase == opened {
 		l := c.ready[0]
 		c.ready[0] = nil
 		c.ready = c.ready[1:]
@@ -55,7 +54,7 @@ func (r *receiver) advance() bool {
 			r.continued()
 		case len(r.answers) > 0:
 			payload := r.answers[0]
-			c.answered -= len(payload) + answerCost
+			c.memory.dequeueAnswer(payload)
 			r.answers = r.answers[1:]
 			tag := [16]byte(c.newUUID())
 			r.begin(tag, r.settled, payload)
@@ -73,7 +72,7 @@ func (r *receiver) advance() bool {
 			r.finishDrain()
 			return false
 		}
-		if len(c.out) >= highWater {
+		if c.out.full() {
 			break
 		}
 	}
@@ -113,32 +112,26 @@ func (r *receiver) later(d *engine.Delivery) {
 // message stays locked, and the partition hears of the damage.
 func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
-	start := len(c.out)
 	t := r.transferOf(d)
-	c.out = amqp.AppendTransferHeader(c.out, r.l.s.channel, &t, 0)
-	size := len(c.out) - start
-	out, err := c.encode(c.out, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
+	frame, head := c.out.beginTransfer(r.l.s.channel, &t)
+	buf, err := c.stored.encode(head, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
-		c.out = c.out[:start]
+		c.out.cancelTransfer(frame)
 		if notNow(err) {
 			return false
 		}
-		c.damage(r.l.target, d, err)
+		c.stored.damaged(r.l.target, d, err)
 		r.pass() // the peer's credit is not used up
 		return true
 	}
-	c.out = out
+	payload := c.out.endTransfer(frame, buf)
 	r.sent(d)
-	if total := len(c.out) - start; total <= int(c.peer.maxFrame) {
-		binary.BigEndian.PutUint32(c.out[start:], uint32(total))
-		r.l.s.window--
-		r.l.s.nextOutgoing++
-		r.l.touch()
+	if payload != nil {
+		r.split(&t, payload)
 		return true
 	}
-	payload := append([]byte(nil), c.out[start+size:]...)
-	c.out = c.out[:start]
-	r.split(&t, payload)
+	r.wrote()
+	r.l.touch()
 	return true
 }
 
@@ -198,15 +191,8 @@ func (r *receiver) begin(tag [16]byte, settled bool, payload []byte) {
 
 // split writes as many frames of a delivery as the window allows; the rest waits.
 func (r *receiver) split(t *amqp.Transfer, payload []byte) {
-	c, s := r.l.c, r.l.s
-	t.More = true
-	size := amqp.TransferHeaderSize(t)
-	n := min(int(c.peer.maxFrame)-size, len(payload))
-	t.More = n < len(payload)
-	c.out = amqp.AppendTransferHeader(c.out, s.channel, t, n)
-	c.out = append(c.out, payload[:n]...)
-	s.window--
-	s.nextOutgoing++
+	n := r.l.c.out.transfer(r.l.s.channel, t, payload)
+	r.wrote()
 	r.l.touch()
 	if t.More {
 		r.rest, r.restAt = payload, n
@@ -214,59 +200,22 @@ func (r *receiver) split(t *amqp.Transfer, payload []byte) {
 	}
 }
 
+// wrote counts a transfer that was written.
+func (r *receiver) wrote() {
+	r.l.s.window--
+	r.l.s.nextOutgoing++
+}
+
 // continued writes further frames of a delivery: delivery-id and tag stay null (4.4).
 func (r *receiver) continued() {
-	c, s := r.l.c, r.l.s
-	for s.window > 0 && len(c.out) < 4*highWater {
-		t := amqp.Transfer{Handle: r.l.handle, More: true}
-		n := min(int(c.peer.maxFrame)-amqp.TransferHeaderSize(&t), len(r.rest)-r.restAt)
-		t.More = r.restAt+n < len(r.rest)
-		c.out = amqp.AppendTransferHeader(c.out, s.channel, &t, n)
-		c.out = append(c.out, r.rest[r.restAt:r.restAt+n]...)
-		r.restAt += n
-		s.window--
-		s.nextOutgoing++
+	out, s := &r.l.c.out, r.l.s
+	for s.window > 0 && out.prepared() < 4*highWater {
+		t := amqp.Transfer{Handle: r.l.handle}
+		r.restAt += out.transfer(s.channel, &t, r.rest[r.restAt:])
+		r.wrote()
 		if !t.More {
 			r.rest, r.restAt = nil, 0
 			return
 		}
 	}
-}
-
-// encode reads a delivery's bytes and appends the message to dst.
-func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
-	host := target.Host(target.OfSequence(d.Sequence))
-	var changes [][]byte
-	for i := range d.Changes {
-		if d.Changes[i].Size == 0 {
-			continue
-		}
-		b, err := ahead.blob(c.broker, host, &d.Changes[i], false)
-		if err != nil {
-			return dst, err
-		}
-		changes = append(changes, append([]byte(nil), b...))
-	}
-	body, err := ahead.blob(c.broker, host, &d.Body, far)
-	if err != nil {
-		return dst, err
-	}
-	return appendMessage(dst, body, d, changes, v)
-}
-
-// notNow reports whether stored bytes could not be read for a reason that passes.
-func notNow(err error) bool {
-	refusal := (*engine.Error)(nil)
-	return errors.As(err, &refusal) && refusal.Code == engine.Busy
-}
-
-// damage reports a stored message that cannot be read back, but for a reason that passes.
-func (c *conn) damage(target engine.Target, d *engine.Delivery, err error) {
-	if notNow(err) {
-		return
-	}
-	host := target.Host(target.OfSequence(d.Sequence))
-	c.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
-		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
-	c.broker.ReportDamage(host, err)
 }

@@ -135,7 +135,7 @@ func (r *receiver) makeReady() {
 func (r *receiver) leave(cause event.ReleaseCause) {
 	c := r.l.c
 	for _, a := range r.answers {
-		c.answered -= len(a) + answerCost
+		c.memory.dequeueAnswer(a)
 	}
 	r.rest, r.answers = nil, nil
 	r.ahead.drop()
@@ -150,10 +150,9 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 	}
 	r.waiting, r.next = nil, 0
 	if r.grant != nil {
-		delete(c.holders, heldSession{r.l.target.Entity.ID, r.grant.ID})
+		c.links.release(r.l)
 		r.grant = nil
 	}
-	c.detaches++
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 

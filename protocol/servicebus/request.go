@@ -12,24 +12,24 @@ type request struct {
 	l          *link // it came on
 	id         any   // message-id
 	replyTo    string
-	properties amqp.Map // application-properties
-	body       any      // of the amqp-value section
-	size       int      // encoded
-	rule       string   // that it is about; "": none
-	answer     func(*request, *engine.Reply)
+	properties amqp.Map                      // application-properties
+	body       any                           // of the amqp-value section
+	size       int                           // encoded
+	rule       string                        // that it is about; "": none
+	onReply    func(*request, *engine.Reply) // handles the engine's success
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
-	place    int       // in conn.timed
+	place    int       // in deadlines
 	over     bool      // the client was told that its time is over
-	takes    bool      // it is counted in conn.taking
+	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
 func (s *sender) request(body []byte) {
 	c := s.l.c
-	req, e := c.parseRequest(s.l, body)
+	req, e := parseRequest(s.l, body)
 	if e != nil {
 		s.reject(e.Condition, e.Description)
 		return
@@ -38,14 +38,15 @@ func (s *sender) request(body []byte) {
 		c.answers.settle(s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
 	}
 	if s.l.at.cbs {
-		c.putToken(req)
+		req.putToken()
 		return
 	}
-	c.manage(req)
+	req.manage()
 }
 
-func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
-	s, err := amqp.ScanMessage(b, c.decoder.Limits)
+func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
+	limits := l.c.decoder.Limits
+	s, err := amqp.ScanMessage(b, limits)
 	if err != nil {
 		return nil, decodeError(err)
 	}
@@ -58,7 +59,7 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 		req.id, req.replyTo = p.MessageID, p.ReplyTo.Value
 	}
 	if _, raw, ok := amqp.SectionContent(s.ApplicationProperties.Of(b)); ok {
-		v, _, err := amqp.DecodeValue(raw, c.decoder.Limits)
+		v, _, err := amqp.DecodeValue(raw, limits)
 		if err != nil {
 			return nil, decodeError(err)
 		}
@@ -66,7 +67,7 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 	}
 	if s.BodyKind == amqp.BodyValue {
 		if _, raw, ok := amqp.SectionContent(s.Body.Of(b)); ok {
-			if req.body, _, err = amqp.DecodeValue(raw, c.decoder.Limits); err != nil {
+			if req.body, _, err = amqp.DecodeValue(raw, limits); err != nil {
 				return nil, decodeError(err)
 			}
 		}
@@ -77,19 +78,16 @@ func (c *conn) parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 // answered is called with the engine's reply.
 func (req *request) answered(r *engine.Reply) {
 	c := req.l.c
-	c.untime(req)
-	if req.takes {
-		c.taking--
-	}
+	c.deadlines.remove(req)
 	switch {
 	case req.over:
 		req.tooLate(r)
 		return
 	case c.phase != opened:
 		return
-	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.answered > c.limits.BufferedOut && !req.deletes:
+	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.memory.answersWait() && !req.deletes:
 		req.tooLate(r)
-		c.refuseRequest(req, 503, amqp.CondServerBusy, tooManyAnswers)
+		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)
 		return
 	}
 	if r.Err != nil {
@@ -98,22 +96,23 @@ func (req *request) answered(r *engine.Reply) {
 			req.l.end(cond.symbol, text)
 			return
 		}
-		c.refuseRequest(req, cond.status, cond.symbol, text)
+		req.refuse(cond.status, cond.symbol, text)
 		return
 	}
-	req.answer(req, r)
+	req.onReply(req, r)
 	c.giveWay()
 }
 
 // respond sends an answer: properties with the correlation-id in the type of the message-id, application-properties, and
 // an amqp-value, null where there is nothing to say.
-func (c *conn) respond(req *request, properties, body amqp.Map) {
-	r := c.replyLink(req)
+func (req *request) respond(properties, body amqp.Map) {
+	c := req.l.c
+	r := c.sessions.replyLink(req)
 	if r == nil {
 		c.log.Info("servicebus: no link for the answer to a request", "link", loggable(req.l.name), "entity", req.l.at.path)
 		return
 	}
-	if len(r.answers) >= c.limits.Requests || c.answersPileUp() {
+	if len(r.answers) >= c.limits.Requests || c.memory.answersPileUp() {
 		r.l.end(amqp.CondResourceLimit, "Too many answers wait for credit.")
 		return
 	}
@@ -125,13 +124,13 @@ func (c *conn) respond(req *request, properties, body amqp.Map) {
 		dst = amqp.AppendSection(dst, amqp.SectionValue, body)
 	}
 	r.answers = append(r.answers, dst)
-	c.answered += len(dst) + answerCost
+	c.memory.queueAnswer(dst)
 	r.makeReady()
 }
 
 // replyLink finds the link for an answer within this connection: by target address, else by name, else the one of the same
 // session and node, else the only one to that node (2.3). Where several fit, the closest to the request wins.
-func (c *conn) replyLink(req *request) *receiver {
+func (t sessionTable) replyLink(req *request) *receiver {
 	path := req.l.at.claimPath()
 	var best *receiver
 	bestScore, fallbacks := 0, 0
@@ -150,7 +149,7 @@ func (c *conn) replyLink(req *request) *receiver {
 	if bestScore == bestFit { // nearly always: others need not be looked at, of which there may be thousands
 		return best
 	}
-	for _, s := range c.sessions {
+	for _, s := range t {
 		if s != req.l.s {
 			look(s)
 		}

@@ -24,15 +24,15 @@ func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	switch {
 	case h == amqp.ProtocolSASL && c.phase == atHeader:
 		c.phase = atSASL
-		c.out = append(c.out, h[:]...)
+		c.out.header(h)
 		offered := []amqp.Symbol{"MSSBCBS", "ANONYMOUS"} // in the service's order
 		if c.takesPlain() {
 			offered = slices.Insert(offered, 1, "PLAIN")
 		}
-		c.out = amqp.AppendSASLFrame(c.out, &amqp.SASLMechanisms{Mechanisms: offered})
+		c.out.sasl(&amqp.SASLMechanisms{Mechanisms: offered})
 	case h == amqp.ProtocolAMQP && (c.phase == atHeader || c.phase == atAMQPHeader):
 		c.phase = atOpen // a bare AMQP header is fine: $cbs decides (1.1)
-		c.out = append(c.out, h[:]...)
+		c.out.header(h)
 	default:
 		c.protocolFault(amqp.CondFramingError, "A protocol header is not expected now.")
 	}
@@ -108,5 +108,5 @@ func (c *conn) saslOutcome(code amqp.SASLCode) {
 		text = "The login was refused."
 		c.phase = over
 	}
-	c.out = amqp.AppendSASLFrame(c.out, &amqp.SASLOutcome{Code: code, AdditionalData: []byte(text)})
+	c.out.sasl(&amqp.SASLOutcome{Code: code, AdditionalData: []byte(text)})
 }

@@ -105,7 +105,7 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	}
 	s.joining = false
 	body, buf := s.joined.buf[:s.size:s.size], s.joined
-	c.joining -= s.size
+	c.memory.join(-s.size)
 	s.joined, s.size = nil, 0
 	s.deliver(body, buf)
 	buf.Release()
@@ -114,11 +114,11 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 // join copies a frame behind the ones before it. The buffer grows with the bytes that arrive (reliability.md S15).
 func (s *sender) join(payload []byte) bool {
 	c := s.l.c
-	if limit, _ := c.buffers(); c.joining+len(payload) > limit {
+	if !c.memory.mayJoin(len(payload)) {
 		s.l.end(amqp.CondResourceLimit, "Too many bytes of unfinished messages.")
 		return false
 	}
-	c.joining += len(payload)
+	c.memory.join(len(payload))
 	need := s.size + len(payload)
 	if s.joined == nil || need > len(s.joined.buf) {
 		grown := newChunk(min(max(2*need, smallChunk), max(s.maxSize, need)))
@@ -135,7 +135,7 @@ func (s *sender) join(payload []byte) bool {
 
 func (s *sender) discard() {
 	if s.joined != nil {
-		s.l.c.joining -= s.size
+		s.l.c.memory.join(-s.size)
 		s.joined.Release()
 		s.joined, s.size = nil, 0
 	}
@@ -206,7 +206,6 @@ func (s *sender) send(body []byte, buf *chunk) {
 		size += seen.size()
 	}
 	s.pending++
-	c.bufferIn += size
 	tag := c.pendings.add(pending{
 		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size),
 	})

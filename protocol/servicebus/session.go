@@ -37,21 +37,18 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		c.protocolFault(amqp.CondNotAllowed, "The channel is in use.")
 		return
 	}
-	limit := c.limits.Sessions
-	if !c.loggedIn {
-		limit = c.limits.SessionsLogin
-	}
+	limit := c.allowed.sessions()
 	if len(c.sessions) >= 2*limit { // half of them were ended for that, and the peer goes on
 		c.protocolFault(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 		return
 	}
 	s := &session{
 		c: c, channel: channel, links: make(map[uint32]*link),
-		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.window(),
+		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.allowed.window(),
 	}
 	c.sessions[channel] = s
-	c.held += sessionCost
-	c.write(channel, &amqp.Begin{
+	c.memory.hold(sessionCost)
+	c.out.frame(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
 		IncomingWindow: s.told,
@@ -99,7 +96,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 	case *amqp.End:
 		s.leave()
 		s.c.answers.flush()
-		s.c.write(s.channel, &amqp.End{})
+		s.c.out.frame(s.channel, &amqp.End{})
 		s.gone()
 	default:
 		s.c.protocolFault(amqp.CondNotAllowed, "The frame is not expected in a session.")
@@ -114,13 +111,13 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.c.log.Info("servicebus: session ended", "channel", s.channel, "condition", symbol, "text", text)
 	s.leave()
 	s.c.answers.flush()
-	s.c.write(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
+	s.c.out.frame(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
 	s.ended = true
 }
 
 // gone makes room for another session on the channel.
 func (s *session) gone() {
-	s.c.held -= sessionCost
+	s.c.memory.hold(-sessionCost)
 	delete(s.c.sessions, s.channel)
 }
 
@@ -129,7 +126,7 @@ func (s *session) leave() {
 	s.c.answers.flush()
 	for _, l := range s.links {
 		if l.detached {
-			s.c.parted--
+			s.c.links.detachCame()
 		}
 		l.leave(event.ReleaseLinkLost)
 		l.free()
@@ -210,15 +207,15 @@ func (s *session) sendFlow() { s.writeFlow(&amqp.Flow{}) }
 
 // writeFlow completes a flow with the session's numbers and sends it.
 func (s *session) writeFlow(f *amqp.Flow) {
-	if s.ended || s.c.phase >= closing {
+	if s.ended {
 		return
 	}
-	s.told, s.sinceFlow = s.c.window(), 0
+	s.told, s.sinceFlow = s.c.allowed.window(), 0
 	f.NextIncomingID = amqp.Some(s.nextIncoming)
 	f.IncomingWindow = s.told
 	f.NextOutgoingID = s.nextOutgoing
 	f.OutgoingWindow = s.c.limits.Window
-	s.c.out = amqp.AppendFlow(s.c.out, s.channel, f)
+	s.c.out.flow(s.channel, f)
 }
 
 // detach handles the peer's detach. The answer is closed when that is: a peer that only suspends its link would have to attach it
@@ -230,12 +227,12 @@ func (s *session) detach(d *amqp.Detach) {
 		return
 	}
 	if l.detached {
-		s.c.parted--
+		s.c.links.detachCame()
 	} else {
 		l.leave(event.ReleaseClosed)
 		s.c.answers.flush()
 		l.answerAttach()
-		s.c.write(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})
+		s.c.out.frame(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})
 	}
 	if l.receiver != nil {
 		l.receiver.forget()

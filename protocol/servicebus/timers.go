@@ -70,11 +70,11 @@ func (t *timers) fire(c *conn) {
 			c.log.Info("servicebus: no open in time")
 			c.phase = over
 		}
-	case !c.loggedIn && due(t.began.Add(c.limits.FirstToken)):
+	case !c.allowed.loggedIn && due(t.began.Add(c.limits.FirstToken)):
 		c.log.Info("servicebus: no valid token in time")
 		t.force(c, "The connection was closed because no valid token was put in time.")
 	case due(t.silence(c)):
-		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", t.patience(c).Milliseconds()))
+		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", c.allowed.silence().Milliseconds()))
 	case due(t.linkless(c)):
 		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds and is closed by container 'LinkTracker'.",
 			t.linklessLimit(c).Milliseconds()))
@@ -83,12 +83,14 @@ func (t *timers) fire(c *conn) {
 			c.recheck = true
 			c.part()
 		}
-		c.detachIdle()
-		c.endOverdue()
+		for l := range c.sessions.links() {
+			l.detachIdle()
+		}
+		for _, req := range c.deadlines.passed(c.now) {
+			req.timedOut()
+		}
 		if due(t.heartbeat(c)) {
-			if len(c.out) == 0 && c.writing == 0 {
-				c.out = amqp.AppendEmptyFrame(c.out)
-			}
+			c.out.heartbeat()
 			t.spoke = c.now
 		}
 	}
@@ -118,28 +120,21 @@ func (t *timers) rearm(c *conn) {
 	case c.phase < opened:
 		earliest(t.began.Add(c.limits.Handshake))
 	default:
-		if !c.loggedIn {
+		if !c.allowed.loggedIn {
 			earliest(t.began.Add(c.limits.FirstToken))
 		}
 		earliest(t.silence(c))
 		earliest(t.linkless(c))
 		earliest(t.heartbeat(c))
 		earliest(c.claims.next())
-		earliest(c.nextIdleLink())
-		earliest(c.nextDeadline())
+		earliest(c.sessions.nextIdle(c.limits.LinkIdle))
+		earliest(c.deadlines.next())
 	}
 	t.at = at
 	t.timer.Reset(max(0, at.Sub(c.now)))
 }
 
-func (t *timers) patience(c *conn) time.Duration {
-	if !c.loggedIn {
-		return c.limits.IdleBeforeLogin
-	}
-	return c.limits.IdleTimeout
-}
-
-func (t *timers) silence(c *conn) time.Time { return t.heard.Add(t.patience(c)) }
+func (t *timers) silence(c *conn) time.Time { return t.heard.Add(c.allowed.silence()) }
 
 func (t *timers) linklessLimit(c *conn) time.Duration {
 	if t.hadLink {

@@ -152,16 +152,16 @@ func TestAskedForIsBounded(t *testing.T) {
 				p.raw(all) // few reads
 			}()
 			synctest.Wait()
-			if most := c.limits.BufferedOut/(maxPeek*deliveryCost) + 10; c.requests < 10 || c.requests > most {
-				t.Errorf("%d requests are taken at a time", c.requests)
+			if most := c.limits.BufferedOut/(maxPeek*deliveryCost) + 10; c.pendings.requests < 10 || c.pendings.requests > most {
+				t.Errorf("%d requests are taken at a time", c.pendings.requests)
 			}
 		})
 		for range 200 {
 			p.next()
 		}
 		synctest.Wait()
-		if c.expected != 0 || c.requests != 0 {
-			t.Errorf("%d bytes of %d requests are still expected", c.expected, c.requests)
+		if c.pendings.expected != 0 || c.pendings.requests != 0 {
+			t.Errorf("%d bytes of %d requests are still expected", c.pendings.expected, c.pendings.requests)
 		}
 	})
 }

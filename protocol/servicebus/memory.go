@@ -31,23 +31,52 @@ const earlyShare = 4
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
 func kept(s string, n int) string { return strings.Clone(short(s, n)) }
 
-// heldLimit is how many bytes the connection may keep.
-func (c *conn) heldLimit() int {
-	if c.loggedIn {
-		return c.limits.Held
-	}
-	return min(c.limits.BufferedLogin, c.limits.Held)
+// memory is how many bytes a connection keeps for its peer. What waits for the engine is counted by [pendings].
+type memory struct {
+	allowed  *allowance
+	held     int // that sessions and links take
+	joining  int // of deliveries of which frames are missing
+	answered int // of answers that wait for the peer's credit
 }
 
-// mayHold reports whether the connection may keep so many bytes more.
-func (c *conn) mayHold(bytes int) bool {
-	return c.held+tokenCost*len(c.claims.granted)+bytes <= c.heldLimit()
+// mayHold reports whether sessions and links may take that many bytes more.
+func (m *memory) mayHold(bytes int) bool { return m.held+bytes <= m.allowed.held() }
+
+// hold counts bytes that sessions and links take; negative ones are given back.
+func (m *memory) hold(bytes int) { m.held += bytes }
+
+// mayJoin reports whether that many bytes more may be kept until the rest of their delivery comes.
+func (m *memory) mayJoin(bytes int) bool {
+	limit, _ := m.allowed.buffers()
+	return m.joining+bytes <= limit
+}
+
+// join counts bytes of a delivery of which frames are missing; negative ones are given back.
+func (m *memory) join(bytes int) { m.joining += bytes }
+
+// queueAnswer counts an answer that waits for the peer's credit.
+func (m *memory) queueAnswer(answer []byte) { m.answered += len(answer) + answerCost }
+
+// dequeueAnswer is called when the answer leaves, or is thrown away.
+func (m *memory) dequeueAnswer(answer []byte) { m.answered -= len(answer) + answerCost }
+
+// answersWait reports whether so much waits for credit that nothing more is asked of the engine.
+func (m *memory) answersWait() bool { return m.answered > m.allowed.limits.BufferedOut }
+
+// answersPileUp reports whether the peer has asked for more answers than it may without taking them. One large answer may be over
+// the limit: that a further one is refused is an answer, too.
+func (m *memory) answersPileUp() bool {
+	_, limit := m.allowed.buffers()
+	if m.allowed.loggedIn {
+		limit *= 2
+	}
+	return m.answered > limit
 }
 
 // hold counts bytes as kept for the link, until it is gone.
 func (l *link) hold(bytes int) {
 	l.held += bytes
-	l.c.held += bytes
+	l.c.memory.hold(bytes)
 }
 
 // free takes the link out of the count.
@@ -74,14 +103,4 @@ func replyAddress(a *amqp.Attach) string {
 		return ""
 	}
 	return strings.Clone(address)
-}
-
-// answersPileUp reports whether the peer has asked for more answers than it may without taking them. One large answer may be over
-// the limit: that a further one is refused is an answer, too.
-func (c *conn) answersPileUp() bool {
-	_, limit := c.buffers()
-	if c.loggedIn {
-		limit *= 2
-	}
-	return c.answered > limit
 }

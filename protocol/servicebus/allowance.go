@@ -1,0 +1,73 @@
+package servicebus
+
+import "time"
+
+// allowance is what the limits let a peer have: little before its first valid token.
+type allowance struct {
+	limits   *Limits
+	loggedIn bool // there has been a valid token
+}
+
+// buffers are the bytes that may wait on the connection, of sends and of what goes out.
+func (a *allowance) buffers() (in, out int) {
+	l := a.limits
+	if a.loggedIn {
+		return l.BufferedIn, l.BufferedOut
+	}
+	return min(l.BufferedLogin, l.BufferedIn), min(l.BufferedLogin, l.BufferedOut)
+}
+
+// held is how many bytes the connection may keep.
+func (a *allowance) held() int {
+	if a.loggedIn {
+		return a.limits.Held
+	}
+	return min(a.limits.BufferedLogin, a.limits.Held)
+}
+
+// window is the incoming window that sessions are told. One that began before the login learns of more with its next flow.
+func (a *allowance) window() uint32 {
+	if a.loggedIn {
+		return a.limits.Window
+	}
+	return min(a.limits.WindowLogin, a.limits.Window)
+}
+
+func (a *allowance) sessions() int {
+	if a.loggedIn {
+		return a.limits.Sessions
+	}
+	return a.limits.SessionsLogin
+}
+
+func (a *allowance) links() int {
+	if a.loggedIn {
+		return a.limits.Links
+	}
+	return 2 * a.limits.SessionsLogin
+}
+
+// detached is how many links may wait for the peer's detach: as many as there may be, once over again for those that all go at
+// once and are attached anew before that.
+func (a *allowance) detached() int {
+	if a.loggedIn {
+		return 2 * a.limits.Links
+	}
+	return 2 * a.limits.SessionsLogin
+}
+
+// silence is for how long nothing need come from the peer.
+func (a *allowance) silence() time.Duration {
+	if a.loggedIn {
+		return a.limits.IdleTimeout
+	}
+	return a.limits.IdleBeforeLogin
+}
+
+// spareOutput is up to how many bytes of memory are kept for what goes out next.
+func (a *allowance) spareOutput() int {
+	if a.loggedIn {
+		return 4 * highWater
+	}
+	return smallChunk
+}

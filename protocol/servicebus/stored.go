@@ -1,0 +1,121 @@
+package servicebus
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// stored reads messages back, for deliveries and for answers to requests.
+type stored struct {
+	broker engine.Broker
+	limits *Limits
+	log    *slog.Logger
+}
+
+// encode reads a delivery's bytes and appends the message to dst.
+func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
+	host := target.Host(target.OfSequence(d.Sequence))
+	var changes [][]byte
+	for i := range d.Changes {
+		if d.Changes[i].Size == 0 {
+			continue
+		}
+		b, err := ahead.blob(s.broker, host, &d.Changes[i], false)
+		if err != nil {
+			return dst, err
+		}
+		changes = append(changes, append([]byte(nil), b...))
+	}
+	body, err := ahead.blob(s.broker, host, &d.Body, far)
+	if err != nil {
+		return dst, err
+	}
+	return appendMessage(dst, body, d, changes, v)
+}
+
+// notNow reports whether stored bytes could not be read for a reason that passes.
+func notNow(err error) bool {
+	refusal := (*engine.Error)(nil)
+	return errors.As(err, &refusal) && refusal.Code == engine.Busy
+}
+
+// damage reports a stored message that cannot be read back, but for a reason that passes.
+func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
+	if notNow(err) {
+		return
+	}
+	host := target.Host(target.OfSequence(d.Sequence))
+	s.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
+		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
+	s.broker.ReportDamage(host, err)
+}
+
+// list makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
+// in any case.
+func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v view, room int) amqp.List {
+	var ahead readAhead
+	defer ahead.drop()
+	var messages amqp.List
+	for i := range deliveries {
+		d := &deliveries[i]
+		b, err := s.encode(nil, target, d, v, &ahead, i+1 < len(deliveries))
+		for range readTries {
+			if !notNow(err) {
+				break
+			}
+			b, err = s.encode(nil, target, d, v, &ahead, i+1 < len(deliveries))
+		}
+		if notNow(err) {
+			break
+		}
+		if err != nil {
+			s.damaged(target, d, err)
+			continue
+		}
+		if room -= len(b) + entryRoom; room < 0 && len(messages) > 0 {
+			break
+		}
+		entry := amqp.Map{{Key: "message", Value: b}}
+		if v.lockToken {
+			entry = append(amqp.Map{{Key: "lock-token", Value: amqp.UUID(d.Token)}}, entry...)
+		}
+		messages = append(messages, entry)
+	}
+	return messages
+}
+
+// readTries is how often reading a message for an answer is tried again; each try waits a moment. The answer holds what was read by then.
+const readTries = 20
+
+const (
+	answerRoom = 1 << 10 // what an answer is besides its messages, at most
+	entryRoom  = 64      // what the entry of a message is besides the message
+)
+
+// headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
+func (r *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
+	start := d.Body
+	start.Size = min(start.Size, uint32(r.limits.HeaderSize)+headerRoom)
+	host := t.Host(t.OfSequence(d.Sequence))
+	if err := ahead.fill(r.broker, host, &start, false); err != nil {
+		return 0, err
+	}
+	b := (*ahead.buf)[:start.Size]
+	s, err := splitSections(b)
+	if err != nil { // damaged, or from when more was allowed: its sum tells
+		if b, err = ahead.blob(r.broker, host, &d.Body, false); err != nil {
+			return 0, err
+		}
+		if s, err = splitSections(b); err != nil {
+			return 0, err
+		}
+	}
+	return len(b) - len(s.tail), nil
+}
+
+// headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and
+// where its body begins.
+const headerRoom = 1 << 10
