@@ -26,15 +26,9 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	if by == 0 {
 		return
 	}
-	x.locks.moveTimes(by)
-	x.deadlines = newDeadlines()
-	for slot := range x.locks.table {
-		if l := &x.locks.table[slot]; l.until != 0 {
-			x.deadlines.add(l.until, uint32(slot))
-		}
-	}
-	x.schedule.moveTimes(by)
-	for _, s := range x.slices {
+	x.shared.locks.moveTimes(by)
+	x.shared.schedule.moveTimes(by)
+	for _, s := range x.slices.byID {
 		s.moveTimes(by)
 	}
 	x.Catalogue.moveTimes(by)
@@ -49,8 +43,12 @@ func moved(t, by event.Time) event.Time {
 }
 
 func (t *lockTable) moveTimes(by event.Time) {
-	for i := range t.table {
-		t.table[i].until = moved(t.table[i].until, by)
+	t.ends = newDeadlines()
+	for slot := range t.table {
+		if l := &t.table[slot]; l.until != 0 {
+			l.until = moved(l.until, by)
+			t.ends.add(l.until, uint32(slot))
+		}
 	}
 }
 

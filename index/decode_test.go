@@ -110,16 +110,16 @@ func TestDecodeChangedBytes(t *testing.T) {
 // Slices whose rows do not fit each other, or that belong to what cannot own them.
 func TestDecodeRefusesSlices(t *testing.T) {
 	t.Parallel()
-	topic, sub, other := newSlice(event.Slice{Entity: 1}), newSlice(event.Slice{Entity: 2}), newSlice(event.Slice{Entity: 3})
+	topic, sub, other := newSlice(event.Slice{Entity: 1}, New().shared), newSlice(event.Slice{Entity: 2}, New().shared), newSlice(event.Slice{Entity: 3}, New().shared)
 	sub.owner, other.owner = topic, sub
-	elsewhere := newSlice(event.Slice{Entity: 4, Partition: 1})
+	elsewhere := newSlice(event.Slice{Entity: 4, Partition: 1}, New().shared)
 	elsewhere.owner = topic
 	copied := func(change func(r *row, c *chunk)) *slice {
-		s := newSlice(event.Slice{Entity: 2})
+		s := newSlice(event.Slice{Entity: 2}, New().shared)
 		s.owner, s.last = topic, 5
 		r := s.insert(5)
 		*r = row{state: Active, size: 3}
-		s.came(5, 7)
+		s.setOrigin(5, 7)
 		change(r, s.chunks[0])
 		return s
 	}
@@ -145,7 +145,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		src := New().Encode(nil)
 		src = append(src[:len(src)-1], byte(len(c.slices)))
 		for _, s := range c.slices {
-			src = New().encodeSlice(src, s)
+			src = s.encode(src)
 		}
 		_, err := Decode(src)
 		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {

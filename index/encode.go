@@ -26,10 +26,10 @@ func (x *Index) Encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(x.lastAt))
 	dst = binary.AppendUvarint(dst, uint64(x.nextOrigin))
 	dst = x.Catalogue.encode(dst)
-	ids := slices.SortedFunc(maps.Keys(x.slices), compareSlices)
+	ids := slices.SortedFunc(maps.Keys(x.slices.byID), compareSlices)
 	dst = binary.AppendUvarint(dst, uint64(len(ids)))
 	for _, id := range ids {
-		dst = x.encodeSlice(dst, x.slices[id])
+		dst = x.slices.byID[id].encode(dst)
 	}
 	if x.clock.Number != 0 { // what was written before there was such a thing is read as it was
 		dst = binary.AppendUvarint(dst, x.clock.Number)
@@ -51,7 +51,7 @@ const (
 	rowFlags    = flagWaited<<1 - 1
 )
 
-func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
+func (s *slice) encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.id.Entity))
 	dst = append(dst, s.id.Partition)
 	dst = binary.AppendUvarint(dst, uint64(s.last))
@@ -60,7 +60,7 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 		owner = s.owner.id.Entity
 	}
 	dst = binary.AppendUvarint(dst, uint64(owner))
-	dst, ordinals := x.encodeSessions(dst, s.sessions)
+	dst, ordinals := s.sessions.encode(dst, &s.shared.locks)
 	dst = encodeHistory(dst, s.history)
 	live := 0
 	for _, c := range s.chunks {
@@ -79,7 +79,7 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 			before := seq
 			seq = event.SequenceNumber(n<<chunkBits + uint64(i))
 			dst = binary.AppendUvarint(dst, uint64(seq-before))
-			dst = x.encodeRow(dst, s, seq, c, &last, ordinals)
+			dst = s.encodeRow(dst, seq, c, &last, ordinals)
 			last = c.rows[i]
 		}
 	}
@@ -90,7 +90,7 @@ func (x *Index) encodeSlice(dst []byte, s *slice) []byte {
 const rowSize = 20
 
 // encodeRow appends what is known of one message. last is the row before.
-func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chunk, last *row, ordinals []uint64) []byte {
+func (s *slice) encodeRow(dst []byte, seq event.SequenceNumber, c *chunk, last *row, ordinals []uint64) []byte {
 	at := uint64(seq) & (chunkRows - 1)
 	r, origin := &c.rows[at], event.SequenceNumber(0)
 	if c.origins != nil {
@@ -127,11 +127,11 @@ func (x *Index) encodeRow(dst []byte, s *slice, seq event.SequenceNumber, c *chu
 	}
 	switch r.state {
 	case Locked, DeferredLocked:
-		l := x.locks.at(r.lock)
+		l := s.shared.locks.at(r.lock)
 		dst = append(dst, l.token[:]...)
 		dst = binary.AppendUvarint(dst, uint64(l.until))
 	case Scheduled:
-		t := &x.schedule.table[r.lock]
+		t := &s.shared.schedule.table[r.lock]
 		dst = binary.AppendUvarint(dst, uint64(t.at))
 		dst = binary.AppendUvarint(dst, uint64(t.ttl))
 	}
@@ -274,14 +274,14 @@ func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
 // slice reads the slice behind another one.
 func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
-	if len(x.slices) > 0 && compareSlices(before, id) >= 0 {
+	if len(x.slices.byID) > 0 && compareSlices(before, id) >= 0 {
 		d.fail("slice %v after %v", id, before)
 		return id
 	}
-	s := newSlice(id)
+	s := newSlice(id, x.shared)
 	s.last = event.SequenceNumber(d.number(math.MaxUint64))
 	d.owner(x, s)
-	sessions := d.sessions(x, s)
+	sessions := d.sessions(s)
 	d.history(s)
 	live := d.number(uint64(len(d.src)))
 	var run [subQueues][states][]uint64 // sequence numbers of each set, added in bulk
@@ -300,7 +300,7 @@ func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 			break
 		}
 		seq += delta
-		r := d.row(x, s, seq, &last, sessions)
+		r := d.row(s, seq, &last, sessions)
 		if d.err != nil {
 			break
 		}
@@ -316,7 +316,7 @@ func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 		}
 	}
 	d.waiting(s)
-	x.slices[id] = s
+	x.slices.byID[id] = s
 	return id
 }
 
@@ -326,16 +326,16 @@ func (d *decoding) owner(x *Index, s *slice) {
 	if id == 0 {
 		return
 	}
-	t := x.slices[event.Slice{Entity: id, Partition: s.id.Partition}]
+	t := x.slices.byID[event.Slice{Entity: id, Partition: s.id.Partition}]
 	if t == nil || t.owner != nil {
 		d.fail("slice %v belongs to %d, which is not the slice of a topic", s.id, id)
 		return
 	}
-	s.belong(t)
+	s.setOwner(t)
 }
 
 // row reads what is known of one message, but for its membership in the bitmaps. last is the row before.
-func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, sessions uint64) *row {
+func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions uint64) *row {
 	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
 	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
 		state == Scheduled && (sub != event.Main || flags&(flagOrigin|flagWaited) != 0) {
@@ -351,24 +351,24 @@ func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, 
 		expiresAt:  event.Time(d.distance(uint64(last.expiresAt), uint64(event.EndOfTime))),
 		count:      uint32(d.number(math.MaxUint32)),
 	}
-	s.grow(int64(r.size))
+	s.addBytes(int64(r.size))
 	if flags&flagOrigin != 0 {
-		s.came(seq, event.SequenceNumber(d.atLeastOne(math.MaxUint64)))
+		s.setOrigin(seq, event.SequenceNumber(d.atLeastOne(math.MaxUint64)))
 	}
 	if flags&flagSession != 0 {
 		r.session = uint32(d.atLeastOne(sessions))
 	}
 	switch state {
 	case Locked, DeferredLocked:
-		d.lock(x, s, seq, r)
+		d.lock(s, seq, r)
 	case Scheduled:
-		r.lock = x.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
+		r.lock = s.shared.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
 	}
 	if d.err != nil {
 		return nil
 	}
 	if r.session != 0 {
-		s.join(seq, r)
+		s.sessions.join(seq, r)
 	}
 	s.awaits(r)
 	if r.marks.has(changed) {
@@ -383,14 +383,14 @@ func (d *decoding) row(x *Index, s *slice, seq event.SequenceNumber, last *row, 
 	return r
 }
 
-func (d *decoding) lock(x *Index, s *slice, seq event.SequenceNumber, r *row) {
+func (d *decoding) lock(s *slice, seq event.SequenceNumber, r *row) {
 	l := lock{slice: s.id, sequence: seq}
 	copy(l.token[:], d.take(16))
 	l.until = event.Time(d.number(uint64(event.EndOfTime)))
 	held := r.session != 0 && r.subQueue == event.Main && s.sessions.table[r.session].lock != 0
-	if _, twice := x.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
+	if _, twice := s.shared.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
 		d.fail("lock of message %d", seq)
 		return
 	}
-	r.lock = x.lockUntil(l)
+	r.lock = s.shared.locks.add(l)
 }

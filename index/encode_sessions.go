@@ -15,9 +15,9 @@ const (
 	flagState = 1 << 1
 )
 
-// encodeSessions appends the sessions of a slice by id. Rows name a session by its place in that order, from 1 on: those
+// encode appends the sessions of a slice by id. Rows name a session by its place in that order, from 1 on: those
 // are the ordinals by slot. Which messages belong to a session follows from the rows.
-func (x *Index) encodeSessions(dst []byte, t *sessions) ([]byte, []uint64) {
+func (t *sessions) encode(dst []byte, locks *lockTable) ([]byte, []uint64) {
 	if t == nil {
 		return append(dst, 0, 0), nil
 	}
@@ -38,7 +38,7 @@ func (x *Index) encodeSessions(dst []byte, t *sessions) ([]byte, []uint64) {
 		dst = append(dst, flags)
 		dst = binary.AppendUvarint(dst, s.ticket)
 		if s.lock != 0 {
-			l := x.locks.at(s.lock)
+			l := locks.at(s.lock)
 			dst = append(dst, l.token[:]...)
 			dst = binary.AppendUvarint(dst, uint64(l.until))
 		}
@@ -68,14 +68,14 @@ func encodeHistory(dst []byte, h *history) []byte {
 	return dst
 }
 
-// sessions reads what encodeSessions wrote and returns how many there are: slots are the ordinals.
-func (d *decoding) sessions(x *Index, s *slice) uint64 {
+// sessions reads what encode wrote and returns how many there are: slots are the ordinals.
+func (d *decoding) sessions(s *slice) uint64 {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))
 	if tickets == 0 && n == 0 {
 		return 0
 	}
-	t := newSessions()
+	t := newSessions(&s.rows)
 	t.tickets, s.sessions = tickets, t
 	before := ""
 	for i := uint64(0); i < n && d.err == nil; i++ {
@@ -96,16 +96,16 @@ func (d *decoding) sessions(x *Index, s *slice) uint64 {
 			l := lock{slice: s.id, session: slot}
 			copy(l.token[:], d.take(16))
 			l.until = event.Time(d.number(uint64(event.EndOfTime)))
-			if _, twice := x.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 {
+			if _, twice := s.shared.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 {
 				d.fail("lock of session %q", id)
 				return 0
 			}
-			ses.lock = x.lockUntil(l)
+			ses.lock = s.shared.locks.add(l)
 		}
 		if flags&flagState != 0 {
 			ses.set, ses.state = true, d.blob()
 			ses.setAt = event.Time(d.number(uint64(event.EndOfTime)))
-			s.grow(int64(ses.state.Size))
+			s.addBytes(int64(ses.state.Size))
 		}
 	}
 	return n

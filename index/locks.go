@@ -21,14 +21,15 @@ type lock struct {
 // peak is the number of slots from which on an empty table is made anew.
 const peak = 1 << 16
 
-// lockTable finds locks by slot and by token.
+// lockTable finds locks by slot, by token, and, those that end by time, by that.
 type lockTable struct {
 	slots[lock]
 	byTok map[event.LockToken]uint32
+	ends  deadlines
 }
 
 func newLockTable() lockTable {
-	return lockTable{slots: newSlots[lock](), byTok: map[event.LockToken]uint32{}}
+	return lockTable{slots: newSlots[lock](), byTok: map[event.LockToken]uint32{}, ends: newDeadlines()}
 }
 
 func (t *lockTable) add(l lock) uint32 {
@@ -37,17 +38,32 @@ func (t *lockTable) add(l lock) uint32 {
 	}
 	slot := t.slots.add(l)
 	t.byTok[l.token] = slot
+	if l.until != 0 {
+		t.ends.add(l.until, slot)
+	}
 	return slot
 }
 
 func (t *lockTable) at(slot uint32) *lock { return &t.table[slot] }
 
 func (t *lockTable) remove(slot uint32) {
-	delete(t.byTok, t.table[slot].token)
+	l := t.at(slot)
+	if l.until != 0 {
+		t.ends.remove(l.until, slot)
+	}
+	delete(t.byTok, l.token)
 	t.slots.remove(slot)
 	if len(t.byTok) == 0 && len(t.table) > peak { // give its memory back
-		*t = newLockTable()
+		t.slots, t.byTok = newSlots[lock](), map[event.LockToken]uint32{}
 	}
+}
+
+// extend moves a lock's end.
+func (t *lockTable) extend(slot uint32, until event.Time) {
+	l := t.at(slot)
+	t.ends.remove(l.until, slot)
+	l.until = until
+	t.ends.add(until, slot)
 }
 
 // bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late; using its token notices

@@ -122,7 +122,7 @@ func TestRowOfWaitingSessionsIsBounded(t *testing.T) {
 		x.Apply(1, &event.SessionAccepted{Envelope: q1, SessionID: name, Token: event.LockToken{1}, LockedUntil: 1000})
 		x.Apply(1, &event.SessionReleased{Envelope: q1, SessionID: name, Cause: event.ReleaseClosed})
 	}
-	if got := len(x.slices[q1.Slice].sessions.waiting); got > 300 {
+	if got := len(x.slices.byID[q1.Slice].sessions.waiting); got > 300 {
 		t.Errorf("%d entries for 100 sessions", got)
 	}
 	if s, ok := x.NextSession(q1.Slice); !ok || s.ID != "s0" {

@@ -11,38 +11,38 @@ import (
 // towards the topic's size, so their slices know that of the topic.
 
 // publish stores the copies of a message that was sent to a topic.
-func (x *Index) publish(ev *event.MessagePublished) {
-	t := x.slice(ev.Slice)
-	t.number(ev.Sequence)
+func (t *sliceTable) publish(ev *event.MessagePublished) {
+	topic := t.of(ev.Slice)
+	topic.takeNumber(ev.Sequence)
 	if ev.DuplicateUntil != 0 {
-		t.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
 	}
-	x.copies(t, ev.Sequence, ev.Copies, row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
+	t.copies(topic, ev.Sequence, ev.Copies, row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
 		enqueuedAt: ev.EnqueuedAt})
 }
 
 // publishScheduled stores the copies of a message that waited in the topic.
-func (x *Index) publishScheduled(ev *event.ScheduledPublished) {
-	t := x.slice(ev.Slice)
-	old := t.must(ev.Sequence, ev)
+func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
+	topic := t.of(ev.Slice)
+	old := topic.must(ev.Sequence, ev)
 	if old.state != Scheduled {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.state))
 	}
 	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled}
-	x.schedule.remove(old.lock)
-	t.remove(ev.Sequence, old)
-	t.number(ev.NewSequence)
-	x.copies(t, ev.NewSequence, ev.Copies, body)
+	t.shared.schedule.remove(old.lock)
+	topic.remove(ev.Sequence, old)
+	topic.takeNumber(ev.NewSequence)
+	t.copies(topic, ev.NewSequence, ev.Copies, body)
 }
 
-func (x *Index) copies(t *slice, number event.SequenceNumber, copies []event.Copy, body row) {
+func (t *sliceTable) copies(topic *slice, number event.SequenceNumber, copies []event.Copy, body row) {
 	for i := range copies {
 		c := &copies[i]
-		s := x.slice(event.Slice{Entity: c.Subscription, Partition: t.id.Partition})
+		s := t.of(event.Slice{Entity: c.Subscription, Partition: topic.id.Partition})
 		if s.owner == nil {
-			s.belong(t)
+			s.setOwner(topic)
 		}
-		s.number(c.Sequence)
+		s.takeNumber(c.Sequence)
 		r := body
 		r.expiresAt, r.state = c.ExpiresAt, Active
 		r.marks = r.marks.with(ownTTL, c.OwnTTL)
@@ -53,33 +53,16 @@ func (x *Index) copies(t *slice, number event.SequenceNumber, copies []event.Cop
 			r.session = s.session(c.SessionID)
 		}
 		s.store(c.Sequence, r)
-		s.came(c.Sequence, number)
+		s.setOrigin(c.Sequence, number)
 		if c.Changes.Size > 0 {
 			s.change(c.Sequence, s.find(c.Sequence), c.Changes)
 		}
 	}
 }
 
-// belong makes a topic's slice the owner of a subscription's.
-func (s *slice) belong(t *slice) {
-	s.owner = t
-	t.owns++
-	t.owned += s.bytes
-}
-
-// came notes the number a message had where it was sent to.
-func (s *slice) came(seq, origin event.SequenceNumber) {
-	c := s.chunks[uint64(seq)>>chunkBits]
-	if c.origins == nil {
-		c.origins = new([chunkRows]event.SequenceNumber)
-	}
-	c.origins[uint64(seq)&(chunkRows-1)] = origin
-}
-
-// origin is the number a message had where it was sent to; 0 when that was here.
-func (s *slice) origin(seq event.SequenceNumber) event.SequenceNumber {
-	if c := s.chunks[uint64(seq)>>chunkBits]; c != nil && c.origins != nil {
-		return c.origins[uint64(seq)&(chunkRows-1)]
-	}
-	return 0
+// setOwner makes a topic's slice the owner of a subscription's.
+func (s *slice) setOwner(topic *slice) {
+	s.owner = topic
+	topic.owns++
+	topic.owned += s.bytes
 }

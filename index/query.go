@@ -50,7 +50,7 @@ func (x *Index) NextOrigin() event.OriginID { return x.nextOrigin }
 
 // NextSequence is the sequence number of the next message of a slice.
 func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil {
 		return event.SequenceNumber(id.Partition)<<48 + 1
 	}
@@ -63,7 +63,7 @@ func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 // Bytes is the size of all live messages of a slice, sub-queues, property changes and session states included; of a topic
 // also those of its subscriptions (semantics.md 16.3).
 func (x *Index) Bytes(id event.Slice) int64 {
-	if s := x.look(id); s != nil {
+	if s := x.slices.find(id); s != nil {
 		return s.bytes + s.owned
 	}
 	return 0
@@ -71,7 +71,7 @@ func (x *Index) Bytes(id event.Slice) int64 {
 
 // Count is the number of messages of a sub-queue in a state.
 func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
-	if s := x.look(id); s != nil && s.members[q][st] != nil {
+	if s := x.slices.find(id); s != nil && s.members[q][st] != nil {
 		return int(s.members[q][st].GetCardinality())
 	}
 	return 0
@@ -82,7 +82,7 @@ func (x *Index) Scheduled(id event.Slice) int { return x.Count(id, event.Main, S
 
 // Live is the number of messages there are, in all slices.
 func (x *Index) Live() (n int) {
-	for _, s := range x.slices {
+	for _, s := range x.slices.byID {
 		for _, c := range s.chunks {
 			n += c.live
 		}
@@ -92,7 +92,7 @@ func (x *Index) Live() (n int) {
 
 // First is the deliverable message with the smallest sequence number.
 func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil {
 		return Message{}, false
 	}
@@ -101,12 +101,12 @@ func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
 		return Message{}, false
 	}
 	seq := event.SequenceNumber(b.Minimum())
-	return x.message(s, seq, s.find(seq)), true
+	return s.message(seq, s.find(seq)), true
 }
 
 // Message finds a live message.
 func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool) {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil {
 		return Message{}, false
 	}
@@ -114,10 +114,10 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 	if r == nil {
 		return Message{}, false
 	}
-	return x.message(s, seq, r), true
+	return s.message(seq, r), true
 }
 
-func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
+func (s *slice) message(seq event.SequenceNumber, r *row) Message {
 	m := Message{
 		Sequence: seq, State: r.state, SubQueue: r.subQueue,
 		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.marks.has(ownTTL), WasScheduled: r.marks.has(wasScheduled),
@@ -128,7 +128,7 @@ func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 		m.InSession, m.SessionID = true, s.sessions.table[r.session].id
 	}
 	if r.state == Scheduled {
-		t := &x.schedule.table[r.lock]
+		t := &s.shared.schedule.table[r.lock]
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	}
 	if r.marks.has(changed) {
@@ -140,7 +140,7 @@ func (x *Index) message(s *slice, seq event.SequenceNumber, r *row) Message {
 
 // Lock finds a lock by its token.
 func (x *Index) Lock(token event.LockToken) (Lock, bool) {
-	slot, ok := x.locks.byTok[token]
+	slot, ok := x.shared.locks.byTok[token]
 	if !ok {
 		return Lock{}, false
 	}
@@ -148,27 +148,27 @@ func (x *Index) Lock(token event.LockToken) (Lock, bool) {
 }
 
 func (x *Index) lock(slot uint32) Lock {
-	l := x.locks.at(slot)
+	l := x.shared.locks.at(slot)
 	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
 	if l.sequence == 0 {
-		found.Session = x.slices[l.slice].sessions.table[l.session].id
+		found.Session = x.slices.byID[l.slice].sessions.table[l.session].id
 	}
 	return found
 }
 
 // Locks is the number of locks there are, those of sessions included.
-func (x *Index) Locks() int { return len(x.locks.byTok) }
+func (x *Index) Locks() int { return len(x.shared.locks.byTok) }
 
 // LockDeadline is when [Index.Due] has something next; 0 is never.
 func (x *Index) LockDeadline() event.Time {
-	_, at := x.deadlines.first()
+	_, at := x.shared.locks.ends.first()
 	return at
 }
 
 // NextDeadline is when [Index.Due] or [Index.DueScheduled] has something next; 0 is never.
 func (x *Index) NextDeadline() event.Time {
-	_, at := x.deadlines.first()
-	if s, ok := x.schedule.first(); ok && (at == 0 || s.at < at) {
+	_, at := x.shared.locks.ends.first()
+	if s, ok := x.shared.schedule.first(); ok && (at == 0 || s.at < at) {
 		return s.at
 	}
 	return at
@@ -184,7 +184,7 @@ type ScheduledMessage struct {
 
 // DueScheduled is the message to become active next, if it is time for it.
 func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
-	s, ok := x.schedule.first()
+	s, ok := x.shared.schedule.first()
 	if !ok || s.at > now {
 		return ScheduledMessage{}, false
 	}
@@ -195,7 +195,7 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 // Slots have an order of their own, but that differs between a state that was replayed and one that was read from a
 // checkpoint, and may not be seen (reliability.md P21).
 func (x *Index) Due(now event.Time, limit int) []Lock {
-	b, at := x.deadlines.first()
+	b, at := x.shared.locks.ends.first()
 	if b == nil || at > now {
 		return nil
 	}
@@ -212,13 +212,13 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 // BrowseActive yields the active messages of a sub-queue in sequence order.
 func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		s := x.look(id)
+		s := x.slices.find(id)
 		if s == nil || s.members[q][Active] == nil {
 			return
 		}
 		for it := s.members[q][Active].Iterator(); it.HasNext(); {
 			seq := event.SequenceNumber(it.Next())
-			if !yield(x.message(s, seq, s.find(seq))) {
+			if !yield(s.message(seq, s.find(seq))) {
 				return
 			}
 		}
@@ -228,7 +228,7 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 // Browse yields the messages of a sub-queue in sequence order from a number on, in every state.
 func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		s := x.look(id)
+		s := x.slices.find(id)
 		if s == nil {
 			return
 		}
@@ -257,7 +257,7 @@ func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumb
 				return
 			}
 			seq := event.SequenceNumber(first.Next())
-			if !yield(x.message(s, seq, s.find(seq))) {
+			if !yield(s.message(seq, s.find(seq))) {
 				return
 			}
 		}

@@ -94,162 +94,222 @@ func (w *walk) lock() (Lock, Message, bool) {
 	return Lock{}, Message{}, false
 }
 
+// turn is what one step of a walk is about.
+type turn struct {
+	id             event.Slice
+	env            event.Envelope // of id
+	sessions, sub  bool           // id has sessions; it is a subscription's
+	q              event.SubQueue
+	messageID      []byte
+	idType         event.IDType
+	duplicateUntil event.Time
+	expires        event.Time
+}
+
 func (w *walk) step() {
 	w.now += event.Time(w.rng.IntN(200))
 	rng := w.rng
 	id := []event.Slice{plain, inSessions, copies, grouped}[rng.IntN(4)]
-	held := []event.Slice{inSessions, grouped}[rng.IntN(2)]
-	in, sub := id == inSessions || id == grouped, id == copies || id == grouped
-	env := event.Envelope{Slice: id}
-	q := event.SubQueue(rng.IntN(2))
-	var duplicateUntil, expires event.Time
-	messageID := fmt.Appendf(nil, "%d", rng.IntN(300))
-	idType := event.IDType(rng.IntN(2))
-	if rng.IntN(2) == 0 && !sub {
-		if original, twice := w.x.Duplicate(id, w.now, idType, messageID); twice {
-			w.apply(&event.DuplicateDropped{Envelope: env, MessageID: messageID, IDType: idType, Original: original})
+	t := turn{id: id, env: event.Envelope{Slice: id}, sessions: id == inSessions || id == grouped, sub: id == copies || id == grouped,
+		q: event.SubQueue(rng.IntN(2)), messageID: fmt.Appendf(nil, "%d", rng.IntN(300)), idType: event.IDType(rng.IntN(2))}
+	if rng.IntN(2) == 0 && !t.sub {
+		if original, twice := w.x.Duplicate(id, w.now, t.idType, t.messageID); twice {
+			w.apply(&event.DuplicateDropped{Envelope: t.env, MessageID: t.messageID, IDType: t.idType, Original: original})
 			return
 		}
-		duplicateUntil = w.now.Add(time.Duration(1+rng.IntN(20)) * time.Second) // windows change
+		t.duplicateUntil = w.now.Add(time.Duration(1+rng.IntN(20)) * time.Second) // windows change
 	}
 	if rng.IntN(3) == 0 {
-		expires = w.now + event.Time(rng.IntN(5000))
+		t.expires = w.now + event.Time(rng.IntN(5000))
 	}
-	seq := w.x.NextSequence(id)
-	switch op := rng.IntN(28); op {
-	case 0, 1, 2, 3, 4:
-		if sub {
-			w.publish()
+	n := rng.IntN(operationWeights)
+	for _, op := range operations {
+		if n -= op.weight; n < 0 {
+			op.do(w, &t)
 			return
 		}
-		w.apply(&event.MessageEnqueued{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
-			InSession: in, EnqueuedAt: w.now, ExpiresAt: expires, TimeToLive: time.Duration(expires), DuplicateUntil: duplicateUntil, Body: w.blob()})
-	case 5, 6:
-		if sub {
-			w.apply(&event.MessageScheduled{Envelope: event.Envelope{Slice: news}, Sequence: w.x.NextSequence(news), MessageID: messageID,
-				ScheduledFor: w.now + event.Time(rng.IntN(3000)), TimeToLive: time.Duration(rng.IntN(2)) * time.Hour, Body: w.blob()})
-			return
-		}
-		w.apply(&event.MessageScheduled{Envelope: env, Sequence: seq, MessageID: messageID, IDType: idType, SessionID: w.session(), HasSession: in,
-			InSession: in, ScheduledFor: w.now + event.Time(rng.IntN(3000)), TimeToLive: time.Duration(rng.IntN(2)) * time.Hour,
-			DuplicateUntil: duplicateUntil, Body: w.blob()})
-	case 7:
-		if s, ok := w.x.DueScheduled(w.now); ok && s.Slice == news {
-			w.publishScheduled(s.Sequence)
-		} else if ok {
-			w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: s.Slice}, Sequence: s.Sequence,
-				NewSequence: w.x.NextSequence(s.Slice), TimeToLive: s.TimeToLive, EnqueuedAt: w.now, ExpiresAt: expires})
-		}
-	case 8:
-		if sub {
-			id = news
-		}
-		if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Scheduled }); ok {
-			w.apply(&event.ScheduleCancelled{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence})
-		}
-	case 9, 10:
-		if m, ok := w.x.First(id, q); ok && !(in && q == event.Main) {
-			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount,
-				LockedUntil: w.now + event.Time(rng.IntN(10_000))})
-		}
-	case 11, 12, 13: // somebody holds a session
-		name := w.session()
-		s, ok := w.x.NextSession(held)
-		if rng.IntN(2) == 0 && ok {
-			name = []byte(s.ID)
-		}
-		env.Slice = held
-		if s, _ := w.x.Session(held, name); !s.Held {
-			w.apply(&event.SessionAccepted{Envelope: env, SessionID: name, Token: w.token(), LockedUntil: w.now + event.Time(rng.IntN(9000))})
-		}
-		for range rng.IntN(4) {
-			if m, ok := w.x.FirstOf(held, name); ok {
-				w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
-			}
-		}
-		if m, ok := w.pick(held, event.Main, func(m *Message) bool { return m.State == Deferred && m.SessionID == string(name) }); ok {
-			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
-		}
-		if rng.IntN(3) == 0 {
-			w.apply(&event.SessionLockRenewed{Envelope: env, SessionID: name, LockedUntil: w.now + 20_000})
-		}
-		if rng.IntN(3) == 0 {
-			ev := &event.SessionStateSet{Envelope: env, SessionID: name, Cleared: rng.IntN(2) == 0}
-			if !ev.Cleared {
-				ev.State = w.blob()
-			}
-			w.apply(ev)
-		}
-	case 14, 15: // and gives it back
-		locks := w.x.HeldSessions()
-		if len(locks) == 0 {
-			return
-		}
-		l := locks[rng.IntN(len(locks))]
-		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session), Cause: event.ReleaseCause(1 + rng.IntN(4))}
-		for m := range w.x.LockedOf(l.Slice, ev.SessionID) {
-			ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: m.DeliveryCount + uint32(rng.IntN(2))})
-		}
-		w.apply(ev)
-	case 16, 17, 18: // the end of a lock
-		l, m, ok := w.lock()
-		if !ok {
-			return
-		}
-		env.Slice = l.Slice
-		switch op := rng.IntN(8); {
-		case op == 0:
-			w.apply(&event.MessageCompleted{Envelope: env, Sequence: m.Sequence, Token: l.Token})
-		case op == 1:
-			w.apply(&event.MessageAbandoned{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
-		case op == 2 && l.Until != 0:
-			w.apply(&event.LockRenewed{Envelope: env, Sequence: m.Sequence, Token: l.Token, LockedUntil: l.Until + 500})
-		case op == 3 || op == 4:
-			w.apply(&event.MessageDeferred{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
-		case op == 5:
-			w.apply(&event.MessageReleased{Envelope: env, Sequence: m.Sequence, Token: l.Token})
-		case op == 6 && m.SubQueue == event.Main:
-			w.apply(&event.MessageDeadLettered{Envelope: env, Sequence: m.Sequence, Token: l.Token, Cause: event.CauseApplication, Changes: w.blob()})
-		case op == 7 && l.Until != 0:
-			w.apply(&event.LockExpired{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1})
-		}
-	case 19:
-		free := func(m *Message) bool { return m.State == Active || m.State == Deferred }
-		if m, ok := w.pick(id, event.Main, free); ok {
-			switch rng.IntN(3) {
-			case 0:
-				w.apply(&event.MessageExpired{Envelope: env, Sequence: m.Sequence})
-			case 1:
-				w.apply(&event.MessageDeadLettered{Envelope: env, Sequence: m.Sequence, Cause: event.CauseExpired, Changes: w.blob()})
-			case 2:
-				w.apply(&event.MessageReceivedAndDeleted{Envelope: env, Sequence: m.Sequence})
-			}
-		}
-	case 20:
-		var doomed []event.SequenceNumber
-		for m := range w.x.BrowseActive(id, q) {
-			if len(doomed) == rng.IntN(10) {
-				break
-			}
-			doomed = append(doomed, m.Sequence)
-		}
-		w.apply(&event.MessagesBatchDeleted{Envelope: env, Before: w.now, Sequences: doomed})
-	case 21:
-		id := []event.Slice{plain, copies}[rng.IntN(2)]
-		if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Deferred }); ok {
-			w.apply(&event.MessageLocked{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence, Token: w.token(), LockedUntil: w.now + 3000})
-		}
-	case 22: // a topic goes before its subscriptions, or after them
-		if rng.IntN(80) == 0 {
-			all := []event.Slice{plain, inSessions, news, copies, grouped}
-			w.apply(&event.SliceDropped{Envelope: event.Envelope{Slice: all[rng.IntN(len(all))]}})
-		}
-	case 23:
-		w.apply(&event.OriginDefined{ID: w.x.NextOrigin()})
-	default:
-		w.catalogue()
 	}
 }
+
+const operationWeights = 28
+
+// operations are what a step may do; their weights make [operationWeights] together.
+var operations = []struct {
+	weight int
+	do     func(*walk, *turn)
+}{
+	{5, (*walk).send}, {2, (*walk).schedule}, {1, (*walk).activate}, {1, (*walk).cancel},
+	{2, (*walk).lockFirst}, {1, (*walk).lockDeferred}, {3, (*walk).endLock}, {1, (*walk).removeFree}, {1, (*walk).deleteBatch},
+	{3, (*walk).holdSession}, {2, (*walk).releaseSession},
+	{1, (*walk).dropSlice}, {1, (*walk).origin}, {4, (*walk).catalogueTurn},
+}
+
+func (w *walk) send(t *turn) {
+	if t.sub {
+		w.publish()
+		return
+	}
+	w.apply(&event.MessageEnqueued{Envelope: t.env, Sequence: w.x.NextSequence(t.id), MessageID: t.messageID, IDType: t.idType,
+		SessionID: w.session(), HasSession: t.sessions, InSession: t.sessions, EnqueuedAt: w.now, ExpiresAt: t.expires,
+		TimeToLive: time.Duration(t.expires), DuplicateUntil: t.duplicateUntil, Body: w.blob()})
+}
+
+func (w *walk) schedule(t *turn) {
+	if t.sub {
+		w.apply(&event.MessageScheduled{Envelope: event.Envelope{Slice: news}, Sequence: w.x.NextSequence(news), MessageID: t.messageID,
+			ScheduledFor: w.now + event.Time(w.rng.IntN(3000)), TimeToLive: time.Duration(w.rng.IntN(2)) * time.Hour, Body: w.blob()})
+		return
+	}
+	w.apply(&event.MessageScheduled{Envelope: t.env, Sequence: w.x.NextSequence(t.id), MessageID: t.messageID, IDType: t.idType,
+		SessionID: w.session(), HasSession: t.sessions, InSession: t.sessions, ScheduledFor: w.now + event.Time(w.rng.IntN(3000)),
+		TimeToLive: time.Duration(w.rng.IntN(2)) * time.Hour, DuplicateUntil: t.duplicateUntil, Body: w.blob()})
+}
+
+func (w *walk) activate(t *turn) {
+	s, ok := w.x.DueScheduled(w.now)
+	switch {
+	case !ok:
+	case s.Slice == news:
+		w.publishScheduled(s.Sequence)
+	default:
+		w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: s.Slice}, Sequence: s.Sequence,
+			NewSequence: w.x.NextSequence(s.Slice), TimeToLive: s.TimeToLive, EnqueuedAt: w.now, ExpiresAt: t.expires})
+	}
+}
+
+func (w *walk) cancel(t *turn) {
+	id := t.id
+	if t.sub {
+		id = news
+	}
+	if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Scheduled }); ok {
+		w.apply(&event.ScheduleCancelled{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence})
+	}
+}
+
+func (w *walk) lockFirst(t *turn) {
+	if m, ok := w.x.First(t.id, t.q); ok && !(t.sessions && t.q == event.Main) {
+		w.apply(&event.MessageLocked{Envelope: t.env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount,
+			LockedUntil: w.now + event.Time(w.rng.IntN(10_000))})
+	}
+}
+
+func (w *walk) lockDeferred(*turn) {
+	id := []event.Slice{plain, copies}[w.rng.IntN(2)]
+	if m, ok := w.pick(id, event.Main, func(m *Message) bool { return m.State == Deferred }); ok {
+		w.apply(&event.MessageLocked{Envelope: event.Envelope{Slice: id}, Sequence: m.Sequence, Token: w.token(), LockedUntil: w.now + 3000})
+	}
+}
+
+// endLock ends or renews the lock of a message.
+func (w *walk) endLock(*turn) {
+	l, m, ok := w.lock()
+	if !ok {
+		return
+	}
+	env := event.Envelope{Slice: l.Slice}
+	switch op := w.rng.IntN(8); {
+	case op == 0:
+		w.apply(&event.MessageCompleted{Envelope: env, Sequence: m.Sequence, Token: l.Token})
+	case op == 1:
+		w.apply(&event.MessageAbandoned{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
+	case op == 2 && l.Until != 0:
+		w.apply(&event.LockRenewed{Envelope: env, Sequence: m.Sequence, Token: l.Token, LockedUntil: l.Until + 500})
+	case op == 3 || op == 4:
+		w.apply(&event.MessageDeferred{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1, Changes: w.blob()})
+	case op == 5:
+		w.apply(&event.MessageReleased{Envelope: env, Sequence: m.Sequence, Token: l.Token})
+	case op == 6 && m.SubQueue == event.Main:
+		w.apply(&event.MessageDeadLettered{Envelope: env, Sequence: m.Sequence, Token: l.Token, Cause: event.CauseApplication, Changes: w.blob()})
+	case op == 7 && l.Until != 0:
+		w.apply(&event.LockExpired{Envelope: env, Sequence: m.Sequence, Token: l.Token, DeliveryCount: m.DeliveryCount + 1})
+	}
+}
+
+// removeFree takes a message out of the main queue that nobody holds.
+func (w *walk) removeFree(t *turn) {
+	m, ok := w.pick(t.id, event.Main, func(m *Message) bool { return m.State == Active || m.State == Deferred })
+	if !ok {
+		return
+	}
+	switch w.rng.IntN(3) {
+	case 0:
+		w.apply(&event.MessageExpired{Envelope: t.env, Sequence: m.Sequence})
+	case 1:
+		w.apply(&event.MessageDeadLettered{Envelope: t.env, Sequence: m.Sequence, Cause: event.CauseExpired, Changes: w.blob()})
+	case 2:
+		w.apply(&event.MessageReceivedAndDeleted{Envelope: t.env, Sequence: m.Sequence})
+	}
+}
+
+func (w *walk) deleteBatch(t *turn) {
+	var doomed []event.SequenceNumber
+	for m := range w.x.BrowseActive(t.id, t.q) {
+		if len(doomed) == w.rng.IntN(10) {
+			break
+		}
+		doomed = append(doomed, m.Sequence)
+	}
+	w.apply(&event.MessagesBatchDeleted{Envelope: t.env, Before: w.now, Sequences: doomed})
+}
+
+// holdSession is what a client does with a session: accept it, lock some of its messages, renew it, set its state.
+func (w *walk) holdSession(*turn) {
+	rng := w.rng
+	held := []event.Slice{inSessions, grouped}[rng.IntN(2)]
+	env := event.Envelope{Slice: held}
+	name := w.session()
+	s, ok := w.x.NextSession(held)
+	if rng.IntN(2) == 0 && ok {
+		name = []byte(s.ID)
+	}
+	if s, _ := w.x.Session(held, name); !s.Held {
+		w.apply(&event.SessionAccepted{Envelope: env, SessionID: name, Token: w.token(), LockedUntil: w.now + event.Time(rng.IntN(9000))})
+	}
+	for range rng.IntN(4) {
+		if m, ok := w.x.FirstOf(held, name); ok {
+			w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
+		}
+	}
+	if m, ok := w.pick(held, event.Main, func(m *Message) bool { return m.State == Deferred && m.SessionID == string(name) }); ok {
+		w.apply(&event.MessageLocked{Envelope: env, Sequence: m.Sequence, Token: w.token(), DeliveryCount: m.DeliveryCount})
+	}
+	if rng.IntN(3) == 0 {
+		w.apply(&event.SessionLockRenewed{Envelope: env, SessionID: name, LockedUntil: w.now + 20_000})
+	}
+	if rng.IntN(3) == 0 {
+		ev := &event.SessionStateSet{Envelope: env, SessionID: name, Cleared: rng.IntN(2) == 0}
+		if !ev.Cleared {
+			ev.State = w.blob()
+		}
+		w.apply(ev)
+	}
+}
+
+func (w *walk) releaseSession(*turn) {
+	locks := w.x.HeldSessions()
+	if len(locks) == 0 {
+		return
+	}
+	l := locks[w.rng.IntN(len(locks))]
+	ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session), Cause: event.ReleaseCause(1 + w.rng.IntN(4))}
+	for m := range w.x.LockedOf(l.Slice, ev.SessionID) {
+		ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: m.DeliveryCount + uint32(w.rng.IntN(2))})
+	}
+	w.apply(ev)
+}
+
+// dropSlice, now and then: a topic goes before its subscriptions, or after them.
+func (w *walk) dropSlice(*turn) {
+	if w.rng.IntN(80) == 0 {
+		all := []event.Slice{plain, inSessions, news, copies, grouped}
+		w.apply(&event.SliceDropped{Envelope: event.Envelope{Slice: all[w.rng.IntN(len(all))]}})
+	}
+}
+
+func (w *walk) origin(*turn) { w.apply(&event.OriginDefined{ID: w.x.NextOrigin()}) }
+
+func (w *walk) catalogueTurn(*turn) { w.catalogue() }
 
 // answers is everything the engine asks an index on the way, as text.
 func answers(x *Index, now event.Time) string {

@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -84,4 +85,43 @@ type due struct {
 
 func (d due) Before(o due) bool {
 	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.sequence, o.sequence), compareSlices(d.slice, o.slice)) < 0
+}
+
+// schedule makes the row of a message that is to become active.
+func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
+	s.takeNumber(ev.Sequence)
+	r := row{
+		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at, marks: marks(0).with(ownTTL, ev.TimeToLive != 0),
+		state: Scheduled, subQueue: event.Main,
+		lock: s.shared.schedule.add(scheduled{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
+	}
+	if ev.InSession {
+		r.session = s.session(ev.SessionID)
+	}
+	s.store(ev.Sequence, r)
+	if ev.DuplicateUntil != 0 {
+		s.remember(at, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+	}
+}
+
+// activate gives a scheduled message its new number.
+func (s *slice) activate(ev *event.ScheduledActivated) {
+	old := s.must(ev.Sequence, ev)
+	if old.state != Scheduled {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.state))
+	}
+	s.takeNumber(ev.NewSequence)
+	r := *old
+	s.shared.schedule.remove(r.lock)
+	r.lock, r.state = 0, Active
+	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
+	r.marks = (r.marks | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
+	s.store(ev.NewSequence, r) // before the old one goes: a session must not vanish in between
+	s.remove(ev.Sequence, s.must(ev.Sequence, ev))
+}
+
+func (s *slice) cancel(ev *event.ScheduleCancelled) {
+	r := s.must(ev.Sequence, ev)
+	s.shared.schedule.remove(r.lock)
+	s.remove(ev.Sequence, r)
 }

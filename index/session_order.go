@@ -149,7 +149,7 @@ type Listing struct {
 // List goes on with an enumeration: it looks at up to limit sessions or blocks of them, and reports how many those were and whether
 // it has come to its end. Sessions may come and go between two steps.
 func (x *Index) List(w *Listing, limit int) (looked int, done bool) {
-	s := x.look(w.Slice)
+	s := x.slices.find(w.Slice)
 	if s == nil || s.sessions == nil {
 		return 0, true
 	}

@@ -99,7 +99,7 @@ func TestOrderOfSessions(t *testing.T) {
 			if round%501 != 500 {
 				continue
 			}
-			s := x.slices[q1.Slice].sessions
+			s := x.slices.byID[q1.Slice].sessions
 			s.order.check(t, s.byID)
 			for range 5 {
 				w := Listing{Slice: q1.Slice, All: rng.IntN(2) == 0, Since: now - event.Time(rng.IntN(9000)), Skip: rng.IntN(3000), Top: rng.IntN(300)}
@@ -112,7 +112,7 @@ func TestOrderOfSessions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s = y.slices[q1.Slice].sessions
+			s = y.slices.byID[q1.Slice].sessions
 			s.order.check(t, s.byID)
 		}
 	}
@@ -128,7 +128,7 @@ func TestPageOfManySessions(t *testing.T) {
 		ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "%d", (i*7919)%n) // in no order
 		x.Apply(1000, ev)
 	}
-	blocks := len(x.slices[q1.Slice].sessions.order.blocks)
+	blocks := len(x.slices.byID[q1.Slice].sessions.order.blocks)
 	if blocks > 4*n/maxBlock {
 		t.Errorf("%d blocks", blocks)
 	}
@@ -145,109 +145,138 @@ func TestPageOfManySessions(t *testing.T) {
 	}
 }
 
+// longSession is an index with one session that is held, and beside it what should be true of its messages.
+type longSession struct {
+	x        *Index
+	rng      *rand.Rand
+	state    map[event.SequenceNumber]State
+	tokens   map[event.SequenceNumber]event.LockToken
+	locked   []event.SequenceNumber
+	deferred []event.SequenceNumber
+}
+
+var (
+	longName     = []byte("long")
+	longEnvelope = event.Envelope{Slice: q1.Slice}
+)
+
+func newLongSession() *longSession {
+	s := &longSession{x: New(), rng: rand.New(rand.NewPCG(7, 7)),
+		state: map[event.SequenceNumber]State{}, tokens: map[event.SequenceNumber]event.LockToken{}}
+	s.x.Apply(1000, &event.SessionAccepted{Envelope: longEnvelope, SessionID: longName, Token: event.LockToken{1}, LockedUntil: 1 << 40})
+	return s
+}
+
+func (s *longSession) send() {
+	ev := enqueued(s.x.NextSequence(q1.Slice))
+	ev.InSession, ev.SessionID = true, longName
+	if s.rng.IntN(2) == 0 {
+		ev.ExpiresAt = 1500
+	}
+	s.x.Apply(1000, ev)
+	s.state[ev.Sequence] = Active
+}
+
+// lock locks the first message, or now and then a deferred one.
+func (s *longSession) lock(token event.LockToken) {
+	seq := event.SequenceNumber(0)
+	if m, ok := s.x.FirstOf(q1.Slice, longName); ok {
+		seq = m.Sequence
+	}
+	if len(s.deferred) > 0 && s.rng.IntN(10) == 0 {
+		seq, s.deferred = s.deferred[0], s.deferred[1:]
+	}
+	if seq == 0 {
+		return
+	}
+	s.x.Apply(1000, &event.MessageLocked{Envelope: longEnvelope, Sequence: seq, Token: token})
+	if s.tokens[seq] = token; s.state[seq] == Deferred {
+		s.state[seq] = DeferredLocked
+	} else {
+		s.state[seq] = Locked
+	}
+	s.locked = append(s.locked, seq)
+}
+
+// unlock gives a locked message back, or defers it while the session grows, or completes it.
+func (s *longSession) unlock(grows bool) {
+	i := s.rng.IntN(len(s.locked))
+	seq := s.locked[i]
+	s.locked = slices.Delete(s.locked, i, i+1)
+	switch {
+	case s.rng.IntN(2) == 0:
+		s.x.Apply(1000, &event.MessageReleased{Envelope: longEnvelope, Sequence: seq, Token: s.tokens[seq]})
+		if s.state[seq] == DeferredLocked {
+			s.deferred = append(s.deferred, seq)
+			s.state[seq] = Deferred
+		} else {
+			s.state[seq] = Active
+		}
+	case grows:
+		s.x.Apply(1000, &event.MessageDeferred{Envelope: longEnvelope, Sequence: seq, Token: s.tokens[seq]})
+		s.deferred = append(s.deferred, seq)
+		s.state[seq] = Deferred
+	default:
+		s.x.Apply(1000, &event.MessageCompleted{Envelope: longEnvelope, Sequence: seq, Token: s.tokens[seq]})
+		delete(s.state, seq)
+	}
+}
+
+func (s *longSession) check(t *testing.T, round int) {
+	t.Helper()
+	var first event.SequenceNumber
+	var under []event.SequenceNumber
+	for seq, st := range s.state {
+		if st == Active && (first == 0 || seq < first) {
+			first = seq
+		}
+		if st == Locked || st == DeferredLocked {
+			under = append(under, seq)
+		}
+	}
+	slices.Sort(under)
+	m, ok := s.x.FirstOf(q1.Slice, longName)
+	if ok != (first != 0) || m.Sequence != first {
+		t.Fatalf("round %d: message %d is the first, not %d", round, m.Sequence, first)
+	}
+	if front := s.x.FrontOf(q1.Slice, longName, 2000, 1); len(front) > 0 && front[0].Sequence != first {
+		t.Fatalf("round %d: message %d has expired, the first is %d", round, front[0].Sequence, first)
+	}
+	var got []event.SequenceNumber
+	for m := range s.x.LockedOf(q1.Slice, longName) {
+		got = append(got, m.Sequence)
+	}
+	if ses := s.x.slices.byID[q1.Slice].sessions.table[1]; !slices.Equal(got, under) || len(ses.under) > 64+2*len(under) ||
+		ses.ready != nil && int(ses.ready.GetCardinality()) != ses.active {
+		t.Fatalf("round %d: %d are locked, not %d", round, len(got), len(under))
+	}
+}
+
 // Messages of a long session that are not deliverable are not looked at again and again, neither for the next one nor for those that
 // are locked; what is found is the same as without.
 func TestLongSession(t *testing.T) {
 	t.Parallel()
-	x := New()
-	rng := rand.New(rand.NewPCG(7, 7))
-	name := []byte("long")
-	env := event.Envelope{Slice: q1.Slice}
-	x.Apply(1000, &event.SessionAccepted{Envelope: env, SessionID: name, Token: event.LockToken{1}, LockedUntil: 1 << 40})
-	state := map[event.SequenceNumber]State{}
-	tokens := map[event.SequenceNumber]event.LockToken{}
-	var locked, deferred []event.SequenceNumber
-	check := func(round int) {
-		t.Helper()
-		var first event.SequenceNumber
-		var under []event.SequenceNumber
-		for seq, st := range state {
-			if st == Active && (first == 0 || seq < first) {
-				first = seq
-			}
-			if st == Locked || st == DeferredLocked {
-				under = append(under, seq)
-			}
-		}
-		slices.Sort(under)
-		m, ok := x.FirstOf(q1.Slice, name)
-		if ok != (first != 0) || m.Sequence != first {
-			t.Fatalf("round %d: message %d is the first, not %d", round, m.Sequence, first)
-		}
-		if front := x.FrontOf(q1.Slice, name, 2000, 1); len(front) > 0 && front[0].Sequence != first {
-			t.Fatalf("round %d: message %d has expired, the first is %d", round, front[0].Sequence, first)
-		}
-		var got []event.SequenceNumber
-		for m := range x.LockedOf(q1.Slice, name) {
-			got = append(got, m.Sequence)
-		}
-		if ses := x.slices[q1.Slice].sessions.table[1]; !slices.Equal(got, under) || len(ses.under) > 64+2*len(under) ||
-			ses.ready != nil && int(ses.ready.GetCardinality()) != ses.active {
-			t.Fatalf("round %d: %d are locked, not %d", round, len(got), len(under))
-		}
-	}
+	s := newLongSession()
 	for round := range 12_000 {
 		grows := round < 6000
-		switch op := rng.IntN(10); {
+		switch op := s.rng.IntN(10); {
 		case op < 5 && grows:
-			ev := enqueued(x.NextSequence(q1.Slice))
-			ev.InSession, ev.SessionID = true, name
-			if rng.IntN(2) == 0 {
-				ev.ExpiresAt = 1500
-			}
-			x.Apply(1000, ev)
-			state[ev.Sequence] = Active
+			s.send()
 		case op < 8:
-			seq := event.SequenceNumber(0)
-			if m, ok := x.FirstOf(q1.Slice, name); ok {
-				seq = m.Sequence
-			}
-			if len(deferred) > 0 && rng.IntN(10) == 0 {
-				seq, deferred = deferred[0], deferred[1:]
-			}
-			if seq == 0 {
-				continue
-			}
-			token := event.LockToken{2, byte(round), byte(round >> 8)}
-			x.Apply(1000, &event.MessageLocked{Envelope: env, Sequence: seq, Token: token})
-			if tokens[seq] = token; state[seq] == Deferred {
-				state[seq] = DeferredLocked
-			} else {
-				state[seq] = Locked
-			}
-			locked = append(locked, seq)
-		case len(locked) > 0:
-			i := rng.IntN(len(locked))
-			seq := locked[i]
-			locked = slices.Delete(locked, i, i+1)
-			switch {
-			case rng.IntN(2) == 0:
-				x.Apply(1000, &event.MessageReleased{Envelope: env, Sequence: seq, Token: tokens[seq]})
-				if state[seq] == DeferredLocked {
-					deferred = append(deferred, seq)
-					state[seq] = Deferred
-				} else {
-					state[seq] = Active
-				}
-			case grows:
-				x.Apply(1000, &event.MessageDeferred{Envelope: env, Sequence: seq, Token: tokens[seq]})
-				deferred = append(deferred, seq)
-				state[seq] = Deferred
-			default:
-				x.Apply(1000, &event.MessageCompleted{Envelope: env, Sequence: seq, Token: tokens[seq]})
-				delete(state, seq)
-			}
+			s.lock(event.LockToken{2, byte(round), byte(round >> 8)})
+		case len(s.locked) > 0:
+			s.unlock(grows)
 		}
 		if round%197 == 0 {
-			check(round)
+			s.check(t, round)
 		}
 		if round%3001 == 3000 {
-			y, err := Decode(x.Encode(nil))
+			y, err := Decode(s.x.Encode(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			x = y
-			check(round)
+			s.x = y
+			s.check(t, round)
 		}
 	}
 }

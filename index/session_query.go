@@ -20,25 +20,26 @@ type Session struct {
 	SetAt  event.Time // when the state was set
 }
 
-func (x *Index) describe(s *session) Session {
+func (l *lockTable) describe(s *session) Session {
 	d := Session{ID: s.id, Active: s.active, Locked: s.locked, Set: s.set, State: s.state, SetAt: s.setAt}
 	if s.lock != 0 {
-		l := x.locks.at(s.lock)
-		d.Held, d.Token, d.Until = true, l.token, l.until
+		held := l.at(s.lock)
+		d.Held, d.Token, d.Until = true, held.token, held.until
 	}
 	return d
 }
 
 // Session finds a session.
 func (x *Index) Session(id event.Slice, name []byte) (Session, bool) {
-	if _, ses := x.findSession(id, name); ses != nil {
-		return x.describe(ses), true
+	if _, ses := x.slices.session(id, name); ses != nil {
+		return x.shared.locks.describe(ses), true
 	}
 	return Session{}, false
 }
 
-func (x *Index) findSession(id event.Slice, name []byte) (*slice, *session) {
-	s := x.look(id)
+// session finds a session of a slice without making either: nil when there is none.
+func (t *sliceTable) session(id event.Slice, name []byte) (*slice, *session) {
+	s := t.find(id)
 	if s == nil || s.sessions == nil {
 		return nil, nil
 	}
@@ -48,7 +49,7 @@ func (x *Index) findSession(id event.Slice, name []byte) (*slice, *session) {
 
 // NextSession is the session that nobody holds, that has something to deliver, and that has waited longest.
 func (x *Index) NextSession(id event.Slice) (Session, bool) {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil || s.sessions == nil {
 		return Session{}, false
 	}
@@ -56,12 +57,12 @@ func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	if n == 0 {
 		return Session{}, false
 	}
-	return x.describe(s.sessions.table[n]), true
+	return x.shared.locks.describe(s.sessions.table[n]), true
 }
 
 // LockedUnder is the number of messages that are locked under a session.
 func (x *Index) LockedUnder(id event.Slice, name []byte) int {
-	if _, ses := x.findSession(id, name); ses != nil {
+	if _, ses := x.slices.session(id, name); ses != nil {
 		return ses.locked
 	}
 	return 0
@@ -69,26 +70,26 @@ func (x *Index) LockedUnder(id event.Slice, name []byte) int {
 
 // FirstOf is the deliverable message of a session with the smallest sequence number.
 func (x *Index) FirstOf(id event.Slice, name []byte) (Message, bool) {
-	s, ses := x.findSession(id, name)
+	s, ses := x.slices.session(id, name)
 	if ses == nil {
 		return Message{}, false
 	}
-	seq := s.first(ses)
+	seq := s.sessions.first(ses)
 	if seq == 0 {
 		return Message{}, false
 	}
-	return x.message(s, seq, s.find(seq)), true
+	return s.message(seq, s.find(seq)), true
 }
 
 // LockedOf yields the messages that are locked under a session, by sequence number.
 func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		s, ses := x.findSession(id, name)
+		s, ses := x.slices.session(id, name)
 		if ses == nil {
 			return
 		}
-		for _, seq := range s.lockedUnder(ses) {
-			if !yield(x.message(s, seq, s.find(seq))) {
+		for _, seq := range s.sessions.lockedUnder(ses) {
+			if !yield(s.message(seq, s.find(seq))) {
 				return
 			}
 		}
@@ -105,7 +106,7 @@ type Walk struct {
 // BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state, as far as a step goes.
 func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *Walk) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		s, ses := x.findSession(id, name)
+		s, ses := x.slices.session(id, name)
 		if ses == nil {
 			return
 		}
@@ -116,7 +117,7 @@ func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *
 				return
 			}
 			w.Left--
-			if r := s.find(seq); r != nil && r.subQueue == q && !yield(x.message(s, seq, r)) {
+			if r := s.find(seq); r != nil && r.subQueue == q && !yield(s.message(seq, r)) {
 				return
 			}
 		}
@@ -126,12 +127,12 @@ func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *
 // Sessions yields every session of a slice, by id.
 func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 	return func(yield func(Session) bool) {
-		s := x.look(id)
+		s := x.slices.find(id)
 		if s == nil || s.sessions == nil {
 			return
 		}
 		for ses := range s.sessions.order.all {
-			if !yield(x.describe(ses)) {
+			if !yield(x.shared.locks.describe(ses)) {
 				return
 			}
 		}
@@ -140,8 +141,8 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 
 // HeldSessions is every session lock there is, in no order that would last.
 func (x *Index) HeldSessions() (locks []Lock) {
-	for slot := range x.locks.table {
-		if l := &x.locks.table[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
+	for slot := range x.shared.locks.table {
+		if l := &x.shared.locks.table[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
 			locks = append(locks, x.lock(uint32(slot)))
 		}
 	}
@@ -151,7 +152,7 @@ func (x *Index) HeldSessions() (locks []Lock) {
 
 // Slices are the slices there are, in order.
 func (x *Index) Slices() (ids []event.Slice) {
-	for id := range x.slices {
+	for id := range x.slices.byID {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, compareSlices)
@@ -159,11 +160,11 @@ func (x *Index) Slices() (ids []event.Slice) {
 }
 
 // Has tells whether there is anything in a slice, or ever was.
-func (x *Index) Has(id event.Slice) bool { return x.look(id) != nil }
+func (x *Index) Has(id event.Slice) bool { return x.slices.find(id) != nil }
 
 // Duplicate looks a message-id up in the duplicate history and returns the message it was first accepted with.
 func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messageID []byte) (event.SequenceNumber, bool) {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil || s.history == nil {
 		return 0, false
 	}
@@ -176,7 +177,7 @@ func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messag
 
 // Remembered is the number of message-ids in the duplicate history, among them some whose time is over.
 func (x *Index) Remembered(id event.Slice) int {
-	if s := x.look(id); s != nil && s.history != nil {
+	if s := x.slices.find(id); s != nil && s.history != nil {
 		return len(s.history.byKey)
 	}
 	return 0
@@ -184,7 +185,7 @@ func (x *Index) Remembered(id event.Slice) int {
 
 // Forgettable is how many message-ids make room in the duplicate history when so many are to be remembered.
 func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
-	if s := x.look(id); s != nil && s.history != nil {
+	if s := x.slices.find(id); s != nil && s.history != nil {
 		return s.history.over(now, more)
 	}
 	return 0

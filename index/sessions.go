@@ -34,6 +34,7 @@ type session struct {
 // a session given back goes behind those not served since, so none starves (semantics.md 8.3).
 type sessions struct {
 	slots[*session]
+	rows    *rows // of the slice
 	byID    map[string]uint32
 	tickets uint64 // given out so far
 	waiting []waiting
@@ -47,8 +48,8 @@ type waiting struct {
 	ticket uint64
 }
 
-func newSessions() *sessions {
-	return &sessions{slots: newSlots[*session](), byID: map[string]uint32{}}
+func newSessions(r *rows) *sessions {
+	return &sessions{rows: r, slots: newSlots[*session](), byID: map[string]uint32{}}
 }
 
 // slot finds a session, or makes it.
@@ -134,16 +135,16 @@ func (s *session) place(seq event.SequenceNumber) int {
 const manyMembers = 1024
 
 // join adds a message, which is younger than all others.
-func (s *slice) join(seq event.SequenceNumber, r *row) {
-	ses := s.sessions.table[r.session]
+func (t *sessions) join(seq event.SequenceNumber, r *row) {
+	ses := t.table[r.session]
 	ses.members = append(ses.members, seq)
-	s.sessions.counted(r.session, seq, row{}, *r)
+	t.counted(r.session, seq, row{}, *r)
 	if len(ses.members) < manyMembers || ses.ready != nil {
 		return
 	}
 	ses.ready = roaring64.New()
 	for _, seq := range ses.members {
-		if r := s.find(seq); r != nil && r.deliverable() {
+		if r := t.rows.find(seq); r != nil && r.deliverable() {
 			ses.ready.Add(uint64(seq))
 		}
 	}
@@ -151,11 +152,11 @@ func (s *slice) join(seq event.SequenceNumber, r *row) {
 
 // drop takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
 // usual way, costs little however many there are.
-func (s *slice) drop(n uint32) {
-	ses := s.sessions.table[n]
+func (t *sessions) drop(n uint32) {
+	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
 		ses.members = slices.DeleteFunc(ses.members, func(seq event.SequenceNumber) bool {
-			r := s.find(seq)
+			r := t.rows.find(seq)
 			return r == nil || r.session != n
 		})
 		ses.gone, ses.from = 0, 0
@@ -194,29 +195,36 @@ func (t *sessions) counted(n uint32, seq event.SequenceNumber, was, is row) {
 	}
 }
 
+// tidyLocked drops those from the messages noted as locked under a session that are not any more, when most of them are not.
+func (t *sessions) tidyLocked(n uint32) {
+	if s := t.table[n]; len(s.under) > 64 && len(s.under) > 2*s.locked {
+		t.lockedUnder(s)
+	}
+}
+
 // lockedUnder are the messages locked under a session, ascending. What it costs depends on how many those are.
-func (s *slice) lockedUnder(ses *session) []event.SequenceNumber {
+func (t *sessions) lockedUnder(ses *session) []event.SequenceNumber {
 	slices.Sort(ses.under)
 	ses.under = slices.DeleteFunc(slices.Compact(ses.under), func(seq event.SequenceNumber) bool {
-		r := s.find(seq)
+		r := t.rows.find(seq)
 		return r == nil || !r.locked()
 	})
 	return ses.under
 }
 
 // first is the deliverable message of a session with the smallest number, 0 when there is none.
-func (s *slice) first(ses *session) event.SequenceNumber {
+func (t *sessions) first(ses *session) event.SequenceNumber {
 	if ses.active == 0 {
 		return 0
 	}
 	if mutant.On(mutant.AbandonedToBack) {
-		return s.leastFailed(ses)
+		return t.leastFailed(ses)
 	}
 	if ses.ready != nil {
 		return event.SequenceNumber(ses.ready.Minimum())
 	}
 	for ; ses.from < len(ses.members); ses.from++ {
-		if r := s.find(ses.members[ses.from]); r != nil && r.deliverable() {
+		if r := t.rows.find(ses.members[ses.from]); r != nil && r.deliverable() {
 			return ses.members[ses.from]
 		}
 	}

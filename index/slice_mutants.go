@@ -5,10 +5,10 @@ package index
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 // leastFailed is a planted bug: of the deliverable messages the one that failed least comes first.
-func (s *slice) leastFailed(ses *session) (first event.SequenceNumber) {
+func (t *sessions) leastFailed(ses *session) (first event.SequenceNumber) {
 	least := ^uint32(0)
 	for _, seq := range ses.members {
-		if r := s.find(seq); r != nil && r.deliverable() && r.count < least {
+		if r := t.rows.find(seq); r != nil && r.deliverable() && r.count < least {
 			first, least = seq, r.count
 		}
 	}

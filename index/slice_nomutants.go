@@ -6,6 +6,6 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 
 // Nobody calls these: the planted bugs are in slice_mutants.go.
 
-func (*slice) leastFailed(*session) event.SequenceNumber { return 0 }
+func (*sessions) leastFailed(*session) event.SequenceNumber { return 0 }
 
 func (*slice) newestLive() event.SequenceNumber { return 0 }

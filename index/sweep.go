@@ -8,7 +8,7 @@ import (
 
 // Soonest is a time before which no deliverable message of the main queue expires; [event.EndOfTime] when none does.
 func (x *Index) Soonest(id event.Slice) event.Time {
-	if s := x.look(id); s != nil {
+	if s := x.slices.find(id); s != nil {
 		return s.soonest
 	}
 	return event.EndOfTime
@@ -17,7 +17,7 @@ func (x *Index) Soonest(id event.Slice) event.Time {
 // Front returns the expired messages at the head of the main queue: those in front of the first one that has not expired,
 // at most limit.
 func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Message) {
-	s := x.look(id)
+	s := x.slices.find(id)
 	if s == nil || s.members[event.Main][Active] == nil {
 		return nil
 	}
@@ -27,29 +27,29 @@ func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Messag
 		if r.expiresAt == 0 || r.expiresAt > now {
 			break
 		}
-		found = append(found, x.message(s, seq, r))
+		found = append(found, s.message(seq, r))
 	}
 	return found
 }
 
 // FrontOf is [Index.Front] for one session.
 func (x *Index) FrontOf(id event.Slice, name []byte, now event.Time, limit int) (found []Message) {
-	s, ses := x.findSession(id, name)
-	if ses == nil || s.first(ses) == 0 {
+	s, ses := x.slices.session(id, name)
+	if ses == nil || s.sessions.first(ses) == 0 {
 		return nil
 	}
-	for seq := range s.readyOf(ses) {
+	for seq := range s.sessions.readyOf(ses) {
 		r := s.find(seq)
 		if r.expiresAt == 0 || r.expiresAt > now || len(found) == limit {
 			break
 		}
-		found = append(found, x.message(s, seq, r))
+		found = append(found, s.message(seq, r))
 	}
 	return found
 }
 
 // readyOf yields the deliverable messages of a session from the first one on.
-func (s *slice) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
+func (t *sessions) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
 	return func(yield func(event.SequenceNumber) bool) {
 		if ses.ready != nil {
 			for it := ses.ready.Iterator(); it.HasNext() && yield(event.SequenceNumber(it.Next())); {
@@ -57,7 +57,7 @@ func (s *slice) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
 			return
 		}
 		for _, seq := range ses.members[ses.from:] {
-			if r := s.find(seq); r != nil && r.deliverable() && !yield(seq) {
+			if r := t.rows.find(seq); r != nil && r.deliverable() && !yield(seq) {
 				return
 			}
 		}
@@ -75,7 +75,7 @@ type Sweep struct {
 // Step looks at up to examine messages and returns the expired ones, at most limit. The pass is over when done; then the
 // slice knows when to look again.
 func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
-	s := x.look(w.Slice)
+	s := x.slices.find(w.Slice)
 	if s == nil {
 		return nil, true
 	}
@@ -97,7 +97,7 @@ func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Mess
 		switch {
 		case r.expiresAt == 0:
 		case r.expiresAt <= now:
-			found = append(found, x.message(s, seq, r))
+			found = append(found, s.message(seq, r))
 		default:
 			w.soonest = min(w.soonest, r.expiresAt)
 		}

@@ -130,7 +130,7 @@ func (m *model) compare(x *Index) error {
 				changed++
 			}
 		}
-		if s := x.slices[id]; s != nil && len(s.changes) != changed {
+		if s := x.slices.byID[id]; s != nil && len(s.changes) != changed {
 			return fmt.Errorf("slice %v has %d changed messages and keeps changes of %d", id, changed, len(s.changes))
 		}
 	}
@@ -287,8 +287,8 @@ func TestForgetTopic(t *testing.T) {
 					t.Errorf("%v, decoded %t: %v", order, decoded, err)
 				}
 			}
-			if x.Live() != 0 || len(x.slices) != 0 || x.Bytes(news) != 0 {
-				t.Errorf("%v: %d messages, %d slices left", order, x.Live(), len(x.slices))
+			if x.Live() != 0 || len(x.slices.byID) != 0 || x.Bytes(news) != 0 {
+				t.Errorf("%v: %d messages, %d slices left", order, x.Live(), len(x.slices.byID))
 			}
 			w.publish()
 			w.publish()

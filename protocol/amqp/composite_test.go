@@ -4,17 +4,25 @@ package amqp
 
 // decodeComposite decodes the composite at the start of src, whichever of this package it is, and returns what follows it.
 func decodeComposite(src []byte, lim Limits) (c Composite, rest []byte, err error) {
-	r := newReader(src, lim)
+	r := newFields(src, lim)
 	if code, ok := r.compositeCode(); ok {
 		switch {
 		case code == descError:
-			c = r.errorFields()
+			v := new(Error)
+			v.decode(&r)
+			c = v
 		case code == descSource:
-			c = r.source()
+			v := new(Source)
+			v.decode(&r)
+			c = v
 		case code == descTarget:
-			c = r.target()
+			v := new(Target)
+			v.decode(&r)
+			c = v
 		case code == descCoordinator:
-			c = r.coordinator()
+			v := new(Coordinator)
+			v.decode(&r)
+			c = v
 		case isState(code):
 			c = r.state(code)
 		default:

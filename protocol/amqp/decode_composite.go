@@ -3,21 +3,22 @@ package amqp
 import "math"
 
 // sourceField reads a source, which may be null, and empty in any way.
-func (r *reader) sourceField() *Source {
+func (r *fields) sourceField() *Source {
 	if !r.next() {
 		return nil
 	}
 	at := r.pos
 	if code, ok := r.compositeCode(); ok && code == descSource {
-		return r.source()
+		c := new(Source)
+		c.decode(r)
+		return c
 	}
 	r.fail(at, "not a source")
 	return nil
 }
 
-func (r *reader) source() *Source {
+func (c *Source) decode(r *fields) {
 	s := r.openFields()
-	c := new(Source)
 	c.Address = r.anyField()
 	c.Durable = r.optUint32()
 	c.ExpiryPolicy = r.symbolField()
@@ -30,11 +31,10 @@ func (r *reader) source() *Source {
 	c.Outcomes = r.symbolsField()
 	c.Capabilities = r.symbolsField()
 	r.closeFields(s)
-	return c
 }
 
 // targetField reads a target or coordinator, which may be null, and empty in any way.
-func (r *reader) targetField() Terminus {
+func (r *fields) targetField() Terminus {
 	if !r.next() {
 		return nil
 	}
@@ -42,18 +42,21 @@ func (r *reader) targetField() Terminus {
 	if code, ok := r.compositeCode(); ok {
 		switch code {
 		case descTarget:
-			return r.target()
+			c := new(Target)
+			c.decode(r)
+			return c
 		case descCoordinator:
-			return r.coordinator()
+			c := new(Coordinator)
+			c.decode(r)
+			return c
 		}
 	}
 	r.fail(at, "neither a target nor a coordinator")
 	return nil
 }
 
-func (r *reader) target() *Target {
+func (c *Target) decode(r *fields) {
 	s := r.openFields()
-	c := new(Target)
 	c.Address = r.anyField()
 	c.Durable = r.optUint32()
 	c.ExpiryPolicy = r.symbolField()
@@ -62,40 +65,38 @@ func (r *reader) target() *Target {
 	c.DynamicNodeProperties = r.mapField()
 	c.Capabilities = r.symbolsField()
 	r.closeFields(s)
-	return c
 }
 
-func (r *reader) coordinator() *Coordinator {
+func (c *Coordinator) decode(r *fields) {
 	s := r.openFields()
-	c := &Coordinator{Capabilities: r.symbolsField()}
+	c.Capabilities = r.symbolsField()
 	r.closeFields(s)
-	return c
 }
 
 // errorField reads an error, which may be null.
-func (r *reader) errorField() *Error {
+func (r *fields) errorField() *Error {
 	if !r.next() {
 		return nil
 	}
 	at := r.pos
 	if code, ok := r.compositeCode(); ok && code == descError {
-		return r.errorFields()
+		e := new(Error)
+		e.decode(r)
+		return e
 	}
 	r.fail(at, "not an error")
 	return nil
 }
 
-// errorFields reads one to three fields (wire-protocol 9.1).
-func (r *reader) errorFields() *Error {
+// decode reads one to three fields (wire-protocol 9.1).
+func (e *Error) decode(r *fields) {
 	s := r.openFields()
-	e := new(Error)
 	if r.require("error without condition") {
 		e.Condition = r.symbol()
 	}
 	e.Description = r.stringField()
 	e.Info = r.mapField()
 	r.closeFields(s)
-	return e
 }
 
 func isState(code byte) bool {
@@ -103,7 +104,7 @@ func isState(code byte) bool {
 }
 
 // stateField reads a delivery state, which may be null.
-func (r *reader) stateField() DeliveryState {
+func (r *fields) stateField() DeliveryState {
 	if !r.next() {
 		return nil
 	}
@@ -116,7 +117,7 @@ func (r *reader) stateField() DeliveryState {
 }
 
 // state reads the fields of the delivery state that has the descriptor code.
-func (r *reader) state(code byte) DeliveryState {
+func (r *fields) state(code byte) DeliveryState {
 	var v DeliveryState
 	s := r.openFields()
 	switch code {
@@ -143,7 +144,7 @@ func (r *reader) state(code byte) DeliveryState {
 	return v
 }
 
-func (r *reader) received() Received {
+func (r *fields) received() Received {
 	number := r.uint32Field("received without section-number")
 	if !r.require("received without section-offset") {
 		return Received{}
@@ -152,14 +153,14 @@ func (r *reader) received() Received {
 }
 
 // txnID reads a transaction id, which must be there.
-func (r *reader) txnID() []byte {
+func (r *fields) txnID() []byte {
 	if !r.require("transaction id missing") {
 		return nil
 	}
 	return copied(r.binaryValue())
 }
 
-func (r *reader) transactionalState() TransactionalState {
+func (r *fields) transactionalState() TransactionalState {
 	v := TransactionalState{TxnID: r.txnID()}
 	at := r.pos
 	v.Outcome = r.stateField()

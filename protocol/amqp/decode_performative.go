@@ -5,7 +5,7 @@ package amqp
 // their last set field, descriptors may be ulong or symbol. An error is a *DecodeError. The empty body of a keep-alive
 // frame (wire-protocol 1.1) holds no performative and is an error.
 func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte, err error) {
-	r := newReader(body, lim)
+	r := newFields(body, lim)
 	if code, ok := r.compositeCode(); ok {
 		p = r.performative(code)
 	}
@@ -25,7 +25,7 @@ type Decoder struct {
 
 // Decode decodes the body of a frame as DecodePerformative does, but see Decoder for how long the result is valid.
 func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
-	r := newReader(body, d.Limits)
+	r := newFields(body, d.Limits)
 	code, ok := r.compositeCode()
 	if !ok {
 		return r.finish(nil)
@@ -33,15 +33,15 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 	switch code {
 	case descTransfer:
 		d.transfer = Transfer{}
-		r.transfer(&d.transfer)
+		d.transfer.decode(&r)
 		p = &d.transfer
 	case descDisposition:
 		d.disposition = Disposition{}
-		r.disposition(&d.disposition)
+		d.disposition.decode(&r)
 		p = &d.disposition
 	case descFlow:
 		d.flow = Flow{}
-		r.flow(&d.flow)
+		d.flow.decode(&r)
 		p = &d.flow
 	default:
 		p = r.performative(code)
@@ -50,7 +50,7 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 }
 
 // finish returns the results of decoding a frame's body.
-func (r *reader) finish(p Performative) (Performative, []byte, error) {
+func (r *fields) finish(p Performative) (Performative, []byte, error) {
 	if _, ok := p.(*Transfer); !ok && r.err == nil && r.pos != len(r.src) {
 		r.fail(r.pos, "bytes behind the performative")
 	}
@@ -61,31 +61,39 @@ func (r *reader) finish(p Performative) (Performative, []byte, error) {
 }
 
 // performative reads the fields of the performative that has the descriptor code.
-func (r *reader) performative(code byte) Performative {
+func (r *fields) performative(code byte) Performative {
 	switch code {
 	case descOpen:
-		return r.open()
+		p := new(Open)
+		p.decode(r)
+		return p
 	case descBegin:
-		return r.begin()
+		p := new(Begin)
+		p.decode(r)
+		return p
 	case descAttach:
-		return r.attach()
+		p := new(Attach)
+		p.decode(r)
+		return p
 	case descFlow:
 		f := new(Flow)
-		r.flow(f)
+		f.decode(r)
 		return f
 	case descTransfer:
 		t := new(Transfer)
-		r.transfer(t)
+		t.decode(r)
 		if t.DeliveryTag != nil {
 			t.DeliveryTag = copied(t.DeliveryTag)
 		}
 		return t
 	case descDisposition:
 		d := new(Disposition)
-		r.disposition(d)
+		d.decode(r)
 		return d
 	case descDetach:
-		return r.detach()
+		p := new(Detach)
+		p.decode(r)
+		return p
 	case descEnd:
 		return &End{Error: r.lonelyError()}
 	case descClose:
@@ -97,9 +105,8 @@ func (r *reader) performative(code byte) Performative {
 	return nil
 }
 
-func (r *reader) open() *Open {
+func (p *Open) decode(r *fields) {
 	s := r.openFields()
-	p := new(Open)
 	if r.require("open without container-id") {
 		p.ContainerID = string(r.text())
 	}
@@ -113,12 +120,10 @@ func (r *reader) open() *Open {
 	p.DesiredCapabilities = r.symbolsField()
 	p.Properties = r.mapField()
 	r.closeFields(s)
-	return p
 }
 
-func (r *reader) begin() *Begin {
+func (p *Begin) decode(r *fields) {
 	s := r.openFields()
-	p := new(Begin)
 	p.RemoteChannel = r.optUint16()
 	p.NextOutgoingID = r.uint32Field("begin without next-outgoing-id")
 	p.IncomingWindow = r.uint32Field("begin without incoming-window")
@@ -128,12 +133,10 @@ func (r *reader) begin() *Begin {
 	p.DesiredCapabilities = r.symbolsField()
 	p.Properties = r.mapField()
 	r.closeFields(s)
-	return p
 }
 
-func (r *reader) attach() *Attach {
+func (p *Attach) decode(r *fields) {
 	s := r.openFields()
-	p := new(Attach)
 	if r.require("attach without name") {
 		p.Name = string(r.text())
 	}
@@ -151,10 +154,9 @@ func (r *reader) attach() *Attach {
 	p.DesiredCapabilities = r.symbolsField()
 	p.Properties = r.mapField()
 	r.closeFields(s)
-	return p
 }
 
-func (r *reader) flow(p *Flow) {
+func (p *Flow) decode(r *fields) {
 	s := r.openFields()
 	p.NextIncomingID = r.optUint32()
 	p.IncomingWindow = r.uint32Field("flow without incoming-window")
@@ -170,8 +172,8 @@ func (r *reader) flow(p *Flow) {
 	r.closeFields(s)
 }
 
-// transfer reads into p; the delivery tag aliases the input.
-func (r *reader) transfer(p *Transfer) {
+// decode reads a transfer whose delivery tag aliases the input.
+func (p *Transfer) decode(r *fields) {
 	s := r.openFields()
 	p.Handle = r.uint32Field("transfer without handle")
 	p.DeliveryID = r.optUint32()
@@ -189,7 +191,7 @@ func (r *reader) transfer(p *Transfer) {
 	r.closeFields(s)
 }
 
-func (r *reader) disposition(p *Disposition) {
+func (p *Disposition) decode(r *fields) {
 	s := r.openFields()
 	p.Role = r.roleField("disposition without role")
 	p.First = r.uint32Field("disposition without first")
@@ -200,25 +202,23 @@ func (r *reader) disposition(p *Disposition) {
 	r.closeFields(s)
 }
 
-func (r *reader) detach() *Detach {
+func (p *Detach) decode(r *fields) {
 	s := r.openFields()
-	p := new(Detach)
 	p.Handle = r.uint32Field("detach without handle")
 	p.Closed = r.boolField()
 	p.Error = r.errorField()
 	r.closeFields(s)
-	return p
 }
 
 // lonelyError reads the fields of a composite whose only one is an error.
-func (r *reader) lonelyError() *Error {
+func (r *fields) lonelyError() *Error {
 	s := r.openFields()
 	e := r.errorField()
 	r.closeFields(s)
 	return e
 }
 
-func (r *reader) sasl(code byte) Performative {
+func (r *fields) sasl(code byte) Performative {
 	s := r.openFields()
 	var p Performative
 	switch code {

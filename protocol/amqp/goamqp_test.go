@@ -216,6 +216,19 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sendWithClient(ctx, t, session)
+	receiveWithClient(ctx, t, session)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	near.Close()
+	far.Close()
+	<-done
+	peer.check()
+}
+
+func sendWithClient(ctx context.Context, t *testing.T, session *client.Session) {
+	t.Helper()
 	sender, err := session.NewSender(ctx, "queue", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -223,10 +236,14 @@ func TestClient(t *testing.T) {
 	if got := sender.MaxMessageSize(); got != 262144 {
 		t.Errorf("max-message-size %d", got)
 	}
-	sent := clientMessage()
-	if err := sender.Send(ctx, sent, nil); err != nil {
+	if err := sender.Send(ctx, clientMessage(), nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// receiveWithClient receives a message of a session and dead-letters it.
+func receiveWithClient(ctx context.Context, t *testing.T, session *client.Session) {
+	t.Helper()
 	receiver, err := session.NewReceiver(ctx, "queue", &client.ReceiverOptions{
 		SettlementMode: client.ReceiverSettleModeSecond.Ptr(),
 		Filters: []client.LinkFilter{
@@ -251,24 +268,22 @@ func TestClient(t *testing.T) {
 	if err := receiver.RejectMessage(ctx, message, reject); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
-	near.Close()
-	far.Close()
-	<-done
+}
 
-	if len(peer.settled) != 1 {
-		t.Fatalf("settled %v", peer.settled)
+// check holds that one message came, as it was sent, and that one was dead-lettered.
+func (p *scriptedPeer) check() {
+	p.t.Helper()
+	if len(p.settled) != 1 {
+		p.t.Fatalf("settled %v, want one delivery", p.settled)
 	}
-	rejected, ok := peer.settled[0].(amqp.Rejected)
+	rejected, ok := p.settled[0].(amqp.Rejected)
 	if !ok || rejected.Error == nil || rejected.Error.Condition != "com.microsoft:dead-letter" {
-		t.Errorf("settled %v", peer.settled[0])
+		p.t.Errorf("settled %v, want a dead-letter", p.settled[0])
 	}
-	if len(peer.received) != 1 {
-		t.Fatalf("%d messages received", len(peer.received))
+	if len(p.received) != 1 {
+		p.t.Fatalf("%d messages received, want 1", len(p.received))
 	}
-	checkSent(t, peer.received[0])
+	checkSent(p.t, p.received[0])
 }
 
 func clientMessage() *client.Message {

@@ -8,10 +8,9 @@ import (
 // reader walks over encoded values and checks them. It never allocates, except for the error. The first error stays; after
 // it every read returns zero values at once, so callers look at err once, at the end.
 type reader struct {
-	src  []byte
-	pos  int
-	end  int // end of the innermost open list, map or array
-	left int // fields not yet read of the innermost open composite (fields.go)
+	src []byte
+	pos int
+	end int // end of the innermost open list, map or array
 
 	elements  int // limit for one compound
 	depth     int // compounds that may still be opened here
@@ -33,7 +32,7 @@ func (r *reader) fail(at int, reason string) {
 	if r.err == nil {
 		r.err = &DecodeError{Offset: at, Reason: reason}
 	}
-	r.pos, r.left = r.end, 0
+	r.pos = r.end
 }
 
 // constructor reads the constructor of the next value.

@@ -8,7 +8,7 @@ import "iter"
 // buffer that is used again. The limits hold for each section, ZeroWidth for all of them together. A message without any
 // section is well-formed. An error is a *DecodeError.
 func ScanMessage(b []byte, lim Limits) (Sections, error) {
-	r := newReader(b, lim)
+	r := newFields(b, lim)
 	var s Sections
 	last := SectionHeader - 1
 	seen := 0 // a bit for each section
@@ -26,7 +26,9 @@ func ScanMessage(b []byte, lim Limits) (Sections, error) {
 		default:
 			s.Unordered = s.Unordered || code < last
 			if code == SectionHeader {
-				s.TTL = r.header().TTL.Or(0)
+				var h Header
+				h.decode(&r)
+				s.TTL = h.TTL.Or(0)
 			} else {
 				r.section(code)
 			}
@@ -75,10 +77,10 @@ func (s *Sections) add(code byte, p Span, small bool) {
 }
 
 // section checks the value of a section other than the header, whose descriptor has been read.
-func (r *reader) section(code byte) {
+func (r *fields) section(code byte) {
 	switch code {
 	case SectionProperties:
-		r.properties()
+		new(rawProperties).decode(r)
 	case SectionDeliveryAnnotations, SectionMessageAnnotations, SectionApplicationProperties, SectionFooter:
 		r.mapSection(code)
 	case SectionData:
@@ -95,7 +97,7 @@ func (r *reader) section(code byte) {
 
 // mapSection checks a map and the types of its keys. Annotations may have keys that are symbols or ulongs, and strings in
 // their place; application-properties have strings, and symbols in their place.
-func (r *reader) mapSection(code byte) {
+func (r *fields) mapSection(code byte) {
 	at := r.pos
 	if at >= r.end || r.src[at] != CodeMap8 && r.src[at] != CodeMap32 {
 		r.fail(at, "section is not a map")

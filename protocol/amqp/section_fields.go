@@ -16,10 +16,10 @@ func AppendHeader(dst []byte, h *Header) []byte {
 // DecodeHeader decodes a header section, descriptor included, with DefaultLimits and without allocating. It does not look at
 // what follows the section. An error is a *DecodeError.
 func DecodeHeader(section []byte) (Header, error) {
-	r := newReader(section, DefaultLimits)
+	r := newFields(section, DefaultLimits)
 	var h Header
 	if code, ok := r.compositeCode(); ok && code == SectionHeader {
-		h = r.header()
+		h.decode(&r)
 	} else {
 		r.fail(0, "not a header section")
 	}
@@ -29,17 +29,14 @@ func DecodeHeader(section []byte) (Header, error) {
 	return h, nil
 }
 
-func (r *reader) header() Header {
+func (h *Header) decode(r *fields) {
 	s := r.openFields()
-	h := Header{
-		Durable:       r.optBool(),
-		Priority:      r.optUint8(),
-		TTL:           r.optUint32(),
-		FirstAcquirer: r.optBool(),
-		DeliveryCount: r.optUint32(),
-	}
+	h.Durable = r.optBool()
+	h.Priority = r.optUint8()
+	h.TTL = r.optUint32()
+	h.FirstAcquirer = r.optBool()
+	h.DeliveryCount = r.optUint32()
 	r.closeFields(s)
-	return h
 }
 
 // AppendProperties appends a properties section with all thirteen fields.
@@ -64,10 +61,10 @@ func AppendProperties(dst []byte, p *Properties) []byte {
 // DecodeProperties decodes a properties section, descriptor included, with DefaultLimits. The result is a copy. It does not
 // look at what follows the section. An error is a *DecodeError.
 func DecodeProperties(section []byte) (Properties, error) {
-	r := newReader(section, DefaultLimits)
+	r := newFields(section, DefaultLimits)
 	var raw rawProperties
 	if code, ok := r.compositeCode(); ok && code == SectionProperties {
-		raw = r.properties()
+		raw.decode(&r)
 	} else {
 		r.fail(0, "not a properties section")
 	}
@@ -89,7 +86,7 @@ type rawProperties struct {
 	groupSequence                Opt[uint32]
 }
 
-func (r *reader) properties() (p rawProperties) {
+func (p *rawProperties) decode(r *fields) {
 	s := r.openFields()
 	p.messageID = r.idField()
 	if r.next() {
@@ -107,11 +104,10 @@ func (r *reader) properties() (p rawProperties) {
 	p.groupSequence = r.optUint32()
 	p.replyToGroupID = r.textField()
 	r.closeFields(s)
-	return p
 }
 
 // idField reads a message-id or correlation-id, encoded (wire-protocol 5.1).
-func (r *reader) idField() []byte {
+func (r *fields) idField() []byte {
 	if !r.next() {
 		return nil
 	}
@@ -128,14 +124,14 @@ func (r *reader) idField() []byte {
 	return r.src[at:r.pos]
 }
 
-func (r *reader) textField() []byte {
+func (r *fields) textField() []byte {
 	if !r.next() {
 		return nil
 	}
 	return r.text()
 }
 
-func (r *reader) asciiField() []byte {
+func (r *fields) asciiField() []byte {
 	at := r.pos
 	b := r.textField()
 	if !isASCII(b) {

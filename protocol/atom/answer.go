@@ -98,14 +98,6 @@ func ruleEntry(rule *event.Rule) document.Entry {
 	return document.Entry{Title: rule.Name, Published: rule.CreatedAt, Updated: rule.CreatedAt, Rule: rule}
 }
 
-// entityAddress is the path of an entity with the fixed segment as the client spelled it (management-api.md 2.2).
-func (r *request) entityAddress(e *engine.Entity) string {
-	if e.Kind != event.Subscription {
-		return e.Path
-	}
-	return e.TopicPath() + "/" + r.route.subscriptions + "/" + e.Name()
-}
-
 // getNamespace describes the namespace.
 func (r *request) getNamespace(w http.ResponseWriter) error {
 	created := event.TimeOf(r.h.Created)

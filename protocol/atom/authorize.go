@@ -11,12 +11,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// Headers with the right to send to the targets of forwarding (management-api.md 1.7).
-const (
-	forwardHeader    = "ServiceBusSupplementaryAuthorization"
-	deadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
-)
-
 // authenticate checks the token of a request for the path it is about, and looks up the queue or topic there.
 func (r *request) authenticate() error {
 	r.token = r.Header.Get("Authorization")
@@ -112,7 +106,7 @@ func (r *request) authorize() error {
 		if rights != 0 {
 			return nil
 		}
-		return r.unauthorized("Manage,EntityRead claims required for this operation.")
+		return unauthorized("Manage,EntityRead claims required for this operation.")
 	case rulesPath, rulePath:
 		if r.Method == http.MethodGet && rights.Has(access.Listen) {
 			return nil
@@ -127,35 +121,18 @@ func (r *request) authorize() error {
 	}
 	switch r.Method {
 	case http.MethodPut:
-		return r.unauthorized("Authorization failed for specified action: Manage,EntityWrite.")
+		return unauthorized("Authorization failed for specified action: Manage,EntityWrite.")
 	case http.MethodDelete:
-		return r.unauthorized("Authorization failed for specified action: Manage,EntityDelete.")
+		return unauthorized("Authorization failed for specified action: Manage,EntityDelete.")
 	}
 	if r.route.kind == entityPath && r.entity == nil {
 		return nil
 	}
-	return r.unauthorized("Manage,EntityRead claims required for this operation.")
+	return unauthorized("Manage,EntityRead claims required for this operation.")
 }
 
-func (r *request) unauthorized(text string) error {
+func unauthorized(text string) error {
 	return refuse(http.StatusUnauthorized, 0, "%s", text)
-}
-
-// maySend checks the right to send to the target of forwarding. Tools that sign with a key of the namespace that allows
-// everything may leave the header out (management-api.md 1.7).
-func (r *request) maySend(header, target string) error {
-	if r.grant.OfNamespace() && r.grant.Rights.Has(access.Manage) {
-		return nil
-	}
-	for _, token := range [...]string{r.Header.Get(header), r.token} {
-		if token == "" {
-			continue
-		}
-		if g, err := r.h.Access.VerifyPath(token, target, r.now.Std()); err == nil && g.Rights.Has(access.Send) {
-			return nil
-		}
-	}
-	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: The right to send to '%s' is needed in the header %s.", target, header)
 }
 
 // Bounds of what a client can put into the audit.

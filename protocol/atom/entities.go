@@ -36,7 +36,7 @@ func (r *request) getEntity(w http.ResponseWriter) error {
 	if err != nil {
 		return r.refused(err, noService())
 	}
-	return r.writeEntry(w, http.StatusOK, r.entityAddress(e), r.entityEntry(e, &runtime[0]))
+	return r.writeEntry(w, http.StatusOK, r.route.address(e), r.entityEntry(e, &runtime[0]))
 }
 
 // putEntity creates a queue, topic or subscription, or replaces its properties when the client says that it is there
@@ -62,7 +62,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 		r.quota = overSubscriptions
 	}
 	cmd := engine.PutEntity{Kind: d.Kind, Path: path, Mode: mode, Origin: r.origin()}
-	if cmd.Properties, err = r.settle(d, old, path); err != nil {
+	if cmd.Properties, err = (&wanted{r, d, old, path}).properties(); err != nil {
 		return err
 	}
 	if mode == engine.CreateOnly && d.DefaultRule != nil {
@@ -79,7 +79,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	if mode == engine.UpdateOnly && e.Kind != event.Subscription { // of a new one there is none (management-api.md 1.5)
 		w.Header().Set("ETag", etag(e))
 	}
-	return r.writeEntry(w, status, r.entityAddress(e), r.entityEntry(e, nil))
+	return r.writeEntry(w, status, r.route.address(e), r.entityEntry(e, nil))
 }
 
 // mayPut refuses a put for what is there, or is not.

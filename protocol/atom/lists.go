@@ -17,10 +17,9 @@ const maxTop = 100
 // page is which part of a list is asked for.
 type page struct{ skip, top int }
 
-// page reads $skip and $top.
-func (r *request) page() (page, error) {
+// pageOf reads $skip and $top.
+func pageOf(q url.Values) (page, error) {
 	p := page{top: maxTop}
-	q := r.URL.Query()
 	for _, c := range [...]struct {
 		name string
 		into *int
@@ -59,7 +58,7 @@ func (r *request) listSubscriptions(w http.ResponseWriter) error {
 }
 
 func (r *request) list(w http.ResponseWriter, kind event.EntityKind, topic, title, relative string) error {
-	page, err := r.page()
+	page, err := pageOf(r.URL.Query())
 	if err != nil {
 		return err
 	}

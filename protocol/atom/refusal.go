@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -119,22 +118,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		id, tracker, r.now.Std().Format("2006-01-02T15:04:05"))
 	r.h.logger.Debug("atom: refused", "method", r.Method, "path", r.URL.Path, "status", e.status, "text", e.text, "tracking", id)
 	if e.status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", r.allowed())
+		w.Header().Set("Allow", r.route.allowed())
 	}
 	write(w, e.status, "application/xml; charset=utf-8", document.AppendError(nil, &document.Error{Code: e.status, Detail: detail}))
-}
-
-// allowed are the methods that the path of a request has.
-func (r *request) allowed() string {
-	var list []string
-	m := methods[r.route.kind]
-	for _, c := range [...]struct {
-		name string
-		has  bool
-	}{{http.MethodGet, m.get != nil}, {http.MethodPut, m.put != nil}, {http.MethodDelete, m.delete != nil}} {
-		if c.has {
-			list = append(list, c.name)
-		}
-	}
-	return strings.Join(list, ", ")
 }

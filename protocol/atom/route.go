@@ -2,11 +2,14 @@ package atom
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
@@ -97,6 +100,29 @@ func (r *route) isClean() bool {
 	}
 	_, ok := access.CleanPath(r.path)
 	return ok
+}
+
+// address is the path of an entity with the fixed segment as the client spelled it (management-api.md 2.2).
+func (r *route) address(e *engine.Entity) string {
+	if e.Kind != event.Subscription {
+		return e.Path
+	}
+	return e.TopicPath() + "/" + r.subscriptions + "/" + e.Name()
+}
+
+// allowed are the methods that the path has.
+func (r *route) allowed() string {
+	var list []string
+	m := methods[r.kind]
+	for _, c := range [...]struct {
+		name string
+		has  bool
+	}{{http.MethodGet, m.get != nil}, {http.MethodPut, m.put != nil}, {http.MethodDelete, m.delete != nil}} {
+		if c.has {
+			list = append(list, c.name)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // knownHost tells whether a request came under a name that is ours. An address cannot be made to resolve to another.

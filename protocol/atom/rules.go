@@ -13,7 +13,7 @@ const defaultName = "$Default"
 
 // ruleAddress is the path of a rule with the fixed segments as the client spelled them.
 func (r *request) ruleAddress(sub *engine.Entity, rule string) string {
-	return r.entityAddress(sub) + "/" + r.route.rules + "/" + rule
+	return r.route.address(sub) + "/" + r.route.rules + "/" + rule
 }
 
 func (r *request) getRule(w http.ResponseWriter) error {
@@ -110,7 +110,7 @@ func storable(rule *event.Rule) error {
 
 // listRules answers a page of the rules of a subscription.
 func (r *request) listRules(w http.ResponseWriter) error {
-	page, err := r.page()
+	page, err := pageOf(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *request) listRules(w http.ResponseWriter) error {
 	entries := make([]document.Entry, len(rules))
 	for i := range rules {
 		entries[i] = ruleEntry(&rules[i])
-		entries[i].ID = r.address(r.entityAddress(sub)+"/Rules/"+rules[i].Name, r.URL.RawQuery)
+		entries[i].ID = r.address(r.route.address(sub)+"/Rules/"+rules[i].Name, r.URL.RawQuery)
 		entries[i].Self = "Rules/" + escaped(rules[i].Name) + query(r.URL.RawQuery)
 	}
 	return r.writeFeed(w, "Rules", page, entries, more)

@@ -18,9 +18,6 @@ var methodCounts = ratchet{
 		"engine/host.Loop":         101,
 		"engine/host.Namespace":    46,
 		"engine.Partition":         98,
-		"index.Index":              62,
-		"protocol/amqp.reader":     82,
-		"protocol/atom.request":    45,
 		"protocol/servicebus.conn": 54,
 	},
 }

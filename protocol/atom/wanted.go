@@ -10,6 +10,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
@@ -21,21 +22,34 @@ const (
 	partitionFactor = 16
 )
 
-// settle works out the properties an entity gets from those a request gives, and refuses what they cannot be. Old is the entity
-// as it is; nil: it is being created.
-func (r *request) settle(d *document.Description, old *engine.Entity, path string) (event.Properties, error) {
-	p := d.Properties
+// Headers with the right to send to the targets of forwarding (management-api.md 1.7).
+const (
+	forwardHeader    = "ServiceBusSupplementaryAuthorization"
+	deadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
+)
+
+// wanted is what a request wants a queue, topic or subscription to be.
+type wanted struct {
+	*request
+	d    *document.Description
+	old  *engine.Entity // as it is; nil: it is being created
+	path string
+}
+
+// properties works out the properties the entity gets from those the request gives, and refuses what they cannot be.
+func (w *wanted) properties() (event.Properties, error) {
+	d, old, p := w.d, w.old, w.d.Properties
 	if d.ClientAffine {
 		return p, badRequest("The property 'IsClientAffine' cannot be true: subscriptions that clients share are not supported.")
 	}
 	if old != nil {
 		identity(d, &p, &old.Properties)
 	}
-	if err := r.partition(d, &p); err != nil {
+	if err := w.partition(&p); err != nil {
 		return p, err
 	}
 	if d.Kind != event.Topic {
-		if err := r.forward(&p, d.Kind, path); err != nil {
+		if err := w.forward(&p); err != nil {
 			return p, err
 		}
 	}
@@ -46,7 +60,7 @@ func (r *request) settle(d *document.Description, old *engine.Entity, path strin
 	if d.Kind != event.Subscription {
 		p.AccessRules = withKeys(p.AccessRules, before)
 	}
-	for _, f := range engine.CheckProperties(d.Kind, r.h.Tier, &p) {
+	for _, f := range engine.CheckProperties(d.Kind, w.h.Tier, &p) {
 		if old != nil && unchanged(f.Property, &p, &old.Properties) {
 			continue
 		}
@@ -71,7 +85,8 @@ func unchanged(property string, p, old *event.Properties) bool {
 }
 
 // partition is what partitioning means for the other properties.
-func (r *request) partition(d *document.Description, p *event.Properties) error {
+func (w *wanted) partition(p *event.Properties) error {
+	d := w.d
 	if d.Kind == event.Subscription {
 		return nil
 	}
@@ -81,7 +96,7 @@ func (r *request) partition(d *document.Description, p *event.Properties) error 
 	if !p.EnablePartitioning {
 		return nil
 	}
-	if r.h.Tier == engine.Premium {
+	if w.h.Tier == engine.Premium {
 		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
 	}
 	if size := p.MaxSizeMegabytes; size%sizeStep == 0 && size >= sizeStep && size <= largestBase {
@@ -92,7 +107,7 @@ func (r *request) partition(d *document.Description, p *event.Properties) error 
 
 // forward checks the targets of forwarding and brings them into the form that is shown (management-api.md 3.8). A queue may name
 // itself, also when it is just being made, and a subscription its topic: hops are counted.
-func (r *request) forward(p *event.Properties, kind event.EntityKind, path string) error {
+func (w *wanted) forward(p *event.Properties) error {
 	for _, f := range [...]struct {
 		element document.Element
 		value   *string
@@ -104,20 +119,37 @@ func (r *request) forward(p *event.Properties, kind event.EntityKind, path strin
 		if *f.value == "" {
 			continue
 		}
-		shown, target, ok := forwardTarget(*f.value, r.Host)
+		shown, target, ok := forwardTarget(*f.value, w.Host)
 		if !ok {
 			return badRequest("The property '%s' is neither the path of an entity nor a URL with one.", f.element)
 		}
-		if err := r.maySend(f.header, target); err != nil {
+		if err := w.maySend(f.header, target); err != nil {
 			return err
 		}
-		itself := kind == event.Queue && strings.EqualFold(target, path)
-		if e, found := r.h.Admin.Find(target); !itself && (!found || e.Kind == event.Subscription) {
+		itself := w.d.Kind == event.Queue && strings.EqualFold(target, w.path)
+		if e, found := w.h.Admin.Find(target); !itself && (!found || e.Kind == event.Subscription) {
 			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: %s", f.element)
 		}
 		*f.value = shown
 	}
 	return nil
+}
+
+// maySend checks the right to send to the target of forwarding. Tools that sign with a key of the namespace that allows
+// everything may leave the header out (management-api.md 1.7).
+func (w *wanted) maySend(header, target string) error {
+	if w.grant.OfNamespace() && w.grant.Rights.Has(access.Manage) {
+		return nil
+	}
+	for _, token := range [...]string{w.Header.Get(header), w.token} {
+		if token == "" {
+			continue
+		}
+		if g, err := w.h.Access.VerifyPath(token, target, w.now.Std()); err == nil && g.Rights.Has(access.Send) {
+			return nil
+		}
+	}
+	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: The right to send to '%s' is needed in the header %s.", target, header)
 }
 
 // forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in lower case and the path as

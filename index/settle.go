@@ -1,0 +1,86 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+func (s *slice) lock(ev *event.MessageLocked) {
+	r := s.must(ev.Sequence, ev)
+	r.count = ev.DeliveryCount
+	r.lock = s.shared.locks.add(lock{token: ev.Token, slice: ev.Slice, sequence: ev.Sequence, until: ev.LockedUntil})
+	if r.state == Deferred {
+		s.move(ev.Sequence, r, DeferredLocked)
+	} else {
+		s.move(ev.Sequence, r, Locked)
+	}
+}
+
+// unlock takes the lock off a message; the caller moves the message on.
+func (s *slice) unlock(seq event.SequenceNumber, token event.LockToken, ev event.Event) *row {
+	r := s.must(seq, ev)
+	if r.state != Locked && r.state != DeferredLocked {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, seq, s.id, r.state))
+	}
+	l := s.shared.locks.at(r.lock)
+	if l.token != token {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v with token %v, the lock has %v", ev, seq, s.id, token, l.token))
+	}
+	s.shared.locks.remove(r.lock)
+	r.lock = 0
+	return r
+}
+
+func (s *slice) endLock(ev *event.LockExpired) {
+	r := s.unlock(ev.Sequence, ev.Token, ev)
+	r.count = ev.DeliveryCount
+	s.giveBack(ev.Sequence, r)
+}
+
+func (s *slice) release(ev *event.MessageReleased) {
+	s.giveBack(ev.Sequence, s.unlock(ev.Sequence, ev.Token, ev))
+}
+
+func (s *slice) abandon(ev *event.MessageAbandoned) {
+	r := s.unlock(ev.Sequence, ev.Token, ev)
+	r.count = ev.DeliveryCount
+	s.change(ev.Sequence, r, ev.Changes)
+	s.giveBack(ev.Sequence, r)
+}
+
+func (s *slice) deferMessage(ev *event.MessageDeferred) {
+	r := s.unlock(ev.Sequence, ev.Token, ev)
+	r.count = ev.DeliveryCount
+	s.change(ev.Sequence, r, ev.Changes)
+	s.move(ev.Sequence, r, Deferred)
+}
+
+func (s *slice) deadLetter(ev *event.MessageDeadLettered) {
+	r := s.must(ev.Sequence, ev)
+	if r.state == Locked || r.state == DeferredLocked {
+		s.unlock(ev.Sequence, ev.Token, ev)
+	}
+	s.change(ev.Sequence, r, ev.Changes)
+	s.shift(ev.Sequence, r, event.DeadLetter, Active)
+}
+
+func (s *slice) complete(ev *event.MessageCompleted) {
+	s.remove(ev.Sequence, s.unlock(ev.Sequence, ev.Token, ev))
+}
+
+// removeAll removes messages that nobody holds.
+func (s *slice) removeAll(ev event.Event, sequences ...event.SequenceNumber) {
+	for _, seq := range sequences {
+		s.remove(seq, s.must(seq, ev))
+	}
+}
+
+// giveBack ends a locked state: a message that was deferred stays deferred.
+func (s *slice) giveBack(seq event.SequenceNumber, r *row) {
+	if r.state == DeferredLocked {
+		s.move(seq, r, Deferred)
+	} else {
+		s.move(seq, r, Active)
+	}
+}

@@ -1,0 +1,99 @@
+package index
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// sliceTable finds the slices of a partition, and applies what concerns more than one of them: a topic's messages go to slices of its
+// subscriptions, which count towards its size.
+type sliceTable struct {
+	byID   map[event.Slice]*slice
+	recent *slice // the slice asked for last
+	shared *shared
+}
+
+func newSliceTable(sh *shared) sliceTable {
+	return sliceTable{byID: map[event.Slice]*slice{}, shared: sh}
+}
+
+// of finds a slice, or makes it.
+func (t *sliceTable) of(id event.Slice) *slice {
+	if t.recent != nil && t.recent.id == id {
+		return t.recent
+	}
+	s := t.byID[id]
+	if s == nil {
+		s = newSlice(id, t.shared)
+		t.byID[id] = s
+	}
+	t.recent = s
+	return s
+}
+
+// find finds a slice without making it: nil when there is none.
+func (t *sliceTable) find(id event.Slice) *slice {
+	if t.recent != nil && t.recent.id == id {
+		return t.recent
+	}
+	s := t.byID[id]
+	if s != nil {
+		t.recent = s
+	}
+	return s
+}
+
+func (t *sliceTable) setSessionState(at event.Time, ev *event.SessionStateSet) {
+	s := t.of(ev.Slice)
+	if ev.Topic != 0 && s.owner == nil {
+		s.setOwner(t.of(event.Slice{Entity: ev.Topic, Partition: ev.Slice.Partition}))
+	}
+	s.setSessionState(at, ev)
+}
+
+// drop drops a slice with everything in it.
+func (t *sliceTable) drop(id event.Slice) {
+	s := t.byID[id]
+	if s == nil {
+		return
+	}
+	s.leaveShared()
+	if s.owner != nil {
+		s.owner.owns--
+		s.owner.owned -= s.bytes
+	}
+	if s.owns > 0 { // a topic that goes before its subscriptions
+		for _, other := range t.byID {
+			if other.owner == s {
+				other.owner = nil
+			}
+		}
+	}
+	delete(t.byID, id)
+	t.recent = nil
+}
+
+// leaveShared takes the locks and scheduled messages of a slice out of what all slices share.
+func (s *slice) leaveShared() {
+	for _, n := range slices.Sorted(maps.Keys(s.chunks)) { // freed slots are used again: no map order
+		c := s.chunks[n]
+		for i := range c.rows {
+			switch r := &c.rows[i]; r.state {
+			case Locked, DeferredLocked:
+				s.shared.locks.remove(r.lock)
+			case Scheduled:
+				s.shared.schedule.remove(r.lock)
+			}
+		}
+	}
+	if s.sessions == nil {
+		return
+	}
+	for _, ses := range s.sessions.table {
+		if ses != nil && ses.lock != 0 {
+			s.shared.locks.remove(ses.lock)
+		}
+	}
+}
