@@ -46,7 +46,7 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 	cmd.deleted += len(doomed)
 	if len(doomed) > 0 {
 		ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
-		ev.Envelope, ev.Before, ev.Sequences = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.Before, doomed
+		ev.Envelope, ev.Before, ev.Sequences = envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.Before, doomed
 		p.out = append(p.out, ev)
 	}
 	out := p.done(level(p.out))

@@ -98,7 +98,7 @@ func (p *Partition) createEntity(now event.Time, cmd *PutEntity) Outcome {
 	}
 	origin := p.origin(cmd.Origin)
 	ev := p.events.New(event.KindEntityCreated).(*event.EntityCreated)
-	ev.Envelope = p.envelope(event.Slice{Entity: id}, origin)
+	ev.Envelope = envelope(event.Slice{Entity: id}, origin)
 	ev.EntityKind, ev.Path, ev.Topic = cmd.Kind, path, topic
 	ev.Properties = effective(cmd.Kind, cmd.Properties)
 	ev.HashVersion, ev.Hosts = hashVersion, hosts
@@ -190,7 +190,7 @@ func (p *Partition) updateEntity(now event.Time, cmd *PutEntity, old *index.Enti
 	if cmd.Mode == UpdateOnly || !SameSettings(&old.Properties, &properties) {
 		origin = p.origin(cmd.Origin)
 		ev := p.events.New(event.KindEntityUpdated).(*event.EntityUpdated)
-		ev.Envelope = p.envelope(event.Slice{Entity: old.ID}, origin)
+		ev.Envelope = envelope(event.Slice{Entity: old.ID}, origin)
 		ev.Properties, ev.Before = properties, old.Properties
 		p.out = append(p.out, ev)
 	}
@@ -280,7 +280,7 @@ func (p *Partition) deleteEntity(cmd *DeleteEntity) Outcome {
 
 func (p *Partition) end(e *index.Entity, origin event.OriginID, reason string) {
 	ev := p.events.New(event.KindEntityDeleted).(*event.EntityDeleted)
-	ev.Envelope, ev.Reason = p.envelope(event.Slice{Entity: e.ID}, origin), reason
+	ev.Envelope, ev.Reason = envelope(event.Slice{Entity: e.ID}, origin), reason
 	ev.EntityKind, ev.Path, ev.Before = e.Kind, e.Path, e.Properties
 	p.out = append(p.out, ev)
 }
@@ -364,21 +364,21 @@ func (p *Partition) deleteRule(cmd *DeleteRule) Outcome {
 
 func (p *Partition) addRule(now event.Time, sub event.EntityID, origin event.OriginID, r event.Rule) {
 	ev := p.events.New(event.KindRuleAdded).(*event.RuleAdded)
-	ev.Envelope, ev.Rule = p.envelope(event.Slice{Entity: sub}, origin), r
+	ev.Envelope, ev.Rule = envelope(event.Slice{Entity: sub}, origin), r
 	ev.Rule.CreatedAt = now
 	p.out = append(p.out, ev)
 }
 
 func (p *Partition) updateRule(sub event.EntityID, origin event.OriginID, old *event.Rule, r event.Rule) {
 	ev := p.events.New(event.KindRuleUpdated).(*event.RuleUpdated)
-	ev.Envelope, ev.Rule, ev.Before = p.envelope(event.Slice{Entity: sub}, origin), r, *old
+	ev.Envelope, ev.Rule, ev.Before = envelope(event.Slice{Entity: sub}, origin), r, *old
 	ev.Rule.Name, ev.Rule.CreatedAt = old.Name, old.CreatedAt
 	p.out = append(p.out, ev)
 }
 
 func (p *Partition) removeRule(sub event.EntityID, origin event.OriginID, r *event.Rule) {
 	ev := p.events.New(event.KindRuleRemoved).(*event.RuleRemoved)
-	ev.Envelope, ev.Rule = p.envelope(event.Slice{Entity: sub}, origin), *r
+	ev.Envelope, ev.Rule = envelope(event.Slice{Entity: sub}, origin), *r
 	p.out = append(p.out, ev)
 }
 
@@ -414,7 +414,7 @@ func (p *Partition) dropSlice(cmd *dropSlice) Outcome {
 		return p.done(log.Ordered)
 	}
 	ev := p.events.New(event.KindSliceDropped).(*event.SliceDropped)
-	ev.Envelope = p.envelope(cmd.slice, 0)
+	ev.Envelope = envelope(cmd.slice, 0)
 	p.out = append(p.out, ev)
 	return p.done(log.Durable)
 }

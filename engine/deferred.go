@@ -60,7 +60,7 @@ func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcom
 		d := describe(m)
 		if cmd.Mode == ReceiveAndDelete {
 			ev := p.events.New(event.KindMessageReceivedAndDeleted).(*event.MessageReceivedAndDeleted)
-			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), m.Sequence
+			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), m.Sequence
 			p.out = append(p.out, ev)
 			if level = log.Durable; mutant.On(mutant.TakenByNumber) {
 				level = log.Ordered
@@ -89,7 +89,7 @@ func (p *Partition) ofSession(cmd *ReceiveDeferred, m *index.Message) bool {
 // lock adds the event of a lock that a delivery describes. One under a session has no end of its own.
 func (p *Partition) lock(id event.Slice, origin event.OriginID, m *index.Message, d *Delivery) {
 	ev := p.events.New(event.KindMessageLocked).(*event.MessageLocked)
-	ev.Envelope, ev.Sequence, ev.Token, ev.DeliveryCount = p.envelope(id, origin), m.Sequence, d.Token, m.DeliveryCount
+	ev.Envelope, ev.Sequence, ev.Token, ev.DeliveryCount = envelope(id, origin), m.Sequence, d.Token, m.DeliveryCount
 	ev.LockedUntil = d.LockedUntil
 	if m.InSession && m.SubQueue == event.Main {
 		s, _ := p.index.Session(id, []byte(m.SessionID))

@@ -60,7 +60,7 @@ func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
 // drop adds the event of a message whose id was accepted before.
 func (p *Partition) drop(id event.Slice, origin event.OriginID, m *Message, original event.SequenceNumber) {
 	ev := p.events.New(event.KindDuplicateDropped).(*event.DuplicateDropped)
-	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = p.envelope(id, origin), m.ID, m.IDType, original
+	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = envelope(id, origin), m.ID, m.IDType, original
 	p.out = append(p.out, ev)
 }
 

@@ -88,7 +88,7 @@ func (p *Partition) touch(cmd *touch) Outcome {
 		return p.done(log.Ordered)
 	}
 	ev := p.events.New(event.KindEntityTouched).(*event.EntityTouched)
-	ev.Envelope, ev.AccessedAt = p.envelope(event.Slice{Entity: cmd.entity}, 0), cmd.at
+	ev.Envelope, ev.AccessedAt = envelope(event.Slice{Entity: cmd.entity}, 0), cmd.at
 	p.out = append(p.out, ev)
 	return p.done(log.Ordered)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -30,39 +31,31 @@ type Partition struct {
 	// numbers of messages just stored, for a sender that asked
 	numbers Numbers
 
-	// origins holds the numbers of origins this log knows already. A cache: losing an entry defines it again.
-	origins     map[*Origin]event.OriginID
-	originBytes int     // they take, with their texts
-	naming      *Origin // origin whose definition is among the events of the last decision
-}
+	origins origins
+	named   []*Origin // by the decision being made: each has its definition among the events, and the next number
 
-// maxOriginBytes bounds the cache of origin numbers; a full one is emptied.
-const maxOriginBytes = 4 << 20
-
-// originCost is what an origin takes in the cache beside its texts, bytes.
-const originCost = 192
-
-// bytesOf is what an origin takes in the cache.
-func bytesOf(o *Origin) int {
-	return originCost + len(o.RemoteAddress) + len(o.ContainerID) + len(o.Product) + len(o.Principal) + len(o.Link) + len(o.Entity)
+	// turn counts decisions, the taking over of them, and changes: an outcome is good in its own turn only.
+	turn uint64
 }
 
 // NewPartition is a state machine over a recovered index, in a namespace of width partitions.
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
 	return &Partition{id: id, width: width, history: maxHistory, index: x, entities: map[event.EntityID]*Entity{},
-		origins: map[*Origin]event.OriginID{}, topics: map[event.EntityID]*filter.Set{},
-		fan: fanOut{given: map[event.EntityID]event.SequenceNumber{}}}
+		topics: map[event.EntityID]*filter.Set{},
+		fan:    fanOut{given: map[event.EntityID]event.SequenceNumber{}}}
 }
 
-// Outcome is what a decision leads to.
+// Outcome is what a decision leads to. It is good until the partition decides again or changes: see [Partition.Adopt].
 type Outcome struct {
-	Events []event.Event  // one record; valid until the next Decide
+	Events []event.Event  // one record
 	Level  log.Durability // when the reply may leave
 	Reply  Reply
 	// Again asks to decide the same command once more after applying: the events cleared something out of the
 	// way (an expired message), or there is more to look at than one decision should, and the command itself is not answered yet.
 	Again bool
 	Looks int // entries of the index looked at, of commands that say nothing of how many
+
+	turn uint64 // of the partition that decided
 }
 
 // lookStep is how many entries of the index one decision looks at; a command that has to see more is decided again.
@@ -137,16 +130,24 @@ func (p *Partition) Index() *index.Index { return p.index }
 // NextDeadline is when the partition next wants a [Tick]; 0 is never.
 func (p *Partition) NextDeadline() event.Time { return p.index.NextDeadline() }
 
-// Apply changes the state by an event. It touches, it does not decide.
+// Apply changes the state by an event. It touches, it does not decide, and nothing but the event counts: which decision it came
+// from, or that there was none, makes no difference.
 func (p *Partition) Apply(at event.Time, ev event.Event) {
+	p.turn++
 	p.index.Apply(at, ev)
-	if def, ok := ev.(*event.OriginDefined); ok && p.naming != nil {
-		size := bytesOf(p.naming)
-		if p.originBytes+size > maxOriginBytes {
-			p.origins, p.originBytes = map[*Origin]event.OriginID{}, 0 // a map that is cleared keeps its room
-		}
-		p.originBytes += size
-		p.origins[p.naming], p.naming = def.ID, nil
+}
+
+// Adopt tells that the events of an outcome become the next record of the log: they are written and applied before anything else is.
+// From here on the origins that they define have their numbers. An outcome was found on the state as it was, with numbers that come
+// next, and its events are lent until the next decision. One that was overtaken, by a decision, by an event or by having been
+// adopted, is a bug of the caller, who has to decide again: Adopt panics before anything of it can get into the log.
+func (p *Partition) Adopt(out *Outcome) {
+	if out.turn != p.turn {
+		panic(fmt.Sprintf("engine: partition %d: an outcome of turn %d in turn %d", p.id, out.turn, p.turn))
+	}
+	p.turn++
+	for i, o := range p.named {
+		p.origins.learn(o, p.index.NextOrigin()+event.OriginID(i))
 	}
 }
 
@@ -155,7 +156,14 @@ func (p *Partition) Apply(at event.Time, ev event.Event) {
 // the time of something has passed.
 func (p *Partition) Decide(now event.Time, cmd Command) Outcome {
 	p.events.Reset()
-	p.out, p.naming = p.out[:0], nil
+	p.turn++
+	p.out, p.named = p.out[:0], p.named[:0]
+	out := p.decide(now, cmd)
+	out.turn = p.turn
+	return out
+}
+
+func (p *Partition) decide(now event.Time, cmd Command) Outcome {
 	switch cmd := cmd.(type) {
 	case *Send:
 		return p.send(now, cmd)
@@ -215,7 +223,7 @@ func (p *Partition) refused(err *Error) Outcome {
 
 // refusedWhole is a refusal that takes everything back that this decision has written down so far.
 func (p *Partition) refusedWhole(err *Error) Outcome {
-	p.out, p.naming = p.out[:0], nil
+	p.out, p.named = p.out[:0], p.named[:0]
 	return p.refused(err)
 }
 
@@ -234,23 +242,20 @@ func (p *Partition) origin(o *Origin) event.OriginID {
 	if o == nil {
 		return 0
 	}
-	if id, ok := p.origins[o]; ok {
+	if id, ok := p.origins.numbers[o]; ok {
 		return id
 	}
-	if p.naming == o {
-		return p.index.NextOrigin()
+	next := p.index.NextOrigin()
+	if i := slices.Index(p.named, o); i >= 0 {
+		return next + event.OriginID(i)
 	}
 	def := p.events.New(event.KindOriginDefined).(*event.OriginDefined)
-	def.ID, def.Origin = p.index.NextOrigin(), *o
-	for _, text := range []*string{&def.Origin.RemoteAddress, &def.Origin.ContainerID, &def.Origin.Product,
-		&def.Origin.Principal, &def.Origin.Link, &def.Origin.Entity} {
-		*text = clip(*text)
-	}
-	p.naming = o
+	def.ID, def.Origin = next+event.OriginID(len(p.named)), clipped(o)
+	p.named = append(p.named, o)
 	p.out = append(p.out, def)
 	return def.ID
 }
 
-func (p *Partition) envelope(id event.Slice, o event.OriginID) event.Envelope {
+func envelope(id event.Slice, o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: id, Origin: o}
 }

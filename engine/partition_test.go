@@ -5,28 +5,112 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
+
+// sends decides a send from an origin, and says which number it has in the events and whether they define it.
+func sends(t *testing.T, p *Partition, o *Origin) (out Outcome, id event.OriginID, defined bool) {
+	t.Helper()
+	out = p.Decide(1, &Send{Slice: testSlice, Origin: o, Messages: []Message{{ID: []byte("m"), Body: []byte("b")}}})
+	if out.Reply.Err != nil {
+		t.Fatal(out.Reply.Err)
+	}
+	if def, ok := out.Events[0].(*event.OriginDefined); ok {
+		defined = true
+		if want := clipped(o); def.Origin != want {
+			t.Fatalf("defined is %.60v, want %.60v", def.Origin, want)
+		}
+	}
+	return out, out.Events[len(out.Events)-1].Common().Origin, defined
+}
+
+func adopt(p *Partition, out *Outcome) {
+	p.Adopt(out)
+	for _, ev := range out.Events {
+		p.Apply(1, ev)
+	}
+}
+
+func oneQueue() *Partition {
+	p := NewPartition(0, 1, index.New())
+	p.Configure(&Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: testQueue()})
+	return p
+}
 
 // The numbers of origins are a cache, bounded by the bytes it takes: texts of peers do not stay for ever.
 func TestOriginsAreBounded(t *testing.T) {
 	t.Parallel()
-	p := NewPartition(1, 1, index.New())
+	p := oneQueue()
 	for n := range 3000 {
 		o := &Origin{Connection: uint64(n), Link: strings.Repeat("l", 60_000)}
-		p.Decide(1, &Tick{})
-		id := p.origin(o)
-		for _, ev := range p.out {
-			p.Apply(1, ev)
-		}
-		if again := p.origin(o); again != id {
-			t.Fatalf("origin %d is %d and %d", n, id, again)
+		out, id, _ := sends(t, p, o)
+		adopt(p, &out)
+		if _, again, defined := sends(t, p, o); again != id || defined {
+			t.Fatalf("origin %d is %d and %d, defined again: %t", n, id, again, defined)
 		}
 		total := 0
-		for o := range p.origins {
+		for o := range p.origins.numbers {
 			total += bytesOf(o)
 		}
-		if total != p.originBytes || total > maxOriginBytes {
-			t.Fatalf("after %d: %d bytes, counted as %d", n, total, p.originBytes)
+		if total != p.origins.bytes || total > maxOriginBytes {
+			t.Fatalf("after %d: %d bytes, counted as %d", n, total, p.origins.bytes)
 		}
+	}
+}
+
+// Two decisions name an origin each, with the number that comes next, before either is applied. One of them can become part of the
+// log, and its origin has the number from then on; the other is not known by it.
+func TestDecisionsThatNameOrigins(t *testing.T) {
+	t.Parallel()
+	p := oneQueue()
+	first, second := &Origin{Connection: 1}, &Origin{Connection: 2}
+	sends(t, p, first)
+	out, id, _ := sends(t, p, second)
+	adopt(p, &out)
+	if _, again, defined := sends(t, p, second); again != id || defined {
+		t.Errorf("the origin in the log is %d, was %d, defined again: %t", again, id, defined)
+	}
+	out, other, defined := sends(t, p, first)
+	if other == id || !defined {
+		t.Errorf("the origin that is not in the log has number %d, the other one %d; defined: %t", other, id, defined)
+	}
+	adopt(p, &out)
+	if _, again, defined := sends(t, p, first); again != other || defined {
+		t.Errorf("the origin is %d, was %d, defined again: %t", again, other, defined)
+	}
+}
+
+// An event that no decision of this partition led to teaches it no number, whatever was decided last.
+func TestForeignDefinitions(t *testing.T) {
+	t.Parallel()
+	p := oneQueue()
+	mine := &Origin{Connection: 1}
+	_, id, _ := sends(t, p, mine)
+	p.Apply(1, &event.OriginDefined{ID: id, Origin: event.Origin{Connection: 2}})
+	if _, again, defined := sends(t, p, mine); again == id || !defined {
+		t.Errorf("the number %d is another origin's; it is used, defined: %t", again, defined)
+	}
+}
+
+// What was overtaken is not adopted: not by a decision, an event or having been adopted already.
+func TestOvertakenOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, overtake := range map[string]func(*Partition, *Outcome){
+		"a decision": func(p *Partition, _ *Outcome) { p.Decide(1, &Tick{}) },
+		"an event":   func(p *Partition, _ *Outcome) { p.Apply(1, &event.OriginDefined{ID: p.index.NextOrigin()}) },
+		"itself":     func(p *Partition, out *Outcome) { p.Adopt(out) },
+	} {
+		p := oneQueue()
+		out, _, _ := sends(t, p, &Origin{Connection: 1})
+		overtake(p, &out)
+		known := len(p.origins.numbers)
+		func() {
+			defer func() {
+				if recover() == nil || len(p.origins.numbers) != known {
+					t.Errorf("overtaken by %s, and adopted", name)
+				}
+			}()
+			p.Adopt(&out)
+		}()
 	}
 }

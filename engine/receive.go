@@ -21,7 +21,7 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	if r.Mode == Browse {
 		return p.browse(cmd)
 	}
-	m, ok := p.firstFor(cmd)
+	m, ok := firstFor(p.index, cmd)
 	if r.Session != nil && !p.holds(now, e, r.Slice, cmd.Session) {
 		return p.done(level(p.out)) // whoever writes the event tells the receiver
 	}
@@ -42,7 +42,7 @@ func (p *Partition) receive(now event.Time, cmd *Receive) Outcome {
 	d := p.deliver(&m)
 	if r.Mode == ReceiveAndDelete {
 		ev := p.events.New(event.KindMessageReceivedAndDeleted).(*event.MessageReceivedAndDeleted)
-		ev.Envelope, ev.Sequence = p.envelope(r.Slice, origin), m.Sequence
+		ev.Envelope, ev.Sequence = envelope(r.Slice, origin), m.Sequence
 		p.out = append(p.out, ev)
 		out := p.done(log.Durable) // gone for good before a byte of it leaves (reliability.md P8)
 		if mutant.On(mutant.TakeBeforeDurable) {
@@ -92,12 +92,12 @@ func (p *Partition) Crowded(id event.Slice, session []byte) bool {
 }
 
 // firstFor is the next message for a receiver: of its session, when it has one.
-func (p *Partition) firstFor(cmd *Receive) (index.Message, bool) {
+func firstFor(x *index.Index, cmd *Receive) (index.Message, bool) {
 	r := cmd.Receiver
 	if r.Session != nil {
-		return p.index.FirstOf(r.Slice, cmd.SessionID)
+		return x.FirstOf(r.Slice, cmd.SessionID)
 	}
-	return p.index.First(r.Slice, r.SubQueue)
+	return x.First(r.Slice, r.SubQueue)
 }
 
 // expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
@@ -116,7 +116,7 @@ func (p *Partition) expire(e *Entity, id event.Slice, m *index.Message, header i
 		return
 	}
 	ev := p.events.New(event.KindMessageExpired).(*event.MessageExpired)
-	ev.Envelope, ev.Sequence, ev.ExpiresAt = p.envelope(id, 0), m.Sequence, m.ExpiresAt
+	ev.Envelope, ev.Sequence, ev.ExpiresAt = envelope(id, 0), m.Sequence, m.ExpiresAt
 	p.out = append(p.out, ev)
 }
 
@@ -124,7 +124,7 @@ func (p *Partition) expire(e *Entity, id event.Slice, m *index.Message, header i
 // far as that is known.
 func (p *Partition) deadLetter(id event.Slice, seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
-	ev.Envelope, ev.Sequence = p.envelope(id, 0), seq
+	ev.Envelope, ev.Sequence = envelope(id, 0), seq
 	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(header, cause, reason, description)
 	p.out = append(p.out, ev)
 }

@@ -17,7 +17,7 @@ func (p *Partition) activate(now event.Time, s index.ScheduledMessage, tick *Tic
 		ceiling = e.Properties.DefaultMessageTimeToLive
 	}
 	ev := p.events.New(event.KindScheduledActivated).(*event.ScheduledActivated)
-	ev.Envelope, ev.Sequence = p.envelope(s.Slice, 0), s.Sequence
+	ev.Envelope, ev.Sequence = envelope(s.Slice, 0), s.Sequence
 	ev.NewSequence, ev.EnqueuedAt = p.index.NextSequence(s.Slice), now
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(now, s.TimeToLive, ceiling)
 	p.out = append(p.out, ev)
@@ -26,7 +26,7 @@ func (p *Partition) activate(now event.Time, s index.ScheduledMessage, tick *Tic
 // scheduleMessage adds the event of a message that becomes active later.
 func (p *Partition) scheduleMessage(id event.Slice, origin event.OriginID, m *Message, seq event.SequenceNumber, until event.Time, batch uint32) *event.MessageScheduled {
 	ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
-	ev.Envelope, ev.Sequence = p.envelope(id, origin), seq
+	ev.Envelope, ev.Sequence = envelope(id, origin), seq
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
@@ -55,7 +55,7 @@ func (p *Partition) cancelScheduled(cmd *CancelScheduled) Outcome {
 	origin := p.origin(cmd.Origin)
 	for _, seq := range cmd.Sequences {
 		ev := p.events.New(event.KindScheduleCancelled).(*event.ScheduleCancelled)
-		ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
+		ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), seq
 		p.out = append(p.out, ev)
 	}
 	return p.done(log.Durable)

@@ -422,6 +422,7 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	if len(o.Events) > 0 && o.Level != needed(o.Events) {
 		fmt.Fprintf(out, "P6, P8: the reply leaves when its frame is at level %d\n", o.Level)
 	}
+	s.part.Adopt(&o)
 	s.write(out, o.Events)
 	if o.Reply.Err != nil {
 		var e *Error

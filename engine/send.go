@@ -119,7 +119,7 @@ func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
 			p.scheduleMessage(cmd.Slice, origin, m, seq, until, batch).InSession = e.Properties.RequiresSession
 		} else {
 			ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
-			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), seq
+			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), seq
 			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 			ev.EnqueuedAt, ev.Batch = now, batch
 			ev.Body.Data, ev.Body.Tail = m.Body, m.Tail

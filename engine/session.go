@@ -45,7 +45,7 @@ func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 		return out
 	}
 	ev := p.events.New(event.KindSessionAccepted).(*event.SessionAccepted)
-	ev.Envelope, ev.SessionID, ev.Token = p.envelope(r.Slice, p.origin(r.Origin)), id, cmd.token
+	ev.Envelope, ev.SessionID, ev.Token = envelope(r.Slice, p.origin(r.Origin)), id, cmd.token
 	ev.LockedUntil = now.Add(e.Properties.LockDuration)
 	p.out = append(p.out, ev)
 	out := p.done(log.Ordered) // written is enough for a lock (reliability.md P6)
@@ -57,7 +57,7 @@ func (p *Partition) acceptSession(now event.Time, cmd *acceptSession) Outcome {
 // them has failed once more (semantics.md 6.3).
 func (p *Partition) endSession(now event.Time, e *Entity, id event.Slice, s *index.Session, cause event.ReleaseCause) {
 	ev := p.events.New(event.KindSessionReleased).(*event.SessionReleased)
-	ev.Envelope, ev.SessionID, ev.Cause = p.envelope(id, 0), []byte(s.ID), cause
+	ev.Envelope, ev.SessionID, ev.Cause = envelope(id, 0), []byte(s.ID), cause
 	p.out = append(p.out, ev)
 	for m := range p.index.LockedOf(id, ev.SessionID) {
 		count := m.DeliveryCount
@@ -134,7 +134,7 @@ func (p *Partition) renewSession(now event.Time, cmd *RenewSession) Outcome {
 		return p.refused(err)
 	}
 	ev := p.events.New(event.KindSessionLockRenewed).(*event.SessionLockRenewed)
-	ev.Envelope, ev.SessionID = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
+	ev.Envelope, ev.SessionID = envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
 	ev.LockedUntil = now.Add(e.Properties.LockDuration)
 	p.out = append(p.out, ev)
 	out := p.done(log.Ordered)
@@ -159,7 +159,7 @@ func (p *Partition) setSessionState(now event.Time, cmd *SetSessionState) Outcom
 		return p.refused(err)
 	}
 	ev := p.events.New(event.KindSessionStateSet).(*event.SessionStateSet)
-	ev.Envelope, ev.SessionID = p.envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
+	ev.Envelope, ev.SessionID = envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.SessionID
 	ev.Cleared, ev.State.Data, ev.Topic = len(cmd.State) == 0, cmd.State, e.Topic
 	p.out = append(p.out, ev)
 	return p.done(log.Durable)

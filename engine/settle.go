@@ -128,7 +128,7 @@ func (p *Partition) mayEnd(cmd *Settle, m *index.Message) bool {
 // (semantics.md 9.2).
 func (p *Partition) tooLarge(cmd *Settle, m *index.Message, token event.LockToken) {
 	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
-	ev.Envelope, ev.Sequence, ev.Token = p.envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, token
+	ev.Envelope, ev.Sequence, ev.Token = envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, token
 	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
 	ev.Changes.Data = deadLetterChanges(headerReason, headerText)
 	p.out = append(p.out, ev)
@@ -151,7 +151,7 @@ func changed(m *index.Message) (n int) {
 // settleOne ends one lock. The message has so many bytes beside its body, as far as that is known, and gets the changes given.
 func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.Message, token event.LockToken, header int, changes []byte) {
 	header += changed(m)
-	env := p.envelope(cmd.Slice, p.origin(cmd.Origin))
+	env := envelope(cmd.Slice, p.origin(cmd.Origin))
 	switch cmd.Outcome {
 	case Complete:
 		ev := p.events.New(event.KindMessageCompleted).(*event.MessageCompleted)
@@ -212,7 +212,7 @@ func (p *Partition) back(now event.Time, e *Entity, id event.Slice, m *index.Mes
 // endLock adds the end of a lock by time.
 func (p *Partition) endLock(now event.Time, e *Entity, m *index.Message, l index.Lock) {
 	ev := p.events.New(event.KindLockExpired).(*event.LockExpired)
-	ev.Envelope, ev.Sequence, ev.Token = p.envelope(l.Slice, 0), l.Sequence, l.Token
+	ev.Envelope, ev.Sequence, ev.Token = envelope(l.Slice, 0), l.Sequence, l.Token
 	ev.DeliveryCount = failed(m)
 	p.out = append(p.out, ev)
 	p.back(now, e, l.Slice, m, ev.DeliveryCount, changed(m))
@@ -258,7 +258,7 @@ func (p *Partition) renew(now event.Time, cmd *Renew) Outcome {
 	for _, t := range cmd.Tokens {
 		l, _ := p.index.Lock(t)
 		ev := p.events.New(event.KindLockRenewed).(*event.LockRenewed)
-		ev.Envelope, ev.Sequence, ev.Token, ev.LockedUntil = p.envelope(cmd.Slice, origin), l.Sequence, t, until
+		ev.Envelope, ev.Sequence, ev.Token, ev.LockedUntil = envelope(cmd.Slice, origin), l.Sequence, t, until
 		p.out = append(p.out, ev)
 		times = append(times, until)
 	}

@@ -142,7 +142,7 @@ func (p *Partition) enact(now event.Time, cmd *Send) {
 			p.scheduleMessage(cmd.Slice, origin, m, pl.sequence, pl.until, batch)
 		default:
 			ev := p.events.New(event.KindMessagePublished).(*event.MessagePublished)
-			ev.Envelope, ev.Sequence = p.envelope(cmd.Slice, origin), pl.sequence
+			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), pl.sequence
 			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 			ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, now, batch
 			ev.IDType, ev.DuplicateUntil = m.IDType, pl.until
@@ -173,7 +173,7 @@ func (p *Partition) activateIn(now event.Time, e *Entity, s index.ScheduledMessa
 		inSession: session.Type != event.Null, size: int(m.Body.Size), header: tick.Header, see: see, newID: tick.NewID}
 	p.copiesOf(pub, false)
 	ev := p.events.New(event.KindScheduledPublished).(*event.ScheduledPublished)
-	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(s.Slice, 0), s.Sequence, number, now
+	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = envelope(s.Slice, 0), s.Sequence, number, now
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
 	p.out = append(p.out, ev)
 }

@@ -263,7 +263,12 @@ func (l *Loop) write(now event.Time, out engine.Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	out = l.split(now, out)
+	l.part.Adopt(&out)
+	l.record(now, l.split(now, out))
+}
+
+// record writes one record and applies it.
+func (l *Loop) record(now event.Time, out engine.Outcome) {
 	b := l.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
 	if l.wrote = b.LSN(); out.Level == log.Durable {

@@ -12,43 +12,46 @@ import (
 
 // split is where two planted bugs are: what one decision leads to becomes two records, and two frames if it can.
 func (l *Loop) split(now event.Time, out engine.Outcome) engine.Outcome {
+	first, rest := engine.Outcome{}, out
 	switch {
 	case mutant.On(mutant.DeadLetterInTwo):
-		return l.splitDeadLetter(now, out)
+		first, rest = splitDeadLetter(out)
 	case mutant.On(mutant.CopiesInTwo):
-		return l.splitCopies(now, out)
+		first, rest = splitCopies(out)
 	}
-	return out
+	if len(first.Events) > 0 {
+		l.record(now, first)
+		l.commit()
+	}
+	return rest
 }
 
 // splitDeadLetter is a planted bug: what comes before a dead-lettering gets a record of its own, and a frame if it can.
-func (l *Loop) splitDeadLetter(now event.Time, out engine.Outcome) engine.Outcome {
+func splitDeadLetter(out engine.Outcome) (first, rest engine.Outcome) {
 	n := len(out.Events) - 1
 	if n > 0 && out.Events[n].Kind() == event.KindMessageDeadLettered {
-		l.write(now, engine.Outcome{Events: out.Events[:n], Level: out.Level})
-		l.commit()
+		first = engine.Outcome{Events: out.Events[:n], Level: out.Level}
 		out.Events = out.Events[n:]
 	}
-	return out
+	return first, out
 }
 
 // splitCopies is a planted bug: of the copies that a send makes the first gets a record of its own, and a frame if it can.
-func (l *Loop) splitCopies(now event.Time, out engine.Outcome) engine.Outcome {
+func splitCopies(out engine.Outcome) (first, rest engine.Outcome) {
 	n := len(out.Events) - 1
 	if n < 0 {
-		return out
+		return first, out
 	}
 	ev, ok := out.Events[n].(*event.MessagePublished)
 	if !ok || len(ev.Copies) < 2 || ev.Batch > 0 {
-		return out
+		return first, out
 	}
-	first, rest := *ev, *ev
-	first.Copies, rest.Copies = ev.Copies[:1], ev.Copies[1:]
-	rest.Sequence, rest.DuplicateUntil = ev.Sequence+1, 0
-	l.write(now, engine.Outcome{Events: append(slices.Clone(out.Events[:n]), &first), Level: out.Level})
-	l.commit()
-	out.Events = []event.Event{&rest}
-	return out
+	one, others := *ev, *ev
+	one.Copies, others.Copies = ev.Copies[:1], ev.Copies[1:]
+	others.Sequence, others.DuplicateUntil = ev.Sequence+1, 0
+	first = engine.Outcome{Events: append(slices.Clone(out.Events[:n]), &one), Level: out.Level}
+	out.Events = []event.Event{&others}
+	return first, out
 }
 
 // hasten is a planted bug: a change of a rule is in force before it is durable.

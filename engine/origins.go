@@ -1,0 +1,39 @@
+package engine
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// origins holds the numbers of origins that this log knows already. A cache: losing an entry defines it again.
+type origins struct {
+	numbers map[*Origin]event.OriginID
+	bytes   int // they take, with their texts
+}
+
+// maxOriginBytes bounds the cache of origin numbers; a full one is emptied.
+const maxOriginBytes = 4 << 20
+
+// originCost is what an origin takes in the cache beside its texts, bytes.
+const originCost = 192
+
+// bytesOf is what an origin takes in the cache.
+func bytesOf(o *Origin) int {
+	return originCost + len(o.RemoteAddress) + len(o.ContainerID) + len(o.Product) + len(o.Principal) + len(o.Link) + len(o.Entity)
+}
+
+// learn notes the number of an origin whose definition is in the log.
+func (c *origins) learn(o *Origin, id event.OriginID) {
+	size := bytesOf(o)
+	if c.numbers == nil || c.bytes+size > maxOriginBytes {
+		c.numbers, c.bytes = map[*Origin]event.OriginID{}, 0 // a map that is cleared keeps its room
+	}
+	c.bytes += size
+	c.numbers[o] = id
+}
+
+// clipped is an origin as it is defined in the log: its texts are for the audit alone.
+func clipped(o *Origin) event.Origin {
+	c := *o
+	for _, text := range []*string{&c.RemoteAddress, &c.ContainerID, &c.Product, &c.Principal, &c.Link, &c.Entity} {
+		*text = clip(*text)
+	}
+	return c
+}
