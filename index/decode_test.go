@@ -114,6 +114,8 @@ func TestDecodeRefusesSlices(t *testing.T) {
 	sub.owner, other.owner = topic, sub
 	elsewhere := newSlice(event.Slice{Entity: 4, Partition: 1}, New().shared)
 	elsewhere.owner = topic
+	foreign := newSlice(event.Slice{Entity: 4, Partition: 1}, New().shared)
+	foreign.last = 9
 	copied := func(change func(r *row, c *chunk)) *slice {
 		s := newSlice(event.Slice{Entity: 2}, New().shared)
 		s.owner, s.last = topic, 5
@@ -134,6 +136,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		{"subscription without topic", []*slice{sub}, false},
 		{"subscription of a subscription", []*slice{topic, sub, other}, false},
 		{"topic in another partition", []*slice{topic, elsewhere}, false},
+		{"numbers of another partition", []*slice{foreign}, false},
 		{"slices out of order", []*slice{other, topic}, false},
 		{"a slice twice", []*slice{topic, topic}, false},
 		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *chunk) { r.marks |= changed })}, false},

@@ -272,14 +272,18 @@ func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
 }
 
 // slice reads the slice behind another one.
-func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
+func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
-	if len(x.slices.byID) > 0 && compareSlices(before, id) >= 0 {
-		d.fail("slice %v after %v", id, before)
+	if len(x.slices.byID) > 0 && compareSlices(previous, id) >= 0 {
+		d.fail("slice %v after %v", id, previous)
 		return id
 	}
 	s := newSlice(id, x.shared)
-	s.last = event.SequenceNumber(d.number(math.MaxUint64))
+	before, end := id.Numbers()
+	if s.last = event.SequenceNumber(d.number(uint64(end))); s.last < before {
+		d.fail("sequence number %d in slice %v", s.last, id)
+		return id
+	}
 	d.owner(x, s)
 	sessions := d.sessions(s)
 	d.history(s)
@@ -295,7 +299,7 @@ func (d *decoding) slice(x *Index, before event.Slice) event.Slice {
 	var last row
 	for ; live > 0 && d.err == nil; live-- {
 		delta := event.SequenceNumber(d.number(math.MaxUint64))
-		if delta == 0 || seq+delta < seq || seq+delta > s.last {
+		if delta == 0 || seq+delta < seq || seq+delta <= before || seq+delta > s.last {
 			d.fail("row after sequence number %d", seq)
 			break
 		}

@@ -162,3 +162,36 @@ func TestWasScheduled(t *testing.T) {
 	x.Apply(2004, &event.MessageDeadLettered{Envelope: env, Sequence: 3, Token: token})
 	check("dead-lettered", 3, true)
 }
+
+// The numbers of an entity partition say which one it is, whatever came to its slice before the first message.
+func TestNumbersKeepTheirPartition(t *testing.T) {
+	t.Parallel()
+	state := func(id event.Slice) event.Event {
+		return &event.SessionStateSet{Envelope: event.Envelope{Slice: id}, SessionID: []byte("s"), State: event.Blob{Position: 9, Size: 5}}
+	}
+	for _, c := range []struct {
+		name   string
+		events []event.Event
+		id     event.Slice
+		want   event.SequenceNumber
+	}{
+		{"nothing came", nil, inSessions, third + 1},
+		{"a session's state came", []event.Event{state(inSessions)}, inSessions, third + 1},
+		{"its topic's first message came", []event.Event{&event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 1,
+			Copies: []event.Copy{{Subscription: copies.Entity, Sequence: third + 1}}}}, copies, third + 2},
+		{"a subscription's state came before its topic's message", []event.Event{state(grouped)}, news, third + 1},
+		{"a first partition", []event.Event{state(plain)}, plain, 1},
+	} {
+		x := New()
+		for _, ev := range c.events {
+			x.Apply(1, ev)
+		}
+		decoded, err := Decode(x.Encode(nil))
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if got, again := x.NextSequence(c.id), decoded.NextSequence(c.id); got != c.want || again != c.want {
+			t.Errorf("%s: the next number is %d, and after encoding %d; want %d", c.name, got, again, c.want)
+		}
+	}
+}

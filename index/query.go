@@ -52,7 +52,8 @@ func (x *Index) NextOrigin() event.OriginID { return x.nextOrigin }
 func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	s := x.slices.find(id)
 	if s == nil {
-		return event.SequenceNumber(id.Partition)<<48 + 1
+		before, _ := id.Numbers()
+		return before + 1
 	}
 	if mutant.On(mutant.ReuseSequenceNumber) {
 		return s.newestLive() + 1

@@ -46,7 +46,8 @@ type slice struct {
 }
 
 func newSlice(id event.Slice, sh *shared) *slice {
-	return &slice{rows: newRows(), shared: sh, id: id, changes: map[event.SequenceNumber][]event.Blob{},
+	before, _ := id.Numbers()
+	return &slice{rows: newRows(), shared: sh, id: id, last: before, changes: map[event.SequenceNumber][]event.Blob{},
 		soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
@@ -71,6 +72,9 @@ func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
 func (s *slice) takeNumber(seq event.SequenceNumber) {
 	if seq <= s.last && !mutant.On(mutant.ReuseSequenceNumber) {
 		panic(fmt.Sprintf("index: message %d stored in slice %v after %d", seq, s.id, s.last))
+	}
+	if seq.Partition() != s.id.Partition {
+		panic(fmt.Sprintf("index: message %d stored in slice %v, whose numbers say its partition", seq, s.id))
 	}
 	s.last = max(s.last, seq)
 }

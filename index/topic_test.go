@@ -192,19 +192,22 @@ func stored(x *Index, id event.Slice) (n int64) {
 	return n
 }
 
+// third is in front of the first number that an entity partition 3 gives out.
+const third event.SequenceNumber = 3 << 48
+
 // SM-337 and what a topic keeps: numbers and the duplicate history, no message. All copies share one body.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	x := New()
 	body, changes := event.Blob{Position: 5000, Size: 100, Sum: 7}, event.Blob{Position: 5100, Size: 20, Sum: 8}
-	x.Apply(1000, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: 1, MessageID: []byte("a"), EnqueuedAt: 1000,
+	x.Apply(1000, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 1, MessageID: []byte("a"), EnqueuedAt: 1000,
 		DuplicateUntil: 9000, Body: body, Copies: []event.Copy{
-			{Subscription: copies.Entity, Sequence: 1},
-			{Subscription: copies.Entity, Sequence: 2, Rule: "r", Changes: changes, OwnTTL: true, ExpiresAt: 3000},
-			{Subscription: grouped.Entity, Sequence: 1, InSession: true, SessionID: []byte{}},
-			{Subscription: grouped.Entity, Sequence: 2, Cause: event.CauseNoSession, Changes: changes},
+			{Subscription: copies.Entity, Sequence: third + 1},
+			{Subscription: copies.Entity, Sequence: third + 2, Rule: "r", Changes: changes, OwnTTL: true, ExpiresAt: 3000},
+			{Subscription: grouped.Entity, Sequence: third + 1, InSession: true, SessionID: []byte{}},
+			{Subscription: grouped.Entity, Sequence: third + 2, Cause: event.CauseNoSession, Changes: changes},
 		}})
-	x.Apply(1001, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: 2, EnqueuedAt: 1001}) // nobody wants it
+	x.Apply(1001, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 2, EnqueuedAt: 1001}) // nobody wants it
 	y, err := Decode(x.Encode(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +216,7 @@ func TestPublish(t *testing.T) {
 		if got := [...]int64{x.Bytes(news), x.Bytes(copies), x.Bytes(grouped), int64(x.Live())}; got != [...]int64{440, 220, 220, 4} {
 			t.Errorf("bytes of topic and subscriptions, messages: %v", got)
 		}
-		if _, twice := x.Duplicate(news, 1002, event.IDString, []byte("a")); !twice || x.NextSequence(news) != 3 {
+		if _, twice := x.Duplicate(news, 1002, event.IDString, []byte("a")); !twice || x.NextSequence(news) != third+3 {
 			t.Errorf("the topic remembers its id: %t; its next number is %d", twice, x.NextSequence(news))
 		}
 		if s, ok := x.NextSession(grouped); !ok || s.ID != "" || s.Active != 1 {
@@ -223,13 +226,13 @@ func TestPublish(t *testing.T) {
 			id  event.Slice
 			msg Message
 		}{
-			{copies, Message{Sequence: 1}},
-			{copies, Message{Sequence: 2, OwnTTL: true, ExpiresAt: 3000, Changes: []event.Blob{changes}}},
-			{grouped, Message{Sequence: 1, InSession: true}},
-			{grouped, Message{Sequence: 2, SubQueue: event.DeadLetter, Changes: []event.Blob{changes}}},
+			{copies, Message{Sequence: third + 1}},
+			{copies, Message{Sequence: third + 2, OwnTTL: true, ExpiresAt: 3000, Changes: []event.Blob{changes}}},
+			{grouped, Message{Sequence: third + 1, InSession: true}},
+			{grouped, Message{Sequence: third + 2, SubQueue: event.DeadLetter, Changes: []event.Blob{changes}}},
 		} {
 			m := want.msg
-			m.State, m.EnqueuedAt, m.Body, m.EnqueuedSequence = Active, 1000, body, 1
+			m.State, m.EnqueuedAt, m.Body, m.EnqueuedSequence = Active, 1000, body, third+1
 			if got, _ := x.Message(want.id, m.Sequence); fmt.Sprint(got) != fmt.Sprint(m) {
 				t.Errorf("%v:\n%+v, want\n%+v", want.id, got, m)
 			}
@@ -244,18 +247,18 @@ func TestPublishScheduled(t *testing.T) {
 	x := New()
 	env, body := event.Envelope{Slice: news}, event.Blob{Position: 5000, Size: 100, Sum: 7}
 	for seq := range event.SequenceNumber(2) {
-		x.Apply(1000, &event.MessageScheduled{Envelope: env, Sequence: seq + 1, ScheduledFor: event.Time(2000 + seq), Body: body})
+		x.Apply(1000, &event.MessageScheduled{Envelope: env, Sequence: third + seq + 1, ScheduledFor: event.Time(2000 + seq), Body: body})
 	}
 	if x.Bytes(news) != 200 || x.Scheduled(news) != 2 {
 		t.Errorf("%d bytes, %d scheduled", x.Bytes(news), x.Scheduled(news))
 	}
-	list := []event.Copy{{Subscription: copies.Entity, Sequence: 1}, {Subscription: copies.Entity, Sequence: 2}, {Subscription: grouped.Entity, Sequence: 1}}
-	x.Apply(2000, &event.ScheduledPublished{Envelope: env, Sequence: 1, NewSequence: 3, EnqueuedAt: 2000, Copies: list})
-	x.Apply(2001, &event.ScheduledPublished{Envelope: env, Sequence: 2, NewSequence: 4, EnqueuedAt: 2001})
+	list := []event.Copy{{Subscription: copies.Entity, Sequence: third + 1}, {Subscription: copies.Entity, Sequence: third + 2}, {Subscription: grouped.Entity, Sequence: third + 1}}
+	x.Apply(2000, &event.ScheduledPublished{Envelope: env, Sequence: third + 1, NewSequence: third + 3, EnqueuedAt: 2000, Copies: list})
+	x.Apply(2001, &event.ScheduledPublished{Envelope: env, Sequence: third + 2, NewSequence: third + 4, EnqueuedAt: 2001})
 	if x.Bytes(news) != 300 || x.Bytes(copies) != 200 || x.Scheduled(news) != 0 || x.Live() != 3 || x.NextDeadline() != 0 {
 		t.Errorf("%d and %d bytes, %d scheduled, %d live", x.Bytes(news), x.Bytes(copies), x.Scheduled(news), x.Live())
 	}
-	if m, _ := x.Message(copies, 2); m.EnqueuedSequence != 3 || m.EnqueuedAt != 2000 || !m.WasScheduled || !sameBlob(m.Body, body) {
+	if m, _ := x.Message(copies, third+2); m.EnqueuedSequence != third+3 || m.EnqueuedAt != 2000 || !m.WasScheduled || !sameBlob(m.Body, body) {
 		t.Errorf("%+v", m)
 	}
 }
@@ -304,13 +307,13 @@ func TestBelongsWithWhatThereIs(t *testing.T) {
 	t.Parallel()
 	x := New()
 	x.Apply(1, &event.SessionStateSet{Envelope: event.Envelope{Slice: grouped}, SessionID: []byte("s"), State: event.Blob{Position: 9, Size: 50}})
-	x.Apply(2, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: 1, EnqueuedAt: 2, Body: event.Blob{Position: 100, Size: 7},
-		Copies: []event.Copy{{Subscription: grouped.Entity, Sequence: 1, InSession: true, SessionID: []byte("s")}}})
+	x.Apply(2, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 1, EnqueuedAt: 2, Body: event.Blob{Position: 100, Size: 7},
+		Copies: []event.Copy{{Subscription: grouped.Entity, Sequence: third + 1, InSession: true, SessionID: []byte("s")}}})
 	if got := x.Bytes(news); got != 57 {
 		t.Errorf("%d bytes", got)
 	}
 	x.Apply(3, &event.SessionStateSet{Envelope: event.Envelope{Slice: grouped}, SessionID: []byte("s"), Cleared: true})
-	x.Apply(3, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: grouped}, Sequence: 1})
+	x.Apply(3, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: grouped}, Sequence: third + 1})
 	if got := x.Bytes(news); got != 0 {
 		t.Errorf("%d bytes of nothing", got)
 	}

@@ -54,7 +54,15 @@ func (q SubQueue) String() string {
 }
 
 // Partition is the entity partition that the number was given in.
-func (n SequenceNumber) Partition() uint8 { return uint8(n >> 48) }
+func (n SequenceNumber) Partition() uint8 { return uint8(n >> partitionShift) }
+
+// Numbers is the number in front of the first one that a slice gives out, and the last one that it can.
+func (s Slice) Numbers() (before, last SequenceNumber) {
+	before = SequenceNumber(s.Partition) << partitionShift
+	return before, before | (1<<partitionShift - 1)
+}
+
+const partitionShift = 48
 
 // LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it. Its last four bits,
 // which are its last digit as a text, are the entity partition that the lock is in, so that a settlement by token alone finds the way there.
