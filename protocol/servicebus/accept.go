@@ -79,7 +79,7 @@ func (l *link) messageSessionLost(err error) {
 	for i := range c.pendings.table {
 		if p := &c.pendings.table[i]; p.kind == pendingSettle && p.link == l && !p.settled {
 			p.settled = true
-			c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.suffixed(text, l.at.path, c.now))
+			c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.texts.suffixed(text, l.at.path, c.now))
 		}
 	}
 	l.end(cond.symbol, text)

@@ -12,10 +12,10 @@ type acknowledger interface{ Acknowledge() }
 // two full segments the kernel tells it anyway.
 const shortRead = 4096
 
-// acknowledge says that the frames of a short read have come, when nothing is going to be written that says so.
-func (c *conn) acknowledge() {
-	c.short = false
-	if c.reader.ack != nil && c.out.backlog() == 0 && c.pendings.unanswered == 0 {
-		c.reader.ack.Acknowledge()
+// acknowledge says that the frames of a short read have come, unless something else is going to be written that says so.
+func (i *input) acknowledge(r *reader, answered bool) {
+	i.short = false
+	if r.ack != nil && !answered {
+		r.ack.Acknowledge()
 	}
 }

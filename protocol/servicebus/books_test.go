@@ -38,7 +38,7 @@ func (c *conn) counted() books {
 	b := books{
 		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.memory.joining,
 		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.deadlines.requests),
-		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.locked,
+		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.outstanding.count,
 	}
 	for _, l := range c.links.tokens {
 		if l != nil {

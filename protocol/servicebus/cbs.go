@@ -27,7 +27,7 @@ func (req *request) putToken() {
 	}
 	g, err := c.claims.verify(token, req.text("type"), name, c.now)
 	if errors.Is(err, access.ErrSignature) || errors.Is(err, access.ErrMalformed) {
-		c.loginFailed()
+		c.login.failed(c)
 	}
 	switch {
 	case errors.Is(err, access.ErrUnsupported):
@@ -69,7 +69,7 @@ func (req *request) putToken() {
 func (req *request) answerToken(status int32, symbol amqp.Symbol, text string) {
 	c := req.l.c
 	c.log.Warn("servicebus: token refused", "status", status, "condition", symbol, "reason", text, "audience", clip([]byte(req.text("name"))))
-	req.respondToken(status, symbol, c.suffixed(text, "", c.now))
+	req.respondToken(status, symbol, c.texts.suffixed(text, "", c.now))
 }
 
 func (req *request) respondToken(status int32, symbol amqp.Symbol, text string) {

@@ -86,7 +86,7 @@ func (l *link) told(err error) (condition, string) {
 
 // missing tells that there is no entity at an address, which it names in the peer's words, as far as its frames have room for them.
 func (c *conn) missing(at address) string {
-	room, _ := c.textRoom()
+	room, _ := c.texts.room()
 	return fmt.Sprintf(notFoundText, short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))
 }
 

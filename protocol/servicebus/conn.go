@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -27,63 +26,57 @@ const (
 	over    // nothing more is read; what is buffered is written
 )
 
-// conn is one connection. Its run method owns everything below the first group.
+// conn is one connection: what came is handled, what the engine answers is passed on. What it counts and remembers for that has types of
+// its own, which alone touch it. All but the first groups is owned by run.
 type conn struct {
-	// set once in newConn
 	*environment
 	net     net.Conn
-	number  uint64
+	number  uint64 // of the connections of the server
 	remote  string // host:port of the peer
 	host    string // host of the peer
-	tls     bool
+	log     *slog.Logger
 	reader  *reader
-	outbox  *outbox
-	quit    chan struct{} // closed when run no longer takes what the reader has
-	stop    chan struct{} // closed by askToStop
-	stopped sync.Once
-	onPanic func()
-	onLogin func()
+	outbox  *outbox              // what the engine answers
+	quit    chan struct{}        // closed when run no longer takes what the reader has
+	stop    chan struct{}        // closed by askToStop
+	stopped sync.Once            // stop is closed once
+	onPanic func()               // there was a bug
+	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
 	newcomer bool   // guarded by the server's mutex
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
-	// owned by run
-	phase     phase
-	log       *slog.Logger
-	now       time.Time // of this turn of the loop
-	decoder   amqp.Decoder
-	chunk     *chunk  // the frame being handled stands in it
-	rest      inbound // frames that have been read and wait; see handle
-	failed    error   // the socket is gone
-	claims    claims
-	early     int // bytes received before that
-	peer      peer
-	sessions  sessionTable
-	links     links
-	pendings  pendings
-	changes   []engine.Change // of entities, that links do not know of yet; see part
-	recheck   bool            // claims are to be looked at
-	stopping  bool
-	allowed   allowance
-	memory    memory
-	body      []byte // of the frame being handled
-	deadlines deadlines
-	locked    int                              // unsettled deliveries sent
-	byToken   map[event.LockToken]sentDelivery // the same by lock token; nil until somebody settles them so
-	forgot    time.Time                        // last time expired ones were forgotten
-	batch     batch
-	answers   answers
-	ready     []*link // receivers with something to write, in the order they got it
-	unread    []*link // receivers whose next message could not be read just now
-	replies   []engine.Reply
+	now    time.Time // of this turn of the loop
+	phase  phase
+	failed error // the socket is gone, or there was a bug
+	timers timers
+	turns  turns
 
+	in      input
+	decoder amqp.Decoder
 	out     output
-	stored  stored
-	timers  timers
-	frozen  time.Time // nothing is read or written before: what failed logins cost
-	gaveWay time.Time // when others last had their turn; see giveWay
-	short   bool      // the peer may hold back what follows this turn's frames; see acknowledge
+	peer    peer
+	texts   errorTexts
+
+	sasl    sasl
+	login   login
+	claims  claims
+	allowed allowance
+	memory  memory
+
+	sessions    sessionTable
+	links       links
+	outstanding outstanding
+	pump        pump
+	stored      stored
+
+	batch     batch          // requests on their way to the engine
+	pendings  pendings       // requests that it has not answered
+	deadlines deadlines      // of requests to $management nodes
+	replies   []engine.Reply // memory for the next ones
+	answers   answers        // dispositions on their way to the peer
+	teardown  teardown
 }
 
 // maxHostname is how many bytes of a host name are kept: the longest there is and a port.
@@ -111,14 +104,15 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	if h, _, err := net.SplitHostPort(c.remote); err == nil {
 		c.host = h
 	}
-	c.tls = isTLS(nc)
 	c.claims.limit, c.claims.verifier = env.limits.Tokens, env.verifier
 	c.decoder.Limits = amqp.HandshakeLimits
 	c.batch.broker, c.answers.out = c.broker, &c.out
+	c.texts = errorTexts{tracking: &env.tracking, out: &c.out}
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
 	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
+	c.sasl = sasl{verifier: env.verifier, log: c.log, secure: isTLS(nc) || env.plainNoTLS || env.plainHere && onLoopback(nc)}
 	c.stored = stored{broker: c.broker, limits: &env.limits, log: c.log}
 	return c
 }
@@ -145,7 +139,7 @@ func (c *conn) run() {
 	c.outbox.close()
 	<-readerDone
 	<-writerDone
-	c.drop()
+	c.in.drop(c.reader)
 	c.log.Debug("servicebus: connection closed", "error", c.failed)
 }
 
@@ -172,10 +166,9 @@ func (c *conn) loop() {
 		}
 		var frames chan inbound
 		switch may := c.mayRead(); {
-		case may && c.rest.chunk != nil:
-			rest := c.rest
-			c.rest, c.now = inbound{}, time.Now()
-			c.handle(rest)
+		case may && c.in.waits():
+			c.now = time.Now()
+			c.handle(c.in.takeRest())
 			c.settleUp()
 			continue
 		case may:
@@ -195,13 +188,13 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.timers.fire(c)
 		case <-stop:
-			stop, c.stopping = nil, true
+			stop, c.teardown.stopping = nil, true
 			c.now = time.Now()
-			c.part()
+			c.tearDown()
 		}
 		c.settleUp()
-		if c.short {
-			c.acknowledge()
+		if c.in.short {
+			c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
 		}
 	}
 }
@@ -209,28 +202,28 @@ func (c *conn) loop() {
 // settleUp ends a turn: what it has led to goes to the engine, and to the peer.
 func (c *conn) settleUp() {
 	c.batch.submit()
-	c.pump()
+	if c.phase == opened {
+		c.pump.run(&c.out)
+	}
 	c.answers.flush()
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
 func (c *conn) mayRead() bool {
-	if c.phase < closing && c.parting() {
+	if c.phase < closing && c.teardown.pending() {
 		return false
 	}
 	in, out := c.allowed.buffers()
-	return c.phase != over && !c.now.Before(c.frozen) && c.pendings.bytes <= in && c.pendings.expected <= out && c.out.backlog() <= out
+	return c.phase != over && !c.login.waits(c.now) && c.pendings.bytes <= in && c.pendings.expected <= out && c.out.backlog() <= out
 }
 
 // receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
-	c.short = in.short
+	c.in.short = in.short
 	c.timers.heard = c.now
-	if !c.allowed.loggedIn && c.phase < closing {
-		if c.early += len(in.data); c.early > earlyShare*c.limits.BufferedLogin {
-			c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
-			in.data = nil
-		}
+	if c.phase < closing && !c.login.received(len(in.data), &c.allowed) {
+		c.protocolFault(amqp.CondResourceLimit, "There were too many bytes before a valid token.")
+		in.data = nil
 	}
 	c.handle(in)
 }
@@ -238,7 +231,7 @@ func (c *conn) receive(in inbound) {
 // handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
-	c.chunk = in.chunk
+	c.in.chunk = in.chunk
 	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
@@ -247,16 +240,16 @@ func (c *conn) handle(in inbound) {
 		data = data[size:]
 		if unseen += int(size); unseen > fairBytes {
 			unseen = 0
-			c.giveWay()
+			c.turns.giveWay(c.now)
 		}
 		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
-			c.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
+			c.in.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
 			in.err = nil
 			break
 		}
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
-	c.chunk, c.body = nil, nil
+	c.in.chunk, c.in.body = nil, nil
 	in.chunk.Release()
 	if in.err != nil {
 		c.ended(in.err)
@@ -302,7 +295,7 @@ func (c *conn) frame(b []byte) {
 }
 
 func (c *conn) amqpFrame(channel uint16, body []byte) {
-	c.body = body
+	c.in.body = body
 	p, payload, err := c.decoder.Decode(body)
 	if err != nil {
 		c.protocolFault(amqp.CondDecodeError, err.Error())
@@ -361,7 +354,7 @@ func (c *conn) open(o *amqp.Open) {
 	}
 	c.writeOpen()
 	if c.refusal != "" {
-		c.closeWith(&amqp.Error{Condition: amqp.CondResourceLimit, Description: c.suffixed(c.refusal, "", c.now)})
+		c.closeWith(&amqp.Error{Condition: amqp.CondResourceLimit, Description: c.texts.suffixed(c.refusal, "", c.now)})
 		return
 	}
 	c.timers.opened(c)
@@ -387,19 +380,6 @@ func product(m amqp.Map) string {
 		return name
 	}
 	return textOf(m, "user-agent")
-}
-
-// loginFailed counts a failed login against the peer's address and lets it wait when there have been many.
-func (c *conn) loginFailed() {
-	wait := c.onFail()
-	if wait == 0 {
-		return
-	}
-	if c.frozen.Before(c.now) {
-		c.frozen = c.now
-	}
-	c.frozen = c.frozen.Add(wait)
-	c.timers.by(c, c.frozen)
 }
 
 // authenticated notes the first valid login: the peer is allowed more from now on.
@@ -438,7 +418,7 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 		if early {
 			c.writeOpen()
 		}
-		c.closeWith(&amqp.Error{Condition: symbol, Description: c.suffixed(text, "", c.now)})
+		c.closeWith(&amqp.Error{Condition: symbol, Description: c.texts.suffixed(text, "", c.now)})
 	}
 	if early {
 		c.phase = over
@@ -459,7 +439,7 @@ func (c *conn) closeWith(e *amqp.Error) {
 		s.leave()
 	}
 	clear(c.sessions)
-	c.ready = nil
+	c.pump.stop()
 }
 
 // shutdown closes the connection because the server stops.
@@ -470,7 +450,7 @@ func (c *conn) shutdown() {
 	}
 	c.closeWith(&amqp.Error{
 		Condition:   amqp.CondConnectionForced,
-		Description: c.suffixed("The connection is closed because the server is stopping.", "", c.now),
+		Description: c.texts.suffixed("The connection is closed because the server is stopping.", "", c.now),
 	})
 }
 
@@ -490,35 +470,9 @@ func (c *conn) leave() {
 	}
 }
 
-// drop releases chunks the reader left behind.
-func (c *conn) drop() {
-	if c.rest.chunk != nil {
-		c.rest.chunk.Release()
-		c.rest = inbound{}
-	}
-	select {
-	case in := <-c.reader.out:
-		in.chunk.Release()
-	default:
-	}
-}
-
-// suffixed makes the text of an error for the peer: what it is about, the suffix of 8.4, and no more of either than its frames have
-// room for beside everything else.
-func (c *conn) suffixed(text, entity string, now time.Time) string {
-	n, m := c.textRoom()
-	return c.tracking.suffixed(short(text, n), short(entity, m), now)
-}
-
-// textRoom is how many bytes of a text, and of what it is about, the peer's frames have room for.
-func (c *conn) textRoom() (text, entity int) {
-	room := min(int(c.out.maxFrame)-300, 4096)
-	return 2 * room / 3, room / 3
-}
-
 // flush hands what is buffered to the writer, unless the peer has to wait.
 func (c *conn) flush() {
-	if c.failed == nil && !c.now.Before(c.frozen) && c.out.flush() {
+	if c.failed == nil && !c.login.waits(c.now) && c.out.flush() {
 		c.timers.spoke = c.now
 	}
 }

@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"math"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -41,14 +40,14 @@ func (r *receiver) pass() {
 	if r.l.detached || r.engine == nil {
 		return
 	}
-	if c.locked >= c.limits.Locked {
-		c.forgetExpired()
+	if c.outstanding.count >= c.limits.Locked {
+		c.outstanding.forgetExpired(c.sessions, c.broker, c.now)
 	}
 	most := int64(c.limits.ReceiverCredit)
 	if r.l.browses { // what is ahead is bounded by nothing else
 		most = min(most, browseAhead)
 	}
-	room := min(most, max(0, int64(c.limits.Locked-c.locked)))
+	room := min(most, max(0, int64(c.limits.Locked-c.outstanding.count)))
 	if r.l.s.window <= 0 {
 		room = 0 // their locks would run out here
 		r.wait()
@@ -125,23 +124,4 @@ func (r *receiver) sendFlow() {
 		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(max(0, r.credit()))),
 		Available: amqp.Some(uint32(len(r.waiting) - r.next + len(r.answers))),
 	})
-}
-
-// expiredFor is how long after the end of its lock a delivery is remembered at least: it may have been renewed.
-const expiredFor = time.Hour
-
-// forgetExpired makes room for a peer that lets locks run out instead of settling.
-func (c *conn) forgetExpired() {
-	if c.now.Sub(c.forgot) < time.Minute {
-		return
-	}
-	c.forgot = c.now
-	before := c.broker.Now().Add(-expiredFor)
-	for _, s := range c.sessions {
-		for d := range s.unsettled.all() {
-			if d.until < before && d.link.filter == nil { // one under a message session ends with it
-				s.forget(d)
-			}
-		}
-	}
 }

@@ -2,8 +2,80 @@ package servicebus
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
+
+// WP-161, 6.2: a request that takes longer than the client waits is answered 408, and not again; locks it took meanwhile
+// are given back.
+func TestServerTimeout(t *testing.T) {
+	for _, test := range []struct {
+		timeout amqp.Pair
+		after   time.Duration
+	}{
+		{amqp.Pair{Key: "server-timeout", Value: uint64(5000)}, 5 * time.Second},
+		{amqp.Pair{Key: "com.microsoft:server-timeout", Value: uint32(7000)}, 7 * time.Second},
+		{amqp.Pair{Key: "com.microsoft:server-timeout", Value: int64(500)}, 500 * time.Millisecond},
+	} {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(1)
+			p.deferAll(1)
+			p.attachManagement("q")
+			body := byNumber(uint32(1), int64(1))
+			b.broker.hold(func() {
+				start := time.Now()
+				p.request("late", "com.microsoft:receive-by-sequence-number", body, test.timeout)
+				status, properties, _ := p.managed("late")
+				if c, _ := properties.Get("errorCondition"); status != 408 || c != amqp.CondTimeout || time.Since(start) != test.after {
+					t.Errorf("%+v after %v", properties, time.Since(start))
+				}
+			})
+			synctest.Wait()
+			p.quiet(time.Second)
+			p.managedWith(200, "", "receive-by-sequence-number", body, test.timeout) // it is not locked
+			p.quiet(10 * time.Second)
+		})
+	}
+}
+
+// Requests that say nothing of a time, or none that is one, wait.
+func TestNoServerTimeout(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.put("q", message("a", "x"))
+		p := b.root()
+		p.attachManagement("q")
+		for _, more := range [][]amqp.Pair{nil, {{Key: "server-timeout", Value: uint32(0)}}, {{Key: "server-timeout", Value: int32(-1)}}, {{Key: "server-timeout", Value: "5"}}} {
+			b.broker.hold(func() {
+				p.request("m", "com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}, more...)
+				p.quiet(70 * time.Second)
+			})
+			if status, _, _ := p.managed("m"); status != 200 {
+				t.Error(status)
+			}
+		}
+	})
+}
+
+// WP-184: two requests under way on one pair are both answered, each when it is done.
+func TestTwoRequests(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.put("q", message("a", "x"))
+		p := b.root()
+		p.attachManagement("q")
+		b.broker.hold(func() {
+			p.request("slow", "com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
+			p.request("fast", "com.microsoft:what", nil)
+			if status, _, _ := p.managed("fast"); status != 501 {
+				t.Error(status)
+			}
+		})
+		if status, _, _ := p.managed("slow"); status != 200 {
+			t.Error(status)
+		}
+	})
+}
 
 // A request with a deadline is found once it has passed, in whatever order they come and go, and not after it was answered.
 func TestDeadlines(t *testing.T) {

@@ -32,23 +32,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	living := func(rest []byte) []byte {
 		return append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(ttl)}), rest...)
 	}
-	letters := map[string]int{}
-	expired := func(entity, what string) { // nothing more is delivered, and one more is in the dead-letter queue, where that is wanted
-		b.Helper()
-		if dead {
-			letters[entity]++
-		}
-		found := b.node(entity + "/$DeadLetterQueue").peekAll()
-		if left := b.node(entity).peekAll(); len(left) > 0 || len(found) != letters[entity] {
-			b.Errorf("%s: %d messages and %d dead letters are left", what, len(left), len(found))
-			return
-		}
-		for _, m := range found {
-			if reason, _ := m.application.Get(deadLetterReason); reason != "TTLExpiredException" {
-				b.Errorf("%s: %+v", what, m.application)
-			}
-		}
-	}
+	letters := deadLetters{bench: b, wanted: dead, count: map[string]int{}}
 	late := func(entity, what string, mode amqp.SenderSettleMode) {
 		b.Helper()
 		p := b.root()
@@ -57,7 +41,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 		p.quiet(time.Second)
 		p.write(0, &amqp.Detach{Handle: 2, Closed: true}, nil)
 		expect[*amqp.Detach](p)
-		expired(entity, what)
+		letters.expired(entity, what)
 	}
 	for _, mode := range []amqp.SenderSettleMode{amqp.SenderUnsettled, amqp.SenderSettled} {
 		b.put(entity, living(message("late", "x")))
@@ -84,7 +68,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	time.Sleep(time.Second) // under its lock it does not expire
 	p.settle(m.id, amqp.Modified{}, true)
 	p.quiet(time.Second)
-	expired(entity, "one that was given back")
+	letters.expired(entity, "one that was given back")
 	b.put(entity, living(message("kept", "x")))
 	m = p.receive()
 	time.Sleep(time.Second)
@@ -92,6 +76,31 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	p.outcome(m.id, amqp.StateAccepted)
 	if left := b.node(entity).peekAll(); len(left) > 0 {
 		b.Errorf("%d messages are left of one that was completed", len(left))
+	}
+}
+
+// deadLetters is how many expired messages are in the dead-letter queue of each entity.
+type deadLetters struct {
+	*bench
+	wanted bool // else they are gone
+	count  map[string]int
+}
+
+// expired expects that nothing more is delivered, and one more is in the dead-letter queue, where that is wanted.
+func (d *deadLetters) expired(entity, what string) {
+	d.Helper()
+	if d.wanted {
+		d.count[entity]++
+	}
+	found := d.node(entity + "/$DeadLetterQueue").peekAll()
+	if left := d.node(entity).peekAll(); len(left) > 0 || len(found) != d.count[entity] {
+		d.Errorf("%s: %d messages and %d dead letters are left", what, len(left), len(found))
+		return
+	}
+	for _, m := range found {
+		if reason, _ := m.application.Get(deadLetterReason); reason != "TTLExpiredException" {
+			d.Errorf("%s: %+v", what, m.application)
+		}
 	}
 }
 

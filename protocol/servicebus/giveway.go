@@ -13,14 +13,17 @@ const (
 	fairBytes = 4 << 10
 )
 
-// giveWay lets other goroutines run when this one has worked for long.
-func (c *conn) giveWay() {
-	since := c.gaveWay
-	if c.now.After(since) {
-		since = c.now // the turn began later
+// turns is when a connection let others have their turn.
+type turns struct{ last time.Time }
+
+// giveWay lets other goroutines run when this one has worked for long. Its own turn began at a time.
+func (t *turns) giveWay(began time.Time) {
+	since := t.last
+	if began.After(since) {
+		since = began
 	}
 	if time.Since(since) > fairTurn {
 		runtime.Gosched()
-		c.gaveWay = time.Now()
+		t.last = time.Now()
 	}
 }

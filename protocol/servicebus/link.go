@@ -79,8 +79,8 @@ func (s *session) attach(a *amqp.Attach) {
 			l.sender.grant()
 		}
 	case l.filter != nil:
-		l.attaching = &attaching{frame: bytes.Clone(c.body)}
-		l.hold(len(c.body))
+		l.attaching = &attaching{frame: bytes.Clone(c.in.body)}
+		l.hold(len(c.in.body))
 		l.receiver.start()
 	default:
 		if l.writeAttach(a) {
@@ -217,7 +217,7 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if l.c.links.attached >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
-	if !l.c.memory.mayHold(l.c.claims.cost() + l.cost(a) + len(l.c.body)) {
+	if !l.c.memory.mayHold(l.c.claims.cost() + l.cost(a) + len(l.c.in.body)) {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
@@ -302,17 +302,17 @@ func (l *link) maxMessageSize() int {
 	if l.target.Entity == nil {
 		return max(l.c.limits.RequestSize, 65536)
 	}
-	size := l.c.messageSize(l.target.Entity)
+	size := messageSizeLimit(l.c.broker, l.target.Entity)
 	if l.at.management { // a request may hold a message, or the state of a session
 		size += max(l.c.limits.RequestSize, 65536)
 	}
 	return size
 }
 
-// messageSize is the limit of an entity's messages in bytes; a subscription has that of its topic.
-func (c *conn) messageSize(e *engine.Entity) int {
+// messageSizeLimit is the limit of an entity's messages in bytes; a subscription has that of its topic.
+func messageSizeLimit(broker engine.Broker, e *engine.Entity) int {
 	if e.Kind == event.Subscription {
-		if topic, err := c.broker.Resolve(e.TopicPath()); err == nil {
+		if topic, err := broker.Resolve(e.TopicPath()); err == nil {
 			e = topic.Entity
 		}
 	}
@@ -361,7 +361,7 @@ func (l *link) answerAttach() {
 func (l *link) writeDetach(symbol amqp.Symbol, text string) {
 	l.c.out.frame(l.s.channel, &amqp.Detach{
 		Handle: l.handle, Closed: true,
-		Error: &amqp.Error{Condition: symbol, Description: l.c.suffixed(text, l.at.path, l.c.now)},
+		Error: &amqp.Error{Condition: symbol, Description: l.c.texts.suffixed(text, l.at.path, l.c.now)},
 	})
 }
 

@@ -33,7 +33,7 @@ func peekMessage(req *request, body amqp.Map) {
 		room = r.maxSize
 	}
 	// No more than a message of the entity may have, and than the peer's link takes.
-	size := min(max(c.messageSize(t.Entity), 256<<10), room)
+	size := min(max(messageSizeLimit(c.broker, t.Entity), 256<<10), room)
 	start := event.SequenceNumber(max(from, 0))
 	at := t.OfSequence(start)
 	cmd := &engine.Peek{

@@ -73,7 +73,7 @@ func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
 	c := req.l.c
 	unread := r.Messages()
 	if len(unread) == 0 {
-		c.settledElsewhere(append([]event.LockToken{cmd.Token}, cmd.More...))
+		c.outstanding.settledByToken(c.sessions, append([]event.LockToken{cmd.Token}, cmd.More...))
 		req.succeed(nil)
 		return
 	}

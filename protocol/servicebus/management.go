@@ -171,7 +171,7 @@ func (req *request) refuse(status int32, symbol amqp.Symbol, text string) {
 	c := req.l.c
 	c.log.Info("servicebus: request refused", "operation", clip([]byte(req.text("operation"))), "entity", req.l.at.path,
 		"status", status, "condition", symbol, "text", text)
-	req.answer(status, symbol, c.suffixed(text, req.l.at.path, c.now), nil)
+	req.answer(status, symbol, c.texts.suffixed(text, req.l.at.path, c.now), nil)
 }
 
 func (req *request) answer(status int32, symbol amqp.Symbol, text string, body amqp.Map) {

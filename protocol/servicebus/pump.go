@@ -7,16 +7,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// pump writes deliveries while the writer can take them, one per link in turn. Bodies are read here and nowhere earlier.
-func (c *conn) pump() {
-	for _, l := range c.unread {
+// pump is which receivers of a connection have something to write.
+type pump struct {
+	ready  []*link // in the order they got it
+	unread []*link // the next message of these could not be read just now
+}
+
+// add puts a receiver behind the others.
+func (p *pump) add(l *link) { p.ready = append(p.ready, l) }
+
+// retry lets a receiver try again in the next turn of the connection.
+func (p *pump) retry(l *link) { p.unread = append(p.unread, l) }
+
+// stop forgets them: the connection closes.
+func (p *pump) stop() { p.ready, p.unread = nil, nil }
+
+// run writes deliveries while the writer can take them, some of one link in turn. Bodies are read here and nowhere earlier.
+func (p *pump) run(out *output) {
+	for _, l := range p.unread {
 		l.receiver.makeReady()
 	}
-	c.unread = nil
-	for len(c.ready) > 0 && !c.out.full() && c.phase == opened {
-		l := c.ready[0]
-		c.ready[0] = nil
-		c.ready = c.ready[1:]
+	p.unread = nil
+	for len(p.ready) > 0 && !out.full() {
+		l := p.ready[0]
+		p.ready[0] = nil
+		p.ready = p.ready[1:]
 		r := l.receiver
 		r.queued = false
 		if l.detached {
@@ -28,8 +43,8 @@ func (c *conn) pump() {
 			r.ahead.drop()
 		}
 	}
-	if len(c.ready) == 0 {
-		c.ready = nil
+	if len(p.ready) == 0 {
+		p.ready = nil
 	}
 }
 
@@ -104,7 +119,7 @@ func (r *receiver) later(d *engine.Delivery) {
 	} else {
 		r.waiting = append(r.waiting, d) // it was the last one
 	}
-	r.l.c.unread = append(r.l.c.unread, r.l)
+	r.l.c.pump.retry(r.l)
 	r.l.c.outbox.poke()
 }
 

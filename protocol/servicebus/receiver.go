@@ -18,7 +18,7 @@ type receiver struct {
 	count     uint32 // delivery-count: deliveries begun on the wire
 	unsettled int    // deliveries the peer has to settle
 	limit     uint32 // delivery-count + link-credit as the peer last gave it
-	queued    bool   // in conn.ready
+	queued    bool   // in pump.ready
 	rest      []byte // encoded bytes of the delivery that is partly written
 	restAt    int
 	tagged    [16]byte // tag of the delivery being written
@@ -127,7 +127,7 @@ func (r *receiver) makeReady() {
 		return
 	}
 	r.queued = true
-	r.l.c.ready = append(r.l.c.ready, r.l)
+	r.l.c.pump.add(r.l)
 }
 
 // leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). What

@@ -100,7 +100,7 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	}
 	req.onReply(req, r)
-	c.giveWay()
+	c.turns.giveWay(c.now)
 }
 
 // respond sends an answer: properties with the correlation-id in the type of the message-id, application-properties, and

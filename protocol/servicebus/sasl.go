@@ -4,19 +4,74 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-var errGrace = errors.New("servicebus: the peer did not answer the close")
-
 // isTLS reports whether a connection is encrypted. A wrapper around a tls.Conn passes its ConnectionState on.
 func isTLS(nc net.Conn) bool {
 	_, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
 	return ok
+}
+
+// onLoopback reports whether a connection stays on this machine.
+func onLoopback(nc net.Conn) bool {
+	a, ok := nc.LocalAddr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+// sasl is the login layer: the broker offers mechanisms, and the peer chooses one of them (1.5).
+type sasl struct {
+	verifier *access.Verifier
+	log      *slog.Logger
+	secure   bool // nobody can read a key on its way, or the settings say that this does not matter
+}
+
+// Why a login is refused.
+var (
+	errNotOffered = errors.New("servicebus: the mechanism was not offered")
+	errWrongKey   = errors.New("servicebus: there is no such rule with such a key")
+)
+
+// takesPlain reports whether PLAIN can succeed: there has to be a key, too.
+func (s *sasl) takesPlain() bool { return s.secure && s.verifier.HasKeys() }
+
+// mechanisms are those on offer, in the service's order.
+func (s *sasl) mechanisms() []amqp.Symbol {
+	if s.takesPlain() {
+		return []amqp.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS"}
+	}
+	return []amqp.Symbol{"MSSBCBS", "ANONYMOUS"}
+}
+
+// login returns the rights that a choice of mechanism confers on the whole connection; nil: none.
+func (s *sasl) login(init *amqp.SASLInit) (*access.Grant, error) {
+	switch init.Mechanism {
+	case "ANONYMOUS", "MSSBCBS":
+		return nil, nil
+	case "PLAIN":
+		return s.plain(init.InitialResponse)
+	}
+	return nil, errNotOffered
+}
+
+// plain reads the response of PLAIN: whose rights are asked for, which may be left out, a rule's name and a key of it (RFC 4616).
+func (s *sasl) plain(response []byte) (*access.Grant, error) {
+	if !s.takesPlain() {
+		s.log.Warn("servicebus: PLAIN refused, it was not offered")
+		return nil, errNotOffered
+	}
+	parts := bytes.Split(response, []byte{0})
+	if len(parts) == 3 && (len(parts[0]) == 0 || bytes.EqualFold(parts[0], parts[1])) {
+		if g, err := s.verifier.Plain(string(parts[1]), string(parts[2])); err == nil {
+			return &g, nil
+		}
+	}
+	s.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[min(1, len(parts)-1)])))
+	return nil, errWrongKey
 }
 
 // protocolHeader answers the peer's header: the same one if it is welcome now, else the one wanted, and the end (1.1).
@@ -25,11 +80,7 @@ func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	case h == amqp.ProtocolSASL && c.phase == atHeader:
 		c.phase = atSASL
 		c.out.header(h)
-		offered := []amqp.Symbol{"MSSBCBS", "ANONYMOUS"} // in the service's order
-		if c.takesPlain() {
-			offered = slices.Insert(offered, 1, "PLAIN")
-		}
-		c.out.sasl(&amqp.SASLMechanisms{Mechanisms: offered})
+		c.out.sasl(&amqp.SASLMechanisms{Mechanisms: c.sasl.mechanisms()})
 	case h == amqp.ProtocolAMQP && (c.phase == atHeader || c.phase == atAMQPHeader):
 		c.phase = atOpen // a bare AMQP header is fine: $cbs decides (1.1)
 		c.out.header(h)
@@ -54,50 +105,19 @@ func (c *conn) saslFrame(body []byte) {
 		c.saslOutcome(amqp.SASLAuth)
 		return
 	}
-	switch init.Mechanism {
-	case "ANONYMOUS", "MSSBCBS": // confer no rights
-		c.saslOutcome(amqp.SASLOK)
-	case "PLAIN":
-		c.saslOutcome(c.saslPlain(init.InitialResponse))
-	default:
-		c.saslOutcome(amqp.SASLAuth)
-	}
-}
-
-// takesPlain reports whether PLAIN can succeed: where nobody can read the key on its way, or the settings say that this does not matter,
-// and where there is a key.
-func (c *conn) takesPlain() bool {
-	safe := c.tls || c.plainNoTLS || c.plainHere && onLoopback(c.net)
-	return safe && c.verifier.HasKeys()
-}
-
-// onLoopback reports whether a connection stays on this machine.
-func onLoopback(nc net.Conn) bool {
-	a, ok := nc.LocalAddr().(*net.TCPAddr)
-	return ok && a.IP.IsLoopback()
-}
-
-// saslPlain grants a rule's rights to the whole connection. The response is whose rights are asked for, which may be left out, the rule's
-// name and a key of it (RFC 4616).
-func (c *conn) saslPlain(response []byte) amqp.SASLCode {
-	if !c.takesPlain() {
-		c.log.Warn("servicebus: PLAIN refused, it was not offered")
-		return amqp.SASLAuth
-	}
-	var g access.Grant
-	err := access.ErrMalformed
-	parts := bytes.Split(response, []byte{0})
-	if len(parts) == 3 && (len(parts[0]) == 0 || bytes.EqualFold(parts[0], parts[1])) {
-		g, err = c.verifier.Plain(string(parts[1]), string(parts[2]))
+	grant, err := c.sasl.login(init)
+	if errors.Is(err, errWrongKey) {
+		c.login.failed(c)
 	}
 	if err != nil {
-		c.log.Warn("servicebus: login failed", "mechanism", "PLAIN", "rule", string(clip(parts[min(1, len(parts)-1)])))
-		c.loginFailed()
-		return amqp.SASLAuth
+		c.saslOutcome(amqp.SASLAuth)
+		return
 	}
-	c.claims.put(g)
-	c.authenticated()
-	return amqp.SASLOK
+	if grant != nil {
+		c.claims.put(*grant)
+		c.authenticated()
+	}
+	c.saslOutcome(amqp.SASLOK)
 }
 
 // saslOutcome ends the login; both fields are always there (1.5).

@@ -83,42 +83,7 @@ func TestNothingAfterAnEnd(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", window), func(t *testing.T) {
 				bubble(t, func(o *Options) { o.Limits.SenderCredit = 2 }, func(b *bench) {
 					p := b.loaded(6)
-					p.attachManagement("q")
-					p.credit(2, 0, 3, false)
-					for range 3 {
-						p.receive()
-					}
-					flow := &amqp.Flow{NextIncomingID: amqp.Some(uint32(4)), IncomingWindow: window, NextOutgoingID: 0, OutgoingWindow: 5000}
-					p.write(0, flow, nil)
-					request := operationPrefix + "peek-message"
-					body := amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(10)}}
-					if window == 0 {
-						p.credit(2, 3, 2, false)
-						p.write(0, flow, nil)
-						p.request("m", request, body)
-						synctest.Wait()
-					}
-					b.broker.hold(func() {
-						p.transfer(1, 50, message("under way", "x"))
-						p.settle(0, amqp.StateAccepted, false)
-						p.settle(1, amqp.Modified{}, false)
-						if window > 0 {
-							p.credit(2, 3, 10, false)
-						}
-						p.request("m", request, body)
-						synctest.Wait()
-						test.end(p)
-						synctest.Wait()
-					})
-					got := p.ends()
-					if test.want[1]+test.want[2] == 0 {
-						flow.IncomingWindow = 5000
-						p.write(0, flow, nil)
-						for i, n := range p.ends() {
-							got[i] += n
-						}
-						p.begin(4)
-					}
+					got := p.endsAmidAnswers(window, test.end, test.want[1]+test.want[2] == 0)
 					if got != test.want {
 						t.Errorf("%v detaches, ends, closes, not %v", got, test.want)
 					}
@@ -126,6 +91,48 @@ func TestNothingAfterAnEnd(t *testing.T) {
 			})
 		}
 	}
+}
+
+// endsAmidAnswers has the engine answer much at once, behind an end; a window of 0 has the broker wait for the peer meanwhile. It returns
+// the detaches, ends and closes that come. alive: the connection goes on.
+func (p *peerConn) endsAmidAnswers(window uint32, end func(*peerConn), alive bool) [3]int {
+	p.attachManagement("q")
+	p.credit(2, 0, 3, false)
+	for range 3 {
+		p.receive()
+	}
+	flow := &amqp.Flow{NextIncomingID: amqp.Some(uint32(4)), IncomingWindow: window, NextOutgoingID: 0, OutgoingWindow: 5000}
+	p.write(0, flow, nil)
+	request := operationPrefix + "peek-message"
+	body := amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(10)}}
+	if window == 0 {
+		p.credit(2, 3, 2, false)
+		p.write(0, flow, nil)
+		p.request("m", request, body)
+		synctest.Wait()
+	}
+	p.broker.hold(func() {
+		p.transfer(1, 50, message("under way", "x"))
+		p.settle(0, amqp.StateAccepted, false)
+		p.settle(1, amqp.Modified{}, false)
+		if window > 0 {
+			p.credit(2, 3, 10, false)
+		}
+		p.request("m", request, body)
+		synctest.Wait()
+		end(p)
+		synctest.Wait()
+	})
+	got := p.ends()
+	if alive {
+		flow.IncomingWindow = 5000
+		p.write(0, flow, nil)
+		for i, n := range p.ends() {
+			got[i] += n
+		}
+		p.begin(4)
+	}
+	return got
 }
 
 // ends counts the detaches, ends and closes that come until nothing has for a minute. No answer about a delivery of link 1 or 2

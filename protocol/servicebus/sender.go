@@ -93,7 +93,7 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 		return
 	}
 	if !s.joining && !t.More {
-		s.deliver(payload, c.chunk)
+		s.deliver(payload, c.in.chunk)
 		return
 	}
 	s.joining = true
@@ -234,7 +234,7 @@ func (s *sender) sent(delivery uint32, settled bool, err error) {
 		s.l.end(cond.symbol, text)
 		return
 	case !settled:
-		c.answers.reject(s.l.s, amqp.RoleReceiver, delivery, cond.symbol, c.suffixed(text, s.l.at.path, c.now))
+		c.answers.reject(s.l.s, amqp.RoleReceiver, delivery, cond.symbol, c.texts.suffixed(text, s.l.at.path, c.now))
 	}
 	s.grant()
 }
@@ -244,7 +244,7 @@ func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
 	c.log.Debug("servicebus: delivery rejected", "link", loggable(s.l.name), "condition", symbol, "text", loggable(text))
 	if !s.delivery.settled {
-		c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, symbol, c.suffixed(text, s.l.at.path, c.now))
+		c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, symbol, c.texts.suffixed(text, s.l.at.path, c.now))
 	}
 	s.grant()
 }

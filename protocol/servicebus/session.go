@@ -111,7 +111,7 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.c.log.Info("servicebus: session ended", "channel", s.channel, "condition", symbol, "text", text)
 	s.leave()
 	s.c.answers.flush()
-	s.c.out.frame(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.suffixed(text, "", s.c.now)}})
+	s.c.out.frame(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.texts.suffixed(text, "", s.c.now)}})
 	s.ended = true
 }
 

@@ -102,7 +102,7 @@ func (r *lostRun) answer(s *session) {
 	if r.session {
 		symbol, text = amqp.CondSessionLockLost, sessionLostText
 	}
-	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.suffixed(text, r.path, s.c.now))
+	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.texts.suffixed(text, r.path, s.c.now))
 	r.n = 0
 }
 
@@ -137,7 +137,7 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	}
 	if bad != nil {
 		if !d.Settled {
-			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.suffixed(bad.Description, l.at.path, c.now))
+			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
 		}
 		return
 	}
@@ -155,7 +155,7 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	}
 	req := engine.Request{Command: cmd}
 	if d.Settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
-		c.short = false // the settlement is on its way to the log; see acknowledge
+		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.outcome})
 	}
@@ -163,8 +163,8 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).
-func (c *conn) settled(p *pending, err error) {
-	l := p.link
+func (l *link) settled(p *pending, err error) {
+	c := l.c
 	if p.settled || l.s.ended || l.detached {
 		return // the peer wants no answer, or nobody is there to get it
 	}
@@ -177,7 +177,7 @@ func (c *conn) settled(p *pending, err error) {
 		l.end(cond.symbol, text)
 		return
 	}
-	c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.suffixed(text, l.at.path, c.now))
+	c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.texts.suffixed(text, l.at.path, c.now))
 }
 
 // settlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3).

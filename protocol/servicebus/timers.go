@@ -1,11 +1,14 @@
 package servicebus
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
+
+var errGrace = errors.New("servicebus: the peer did not answer the close")
 
 // timers is everything a connection does because time passes. One timer wakes the loop at the earliest deadline;
 // deadlines that move away are found out when it fires.
@@ -80,8 +83,8 @@ func (t *timers) fire(c *conn) {
 			t.linklessLimit(c).Milliseconds()))
 	default:
 		if c.claims.sweep(c.now) {
-			c.recheck = true
-			c.part()
+			c.teardown.recheck = true
+			c.tearDown()
 		}
 		for l := range c.sessions.links() {
 			l.detachIdle()
@@ -98,7 +101,7 @@ func (t *timers) fire(c *conn) {
 }
 
 func (t *timers) force(c *conn, text string) {
-	c.closeWith(&amqp.Error{Condition: amqp.CondConnectionForced, Description: c.suffixed(text, "", c.now)})
+	c.closeWith(&amqp.Error{Condition: amqp.CondConnectionForced, Description: c.texts.suffixed(text, "", c.now)})
 }
 
 // rearm sets the timer to the earliest deadline.
@@ -109,8 +112,8 @@ func (t *timers) rearm(c *conn) {
 			at = d
 		}
 	}
-	if c.now.Before(c.frozen) {
-		earliest(c.frozen)
+	if c.login.waits(c.now) {
+		earliest(c.login.frozen)
 	}
 	switch {
 	case c.phase == over:

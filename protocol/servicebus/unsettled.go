@@ -20,20 +20,14 @@ type unsettled struct {
 func (s *session) waits(id uint32, u unsettled) {
 	s.unsettled.add(id, u)
 	u.link.receiver.unsettled++
-	s.c.locked++
-	if s.c.byToken != nil {
-		s.c.byToken[u.token] = sentDelivery{s, id}
-	}
+	s.c.outstanding.add(u.token, sentDelivery{s, id})
 }
 
 // forget drops a delivery that nobody has to settle any more, and returns what it was.
 func (s *session) forget(d *delivered) unsettled {
 	u := s.unsettled.remove(d)
 	u.link.receiver.unsettled--
-	s.c.locked--
-	if s.c.byToken != nil {
-		delete(s.c.byToken, u.token)
-	}
+	s.c.outstanding.remove(u.token)
 	return u
 }
 
@@ -141,35 +135,4 @@ func (o *deliveries) next(i int) int {
 		from += int(gap)
 	}
 	return i
-}
-
-// sentDelivery is where a delivery is known.
-type sentDelivery struct {
-	s  *session
-	id uint32
-}
-
-// settledElsewhere forgets deliveries of this connection's links that were settled by their tokens. Few peers settle so what they
-// got over a link; only for them tokens are looked up.
-func (c *conn) settledElsewhere(tokens []event.LockToken) {
-	if c.locked == 0 {
-		return
-	}
-	if c.byToken == nil {
-		c.byToken = make(map[event.LockToken]sentDelivery, c.locked)
-		for _, s := range c.sessions {
-			for d := range s.unsettled.all() {
-				c.byToken[d.token] = sentDelivery{s, d.id}
-			}
-		}
-	}
-	for _, t := range tokens {
-		at, ok := c.byToken[t]
-		if !ok {
-			continue
-		}
-		u := at.s.forget(at.s.unsettled.find(at.id))
-		at.s.settled.note(at.id, u.link.at.path)
-		u.link.receiver.pass()
-	}
 }

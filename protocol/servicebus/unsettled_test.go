@@ -78,8 +78,8 @@ func TestUnsettledIn(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.unsettled.list); n > 64+4*len(waiting) || c.locked != len(waiting) || l.receiver.unsettled != c.locked || s.unsettled.count != c.locked {
-		t.Errorf("%d entries for %d deliveries; %d, %d and %d are counted", n, len(waiting), c.locked, l.receiver.unsettled, s.unsettled.count)
+	if n := len(s.unsettled.list); n > 64+4*len(waiting) || c.outstanding.count != len(waiting) || l.receiver.unsettled != c.outstanding.count || s.unsettled.count != c.outstanding.count {
+		t.Errorf("%d entries for %d deliveries; %d, %d and %d are counted", n, len(waiting), c.outstanding.count, l.receiver.unsettled, s.unsettled.count)
 	}
 	s.forgetAll()
 	for range 50_000 {
@@ -99,7 +99,7 @@ func TestUnsettledIn(t *testing.T) {
 		t.Errorf("%d are found; the gap is %d", len(got), s.unsettled.list[1].gap)
 	}
 	s.forgetAll()
-	if c.locked != 0 || s.unsettled.list != nil {
-		t.Errorf("%d are left, with room for %d", c.locked, cap(s.unsettled.list))
+	if c.outstanding.count != 0 || s.unsettled.list != nil {
+		t.Errorf("%d are left, with room for %d", c.outstanding.count, cap(s.unsettled.list))
 	}
 }

@@ -1,0 +1,139 @@
+package servicebus
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// While the session takes no transfers no message is locked for it, a drain is answered, and what was locked before is
+// given back with the credit.
+func TestClosedWindow(t *testing.T) {
+	window := func(p *peerConn, size, count, credit uint32, drain bool) {
+		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(count + 1), IncomingWindow: size, OutgoingWindow: 5000,
+			Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(count), LinkCredit: amqp.Some(credit), Drain: drain}, nil)
+	}
+	t.Run("never open", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(3)
+			window(p, 0, 0, 100, false)
+			p.quiet(3 * time.Minute) // three times the lock duration
+			p.attachReceiver(3, "q", amqp.SenderSettled)
+			window(p, 100, 0, 100, false)
+			for range 3 {
+				if m := p.receive(); m.header.DeliveryCount.Value != 0 {
+					t.Errorf("%+v", m.header)
+				}
+			}
+		})
+	})
+	t.Run("drain", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(0)
+			window(p, 0, 0, 7, true)
+			if f := expect[*amqp.Flow](p); f.DeliveryCount != amqp.Some(uint32(7)) || !f.Drain {
+				t.Errorf("%+v", f)
+			}
+		})
+	})
+	t.Run("closes", func(t *testing.T) {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(5)
+			window(p, 2, 0, 5, false)
+			p.receive()
+			p.receive()
+			window(p, 0, 2, 0, false) // the other three come back
+			synctest.Wait()
+			p.attachReceiver(3, "q", amqp.SenderSettled)
+			p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(3)), IncomingWindow: 10, OutgoingWindow: 5000,
+				Handle: amqp.Some(uint32(3)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(3))}, nil)
+			for range 3 {
+				p.receive()
+			}
+		})
+	})
+}
+
+// Credit is a number of deliveries, and counts are serial numbers: the largest of them are no less than nothing.
+func TestLargeCredit(t *testing.T) {
+	for _, credit := range []uint32{1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(3)
+			p.credit(2, 0, credit, false)
+			for range 3 {
+				p.receive()
+			}
+			p.credit(2, 0, 2, false) // less than what has come
+			p.send(1, 100, message("x", "x"))
+			p.quiet(time.Second)
+		})
+	}
+}
+
+// Drains that come before the first is answered are one: they made each other for ever.
+func TestDrainTwice(t *testing.T) {
+	for _, credits := range [][]uint32{{10, 10}, {10, 12}, {12, 10}, {10, 10, 11, 10, 10}} {
+		bubble(t, nil, func(b *bench) {
+			p := b.loaded(0)
+			var frames []byte
+			for _, credit := range credits {
+				frames = amqp.AppendFrame(frames, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000,
+					Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(credit), Drain: true}, nil)
+			}
+			p.net.Write(frames)
+			if f := expect[*amqp.Flow](p); f.DeliveryCount.Value != credits[len(credits)-1] || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain {
+				t.Errorf("%v: %+v", credits, f)
+			}
+			p.quiet(time.Second)
+		})
+	}
+}
+
+// WP-123, WP-124, SM-044: drain.
+func TestDrain(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		start := time.Now()
+		p.credit(2, 0, 10, true)
+		for range 3 {
+			p.receive()
+		}
+		drained := func(count uint32) {
+			t.Helper()
+			f := expect[*amqp.Flow](p)
+			if f.Handle != amqp.Some(uint32(2)) || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain || f.Echo || f.DeliveryCount != amqp.Some(count) {
+				t.Errorf("%+v", f)
+			}
+		}
+		drained(10)
+		p.credit(2, 10, 5, true) // nothing is there any more
+		drained(15)
+		if d := time.Since(start); d > 200*time.Millisecond {
+			t.Error(d)
+		}
+		p.attachReceiver(3, "q", amqp.SenderUnsettled)
+		p.send(1, 100, message("x", "x"))
+		p.quiet(time.Second) // the credit is gone
+		p.credit(2, 15, 1, false)
+		p.receive()
+		p.credit(2, 16, 3, false) // credit after drains is not counted double
+		for i := range uint32(5) {
+			p.transfer(1, 200+i, message("x", "x"))
+		}
+		n := 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			select {
+			case r := <-p.in:
+				if _, ok := r.p.(*amqp.Transfer); ok {
+					n++
+				}
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d deliveries for a credit of 3", n)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package servicebus
+
+// input is what has been read and is being handled.
+type input struct {
+	chunk *chunk  // the frame being handled stands in it
+	body  []byte  // of that frame, with its payload
+	rest  inbound // frames that have been read and wait; see conn.handle
+	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
+}
+
+// waits reports whether frames that have been read wait to be handled.
+func (i *input) waits() bool { return i.rest.chunk != nil }
+
+// takeRest hands them out.
+func (i *input) takeRest() inbound {
+	rest := i.rest
+	i.rest = inbound{}
+	return rest
+}
+
+// drop releases them, and what the reader left behind.
+func (i *input) drop(r *reader) {
+	if i.waits() {
+		i.takeRest().chunk.Release()
+	}
+	select {
+	case in := <-r.out:
+		in.chunk.Release()
+	default:
+	}
+}

@@ -1,0 +1,34 @@
+package servicebus
+
+import "time"
+
+// login is what a peer has sent before its first valid token, and what failing to show one costs it.
+type login struct {
+	early  int       // bytes received before the first valid token
+	frozen time.Time // nothing is read or written before
+}
+
+// received counts bytes, and reports whether the peer may send that many before its first valid token.
+func (l *login) received(bytes int, a *allowance) bool {
+	if a.loggedIn {
+		return true
+	}
+	l.early += bytes
+	return l.early <= earlyShare*a.limits.BufferedLogin
+}
+
+// failed counts a failed login against the peer's address and lets it wait when there have been many.
+func (l *login) failed(c *conn) {
+	wait := c.onFail()
+	if wait == 0 {
+		return
+	}
+	if l.frozen.Before(c.now) {
+		l.frozen = c.now
+	}
+	l.frozen = l.frozen.Add(wait)
+	c.timers.by(c, l.frozen)
+}
+
+// waits reports whether the peer is made to wait.
+func (l *login) waits(now time.Time) bool { return now.Before(l.frozen) }

@@ -1,0 +1,79 @@
+package servicebus
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// outstanding counts the deliveries that the peer has to settle, of all sessions of a connection, and finds them by lock token.
+type outstanding struct {
+	count   int
+	byToken map[event.LockToken]sentDelivery // nil until somebody settles so
+	swept   time.Time                        // when expired ones were last forgotten
+}
+
+// sentDelivery is where a delivery is known.
+type sentDelivery struct {
+	s  *session
+	id uint32
+}
+
+func (o *outstanding) add(token event.LockToken, at sentDelivery) {
+	o.count++
+	if o.byToken != nil {
+		o.byToken[token] = at
+	}
+}
+
+func (o *outstanding) remove(token event.LockToken) {
+	o.count--
+	if o.byToken != nil {
+		delete(o.byToken, token)
+	}
+}
+
+// expiredFor is how long after the end of its lock a delivery is remembered at least: it may have been renewed.
+const expiredFor = time.Hour
+
+// forgetExpired makes room for a peer that lets locks run out instead of settling.
+func (o *outstanding) forgetExpired(in sessionTable, broker engine.Broker, now time.Time) {
+	if now.Sub(o.swept) < time.Minute {
+		return
+	}
+	o.swept = now
+	before := broker.Now().Add(-expiredFor)
+	for _, s := range in {
+		for d := range s.unsettled.all() {
+			if d.until < before && d.link.filter == nil { // one under a message session ends with it
+				s.forget(d)
+			}
+		}
+	}
+}
+
+// settledByToken forgets deliveries of this connection's links that were settled by their tokens. Few peers settle so what they
+// got over a link; only for them tokens are looked up.
+func (o *outstanding) settledByToken(in sessionTable, tokens []event.LockToken) {
+	if o.count == 0 {
+		return
+	}
+	if o.byToken == nil {
+		o.byToken = make(map[event.LockToken]sentDelivery, o.count)
+		for _, s := range in {
+			for d := range s.unsettled.all() {
+				o.byToken[d.token] = sentDelivery{s, d.id}
+			}
+		}
+	}
+	for _, t := range tokens {
+		at, ok := o.byToken[t]
+		if !ok {
+			continue
+		}
+		u := at.s.forget(at.s.unsettled.find(at.id))
+		at.s.settled.note(at.id, u.link.at.path)
+		u.link.receiver.pass()
+	}
+}

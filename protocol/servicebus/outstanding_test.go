@@ -1,0 +1,42 @@
+package servicebus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// Limits on what is waiting (reliability.md 8): unsettled deliveries stop further ones until some are settled.
+func TestLockedLimit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
+		p := b.loaded(5)
+		p.credit(2, 0, 5, false)
+		p.receive()
+		p.receive()
+		p.quiet(time.Second)
+		for i := range uint32(3) {
+			p.settle(i, amqp.StateAccepted, true)
+			p.receive()
+		}
+		p.quiet(time.Second)
+	})
+}
+
+// What a link that is gone had not settled counts no more.
+func TestLockedOfAGoneLink(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
+		p := b.loaded(6)
+		for handle := range uint32(3) {
+			handle += 2
+			if handle > 2 {
+				p.attachReceiver(handle, "q", amqp.SenderUnsettled)
+			}
+			p.credit(handle, 0, 5, false)
+			p.receive()
+			p.receive()
+			p.quiet(time.Second)
+			p.detach(handle)
+		}
+	})
+}
