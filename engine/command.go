@@ -107,6 +107,8 @@ type Receiver struct {
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
+	// Runtime is what whoever drives the partition keeps of the receiver while it is attached, else nil. Only they touch it.
+	Runtime any
 }
 
 // SessionRequest says which session a receiver wants (semantics.md 8.3).

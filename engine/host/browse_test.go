@@ -26,7 +26,7 @@ func TestBrowser(t *testing.T) {
 	h := byHand(t, testQueue())
 	h.fill(3*maxShown, 0)
 	h.fill(1, time.Second)
-	end := h.loop.writer.Batch().LSN()
+	end := h.loop.frames.writer.Batch().LSN()
 	r := h.browser(1)
 	turns := h.turns
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown - 1})
@@ -45,7 +45,7 @@ func TestBrowser(t *testing.T) {
 	h.after(time.Minute)
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown + 10, Drain: true})
 	h.hears("1:drained")
-	if at := h.loop.writer.Batch().LSN(); at != end {
+	if at := h.loop.frames.writer.Batch().LSN(); at != end {
 		t.Errorf("a look wrote from %d to %d", end, at)
 	}
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown + 12})
@@ -54,8 +54,8 @@ func TestBrowser(t *testing.T) {
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)
 	h.hears()
-	if len(h.loop.browsers) != 0 || len(h.loop.receivers) != 0 || h.loop.marked.len() != 0 {
-		t.Errorf("left behind: %v %v %v", h.loop.browsers, h.loop.receivers, h.loop.marked)
+	if len(h.loop.waiting.slices) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.len() != 0 {
+		t.Errorf("left behind: %v %v %v", h.loop.waiting.slices, h.loop.waiting.counts, h.loop.waiting.ready)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestBrowserWaitsForTheDisk(t *testing.T) {
 	r := h.browser(1)
 	h.turn(&engine.Flow{Receiver: r, Limit: 10})
 	h.loop.Turn([]engine.Request{{Command: &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x")}}}}})
-	if !h.loop.syncing() || len(h.got) != 0 {
+	if !h.loop.frames.syncing() || len(h.got) != 0 {
 		t.Errorf("shown before it is written: %v", h.got)
 	}
 	h.turn()
@@ -78,7 +78,7 @@ func TestBrowserWaitsForTheDisk(t *testing.T) {
 func TestBrowserCounts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
-	h.loop.maxReceivers = 1
+	h.loop.waiting.limit = 1
 	r := h.browser(1)
 	if busy := h.loop.usage(); len(busy.ids) != 1 {
 		t.Errorf("%v", busy)

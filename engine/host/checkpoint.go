@@ -22,16 +22,19 @@ const (
 // be written the next start is slower and nothing else (architecture.md 4).
 type saver struct {
 	plog   log.Partition
+	index  *index.Index
 	logger *slog.Logger
 	every  int64 // bytes of log; negative: never
 	inline bool
 	newest event.LSN
 	size   int64         // of the last state encoded
+	state  []byte        // that of the group being synced, when a checkpoint is to be made of it; else nil
+	at     event.LSN     // and where that ends
 	busy   chan struct{} // closed when the save that runs is over; nil when none was ever started
 }
 
-func newSaver(plog log.Partition, opts LoopOptions) saver {
-	s := saver{plog: plog, logger: opts.Logger, every: opts.CheckpointBytes, inline: opts.Inline}
+func newSaver(plog log.Partition, x *index.Index, opts LoopOptions) saver {
+	s := saver{plog: plog, index: x, logger: opts.Logger, every: opts.CheckpointBytes, inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
@@ -39,6 +42,21 @@ func newSaver(plog log.Partition, opts LoopOptions) saver {
 		s.newest = cs[0].LSN
 	}
 	return s
+}
+
+// sealed is called when the sync of everything up to an LSN begins: the state there is what a checkpoint is made of.
+func (s *saver) sealed(at event.LSN) {
+	if s.due(at) {
+		s.at, s.state = at, s.index.Encode(nil)
+	}
+}
+
+// landed is called when that sync is over: only what is synced may be in a checkpoint.
+func (s *saver) landed() {
+	if s.state != nil {
+		s.save(s.at, s.state)
+		s.state = nil
+	}
 }
 
 // due tells whether a checkpoint should be made of the state at an LSN.
@@ -94,8 +112,8 @@ func (s *saver) wait() {
 }
 
 // last writes a checkpoint at a clean stop, when there is anything new to save.
-func (s *saver) last(at event.LSN, x *index.Index) {
+func (s *saver) last(at event.LSN) {
 	if s.every > 0 && at > s.newest {
-		s.write(at, x.Encode(nil))
+		s.write(at, s.index.Encode(nil))
 	}
 }

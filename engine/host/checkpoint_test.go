@@ -23,7 +23,7 @@ func (panickingLog) SaveCheckpoint(event.LSN, func(io.Writer) error) error {
 func TestCheckpointPanics(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	s := newSaver(panickingLog{}, LoopOptions{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	s := newSaver(panickingLog{}, nil, LoopOptions{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	s.save(8, []byte("state"))
 	s.wait()
 	if !strings.Contains(out.String(), "no checkpoint today") || s.running() {

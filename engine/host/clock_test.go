@@ -101,7 +101,7 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
 	clocks := &hands{wall: h.now.Std()}
-	clock := NewClock(clocks, 0, h.loop.logger)
+	clock := NewClock(clocks, 0, h.loop.recorder.logger)
 	pass := func(d time.Duration) {
 		clocks.pass(d)
 		h.now = clock.Now()
@@ -133,7 +133,7 @@ func TestClockSetBack(t *testing.T) {
 
 	setBack()
 	newest := h.loop.part.Index().LastAt()
-	clock = NewClock(clocks, newest, h.loop.logger)
+	clock = NewClock(clocks, newest, h.loop.recorder.logger)
 	if h.now = clock.Now(); h.now != newest {
 		t.Errorf("starts at %v, the newest record is of %v", h.now, newest)
 	}

@@ -1,279 +1,278 @@
 package host
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have: on its sub-queues, with
-// sessions and without, those that wait for one too (semantics.md 16.3).
-const maxReceivers = 5000
+// maxShown bounds what receivers that browse are shown in one turn: it writes nothing, so no full frame ends it.
+const maxShown = 1024
 
-// admit counts a receiver, or refuses it.
-func (l *Loop) admit(r *receiver) *engine.Error {
-	if l.receivers[r.counted()] >= l.maxReceivers {
-		return engine.Refuse(engine.QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", l.maxReceivers, r.Entity.TopicPath())
-	}
-	l.receivers[r.counted()]++
-	return nil
+// dispatcher serves those who wait: it has the partition deliver messages, give away sessions and end what has expired, for whom
+// [waiting] names, and says to them what came of it.
+type dispatcher struct {
+	// set once in NewLoop
+	part     *engine.Partition
+	tokens   func() event.LockToken
+	waiting  *waiting
+	recorder *recorder
+	frames   *frames
+	replies  *replies
+
+	// owned by the loop
+	shown int            // deliveries to receivers that browse, in this turn
+	take  engine.Receive // scratch of serve
 }
 
-// dismiss forgets a receiver and counts it out.
-func (l *Loop) dismiss(r *receiver) {
-	delete(l.attached, r.Receiver)
-	id := r.counted()
-	if l.receivers[id]--; l.receivers[id] == 0 {
-		delete(l.receivers, id)
-	}
+// turn is the dispatcher's part of the loop's turn.
+func (d *dispatcher) turn(now event.Time) {
+	d.acceptWaiting(now)
+	d.endWaits(now)
+	d.sweep(now)
+	d.serveAll(now)
 }
 
-// counted is the entity whose receivers are counted together.
-func (r *receiver) counted() event.EntityID {
-	if r.Entity.Topic != 0 {
-		return r.Entity.Topic
-	}
-	return r.Entity.ID
-}
-
-// attach makes a receiver known and says so. One that wants a session is told when it has it.
-func (l *Loop) attach(now event.Time, link *engine.Receiver, req *engine.Request) {
-	r := &receiver{Receiver: link}
+// attach makes a receiver known and says so. One that wants a session is told when it has it (semantics.md 8.3).
+func (d *dispatcher) attach(now event.Time, link *engine.Receiver, req *engine.Request) {
+	r := &receiver{Receiver: link, asked: address{req.Sink, req.Tag}}
 	if r.Session != nil {
-		l.attachSession(now, r, req.Sink, req.Tag)
-	} else if err := l.lineUp(r); err != nil {
-		l.answer(req, engine.Reply{Err: err})
+		d.attachSession(now, r)
+		return
+	}
+	_, err := d.part.Entity(r.Slice) // deleted since the receiver looked it up
+	if err == nil {
+		err = d.waiting.Attach(r)
+	}
+	if err != nil {
+		d.replies.answer(req, engine.Reply{Err: err})
 	} else {
-		l.attached[link] = r
-		l.tell(r, held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, 0)
+		d.replies.tell(r, r.asked.held(engine.Reply{}), 0)
 	}
-}
-
-// lineUp makes a receiver known to its line.
-func (l *Loop) lineUp(r *receiver) *engine.Error {
-	if _, err := l.part.Entity(r.Slice); err != nil {
-		return err // deleted since the receiver looked it up
-	}
-	if err := l.admit(r); err != nil {
-		return err
-	}
-	if r.Mode == engine.Browse {
-		ln := &line{key: lineKey{r.Slice, r.SubQueue}, attached: 1}
-		l.browsers[r.Slice] = append(l.browsers[r.Slice], ln)
-		r.line = ln
-		return nil
-	}
-	lines := l.lines[r.Slice]
-	if lines == nil {
-		lines = new([3]*line)
-		l.lines[r.Slice] = lines
-	}
-	ln := lines[r.SubQueue]
-	if ln == nil {
-		ln = &line{key: lineKey{r.Slice, r.SubQueue}}
-		lines[r.SubQueue] = ln
-	}
-	ln.attached++
-	r.line = ln
-	return nil
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
-func (l *Loop) flow(now event.Time, cmd *engine.Flow) {
-	r := l.attached[cmd.Receiver]
-	if r == nil || r.line == nil {
+func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
+	r := receiverOf(cmd.Receiver)
+	if r == nil || r.queue == nil {
 		return // it has lost its session, or waits for one
 	}
-	ln := r.line
-	credit := max(0, int32(cmd.Limit-r.assigned))
-	ln.set(r, credit)
-	l.pulls(r, credit)
-	r.draining, r.drainTo = cmd.Drain, cmd.Limit
-	if !cmd.Drain {
-		l.markLine(ln)
+	q := r.queue
+	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	ln.draining = append(ln.draining, r)
-	if l.serve(now, ln) {
-		l.endDrains(ln)
+	if d.serve(now, q) {
+		d.endDrains(q)
 	} else {
-		l.markLine(ln) // there is more than one turn should do
+		d.waiting.mark(q) // there is more than one turn should do
 	}
 }
 
-// endDrains gives up the credit of receivers that are draining: their line has nothing more to deliver.
-func (l *Loop) endDrains(ln *line) {
-	for _, r := range ln.draining {
-		if !r.draining || r.line != ln {
-			continue // it thought better of it, or is gone
-		}
-		ln.set(r, 0)
-		to := r.drainTo
-		r.assigned, r.limit, r.draining = to, to, false
-		l.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}, l.solid)
-	}
-	ln.draining = ln.draining[:0]
-}
-
-// pulls counts a receiver as active from its first credit on: one that is attached and never asks for anything, as an SDK
-// does before it peeks, makes nothing expire (semantics.md 7.4).
-func (l *Loop) pulls(r *receiver, credit int32) {
-	if credit > 0 && !r.pulls && r.SubQueue == event.Main && r.Mode != engine.Browse {
-		r.pulls = true
-		l.sweepers.begin(r.Slice)
-	}
-}
-
-// rests counts an active receiver out.
-func (l *Loop) rests(r *receiver) {
-	if r.pulls {
-		r.pulls = false
-		l.sweepers.end(r.Slice)
+// endDrains tells the receivers that drain a queue which has nothing more to deliver.
+func (d *dispatcher) endDrains(q *receiverQueue) {
+	for _, r := range q.Drained() {
+		d.replies.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}, d.frames.solid)
 	}
 }
 
 // detach forgets a receiver and takes back what never reached the wire.
-func (l *Loop) detach(now event.Time, cmd *engine.Detach) {
-	r := l.attached[cmd.Receiver]
+func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
+	r := receiverOf(cmd.Receiver)
 	if r == nil {
 		return // it has lost its session
 	}
-	if r.Session != nil {
-		l.detachSession(now, r, cmd.Cause)
+	if r.place != nil {
+		d.giveUp(r)
 		return
 	}
-	ln := r.line
-	ln.set(r, 0)
-	r.line = nil
-	l.rests(r)
-	l.dismiss(r)
-	if r.Mode == engine.Browse {
-		l.leaveBrowsers(ln)
-		return
-	}
-	if ln.attached--; ln.attached == 0 {
-		lines := l.lines[ln.key.slice]
-		lines[ln.key.subQueue] = nil
-		if *lines == [3]*line{} {
-			delete(l.lines, ln.key.slice)
+	d.waiting.Detach(r)
+	switch {
+	case r.Session != nil:
+		d.releaseSession(now, r, cmd.Cause)
+	case r.Mode != engine.Browse:
+		for _, t := range cmd.Unsent {
+			d.putBack(now, r.Receiver, t)
 		}
-	}
-	for _, t := range cmd.Unsent {
-		l.putBack(now, r.Receiver, t)
-	}
-}
-
-// mark notes that a message has become deliverable, or may have, for those who wait for it.
-func (l *Loop) mark(id event.Slice, seq event.SequenceNumber) {
-	l.sweepers.stored(id, l.part.Index())
-	if h := l.halls[id]; h != nil {
-		l.arrived(h, id, seq)
-	}
-	l.markBrowsers(id)
-	if len(l.lines) == 0 {
-		return
-	}
-	if lines := l.lines[id]; lines != nil {
-		for _, ln := range lines {
-			if ln != nil {
-				l.markLine(ln)
-			}
-		}
-	}
-}
-
-func (l *Loop) markLine(ln *line) {
-	if !ln.marked && len(ln.grants) > 0 {
-		ln.marked = true
-		l.marked.push(ln)
-	}
-}
-
-// serveMarked delivers to the lines that may have both credit and messages, until the frame is large enough. Lines that
-// need more than one turn stay marked, behind the others.
-func (l *Loop) serveMarked(now event.Time) {
-	var later []*line
-	for l.marked.len() > 0 && !l.full() {
-		ln := l.marked.front()
-		done := l.serve(now, ln)
-		if !done && l.full() {
-			break
-		}
-		l.marked.pop()
-		if !done {
-			later = append(later, ln)
-			continue
-		}
-		ln.marked = false
-		l.endDrains(ln)
-	}
-	for _, ln := range later {
-		l.marked.push(ln)
 	}
 }
 
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
-func (l *Loop) serveAll(now event.Time) {
+func (d *dispatcher) serveAll(now event.Time) {
 	for {
-		l.serveMarked(now)
-		if l.openHalls.len() == 0 || l.full() || !l.acceptWaiting(now) {
+		d.serveReady(now)
+		if d.waiting.NextWaiter() == nil || d.frames.full() || !d.acceptWaiting(now) {
 			return
 		}
 	}
 }
 
-// serve delivers to one line until credit or messages run out, and reports whether they did; it stops at a full frame, and
+// serveReady delivers to the queues that may have both credit and messages, until the frame is large enough. Those that need more than
+// one turn come behind the others.
+func (d *dispatcher) serveReady(now event.Time) {
+	for q := d.waiting.Next(); q != nil && !d.frames.full(); q = d.waiting.Next() {
+		all := d.serve(now, q)
+		if !all && d.frames.full() {
+			break
+		}
+		if d.waiting.Served(all); all {
+			d.endDrains(q)
+		}
+	}
+	d.waiting.Resume()
+}
+
+// serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame, and
 // when many expired messages are in the way.
-func (l *Loop) serve(now event.Time, ln *line) bool {
-	used := 0
-	defer func() {
-		if used > 0 {
-			ln.trim()
-		}
-	}()
-	for i := 0; i < len(ln.grants); {
-		g := &ln.grants[i]
-		if g.credit == 0 {
-			i++
-			continue
-		}
-		if l.handOn(); l.full() {
+func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
+	for r := q.Next(); r != nil; r = q.Next() {
+		if d.recorder.handOn(); d.frames.full() {
 			return false
 		}
-		r := g.receiver
-		l.take = engine.Receive{Receiver: r.Receiver, Session: r.session, SessionID: r.sessionID, From: r.next}
+		d.take = engine.Receive{Receiver: r.Receiver, Session: r.session, SessionID: r.sessionID, From: r.next}
 		switch r.Mode {
 		case engine.PeekLock:
-			l.take.Token = l.tokens().In(r.Slice.Partition)
+			d.take.Token = d.tokens().In(r.Slice.Partition)
 		case engine.Browse:
-			if l.shown++; l.shown > maxShown {
+			if d.shown++; d.shown > maxShown {
 				return false
 			}
 		}
-		out := l.part.Decide(now, &l.take)
+		out := d.part.Decide(now, &d.take)
 		if out.Again {
-			if l.chore(now, out); l.enough() {
+			if d.recorder.background(now, out); d.frames.spent() {
 				return false
 			}
 			continue
 		}
-		l.write(now, out)
-		d := out.Reply.Delivery()
-		if d == nil {
-			l.crowd(ln)
+		d.recorder.write(now, out)
+		message := out.Reply.Delivery()
+		if message == nil {
+			d.waiting.LockLimit(q)
 			return true
 		}
-		g.credit--
-		used++
-		r.assigned++
-		r.next = d.Sequence + 1
-		shows := l.solid // receive-and-delete shows that the message is gone
-		if r.Mode == engine.PeekLock {
-			shows = l.recent.newest(r.Slice, d.Sequence, &d.Body)
-			if r.Session != nil { // in a session, that nothing comes before it (P19)
-				shows = max(shows, l.recent.cleared(r.Slice))
-			}
-		}
-		l.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, shows)
+		q.Assigned(message.Sequence)
+		d.replies.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, d.replies.showsDelivery(r, message))
 	}
 	return true
+}
+
+// takeBack gives deliveries that found their receiver gone back to their queue, without counting.
+func (d *dispatcher) takeBack(returned []unsent) {
+	if len(returned) == 0 {
+		return
+	}
+	now := d.recorder.now()
+	for _, u := range returned {
+		if u.receiver.Mode == engine.PeekLock {
+			d.putBack(now, u.receiver, u.token)
+		}
+	}
+	d.serveAll(now)
+}
+
+func (d *dispatcher) putBack(now event.Time, r *engine.Receiver, token event.LockToken) {
+	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
+		Token: token, Outcome: engine.Release}))
+}
+
+// attachSession gives a receiver its session, now or when one becomes available.
+func (d *dispatcher) attachSession(now event.Time, r *receiver) {
+	r.until = now.Add(r.Session.Wait)
+	if err := d.waiting.Attach(r); err != nil {
+		d.replies.tell(r, r.asked.held(engine.Reply{Err: err}), d.frames.solid)
+		return
+	}
+	var answered, again bool
+	if !r.Session.Any || r.at.sessions.waiters.Len() == 0 {
+		answered, again = d.accept(now, r)
+	}
+	if !answered {
+		d.waiting.Wait(r)
+	}
+	if again {
+		d.waiting.OpenSessions(r.Slice)
+	}
+}
+
+// accept tries to give a session to one that wants it, and reports whether it is answered, with a session or a refusal.
+// When so many expired messages are in the way that others should have their turn first, it asks to be called again.
+func (d *dispatcher) accept(now event.Time, r *receiver) (answered, again bool) {
+	cmd := engine.AcceptSession(r.Receiver, d.tokens().In(r.Slice.Partition))
+	out := d.part.Decide(now, cmd)
+	for ; out.Again; out = d.part.Decide(now, cmd) {
+		if d.recorder.background(now, out); r.Session.Any && d.frames.spent() {
+			return false, true
+		}
+	}
+	d.recorder.write(now, out)
+	shows := d.frames.solid
+	grant := out.Reply.SessionGrant()
+	switch {
+	case out.Reply.Err != nil:
+		d.waiting.Detach(r)
+	case grant == nil:
+		return false, false
+	default:
+		d.waiting.Granted(r, grant.ID, grant.Token)
+		shows = d.replies.showsSession(r, grant.ID, d.part.Index())
+	}
+	d.replies.tell(r, r.asked.held(out.Reply), shows)
+	return true, false
+}
+
+// acceptWaiting gives sessions to those that wait, where some may have become available. It reports whether it came to an
+// end; else there is more than one turn should do.
+func (d *dispatcher) acceptWaiting(now event.Time) bool {
+	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
+		answered, again := d.accept(now, r)
+		if again {
+			return false
+		}
+		if !answered {
+			d.waiting.NoSession()
+		}
+	}
+	return true
+}
+
+// endWaits gives up on sessions that did not become available in time.
+func (d *dispatcher) endWaits(now event.Time) {
+	for r := d.waiting.Overdue(now); r != nil; r = d.waiting.Overdue(now) {
+		d.giveUp(r)
+	}
+}
+
+// giveUp ends a wait for a session without one.
+func (d *dispatcher) giveUp(r *receiver) {
+	d.waiting.Detach(r)
+	d.replies.tell(r, r.asked.held(engine.Reply{Err: engine.Refuse(engine.Timeout,
+		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait))}), d.frames.solid)
+}
+
+// releaseSession ends the lock of the session that a receiver held.
+func (d *dispatcher) releaseSession(now event.Time, r *receiver, cause event.ReleaseCause) {
+	if cause == 0 {
+		cause = event.ReleaseClosed
+	}
+	d.recorder.write(now, d.part.Decide(now, engine.ReleaseSession(r.Slice, r.session, cause)))
+}
+
+// sweep takes one step of a search for expired messages.
+func (d *dispatcher) sweep(now event.Time) {
+	w := d.waiting.sweeps.Next(now, d.part.Index())
+	if w == nil || d.frames.spent() {
+		return
+	}
+	out := d.part.Decide(now, engine.Sweep(w.pass))
+	if d.recorder.background(now, out); !out.Again {
+		d.waiting.sweeps.Done(now, d.part.Index())
+	}
+}
+
+// hms is a duration as the service writes it, 00:01:00.
+func hms(d time.Duration) string {
+	s := int(d / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

@@ -11,30 +11,42 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a loop does for topics: it is the one that can read.
+// publisher prepares what ends of its own accord: of a scheduled message of a topic, rules have to see the bytes, and those are read
+// back.
+type publisher struct {
+	part   *engine.Partition
+	plog   log.Partition
+	frames *frames
+	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
+	// every send takes it along.
+	newID func() [16]byte
+	// properties finds what filters see of an encoded message, and its bytes beside the body
+	properties func(message []byte, into *filter.Message) (header int, err error)
+	seen       seen // owned by the loop; the rest is set once in NewLoop
+}
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
 // are read back.
-func (l *Loop) tick(now event.Time) (*engine.Tick, error) {
-	tick := &engine.Tick{NewID: l.newID}
-	s, ok := l.part.Index().DueScheduled(now)
+func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
+	tick := &engine.Tick{NewID: p.newID}
+	s, ok := p.part.Index().DueScheduled(now)
 	if !ok {
 		return tick, nil
 	}
-	if e, gone := l.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
+	if e, gone := p.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
 		return tick, nil
 	}
-	if l.seen.see == nil || l.seen.of != s {
-		see, header, err := l.readBack(s)
+	if p.seen.see == nil || p.seen.of != s {
+		see, header, err := p.readBack(s)
 		if errors.Is(err, log.ErrDescriptors) {
 			err = errUnwritten // it can be read later, as if it were
 		}
 		if err != nil {
 			return nil, err
 		}
-		l.seen = seen{see, header, s}
+		p.seen = seen{see, header, s}
 	}
-	tick.Properties, tick.Header = l.seen.see, l.seen.header
+	tick.Properties, tick.Header = p.seen.see, p.seen.header
 	return tick, nil
 }
 
@@ -49,34 +61,27 @@ type seen struct {
 var errUnwritten = errors.New("not readable yet")
 
 // readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
-func (l *Loop) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
-	m, _ := l.part.Index().Message(s.Slice, s.Sequence)
-	if event.LSN(m.Body.Position) >= l.writer.Written() {
+func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
+	m, _ := p.part.Index().Message(s.Slice, s.Sequence)
+	if event.LSN(m.Body.Position) >= p.frames.writer.Written() {
 		return nil, 0, errUnwritten
 	}
 	body := make([]byte, m.Body.Size)
 	if len(body) == 0 {
 		return new(filter.Message), 0, nil // it stands nowhere
 	}
-	if n, err := l.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
+	if n, err := p.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
 		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
 	}
 	if sum := event.Sum(body); sum != m.Body.Sum {
 		return nil, 0, fmt.Errorf("message %d of %v, scheduled: checksum mismatch at position %d", s.Sequence, s.Slice, m.Body.Position)
 	}
 	see = new(filter.Message)
-	if l.properties == nil {
+	if p.properties == nil {
 		return see, 0, nil
 	}
-	if header, err = l.properties(body, see); err != nil {
+	if header, err = p.properties(body, see); err != nil {
 		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
 	}
 	return see, header, nil
-}
-
-// markCopies notes that subscriptions have something to deliver.
-func (l *Loop) markCopies(partition uint8, copies []event.Copy) {
-	for i := range copies {
-		l.mark(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
-	}
 }

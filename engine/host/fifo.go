@@ -17,8 +17,11 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// front is what leaves next; there must be something.
-func (q *fifo[T]) front() T { return q.items[q.gone] }
+// front is what leaves next, until the next push; there must be something.
+func (q *fifo[T]) front() *T { return &q.items[q.gone] }
+
+// all is what has not left, oldest first, until the next push.
+func (q *fifo[T]) all() []T { return q.items[q.gone:] }
 
 func (q *fifo[T]) pop() T {
 	var none T
@@ -28,4 +31,16 @@ func (q *fifo[T]) pop() T {
 		q.items, q.gone = q.items[:0], 0
 	}
 	return v
+}
+
+// keep drops what keep is false for, wherever it stands.
+func (q *fifo[T]) keep(keep func(T) bool) {
+	kept := q.items[:0]
+	for _, v := range q.all() {
+		if keep(v) {
+			kept = append(kept, v)
+		}
+	}
+	clear(q.items[len(kept):])
+	q.items, q.gone = kept, 0
 }

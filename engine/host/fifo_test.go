@@ -17,7 +17,8 @@ func TestFifo(t *testing.T) {
 			in++
 			continue
 		}
-		if front, got := q.front(), q.pop(); front != out || got != out {
+		front := *q.front()
+		if got := q.pop(); front != out || got != out {
 			t.Fatalf("%d, then %d left, want %d", front, got, out)
 		}
 		out++

@@ -3,6 +3,7 @@ package host
 import (
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -14,134 +15,135 @@ import (
 // maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop takes no more requests.
 const maxOpen = 4 << 20
 
-// frames is what a loop knows of those that are under way.
+// maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
+// for their frame and the one before, so these must stay small when there is a lot of it.
+const maxBackground = 256 << 10
+
+// frames is what is on its way into the log: the frame being filled, which is the writer's batch, and those that are under way.
 type frames struct {
-	end     event.LSN // of the last
-	asked   event.LSN // end of the group that is being synced; 0: none is
-	records int       // in frames that are behind it
-	bytes   int       // … and how large they are
-	state   []byte    // encoded index as of asked, when a checkpoint is to be made of it
+	// set once in NewLoop
+	writer log.Writer
+	inline bool // the writer's work is done in the caller's goroutine
+
+	// owned by the loop
+	wrote      event.LSN // of the frame with the newest record; 0: none yet
+	solid      event.LSN // of the one with the newest record that has to be durable
+	end        event.LSN // of the last that the writer has
+	asked      event.LSN // end of the group that is being synced; 0: none is
+	records    int       // in frames that are behind it
+	bytes      int       // and how large they are
+	background int       // bytes of the next group that nobody asked for
+	budget     int       // and how many of these there may be before the rest is for the group behind it
+	urgent     bool      // the frame being filled has a grant that waits for nothing but being written
+	pace       pacer
+	saver      saver
+}
+
+// append puts a decision's events into the frame being filled, and returns an address in it.
+func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
+	b := f.writer.Batch()
+	b.AppendRecord(now, out.Events, out.Level)
+	if f.wrote = b.LSN(); out.Level == log.Durable {
+		f.solid = f.wrote
+	}
+	return f.wrote
 }
 
 // syncing reports whether a sync was asked for and its end has not been seen.
-func (l *Loop) syncing() bool { return l.frames.asked != 0 }
+func (f *frames) syncing() bool { return f.asked != 0 }
 
 // unsynced reports whether there is something that has to be durable and is not.
-func (l *Loop) unsynced() bool { return l.solid >= l.writer.Durable() }
+func (f *frames) unsynced() bool { return f.solid >= f.writer.Durable() }
 
-// Busy reports whether something is on its way into the log, or waits for that.
-func (l *Loop) Busy() bool {
-	return l.syncing() || l.acks.len() > 0 || len(l.grants) > 0 || l.writer.Batch().Count() > 0 || l.writer.Written() < l.frames.end || l.unsynced()
+// busy reports whether something is on its way into the log.
+func (f *frames) busy() bool {
+	return f.syncing() || f.writer.Batch().Count() > 0 || f.writer.Written() < f.end || f.unsynced()
 }
 
 // full reports whether the next group is large enough for now.
-func (l *Loop) full() bool { return l.syncing() && l.group() > maxOpen }
+func (f *frames) full() bool { return f.syncing() && f.group() > maxOpen }
+
+// spent reports whether the next group has as much as it may of what nobody asked for, or no room for more.
+func (f *frames) spent() bool { return f.background >= f.budget || f.full() }
 
 // group is the size of what waits for the next sync.
-func (l *Loop) group() int { return l.frames.bytes + l.writer.Batch().Len() }
+func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
-// handOn lets a large group go, if the disk is free.
-func (l *Loop) handOn() {
-	if l.group() > maxOpen {
-		l.commit()
-	}
-}
-
-// patience is how long the next group still waits for company.
-func (l *Loop) patience() time.Duration {
-	n := l.writer.Batch().Count()
-	if l.syncing() || n == 0 && !l.unsynced() {
+// patience is how long the next group still waits for company. Awaited: somebody waits for more of the log.
+func (f *frames) patience(awaited bool) time.Duration {
+	n := f.writer.Batch().Count()
+	if f.syncing() || n == 0 && !f.unsynced() {
 		return asleep
 	}
-	return l.pace.wait(l.frames.records+n, l.awaited())
-}
-
-// awaited reports whether anybody waits for more of the log.
-func (l *Loop) awaited() bool { return l.acks.len() > 0 || len(l.grants) > 0 || l.unwritten }
-
-// seal lets replies go that may leave, writes the frame being filled if one of them waits for nothing else, and begins to sync what
-// there is when the sync before is over.
-func (l *Loop) seal() {
-	for {
-		l.letGo()
-		switch {
-		case l.urgent && l.writer.Batch().Count() > 0:
-			l.put(l.writer.Write)
-		case !l.commit():
-			return
-		}
-	}
+	return f.pace.wait(f.records+n, awaited)
 }
 
 // commit hands the next group on, unless the one before is being synced or it should wait for company. It reports whether that was all
 // because nothing has to be synced.
-func (l *Loop) commit() (written bool) {
-	b := l.writer.Batch()
-	if l.syncing() || b.Count() == 0 && !l.unsynced() {
+func (f *frames) commit(awaited bool) (written bool) {
+	b := f.writer.Batch()
+	if f.syncing() || b.Count() == 0 && !f.unsynced() {
 		return false
 	}
-	if l.group() <= maxOpen && l.chores < maxChores && l.patience() > 0 {
+	if f.group() <= maxOpen && f.background < maxBackground && f.patience(awaited) > 0 {
 		return false // Run comes back in time
 	}
-	n := l.frames.records + b.Count()
+	n := f.records + b.Count()
 	if b.Count() > 0 {
-		how := l.writer.Write
+		how := f.writer.Write
 		if b.Level() == log.Durable { // who syncs it writes it, too, and the loop goes on
-			how = l.writer.Append
+			how = f.writer.Append
 		}
-		l.put(how)
+		f.put(how)
 	}
-	if !l.unsynced() {
+	if !f.unsynced() {
 		return true
 	}
-	l.pace.seal(n)
-	l.writer.Sync()
-	l.frames = frames{end: l.frames.end, asked: l.frames.end}
-	l.chores = 0
-	if l.saver.due(l.frames.end) {
-		l.frames.state = l.part.Index().Encode(nil)
-	}
+	f.pace.seal(n)
+	f.writer.Sync()
+	f.asked, f.records, f.bytes, f.background = f.end, 0, 0, 0
+	f.saver.sealed(f.end)
 	return false
 }
 
 // put hands the frame being filled to the writer.
-func (l *Loop) put(how func(*log.Batch) log.Ticket) {
-	b := l.writer.Batch()
-	l.frames.records += b.Count()
-	l.frames.bytes += b.Len()
-	l.frames.end = how(b).End()
-	l.urgent = false
-	if !l.unsynced() { // nobody waits for a sync of it
-		l.frames.records, l.frames.bytes = 0, 0
+func (f *frames) put(how func(*log.Batch) log.Ticket) {
+	b := f.writer.Batch()
+	f.records += b.Count()
+	f.bytes += b.Len()
+	f.end = how(b).End()
+	f.urgent = false
+	f.forgetSynced()
+}
+
+// forgetSynced stops counting frames that nobody waits for a sync of.
+func (f *frames) forgetSynced() {
+	if !f.unsynced() {
+		f.records, f.bytes = 0, 0
 	}
 }
 
-// Landed is called when more of the log is written or durable: replies leave, and the next group goes on its way.
-func (l *Loop) Landed() {
-	if err := l.writer.Err(); err != nil {
-		l.fail(err)
-		return
+// landed notes that more of the log is written or durable.
+func (f *frames) landed() {
+	if f.asked != 0 && f.asked <= f.writer.Durable() {
+		f.pace.land()
+		f.saver.landed()
+		f.asked = 0
 	}
-	if f := &l.frames; f.asked != 0 && f.asked <= l.writer.Durable() {
-		l.pace.land()
-		if f.state != nil { // only what is synced may be in a checkpoint
-			l.saver.save(f.asked, f.state)
-		}
-		f.asked, f.state = 0, nil
-	}
-	if !l.unsynced() { // the sync has had more than was asked for
-		l.frames.records, l.frames.bytes = 0, 0
-	}
-	l.seal()
+	f.forgetSynced() // the sync may have had more than was asked for
 }
 
-// await waits until more of the log is written or durable, and hears of it.
-func (l *Loop) await() {
-	for l.inline && l.writer.Work() { // nobody else does
-	}
+// await waits until more of the log is written or durable, or the writer has failed.
+func (f *frames) await() {
+	f.work()
 	select {
-	case <-l.writer.Moved():
-	case <-l.writer.Lost():
+	case <-f.writer.Moved():
+	case <-f.writer.Lost():
 	}
-	l.Landed()
+}
+
+// work does the writer's work where nobody else does.
+func (f *frames) work() {
+	for f.inline && f.writer.Work() {
+	}
 }

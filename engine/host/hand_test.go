@@ -40,7 +40,7 @@ func byHand(t testing.TB, p event.Properties) *hand {
 	}
 	h.lead(index.New())
 	t.Cleanup(func() {
-		if err := errors.Join(h.loop.writer.Close(), h.store.Close()); err != nil {
+		if err := errors.Join(h.loop.frames.writer.Close(), h.store.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -73,10 +73,10 @@ func (h *hand) configure() {
 // restart replays the log with a new loop, as a start after a crash does.
 func (h *hand) restart() {
 	h.t.Helper()
-	if err := h.loop.writer.Close(); err != nil {
+	if err := h.loop.frames.writer.Close(); err != nil {
 		h.t.Fatal(err)
 	}
-	x, _, _, err := Replay(h.t.Context(), h.plog, h.loop.logger)
+	x, _, _, err := Replay(h.t.Context(), h.plog, h.loop.recorder.logger)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -105,15 +105,15 @@ func (h *hand) requests(requests []engine.Request) {
 		h.land()
 		at := h.loop.NextDeadline()
 		more = h.loop.unfinished() || at != 0 && at <= h.now
-		if h.loop.err != nil {
-			h.t.Fatal(h.loop.err)
+		if h.loop.recorder.err != nil {
+			h.t.Fatal(h.loop.recorder.err)
 		}
 	}
 }
 
 // land lets everything into the log that is decided.
 func (h *hand) land() {
-	for h.loop.Busy() && h.loop.err == nil {
+	for h.loop.Busy() && h.loop.recorder.err == nil {
 		h.loop.await()
 	}
 }
@@ -121,7 +121,7 @@ func (h *hand) land() {
 // pulls makes a receiver an active one that has no credit left.
 func (h *hand) pulls(r *engine.Receiver) {
 	h.t.Helper()
-	h.loop.pulls(h.loop.attached[r], 1)
+	h.loop.waiting.activate(receiverOf(r), 1)
 	h.turn()
 }
 

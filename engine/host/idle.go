@@ -25,7 +25,7 @@ type inUse struct {
 
 // use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count (docs/decisions/0010);
 // answers that were not asked for do not.
-func (l *Loop) use(now event.Time, cmd engine.Command) {
+func use(part *engine.Partition, now event.Time, cmd engine.Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {
 	case *engine.Send:
@@ -60,7 +60,7 @@ func (l *Loop) use(now event.Time, cmd engine.Command) {
 		return
 	}
 	if id.Entity != 0 {
-		if e, err := l.part.Entity(id); err == nil {
+		if e, err := part.Entity(id); err == nil {
 			e.Use(now)
 		}
 	}
@@ -71,7 +71,7 @@ func (l *Loop) usage() (busy inUse) {
 	for e := range l.part.Entities() {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if l.lines[slice] != nil || l.browsers[slice] != nil || l.halls[slice] != nil || l.part.Index().Scheduled(slice) > 0 {
+			if l.waiting.Has(slice) || l.part.Index().Scheduled(slice) > 0 {
 				busy.ids = append(busy.ids, e.ID)
 				break
 			}

@@ -20,7 +20,7 @@ func (l *Loop) configure(cmd *configure) {
 		l.part.ForgetRule(cmd.entity, cmd.remove)
 	}
 	if err != nil { // it was checked before it was stored, so this is a newer program that is stricter
-		l.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
+		l.recorder.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
 	}
 }
 
@@ -33,10 +33,8 @@ type dropSlice struct {
 // dropSlice forgets a slice. Whoever waits for a session of it is told.
 func (l *Loop) dropSlice(now event.Time, cmd *dropSlice) {
 	l.part.Forget(cmd.slice.Entity)
-	l.write(now, l.part.Decide(now, engine.DropSlice(cmd.slice)))
-	if h := l.halls[cmd.slice]; h != nil {
-		l.markHall(h)
-	}
+	l.recorder.write(now, l.part.Decide(now, engine.DropSlice(cmd.slice)))
+	l.waiting.OpenSessions(cmd.slice)
 }
 
 // carryOut does what [Namespace] asks of a loop.

@@ -90,8 +90,7 @@ func (w *late) add(req engine.Request) {
 
 // putOff reports whether a request has to wait for a later turn, and notes it then: when this turn has looked at enough, or because
 // one of its sink, or as costly a one, waits already.
-func (l *Loop) putOff(now event.Time, req *engine.Request) bool {
-	w := &l.late
+func (w *late) putOff(now event.Time, req *engine.Request) bool {
 	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !costly(req.Command) {
 		return false
 	}
@@ -105,7 +104,7 @@ func (l *Loop) putOff(now event.Time, req *engine.Request) bool {
 // catchUp carries out late requests until the turn has looked at enough.
 func (l *Loop) catchUp(now event.Time) {
 	w := &l.late
-	for w.any() && w.looked < maxLooks && !l.full() {
+	for w.any() && w.looked < maxLooks && !l.frames.full() {
 		q := w.queues.pop()
 		if l.stepLate(now, q) {
 			delete(w.of, q.sink)
@@ -119,13 +118,13 @@ func (l *Loop) catchUp(now event.Time) {
 func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	w := &l.late
 	n := 0
-	for more := true; more && n < len(q.requests) && w.looked < maxLooks && !l.full(); {
+	for more := true; more && n < len(q.requests) && w.looked < maxLooks && !l.frames.full(); {
 		req := &q.requests[n]
 		more = !costly(req.Command)
 		w.looked++
 		if l.step(now, req) {
 			n++
-			l.handOn()
+			l.recorder.handOn()
 		}
 	}
 	w.count -= n
@@ -134,25 +133,26 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	return len(q.requests) == 0
 }
 
-// endLate is what becomes of late requests when the loop stops: costly ones are turned away, the others come before what waits for
-// room in a frame, and nothing waits for them any more.
-func (l *Loop) endLate() {
-	var rest []engine.Request
-	for _, req := range l.takeLate() {
+// endLate puts what is late before what waits for room in a frame: nothing waits for it any more when the loop stops.
+func (l *Loop) endLate() { l.backlog = append(l.late.stop(), l.backlog...) }
+
+// stop empties what is late when the loop stops: costly requests are turned away, the others returned.
+func (w *late) stop() (rest []engine.Request) {
+	for _, req := range w.take() {
 		if costly(req.Command) {
 			turnAway([]engine.Request{req}, engine.ErrUnknown)
 		} else {
 			rest = append(rest, req)
 		}
 	}
-	l.backlog = append(rest, l.backlog...)
+	return rest
 }
 
-// takeLate empties what is late.
-func (l *Loop) takeLate() (requests []engine.Request) {
-	for l.late.queues.len() > 0 {
-		requests = append(requests, l.late.queues.pop().requests...)
+// take empties what is late.
+func (w *late) take() (requests []engine.Request) {
+	for w.queues.len() > 0 {
+		requests = append(requests, w.queues.pop().requests...)
 	}
-	l.late = late{}
+	*w = late{}
 	return requests
 }

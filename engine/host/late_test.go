@@ -208,7 +208,7 @@ func TestStopWithFullFrame(t *testing.T) {
 	}
 	h.loop.Turn(senders.asked(1, large))
 	h.loop.Turn(senders.asked(30, large))
-	if !h.loop.full() {
+	if !h.loop.frames.full() {
 		t.Fatal("the frame is not full")
 	}
 	const many = 40
@@ -247,7 +247,7 @@ func TestDeletionInSteps(t *testing.T) {
 			part := h.loop.part
 			cmd := &engine.BatchDelete{Slice: handEntity, SessionID: long, HasSession: true, Count: maxBatchDelete}
 			out := part.Decide(h.now, cmd)
-			if h.loop.write(h.now, out); !out.Again {
+			if h.loop.recorder.write(h.now, out); !out.Again {
 				t.Fatal("it is done in one step")
 			}
 			h.now++
@@ -262,7 +262,7 @@ func TestDeletionInSteps(t *testing.T) {
 				want = lookStep
 			}
 			out = part.Decide(h.now, cmd)
-			if h.loop.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Deleted() != want {
+			if h.loop.recorder.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Deleted() != want {
 				t.Errorf("%d are deleted, not %d: %v", out.Reply.Deleted(), want, out.Reply.Err)
 			}
 			left := lookStep + 1 + 1 - want

@@ -54,8 +54,8 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 		if h.got = nil; h.count(event.Main, index.Active) == 0 {
 			break
 		}
-		for h.loop.unsynced() {
-			<-h.loop.writer.Moved()
+		for h.loop.frames.unsynced() {
+			<-h.loop.frames.writer.Moved()
 		}
 		h.restart()
 	}

@@ -19,65 +19,29 @@ import (
 // [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
 type Loop struct {
 	// set once in NewLoop
-	part         *engine.Partition
-	plog         log.Partition
-	writer       log.Writer
-	clock        func() event.Time
-	tokens       func() event.LockToken
-	logger       *slog.Logger
-	maxReceivers int // see [Options]
-	startBytes   int // see [LoopOptions]
-	inline       bool
-	mail         *mailbox
-	stop         chan struct{}
-	done         chan struct{}
-	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
-	// every send takes it along.
-	newID func() [16]byte
-	// properties finds what filters see of an encoded message, and its bytes beside the body
-	properties func(message []byte, into *filter.Message) (header int, err error)
+	part       *engine.Partition
+	startBytes int // see [LoopOptions]
+	mail       *mailbox
+	stop       chan struct{}
+	done       chan struct{}
 
 	// owned by the loop
-	attached  map[*engine.Receiver]*receiver
-	receivers map[event.EntityID]int // how many there are
-	lines     map[event.Slice]*[3]*line
-	marked    fifo[*line]             // lines that may have both credit and messages
-	browsers  map[event.Slice][]*line // one per receiver that browses
-	shown     int                     // deliveries to them in this turn
-	halls     map[event.Slice]*hall
-	openHalls fifo[*hall] // those in which a session may have become available
-	waits     waits       // for sessions, by the time at which they give up
-	sweepers  sweepers
-	frames    frames
-	chores    int    // bytes of the group that nobody asked for
-	most      int    // … and when these are enough
-	replies   uint64 // so far
-	acks      queue
-	grants    []held // locks and renewals, and what else receivers are told
-	leaving   []held // scratch
-	urgent    bool   // the frame being filled has a grant that waits for nothing but being written
-	recent    recents
-	wrote     event.LSN                            // of the frame with the newest record; 0: none yet
-	solid     event.LSN                            // … with the newest one that has to be durable
-	looked    struct{ written, durable event.LSN } // when grants were looked at
-	returned  []unsent
-	posts     []engine.Reply
-	take      engine.Receive // scratch of serve
-	unwritten bool           // what is due next has to be written before it can be read back
-	seen      seen
-	end       event.LSN        // of the log after drain
-	backlog   []engine.Request // taken from the mailbox, waiting for room in the frame
-	late      late
-	err       error // why the loop stopped
-	damaged   error // a stored body could not be read: sends are refused
-	saver     saver
-	pace      pacer
+	backlog    []engine.Request // taken from the mailbox, waiting for room in the frame
+	late       late             // costly requests, and what came behind them
+	waiting    waiting          // receivers
+	dispatcher dispatcher       // serves them
+	publisher  publisher        // prepares what is due by itself
+	recorder   recorder         // writes and applies what is decided
+	frames     frames           // on their way into the log
+	replies    replies          // that wait for it
+	damaged    error            // a stored body could not be read: sends are refused
+	end        event.LSN        // of the log after drain
 }
 
 // LoopOptions is what a loop needs from its surroundings.
 type LoopOptions struct {
 	Clock  func() event.Time      // broker time
-	Tokens func() event.LockToken // fresh random lock tokens, to which the loop adds the entity partition
+	Tokens func() event.LockToken // fresh random lock tokens
 	Logger *slog.Logger
 	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
 	// for scheduled messages of topics.
@@ -95,13 +59,16 @@ type LoopOptions struct {
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
-		part: part, plog: plog, writer: writer, clock: opts.Clock, tokens: opts.Tokens, logger: opts.Logger, properties: opts.Properties,
-		mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
-		attached: map[*engine.Receiver]*receiver{}, receivers: map[event.EntityID]int{}, lines: map[event.Slice]*[3]*line{}, browsers: map[event.Slice][]*line{}, halls: map[event.Slice]*hall{}, sweepers: newSweepers(),
-		maxReceivers: cmp.Or(opts.MaxReceivers, maxReceivers), startBytes: cmp.Or(opts.StartBytes, maxOpen), inline: opts.Inline, most: maxChores,
+		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
+		waiting: newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
+		frames: frames{writer: writer, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
+			saver: newSaver(plog, part.Index(), opts)},
 	}
-	l.newID = func() [16]byte { return l.tokens() }
-	l.saver, l.pace.on = newSaver(plog, opts), opts.Pace
+	l.replies.frames = &l.frames
+	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
+	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
+	l.publisher = publisher{part: part, plog: plog, frames: &l.frames, properties: opts.Properties,
+		newID: func() [16]byte { return l.dispatcher.tokens() }}
 	return l
 }
 
@@ -111,15 +78,15 @@ func (l *Loop) Run() {
 	timer := time.NewTimer(asleep)
 	defer timer.Stop()
 	var batch []engine.Request
-	for l.err == nil {
+	for l.recorder.err == nil {
 		batch = batch[:0]
-		if len(l.backlog) == 0 && !l.full() && !l.late.full() {
+		if len(l.backlog) == 0 && !l.frames.full() && !l.late.full() {
 			batch = l.mail.take(batch)
 		}
 		l.Turn(batch)
 		clear(batch)
 		mail := l.mail.wake
-		if l.full() || l.late.full() {
+		if l.frames.full() || l.late.full() {
 			mail = nil // the disk is behind, or this loop: whoever sends waits
 		} else if len(l.backlog) > 0 {
 			continue
@@ -127,11 +94,11 @@ func (l *Loop) Run() {
 		timer.Reset(l.nextWake())
 		select {
 		case <-mail:
-		case <-l.writer.Moved():
+		case <-l.frames.writer.Moved():
 			l.Landed()
 		case <-timer.C:
-		case <-l.writer.Lost():
-			l.fail(l.writer.Err())
+		case <-l.frames.writer.Lost():
+			l.recorder.fail(l.frames.writer.Err())
 		case <-l.stop:
 			l.drain()
 			return
@@ -153,14 +120,14 @@ const asleep = time.Hour
 func (l *Loop) nextWake() time.Duration {
 	work := l.untilWork()
 	switch {
-	case l.syncing() && work == 0 && (l.enough() || l.unwritten):
+	case l.frames.syncing() && work == 0 && (l.frames.spent() || l.recorder.unwritten):
 		return asleep
-	case l.syncing():
+	case l.frames.syncing():
 		return work
-	case l.unwritten:
-		return l.pace.wait(l.frames.records+l.writer.Batch().Count(), true)
+	case l.recorder.unwritten:
+		return l.frames.pace.wait(l.frames.records+l.frames.writer.Batch().Count(), true)
 	}
-	return min(work, l.patience())
+	return min(work, l.frames.patience(l.recorder.awaited()))
 }
 
 // untilWork is how long there is nothing to do.
@@ -169,7 +136,7 @@ func (l *Loop) untilWork() time.Duration {
 		return 0
 	}
 	if at := l.NextDeadline(); at != 0 {
-		return min(asleep, max(0, at.Sub(l.clock())))
+		return min(asleep, max(0, at.Sub(l.recorder.clock())))
 	}
 	return asleep
 }
@@ -177,8 +144,8 @@ func (l *Loop) untilWork() time.Duration {
 // Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on. What does
 // not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []engine.Request) {
-	now := l.now()
-	l.unwritten, l.shown, l.late.looked = false, 0, 0
+	now := l.recorder.now()
+	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -191,47 +158,30 @@ func (l *Loop) Turn(requests []engine.Request) {
 	}
 	l.catchUp(now)
 	l.due(now)
-	l.acceptWaiting(now)
-	l.endWaits(now)
-	l.sweep(now)
-	l.serveAll(now)
+	l.dispatcher.turn(now)
 	l.seal()
 }
-
-// maxChores bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
-// for their frame and the one before, so these must stay small when there is a lot of it.
-const maxChores = 256 << 10
-
-// chore writes what nobody asked for.
-func (l *Loop) chore(now event.Time, out engine.Outcome) {
-	before := l.writer.Batch().Len()
-	l.write(now, out)
-	l.chores += l.writer.Batch().Len() - before
-}
-
-// enough tells that the rest of the chores, of which there may be none, is for the next frame.
-func (l *Loop) enough() bool { return l.chores >= l.most || l.full() }
 
 // due ends locks whose time has passed and makes scheduled messages active, and reports whether it came to an end.
 func (l *Loop) due(now event.Time) bool {
 	for at := l.part.NextDeadline(); at != 0 && at <= now; at = l.part.NextDeadline() {
-		if l.enough() {
+		if l.frames.spent() {
 			return false
 		}
-		tick, err := l.tick(now)
+		tick, err := l.publisher.tick(now)
 		switch {
 		case errors.Is(err, errUnwritten):
-			l.unwritten = true // until the next group goes on its way
+			l.recorder.unwritten = true // until the next group goes on its way
 			return true
 		case err != nil:
-			l.fail(err)
+			l.recorder.fail(err)
 			return true
 		}
 		out := l.part.Decide(now, tick)
 		if len(out.Events) == 0 {
 			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.ID(), at, now))
 		}
-		l.chore(now, out)
+		l.recorder.background(now, out)
 	}
 	return true
 }
@@ -239,109 +189,66 @@ func (l *Loop) due(now event.Time) bool {
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
 func (l *Loop) NextDeadline() event.Time {
 	next := l.part.NextDeadline()
-	for _, at := range [...]event.Time{l.nextWait(), l.sweepers.next} {
-		if at != 0 && (next == 0 || at < next) {
-			next = at
-		}
+	if at := l.waiting.Deadline(); at != 0 && (next == 0 || at < next) {
+		return at
 	}
 	return next
 }
 
 // unfinished tells that a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return l.marked.len() > 0 || l.openHalls.len() > 0 || len(l.sweepers.running) > 0 || l.late.any()
+	return l.waiting.Any() || l.late.any()
 }
-
-// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
-func (l *Loop) now() event.Time { return max(l.clock(), l.part.Index().LastAt()) }
 
 // Err is why the loop stopped, or nil.
-func (l *Loop) Err() error { return l.err }
+func (l *Loop) Err() error { return l.recorder.err }
 
-// write puts a decision's events into the frame being filled and applies them: the next command sees them already.
-func (l *Loop) write(now event.Time, out engine.Outcome) {
-	if len(out.Events) == 0 {
-		return
-	}
-	l.part.Adopt(&out)
-	l.record(now, l.split(now, out))
-}
-
-// record writes one record and applies it.
-func (l *Loop) record(now event.Time, out engine.Outcome) {
-	b := l.writer.Batch()
-	b.AppendRecord(now, out.Events, out.Level)
-	if l.wrote = b.LSN(); out.Level == log.Durable {
-		l.solid = l.wrote
-	}
-	for _, ev := range out.Events {
-		l.part.Apply(now, ev)
-		l.recent.written(ev, l.wrote)
-		l.hasten(ev)
-		l.observe(ev)
-	}
-}
-
-// observe wakes whoever waits for what an event has brought about.
-func (l *Loop) observe(ev event.Event) {
-	switch ev := ev.(type) {
-	case *event.MessageEnqueued:
-		l.mark(ev.Slice, ev.Sequence)
-	case *event.MessageScheduled:
-		l.markBrowsers(ev.Slice)
-	case *event.MessageReleased:
-		l.mark(ev.Slice, ev.Sequence)
-	case *event.MessageAbandoned:
-		l.mark(ev.Slice, ev.Sequence)
-	case *event.LockExpired:
-		l.mark(ev.Slice, ev.Sequence)
-	case *event.MessageDeadLettered:
-		l.mark(ev.Slice, ev.Sequence)
-		l.settled(ev.Slice)
-	case *event.MessageCompleted:
-		l.settled(ev.Slice)
-	case *event.MessageDeferred:
-		l.settled(ev.Slice)
-	case *event.ScheduledActivated:
-		l.mark(ev.Slice, ev.NewSequence)
-	case *event.MessagePublished:
-		l.markCopies(ev.Slice.Partition, ev.Copies)
-	case *event.ScheduledPublished:
-		l.markCopies(ev.Slice.Partition, ev.Copies)
-	case *event.SessionReleased:
-		l.sweepers.stored(ev.Slice, l.part.Index())
-		if h := l.halls[ev.Slice]; h != nil {
-			l.sessionEnded(h, ev)
+// seal lets replies go that may leave, writes the frame being filled if one of them waits for nothing else, and begins to sync what
+// there is when the sync before is over.
+func (l *Loop) seal() {
+	for {
+		l.dispatcher.takeBack(l.replies.release())
+		switch {
+		case l.frames.urgent && l.frames.writer.Batch().Count() > 0:
+			l.frames.put(l.frames.writer.Write)
+		case !l.recorder.commit():
+			return
 		}
 	}
 }
 
-// fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
-// retried; everybody waiting learns that the outcome is unknown.
-func (l *Loop) fail(err error) {
-	if l.err == nil {
-		l.err = fmt.Errorf("engine: partition %d: %w", l.part.ID(), err)
-		l.logger.Error("partition stopped", "partition", l.part.ID(), "error", err)
+// Landed is called when more of the log is written or durable: replies leave, and the next group goes on its way.
+func (l *Loop) Landed() {
+	if err := l.frames.writer.Err(); err != nil {
+		l.recorder.fail(err)
+		return
 	}
+	l.frames.landed()
+	l.seal()
 }
+
+// await waits until more of the log is written or durable, and hears of it.
+func (l *Loop) await() {
+	l.frames.await()
+	l.Landed()
+}
+
+// Busy reports whether something is on its way into the log, or waits for that.
+func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 
 // abort answers everybody who still waits.
 func (l *Loop) abort() {
-	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.err)
-	for _, h := range append(l.acks.rest(), l.grants...) {
-		if h.receiver == nil {
-			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
+	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
+	l.replies.abandon(unknown)
+	for _, r := range l.waiting.waiters() {
+		if to := r.asked; to.sink != nil {
+			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: unknown}})
 		}
 	}
-	for _, w := range l.waits {
-		if !w.over && w.sink != nil {
-			w.sink.Post([]engine.Reply{{Tag: w.tag, Err: unknown}})
-		}
-	}
-	turnAway(l.takeLate(), unknown)
+	turnAway(l.late.take(), unknown)
 	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
-	l.saver.wait()
+	l.frames.saver.wait()
 }
 
 // turnAway answers requests that no loop will look at.
@@ -366,17 +273,15 @@ func (l *Loop) Submit(requests []engine.Request) {
 
 // drain finishes what was asked before the stop.
 func (l *Loop) drain() {
-	l.pace.on = false
+	l.frames.pace.on = false
 	l.Turn(l.mail.close())
-	for l.endLate(); l.err == nil; l.endLate() {
-		if len(l.backlog) > 0 && !l.full() {
+	for l.endLate(); l.recorder.err == nil; l.endLate() {
+		if len(l.backlog) > 0 && !l.frames.full() {
 			l.Turn(nil)
 			continue
 		}
-		for _, w := range l.waits {
-			if !w.over {
-				l.giveUp(w)
-			}
+		for _, r := range l.waiting.waiters() {
+			l.dispatcher.giveUp(r)
 		}
 		l.seal()
 		if !l.Busy() {
@@ -384,12 +289,12 @@ func (l *Loop) drain() {
 		}
 		l.await()
 	}
-	if l.err != nil {
+	if l.recorder.err != nil {
 		l.abort()
 		return
 	}
-	l.saver.wait()
-	l.end = l.writer.Batch().LSN()
+	l.frames.saver.wait()
+	l.end = l.frames.writer.Batch().LSN()
 }
 
 // Close stops a running loop after finishing what was asked, closes the log's writer, which syncs what is written, and
@@ -397,9 +302,9 @@ func (l *Loop) drain() {
 func (l *Loop) Close() error {
 	close(l.stop)
 	<-l.done
-	err := errors.Join(l.err, l.writer.Close())
+	err := errors.Join(l.recorder.err, l.frames.writer.Close())
 	if err == nil {
-		l.saver.last(l.end, l.part.Index())
+		l.frames.saver.last(l.end)
 	}
 	return err
 }

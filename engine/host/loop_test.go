@@ -151,7 +151,7 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 		return engine.Request{Command: cmd, Sink: h, Tag: tag}
 	}
 	h.loop.Turn([]engine.Request{request(1, &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x")}}})})
-	if !h.loop.syncing() {
+	if !h.loop.frames.syncing() {
 		t.Fatal("nothing is under way")
 	}
 	h.loop.Turn([]engine.Request{request(2, &engine.Peek{Slice: handEntity, Count: 1, MaxBytes: 1}), request(3, &engine.CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})})

@@ -118,7 +118,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	if err := n.start(ctx, states, sets, opts); err != nil {
 		for _, l := range n.loops {
 			if l != nil {
-				l.writer.Close()
+				l.frames.writer.Close()
 			}
 		}
 		return nil, err
@@ -296,7 +296,7 @@ func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Option
 func (n *Namespace) run(l *Loop) (err error) {
 	defer n.rescue(l.part.ID(), &err)
 	l.Run()
-	return l.err
+	return l.recorder.err
 }
 
 // attend runs what looks after the catalogue, which is partition 0, until the namespace closes.

@@ -33,7 +33,7 @@ func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRe
 func TestConcurrentReceivers(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
-	h.loop.maxReceivers = 3
+	h.loop.waiting.limit = 3
 	for _, cmd := range []*engine.PutEntity{
 		{Kind: event.Queue, Path: "tasks", Properties: sessionQueue()}, {Kind: event.Queue, Path: "other", Properties: testQueue()},
 	} {
@@ -102,7 +102,7 @@ func TestConcurrentReceivers(t *testing.T) {
 			h.turn(&engine.Detach{Receiver: r})
 		}
 	}
-	if n := len(h.loop.receivers); n != 0 {
+	if n := len(h.loop.waiting.counts); n != 0 {
 		t.Errorf("receivers of %d entities are counted when all have gone", n)
 	}
 }
@@ -111,7 +111,7 @@ func TestConcurrentReceivers(t *testing.T) {
 func TestReceiversThatAreToldToGo(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	h.loop.maxReceivers = 2
+	h.loop.waiting.limit = 2
 	h.accepts(1, "A")
 	h.accepts(2, "A")
 	h.wants(3, 10*time.Second)
@@ -122,8 +122,8 @@ func TestReceiversThatAreToldToGo(t *testing.T) {
 	h.accepts(5, "B")
 	h.hears("5:B")
 	h.after(31 * time.Second)
-	if h.heard(); len(h.loop.receivers) != 0 {
-		t.Errorf("%v are counted", h.loop.receivers)
+	if h.heard(); len(h.loop.waiting.counts) != 0 {
+		t.Errorf("%v are counted", h.loop.waiting.counts)
 	}
 }
 

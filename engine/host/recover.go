@@ -14,27 +14,27 @@ import (
 // the first client finds none of it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
 // for the disk.
 func (l *Loop) Recover() {
-	now := l.now()
-	l.most = min(maxChores, l.startBytes)
-	defer func() { l.most = maxChores }()
-	for again := true; again && l.err == nil; {
+	now := l.recorder.now()
+	l.frames.budget = min(maxBackground, l.startBytes)
+	defer func() { l.frames.budget = maxBackground }()
+	for again := true; again && l.recorder.err == nil; {
 		out := l.part.Decide(now, engine.ReleaseAll())
 		again = out.Again
-		l.write(now, out)
+		l.recorder.write(now, out)
 		l.makeRoom()
 	}
-	for l.err == nil && !l.due(now) {
+	for l.recorder.err == nil && !l.due(now) {
 		l.makeRoom()
 	}
 }
 
 // makeRoom hands a large frame on, and waits where another one is being synced.
 func (l *Loop) makeRoom() {
-	l.chores = 0
-	if l.writer.Batch().Len() <= l.startBytes {
+	l.frames.background = 0
+	if l.frames.writer.Batch().Len() <= l.startBytes {
 		return
 	}
-	for l.syncing() && l.err == nil {
+	for l.frames.syncing() && l.recorder.err == nil {
 		l.await()
 	}
 	l.seal()
@@ -43,19 +43,18 @@ func (l *Loop) makeRoom() {
 // SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before
 // anything else is written: the record may be older than the one in front of it, which no record of its frame may be.
 func (l *Loop) SetClock(set *event.ClockSet) error {
-	if l.writer.Batch().Count() > 0 {
+	if l.frames.writer.Batch().Count() > 0 {
 		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.ID()))
 	}
-	l.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
+	l.frames.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
 	l.part.Apply(set.To, set)
-	ticket := l.writer.Append(l.writer.Batch())
-	for l.inline && l.writer.Work() { // nobody else does
-	}
+	ticket := l.frames.writer.Append(l.frames.writer.Batch())
+	l.frames.work()
 	<-ticket.Done()
 	if err := ticket.Err(); err != nil {
-		l.fail(err)
+		l.recorder.fail(err)
 	}
-	return l.err
+	return l.recorder.err
 }
 
 // DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, before
@@ -64,7 +63,7 @@ func (l *Loop) DropUnknown() {
 	for _, id := range l.part.Index().Slices() {
 		e, gone := l.part.Entity(id)
 		if gone != nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
-			l.write(l.now(), l.part.Decide(l.now(), engine.DropSlice(id)))
+			l.recorder.write(l.recorder.now(), l.part.Decide(l.recorder.now(), engine.DropSlice(id)))
 		}
 	}
 }

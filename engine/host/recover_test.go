@@ -118,7 +118,7 @@ func TestRecoverMuch(t *testing.T) {
 	if r := h.ask(&engine.Send{Slice: handEntity, Messages: []engine.Message{scheduled}}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	before := h.loop.writer.Batch().Base()
+	before := h.loop.frames.writer.Batch().Base()
 	h.now = h.now.Add(time.Hour)
 	h.restart()
 	if locks, waiting := h.loop.part.Index().Locks(), h.count(event.Main, index.Scheduled); locks != 0 || waiting != 0 {
@@ -127,7 +127,7 @@ func TestRecoverMuch(t *testing.T) {
 	if dead := h.count(event.DeadLetter, index.Active); dead != n {
 		t.Errorf("%d dead letters, want %d", dead, n)
 	}
-	if size := h.loop.writer.Batch().Base() - before; size < 2*maxOpen {
+	if size := h.loop.frames.writer.Batch().Base() - before; size < 2*maxOpen {
 		t.Fatalf("all of it took %d bytes: that shows nothing", size)
 	}
 	h.fill(1, 0)
@@ -229,7 +229,7 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 	h.turn(&engine.DeleteEntity{Path: "orders"}, &dropSlice{slice: handEntity})
 	h.hears("1:A", "2:!1")
 	h.turn(&engine.Flow{Receiver: a, Limit: 1}, &engine.Detach{Receiver: a})
-	if len(h.loop.halls) != 0 || len(h.loop.waits) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
+	if len(h.loop.waiting.slices) != 0 || len(h.loop.waiting.deadlines) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
 		t.Error("something is left of it")
 	}
 }
@@ -315,7 +315,7 @@ func TestReplayReadsNoClock(t *testing.T) {
 	for _, wait := range []time.Duration{0, 50 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
 			time.Sleep(wait)
-			x, _, _, err := Replay(t.Context(), h.plog, h.loop.logger)
+			x, _, _, err := Replay(t.Context(), h.plog, h.loop.recorder.logger)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -325,7 +325,7 @@ func TestReplayReadsNoClock(t *testing.T) {
 			if got := counters(x); !slices.Equal(got, want) {
 				t.Errorf("in %d the counters are %v, before they were %v", time.Now().Year(), got, want)
 			}
-			l := NewLoop(engine.NewPartition(0, 1, x), h.plog, nil, LoopOptions{CheckpointBytes: -1, Logger: h.loop.logger,
+			l := NewLoop(engine.NewPartition(0, 1, x), h.plog, nil, LoopOptions{CheckpointBytes: -1, Logger: h.loop.recorder.logger,
 				Clock: func() event.Time { panic("asked for the time") }, Tokens: func() event.LockToken { panic("asked for a token") }})
 			for _, e := range x.Catalogue.All() {
 				l.configure(&configure{entity: engine.View(e, nil)})

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -50,32 +51,67 @@ func (q *queue) ready(written, durable event.LSN) []held {
 // rest returns all that is left.
 func (q *queue) rest() []held { return slices.Concat(q.front[q.next:], q.back) }
 
-// hold keeps a reply back until everything decided so far is committed.
-func (l *Loop) hold(h held) {
+// replies are what the loop has to say and holds back until the log has what it stands for.
+type replies struct {
+	frames *frames // set once in NewLoop
+
+	// owned by the loop
+	acks     queue
+	grants   []held                               // locks and renewals, and what else receivers are told
+	count    uint64                               // so far
+	looked   struct{ written, durable event.LSN } // when grants were looked at
+	recent   recents
+	leaving  []held // scratch
+	posts    []engine.Reply
+	returned []unsent
+}
+
+// address is where an answer goes.
+type address struct {
+	sink engine.Sink
+	tag  uint64
+}
+
+// held is a reply to an address.
+func (a address) held(reply engine.Reply) held {
+	reply.Tag = a.tag
+	return held{sink: a.sink, reply: reply}
+}
+
+// any reports whether there is one that has not left.
+func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
+
+// answer holds the reply to a request back until everything decided so far is committed.
+func (p *replies) answer(req *engine.Request, reply engine.Reply) {
+	reply.Tag = req.Tag
+	p.hold(held{sink: req.Sink, reply: reply})
+}
+
+func (p *replies) hold(h held) {
 	if h.sink == nil {
 		return
 	}
-	l.replies++
-	h.number, h.written, h.durable = l.replies, l.wrote, l.solid
+	p.count++
+	h.number, h.written, h.durable = p.count, p.frames.wrote, p.frames.solid
 	if mutant.On(mutant.ShowBeforeDurable) {
-		l.release([]held{h})
+		p.post([]held{h})
 		return
 	}
-	if mutant.On(mutant.LookFirst) && l.writer.Batch().Count() == 0 {
+	if mutant.On(mutant.LookFirst) && p.frames.writer.Batch().Count() == 0 {
 		h.written, h.durable = 0, 0
 	}
-	l.acks.push(h)
+	p.acks.push(h)
 }
 
 // grant keeps the answer to a command that locks or renews back until that is written and what it shows is durable.
-func (l *Loop) grant(h held, shows event.LSN) {
+func (p *replies) grant(h held, shows event.LSN) {
 	if h.sink == nil {
 		return
 	}
-	l.replies++
-	h.number, h.written, h.durable = l.replies, l.wrote, shows
+	p.count++
+	h.number, h.written, h.durable = p.count, p.frames.wrote, shows
 	if mutant.On(mutant.ShowBeforeDurable) {
-		l.release([]held{h})
+		p.post([]held{h})
 		return
 	}
 	if mutant.On(mutant.DeliverBeforeDurable) {
@@ -84,58 +120,82 @@ func (l *Loop) grant(h held, shows event.LSN) {
 	if mutant.On(mutant.DeliverBeforeWritten) {
 		h.written = 0
 	}
-	l.grants = append(l.grants, h)
+	p.grants = append(p.grants, h)
 	switch {
-	case h.durable >= l.writer.Durable():
-	case h.written < l.writer.Written():
-		l.looked.written = 0 // it waits for nothing
-	case h.written >= l.frames.end: // in the frame being filled
-		l.urgent = true
+	case h.durable >= p.frames.writer.Durable():
+	case h.written < p.frames.writer.Written():
+		p.looked.written = 0 // it waits for nothing
+	case h.written >= p.frames.end: // in the frame being filled
+		p.frames.urgent = true
 	}
 }
 
 // tell is grant for what concerns a receiver. What it is told leaves in the order in which it was decided: deliveries in the order of
 // the messages, what was there before an end before that.
-func (l *Loop) tell(r *receiver, h held, shows event.LSN) {
+func (p *replies) tell(r *receiver, h held, shows event.LSN) {
 	r.shown = max(r.shown, shows)
-	l.grant(h, r.shown)
+	p.grant(h, r.shown)
 }
 
 // showsAll is the newest of what happened to any of some messages; see recents.newest.
-func (l *Loop) showsAll(id event.Slice, messages []engine.Delivery) (at event.LSN) {
+func (p *replies) showsAll(id event.Slice, messages []engine.Delivery) (at event.LSN) {
 	for i := range messages {
-		at = max(at, l.recent.newest(id, messages[i].Sequence, &messages[i].Body))
+		at = max(at, p.recent.newest(id, messages[i].Sequence, &messages[i].Body))
 	}
 	return at
 }
 
-// letGo releases the replies that nothing holds back any more, in the order in which they were decided: only a grant comes before
-// others. Deliveries whose receivers are gone go back to their queue.
-func (l *Loop) letGo() {
-	written, durable := l.writer.Written(), l.writer.Durable()
-	grants := l.leaving[:0]
-	if written != l.looked.written || durable != l.looked.durable {
-		l.looked.written, l.looked.durable, l.urgent = written, durable, false
-		l.recent.forget(durable)
-		grants = l.readyGrants(grants, written, durable)
+// showsDelivery is the newest of what a delivery shows: under a lock, that the message is there, and in a session that nothing comes
+// before it (P19); else that the message is gone.
+func (p *replies) showsDelivery(r *receiver, d *engine.Delivery) event.LSN {
+	if r.Mode != engine.PeekLock {
+		return p.frames.solid
+	}
+	at := p.recent.newest(r.Slice, d.Sequence, &d.Body)
+	if r.Session != nil {
+		at = max(at, p.recent.cleared(r.Slice))
+	}
+	return at
+}
+
+// showsSession is the newest of what the grant of a session shows: that nobody has its lock any more and, when it was not asked for by its
+// name, that there is a message.
+func (p *replies) showsSession(r *receiver, session string, x *index.Index) event.LSN {
+	at := p.recent.freed(r.Slice, session)
+	if m, ok := x.FirstOf(r.Slice, []byte(session)); ok && r.Session.Any {
+		at = max(at, p.recent.newest(r.Slice, m.Sequence, &m.Body))
+	}
+	return at
+}
+
+// release posts the replies that nothing holds back any more, in the order in which they were decided: only a grant comes before
+// others. It returns the deliveries whose receivers are gone, until the next call.
+func (p *replies) release() []unsent {
+	p.returned = p.returned[:0]
+	written, durable := p.frames.writer.Written(), p.frames.writer.Durable()
+	grants := p.leaving[:0]
+	if written != p.looked.written || durable != p.looked.durable {
+		p.looked.written, p.looked.durable, p.frames.urgent = written, durable, false
+		p.recent.forget(durable)
+		grants = p.readyGrants(grants, written, durable)
 	}
 	all := grants
-	for acks := l.acks.ready(written, durable); len(acks) > 0; acks = l.acks.ready(written, durable) {
+	for acks := p.acks.ready(written, durable); len(acks) > 0; acks = p.acks.ready(written, durable) {
 		for len(grants) > 0 && len(acks) > 0 {
 			n := before(acks, grants[0].number)
-			l.release(acks[:n])
+			p.post(acks[:n])
 			if acks = acks[n:]; len(acks) > 0 {
 				n = before(grants, acks[0].number)
-				l.release(grants[:n])
+				p.post(grants[:n])
 				grants = grants[n:]
 			}
 		}
-		l.release(acks)
+		p.post(acks)
 	}
-	l.release(grants)
+	p.post(grants)
 	clear(all)
-	l.leaving = all[:0]
-	l.takeBack()
+	p.leaving = all[:0]
+	return p.returned
 }
 
 // before is how many of some replies have a lower number.
@@ -148,40 +208,40 @@ func before(hs []held, number uint64) int {
 }
 
 // readyGrants moves the locks and renewals that may leave to dst. What waits only for being written makes the frame being filled urgent.
-func (l *Loop) readyGrants(dst []held, written, durable event.LSN) []held {
-	kept := l.grants[:0]
-	for i := range l.grants {
-		h := &l.grants[i]
+func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
+	kept := p.grants[:0]
+	for i := range p.grants {
+		h := &p.grants[i]
 		if h.written < written && h.durable < durable {
 			dst = append(dst, *h)
 			continue
 		}
-		l.urgent = l.urgent || h.durable < durable && h.written >= l.frames.end
+		p.frames.urgent = p.frames.urgent || h.durable < durable && h.written >= p.frames.end
 		kept = append(kept, *h)
 	}
-	clear(l.grants[len(kept):])
-	l.grants = kept
+	clear(p.grants[len(kept):])
+	p.grants = kept
 	return dst
 }
 
-// release posts replies in order, each run for one sink together.
-func (l *Loop) release(hs []held) {
+// post posts replies in order, each run for one sink together.
+func (p *replies) post(hs []held) {
 	for i := 0; i < len(hs); {
 		sink := hs[i].sink
-		l.posts = l.posts[:0]
+		p.posts = p.posts[:0]
 		for ; i < len(hs) && hs[i].sink == sink; i++ {
 			h := &hs[i]
-			if h.receiver != nil && h.receiver.line == nil {
-				l.returned = append(l.returned, unsent{h.receiver.Receiver, h.reply.Delivery().Token})
+			if h.receiver != nil && h.receiver.queue == nil {
+				p.returned = append(p.returned, unsent{h.receiver.Receiver, h.reply.Delivery().Token})
 				continue
 			}
-			l.posts = append(l.posts, h.reply)
+			p.posts = append(p.posts, h.reply)
 		}
-		if len(l.posts) > 0 {
-			sink.Post(l.posts)
+		if len(p.posts) > 0 {
+			sink.Post(p.posts)
 		}
 	}
-	clear(l.posts)
+	clear(p.posts)
 }
 
 // unsent is a delivery whose receiver was gone when it could leave.
@@ -190,22 +250,11 @@ type unsent struct {
 	token    event.LockToken
 }
 
-// takeBack gives deliveries that found their receiver gone back to their queue, without counting.
-func (l *Loop) takeBack() {
-	if len(l.returned) == 0 {
-		return
-	}
-	now := l.now()
-	for _, u := range l.returned {
-		if u.receiver.Mode == engine.PeekLock {
-			l.putBack(now, u.receiver, u.token)
+// abandon answers whoever still waits for a reply that the outcome is unknown.
+func (p *replies) abandon(unknown error) {
+	for _, h := range append(p.acks.rest(), p.grants...) {
+		if h.receiver == nil {
+			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}
-	l.returned = l.returned[:0]
-	l.serveAll(now)
-}
-
-func (l *Loop) putBack(now event.Time, r *engine.Receiver, token event.LockToken) {
-	l.write(now, l.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
-		Token: token, Outcome: engine.Release}))
 }

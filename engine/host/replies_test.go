@@ -73,7 +73,7 @@ func (s *slow) asks(tag uint64, cmds ...engine.Command) {
 
 // syncs lets the disk do all it is asked for.
 func (s *slow) syncs() {
-	for s.loop.writer.Work() {
+	for s.loop.frames.writer.Work() {
 	}
 	s.loop.Landed()
 }
@@ -110,11 +110,11 @@ func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	s.syncs()
 	s.hears("after it", "1")
 	s.asks(2, s.send("b")) // and the disk takes its time
-	durable := s.loop.writer.Durable()
+	durable := s.loop.frames.writer.Durable()
 	s.asks(0, &engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 1})
 	s.hears("a durable message while another is synced", "7:1")
-	if s.loop.writer.Durable() != durable || s.loop.writer.Written() < s.loop.frames.end {
-		t.Errorf("durable to %d, it was %d; written to %d of %d", s.loop.writer.Durable(), durable, s.loop.writer.Written(), s.loop.frames.end)
+	if s.loop.frames.writer.Durable() != durable || s.loop.frames.writer.Written() < s.loop.frames.end {
+		t.Errorf("durable to %d, it was %d; written to %d of %d", s.loop.frames.writer.Durable(), durable, s.loop.frames.writer.Written(), s.loop.frames.end)
 	}
 	s.asks(3, &engine.Renew{Slice: handEntity, Tokens: []event.LockToken{s.tokens[1]}})
 	s.hears("a renewal", "3")
@@ -140,7 +140,7 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.asks(1, s.send("a"))
 	s.asks(2, s.send("b")) // for the next sync
 	work := 0
-	for s.loop.writer.Work() {
+	for s.loop.frames.writer.Work() {
 		work++
 	}
 	s.loop.Landed()
@@ -188,23 +188,23 @@ func TestNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := onSlowDisk(t, testQueue())
-		s.loop.pace.on = true
+		s.loop.frames.pace.on = true
 		r := s.receiver(7, engine.PeekLock)
 		s.asks(0, &engine.Attach{Receiver: r}, s.send("a"), s.send("b"), &engine.Flow{Receiver: r, Limit: 2})
 		s.syncs()
 		s.hears("both", "7:1", "7:2")
 		s.asks(0, &engine.Settle{Slice: handEntity, Token: s.tokens[1], Outcome: engine.Complete}, &engine.Flow{Receiver: r, Limit: 3})
-		if wait := s.loop.nextWake(); s.loop.syncing() || wait != maxPatience {
-			t.Errorf("a settlement nobody waits for: a sync goes on: %v; the loop sleeps for %v", s.loop.syncing(), wait)
+		if wait := s.loop.nextWake(); s.loop.frames.syncing() || wait != maxPatience {
+			t.Errorf("a settlement nobody waits for: a sync goes on: %v; the loop sleeps for %v", s.loop.frames.syncing(), wait)
 		}
 		s.asks(5, &engine.Settle{Slice: handEntity, Token: s.tokens[2], Outcome: engine.Complete})
-		if !s.loop.syncing() {
+		if !s.loop.frames.syncing() {
 			t.Error("somebody waits, and no sync goes on")
 		}
 		s.syncs()
 		s.hears("one answer", "5")
 		s.asks(0, s.send("c")) // the receiver waits for it
-		if !s.loop.syncing() {
+		if !s.loop.frames.syncing() {
 			t.Error("a receiver waits for a message, and no sync goes on")
 		}
 		s.syncs()
@@ -215,7 +215,7 @@ func TestNobodyWaits(t *testing.T) {
 			t.Errorf("after the wait the loop sleeps for %v", wait)
 		}
 		s.loop.Turn(nil)
-		if !s.loop.syncing() {
+		if !s.loop.frames.syncing() {
 			t.Error("no sync goes on after the wait")
 		}
 		s.syncs()

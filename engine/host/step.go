@@ -8,13 +8,13 @@ import (
 // steps takes requests until the frame being filled is full, and returns how many.
 func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 	for i := range requests {
-		if l.group() > maxOpen {
-			if l.syncing() {
+		if l.frames.group() > maxOpen {
+			if l.frames.syncing() {
 				return i
 			}
-			l.commit()
+			l.recorder.commit()
 		}
-		if req := &requests[i]; !l.putOff(now, req) && !l.step(now, req) {
+		if req := &requests[i]; !l.late.putOff(now, req) && !l.step(now, req) {
 			l.late.add(*req)
 		}
 	}
@@ -23,24 +23,24 @@ func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 
 // step carries out a request, or a part of a costly one: it reports whether that is all.
 func (l *Loop) step(now event.Time, req *engine.Request) bool {
-	l.use(now, req.Command)
+	use(l.part, now, req.Command)
 	switch cmd := req.Command.(type) {
 	case *engine.Attach:
-		l.attach(now, cmd.Receiver, req)
+		l.dispatcher.attach(now, cmd.Receiver, req)
 	case *engine.Flow:
-		l.flow(now, cmd)
+		l.dispatcher.flow(now, cmd)
 	case *engine.Detach:
-		l.detach(now, cmd)
-		l.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.solid) // behind all it was told
+		l.dispatcher.detach(now, cmd)
+		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.frames.solid) // behind all it was told
 	case *engine.Send:
-		l.answer(req, l.send(now, cmd))
+		l.replies.answer(req, l.send(now, cmd))
 	case *engine.ReceiveDeferred:
 		l.receiveDeferred(now, cmd, req)
 	case *dropSlice:
 		l.dropSlice(now, cmd)
-		l.answer(req, engine.Reply{})
+		l.replies.answer(req, engine.Reply{})
 	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:
-		l.answer(req, l.carryOut(cmd))
+		l.replies.answer(req, l.carryOut(cmd))
 	default:
 		return l.decide(now, req)
 	}
@@ -52,22 +52,16 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	cmd := req.Command
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
-	if l.write(now, out); out.Again {
+	if l.recorder.write(now, out); out.Again {
 		return false
 	}
 	if renews(cmd) && out.Reply.Err == nil {
 		out.Reply.Tag = req.Tag
-		l.grant(held{sink: req.Sink, reply: out.Reply}, 0)
+		l.replies.grant(held{sink: req.Sink, reply: out.Reply}, 0)
 	} else {
-		l.answer(req, out.Reply)
+		l.replies.answer(req, out.Reply)
 	}
 	return true
-}
-
-// answer holds the reply to a request back until everything decided so far is committed.
-func (l *Loop) answer(req *engine.Request, reply engine.Reply) {
-	reply.Tag = req.Tag
-	l.hold(held{sink: req.Sink, reply: reply})
 }
 
 // send stores messages, unless what is stored already cannot be read.
@@ -78,9 +72,9 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	if l.damaged != nil {
 		return engine.Reply{Err: engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")}
 	}
-	cmd.NewID = l.newID
+	cmd.NewID = l.publisher.newID
 	out := l.part.Decide(now, cmd)
-	l.write(now, out)
+	l.recorder.write(now, out)
 	return out.Reply
 }
 
@@ -88,18 +82,18 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
 	if cmd.Mode == engine.PeekLock {
 		for range cmd.Sequences {
-			cmd.Tokens = append(cmd.Tokens, l.tokens().In(cmd.Slice.Partition))
+			cmd.Tokens = append(cmd.Tokens, l.dispatcher.tokens().In(cmd.Slice.Partition))
 		}
 	}
 	l.late.charge(cmd, 0)
 	out := l.part.Decide(now, cmd)
-	l.write(now, out)
+	l.recorder.write(now, out)
 	if out.Reply.Err != nil || cmd.Mode != engine.PeekLock {
-		l.answer(req, out.Reply)
+		l.replies.answer(req, out.Reply)
 		return
 	}
 	out.Reply.Tag = req.Tag
-	l.grant(held{sink: req.Sink, reply: out.Reply}, l.showsAll(cmd.Slice, out.Reply.Messages()))
+	l.replies.grant(held{sink: req.Sink, reply: out.Reply}, l.replies.showsAll(cmd.Slice, out.Reply.Messages()))
 }
 
 // renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).

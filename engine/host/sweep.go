@@ -1,10 +1,9 @@
 package host
 
 import (
-	"slices"
+	"container/list"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -16,96 +15,89 @@ const (
 	sweepRate  = 100_000
 )
 
-// sweepers looks for expired messages in the queues that have active receivers: without one nothing expires
+// sweeps are the searches for expired messages in the queues that have active receivers: without one nothing expires
 // (semantics.md 7.4).
-type sweepers struct {
-	by      map[event.Slice]*sweeper
-	list    []*sweeper // in the order in which they came
-	running []*sweeper
+type sweeps struct {
+	list    list.List // of *sweeper, in the order in which they came
+	running fifo[*sweeper]
 	next    event.Time // when a pass may have to begin; 0: never
 }
 
+// sweeper looks through one main queue.
 type sweeper struct {
 	slice     event.Slice
-	receivers int
-	after     event.Time // no pass before
-	pass      *index.Sweep
+	receivers int          // active ones
+	after     event.Time   // no pass before
+	pass      *index.Sweep // nil: none goes on
+	place     *list.Element
 }
 
-func newSweepers() sweepers { return sweepers{by: map[event.Slice]*sweeper{}} }
-
 // begin counts an active receiver of a main queue.
-func (s *sweepers) begin(id event.Slice) {
-	w := s.by[id]
-	if w == nil {
-		w = &sweeper{slice: id}
-		s.by[id] = w
-		s.list = append(s.list, w)
+func (s *sweeps) begin(at *sliceReceivers) {
+	if at.sweep == nil {
+		at.sweep = &sweeper{slice: at.slice}
+		at.sweep.place = s.list.PushBack(at.sweep)
 		s.next = 1 // look
 	}
-	w.receivers++
+	at.sweep.receivers++
 }
 
 // end counts one out.
-func (s *sweepers) end(id event.Slice) {
-	w := s.by[id]
+func (s *sweeps) end(at *sliceReceivers) {
+	w := at.sweep
 	if w.receivers--; w.receivers > 0 {
 		return
 	}
-	delete(s.by, id)
-	s.list = slices.DeleteFunc(s.list, func(o *sweeper) bool { return o == w })
-	s.running = slices.DeleteFunc(s.running, func(o *sweeper) bool { return o == w })
+	at.sweep = nil
+	s.list.Remove(w.place)
+	if w.pass != nil {
+		s.running.keep(func(o *sweeper) bool { return o != w })
+	}
 }
 
 // stored is called when a message became deliverable.
-func (s *sweepers) stored(id event.Slice, x *index.Index) {
-	if len(s.by) == 0 {
-		return
-	}
-	w := s.by[id]
-	if w == nil || w.pass != nil { // the end of a pass looks
-		return
-	}
-	if at := x.Soonest(id); at != event.EndOfTime {
-		w.soon(s, at)
+func (s *sweeps) stored(at *sliceReceivers, x *index.Index) {
+	if w := at.sweep; w != nil && w.pass == nil { // the end of a pass looks
+		s.schedule(w, x)
 	}
 }
 
-func (w *sweeper) soon(s *sweepers, at event.Time) {
+// schedule sees to it that a pass begins when the first message expires.
+func (s *sweeps) schedule(w *sweeper, x *index.Index) {
+	at := x.Soonest(w.slice)
+	if at == event.EndOfTime {
+		return
+	}
 	if at = max(at, w.after, 1); s.next == 0 || at < s.next {
 		s.next = at
 	}
 }
 
-// sweep begins the passes that are due and takes one step of one of them.
-func (l *Loop) sweep(now event.Time) {
-	s := &l.sweepers
+// Next begins the passes that are due and is the one to take a step of; nil: none.
+func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 	if s.next != 0 && s.next <= now {
 		s.next = 0
-		for _, w := range s.list {
-			switch at := l.part.Index().Soonest(w.slice); {
-			case w.pass != nil || at == event.EndOfTime:
-			case at <= now && w.after <= now:
+		for e := s.list.Front(); e != nil; e = e.Next() {
+			switch w := e.Value.(*sweeper); {
+			case w.pass != nil:
+			case x.Soonest(w.slice) <= now && w.after <= now:
 				w.pass = &index.Sweep{Slice: w.slice}
-				s.running = append(s.running, w)
+				s.running.push(w)
 			default:
-				w.soon(s, at)
+				s.schedule(w, x)
 			}
 		}
 	}
-	if len(s.running) == 0 || l.enough() {
-		return
+	if s.running.len() == 0 {
+		return nil
 	}
-	w := s.running[0]
-	out := l.part.Decide(now, engine.Sweep(w.pass))
-	if l.chore(now, out); out.Again {
-		return
-	}
-	x := l.part.Index()
+	return *s.running.front()
+}
+
+// Done ends the pass that Next gave.
+func (s *sweeps) Done(now event.Time, x *index.Index) {
+	w := s.running.pop()
 	rest := time.Duration(x.Count(w.slice, event.Main, index.Active)) * time.Second / sweepRate
 	w.pass, w.after = nil, now.Add(max(sweepEvery, rest))
-	s.running = slices.Delete(s.running, 0, 1)
-	if at := x.Soonest(w.slice); at != event.EndOfTime {
-		w.soon(s, at)
-	}
+	s.schedule(w, x)
 }

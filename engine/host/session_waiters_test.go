@@ -35,8 +35,8 @@ func TestWaitForSession(t *testing.T) {
 	if got := h.heard(); len(got) != 3 || h.loop.part.Index().Locks() != 0 {
 		t.Fatalf("%v and %d locks are left", got, h.loop.part.Index().Locks())
 	}
-	if len(h.loop.halls) != 0 || h.loop.NextDeadline() != 0 {
-		t.Error("the hall is not empty")
+	if len(h.loop.waiting.slices) != 0 || h.loop.NextDeadline() != 0 {
+		t.Error("there are receivers still")
 	}
 }
 
@@ -58,8 +58,8 @@ func TestDetachWhileWaiting(t *testing.T) {
 	h.hears("3:!14")
 	h.after(time.Hour)
 	h.hears("2:ended")
-	if len(h.loop.halls) != 0 || len(h.loop.waits) != 0 {
-		t.Errorf("left: %d halls, %d waits", len(h.loop.halls), len(h.loop.waits))
+	if len(h.loop.waiting.slices) != 0 || len(h.loop.waiting.deadlines) != 0 {
+		t.Errorf("left: receivers in %d slices, %d that wait", len(h.loop.waiting.slices), len(h.loop.waiting.deadlines))
 	}
 }
 
@@ -87,7 +87,7 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("5:A")
 	again := h.accepts(6, "A")
 	h.hears("6:!13")
-	if h.loop.attached[again] != nil {
+	if receiverOf(again) != nil {
 		t.Error("refused and attached all the same")
 	}
 	h.turn(&engine.Detach{Receiver: b})
@@ -215,8 +215,8 @@ func TestMessagesUnderOneSession(t *testing.T) {
 	if got := h.count(event.Main, index.Active); got != n-5 {
 		t.Errorf("%d active", got)
 	}
-	if len(h.loop.halls) != 0 {
-		t.Error("the hall is not empty")
+	if len(h.loop.waiting.slices) != 0 {
+		t.Error("there are receivers still")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // split is where two planted bugs are: what one decision leads to becomes two records, and two frames if it can.
-func (l *Loop) split(now event.Time, out engine.Outcome) engine.Outcome {
+func split(r *recorder, now event.Time, out engine.Outcome) engine.Outcome {
 	first, rest := engine.Outcome{}, out
 	switch {
 	case mutant.On(mutant.DeadLetterInTwo):
@@ -20,8 +20,8 @@ func (l *Loop) split(now event.Time, out engine.Outcome) engine.Outcome {
 		first, rest = splitCopies(out)
 	}
 	if len(first.Events) > 0 {
-		l.record(now, first)
-		l.commit()
+		r.record(now, first)
+		r.commit()
 	}
 	return rest
 }
@@ -55,20 +55,20 @@ func splitCopies(out engine.Outcome) (first, rest engine.Outcome) {
 }
 
 // hasten is a planted bug: a change of a rule is in force before it is durable.
-func (l *Loop) hasten(ev event.Event) {
+func hasten(part *engine.Partition, ev event.Event) {
 	if !mutant.On(mutant.RuleBeforeDurable) {
 		return
 	}
-	sub, err := l.part.Entity(ev.Common().Slice)
+	sub, err := part.Entity(ev.Common().Slice)
 	if err != nil {
 		return
 	}
 	switch ev := ev.(type) {
 	case *event.RuleAdded:
-		l.part.ConfigureRule(sub, ev.Rule)
+		part.ConfigureRule(sub, ev.Rule)
 	case *event.RuleUpdated:
-		l.part.ConfigureRule(sub, ev.Rule)
+		part.ConfigureRule(sub, ev.Rule)
 	case *event.RuleRemoved:
-		l.part.ForgetRule(sub, ev.Rule.Name)
+		part.ForgetRule(sub, ev.Rule.Name)
 	}
 }

@@ -1,0 +1,78 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// recorder carries decisions out: their events go into the frame being filled and are applied, and whoever waits for them is marked.
+type recorder struct {
+	// set once in NewLoop
+	part    *engine.Partition
+	clock   func() event.Time
+	logger  *slog.Logger
+	waiting *waiting
+	frames  *frames
+	replies *replies
+
+	// owned by the loop
+	unwritten bool  // what is due next has to be written before it can be read back
+	err       error // why the loop stopped
+}
+
+// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
+func (r *recorder) now() event.Time { return max(r.clock(), r.part.Index().LastAt()) }
+
+// write puts a decision's events into the frame being filled and applies them: the next command sees them already.
+func (r *recorder) write(now event.Time, out engine.Outcome) {
+	if len(out.Events) == 0 {
+		return
+	}
+	r.part.Adopt(&out)
+	r.record(now, split(r, now, out))
+}
+
+// record writes one record and applies it.
+func (r *recorder) record(now event.Time, out engine.Outcome) {
+	at := r.frames.append(now, out)
+	for _, ev := range out.Events {
+		r.part.Apply(now, ev)
+		r.replies.recent.written(ev, at)
+		hasten(r.part, ev)
+		if lost := r.waiting.Observe(ev); lost != nil {
+			r.replies.tell(lost, held{sink: lost.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: lost.Tag, Err: engine.SessionLost()}}, r.frames.solid)
+		}
+	}
+}
+
+// background writes what nobody asked for.
+func (r *recorder) background(now event.Time, out engine.Outcome) {
+	before := r.frames.writer.Batch().Len()
+	r.write(now, out)
+	r.frames.background += r.frames.writer.Batch().Len() - before
+}
+
+// awaited reports whether anybody waits for more of the log.
+func (r *recorder) awaited() bool { return r.replies.any() || r.unwritten }
+
+// commit hands the next group on; see [frames.commit].
+func (r *recorder) commit() (written bool) { return r.frames.commit(r.awaited()) }
+
+// handOn lets a large group go, if the disk is free.
+func (r *recorder) handOn() {
+	if r.frames.group() > maxOpen {
+		r.commit()
+	}
+}
+
+// fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
+// retried; everybody waiting learns that the outcome is unknown.
+func (r *recorder) fail(err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("engine: partition %d: %w", r.part.ID(), err)
+		r.logger.Error("partition stopped", "partition", r.part.ID(), "error", err)
+	}
+}

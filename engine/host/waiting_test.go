@@ -1,0 +1,572 @@
+package host
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Who has something to do, and in which order, follows from what was attached, asked for and observed. A line is a call, and behind the
+// equals sign what comes of it; see waitingTest.call.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, script string }{
+		{"nobody waits", `
+			stored 1
+			serve =
+			waiter =
+			overdue 100 =
+			left = 0`},
+		{"nothing to do without credit", `
+			attach a 1
+			stored 1
+			serve =
+			flow a 0
+			serve =`},
+		{"credit first, messages later", `
+			attach a 1
+			flow a 2
+			serve =
+			stored 1
+			serve = a
+			serve =
+			stored 1
+			stored 1
+			serve = a`},
+		{"messages first, credit later", `
+			attach a 1
+			stored 1
+			stored 1
+			flow a 1
+			serve = a
+			flow a 2
+			serve = a`},
+		{"credit is served in the order in which it came", `
+			attach a 1
+			attach b 1
+			flow a 2
+			flow b 2
+			flow a 3
+			stored 1 6
+			serve = a a b b a`},
+		{"what is taken back is the newest", `
+			attach a 1
+			attach b 1
+			flow a 1
+			flow b 1
+			flow a 3
+			flow a 2
+			flow b 0
+			stored 1 6
+			serve = a a`},
+		{"one that leaves while it is marked", `
+			attach a 1
+			attach b 1
+			flow a 5
+			flow b 1
+			stored 1 3
+			detach a
+			serve = b
+			detach b
+			stored 1
+			serve =
+			left = 0`},
+		{"the last one leaves while it is marked", `
+			attach a 1
+			flow a 5
+			stored 1
+			detach a
+			attach b 1
+			serve =
+			flow b 1
+			serve = b`},
+		{"one that is gone asks for nothing", `
+			attach a 1
+			detach a
+			flow a 9
+			detach a
+			stored 1
+			serve =`},
+		{"a drain ends when there is nothing more", `
+			attach a 1
+			attach b 1
+			flow a 1
+			stored 1 3
+			drain b 9 = a b b b:drained
+			stored 1
+			serve =`},
+		{"a drain that is thought better of", `
+			attach a 1
+			stored 1 3
+			drain a 2 = a a a:drained
+			drain a 2 = a:drained
+			flow a 3
+			serve = a`},
+		{"queues take turns when there is more than one turn should do", `
+			attach a 1
+			attach b 2
+			attach c 3
+			flow a 9
+			flow b 9
+			flow c 9
+			stored 1 5
+			stored 2 1
+			stored 3 3
+			turn 2 = a a b c c
+			turn 2 = a a c
+			turn 2 = a
+			turn 2 =`},
+		{"a queue that is marked again keeps its turn", `
+			attach a 1
+			attach b 2
+			flow a 9
+			flow b 9
+			stored 1
+			stored 2
+			stored 1
+			serve = a a b`},
+		{"who browses has its own queue", `
+			browse a 1
+			browse b 1
+			attach c 1
+			flow a 2
+			flow b 1
+			stored 1
+			serve = a b
+			flow c 1
+			serve = c
+			stored 1
+			serve = a
+			detach a
+			detach b
+			detach c
+			left = 0`},
+		{"sub-queues and slices are apart", `
+			attach a 1
+			dead b 1
+			attach c 2
+			flow a 1
+			flow b 1
+			flow c 1
+			stored 1
+			serve = a`},
+		{"sessions are given in the order in which receivers came", `
+			wait a 1 10
+			wait b 1 10
+			wait c 1 10
+			waiter =
+			stored 1 A
+			waiter = a
+			waiter = a
+			grant A
+			waiter = b
+			none
+			waiter =
+			stored 1 B
+			waiter = b
+			grant B
+			none
+			flow a 1
+			flow b 1
+			serve = a b`},
+		{"a message of a session that is held is for its holder", `
+			wait a 1 10
+			wait b 1 10
+			stored 1 A
+			grant A
+			none
+			flow a 9
+			serve = a
+			stored 1 A
+			waiter =
+			serve = a`},
+		{"slices in which sessions became available take turns", `
+			wait a 1 10
+			wait b 2 10
+			stored 2 A
+			stored 1 A
+			waiter = b
+			grant A
+			waiter = a
+			grant A
+			waiter =`},
+		{"who loses a session is detached, and the next one asked", `
+			wait a 1 10
+			stored 1 A
+			grant A
+			flow a 9
+			wait b 1 10
+			released 1 A = a
+			waiter = b
+			grant A
+			serve =
+			released 1 X =
+			detach b
+			released 1 A =
+			left = 0`},
+		{"who waits gives up when its time has come", `
+			wait a 1 10
+			wait b 1 5
+			wait c 2 7
+			deadline = 5
+			overdue 4 =
+			overdue 6 = b
+			overdue 7 = c
+			deadline = 10
+			stored 1 A
+			waiter = a
+			overdue 10 =
+			none
+			overdue 10 = a
+			deadline = 0
+			left = 0`},
+		{"one in the middle gives up", `
+			wait a 1 10
+			wait b 1 5
+			wait c 1 10
+			overdue 5 = b
+			stored 1 A
+			waiter = a
+			grant A
+			waiter = c`},
+		{"one that leaves while a session is open for it", `
+			wait a 1 10
+			wait b 1 10
+			stored 1 A
+			detach a
+			waiter = b
+			detach b
+			waiter =
+			deadline = 0
+			left = 0`},
+		{"all leave a slice that is open, and others come", `
+			wait a 1 10
+			stored 1 A
+			detach a
+			wait b 1 10
+			waiter =
+			open 1
+			waiter = b`},
+		{"expired messages are looked for while a receiver is active", `
+			attach a 1
+			deadline = 0
+			dead b 1
+			flow b 1
+			deadline = 0
+			flow a 1
+			deadline = 1
+			sweep 1 =
+			deadline = 0
+			expiring 1 8
+			deadline = 8
+			sweep 8 = 1
+			detach a
+			sweep 8 =
+			detach b
+			left = 0`},
+		{"there are no more receivers than may be", `
+			attach a 1
+			dead b 1
+			browse c 1
+			wait d 1 10
+			attach e 1 = refused
+			attach f 2
+			detach c
+			attach e 1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWaitingTest(t, 4)
+			for _, line := range strings.Split(strings.TrimSpace(c.script), "\n") {
+				call, want, _ := strings.Cut(line, "=")
+				if got := w.call(strings.Fields(call)); got != strings.TrimSpace(want) {
+					t.Fatalf("%s: %q", strings.TrimSpace(line), got)
+				}
+			}
+		})
+	}
+}
+
+// waitingTest stands for whoever serves receivers: it knows how many messages there are, and nothing of locks or logs.
+type waitingTest struct {
+	t    *testing.T
+	w    waiting
+	by   map[string]*receiver
+	last event.SequenceNumber
+	sent map[string]int // messages that nobody has got, by slice or slice and session
+}
+
+func newWaitingTest(t *testing.T, limit int) *waitingTest {
+	return &waitingTest{t: t, w: newWaiting(engine.NewPartition(0, 1, index.New()), limit), by: map[string]*receiver{}, sent: map[string]int{}}
+}
+
+// call carries out a line: a verb, and who or what it is about.
+func (w *waitingTest) call(words []string) string {
+	verb, words := words[0], append(words[1:], "", "")
+	switch verb {
+	case "attach", "dead", "browse", "wait": // a receiver to a slice; wait: for a session, until a time
+		return w.attach(verb, words[0], w.slice(words[1]), w.number(words[2]))
+	case "stored": // messages in a slice, or one in a session of it
+		w.stored(w.slice(words[0]), words[1], 0)
+	case "expiring": // a message that expires at a time
+		w.stored(w.slice(words[0]), "", event.Time(w.number(words[1])))
+	case "released": // a session
+		if r := w.w.Observe(&event.SessionReleased{Envelope: event.Envelope{Slice: w.slice(words[0])}, SessionID: []byte(words[1])}); r != nil {
+			return w.name(r)
+		}
+	case "open": // a slice: a session may have become available
+		w.w.OpenSessions(w.slice(words[0]))
+	case "flow", "drain", "detach": // a receiver, a limit
+		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])))
+	case "serve": // all there is
+		return w.turn(1 << 20)
+	case "turn": // so many messages of each queue
+		return w.turn(w.number(words[0]))
+	case "sweep": // at a time
+		if s := w.w.sweeps.Next(event.Time(w.number(words[0])), w.w.part.Index()); s != nil {
+			return fmt.Sprint(s.slice.Entity)
+		}
+	case "deadline":
+		return fmt.Sprint(int64(w.w.Deadline()))
+	case "left": // slices with receivers
+		return fmt.Sprint(len(w.w.slices) + len(w.w.counts) + w.w.sweeps.list.Len() + len(w.w.deadlines))
+	default:
+		return w.session(verb, words[0])
+	}
+	return ""
+}
+
+// session is call for what happens to those that wait for one.
+func (w *waitingTest) session(verb, word string) string {
+	switch verb {
+	case "waiter":
+		if r := w.w.NextWaiter(); r != nil {
+			return w.name(r)
+		}
+	case "grant": // a session, to the waiter
+		w.w.Granted(w.w.NextWaiter(), word, event.LockToken{})
+	case "none":
+		if w.w.NextWaiter() != nil {
+			w.w.NoSession()
+		}
+	case "overdue": // at a time
+		if r := w.w.Overdue(event.Time(w.number(word))); r != nil {
+			w.w.Detach(r)
+			return w.name(r)
+		}
+	default:
+		w.t.Fatalf("%s?", verb)
+	}
+	return ""
+}
+
+func (w *waitingTest) attach(how, name string, slice event.Slice, until int) string {
+	r := &receiver{until: event.Time(until), Receiver: &engine.Receiver{Slice: slice, Mode: engine.PeekLock,
+		Entity: &engine.Entity{ID: slice.Entity, Kind: event.Queue, Path: "q"}}}
+	switch how {
+	case "dead":
+		r.SubQueue = event.DeadLetter
+	case "browse":
+		r.Mode = engine.Browse
+	case "wait":
+		r.Session = &engine.SessionRequest{Any: true, Wait: time.Hour}
+	}
+	if err := w.w.Attach(r); err != nil {
+		return "refused"
+	}
+	if r.Session != nil {
+		w.w.Wait(r)
+	}
+	w.by[name] = r
+	return ""
+}
+
+func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time) {
+	n, err := strconv.Atoi(what)
+	ev := &event.MessageEnqueued{Envelope: event.Envelope{Slice: slice}, ExpiresAt: expires}
+	if err != nil {
+		n = 1
+		ev.SessionID, ev.HasSession, ev.InSession = []byte(what), what != "", what != ""
+	}
+	for range n {
+		w.last++
+		ev.Sequence = w.last
+		w.w.part.Apply(0, ev)
+		w.sent[fmt.Sprint(slice.Entity, string(ev.SessionID))]++
+		w.w.Observe(ev)
+	}
+}
+
+// receiver is call for what one asks for. One that drains is served at once.
+func (w *waitingTest) receiver(verb string, r *receiver, limit uint32) string {
+	switch {
+	case receiverOf(r.Receiver) == nil: // it is gone
+	case verb == "detach":
+		w.w.Detach(r)
+	default:
+		if w.w.Flow(r, limit, verb == "drain"); verb == "drain" {
+			names, _ := w.serve(r.queue, 1<<20)
+			return strings.Join(append(names, w.drained(r.queue)...), " ")
+		}
+	}
+	return ""
+}
+
+// turn serves whom Next gives, each queue with so many messages at most, and returns who got one.
+func (w *waitingTest) turn(most int) string {
+	var names []string
+	for q := w.w.Next(); q != nil; q = w.w.Next() {
+		some, all := w.serve(q, most)
+		names = append(names, some...)
+		if w.w.Served(all); all {
+			names = append(names, w.drained(q)...)
+		}
+	}
+	w.w.Resume()
+	return strings.Join(names, " ")
+}
+
+func (w *waitingTest) serve(q *receiverQueue, most int) (names []string, all bool) {
+	for r := q.Next(); r != nil; r = q.Next() {
+		from := fmt.Sprint(r.Slice.Entity, string(r.sessionID))
+		if r.SubQueue != event.Main || w.sent[from] == 0 || r.Mode == engine.Browse && r.next > w.last {
+			break
+		}
+		if len(names) == most {
+			return names, false
+		}
+		if r.Mode != engine.Browse {
+			w.sent[from]--
+		}
+		q.Assigned(w.last)
+		names = append(names, w.name(r))
+	}
+	return names, true
+}
+
+func (w *waitingTest) drained(q *receiverQueue) (names []string) {
+	for _, r := range q.Drained() {
+		names = append(names, w.name(r)+":drained")
+	}
+	return names
+}
+
+func (w *waitingTest) name(r *receiver) string {
+	for name, other := range w.by {
+		if other == r {
+			return name
+		}
+	}
+	return "?"
+}
+
+func (w *waitingTest) slice(word string) event.Slice {
+	return event.Slice{Entity: event.EntityID(w.number(word))}
+}
+
+func (w *waitingTest) number(word string) int {
+	if word == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// However many wake at once, or give up, or have credit, each costs the same: nothing is shifted or searched. Where something is, 32 times as
+// many take a thousand times as long.
+func TestThousandsWait(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]func(*waitingTest, int){"slices that wake": wakeSlices, "waiters that give up": giveUpAll, "credit of many": serveMany} {
+		t.Run(name, func(t *testing.T) {
+			const few, many = 1_000, 32_000
+			took := func(n int) time.Duration {
+				best := time.Hour
+				for range 3 {
+					w := newWaitingTest(t, n)
+					began := time.Now()
+					work(w, n)
+					best = min(best, time.Since(began))
+				}
+				return best
+			}
+			if a, b := took(few), took(many); b > 8*many/few*a+20*time.Millisecond {
+				t.Errorf("%d take %v, %d take %v", few, a, many, b)
+			}
+		})
+	}
+}
+
+// wakeSlices has n slices with a receiver each wake at once, and be served one by one.
+func wakeSlices(w *waitingTest, n int) {
+	all := make([]*receiver, n)
+	for i := range all {
+		all[i] = attached(w, i, nil)
+		w.w.Flow(all[i], 1, false)
+	}
+	for i := range n {
+		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: all[i].Slice}, Sequence: 1})
+	}
+	for i := range n {
+		q := w.w.Next()
+		if r := q.Next(); r != all[i] {
+			w.t.Fatalf("%d: slice %d is served", i, r.Slice.Entity)
+		}
+		q.Assigned(1)
+		w.w.Served(true)
+		w.w.Detach(all[i])
+	}
+}
+
+// giveUpAll has n receivers wait for a session of one slice, and leave in another order than they came in.
+func giveUpAll(w *waitingTest, n int) {
+	all := make([]*receiver, n)
+	for i := range all {
+		all[i] = attached(w, 1, &engine.SessionRequest{Any: true})
+	}
+	for i := range n {
+		w.w.Detach(all[(i*7919+n/2)%n])
+	}
+	if w.w.Deadline() != 0 || len(w.w.slices) != 0 {
+		w.t.Fatal("somebody waits still")
+	}
+}
+
+// serveMany has n receivers of one queue with credit for one message each.
+func serveMany(w *waitingTest, n int) {
+	all := make([]*receiver, n)
+	for i := range all {
+		all[i] = attached(w, 1, nil)
+		w.w.Flow(all[i], 1, false)
+	}
+	for i := range n {
+		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: all[i].Slice}, Sequence: 1})
+		q := w.w.Next()
+		if r := q.Next(); r != all[i] {
+			w.t.Fatalf("%d is not the one served", i)
+		}
+		q.Assigned(1)
+		w.w.Served(true)
+	}
+}
+
+// attached is a receiver of an entity that is attached, and waits when it wants a session.
+func attached(w *waitingTest, entity int, session *engine.SessionRequest) *receiver {
+	r := &receiver{until: 1, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Session: session, Mode: engine.PeekLock,
+		Entity: &engine.Entity{ID: event.EntityID(entity)}}}
+	if err := w.w.Attach(r); err != nil {
+		w.t.Fatal(err)
+	}
+	if session != nil {
+		w.w.Wait(r)
+	}
+	return r
+}
