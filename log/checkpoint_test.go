@@ -22,49 +22,18 @@ func checkpointFile(at event.LSN) string {
 // sealHead makes a changed checkpoint header whole again.
 func sealHead(p []byte) { binary.LittleEndian.PutUint32(p[32:], event.Sum(p[:32])) }
 
-// F6: a checkpoint that is whole, but not of this log, is not used, and said so: the state in it would be that of other messages.
-func TestForeignCheckpoints(t *testing.T) {
-	t.Parallel()
-	w, _ := quiet(t, -1)
-	if err := w.open(); err != nil {
-		t.Fatal(err)
-	}
-	own := w.part.Checkpoints()[0].LSN
-	_, end := w.part.Bounds()
-	var other event.LSN // where another frame begins, and its chain
-	var chain [4]byte
-	for f, err := range w.part.Read(ctx, own+1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		other = f.LSN
-		break
-	}
-	name := ""
-	for _, s := range w.part.Segments() {
-		if s.First <= other && other < s.End {
-			name = simDir + "/" + s.File
-			p, err := w.fs.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			copy(chain[:], p[other-s.First+8+64:])
-		}
-	}
-	file, err := w.fs.ReadFile(checkpointFile(own))
-	if err != nil || other == 0 || name == "" {
-		t.Fatal(err, other, name)
-	}
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+// foreignCheckpoint is a checkpoint of a log, changed, under the name of a place.
+type foreignCheckpoint struct {
+	what string
+	edit func(head []byte)
+	at   event.LSN // in its name
+	good bool
+}
+
+// foreignCheckpoints are made of the one at own. At other begins another frame, with its chain, and at end the log ends.
+func foreignCheckpoints(own, other, end event.LSN, chain [4]byte) []foreignCheckpoint {
 	put64 := func(p []byte, at event.LSN) { binary.LittleEndian.PutUint64(p, uint64(at)) }
-	for _, c := range []struct {
-		what string
-		edit func(head []byte)
-		at   event.LSN // in its name
-		good bool
-	}{
+	return []foreignCheckpoint{
 		{"its own", func([]byte) {}, own, true},
 		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true}, // it cannot be told
 		{"of a newer format", func(p []byte) { p[4]++ }, own, false},
@@ -79,7 +48,51 @@ func TestForeignCheckpoints(t *testing.T) {
 		{"behind the end", func(p []byte) { put64(p[16:], end+8) }, end + 8, false},
 		{"behind the end, without a chain", func(p []byte) { put64(p[16:], end+8); copy(p[12:], []byte{0, 0, 0, 0}) }, end + 8, false},
 		{"in a file with something behind its header's end", func(p []byte) { p[36] = 1 }, own, false},
-	} {
+	}
+}
+
+// otherFrame is where a frame begins behind the first one at own, and its chain.
+func otherFrame(t *testing.T, w *world, own event.LSN) (other event.LSN, chain [4]byte) {
+	t.Helper()
+	for f, err := range w.part.Read(ctx, own+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		other = f.LSN
+		break
+	}
+	for _, s := range w.part.Segments() {
+		if s.First <= other && other < s.End {
+			p, err := w.fs.ReadFile(simDir + "/" + s.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(chain[:], p[other-s.First+8+64:])
+			return other, chain
+		}
+	}
+	t.Fatalf("no segment holds a frame behind %d", own)
+	return 0, chain
+}
+
+// F6: a checkpoint that is whole, but not of this log, is not used, and said so: the state in it would be that of other messages.
+func TestForeignCheckpoints(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t, -1)
+	if err := w.open(); err != nil {
+		t.Fatal(err)
+	}
+	own := w.part.Checkpoints()[0].LSN
+	_, end := w.part.Bounds()
+	other, chain := otherFrame(t, w, own)
+	file, err := w.fs.ReadFile(checkpointFile(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range foreignCheckpoints(own, other, end, chain) {
 		w.on(w.fs, func(w *world) {
 			p := bytes.Clone(file)
 			c.edit(p)
