@@ -22,49 +22,18 @@ func checkpointFile(at event.LSN) string {
 // sealHead makes a changed checkpoint header whole again.
 func sealHead(p []byte) { binary.LittleEndian.PutUint32(p[32:], event.Sum(p[:32])) }
 
-// F6: a checkpoint that is whole, but not of this log, is not used, and said so: the state in it would be that of other messages.
-func TestForeignCheckpoints(t *testing.T) {
-	t.Parallel()
-	w, _ := quiet(t, -1)
-	if err := w.open(); err != nil {
-		t.Fatal(err)
-	}
-	own := w.part.Checkpoints()[0].LSN
-	_, end := w.part.Bounds()
-	var other event.LSN // where another frame begins, and its chain
-	var chain [4]byte
-	for f, err := range w.part.Read(ctx, own+1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		other = f.LSN
-		break
-	}
-	name := ""
-	for _, s := range w.part.Segments() {
-		if s.First <= other && other < s.End {
-			name = simDir + "/" + s.File
-			p, err := w.fs.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			copy(chain[:], p[other-s.First+8+64:])
-		}
-	}
-	file, err := w.fs.ReadFile(checkpointFile(own))
-	if err != nil || other == 0 || name == "" {
-		t.Fatal(err, other, name)
-	}
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+// foreignCheckpoint is a checkpoint of a log, changed, under the name of a place.
+type foreignCheckpoint struct {
+	what string
+	edit func(head []byte)
+	at   event.LSN // in its name
+	good bool
+}
+
+// foreignCheckpoints are made of the one at own. At other begins another frame, with its chain, and at end the log ends.
+func foreignCheckpoints(own, other, end event.LSN, chain [4]byte) []foreignCheckpoint {
 	put64 := func(p []byte, at event.LSN) { binary.LittleEndian.PutUint64(p, uint64(at)) }
-	for _, c := range []struct {
-		what string
-		edit func(head []byte)
-		at   event.LSN // in its name
-		good bool
-	}{
+	return []foreignCheckpoint{
 		{"its own", func([]byte) {}, own, true},
 		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true}, // it cannot be told
 		{"of a newer format", func(p []byte) { p[4]++ }, own, false},
@@ -79,7 +48,51 @@ func TestForeignCheckpoints(t *testing.T) {
 		{"behind the end", func(p []byte) { put64(p[16:], end+8) }, end + 8, false},
 		{"behind the end, without a chain", func(p []byte) { put64(p[16:], end+8); copy(p[12:], []byte{0, 0, 0, 0}) }, end + 8, false},
 		{"in a file with something behind its header's end", func(p []byte) { p[36] = 1 }, own, false},
-	} {
+	}
+}
+
+// otherFrame is where a frame begins behind the first one at own, and its chain.
+func otherFrame(t *testing.T, w *world, own event.LSN) (other event.LSN, chain [4]byte) {
+	t.Helper()
+	for f, err := range w.part.Read(ctx, own+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		other = f.LSN
+		break
+	}
+	for _, s := range w.part.Segments() {
+		if s.First <= other && other < s.End {
+			p, err := w.fs.ReadFile(simDir + "/" + s.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(chain[:], p[other-s.First+8+64:])
+			return other, chain
+		}
+	}
+	t.Fatalf("no segment holds a frame behind %d", own)
+	return 0, chain
+}
+
+// F6: a checkpoint that is whole, but not of this log, is not used, and said so: the state in it would be that of other messages.
+func TestForeignCheckpoints(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t, -1)
+	if err := w.open(); err != nil {
+		t.Fatal(err)
+	}
+	own := w.part.Checkpoints()[0].LSN
+	_, end := w.part.Bounds()
+	other, chain := otherFrame(t, w, own)
+	file, err := w.fs.ReadFile(checkpointFile(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range foreignCheckpoints(own, other, end, chain) {
 		w.on(w.fs, func(w *world) {
 			p := bytes.Clone(file)
 			c.edit(p)
@@ -288,5 +301,98 @@ func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
 			t.Errorf("led %v: clean marker %v", led, is)
 		}
 		w.fs.RemoveAll(simDir + "/clean") // as if it had ended otherwise
+	}
+}
+
+// TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
+func TestF6Checkpoints(t *testing.T) {
+	t.Parallel()
+	w, _ := quiet(t, -1)
+	var name string
+	for _, f := range w.fs.Files(simDir + "/partitions/00/checkpoints") {
+		name = f
+	}
+	p, err := w.fs.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := 0; off < len(p); off += step() {
+		for _, cut := range []bool{false, true} {
+			w.on(w.fs, func(w *world) {
+				if cut {
+					w.fs.TruncateFile(name, int64(off))
+				} else {
+					w.fs.Flip(name, int64(off), 0x10)
+				}
+				err := w.open() // reads the state of all it lists
+				if err == nil && len(w.part.Checkpoints()) > 0 || err != nil && !errors.Is(err, log.ErrChecksum) {
+					w.failf("byte %d, cut %v: %v", off, cut, err)
+				}
+				if err == nil && len(w.part.Recovery().Discarded) != 1 {
+					w.failf("byte %d, cut %v: not reported", off, cut)
+				}
+			})
+		}
+	}
+	// Of a longer log: the checkpoint is ahead.
+	w.on(w.fs, func(w *world) {
+		if err := errors.Join(w.open(), w.lead()); err != nil {
+			t.Fatal(err)
+		}
+		w.send(3, 100, log.Durable)
+		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		list := w.part.Checkpoints()
+		if len(list) != 2 || list[0].LSN < list[1].LSN {
+			t.Fatalf("checkpoints %+v", list)
+		}
+		future := simDir + "/" + list[0].File
+		p, _ := w.fs.ReadFile(future)
+		old, _ := quiet(t, -1)
+		old.fs.WriteFile(future, p)
+		if err := old.open(); err != nil || len(old.part.Checkpoints()) != 1 || len(old.part.Recovery().Discarded) != 1 {
+			t.Fatal(err, old.part.Recovery().Discarded)
+		}
+	})
+}
+
+// TestSaveCheckpoint: only at a frame boundary that is durable; the newest two stay.
+func TestSaveCheckpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 1)
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(io.Writer) error { return nil }
+	for range 3 {
+		w.send(1, 10, log.Durable)
+		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.part.Checkpoints()); n != 2 {
+		t.Fatalf("%d checkpoints", n)
+	}
+	at := w.part.Checkpoints()[0].LSN
+	for _, bad := range []event.LSN{0, 1, 16, at - 8, at + 8, 1 << 40} {
+		if err := w.part.SaveCheckpoint(bad, nothing); err == nil {
+			t.Fatalf("checkpoint at %d of %d", bad, at)
+		}
+	}
+	w.send(1, 10, log.Ordered)
+	w.w.Work()
+	if err := w.part.SaveCheckpoint(w.wait[0].End(), nothing); err == nil {
+		t.Fatal("checkpoint of what is not durable")
+	}
+	boom := errors.New("boom")
+	if err := w.part.SaveCheckpoint(at, func(io.Writer) error { return boom }); !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.stop(), w.open()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.part.Checkpoints()); n != 2 {
+		t.Fatalf("%d checkpoints after restart", n)
 	}
 }

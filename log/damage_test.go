@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -353,99 +352,6 @@ func TestCleanMarker(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
-func TestF6Checkpoints(t *testing.T) {
-	t.Parallel()
-	w, _ := quiet(t, -1)
-	var name string
-	for _, f := range w.fs.Files(simDir + "/partitions/00/checkpoints") {
-		name = f
-	}
-	p, err := w.fs.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for off := 0; off < len(p); off += step() {
-		for _, cut := range []bool{false, true} {
-			w.on(w.fs, func(w *world) {
-				if cut {
-					w.fs.TruncateFile(name, int64(off))
-				} else {
-					w.fs.Flip(name, int64(off), 0x10)
-				}
-				err := w.open() // reads the state of all it lists
-				if err == nil && len(w.part.Checkpoints()) > 0 || err != nil && !errors.Is(err, log.ErrChecksum) {
-					w.failf("byte %d, cut %v: %v", off, cut, err)
-				}
-				if err == nil && len(w.part.Recovery().Discarded) != 1 {
-					w.failf("byte %d, cut %v: not reported", off, cut)
-				}
-			})
-		}
-	}
-	// Of a longer log: the checkpoint is ahead.
-	w.on(w.fs, func(w *world) {
-		if err := errors.Join(w.open(), w.lead()); err != nil {
-			t.Fatal(err)
-		}
-		w.send(3, 100, log.Durable)
-		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
-			t.Fatal(err)
-		}
-		list := w.part.Checkpoints()
-		if len(list) != 2 || list[0].LSN < list[1].LSN {
-			t.Fatalf("checkpoints %+v", list)
-		}
-		future := simDir + "/" + list[0].File
-		p, _ := w.fs.ReadFile(future)
-		old, _ := quiet(t, -1)
-		old.fs.WriteFile(future, p)
-		if err := old.open(); err != nil || len(old.part.Checkpoints()) != 1 || len(old.part.Recovery().Discarded) != 1 {
-			t.Fatal(err, old.part.Recovery().Discarded)
-		}
-	})
-}
-
-// TestSaveCheckpoint: only at a frame boundary that is durable; the newest two stay.
-func TestSaveCheckpoint(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, t.Name(), 1)
-	if err := errors.Join(w.open(), w.lead()); err != nil {
-		t.Fatal(err)
-	}
-	nothing := func(io.Writer) error { return nil }
-	for range 3 {
-		w.send(1, 10, log.Durable)
-		if err := errors.Join(w.work(), w.checkpoint()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(w.part.Checkpoints()); n != 2 {
-		t.Fatalf("%d checkpoints", n)
-	}
-	at := w.part.Checkpoints()[0].LSN
-	for _, bad := range []event.LSN{0, 1, 16, at - 8, at + 8, 1 << 40} {
-		if err := w.part.SaveCheckpoint(bad, nothing); err == nil {
-			t.Fatalf("checkpoint at %d of %d", bad, at)
-		}
-	}
-	w.send(1, 10, log.Ordered)
-	w.w.Work()
-	if err := w.part.SaveCheckpoint(w.wait[0].End(), nothing); err == nil {
-		t.Fatal("checkpoint of what is not durable")
-	}
-	boom := errors.New("boom")
-	if err := w.part.SaveCheckpoint(at, func(io.Writer) error { return boom }); !errors.Is(err, boom) {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.stop(), w.open()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(w.part.Checkpoints()); n != 2 {
-		t.Fatalf("%d checkpoints after restart", n)
-	}
 }
 
 // TestF9FaultNote: after a failed sync whose pages are gone, without a reboot, what was acknowledged is served, and a log

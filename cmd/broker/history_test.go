@@ -15,6 +15,46 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
+// must fails the test for an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receiveOne(t *testing.T, r *client.Receiver) *amqp.Message {
+	t.Helper()
+	must(t, r.Credit(1))
+	m, err := r.Receive(t.Context())
+	must(t, err)
+	return m
+}
+
+// liveThreeMessages sends three messages to the queue orders: one that is abandoned and dead-lettered, one that expires, and one that is completed.
+func liveThreeMessages(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	sender, err := c.NewSender(ctx, "orders")
+	must(t, err)
+	live, err := c.NewReceiver(ctx, "orders", client.PeekLock)
+	must(t, err)
+	dead, err := c.NewReceiver(ctx, "orders/$DeadLetterQueue", client.PeekLock)
+	must(t, err)
+	must(t, sender.Send(ctx, client.NewMessage([]byte("first"))))
+	mortal := client.NewMessage([]byte("second"))
+	mortal.Header = &amqp.MessageHeader{TTL: time.Millisecond}
+	must(t, sender.Send(ctx, mortal))
+	must(t, live.Abandon(ctx, receiveOne(t, live)))
+	m := receiveOne(t, live)
+	_, err = c.RenewLocks(ctx, "orders", client.LockToken(m))
+	must(t, err)
+	must(t, live.DeadLetter(ctx, m, "bad", "it is"))
+	must(t, sender.Send(ctx, client.NewMessage([]byte("third"))))
+	must(t, live.Complete(ctx, receiveOne(t, live)))
+	must(t, dead.Complete(ctx, receiveOne(t, dead)))
+}
+
 // SM-372: for each message the log lists everything that happened to it, from enqueue to end, with time and cause, and who
 // asked for it.
 func TestHistoryOfAMessage(t *testing.T) {
@@ -22,42 +62,12 @@ func TestHistoryOfAMessage(t *testing.T) {
 	s := load(t, t.TempDir(), nil)
 	srv := start(t, s)
 	c := dial(t, srv)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	next := func(r *client.Receiver) *amqp.Message {
-		t.Helper()
-		must(r.Credit(1))
-		m, err := r.Receive(t.Context())
-		must(err)
-		return m
-	}
-	sender, err := c.NewSender(t.Context(), "orders")
-	must(err)
-	live, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
-	must(err)
-	dead, err := c.NewReceiver(t.Context(), "orders/$DeadLetterQueue", client.PeekLock)
-	must(err)
 	began := time.Now().Add(-time.Millisecond)
-	must(sender.Send(t.Context(), client.NewMessage([]byte("first"))))
-	mortal := client.NewMessage([]byte("second"))
-	mortal.Header = &amqp.MessageHeader{TTL: time.Millisecond}
-	must(sender.Send(t.Context(), mortal))
-	must(live.Abandon(t.Context(), next(live)))
-	m := next(live)
-	_, err = c.RenewLocks(t.Context(), "orders", client.LockToken(m))
-	must(err)
-	must(live.DeadLetter(t.Context(), m, "bad", "it is"))
-	must(sender.Send(t.Context(), client.NewMessage([]byte("third"))))
-	must(live.Complete(t.Context(), next(live)))
-	must(dead.Complete(t.Context(), next(dead)))
-	must(srv.Close())
+	liveThreeMessages(t, c)
+	must(t, srv.Close())
 
 	var dump bytes.Buffer
-	must(tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
 	histories := map[int]string{}
 	last := began
 	for line := range strings.Lines(dump.String()) {
@@ -66,7 +76,7 @@ func TestHistoryOfAMessage(t *testing.T) {
 			Event, Cause, Reason, By string
 			Sequence                 int
 		}
-		must(json.Unmarshal([]byte(line), &e))
+		must(t, json.Unmarshal([]byte(line), &e))
 		if e.Sequence == 0 {
 			continue // not of a message
 		}

@@ -75,6 +75,39 @@ func TestManagementOnEveryListener(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// managed are the entities of TestManagementOverCrashes.
+var managed = map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
+	"events/Subscriptions/all": event.Subscription, "events/Subscriptions/none": event.Subscription}
+
+// useManaged sends two messages to each of the two and dead-letters one of the queue's.
+func useManaged(ctx context.Context, t *testing.T, connection string) {
+	t.Helper()
+	cs, err := client.ParseConnectionString(connection)
+	must(t, err)
+	bus, err := client.Dial(ctx, cs, client.Options{})
+	must(t, err)
+	for _, entity := range []string{"orders", "events"} {
+		s, err := bus.NewSender(ctx, entity)
+		must(t, err)
+		must(t, s.Send(ctx, client.NewMessage([]byte("a"))))
+		must(t, s.Send(ctx, client.NewMessage([]byte("b"))))
+	}
+	r, err := bus.NewReceiver(ctx, "orders", client.PeekLock)
+	must(t, err)
+	must(t, r.Credit(1))
+	m, err := r.Receive(ctx)
+	must(t, err)
+	must(t, r.DeadLetter(ctx, m, "test", ""))
+	must(t, bus.Close())
+}
+
 // MA-100 to MA-106, MA-110, MA-125: what was answered is there after a crash, with the counts and the times it had.
 func TestManagementOverCrashes(t *testing.T) {
 	t.Parallel()
@@ -82,23 +115,17 @@ func TestManagementOverCrashes(t *testing.T) {
 	defer cancel()
 	b := harness.Start(t)
 	c := connect(t, b.ConnectionString(), admin.Options{})
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	create := func(kind event.EntityKind, path string) {
 		t.Helper()
 		_, err := c.Create(ctx, admin.NewEntity(kind, path))
-		check(err)
+		must(t, err)
 		b.Crash()
 		counts(t, c, kind, path)
 	}
 	create(event.Topic, "events")
 	create(event.Subscription, "events/Subscriptions/all")
 	create(event.Subscription, "events/Subscriptions/none")
-	check(c.DeleteRule(ctx, "events/Subscriptions/none", "$Default"))
+	must(t, c.DeleteRule(ctx, "events/Subscriptions/none", "$Default"))
 	b.Crash()
 	if rules, err := c.Rules(ctx, "events/Subscriptions/none"); err != nil || len(rules) != 0 {
 		t.Fatalf("%v %v", rules, err)
@@ -109,29 +136,11 @@ func TestManagementOverCrashes(t *testing.T) {
 	}
 	fresh.Properties.LockDuration = 10 * time.Second
 	_, err := c.Update(ctx, fresh)
-	check(err)
-
-	cs, err := client.ParseConnectionString(b.ConnectionString())
-	check(err)
-	bus, err := client.Dial(ctx, cs, client.Options{})
-	check(err)
-	for _, entity := range []string{"orders", "events"} {
-		s, err := bus.NewSender(ctx, entity)
-		check(err)
-		check(s.Send(ctx, client.NewMessage([]byte("a"))))
-		check(s.Send(ctx, client.NewMessage([]byte("b"))))
-	}
-	r, err := bus.NewReceiver(ctx, "orders", client.PeekLock)
-	check(err)
-	check(r.Credit(1))
-	m, err := r.Receive(ctx)
-	check(err)
-	check(r.DeadLetter(ctx, m, "test", ""))
-	check(bus.Close())
+	must(t, err)
+	useManaged(ctx, t, b.ConnectionString())
 
 	holds := map[string]any{}
-	for path, kind := range map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
-		"events/Subscriptions/all": event.Subscription, "events/Subscriptions/none": event.Subscription} {
+	for path, kind := range managed {
 		holds[path] = counts(t, c, kind, path).Runtime
 	}
 	q := counts(t, c, event.Queue, "orders")
@@ -146,13 +155,12 @@ func TestManagementOverCrashes(t *testing.T) {
 		t.Errorf("%+v", all.Runtime)
 	}
 	b.Crash()
-	for path, kind := range map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
-		"events/Subscriptions/all": event.Subscription, "events/Subscriptions/none": event.Subscription} {
+	for path, kind := range managed {
 		if after := counts(t, c, kind, path).Runtime; !reflect.DeepEqual(any(after), holds[path]) {
 			t.Errorf("MA-106: %s had %+v, has %+v", path, holds[path], after)
 		}
 	}
-	check(c.Delete(ctx, event.Topic, "events"))
+	must(t, c.Delete(ctx, event.Topic, "events"))
 	b.Crash()
 	if _, err := c.Get(ctx, event.Subscription, "events/Subscriptions/all"); !admin.IsNotFound(err) {
 		t.Errorf("a subscription of a topic that was deleted: %v", err)

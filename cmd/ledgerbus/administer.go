@@ -21,23 +21,21 @@ import (
 // administration is what the commands on entities work with.
 type administration struct {
 	*admin.Client
-	ctx  context.Context // ends with a signal
-	stop context.CancelFunc
+	ctx context.Context // ends with a signal
 }
 
-// administer finds the namespace. Nothing is sent to it yet.
-func administer(c *cli.Context) (*administration, error) {
+// administer finds the namespace and does something there. Nothing is sent to it before.
+func administer(c *cli.Context, do func(a *administration) error) error {
 	ns, err := chooseNamespace(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	return &administration{Client: admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust}), ctx: ctx, stop: stop}, nil
-}
-
-func (a *administration) close() {
-	a.Client.Close()
-	a.stop()
+	a := &administration{Client: admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust})}
+	var stop context.CancelFunc
+	a.ctx, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer a.Close()
+	return do(a)
 }
 
 // arguments refuses a command line with fewer or more arguments than a command takes.

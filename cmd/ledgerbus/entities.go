@@ -73,24 +73,21 @@ func exportEntities(c *cli.Context) error {
 	if format != settings.EntityJSON && format != settings.EntityYAML {
 		return usageError{fmt.Errorf("--output: %q is neither json nor yaml", format)}
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	there, err := a.snapshot(func(string) bool { return true })
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := settings.WriteEntities(&b, there.put, format, c.Bool("with-keys")); err != nil {
-		return err
-	}
-	if file == "" {
-		_, err = c.App.Writer.Write(b.Bytes())
-		return err
-	}
-	return writePrivate(file, b.Bytes())
+	return administer(c, func(a *administration) error {
+		there, err := a.snapshot(func(string) bool { return true })
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		if err := settings.WriteEntities(&b, there.put, format, c.Bool("with-keys")); err != nil {
+			return err
+		}
+		if file == "" {
+			_, err = c.App.Writer.Write(b.Bytes())
+			return err
+		}
+		return writePrivate(file, b.Bytes())
+	})
 }
 
 // snapshot is all entities there are, one after another: no more consistent than those who change them leave it.
@@ -144,18 +141,20 @@ func applyEntities(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	p, err := a.plan(want, c.Bool("prune"))
-	if err != nil {
-		return err
-	}
-	if err := p.print(c.App.Writer, inJSON); err != nil {
-		return err
-	}
+	return administer(c, func(a *administration) error {
+		p, err := a.plan(want, c.Bool("prune"))
+		if err != nil {
+			return err
+		}
+		if err := p.print(c.App.Writer, inJSON); err != nil {
+			return err
+		}
+		return p.apply(c, a)
+	})
+}
+
+// apply carries a plan out, as far as the flags want that and what would be lost is confirmed.
+func (p *plan) apply(c *cli.Context, a *administration) error {
 	switch {
 	case len(p.changes) == 0:
 		return nil
@@ -175,7 +174,7 @@ func applyEntities(c *cli.Context) error {
 	if err := p.carryOut(a); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.App.ErrWriter, "done")
+	_, err := fmt.Fprintln(c.App.ErrWriter, "done")
 	return err
 }
 

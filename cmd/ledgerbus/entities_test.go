@@ -143,75 +143,98 @@ Topics:
 
 func TestEntities(t *testing.T) {
 	namespaces(t, func(t *testing.T, connection string) {
-		s := steps{t, connection}
-		dir := t.TempDir()
-		file := filepath.Join(dir, "entities.yaml")
-		write := func(name, text string) {
-			t.Helper()
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write(file, someEntities)
-		there := strings.Count(s.run(0, "…", "queue", "list", "-o", "json"), "\n") // a broker may have some
-		const summary = "6 to create, 0 to update, 0 to delete"
-		if got := s.run(1, "…", "entities", "apply", file, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there is something to be done") {
-			t.Errorf("dry run:\n%s", got)
-		}
-		if now := strings.Count(s.run(0, "…", "queue", "list", "-o", "json"), "\n"); now != there {
-			t.Error("a dry run changed something")
-		}
-		if got := s.run(0, "…", "entities", "apply", file); !strings.HasSuffix(got, summary+"\ndone") {
-			t.Errorf("apply:\n%s", got)
-		}
-		s.run(0, "nothing to be done", "entities", "apply", file, "--dry-run", "--exit-code")
-		s.run(0, "nothing to be done", "entities", "apply", file)
-		if got := s.run(0, "…", "queue", "show", "source", "-o", "json"); !strings.Contains(got, `"forwardTo":"sink"`) || !strings.Contains(got, `"defaultMessageTimeToLive":"PT1H"`) {
-			t.Errorf("source: %s", got)
-		}
-		s.run(0, "NAME  TYPE  FILTER  PARAMETERS  ACTION", "rule", "list", "events", "none")
-
-		// What is exported can be applied and changes nothing, in both forms.
-		for _, name := range []string{"out.json", "out.yml"} {
-			out := filepath.Join(dir, name)
-			s.run(0, "", "entities", "export", "--file", out)
-			if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%s: %v, %v", name, info.Mode(), err)
-			}
-			s.run(0, "nothing to be done", "entities", "apply", out, "--prune")
-		}
-		if got := s.run(0, "…", "entities", "export"); !strings.HasPrefix(got, "{\n  \"UserConfig\"") {
-			t.Errorf("export:\n%s", got)
-		}
-
-		changed := strings.NewReplacer("MaxDeliveryCount: 7", "MaxDeliveryCount: 8", "qty > 5", "qty > 6", "Name: eu,", "Name: us,").Replace(someEntities)
-		write(file, changed)
-		diff := "update queue source\n    MaxDeliveryCount: 7 -> 8\n" +
-			"update subscription events/Subscriptions/some\n" +
-			`    Rules.big: {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 5"},"Action":{"SqlExpression":"SET big = TRUE"}} -> {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 6"},"Action":{"SqlExpression":"SET big = TRUE"}}` + "\n" +
-			`    Rules.eu: {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}} -> none` + "\n" +
-			`    Rules.us: none -> {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}}` + "\n" +
-			"0 to create, 2 to update, 0 to delete\n"
 		host, _, _ := strings.Cut(strings.TrimPrefix(connection, "Endpoint=sb://"), ":")
-		s.run(2, diff+"ledgerbus: at "+host+" this deletes 1 rule of subscriptions that stay: nothing was done; add --confirm "+host+" if that is meant", "entities", "apply", file)
-		s.run(0, diff+"done", "entities", "apply", file, "--confirm", host)
-		s.run(0, "nothing to be done", "entities", "apply", file)
-
-		write(file, strings.Replace(changed, "RequiresSession: true", "RequiresSession: false", 1))
-		if got := s.run(1, "…", "entities", "apply", file); !strings.HasSuffix(got, "ledgerbus: nothing was done: of events/Subscriptions/some something is to change that cannot be changed; delete it first") {
-			t.Errorf("immutable:\n%s", got)
-		}
-		write(file, "Queues: [{Name: sink}]\nTopics: []\n")
-		if got := s.run(2, "…", "entities", "apply", file, "--prune"); !strings.Contains(got, "\ndelete topic events\n") || !strings.Contains(got, " entities with 0 messages: nothing was done; add --confirm "+host) {
-			t.Errorf("prune:\n%s", got)
-		}
-		s.run(0, "…", "entities", "apply", file, "--prune", "--confirm", host)
-		s.run(0, "…", "queue", "show", "sink")
-		s.run(0, "nothing to be done", "entities", "apply", file, "--prune", "-o", "text")
-		if got := s.run(0, "…", "queue", "list", "-o", "json"); strings.Count(got, `"name"`) != 1 {
-			t.Errorf("left: %s", got)
-		}
+		f := entityFile{steps{t, connection}, filepath.Join(t.TempDir(), "entities.yaml"), host}
+		f.create()
+		f.export()
+		f.change()
+		f.prune()
 	})
+}
+
+// entityFile is a file of entities that is applied to a namespace again and again.
+type entityFile struct {
+	steps
+	name string
+	host string // of the namespace, to confirm what cannot be undone
+}
+
+func (f *entityFile) write(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.name, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *entityFile) create() {
+	t := f.t
+	f.write(someEntities)
+	there := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n") // a broker may have some
+	const summary = "6 to create, 0 to update, 0 to delete"
+	if got := f.run(1, "…", "entities", "apply", f.name, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there is something to be done") {
+		t.Errorf("dry run:\n%s", got)
+	}
+	if now := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n"); now != there {
+		t.Error("a dry run changed something")
+	}
+	if got := f.run(0, "…", "entities", "apply", f.name); !strings.HasSuffix(got, summary+"\ndone") {
+		t.Errorf("apply:\n%s", got)
+	}
+	f.run(0, "nothing to be done", "entities", "apply", f.name, "--dry-run", "--exit-code")
+	f.run(0, "nothing to be done", "entities", "apply", f.name)
+	if got := f.run(0, "…", "queue", "show", "source", "-o", "json"); !strings.Contains(got, `"forwardTo":"sink"`) || !strings.Contains(got, `"defaultMessageTimeToLive":"PT1H"`) {
+		t.Errorf("source: %s", got)
+	}
+	f.run(0, "NAME  TYPE  FILTER  PARAMETERS  ACTION", "rule", "list", "events", "none")
+}
+
+// export writes files that can be applied and change nothing, in both forms.
+func (f *entityFile) export() {
+	t := f.t
+	for _, name := range []string{"out.json", "out.yml"} {
+		out := filepath.Join(filepath.Dir(f.name), name)
+		f.run(0, "", "entities", "export", "--file", out)
+		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+		f.run(0, "nothing to be done", "entities", "apply", out, "--prune")
+	}
+	if got := f.run(0, "…", "entities", "export"); !strings.HasPrefix(got, "{\n  \"UserConfig\"") {
+		t.Errorf("export:\n%s", got)
+	}
+}
+
+var changedEntities = strings.NewReplacer("MaxDeliveryCount: 7", "MaxDeliveryCount: 8", "qty > 5", "qty > 6", "Name: eu,", "Name: us,").Replace(someEntities)
+
+func (f *entityFile) change() {
+	f.write(changedEntities)
+	diff := "update queue source\n    MaxDeliveryCount: 7 -> 8\n" +
+		"update subscription events/Subscriptions/some\n" +
+		`    Rules.big: {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 5"},"Action":{"SqlExpression":"SET big = TRUE"}} -> {"FilterType":"Sql","SqlFilter":{"SqlExpression":"qty > 6"},"Action":{"SqlExpression":"SET big = TRUE"}}` + "\n" +
+		`    Rules.eu: {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}} -> none` + "\n" +
+		`    Rules.us: none -> {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}}` + "\n" +
+		"0 to create, 2 to update, 0 to delete\n"
+	f.run(2, diff+"ledgerbus: at "+f.host+" this deletes 1 rule of subscriptions that stay: nothing was done; add --confirm "+f.host+" if that is meant", "entities", "apply", f.name)
+	f.run(0, diff+"done", "entities", "apply", f.name, "--confirm", f.host)
+	f.run(0, "nothing to be done", "entities", "apply", f.name)
+}
+
+func (f *entityFile) prune() {
+	t := f.t
+	f.write(strings.Replace(changedEntities, "RequiresSession: true", "RequiresSession: false", 1))
+	if got := f.run(1, "…", "entities", "apply", f.name); !strings.HasSuffix(got, "ledgerbus: nothing was done: of events/Subscriptions/some something is to change that cannot be changed; delete it first") {
+		t.Errorf("immutable:\n%s", got)
+	}
+	f.write("Queues: [{Name: sink}]\nTopics: []\n")
+	if got := f.run(2, "…", "entities", "apply", f.name, "--prune"); !strings.Contains(got, "\ndelete topic events\n") || !strings.Contains(got, " entities with 0 messages: nothing was done; add --confirm "+f.host) {
+		t.Errorf("prune:\n%s", got)
+	}
+	f.run(0, "…", "entities", "apply", f.name, "--prune", "--confirm", f.host)
+	f.run(0, "…", "queue", "show", "sink")
+	f.run(0, "nothing to be done", "entities", "apply", f.name, "--prune", "-o", "text")
+	if got := f.run(0, "…", "queue", "list", "-o", "json"); strings.Count(got, `"name"`) != 1 {
+		t.Errorf("left: %s", got)
+	}
 }
 
 // A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted; JSON for programs.

@@ -106,20 +106,17 @@ func listEntities(c *cli.Context, kind event.EntityKind) error {
 	if err != nil {
 		return err
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	found, err := a.listOf(kind, c.Args().First())
-	if err != nil {
-		return err
-	}
-	rows := make([]row, len(found))
-	for i, e := range found {
-		rows[i] = entityRow(e, false)
-	}
-	return printRows(c.App.Writer, f, entityRow(admin.NewEntity(kind, ""), false), entityColumns[kind], rows)
+	return administer(c, func(a *administration) error {
+		found, err := a.listOf(kind, c.Args().First())
+		if err != nil {
+			return err
+		}
+		rows := make([]row, len(found))
+		for i, e := range found {
+			rows[i] = entityRow(e, false)
+		}
+		return printRows(c.App.Writer, f, entityRow(admin.NewEntity(kind, ""), false), entityColumns[kind], rows)
+	})
 }
 
 // listOf lists the entities of a kind: subscriptions of one topic, or of all.
@@ -206,16 +203,13 @@ func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, 
 	if err != nil {
 		return err
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	e, err := a.Get(a.ctx, kind, path)
-	if err != nil {
-		return err
-	}
-	return do(a, e)
+	return administer(c, func(a *administration) error {
+		e, err := a.Get(a.ctx, kind, path)
+		if err != nil {
+			return err
+		}
+		return do(a, e)
+	})
 }
 
 func showEntity(c *cli.Context, kind event.EntityKind) error {
@@ -246,15 +240,12 @@ func createEntity(c *cli.Context, kind event.EntityKind) error {
 			return err
 		}
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	if e, err = a.Create(a.ctx, e); err != nil {
-		return err
-	}
-	return printChanged(c, f, "created", e)
+	return administer(c, func(a *administration) error {
+		if e, err = a.Create(a.ctx, e); err != nil {
+			return err
+		}
+		return printChanged(c, f, "created", e)
+	})
 }
 
 func updateEntity(c *cli.Context, kind event.EntityKind) error {

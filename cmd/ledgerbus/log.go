@@ -57,12 +57,17 @@ func logCommand() *cli.Command {
 	}
 }
 
-func dumpLog(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
+// directoryAndForm are the data directory of a command, and whether it prints JSON.
+func directoryAndForm(c *cli.Context) (dir string, inJSON bool, err error) {
+	if inJSON, err = asJSON(c); err != nil {
+		return "", false, err
 	}
-	dir, err := directory(c)
+	dir, err = directory(c)
+	return dir, inJSON, err
+}
+
+func dumpLog(c *cli.Context) error {
+	dir, inJSON, err := directoryAndForm(c)
 	if err != nil {
 		return err
 	}
@@ -75,11 +80,7 @@ func dumpLog(c *cli.Context) error {
 }
 
 func verifyLog(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
-	}
-	dir, err := directory(c)
+	dir, inJSON, err := directoryAndForm(c)
 	if err != nil {
 		return err
 	}

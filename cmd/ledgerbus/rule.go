@@ -261,20 +261,17 @@ func listRules(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	rules, err := a.Rules(a.ctx, subscription)
-	if err != nil {
-		return err
-	}
-	rows := make([]row, len(rules))
-	for i := range rules {
-		rows[i] = ruleRow(subscription, &rules[i])
-	}
-	return printRows(c.App.Writer, f, ruleRow(subscription, &event.Rule{}), []string{"name", "type", "filter", "parameters", "action"}, rows)
+	return administer(c, func(a *administration) error {
+		rules, err := a.Rules(a.ctx, subscription)
+		if err != nil {
+			return err
+		}
+		rows := make([]row, len(rules))
+		for i := range rules {
+			rows[i] = ruleRow(subscription, &rules[i])
+		}
+		return printRows(c.App.Writer, f, ruleRow(subscription, &event.Rule{}), []string{"name", "type", "filter", "parameters", "action"}, rows)
+	})
 }
 
 func showRule(c *cli.Context) error {
@@ -297,12 +294,9 @@ func onRule(c *cli.Context, do func(a *administration, subscription, rule string
 	if err != nil {
 		return err
 	}
-	a, err := administer(c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	return do(a, subscription, name)
+	return administer(c, func(a *administration) error {
+		return do(a, subscription, name)
+	})
 }
 
 func createRule(c *cli.Context) error {

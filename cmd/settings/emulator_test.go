@@ -9,24 +9,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The emulator's variables mean what they mean there, or nothing.
-func TestEmulatorVariables(t *testing.T) {
-	t.Parallel()
-	content, err := os.ReadFile("testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const one = `{"Queues":[{"Name":"one"}]}`
-	file := write(t, "c.yaml", "entities: testdata/sample.json\n", 0o644)
-	for _, c := range []struct {
-		name      string
-		file      string
-		env       []string
-		flags     map[string][]string
-		addresses string
-		first     string // entity
-		problem   string
-	}{
+const oneQueue = `{"Queues":[{"Name":"one"}]}`
+
+// emulated is a start with variables that the emulator knows.
+type emulated struct {
+	name      string
+	file      string
+	env       []string
+	flags     map[string][]string
+	addresses string
+	first     string // entity
+	problem   string
+}
+
+// emulatedStarts are the starts of TestEmulatorVariables. inFile is the name of a file that names the sample, whose content is sample.
+func emulatedStarts(inFile, sample string) []emulated {
+	return []emulated{
 		{name: "none"},
 		{name: "of the database", env: []string{"ACCEPT_EULA", "Y", "SQL_SERVER", "sqledge", "MSSQL_SA_PASSWORD", "MARKER", "SQL_WAIT_INTERVAL", "0"}},
 		{name: "of the port", env: []string{"EMULATOR_HTTP_PORT", "5301"}, addresses: "127.0.0.1:5672 127.0.0.1:5301"},
@@ -39,41 +37,56 @@ func TestEmulatorVariables(t *testing.T) {
 		{name: "a file that need not be there, and is", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json"}, first: "queue.1"},
 		{name: "a file that need not be there, and is not", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json"}},
 		{name: "a file that need not be there, and cannot be read", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata"}, problem: "entity file: read testdata: is a directory"},
-		{name: "a file that need not be there, under one that is named", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json", "LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
-		{name: "a file that need not be there, under the config file's", file: file, env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/broken.json"}, first: "queue.1"},
+		{name: "a file that need not be there, under one that is named", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json", "LEDGERBUS_ENTITIES_JSON", oneQueue}, first: "one"},
+		{name: "a file that need not be there, under the config file's", file: inFile, env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/broken.json"}, first: "queue.1"},
 		{name: "a file", env: []string{"CONFIG_PATH", "testdata/sample.json"}, first: "queue.1"},
-		{name: "a file's content", env: []string{"CONFIG_JSON", string(content)}, first: "queue.1"},
-		{name: "a file's content in our variable", env: []string{"LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
-		{name: "both variables", env: []string{"CONFIG_JSON", string(content), "LEDGERBUS_ENTITIES_JSON", one}, first: "one"},
-		{name: "over the config file", file: file, env: []string{"CONFIG_JSON", one}, first: "one"},
-		{name: "under a flag", env: []string{"CONFIG_JSON", one}, flags: map[string][]string{"entities": {"testdata/sample.json"}}, first: "queue.1"},
-		{name: "with a file", env: []string{"CONFIG_JSON", one, "CONFIG_PATH", "testdata/sample.json"}, problem: "CONFIG_JSON: given together with CONFIG_PATH; one of them is enough"},
-		{name: "with a file of ours", env: []string{"CONFIG_JSON", one, "LEDGERBUS_ENTITIES", "x"}, problem: "CONFIG_JSON: given together with LEDGERBUS_ENTITIES; one of them is enough"},
+		{name: "a file's content", env: []string{"CONFIG_JSON", sample}, first: "queue.1"},
+		{name: "a file's content in our variable", env: []string{"LEDGERBUS_ENTITIES_JSON", oneQueue}, first: "one"},
+		{name: "both variables", env: []string{"CONFIG_JSON", sample, "LEDGERBUS_ENTITIES_JSON", oneQueue}, first: "one"},
+		{name: "over the config file", file: inFile, env: []string{"CONFIG_JSON", oneQueue}, first: "one"},
+		{name: "under a flag", env: []string{"CONFIG_JSON", oneQueue}, flags: map[string][]string{"entities": {"testdata/sample.json"}}, first: "queue.1"},
+		{name: "with a file", env: []string{"CONFIG_JSON", oneQueue, "CONFIG_PATH", "testdata/sample.json"}, problem: "CONFIG_JSON: given together with CONFIG_PATH; one of them is enough"},
+		{name: "with a file of ours", env: []string{"CONFIG_JSON", oneQueue, "LEDGERBUS_ENTITIES", "x"}, problem: "CONFIG_JSON: given together with LEDGERBUS_ENTITIES; one of them is enough"},
 		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; Queues and Topics alone would do as well\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
 		{name: "with keys", env: []string{"CONFIG_JSON", `{"Queues":[{"Name":"one","Properties":{"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":"k"}]}}]}`}, first: "one"},
-	} {
+	}
+}
+
+func (c *emulated) check(t *testing.T) {
+	s, err := Load(Sources{File: c.file, Env: environment(c.env...), Flags: c.flags})
+	if c.problem != "" || err != nil {
+		if err == nil || err.Error() != c.problem {
+			t.Fatalf("got  %v\nwant %s", err, c.problem)
+		}
+		return
+	}
+	if c.addresses == "" {
+		c.addresses = "127.0.0.1:5672 127.0.0.1:5300"
+	}
+	if got := strings.Join(s.Listening.Addresses, " "); got != c.addresses {
+		t.Errorf("listens on %s", got)
+	}
+	var first string
+	if len(s.Entities.Put) > 0 {
+		first = s.Entities.Put[0].Path
+	}
+	if first != c.first {
+		t.Errorf("the first entity is %q", first)
+	}
+}
+
+// The emulator's variables mean what they mean there, or nothing.
+func TestEmulatorVariables(t *testing.T) {
+	t.Parallel()
+	sample, err := os.ReadFile("testdata/sample.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFile := write(t, "c.yaml", "entities: testdata/sample.json\n", 0o644)
+	for _, c := range emulatedStarts(inFile, string(sample)) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := Load(Sources{File: c.file, Env: environment(c.env...), Flags: c.flags})
-			if c.problem != "" || err != nil {
-				if err == nil || err.Error() != c.problem {
-					t.Fatalf("got  %v\nwant %s", err, c.problem)
-				}
-				return
-			}
-			if c.addresses == "" {
-				c.addresses = "127.0.0.1:5672 127.0.0.1:5300"
-			}
-			if got := strings.Join(s.Listening.Addresses, " "); got != c.addresses {
-				t.Errorf("listens on %s", got)
-			}
-			var first string
-			if len(s.Entities.Put) > 0 {
-				first = s.Entities.Put[0].Path
-			}
-			if first != c.first {
-				t.Errorf("the first entity is %q", first)
-			}
+			c.check(t)
 		})
 	}
 	plain, err := Load(Sources{})

@@ -106,86 +106,89 @@ func TestWhereAQueueWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestProblems(t *testing.T) {
-	t.Parallel()
-	open := write(t, "key", "x", 0o640)
-	ownKey := []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`}
-	for _, c := range []struct {
-		name  string
-		file  string // %s in want stands for its name
-		mode  os.FileMode
-		env   []string
-		flags map[string][]string
-		want  string
-	}{
-		{name: "file", file: "data: x\ncolour: red\nlimits:\n  legs: 4\n  links: many\nlisten:\n  - a: b\ndata: y\nlog-format: [text]\nmode: test\n", want: `%[1]s:2: colour: unknown key
+var ownKey = []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`}
+
+var problematic = []struct {
+	name  string
+	file  string // %[1]s in want stands for its name, %[2]s in both for that of a key that others may read
+	mode  os.FileMode
+	env   []string
+	flags map[string][]string
+	want  string
+}{
+	{name: "file", file: "data: x\ncolour: red\nlimits:\n  legs: 4\n  links: many\nlisten:\n  - a: b\ndata: y\nlog-format: [text]\nmode: test\n", want: `%[1]s:2: colour: unknown key
 %[1]s:4: limits.legs: unknown key
 %[1]s:5: limits.links: "many" is not a whole number from 1 to 1000000
 %[1]s:7: listen: must be a list of plain values
 %[1]s:8: data: given twice
 %[1]s:9: log-format: must be a plain value
 %[1]s:10: mode: "test" is neither development nor production`},
-		{name: "not a block", file: "- a\n", want: "%[1]s:1: must be a block of keys"},
-		{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
-		{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.max-frame-size": {"511"}, "limits.no-links": {"25h"}, "queue": {"a b"}},
-			want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
+	{name: "not a block", file: "- a\n", want: "%[1]s:1: must be a block of keys"},
+	{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
+	{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.max-frame-size": {"511"}, "limits.no-links": {"25h"}, "queue": {"a b"}},
+		want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
 LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 --limits-max-frame-size: "511" is not a whole number from 512 to 16777216
 --limits-link-idle: "10" is not a duration from 1s to 24h0m0s, such as 90s
 --limits-no-links: "25h" is not a duration from 1s to 24h0m0s, such as 90s
 --queue: 'a b' contains character(s) that is not allowed by Service Bus: ' '. Entity segments can contain only letters, numbers, periods (.), hyphens (-), and underscores (_). (Queue)`},
-		{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
-		{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},
-			want: `--listen: "localhost": must be HOST:PORT
+	{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
+	{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},
+		want: `--listen: "localhost": must be HOST:PORT
 --listen: "127.0.0.1:99999": the port must be a number from 0 to 65535
 --listen: "127.0.0.1:1" is listed twice`},
-		{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
-			want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted
+	{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
+		want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted
 --listen: "10.0.0.1:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
-		{name: "not loopback, no TLS", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
-			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
+	{name: "not loopback, no TLS", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
+		want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5671/tls" needs a certificate: give tls.certificate-file and tls.key-file`},
-		{name: "not loopback, plain asked for", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672/any", "10.0.0.1:5673/plain"}},
-			want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: write 10.0.0.1:5672/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
+	{name: "not loopback, plain asked for", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672/any", "10.0.0.1:5673/plain"}},
+		want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: write 10.0.0.1:5672/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5673" can be reached from other machines without TLS: write 10.0.0.1:5673/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
-		{name: "listener modes", flags: map[string][]string{"listen": {"127.0.0.1:1/fax", "127.0.0.1:1/", "127.0.0.1:2/tls", "127.0.0.1:2/plain"}},
-			want: `--listen: "127.0.0.1:1/fax": behind the slash must be any, tls or plain
+	{name: "listener modes", flags: map[string][]string{"listen": {"127.0.0.1:1/fax", "127.0.0.1:1/", "127.0.0.1:2/tls", "127.0.0.1:2/plain"}},
+		want: `--listen: "127.0.0.1:1/fax": behind the slash must be any, tls or plain
 --listen: "127.0.0.1:1/": behind the slash must be any, tls or plain
 --listen: "127.0.0.1:2" is listed twice`},
-		{name: "half a certificate", flags: map[string][]string{"tls.certificate-file": {"c.pem"}},
-			want: `--tls-certificate-file: tls.certificate-file and tls.key-file are needed, both`},
-		{name: "files announced", file: "tls: files\n", want: `%[1]s:1: tls: tls.certificate-file and tls.key-file are needed, both`},
-		{name: "key others may read", file: "tls:\n  certificate-file: c.pem\n  key-file: " + open + "\n",
-			want: "%[1]s:3: tls.key-file: " + open + " holds keys and others may read it (mode 0640); chmod 600 it"},
-		{name: "no TLS, but files", flags: map[string][]string{"tls": {"off"}}, env: []string{"LEDGERBUS_TLS_KEY_FILE", "k.pem"},
-			want: `--tls: off is given together with a file (LEDGERBUS_TLS_KEY_FILE)`},
-		{name: "generated in production", file: "mode: production\ntls: generated\n", env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`},
-			want: `%[1]s:2: tls: generated certificates are for development mode; give tls.certificate-file and tls.key-file`},
-		{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is none of generated, files, off`},
-		{name: "public", env: ownKey, flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
-			want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
-		{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
-			want: "access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
-		{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
-			want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own"},
-		{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
-			want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen
+	{name: "half a certificate", flags: map[string][]string{"tls.certificate-file": {"c.pem"}},
+		want: `--tls-certificate-file: tls.certificate-file and tls.key-file are needed, both`},
+	{name: "files announced", file: "tls: files\n", want: `%[1]s:1: tls: tls.certificate-file and tls.key-file are needed, both`},
+	{name: "key others may read", file: "tls:\n  certificate-file: c.pem\n  key-file: %[2]s\n",
+		want: "%[1]s:3: tls.key-file: %[2]s holds keys and others may read it (mode 0640); chmod 600 it"},
+	{name: "no TLS, but files", flags: map[string][]string{"tls": {"off"}}, env: []string{"LEDGERBUS_TLS_KEY_FILE", "k.pem"},
+		want: `--tls: off is given together with a file (LEDGERBUS_TLS_KEY_FILE)`},
+	{name: "generated in production", file: "mode: production\ntls: generated\n", env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`},
+		want: `%[1]s:2: tls: generated certificates are for development mode; give tls.certificate-file and tls.key-file`},
+	{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is none of generated, files, off`},
+	{name: "public", env: ownKey, flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
+		want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
+	{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
+		want: "access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
+	{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
+		want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own"},
+	{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
+		want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen
 %[1]s:5: access-rules[0].colour: unknown key
 %[1]s:6: access-rules[1].rights: must be a list with at least one of Manage, Send, Listen
 %[1]s:6: access-rules[1].name: missing
 %[1]s:6: access-rules[1].primary-key: missing, or use primary-key-file
 %[1]s:9: access-rules[2].primary-key-file: stat /nonexistent: no such file or directory
 %[1]s:2: access-rules: two rules are named "a"`},
-		{name: "keys others may read", mode: 0o640, file: "access-rules:\n- {name: a, rights: [Send], primary-key: k}\n",
-			want: "%[1]s:1: access-rules: %[1]s holds keys and others may read it (mode 0640); chmod 600 it"},
-	} {
+	{name: "keys others may read", mode: 0o640, file: "access-rules:\n- {name: a, rights: [Send], primary-key: k}\n",
+		want: "%[1]s:1: access-rules: %[1]s holds keys and others may read it (mode 0640); chmod 600 it"},
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	open := write(t, "key", "x", 0o640)
+	for _, c := range problematic {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			from := Sources{Flags: c.flags, Env: environment(c.env...)}
 			if c.file != "" {
-				from.File = write(t, "c.yaml", c.file, max(c.mode, 0o600))
+				from.File = write(t, "c.yaml", strings.ReplaceAll(c.file, "%[2]s", open), max(c.mode, 0o600))
 			}
-			want := strings.ReplaceAll(c.want, "%[1]s", from.File)
+			want := strings.NewReplacer("%[1]s", from.File, "%[2]s", open).Replace(c.want)
 			_, err := Load(from)
 			if problems := (Problems)(nil); !errors.As(err, &problems) || err.Error() != want {
 				t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -40,77 +40,110 @@ func ask(t *testing.T, addr, request string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
+// httpServer is one of the servers of TestHTTP.
+type httpServer int
+
+const (
+	usual   httpServer = iota
+	bare               // without a handler
+	ill                // it says that it is not healthy
+	noticed            // it has notices
+)
+
+func startHTTP(t *testing.T, which httpServer) (addr string) {
+	t.Helper()
+	o := [...]Options{
+		usual:   {Hosts: []string{"Bus.example"}, Handler: http.HandlerFunc(countBody)},
+		ill:     {Health: func(context.Context) error { return errors.New("disk is gone") }},
+		noticed: {Notices: []string{`a "clock"`, "more"}},
+	}[which]
+	addr, _ = start(t, o, Any)
+	return addr
+}
+
+func countBody(w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}
+	fmt.Fprintf(w, "%s with %d bytes", r.URL.Path, n)
+}
+
+func upgradeRequest(path, protocol string) string {
+	return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + protocol + "\r\n"
+}
+
+func changeRequest(method, from string) string {
+	return method + " /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n" + from + "\r\n"
+}
+
+const (
+	foreignPage = "Requests from pages of other origins are refused.\n"
+	chunkedHead = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+var chunk16 = fmt.Sprintf("%x\r\n%s\r\n", 1<<14, strings.Repeat("x", 1<<14)) // 16 KiB
+
+var httpExchanges = []struct {
+	name    string
+	server  httpServer
+	request string
+	status  int
+	body    string
+}{
+	{"health", usual, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, `{"status":"healthy","message":"Service is healthy."}`},
+	{"not healthy (MA-003)", ill, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, unhealthy},
+	{"notices (reliability.md 1.4)", noticed, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
+		`{"status":"healthy","message":"Service is healthy.","notices":["a \"clock\"","more"]}`},
+	{"HEAD", usual, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
+	{"HTTP/1.0", usual, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
+	{"health under any name", usual, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},
+	{"health cannot be changed", usual, "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
+	{"the handler", usual, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Queue with 0 bytes"},
+	{"a queue named health", usual, "GET /health?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health with 0 bytes"},
+	{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},
+	{"our name", usual, "GET /x HTTP/1.1\r\nHost: bus.Example:5672\r\n\r\n", 200, "/x with 0 bytes"},
+	{"an address", usual, "GET /x HTTP/1.1\r\nHost: [::1]:5672\r\n\r\n", 200, "/x with 0 bytes"},
+	{"another site's name (S24)", usual, "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "The host name is not known here.\n"},
+	{"a WebSocket under another site's name", usual, strings.Replace(upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), "localhost", "evil.example", 1), 421, "The host name is not known here.\n"},
+	{"a WebSocket of another site's page", usual, upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: http://evil.example\r\n"), 403, "request Origin \"evil.example\" is not authorized for Host \"localhost\"\n"},
+	{"a WebSocket of a page without an origin", usual, upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: null\r\n"), 403, "request Origin \"null\" is not a valid URL with a host\n"},
+	{"a change by another site's page (S23)", usual, changeRequest("PUT", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 403, foreignPage},
+	{"a change by a page of the same site", usual, changeRequest("DELETE", "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:1\r\n"), 403, foreignPage},
+	{"a form of an old browser", usual, changeRequest("POST", "Origin: http://evil.example\r\n"), 403, foreignPage},
+	{"a change by a page without an origin", usual, changeRequest("PUT", "Origin: null\r\n"), 403, foreignPage},
+	{"a change by our own page", usual, changeRequest("PUT", "Sec-Fetch-Site: same-origin\r\nOrigin: http://localhost\r\n"), 200, "/x with 0 bytes"},
+	{"a change by our own page in an old browser", usual, changeRequest("PUT", "Origin: http://localhost\r\n"), 200, "/x with 0 bytes"},
+	{"a look from elsewhere", usual, changeRequest("GET", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 200, "/x with 0 bytes"},
+	{"two slashes (S21)", usual, "GET //x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//x with 0 bytes"},
+	{"dots", usual, "GET /a/../x/. HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/. with 0 bytes"},
+	{"dots in disguise", usual, "GET /a/%2e%2E/x%2F HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/ with 0 bytes"},
+	{"no health", usual, "GET //health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//health with 0 bytes"},
+	{"below health", usual, "GET /health/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health/ with 0 bytes"},
+	{"health in capitals", usual, "GET /Health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Health with 0 bytes"},
+	{"what there is", usual, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "* with 0 bytes"},
+	{"a tunnel", usual, "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 200, " with 0 bytes"},
+	{"HTTP/1.0 without a host", usual, "GET /x HTTP/1.0\r\n\r\n", 200, "/x with 0 bytes"},
+	{"a WebSocket of another protocol", usual, upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: mqtt\r\n"), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
+	{"a WebSocket without protocol", usual, upgradeRequest("/$servicebus/websocket/", ""), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
+	{"a WebSocket elsewhere", bare, upgradeRequest("/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), 404, "404 page not found\n"},
+	{"no WebSocket", usual, "GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost\r\n\r\n", 426, "WebSocket protocol violation: Connection header \"\" does not contain Upgrade\n"},
+	{"a header of nearly 16 KiB", usual, "GET /x HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 16<<10-100) + "\r\n\r\n", 200, "/x with 0 bytes"},
+	{"a header of more (S27)", usual, "GET /x HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", 431, "431 Request Header Fields Too Large"},
+	{"a body of 64 KiB", usual, chunkedHead + strings.Repeat(chunk16, 4) + "0\r\n\r\n", 200, "/x with 65536 bytes"},
+	{"a body of more (S27)", usual, chunkedHead + strings.Repeat(chunk16, 4) + "1\r\nx\r\n0\r\n\r\n", 413, "/x with 65536 bytes"},
+	{"no HTTP after all", usual, "GET nonsense\r\n\r\n", 400, "400 Bad Request"},
+}
+
 func TestHTTP(t *testing.T) {
 	t.Parallel()
-	addr, _ := start(t, Options{Hosts: []string{"Bus.example"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
-		if err != nil {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-		}
-		fmt.Fprintf(w, "%s with %d bytes", r.URL.Path, n)
-	})}, Any)
-	bare, _ := start(t, Options{}, Any)
-	ill, _ := start(t, Options{Health: func(context.Context) error { return errors.New("disk is gone") }}, Any)
-	noticed, _ := start(t, Options{Notices: []string{`a "clock"`, "more"}}, Any)
-	upgrade := func(path, protocol string) string {
-		return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + protocol + "\r\n"
+	var addresses [noticed + 1]string
+	for which := range addresses {
+		addresses[which] = startHTTP(t, httpServer(which))
 	}
-	change := func(method, from string) string {
-		return method + " /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n" + from + "\r\n"
-	}
-	const foreign = "Requests from pages of other origins are refused.\n"
-	chunked := "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-	chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<14, strings.Repeat("x", 1<<14))
-	for _, c := range []struct {
-		name, addr, request string
-		status              int
-		body                string
-	}{
-		{"health", addr, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, `{"status":"healthy","message":"Service is healthy."}`},
-		{"not healthy (MA-003)", ill, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, unhealthy},
-		{"notices (reliability.md 1.4)", noticed, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
-			`{"status":"healthy","message":"Service is healthy.","notices":["a \"clock\"","more"]}`},
-		{"HEAD", addr, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
-		{"HTTP/1.0", addr, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
-		{"health under any name", addr, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},
-		{"health cannot be changed", addr, "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
-		{"the handler", addr, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Queue with 0 bytes"},
-		{"a queue named health", addr, "GET /health?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health with 0 bytes"},
-		{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},
-		{"our name", addr, "GET /x HTTP/1.1\r\nHost: bus.Example:5672\r\n\r\n", 200, "/x with 0 bytes"},
-		{"an address", addr, "GET /x HTTP/1.1\r\nHost: [::1]:5672\r\n\r\n", 200, "/x with 0 bytes"},
-		{"another site's name (S24)", addr, "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "The host name is not known here.\n"},
-		{"a WebSocket under another site's name", addr, strings.Replace(upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), "localhost", "evil.example", 1), 421, "The host name is not known here.\n"},
-		{"a WebSocket of another site's page", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: http://evil.example\r\n"), 403, "request Origin \"evil.example\" is not authorized for Host \"localhost\"\n"},
-		{"a WebSocket of a page without an origin", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: null\r\n"), 403, "request Origin \"null\" is not a valid URL with a host\n"},
-		{"a change by another site's page (S23)", addr, change("PUT", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 403, foreign},
-		{"a change by a page of the same site", addr, change("DELETE", "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:1\r\n"), 403, foreign},
-		{"a form of an old browser", addr, change("POST", "Origin: http://evil.example\r\n"), 403, foreign},
-		{"a change by a page without an origin", addr, change("PUT", "Origin: null\r\n"), 403, foreign},
-		{"a change by our own page", addr, change("PUT", "Sec-Fetch-Site: same-origin\r\nOrigin: http://localhost\r\n"), 200, "/x with 0 bytes"},
-		{"a change by our own page in an old browser", addr, change("PUT", "Origin: http://localhost\r\n"), 200, "/x with 0 bytes"},
-		{"a look from elsewhere", addr, change("GET", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 200, "/x with 0 bytes"},
-		{"two slashes (S21)", addr, "GET //x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//x with 0 bytes"},
-		{"dots", addr, "GET /a/../x/. HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/. with 0 bytes"},
-		{"dots in disguise", addr, "GET /a/%2e%2E/x%2F HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/a/../x/ with 0 bytes"},
-		{"no health", addr, "GET //health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "//health with 0 bytes"},
-		{"below health", addr, "GET /health/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health/ with 0 bytes"},
-		{"health in capitals", addr, "GET /Health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Health with 0 bytes"},
-		{"what there is", addr, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "* with 0 bytes"},
-		{"a tunnel", addr, "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 200, " with 0 bytes"},
-		{"HTTP/1.0 without a host", addr, "GET /x HTTP/1.0\r\n\r\n", 200, "/x with 0 bytes"},
-		{"a WebSocket of another protocol", addr, upgrade("/$servicebus/websocket", "Sec-WebSocket-Protocol: mqtt\r\n"), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
-		{"a WebSocket without protocol", addr, upgrade("/$servicebus/websocket/", ""), 400, "The sub-protocol must be AMQPWSB10 or amqp.\n"},
-		{"a WebSocket elsewhere", bare, upgrade("/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), 404, "404 page not found\n"},
-		{"no WebSocket", addr, "GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost\r\n\r\n", 426, "WebSocket protocol violation: Connection header \"\" does not contain Upgrade\n"},
-		{"a header of nearly 16 KiB", addr, "GET /x HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 16<<10-100) + "\r\n\r\n", 200, "/x with 0 bytes"},
-		{"a header of more (S27)", addr, "GET /x HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", 431, "431 Request Header Fields Too Large"},
-		{"a body of 64 KiB", addr, chunked + strings.Repeat(chunk, 4) + "0\r\n\r\n", 200, "/x with 65536 bytes"},
-		{"a body of more (S27)", addr, chunked + strings.Repeat(chunk, 4) + "1\r\nx\r\n0\r\n\r\n", 413, "/x with 65536 bytes"},
-		{"no HTTP after all", addr, "GET nonsense\r\n\r\n", 400, "400 Bad Request"},
-	} {
-		if status, body := ask(t, c.addr, c.request); status != c.status || body != c.body {
+	for _, c := range httpExchanges {
+		if status, body := ask(t, addresses[c.server], c.request); status != c.status || body != c.body {
 			t.Errorf("%s: %d %q, want %d %q", c.name, status, body, c.status, c.body)
 		}
 	}

@@ -14,18 +14,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/test/launch"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	app := &cli.App{
-		Name: "all", Usage: "run the tests that take minutes", HideHelpCommand: true,
+	launch.Main(&cli.App{
+		Name: "all", Usage: "run the tests that take minutes",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "only", Usage: "parts to run: units, go, js, python, java", DefaultText: "all whose runtime is there"},
 			&cli.BoolFlag{Name: "list", Usage: "print the commands; run none"},
@@ -33,11 +31,7 @@ func main() {
 		Action: func(c *cli.Context) error {
 			return run(c.Context, options{Only: c.StringSlice("only"), List: c.Bool("list"), CI: os.Getenv("CI") == "true"}, c.App.Writer)
 		},
-	}
-	if err := app.RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "all:", err)
-		os.Exit(1)
-	}
+	})
 }
 
 // options are the flags.

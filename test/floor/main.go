@@ -6,27 +6,16 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/test/launch"
 	"github.com/ledgerbus/ledgerbus/tools/bench"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	floor := bench.FloorCommand()
-	app := &cli.App{
-		Name: "floor", Usage: floor.Usage, Flags: floor.Flags, Action: floor.Action, HideHelpCommand: true,
+	launch.Main(&cli.App{
+		Name: "floor", Usage: floor.Usage, Flags: floor.Flags, Action: floor.Action,
 		Commands: []*cli.Command{bench.DiskCommand()},
-	}
-	if err := app.RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "floor:", err)
-		os.Exit(1)
-	}
+	})
 }

@@ -14,20 +14,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"regexp"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/test/launch"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	app := &cli.App{
-		Name: "fuzz", Usage: "run the fuzz targets below the current directory", HideHelpCommand: true,
+	launch.Main(&cli.App{
+		Name: "fuzz", Usage: "run the fuzz targets below the current directory",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "count", Usage: "executions of each target; fewer of those that run a whole connection or directory", Value: 500_000},
 			&cli.StringFlag{Name: "only", Usage: "regular expression of the targets to run, which are written as --list does", DefaultText: "all"},
@@ -36,11 +33,7 @@ func main() {
 		Action: func(c *cli.Context) error {
 			return run(c.Context, options{Count: c.Int("count"), Only: c.String("only"), List: c.Bool("list")}, c.App.Writer)
 		},
-	}
-	if err := app.RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "fuzz:", err)
-		os.Exit(1)
-	}
+	})
 }
 
 // options are the flags.

@@ -204,59 +204,20 @@ func (w *world) reopen(how stop) {
 func (w *world) open(how stop, damaged bool) error {
 	w.disk.Hook(w.hook)
 	w.disk.During(w.during)
-	ctx := context.Background()
-	boot := ""
-	if w.o.bootKnown {
-		boot = fmt.Sprintf("boot-%d", w.boot)
-	}
-	var err error
-	w.store, err = log.Open(ctx, root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
-		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
-		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
-	if err != nil {
+	if err := w.openStore(); err != nil {
 		return err
 	}
-	states := make([]*index.Index, len(w.parts))
-	for i, p := range w.parts {
-		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
-			return err
-		}
-		x, _, events, err := host.Replay(ctx, p.plog, w.logger())
-		if err != nil {
-			return err
-		}
-		states[i] = x
-		rec := p.plog.Recovery()
-		w.note("recovered", int64(i), int64(rec.Records), int64(events), rec.CutBytes)
-		w.stats.Recoveries++
-		if rec.CutBytes > 0 {
-			w.stats.Cuts++
-			w.stats.CutBytes += rec.CutBytes
-		}
-		w.survived(p, x, how, damaged)
-		if w.ended || w.crashed {
-			return nil
-		}
-	}
-	if w.crashed {
-		return nil
+	states, err := w.replay(how, damaged)
+	if err != nil || w.ended || w.crashed {
+		return err
 	}
 	begin := w.beginTime(states)
 	w.clock = begin.Clock(w, w.logger())
 	w.newest, w.read = int64(begin.At), w.mono
 	for i, p := range w.parts {
-		writer, err := p.plog.Lead(ctx)
-		if err != nil {
+		if err := w.lead(p, states[i]); err != nil {
 			return err
 		}
-		p.writer = &tap{Writer: writer, p: p}
-		p.state = engine.NewPartition(engine.PartitionID(i), len(w.parts), states[i])
-		p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-			Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})
-		p.ledIn = w.boot
-		p.model.Keep()
-		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
-		p.shadow = newShadow(w, p)
 	}
 	if err := w.setClocks(begin); err != nil {
 		return err
@@ -272,6 +233,61 @@ func (w *world) open(how stop, damaged bool) error {
 		}
 	}
 	w.started = w.broker()
+	return nil
+}
+
+func (w *world) openStore() (err error) {
+	boot := ""
+	if w.o.bootKnown {
+		boot = fmt.Sprintf("boot-%d", w.boot)
+	}
+	w.store, err = log.Open(context.Background(), root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
+		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
+		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
+	return err
+}
+
+// replay is the state of each partition, as its log has it; nil where the run has ended, or the process, on the way.
+func (w *world) replay(how stop, damaged bool) (states []*index.Index, err error) {
+	ctx := context.Background()
+	for i, p := range w.parts {
+		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
+			return nil, err
+		}
+		x, _, events, err := host.Replay(ctx, p.plog, w.logger())
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, x)
+		rec := p.plog.Recovery()
+		w.note("recovered", int64(i), int64(rec.Records), int64(events), rec.CutBytes)
+		w.stats.Recoveries++
+		if rec.CutBytes > 0 {
+			w.stats.Cuts++
+			w.stats.CutBytes += rec.CutBytes
+		}
+		w.survived(p, x, how, damaged)
+		if w.ended || w.crashed {
+			return nil, nil
+		}
+	}
+	return states, nil
+}
+
+// lead takes the lead of a partition and makes its loop.
+func (w *world) lead(p *part, state *index.Index) error {
+	writer, err := p.plog.Lead(context.Background())
+	if err != nil {
+		return err
+	}
+	p.writer = &tap{Writer: writer, p: p}
+	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
+	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})
+	p.ledIn = w.boot
+	p.model.Keep()
+	p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
+	p.shadow = newShadow(w, p)
 	return nil
 }
 

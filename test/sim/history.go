@@ -356,7 +356,6 @@ func (h *history) granted(q *queue, r *receiver, g *engine.SessionGrant, at int6
 
 // answered notes what an answer says.
 func (h *history) answered(a *ask, x *want, r *engine.Reply) {
-	w := h.w
 	ok := x.refusal == model.Accepted
 	switch a.op {
 	case opSend, opBatch:
@@ -378,29 +377,46 @@ func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 			h.delivered(a.q, &taken[i], x, &x.show[i], a.deletes, true)
 		}
 	case opCancel:
-		for _, seq := range a.seqs {
-			if l := h.bySeq[seqKey{a.q.n, seq}]; ok && l != nil {
-				if l.seq != 0 {
-					w.broken("I15", "%s: message %d is active, and was cancelled", a.q.path, l.seq)
-				}
-				l.done, l.doneAt = true, w.broker()
-			}
+		if ok {
+			h.cancelled(a)
 		}
-	case opSetState:
-		k := sessionKey{a.q.n, *a.session}
-		reg := h.states[k]
+	case opSetState, opGetState:
+		h.stateAnswered(a, x, ok)
+	}
+	if ok && a.op != opDetach && len(x.show) == 0 {
+		h.settled(a, x)
+	}
+}
+
+func (h *history) cancelled(a *ask) {
+	for _, seq := range a.seqs {
+		if l := h.bySeq[seqKey{a.q.n, seq}]; l != nil {
+			if l.seq != 0 {
+				h.w.broken("I15", "%s: message %d is active, and was cancelled", a.q.path, l.seq)
+			}
+			l.done, l.doneAt = true, h.w.broker()
+		}
+	}
+}
+
+// stateAnswered takes in what a session's state was set to, or holds that what was read is what was set last.
+func (h *history) stateAnswered(a *ask, x *want, ok bool) {
+	k := sessionKey{a.q.n, *a.session}
+	reg := h.states[k]
+	switch {
+	case a.op == opSetState:
 		if reg.asked--; ok {
 			reg.known, reg.state = true, a.state
 		}
 		h.states[k] = reg
-	case opGetState:
-		if reg := h.states[sessionKey{a.q.n, *a.session}]; ok && reg.known && reg.asked == 0 && string(reg.state) != string(x.state) {
-			w.broken("I9", "%s: session %q has another state than was set last", a.q.path, *a.session)
-		}
+	case ok && reg.known && reg.asked == 0 && string(reg.state) != string(x.state):
+		h.w.broken("I9", "%s: session %q has another state than was set last", a.q.path, *a.session)
 	}
-	if !ok || len(a.tokens) == 0 || a.op == opDetach || len(x.show) > 0 {
-		return // nothing was settled
-	}
+}
+
+// settled takes in what came of the messages whose tokens were accepted.
+func (h *history) settled(a *ask, x *want) {
+	w := h.w
 	for _, t := range a.tokens {
 		l := h.byTok[t]
 		if l == nil {

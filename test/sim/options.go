@@ -142,6 +142,23 @@ func swarm(rng *rand.Rand, seed uint64) options {
 		ahead:           pick(rng, 0, 5*time.Millisecond, 100*time.Millisecond, 3*time.Second, 30*time.Second),
 		patience:        pick(rng, time.Millisecond, 50*time.Millisecond, 10*time.Second),
 	}
+	o.addQueues(rng)
+	o.operation = operationWeights
+	if o.renew {
+		o.operation[opUpdate], o.operation[opDelete] = 3, 2
+	}
+	o.addTopics(rand.New(rand.NewPCG(seed, topicsStream)))
+	o.addLater(rand.New(rand.NewPCG(seed, laterStream)))
+	o.weighOperations(rng)
+	o.weighActions(rng)
+	return o
+}
+
+var operationWeights = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opAccept: 8, opFlow: 24, opDetach: 4, opSettle: 40, opSettleMany: 4,
+	opStale: 6, opRenew: 6, opPeek: 8, opRecall: 8, opCancel: 3, opPurge: 2, opRenewSession: 3, opSetState: 3, opGetState: 2, opList: 2,
+	opUpdate: 1}
+
+func (o *options) addQueues(rng *rand.Rand) {
 	features := rng.IntN(4) // bit 0: sessions, bit 1: duplicate detection; half of the queues have them
 	for range 1 + rng.IntN(3) {
 		p := queueProperties(rng)
@@ -149,14 +166,10 @@ func swarm(rng *rand.Rand, seed uint64) options {
 		p.RequiresDuplicateDetection = features&2 != 0 && rng.IntN(3) != 0
 		o.entities = append(o.entities, spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", len(o.entities)), props: p})
 	}
-	o.operation = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opAccept: 8, opFlow: 24, opDetach: 4, opSettle: 40, opSettleMany: 4,
-		opStale: 6, opRenew: 6, opPeek: 8, opRecall: 8, opCancel: 3, opPurge: 2, opRenewSession: 3, opSetState: 3, opGetState: 2, opList: 2,
-		opUpdate: 1}
-	if o.renew {
-		o.operation[opUpdate], o.operation[opDelete] = 3, 2
-	}
-	o.addTopics(rand.New(rand.NewPCG(seed, topicsStream)))
-	o.addLater(rand.New(rand.NewPCG(seed, laterStream)))
+}
+
+// weighOperations leaves some operations out and makes others frequent.
+func (o *options) weighOperations(rng *rand.Rand) {
 	for i := range o.operation {
 		if !o.topics && (i == int(opPutRule) || i == int(opDropRule)) {
 			continue
@@ -170,6 +183,9 @@ func swarm(rng *rand.Rand, seed uint64) options {
 			o.operation[i] *= 3
 		}
 	}
+}
+
+func (o *options) weighActions(rng *rand.Rand) {
 	o.actions = [actions]int{actRequest: 120, actTurn: 50, actWork: 60, actLand: 40, actClock: 28, actSecond: 6, actCheck: 1}
 	for i := range o.actions {
 		if rng.IntN(5) == 0 {
@@ -192,7 +208,6 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	if o.idle {
 		o.actions[actIdle] = 6
 	}
-	return o
 }
 
 // addTopics adds topics with subscriptions to half of the worlds, in the place of some queues.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,76 +26,99 @@ var (
 	flagHashes   = flag.Bool("hashes", false, "with -v, print the trace hash of each seed")
 )
 
+// seedRuns runs seeds on every core, until they or the time are used up or one of them breaks something.
+type seedRuns struct {
+	t     *testing.T
+	end   uint64    // the first seed that is not run
+	stop  time.Time // zero: whenever the seeds are through
+	mu    sync.Mutex
+	next  uint64
+	stats Stats
+	bad   bool
+	found map[string]int // violations by invariant, where one does not end it
+}
+
+func (r *seedRuns) run() {
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed, ok := r.take(); ok; seed, ok = r.take() {
+				if !*flagDamage || Damaging(seed) {
+					r.count(seed, runSeed(seed))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// take is the next seed to run.
+func (r *seedRuns) take() (seed uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seed = r.next
+	r.next++
+	return seed, !r.bad && seed < r.end && (r.stop.IsZero() || time.Now().Before(r.stop))
+}
+
+// runSeed runs a seed; 1 % of them twice, which must come to the same.
+func runSeed(seed uint64) Result {
+	res := Run(seed, nil)
+	if res.Violation == nil && seed%100 == 0 {
+		if again := Run(seed, nil); again.Hash != res.Hash {
+			res.Violation = &Violation{Seed: seed, Invariant: "determinism", Text: fmt.Sprintf("trace hashes %x and %x", res.Hash, again.Hash)}
+		}
+		res.Stats.Reruns++
+	}
+	if alwaysFail {
+		res.Violation = &Violation{Seed: seed, Invariant: "canary", Text: "this test must fail"}
+	}
+	return res
+}
+
+func (r *seedRuns) count(seed uint64, res Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Add(res.Stats)
+	if *flagHashes && testing.Verbose() {
+		r.t.Logf("seed %d hash %016x", seed, res.Hash)
+	}
+	switch {
+	case res.Violation == nil:
+	case *flagAll:
+		r.found[res.Violation.Invariant]++
+	default:
+		r.bad = true
+		report(r.t, res.Violation, seed-*flagFirst+1)
+	}
+}
+
 func TestSim(t *testing.T) {
 	if *flagSeed != 0 {
 		one(t, *flagSeed)
 		return
 	}
-	var (
-		next  = *flagFirst
-		end   = *flagFirst + uint64(*flagSeeds)
-		stop  time.Time
-		mu    sync.Mutex
-		stats Stats
-		bad   atomic.Bool
-		found = map[string]int{} // violations by invariant
-		wg    sync.WaitGroup
-	)
+	r := seedRuns{t: t, next: *flagFirst, end: *flagFirst + uint64(*flagSeeds), found: map[string]int{}}
 	if *flagDuration > 0 {
-		stop, end = time.Now().Add(*flagDuration), ^uint64(0)
+		r.stop, r.end = time.Now().Add(*flagDuration), ^uint64(0)
 	}
 	debug.SetGCPercent(400)
 	began := time.Now()
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for !bad.Load() {
-				mu.Lock()
-				seed := next
-				next++
-				mu.Unlock()
-				if seed >= end || !stop.IsZero() && time.Now().After(stop) {
-					return
-				}
-				if *flagDamage && !Damaging(seed) {
-					continue
-				}
-				res := Run(seed, nil)
-				if res.Violation == nil && seed%100 == 0 { // 1 % run twice
-					if again := Run(seed, nil); again.Hash != res.Hash {
-						res.Violation = &Violation{Seed: seed, Invariant: "determinism", Text: fmt.Sprintf("trace hashes %x and %x", res.Hash, again.Hash)}
-					}
-					res.Stats.Reruns++
-				}
-				if alwaysFail {
-					res.Violation = &Violation{Seed: seed, Invariant: "canary", Text: "this test must fail"}
-				}
-				mu.Lock()
-				stats.Add(res.Stats)
-				if *flagHashes && testing.Verbose() {
-					t.Logf("seed %d hash %016x", seed, res.Hash)
-				}
-				switch {
-				case res.Violation == nil:
-				case *flagAll:
-					found[res.Violation.Invariant]++
-				default:
-					bad.Store(true)
-					report(t, res.Violation, seed-*flagFirst+1)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	r.run()
 	took := time.Since(began)
-	t.Logf("%d seeds in %v, %.0f seeds/s\n%v", stats.Seeds, took.Round(time.Millisecond), float64(stats.Seeds)/took.Seconds(), stats)
-	if len(found) > 0 {
-		t.Errorf("violations: %v", found)
+	t.Logf("%d seeds in %v, %.0f seeds/s\n%v", r.stats.Seeds, took.Round(time.Millisecond), float64(r.stats.Seeds)/took.Seconds(), r.stats)
+	if len(r.found) > 0 {
+		t.Errorf("violations: %v", r.found)
 	}
-	if stats.Seeds < 1000 || *flagDamage || t.Failed() {
-		return
+	if r.stats.Seeds >= 1000 && !*flagDamage && !t.Failed() {
+		checkCoverage(t, &r.stats)
 	}
-	for k := event.KindOriginDefined; k <= event.KindScheduledPublished; k++ { // a generator that never gets there proves nothing
+}
+
+// checkCoverage holds that many seeds met everything there is: a generator that never gets there proves nothing.
+func checkCoverage(t *testing.T, stats *Stats) {
+	t.Helper()
+	for k := event.KindOriginDefined; k <= event.KindScheduledPublished; k++ {
 		if k.String() != "" && stats.Kinds[k] == 0 {
 			t.Errorf("no %v in %d seeds", k, stats.Seeds)
 		}

@@ -300,13 +300,8 @@ func (l *ledger) close() books {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b books
-	type batch struct{ all, there int }
-	batches := map[string]*batch{}
-	producers := map[string][]*entry{}
 	for id, e := range l.messages {
 		b.messages++
-		key := fmt.Sprint(e.queue, " ", e.producer)
-		producers[key] = append(producers[key], e)
 		if e.sent == ok {
 			b.sentOK++
 		} else {
@@ -315,44 +310,71 @@ func (l *ledger) close() books {
 				b.appeared++
 			}
 		}
-		if e.batch != "" && e.queue != onceQueue {
-			if batches[e.batch] == nil {
-				batches[e.batch] = &batch{}
-			}
-			batches[e.batch].all++
-			if e.number != 0 {
-				batches[e.batch].there++
-			}
-		}
-		switch {
-		case e.queue == onceQueue:
-			if e.sent == ok && e.taken == 0 {
-				b.unseen++
-			}
-			continue
-		case e.main.deferred == ok && !e.present:
-			b.lost++
-			l.broken("I16 deferred", "%s was deferred with ok and is gone", id)
-		case e.main.buried == ok && e.dead.completed == never:
-			b.lost++
-			l.broken("I1 no loss", "%s was dead-lettered with ok and never came out of the dead-letter queue", id)
-		case e.sent == ok && e.main.completed == never && e.dead.completed == never && !e.present:
-			b.lost++
-			l.broken("I1 no loss", "%s was sent with ok and is gone: number %d, %+v", id, e.number, e.main)
-		}
-		if e.main.completed == ok && (e.dead.completed != never || e.present) || e.dead.completed == ok && e.present {
-			b.doubled++
-			l.broken("I17 one place", "%s: completed %d, from the dead-letter queue %d, deferred %v", id, e.main.completed, e.dead.completed, e.present)
-		}
+		l.closeMessage(&b, id, e)
 	}
 	// Each of them had a number when it went away: a lost one whose number was given again is missing without a gap.
 	if b.vanished, b.vanishedAtOnce = l.gaps(); b.unseen > b.vanished {
 		l.broken("I1 no loss", "%d messages sent with ok went away in receive-and-delete mode, %d numbers were on their way", b.unseen, b.vanished)
 	}
+	l.closeBatches()
+	l.closeProducers()
+	b.doubled += len(l.faults["I3 no doubling"]) + len(l.faults["I4 done is done"])
+	return b
+}
+
+// closeMessage holds that a message is where it must be, and in one place.
+func (l *ledger) closeMessage(b *books, id string, e *entry) {
+	switch {
+	case e.queue == onceQueue:
+		if e.sent == ok && e.taken == 0 {
+			b.unseen++
+		}
+		return
+	case e.main.deferred == ok && !e.present:
+		b.lost++
+		l.broken("I16 deferred", "%s was deferred with ok and is gone", id)
+	case e.main.buried == ok && e.dead.completed == never:
+		b.lost++
+		l.broken("I1 no loss", "%s was dead-lettered with ok and never came out of the dead-letter queue", id)
+	case e.sent == ok && e.main.completed == never && e.dead.completed == never && !e.present:
+		b.lost++
+		l.broken("I1 no loss", "%s was sent with ok and is gone: number %d, %+v", id, e.number, e.main)
+	}
+	if e.main.completed == ok && (e.dead.completed != never || e.present) || e.dead.completed == ok && e.present {
+		b.doubled++
+		l.broken("I17 one place", "%s: completed %d, from the dead-letter queue %d, deferred %v", id, e.main.completed, e.dead.completed, e.present)
+	}
+}
+
+// closeBatches holds that of each batch all messages are there, or none.
+func (l *ledger) closeBatches() {
+	type batch struct{ all, there int }
+	batches := map[string]*batch{}
+	for _, e := range l.messages {
+		if e.batch == "" || e.queue == onceQueue {
+			continue
+		}
+		if batches[e.batch] == nil {
+			batches[e.batch] = &batch{}
+		}
+		batches[e.batch].all++
+		if e.number != 0 {
+			batches[e.batch].there++
+		}
+	}
 	for name, t := range batches {
 		if t.there != 0 && t.there != t.all {
 			l.broken("I19 atomic", "%d of %d messages of batch %s are there", t.there, t.all, name)
 		}
+	}
+}
+
+// closeProducers holds that what a producer sent later has a larger number.
+func (l *ledger) closeProducers() {
+	producers := map[string][]*entry{}
+	for _, e := range l.messages {
+		key := fmt.Sprint(e.queue, " ", e.producer)
+		producers[key] = append(producers[key], e)
 	}
 	for key, sent := range producers {
 		slices.SortFunc(sent, func(a, b *entry) int { return cmp.Compare(a.counter, b.counter) })
@@ -366,6 +388,4 @@ func (l *ledger) close() books {
 			}
 		}
 	}
-	b.doubled += len(l.faults["I3 no doubling"]) + len(l.faults["I4 done is done"])
-	return b
 }

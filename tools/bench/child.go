@@ -148,6 +148,19 @@ func (b *broker) startReady(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
+// startBroker starts a broker with one large queue. end kills it and removes its directory.
+func (s *suite) startBroker(ctx context.Context) (c *child, end func(), err error) {
+	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue()}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = b.startReady(ctx); err != nil {
+		b.remove()
+		return nil, nil, err
+	}
+	return c, func() { c.kill(); b.remove() }, nil
+}
+
 // checkpoints are the files that make a restart faster.
 func (b *broker) checkpoints() []string {
 	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*")) // the pattern is good

@@ -29,16 +29,11 @@ func (s *suite) deliveries(ctx context.Context) error {
 		return err
 	}
 	defer f.stop() //nolint:errcheck // it has done what it was for
-	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue()}})
+	c, end, err := s.startBroker(ctx)
 	if err != nil {
 		return err
 	}
-	defer b.remove()
-	c, err := b.startReady(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.kill()
+	defer end()
 	sides := []side{{name: keptSide, target: f.target, pid: f.pid()}, {name: brokerSide, target: c.target, pid: c.pid()}}
 	for round := range s.Rounds {
 		for _, l := range ladders {

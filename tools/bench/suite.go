@@ -131,16 +131,11 @@ func (s *suite) rounds(ctx context.Context) error {
 	if s.Running != nil {
 		sides = append(sides, side{brokerSide, *s.Running, s.ServerPID, true})
 	} else {
-		b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue()}})
+		c, end, err := s.startBroker(ctx)
 		if err != nil {
 			return err
 		}
-		defer b.remove()
-		c, err := b.startReady(ctx)
-		if err != nil {
-			return err
-		}
-		defer c.kill()
+		defer end()
 		sides = append(sides, side{brokerSide, c.target, c.pid(), true})
 	}
 	for i := range sides {

@@ -24,21 +24,17 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/test/launch"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	app := &cli.App{
-		Name: "run", Usage: "run the suites of the Service Bus SDKs", HideHelpCommand: true,
+	launch.Main(&cli.App{
+		Name: "run", Usage: "run the suites of the Service Bus SDKs",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "sdk", Usage: "suites to run, which must be installed", DefaultText: "all that are installed"},
 			&cli.StringSliceFlag{Name: "scenario", Usage: "ids of the scenarios to run", DefaultText: "all"},
@@ -54,9 +50,5 @@ func main() {
 				Binary: c.String("binary"), Timeout: c.Duration("timeout"), CI: os.Getenv("CI") == "true",
 			}, c.App.Writer)
 		},
-	}
-	if err := app.RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "run:", err)
-		os.Exit(1)
-	}
+	})
 }

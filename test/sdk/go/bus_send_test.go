@@ -1,0 +1,108 @@
+package sdkgo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+func text(body string) *message { return &message{Body: []byte(body)} }
+
+func withID(id, body string) *message { return &message{Body: []byte(body), MessageID: to.Ptr(id)} }
+
+func inSession(id, body string) *message { return &message{Body: []byte(body), SessionID: to.Ptr(id)} }
+
+func mortal(body string, life time.Duration) *message {
+	return &message{Body: []byte(body), TimeToLive: to.Ptr(life)}
+}
+
+// texts are the numbers from 0 to n-1.
+func texts(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint(i)
+	}
+	return all
+}
+
+// send sends a message per text, one after another.
+func (b *bus) send(bodies ...string) {
+	b.Helper()
+	for _, body := range bodies {
+		b.post(text(body))
+	}
+}
+
+// post sends messages, one after another.
+func (b *bus) post(messages ...*message) {
+	b.Helper()
+	for _, m := range messages {
+		b.must(b.trySend(m))
+	}
+}
+
+func (b *bus) trySend(m *message) error {
+	return b.try(func(ctx context.Context) error { return b.sender.SendMessage(ctx, m, nil) })
+}
+
+// batch makes one batch of all messages.
+func (b *bus) batch(messages ...*message) *azservicebus.MessageBatch {
+	b.Helper()
+	batch, err := b.sender.NewMessageBatch(b.patient(), nil)
+	b.must(err)
+	for _, m := range messages {
+		b.must(batch.AddMessage(m, nil))
+	}
+	return batch
+}
+
+// postBatch sends messages as one batch.
+func (b *bus) postBatch(messages ...*message) {
+	b.Helper()
+	b.must(b.sender.SendMessageBatch(b.patient(), b.batch(messages...), nil))
+}
+
+// sendAll sends texts in as few batches as it takes.
+func (b *bus) sendAll(bodies []string) {
+	b.Helper()
+	var all []*message
+	for _, body := range bodies {
+		all = append(all, text(body))
+	}
+	b.postAll(all)
+}
+
+// postAll sends messages in as few batches as it takes.
+func (b *bus) postAll(messages []*message) {
+	b.Helper()
+	for len(messages) > 0 {
+		batch := b.batch()
+		for len(messages) > 0 && batch.AddMessage(messages[0], nil) == nil {
+			messages = messages[1:]
+		}
+		b.must(b.sender.SendMessageBatch(b.patient(), batch, nil))
+	}
+}
+
+// schedule schedules texts by the call and returns their numbers.
+func (b *bus) schedule(at time.Time, messages ...*message) []int64 {
+	b.Helper()
+	var numbers []int64
+	b.must(b.try(func(ctx context.Context) (err error) {
+		numbers, err = b.sender.ScheduleMessages(ctx, messages, at, nil)
+		return err
+	}))
+	return numbers
+}
+
+func (b *bus) cancel(number int64) error {
+	return b.sender.CancelScheduledMessages(b.patient(), []int64{number}, nil)
+}
+
+// soon is a time from now, whole in milliseconds like all times on the wire.
+func soon(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
+
+// Receivers.
