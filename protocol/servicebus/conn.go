@@ -12,6 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // phase is how far a connection has come.
@@ -391,14 +392,14 @@ func (c *conn) writeOpen() {
 
 // product names the SDK for the audit trail.
 func product(m amqp.Map) string {
-	name := textOf(m, "product")
-	if v := textOf(m, "version"); name != "" && v != "" {
+	name := message.TextOf(m, "product")
+	if v := message.TextOf(m, "version"); name != "" && v != "" {
 		return name + "/" + v
 	}
 	if name != "" {
 		return name
 	}
-	return textOf(m, "user-agent")
+	return message.TextOf(m, "user-agent")
 }
 
 // loginFailed counts a failed login against the peer's address and lets it wait when there have been many.
@@ -519,7 +520,7 @@ func (c *conn) drop() {
 // room for beside everything else.
 func (c *conn) suffixed(text, entity string, now time.Time) string {
 	n, m := c.textRoom()
-	return c.tracking.suffixed(short(text, n), short(entity, m), now)
+	return c.tracking.suffixed(message.Short(text, n), message.Short(entity, m), now)
 }
 
 // textRoom is how many bytes of a text, and of what it is about, the peer's frames have room for.

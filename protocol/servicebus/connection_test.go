@@ -128,7 +128,7 @@ func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 					}
 					if p.open(); mechanism == "PLAIN" { // no token is needed
 						p.attachSender(1, "q")
-						p.send(1, 0, message("a", "x"))
+						p.send(1, 0, newMessage("a", "x"))
 					}
 					p.net.Close()
 				}
@@ -276,7 +276,7 @@ func TestBrokenFrames(t *testing.T) {
 				p.suffix(c.Error.Description)
 				p.closed()
 				other.attachSender(1, "q")
-				other.send(1, 0, message("a", "x")) // nobody else notices
+				other.send(1, 0, newMessage("a", "x")) // nobody else notices
 			})
 		})
 	}
@@ -428,7 +428,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, p := range open {
-			p.send(1, 0, message(fmt.Sprint(i), "x"))
+			p.send(1, 0, newMessage(fmt.Sprint(i), "x"))
 		}
 		if n := b.server.Connections(); n != 3 {
 			t.Errorf("%d connections", n)
@@ -479,7 +479,7 @@ func TestSmallFrames(t *testing.T) {
 		s := b.root()
 		s.attachSender(1, "q")
 		body := strings.Repeat("x", 100_000)
-		m := message("large", body)
+		m := newMessage("large", body)
 		for i := 0; i < len(m); i += 400 { // through 512-byte frames
 			f := &amqp.Transfer{Handle: 1, More: i+400 < len(m)}
 			if i == 0 {
@@ -592,9 +592,9 @@ func TestPanic(t *testing.T) {
 			}
 			return nil
 		}
-		p.transfer(1, 0, message("a", "x"))
+		p.transfer(1, 0, newMessage("a", "x"))
 		p.closed()
-		other.send(1, 0, message("a", "x"))
+		other.send(1, 0, newMessage("a", "x"))
 	})
 }
 
@@ -612,7 +612,7 @@ func TestHostnames(t *testing.T) {
 			p.begin(0)
 			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1"), 202, "")
 			p.attachSender(1, "q")
-			p.send(1, 0, message(host, "x"))
+			p.send(1, 0, newMessage(host, "x"))
 			p.attachManagement("q")
 			if ids := p.peekIDs(); len(ids) != i+1 || ids[i] != host {
 				t.Errorf("%q sees %v", host, ids)

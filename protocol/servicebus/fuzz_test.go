@@ -32,7 +32,7 @@ type emptyBroker struct {
 func newEmptyBroker() *emptyBroker {
 	b := &emptyBroker{
 		entities: map[string]*engine.Entity{}, assigned: map[*engine.Receiver]uint32{}, waiting: map[*engine.Receiver]engine.Request{},
-		sessions: map[string]*engine.Receiver{}, stored: message("stored", "body"),
+		sessions: map[string]*engine.Receiver{}, stored: newMessage("stored", "body"),
 	}
 	for i, path := range []string{"q", "s", "t", "t/subscriptions/u"} {
 		kind := [...]event.EntityKind{event.Queue, event.Queue, event.Topic, event.Subscription}[i]
@@ -183,7 +183,7 @@ func FuzzConnection(f *testing.F) {
 		for _, p := range ps {
 			var payload []byte
 			if _, ok := p.(*amqp.Transfer); ok {
-				payload = message("a", "x")
+				payload = newMessage("a", "x")
 			}
 			b = amqp.AppendFrame(b, 0, p, payload)
 		}
@@ -203,7 +203,7 @@ func FuzzConnection(f *testing.F) {
 	// topics
 	publish := &amqp.Attach{Name: "t", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "t"}}
 	add(frames(publish, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0))}))
-	batch := amqp.AppendData(amqp.AppendData(nil, message("a", "x")), amqp.AppendData(nil, []byte("y")))
+	batch := amqp.AppendData(amqp.AppendData(nil, newMessage("a", "x")), amqp.AppendData(nil, []byte("y")))
 	add(amqp.AppendFrame(frames(publish), 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, batch))
 	// message sessions
 	filtered := func(handle uint32, value any) *amqp.Attach {

@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // maxPeek bounds one answer's messages; fewer than asked is fine (6.3).
@@ -13,19 +14,19 @@ const maxPeek = 1000
 
 // peekMessage shows messages without touching them (semantics.md 14.2).
 func (c *conn) peekMessage(req *request, body amqp.Map) {
-	from, ok1 := integer(body, "from-sequence-number")
-	count, ok2 := integer(body, "message-count")
+	from, ok1 := message.Integer(body, "from-sequence-number")
+	count, ok2 := message.Integer(body, "message-count")
 	if !ok1 || !ok2 || count <= 0 {
 		c.badRequest(req, "The request needs 'from-sequence-number' and a positive 'message-count'.")
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		c.badRequest(req, badSessionText)
 		return
 	}
 	omit, _ := body.Get("omit-message-body")
-	v := view{peek: true, omitBody: omit == true}
+	v := message.View{Peek: true, OmitBody: omit == true}
 	t := req.l.target
 	room := math.MaxInt32
 	if r := c.replyLink(req); r != nil {
@@ -49,7 +50,7 @@ func (c *conn) peekMessage(req *request, body amqp.Map) {
 
 // encodeAll makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
 // in any case.
-func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v view, room int) amqp.List {
+func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v message.View, room int) amqp.List {
 	var ahead readAhead
 	defer ahead.drop()
 	var messages amqp.List
@@ -73,7 +74,7 @@ func (c *conn) encodeAll(req *request, deliveries []engine.Delivery, v view, roo
 			break
 		}
 		entry := amqp.Map{{Key: "message", Value: b}}
-		if v.lockToken {
+		if v.LockToken {
 			entry = append(amqp.Map{{Key: "lock-token", Value: amqp.UUID(d.Token)}}, entry...)
 		}
 		messages = append(messages, entry)
@@ -91,12 +92,12 @@ const (
 
 // batchDelete removes active messages, oldest first (semantics.md 14.3).
 func (c *conn) batchDelete(req *request, body amqp.Map) {
-	count, ok := integer(body, "message-count")
+	count, ok := message.Integer(body, "message-count")
 	if !ok || count <= 0 {
 		c.badRequest(req, "The request needs a positive 'message-count'.")
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		c.badRequest(req, badSessionText)
 		return

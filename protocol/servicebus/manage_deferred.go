@@ -6,6 +6,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
@@ -23,7 +24,7 @@ const (
 
 // receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
 func (c *conn) receiveDeferred(req *request, body amqp.Map) {
-	numbers, ok := sequenceNumbers(body)
+	numbers, ok := message.SequenceNumbers(body)
 	switch {
 	case !ok:
 		c.badRequest(req, needsNumbers)
@@ -32,7 +33,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 		c.badRequest(req, fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		c.badRequest(req, badSessionText)
 		return
@@ -41,7 +42,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	cmd := &engine.ReceiveDeferred{
 		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
 	}
-	switch mode, ok := integer(body, "receiver-settle-mode"); {
+	switch mode, ok := message.Integer(body, "receiver-settle-mode"); {
 	case !ok || mode == 1:
 	case mode == 0:
 		cmd.Mode = engine.ReceiveAndDelete
@@ -62,7 +63,7 @@ func (c *conn) receiveDeferred(req *request, body amqp.Map) {
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
 	c.taking++
-	v := view{lockToken: cmd.Mode == engine.PeekLock}
+	v := message.View{LockToken: cmd.Mode == engine.PeekLock}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) {
 		messages := c.encodeAll(req, r.Messages(), v, math.MaxInt)
 		if len(messages) == 0 {

@@ -4,6 +4,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // ofSessions tells whether what is received from a target is received under message sessions. Dead-letter queues never are.
@@ -52,7 +53,7 @@ func (c *conn) setSessionState(req *request, body amqp.Map) {
 
 // needSession is the session that a request is about, and its lock. Where that is missing the request is refused.
 func (c *conn) needSession(req *request, body amqp.Map) (id string, lock event.LockToken, ok bool) {
-	id, named, _ := sessionID(body)
+	id, named, _ := message.SessionID(body)
 	if !named {
 		c.badRequest(req, needsSession)
 		return id, lock, false
@@ -66,7 +67,7 @@ func (c *conn) needSession(req *request, body amqp.Map) (id string, lock event.L
 // getSessionState shows the state of a session. Anybody may look (semantics.md 8.4), but a client that says by which link
 // it holds the session must hold it.
 func (c *conn) getSessionState(req *request, body amqp.Map) {
-	id, named, _ := sessionID(body)
+	id, named, _ := message.SessionID(body)
 	if !named {
 		c.badRequest(req, needsSession)
 		return
@@ -109,8 +110,8 @@ const maxSessions = 10_000
 func (c *conn) listSessions(req *request, body amqp.Map) {
 	v, _ := body.Get("last-updated-time")
 	since, ok := v.(amqp.Timestamp)
-	skip, ok1 := integer(body, "skip")
-	top, ok2 := integer(body, "top")
+	skip, ok1 := message.Integer(body, "skip")
+	top, ok2 := message.Integer(body, "top")
 	if !ok || !ok1 || !ok2 || skip < 0 || top <= 0 {
 		c.badRequest(req, "The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
 		return

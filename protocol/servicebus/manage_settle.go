@@ -1,11 +1,10 @@
 package servicebus
 
 import (
-	"fmt"
-
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 const (
@@ -15,7 +14,7 @@ const (
 
 // renewLock moves the ends of locks: of all tokens or none (semantics.md 6.2).
 func (c *conn) renewLock(req *request, body amqp.Map) {
-	tokens, ok := lockTokens(body)
+	tokens, ok := message.LockTokens(body)
 	if !ok {
 		c.badRequest(req, needsTokens)
 		return
@@ -33,19 +32,19 @@ func (c *conn) renewLock(req *request, body amqp.Map) {
 
 // updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or none (semantics.md 5.3).
 func (c *conn) updateDisposition(req *request, body amqp.Map) {
-	tokens, ok := lockTokens(body)
+	tokens, ok := message.LockTokens(body)
 	if !ok {
 		c.badRequest(req, needsTokens)
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		c.badRequest(req, badSessionText)
 		return
 	}
-	w, e := dispositionOf(body)
+	w, e := message.DispositionOf(body)
 	t := req.l.target
-	if e == nil && w.outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
+	if e == nil && w.Outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
 	}
 	if e != nil {
@@ -61,7 +60,7 @@ func (c *conn) updateDisposition(req *request, body amqp.Map) {
 	}
 	cmd := &engine.Settle{
 		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
-		Outcome: w.outcome, Changes: w.changes, Unread: len(w.changes) > 0, Reason: w.reason, Description: w.description,
+		Outcome: w.Outcome, Changes: w.Changes, Unread: len(w.Changes) > 0, Reason: w.Reason, Description: w.Description,
 	}
 	c.ask(req, cmd, func(req *request, r *engine.Reply) { c.settledByToken(req, cmd, r) })
 }
@@ -103,56 +102,16 @@ func (c *conn) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead)
 		return 0, err
 	}
 	b := (*ahead.buf)[:start.Size]
-	s, err := splitSections(b)
-	if err != nil { // damaged, or from when more was allowed: its sum tells
-		if b, err = ahead.blob(c.broker, t.Host(0), &d.Body, false); err != nil {
-			return 0, err
-		}
-		if s, err = splitSections(b); err != nil {
-			return 0, err
-		}
+	n, err := message.HeaderSize(b)
+	if err == nil {
+		return n, nil
 	}
-	return len(b) - len(s.tail), nil
+	if b, err = ahead.blob(c.broker, t.Host(0), &d.Body, false); err != nil { // damaged, or from when more was allowed: its sum tells
+		return 0, err
+	}
+	return message.HeaderSize(b)
 }
 
 // headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and
 // where its body begins.
 const headerRoom = 1 << 10
-
-// dispositionOf reads the fields of update-disposition.
-func dispositionOf(body amqp.Map) (settlement, *amqp.Error) {
-	modify, _ := body.Get("properties-to-modify")
-	properties, _ := modify.(amqp.Map)
-	w := settlement{}
-	switch status := textOf(body, "disposition-status"); status {
-	case "completed":
-		return settlement{outcome: engine.Complete}, nil
-	case "abandoned":
-		w.outcome = engine.Abandon
-	case "defered", "deferred":
-		w.outcome = engine.Defer
-	case "suspended":
-		for _, p := range [...][2]string{{"deadletter-reason", deadLetterReason}, {"deadletter-description", deadLetterDescription}} {
-			if v, ok := body.Get(p[0]); ok && v != nil {
-				properties = append(without(properties, p[1]), amqp.Pair{Key: p[1], Value: v})
-			}
-		}
-		return deadLetter(properties)
-	default:
-		return w, argumentError("The disposition status '%s' is not known.", clip([]byte(status)))
-	}
-	var e *amqp.Error
-	w.changes, e = encodeChanges(properties)
-	return w, e
-}
-
-// without is m without the entries of a key.
-func without(m amqp.Map, key string) amqp.Map {
-	var kept amqp.Map
-	for _, p := range m {
-		if k := fmt.Sprint(p.Key); k != key {
-			kept = append(kept, p)
-		}
-	}
-	return kept
-}

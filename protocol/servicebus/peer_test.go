@@ -194,7 +194,7 @@ func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: Properties})
+		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -543,8 +543,8 @@ func (p *peerConn) outcome(id uint32, state amqp.DeliveryState) {
 	}
 }
 
-// message makes an encoded message with an id and a body.
-func message(id any, body string) []byte {
+// newMessage makes an encoded message with an id and a body.
+func newMessage(id any, body string) []byte {
 	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id})
 	return amqp.AppendData(m, []byte(body))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // pump writes deliveries while the writer can take them, one per link in turn. Bodies are read here and nowhere earlier.
@@ -143,14 +144,14 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 }
 
 // view is how this link's deliveries are shown: with a lock, taken, or as a look at them.
-func (r *receiver) view() view {
-	return view{peek: r.l.browses, lockToken: r.locks(), taken: r.settled && !r.l.browses}
+func (r *receiver) view() message.View {
+	return message.View{Peek: r.l.browses, LockToken: r.locks(), Taken: r.settled && !r.l.browses}
 }
 
 // transferOf is the first frame of a delivery (4.4). Its tag is the lock token; of a look at a message that the peer wants to settle
 // its number; and empty where nothing is to be settled.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
-	tag := tagOf(d.Token)
+	tag := message.DeliveryTag(d.Token)
 	if r.l.browses {
 		binary.BigEndian.PutUint64(tag[8:], uint64(d.Sequence))
 	}
@@ -234,7 +235,7 @@ func (r *receiver) continued() {
 }
 
 // encode reads a delivery's bytes and appends the message to dst.
-func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
+func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v message.View, ahead *readAhead, far bool) ([]byte, error) {
 	host := target.Host(0)
 	var changes [][]byte
 	for i := range d.Changes {
@@ -251,7 +252,7 @@ func (c *conn) encode(dst []byte, target engine.Target, d *engine.Delivery, v vi
 	if err != nil {
 		return dst, err
 	}
-	return appendMessage(dst, body, d, changes, v)
+	return message.AppendDelivery(dst, body, d, changes, v)
 }
 
 // notNow reports whether stored bytes could not be read for a reason that passes.

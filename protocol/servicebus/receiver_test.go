@@ -20,7 +20,7 @@ func (b *bench) loaded(n int) *peerConn {
 	p := b.root()
 	p.attachSender(1, "q")
 	for i := range n {
-		p.send(1, uint32(i), message(fmt.Sprint(i), fmt.Sprint("body ", i)))
+		p.send(1, uint32(i), newMessage(fmt.Sprint(i), fmt.Sprint("body ", i)))
 	}
 	p.attachReceiver(2, "q", amqp.SenderUnsettled)
 	return p
@@ -330,7 +330,7 @@ func TestLargeCredit(t *testing.T) {
 				p.receive()
 			}
 			p.credit(2, 0, 2, false) // less than what has come
-			p.send(1, 100, message("x", "x"))
+			p.send(1, 100, newMessage("x", "x"))
 			p.quiet(time.Second)
 		})
 	}
@@ -378,13 +378,13 @@ func TestDrain(t *testing.T) {
 			t.Error(d)
 		}
 		p.attachReceiver(3, "q", amqp.SenderUnsettled)
-		p.send(1, 100, message("x", "x"))
+		p.send(1, 100, newMessage("x", "x"))
 		p.quiet(time.Second) // the credit is gone
 		p.credit(2, 15, 1, false)
 		p.receive()
 		p.credit(2, 16, 3, false) // credit after drains is not counted double
 		for i := range uint32(5) {
-			p.transfer(1, 200+i, message("x", "x"))
+			p.transfer(1, 200+i, newMessage("x", "x"))
 		}
 		n := 0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {
@@ -591,8 +591,8 @@ func TestTimeToLive(t *testing.T) {
 		p.attachSender(1, "ttl")
 		start := timestampOf(time.Now())
 		own := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(60000))})
-		p.send(1, 0, append(own, message("own", "x")...))
-		p.send(1, 1, message("default", "x"))
+		p.send(1, 0, append(own, newMessage("own", "x")...))
+		p.send(1, 1, newMessage("default", "x"))
 		long := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(4294967295))})
 		long = amqp.AppendProperties(long, &amqp.Properties{MessageID: "long", CreationTime: amqp.Some(amqp.Timestamp(0)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(90 * 86400e3))})
 		p.send(1, 2, long)

@@ -21,7 +21,7 @@ var methodCounts = ratchet{
 		"index.Index":              62,
 		"protocol/amqp.reader":     82,
 		"protocol/atom.request":    45,
-		"protocol/servicebus.conn": 115,
+		"protocol/servicebus.conn": 111,
 	},
 }
 
