@@ -154,7 +154,7 @@ func TestOverlayOfRule(t *testing.T) {
 	if err := matches[0].Actions[0].Run(&seen, newID, &c); err != nil {
 		t.Fatal(err)
 	}
-	m := rendered(t, stored, &engine.Delivery{}, View{}, c.Append(nil, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
+	m := rendered(t, stored, &engine.Delivery{}, View{}, rendering(&c, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
 	at, _ := m.annotations.Get(keyScheduled)
 	if m.properties.Subject.Value != "other" || m.properties.GroupID.Value != "12" || m.properties.To.Set || m.header.TTL.Value != 90_000 || at != amqp.Timestamp(1000) {
 		t.Errorf("%+v", m)
@@ -221,4 +221,11 @@ func FuzzOverlay(f *testing.F) {
 			t.Errorf("%v in % x", err, b)
 		}
 	})
+}
+
+// rendering is the stored form of what an action changed, with properties of the broker's.
+func rendering(c *filter.Changes, extra ...event.Property) []byte {
+	var values event.RuleChanges
+	c.Values(&values, extra...)
+	return values.Append(nil)
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
 // Settlement is what a peer wants to happen to a delivery.
 type Settlement struct {
 	Outcome     engine.SettleOutcome // 0: nothing
-	Changes     []byte               // property changes in their stored form; empty: none
+	Changes     event.Changes        // of application properties; empty: none
 	Reason      string               // of a dead-lettering; Changes hold it, too
 	Description string               // the same
 }
@@ -30,7 +31,7 @@ func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 			w.Outcome = engine.Defer
 		}
 		var e *amqp.Error
-		w.Changes, e = encodeChanges(st.MessageAnnotations)
+		w.Changes, e = changesOf(st.MessageAnnotations)
 		return w, e
 	case amqp.Rejected:
 		if st.Error == nil {
@@ -66,7 +67,7 @@ func DispositionOf(body amqp.Map) (Settlement, *amqp.Error) {
 		return w, ArgumentError("The disposition status '%s' is not known.", clip([]byte(status)))
 	}
 	var e *amqp.Error
-	w.Changes, e = encodeChanges(properties)
+	w.Changes, e = changesOf(properties)
 	return w, e
 }
 
@@ -79,41 +80,40 @@ const (
 func deadLetter(info amqp.Map) (Settlement, *amqp.Error) {
 	w := Settlement{Outcome: engine.MoveToDeadLetter, Reason: TextOf(info, deadLetterReason), Description: TextOf(info, deadLetterDescription)}
 	var e *amqp.Error
-	w.Changes, e = encodeChanges(info)
+	w.Changes, e = changesOf(info)
 	return w, e
 }
 
-// encodeChanges makes the map of application properties to add or replace: string keys, simple values. A null reason or
-// description is left out: one SDK panics on it (5.3).
-func encodeChanges(m amqp.Map) ([]byte, *amqp.Error) {
+// changesOf reads a map of application properties to add or replace: string keys, simple values. A null reason or description is left
+// out: one SDK panics on it (5.3). Texts are what the rules look into; every other value is carried as it is encoded here, so that a
+// receiver gets the type that was sent.
+func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
-	dst, mark := amqp.BeginMap(nil)
-	pairs := 0
+	changes := make(event.Changes, 0, len(m))
 	for _, p := range m {
-		var key string
-		switch k := p.Key.(type) {
-		case string:
-			key = k
-		case amqp.Symbol:
-			key = string(k)
-		default:
-			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: "The key of a property to modify must be a string."}
+		key, ok := Text(p.Key)
+		if !ok {
+			return nil, ArgumentError("The key of a property to modify must be a string.")
 		}
 		if p.Value == nil && (key == deadLetterReason || key == deadLetterDescription) {
 			continue
 		}
 		if !simple(p.Value) {
-			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf("The property '%s' is not of a simple type.", key)}
+			return nil, ArgumentError("The property '%s' is not of a simple type.", key)
 		}
-		dst = amqp.AppendValue(amqp.AppendString(dst, key), p.Value)
-		pairs++
+		changes = append(changes, event.Property{Name: key, Value: carried(p.Value)})
 	}
-	if pairs == 0 {
-		return nil, nil
+	return changes, nil
+}
+
+// carried is a value of a property for the rules.
+func carried(v any) event.Value {
+	if text, ok := v.(string); ok {
+		return event.Value{Type: event.String, Text: text}
 	}
-	return amqp.EndMap(dst, mark, pairs), nil
+	return event.Value{Type: event.Encoded, Text: string(amqp.AppendValue(nil, v))}
 }
 
 // simple reports whether a value may be an application property; described simple values are .NET's own types (5.3).

@@ -24,7 +24,7 @@ var exportedNames = ratchet{
 		"internal/mutant":        27,
 		"internal/private":       2,
 		"log":                    40,
-		"log/event":              183,
+		"log/event":              186,
 		"protocol/access":        21,
 		"protocol/amqp":          218,
 		"protocol/atom":          2,
