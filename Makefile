@@ -45,7 +45,7 @@ attack: ## hostile peers at the real binary, each kind for ATTACK, with honest c
 	go test ./test/attack -count 1 -timeout 0 -run TestAttack -duration $(ATTACK) -v
 
 bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
-	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/servicebus ./index ./engine ./engine/host ./engine/filter ./log
+	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/message ./protocol/servicebus ./index ./engine ./engine/host ./engine/filter ./log
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbus bench suite
 

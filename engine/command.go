@@ -163,9 +163,9 @@ type Settle struct {
 	// to settle (semantics.md 8.4). Nil: not looked at.
 	Sessions []event.LockToken
 	Outcome  SettleOutcome
-	Changes  []byte // application properties to add or replace: an encoded AMQP map; empty: none
-	Header   int    // bytes of the message as sent beside its body, where the caller knows: they count with Changes
-	Headers  []int  // the same of the messages of More
+	Changes  event.Changes // empty: none
+	Header   int           // bytes of the message as sent beside its body, where the caller knows: they count with Changes
+	Headers  []int         // the same of the messages of More
 	// Unread tells that the caller knows neither Header nor Headers. Where they may decide nothing is settled, and the answer
 	// is the [Messages], for it to read them and to ask again.
 	Unread      bool

@@ -25,19 +25,27 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// overgrows tells whether the changes make a message's header larger than one may be (semantics.md 9.2).
-func (cmd *Settle) overgrows(m *index.Message, header int) bool {
-	return len(cmd.Changes) > 0 && header+changed(m)+len(cmd.Changes) > maxChanges
+// stored is the changes of a settlement as they stand in the log; nil: none.
+func (cmd *Settle) stored() []byte {
+	if len(cmd.Changes) == 0 {
+		return nil
+	}
+	return cmd.Changes.AppendShort(make([]byte, 0, cmd.Changes.Size()))
+}
+
+// overgrow reports whether stored changes make a message's header larger than one may be (semantics.md 9.2).
+func overgrow(stored []byte, m *index.Message, header int) bool {
+	return len(stored) > 0 && header+changed(m)+len(stored) > maxChanges
 }
 
 // checkHeaders looks whether the messages can take the changes of a settlement. ok is false when they are not settled now: a
 // message of a dead-letter queue has nowhere to go, or the caller has to read first what they have beside their bodies. That is
 // not asked for where the whole message is small enough.
-func (p *Partition) checkHeaders(cmd *Settle, messages []index.Message) (_ Outcome, ok bool) {
+func (p *Partition) checkHeaders(cmd *Settle, stored []byte, messages []index.Message) (_ Outcome, ok bool) {
 	for i := range messages {
 		m := &messages[i]
 		switch {
-		case cmd.Unread && cmd.overgrows(m, int(m.Body.Size)):
+		case cmd.Unread && overgrow(stored, m, int(m.Body.Size)):
 			out := p.done(log.Ordered)
 			unread := make(Messages, len(messages))
 			for j := range messages {
@@ -45,7 +53,7 @@ func (p *Partition) checkHeaders(cmd *Settle, messages []index.Message) (_ Outco
 			}
 			out.Reply.Answer = unread
 			return out, false
-		case !cmd.Unread && cmd.SubQueue != event.Main && cmd.overgrows(m, cmd.header(i)):
+		case !cmd.Unread && cmd.SubQueue != event.Main && overgrow(stored, m, cmd.header(i)):
 			return p.refused(Refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false
 		}
 	}
@@ -58,27 +66,30 @@ const (
 	headerText   = "The size quota for this stream has been exceeded."
 )
 
-// fitting is the changes of a settlement as a message can take them: those that dead-letter it with a shorter description and
+// fitting is the stored changes of a settlement as a message can take them: those that dead-letter it with a shorter description and
 // reason, where they do not fit beside its header. ok is false when they cannot be made to fit (semantics.md 9.2).
-func (cmd *Settle) fitting(m *index.Message, header int) (_ []byte, ok bool) {
-	if !cmd.overgrows(m, header) {
-		return cmd.Changes, true
+func (cmd *Settle) fitting(stored []byte, m *index.Message, header int) (_ []byte, ok bool) {
+	if !overgrow(stored, m, header) {
+		return stored, true
 	}
 	if cmd.Outcome != MoveToDeadLetter {
 		return nil, false
 	}
-	return shortened(cmd.Changes, maxChanges-header-changed(m))
+	short, ok := shortened(cmd.Changes, maxChanges-header-changed(m))
+	if !ok {
+		return nil, false
+	}
+	return storedOwn(short), true
 }
 
-// explained is why the broker dead-letters a message, with the changes that say so, which are cut to what fits beside its header.
+// storedOwn is changes of the broker's own making as they stand in the log.
+func storedOwn(changes event.Changes) []byte { return changes.Append(make([]byte, 0, changes.Size())) }
+
+// explained is why the broker dead-letters a message, with the stored changes that say so, which are cut to what fits beside its header.
 // Where nothing of them fits the reason is that, in full: a message has to be told something.
 func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
-	changes := deadLetterChanges(reason, description)
-	if header+len(changes) <= maxChanges {
-		return cause, reason, description, changes
+	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
+		return cause, reason, description, storedOwn(changes)
 	}
-	if changes, ok := shortened(changes, maxChanges-header); ok {
-		return cause, reason, description, changes
-	}
-	return event.CauseHeaderSize, headerReason, headerText, deadLetterChanges(headerReason, headerText)
+	return event.CauseHeaderSize, headerReason, headerText, storedOwn(deadLetterChanges(headerReason, headerText))
 }

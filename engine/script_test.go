@@ -120,6 +120,14 @@ func newScript() *script {
 
 var testSlice = event.Slice{Entity: 1}
 
+// changing is the changes of a settlement that sets the property that an option names to null.
+func changing(opts map[string]string) event.Changes {
+	if name, ok := opts["changes"]; ok {
+		return event.Changes{{Name: name}}
+	}
+	return nil
+}
+
 func testQueue() event.Properties {
 	return event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 3, MaxSizeMegabytes: 1024,
 		MaxMessageSizeKilobytes: 256, DefaultMessageTimeToLive: event.Forever, AutoDeleteOnIdle: event.Forever}
@@ -286,7 +294,7 @@ func (s *script) run(t *testing.T, input string) string {
 			}
 			cmd.Outcome = map[string]SettleOutcome{"complete": Complete, "abandon": Abandon, "release": Release, "defer": Defer,
 				"dead-letter": MoveToDeadLetter}[f[0]]
-			cmd.Changes, cmd.Reason, cmd.Description = []byte(opts["changes"]), opts["reason"], opts["description"]
+			cmd.Changes, cmd.Reason, cmd.Description = changing(opts), opts["reason"], opts["description"]
 			if names, ok := opts["by"]; ok { // by whoever has the sessions of these receivers, "-" for none
 				cmd.Sessions = []event.LockToken{}
 				for _, name := range strings.Split(names, ",") {

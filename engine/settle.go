@@ -75,12 +75,13 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 	if !ok {
 		return p.refused(lockLost(e, cmd.SubQueue))
 	}
-	if out, ok := p.checkHeaders(cmd, messages); !ok {
+	stored := cmd.stored()
+	if out, ok := p.checkHeaders(cmd, stored, messages); !ok {
 		return out
 	}
 	for i := range messages {
 		m, header := &messages[i], cmd.header(i)
-		if changes, ok := cmd.fitting(m, header); ok {
+		if changes, ok := cmd.fitting(stored, m, header); ok {
 			p.settleOne(now, e, cmd, m, cmd.token(i), header, changes)
 		} else {
 			p.tooLarge(cmd, m, cmd.token(i))
@@ -130,7 +131,7 @@ func (p *Partition) tooLarge(cmd *Settle, m *index.Message, token event.LockToke
 	ev := p.events.New(event.KindMessageDeadLettered).(*event.MessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = envelope(cmd.Slice, p.origin(cmd.Origin)), m.Sequence, token
 	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
-	ev.Changes.Data = deadLetterChanges(headerReason, headerText)
+	ev.Changes.Data = storedOwn(deadLetterChanges(headerReason, headerText))
 	p.out = append(p.out, ev)
 }
 
@@ -148,7 +149,7 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-// settleOne ends one lock. The message has so many bytes beside its body, as far as that is known, and gets the changes given.
+// settleOne ends one lock. The message has so many bytes beside its body, as far as that is known, and gets the stored changes given.
 func (p *Partition) settleOne(now event.Time, e *Entity, cmd *Settle, m *index.Message, token event.LockToken, header int, changes []byte) {
 	header += changed(m)
 	env := envelope(cmd.Slice, p.origin(cmd.Origin))

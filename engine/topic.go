@@ -22,10 +22,11 @@ const (
 // fanOut is the copies that one decision makes. Everything in it is valid until the next.
 type fanOut struct {
 	copies  []event.Copy
-	changes []byte                                  // what the rules changed
+	changes []byte                                  // what the rules changed, as it stands in the log
 	given   map[event.EntityID]event.SequenceNumber // newest number given out in this decision, by subscription
 	change  filter.Changes
-	add     []event.Property // scratch
+	values  event.RuleChanges // scratch
+	add     []event.Property  // scratch
 	blank   filter.Message
 	bytes   int64 // what the copies add to the topic's size
 }
@@ -244,11 +245,12 @@ func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error
 	add := append(p.fan.add[:0], textProperty("RuleName", r.Name()))
 	homeless := sub.Properties.RequiresSession && !inSession
 	if homeless {
-		add = append(add, textProperty("DeadLetterReason", noSessionReason), textProperty("DeadLetterErrorDescription", noSessionText))
+		add = append(add, textProperty(reasonKey, noSessionReason), textProperty(descriptionKey, noSessionText))
 	}
 	p.fan.add = add
 	from := len(p.fan.changes)
-	p.fan.changes = c.Append(p.fan.changes, add...)
+	c.Values(&p.fan.values, add...)
+	p.fan.changes = p.fan.values.Append(p.fan.changes)
 	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes) > maxCopyChanges {
 		p.fan.changes = p.fan.changes[:from]
 		p.deadCopy(m, sub, event.CauseHeaderSize, headerReason, headerText)
@@ -263,10 +265,6 @@ func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error
 		copied.InSession, copied.SessionID = true, session
 	}
 	return nil
-}
-
-func textProperty(name, value string) event.Property {
-	return event.Property{Name: name, Value: event.Value{Type: event.String, Text: value}}
 }
 
 // What a copy without session id is told that goes to the dead-letter queue of a subscription with sessions (semantics.md 8.1).

@@ -21,6 +21,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
@@ -180,7 +181,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.generateCertificate(); err != nil {
 		return err
 	}
-	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: servicebus.Properties,
+	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: message.Properties,
 		Clock: clockRules(s.settings.Clock), Notices: func(list []string) {
 			s.notices = list
 			s.listen()

@@ -128,12 +128,14 @@ func BenchmarkRun(b *testing.B) {
 	r := compiledAction(b, "SET priority = priority + 1; SET sys.Label = 'urgent'; REMOVE trace", nil)
 	m := benchMessage()
 	var c Changes
+	var values event.RuleChanges
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Run(m, nil, &c); err != nil {
 			b.Fatal(err)
 		}
-		dst = c.Append(dst[:0], event.Property{Name: "RuleName", Value: text(r.Name())})
+		c.Values(&values, event.Property{Name: "RuleName", Value: text(r.Name())})
+		dst = values.Append(dst[:0])
 	}
 }

@@ -53,48 +53,25 @@ func (c *Changes) System(p SystemProperty) (v event.Value, changed bool) {
 	return c.work.System[p], c.system>>p&1 == 1
 }
 
-// Append appends the encoded changes and further application properties to set, which go before those the action set. It is
-// an AMQP list of three:
-//
-//   - a map of application properties to set, by name;
-//   - a list of the names of those to remove, spelled as the message has them;
-//   - a map of the system properties changed, by the name of semantics.md 15.4; null: removed.
-//
-// Types are as in [appendValue]. Whoever applies it removes first; names are exact.
-func (c *Changes) Append(dst []byte, extra ...event.Property) []byte {
+// Values fills in what the action changed, with further application properties to set, which go before those the action set. Earlier
+// content of into goes, its room is used again.
+func (c *Changes) Values(into *event.RuleChanges, extra ...event.Property) {
 	extraHas := func(name string) bool {
 		return slices.ContainsFunc(extra, func(p event.Property) bool { return p.Name == name })
 	}
-	list := beginCompound(&dst, codeList32)
-	set := beginCompound(&dst, codeMap32)
-	for i := range extra {
-		dst = appendValue(appendString(dst, extra[i].Name), extra[i].Value)
-		set.count += 2
-	}
+	into.Set, into.Removed, into.System = append(into.Set[:0], extra...), into.Removed[:0], into.System[:0]
 	for i := range c.user {
-		if u := &c.user[i]; !u.removed && !extraHas(u.name) {
-			dst = appendValue(appendString(dst, u.name), u.value)
-			set.count += 2
+		switch u := &c.user[i]; {
+		case extraHas(u.name):
+		case !u.removed:
+			into.Set = append(into.Set, event.Property{Name: u.name, Value: u.value})
+		case u.sent:
+			into.Removed = append(into.Removed, u.name)
 		}
 	}
-	set.end(dst)
-	names := beginCompound(&dst, codeList32)
-	for i := range c.user {
-		if u := &c.user[i]; u.removed && u.sent && !extraHas(u.name) {
-			dst = appendString(dst, u.name)
-			names.count++
-		}
-	}
-	names.end(dst)
-	system := beginCompound(&dst, codeMap32)
 	for p := range SystemCount {
 		if v, changed := c.System(p); changed {
-			dst = appendValue(appendString(dst, p.String()), v)
-			system.count += 2
+			into.System = append(into.System, event.Property{Name: p.String(), Value: v})
 		}
 	}
-	system.end(dst)
-	list.count = 3
-	list.end(dst)
-	return dst
 }

@@ -25,32 +25,10 @@ func digits(x *big.Int) int { return len(new(big.Int).Abs(x).String()) }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
-// parseDecimal reads digits with an optional sign, point and exponent. It fails for what has too many digits or too large
-// an exponent: that is a double to filters.
+// parseDecimal reads a decimal's text. It fails for what [event.Value.Decimal] does not take.
 func parseDecimal(s string) (decimal, bool) {
-	exp := 0
-	mantissa := s
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		n, err := strconv.Atoi(s[i+1:])
-		if err != nil || n < -maxExponent || n > maxExponent {
-			return decimal{}, false
-		}
-		mantissa, exp = s[:i], n
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	all := whole + fraction
-	if len(all) > 64 || strings.TrimLeft(all, "+-") == "" || strings.LastIndexAny(all, "+-_") > 0 {
-		return decimal{}, false
-	}
-	coef, ok := new(big.Int).SetString(all, 10)
-	if !ok {
-		return decimal{}, false
-	}
-	d := decimal{coef, exp - len(fraction)}
-	if digits(coef) > maxDigits || d.exp < -maxExponent {
-		return decimal{}, false
-	}
-	return d, true
+	coef, exp, ok := event.Value{Type: event.Decimal, Text: s}.Decimal()
+	return decimal{coef, exp}, ok
 }
 
 // decimalOf is an integer or a decimal as a decimal.

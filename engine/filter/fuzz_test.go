@@ -110,7 +110,9 @@ func FuzzAction(f *testing.F) {
 		if failed != nil && strings.Contains(failed.Error(), "longer") || inexact(s) {
 			return
 		}
-		c.Append(nil)
+		var values event.RuleChanges
+		c.Values(&values)
+		values.Append(nil)
 		compareAction(t, s, tree, m, &c, failed)
 	})
 }

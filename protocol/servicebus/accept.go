@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // attaching is a receiver's attach that has no answer yet, because the engine has no message session for it so far (4.2).
@@ -56,9 +57,9 @@ func (l *link) accepted(reply *engine.Reply) {
 
 // noSessionText tells that no session became available in the time the client gave (8.4).
 func noSessionText(a *amqp.Attach) string {
-	wait, ok := clientTimeout(a.Properties)
+	wait, ok := message.ClientTimeout(a.Properties)
 	if !ok {
-		wait = defaultSessionWait
+		wait = message.DefaultSessionWait
 	}
 	return fmt.Sprintf("The operation did not complete within the allotted timeout of %s. The time allotted to this operation may have been a portion of a longer timeout.", hms(wait))
 }

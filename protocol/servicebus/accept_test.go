@@ -367,7 +367,7 @@ func TestSessionRefusals(t *testing.T) {
 		p.wantSession(2, "s", strings.Repeat("x", 129))
 		p.refused(2, amqp.CondArgumentError, "")
 		p.acceptSession(3, "s", strings.Repeat("x", 128))
-		p.transfer(1, 7, message("none", "x"))
+		p.transfer(1, 7, newMessage("none", "x"))
 		if e := p.rejected(7, amqp.CondNotAllowed); !strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.") { // WP-088, SM-115
 			t.Errorf("%+v", e)
 		}

@@ -69,7 +69,7 @@ func TestEntityRule(t *testing.T) {
 		}
 		p.sendRefused(1, "q")
 		p.attachSender(3, "q2")
-		p.send(3, 0, message("a", "x"))
+		p.send(3, 0, newMessage("a", "x"))
 	})
 }
 
@@ -89,11 +89,11 @@ func TestNamespaceKeysReplaced(t *testing.T) {
 		b.server.RulesChanged()
 		p.detached(amqp.CondDetachForced, "Code: RenewToken. Details: Unauthorized access. 'Send' claim(s) are required", 1)
 		plain.detached(amqp.CondDetachForced, "Code: RenewToken", 1)
-		p.send(2, 0, message("a", "x"))
+		p.send(2, 0, newMessage("a", "x"))
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "3"), 401, "InvalidSignature")
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key-3", time.Hour), "4"), 202, "Accepted")
 		p.attachSender(1, "q")
-		p.send(1, 0, message("b", "x"))
+		p.send(1, 0, newMessage("b", "x"))
 		synctest.Wait()
 	})
 }

@@ -26,12 +26,12 @@ func TestAcknowledge(t *testing.T) {
 	send := func(id uint32, settled bool, m []byte) []byte {
 		return amqp.AppendFrame(nil, 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(id), Settled: amqp.Some(settled)}, m)
 	}
-	first := amqp.AppendFrame(nil, 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(4)), More: true}, message("a", "x"))
+	first := amqp.AppendFrame(nil, 0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(4)), More: true}, newMessage("a", "x"))
 	last := amqp.AppendFrame(nil, 0, &amqp.Transfer{Handle: 1}, nil)
 	var many, settled []byte
 	for i := range uint32(200) {
-		many = append(many, send(10+i, false, message("a", "x"))...)
-		settled = append(settled, send(210+i, true, message("a", "x"))...)
+		many = append(many, send(10+i, false, newMessage("a", "x"))...)
+		settled = append(settled, send(210+i, true, newMessage("a", "x"))...)
 	}
 	bubble(t, nil, func(b *bench) {
 		client, server := net.Pipe()
@@ -59,8 +59,8 @@ func TestAcknowledge(t *testing.T) {
 			{"half of a frame", flow[:5], 1}, {"more of it", flow[5:20], 1}, {"the rest of it", flow[20:], 1},
 			{"a frame and a half", append(append([]byte(nil), flow...), flow[:9]...), 2}, {"the rest", flow[9:], 1},
 			{"a frame that is answered", echo, 0},
-			{"a send", send(1, false, message("a", "x")), 0},
-			{"a settled send", send(2, true, message("a", "x")), 0},
+			{"a send", send(1, false, newMessage("a", "x")), 0},
+			{"a settled send", send(2, true, newMessage("a", "x")), 0},
 			{"the first frame of a send", first, 1}, {"the last", last, 0},
 			{"many sends", many, 0}, {"many settled sends", settled, 0},
 			{"a keep-alive", amqp.AppendEmptyFrame(nil), 1},

@@ -3,7 +3,8 @@ package servicebus
 import (
 	"net/url"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // address is where a link leads, taken apart as section 1.9 says.
@@ -24,7 +25,7 @@ const maxAddress = 2048
 
 // parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
 func parseAddress(s string) address {
-	s = strings.Clone(short(s, maxAddress)) // what is kept of it is cut from this
+	s = strings.Clone(message.Short(s, maxAddress)) // what is kept of it is cut from this
 	host, path := cutAuthority(s)
 	a := addressOfPath(cleanPath(path))
 	a.host, a.text = host, strings.Trim(path, "/")
@@ -54,19 +55,11 @@ func (a address) claimPath() string {
 	return p
 }
 
-// short is the beginning of a peer's text, at most n bytes of it.
-func short(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
 // loggable keeps a peer's text in the log short.
-func loggable(s string) string { return short(s, 256) }
+func loggable(s string) string { return message.Short(s, 256) }
+
+// clip keeps a peer's text in an error short.
+func clip(name []byte) []byte { return name[:min(len(name), 64)] }
 
 // cutAuthority takes scheme://authority off, and the user off that.
 func cutAuthority(s string) (authority, path string) {

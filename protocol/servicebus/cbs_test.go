@@ -30,7 +30,7 @@ func TestPutToken(t *testing.T) {
 			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), id), 202, "Accepted")
 		}
 		p.attachSender(1, "q")
-		p.send(1, 0, message("a", "x"))
+		p.send(1, 0, newMessage("a", "x"))
 	})
 }
 
@@ -48,7 +48,7 @@ func TestTokenExpiration(t *testing.T) {
 				p.tokenAnswer(p.putTokenOf("servicebus.windows.net:sastoken", "sb://ns/q", token("sb://ns/q", "root", "root-key", time.Minute), "1", expiration...), 202, "Accepted")
 				p.attachSender(1, "q")
 				p.quiet(59 * time.Second)
-				p.send(1, 0, message("a", "x"))
+				p.send(1, 0, newMessage("a", "x"))
 				if d := expect[*amqp.Detach](p); !strings.Contains(d.Error.Description, "Code: RenewToken") {
 					t.Errorf("%+v", d)
 				}
@@ -128,7 +128,7 @@ func TestTokenExpiry(t *testing.T) {
 		if d := time.Since(start); d < 59*time.Second || d > time.Minute {
 			t.Error(d)
 		}
-		p.send(3, 0, message("a", "x")) // the connection stays
+		p.send(3, 0, newMessage("a", "x")) // the connection stays
 	})
 }
 

@@ -37,7 +37,7 @@ func TestEntityUpdated(t *testing.T) {
 		p := b.dial().open()
 		p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1")
 		p.attachSender(1, "q")
-		p.send(1, 0, message("a", "x"))
+		p.send(1, 0, newMessage("a", "x"))
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
 		p.attachReceiver(3, "Q/$DeadLetterQueue", amqp.SenderUnsettled)
 		p.attachSender(4, "q2")
@@ -51,9 +51,9 @@ func TestEntityUpdated(t *testing.T) {
 		p.detached(amqp.CondDetachForced, "is force detached by the broker", 1, 2, 3)
 		p.settle(m.id, amqp.StateAccepted, false) // crossed the detach: no answer, and no effect, for the client asks again
 		p.quiet(time.Second)
-		p.send(4, 0, message("b", "x"))
+		p.send(4, 0, newMessage("b", "x"))
 		p.attachSender(1, "q")
-		p.send(1, 1, message("c", "x"))
+		p.send(1, 1, newMessage("c", "x"))
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
 		p.credit(2, 0, 5, false)
 		next := p.receive()
@@ -141,7 +141,7 @@ func TestEntityDeleted(t *testing.T) {
 		}
 		p.write(0, &amqp.Attach{Name: "again", Handle: 9, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s"}}, nil)
 		p.refused(9, amqp.CondNotFound, "The messaging entity 'sb://ns/s' could not be found.")
-		p.send(4, 0, message("a", "x"))
+		p.send(4, 0, newMessage("a", "x"))
 		b.queue("s", func(p *event.Properties) { p.RequiresSession = true }) // made again: another one, and empty
 		p.begin(1)
 		synctest.Wait()
@@ -163,12 +163,12 @@ func TestAnswersBeforeParting(t *testing.T) {
 				p.credit(2, 0, 1, false)
 				m := p.receive()
 				b.broker.hold(func() {
-					p.transfer(1, 7, message("seven", "x"))
+					p.transfer(1, 7, newMessage("seven", "x"))
 					p.settle(m.id, amqp.StateAccepted, false)
 					synctest.Wait()
 					part(b)
 					synctest.Wait()
-					go p.transfer(1, 8, message("eight", "x")) // is not read, and not stored
+					go p.transfer(1, 8, newMessage("eight", "x")) // is not read, and not stored
 					synctest.Wait()
 				})
 				answered := map[amqp.Role]uint32{}

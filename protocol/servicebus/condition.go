@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // scope is what a failure ends.
@@ -87,7 +88,7 @@ func (l *link) told(err error) (condition, string) {
 // missing tells that there is no entity at an address, which it names in the peer's words, as far as its frames have room for them.
 func (c *conn) missing(at address) string {
 	room, _ := c.texts.room()
-	return fmt.Sprintf(notFoundText, short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))
+	return fmt.Sprintf(notFoundText, message.Short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))
 }
 
 // hostOf is the host that an address is at, in the peer's words: of the address, else of its open.

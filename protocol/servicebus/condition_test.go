@@ -67,9 +67,9 @@ func TestEntityFull(t *testing.T) {
 		p.attachManagement("small")
 		body := strings.Repeat("x", 250<<10)
 		for i := range uint32(4) {
-			p.send(1, i, message(fmt.Sprint(i), body))
+			p.send(1, i, newMessage(fmt.Sprint(i), body))
 		}
-		p.transfer(1, 4, message("4", body))
+		p.transfer(1, 4, newMessage("4", body))
 		text := p.rejected(4, amqp.CondResourceLimit).Description
 		for _, part := range []string{"The maximum entity size has been reached or exceeded for Queue: '", "small'. Size of entity in bytes:", ", Max entity size in bytes: 1048576.",
 			" For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize TrackingId:"} {
@@ -81,7 +81,7 @@ func TestEntityFull(t *testing.T) {
 		p.attachReceiver(2, "small", amqp.SenderSettled)
 		p.credit(2, 0, 1, false)
 		p.receive()
-		p.send(1, 5, message("5", body))
+		p.send(1, 5, newMessage("5", body))
 	})
 }
 
@@ -91,7 +91,7 @@ func TestStatus(t *testing.T) {
 		event.Active: {true, true}, event.SendDisabled: {false, true}, event.ReceiveDisabled: {true, false}, event.Disabled: {false, false},
 	} {
 		bubble(t, nil, func(b *bench) {
-			b.put("q", message("a", "x"))
+			b.put("q", newMessage("a", "x"))
 			b.queue("q", func(p *event.Properties) { p.Status = status })
 			p := b.root()
 			p.attachManagement("q")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // phase is how far a connection has come.
@@ -372,14 +373,14 @@ func (c *conn) writeOpen() {
 
 // product names the SDK for the audit trail.
 func product(m amqp.Map) string {
-	name := textOf(m, "product")
-	if v := textOf(m, "version"); name != "" && v != "" {
+	name := message.TextOf(m, "product")
+	if v := message.TextOf(m, "version"); name != "" && v != "" {
 		return name + "/" + v
 	}
 	if name != "" {
 		return name
 	}
-	return textOf(m, "user-agent")
+	return message.TextOf(m, "user-agent")
 }
 
 // authenticated notes the first valid login: the peer is allowed more from now on.

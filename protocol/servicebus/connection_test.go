@@ -112,7 +112,7 @@ func TestBrokenFrames(t *testing.T) {
 				p.suffix(c.Error.Description)
 				p.closed()
 				other.attachSender(1, "q")
-				other.send(1, 0, message("a", "x")) // nobody else notices
+				other.send(1, 0, newMessage("a", "x")) // nobody else notices
 			})
 		})
 	}
@@ -201,7 +201,7 @@ func TestSmallFrames(t *testing.T) {
 		s := b.root()
 		s.attachSender(1, "q")
 		body := strings.Repeat("x", 100_000)
-		m := message("large", body)
+		m := newMessage("large", body)
 		for i := 0; i < len(m); i += 400 { // through 512-byte frames
 			f := &amqp.Transfer{Handle: 1, More: i+400 < len(m)}
 			if i == 0 {
@@ -265,7 +265,7 @@ func TestHostnames(t *testing.T) {
 			p.begin(0)
 			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1"), 202, "")
 			p.attachSender(1, "q")
-			p.send(1, 0, message(host, "x"))
+			p.send(1, 0, newMessage(host, "x"))
 			p.attachManagement("q")
 			if ids := p.peekIDs(); len(ids) != i+1 || ids[i] != host {
 				t.Errorf("%q sees %v", host, ids)

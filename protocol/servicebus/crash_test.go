@@ -44,7 +44,7 @@ func TestReceiveAndDeleteCrash(t *testing.T) {
 					var left *faultfs.FS
 					bubbleIn(t, dir, disk, nil, func(b *bench) {
 						for i := range sent {
-							b.put("q", message(fmt.Sprint(i), "x"))
+							b.put("q", newMessage(fmt.Sprint(i), "x"))
 						}
 						p := b.root()
 						p.attachReceiver(2, "q", amqp.SenderSettled)

@@ -66,7 +66,7 @@ func TestLargeCredit(t *testing.T) {
 				p.receive()
 			}
 			p.credit(2, 0, 2, false) // less than what has come
-			p.send(1, 100, message("x", "x"))
+			p.send(1, 100, newMessage("x", "x"))
 			p.quiet(time.Second)
 		})
 	}
@@ -114,13 +114,13 @@ func TestDrain(t *testing.T) {
 			t.Error(d)
 		}
 		p.attachReceiver(3, "q", amqp.SenderUnsettled)
-		p.send(1, 100, message("x", "x"))
+		p.send(1, 100, newMessage("x", "x"))
 		p.quiet(time.Second) // the credit is gone
 		p.credit(2, 15, 1, false)
 		p.receive()
 		p.credit(2, 16, 3, false) // credit after drains is not counted double
 		for i := range uint32(5) {
-			p.transfer(1, 200+i, message("x", "x"))
+			p.transfer(1, 200+i, newMessage("x", "x"))
 		}
 		n := 0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {

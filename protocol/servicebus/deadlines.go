@@ -7,6 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // deadlines are the requests that have to be answered in time, in no order.
@@ -67,8 +68,8 @@ func (req *request) limitTime() {
 // when less than a second is left, and gives up by itself.
 func (req *request) serverTimeout() time.Duration {
 	for _, key := range [...]string{"com.microsoft:server-timeout", "server-timeout"} {
-		if ms, ok := integer(req.properties, key); ok && ms > 0 {
-			return time.Duration(min(ms, maxTimeout.Milliseconds())) * time.Millisecond
+		if ms, ok := message.Integer(req.properties, key); ok && ms > 0 {
+			return time.Duration(min(ms, message.MaxTimeout.Milliseconds())) * time.Millisecond
 		}
 	}
 	return 0

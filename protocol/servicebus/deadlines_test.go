@@ -43,7 +43,7 @@ func TestServerTimeout(t *testing.T) {
 // Requests that say nothing of a time, or none that is one, wait.
 func TestNoServerTimeout(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
-		b.put("q", message("a", "x"))
+		b.put("q", newMessage("a", "x"))
 		p := b.root()
 		p.attachManagement("q")
 		for _, more := range [][]amqp.Pair{nil, {{Key: "server-timeout", Value: uint32(0)}}, {{Key: "server-timeout", Value: int32(-1)}}, {{Key: "server-timeout", Value: "5"}}} {
@@ -61,7 +61,7 @@ func TestNoServerTimeout(t *testing.T) {
 // WP-184: two requests under way on one pair are both answered, each when it is done.
 func TestTwoRequests(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
-		b.put("q", message("a", "x"))
+		b.put("q", newMessage("a", "x"))
 		p := b.root()
 		p.attachManagement("q")
 		b.broker.hold(func() {

@@ -19,7 +19,7 @@ func (p *peerConn) suspend(handle uint32) {
 // one that is attached again under its name starts clean, whatever the peer says it has not settled.
 func TestDetachMirrorsClosed(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
-		b.put("q", message("1", "x"), message("2", "x"))
+		b.put("q", newMessage("1", "x"), newMessage("2", "x"))
 		p.attachManagement("q")
 		p.acceptSession(5, "s", "a")
 		p.attachReceiver(6, "q", amqp.SenderUnsettled)

@@ -1,6 +1,7 @@
 // Package servicebus is the AMQP side of the broker: what a client of Azure Service Bus sees. It owns connections,
 // sessions, links, credit, SASL, the $cbs and $management nodes, and turns transfers into engine commands and outcomes
-// into frames. It does not know how anything is stored and decides no rule about messages: that is package engine.
+// into frames. What needs no connection for that, the bytes of messages above all, is package message. It does not know how
+// anything is stored and decides no rule about messages: that is package engine.
 //
 // # Who owns what
 //
@@ -11,15 +12,15 @@
 // # The way of a message
 //
 //  1. reader.go reads into a reference-counted chunk and hands whole frames to the connection.
-//  2. session.go counts the transfer, sender.go joins its frames, message.go checks it and finds the fields the engine needs.
-//     Of a message to a topic properties.go takes out what the filters of its subscriptions look at.
+//  2. session.go counts the transfer, sender.go joins its frames, ingest.go has package message check it and find the fields the
+//     engine needs. Of a message to a topic published.go keeps what the filters of its subscriptions look at.
 //  3. batch.go puts an engine.Send in the run for its partition; a run is one Submit. The bodies still stand in the chunk.
 //  4. The engine releases the chunk when the bodies are in its buffer and posts a reply to outbox.go when they are durable.
 //  5. answers.go joins replies with contiguous delivery-ids to one disposition.
-//  6. receiver.go gets deliveries the same way, pump.go reads each body at the moment it is written, and delivery.go puts the
-//     broker's sections around it, with what settlements and rules have changed (overlay.go).
+//  6. receiver.go gets deliveries the same way, pump.go reads each body at the moment it is written (ahead.go), and package message
+//     puts the broker's sections around it, with what settlements and rules have changed.
 //
-// A receiver that wants a message session goes another way: session_filter.go reads what it asks for, accept.go holds the
+// A receiver that wants a message session goes another way: link.go has its filter read, accept.go holds the
 // answer to its attach back until the engine has a session for it, or none in time. Requests to a $management node are
 // parsed in request.go, dispatched in management.go and carried out in manage_*.go, one file a theme.
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
@@ -59,7 +60,7 @@ func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, err := host.Open(context.Background(), store, host.Options{Properties: servicebus.Properties})
+	ns, err := host.Open(context.Background(), store, host.Options{Properties: message.Properties})
 	if err != nil {
 		t.Fatal(err)
 	}

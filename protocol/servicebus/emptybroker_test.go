@@ -25,7 +25,7 @@ type emptyBroker struct {
 func newEmptyBroker() *emptyBroker {
 	b := &emptyBroker{
 		entities: map[string]*engine.Entity{}, assigned: map[*engine.Receiver]uint32{}, waiting: map[*engine.Receiver]engine.Request{},
-		sessions: map[string]*engine.Receiver{}, stored: message("stored", "body"),
+		sessions: map[string]*engine.Receiver{}, stored: newMessage("stored", "body"),
 	}
 	for i, path := range []string{"q", "s", "t", "t/subscriptions/u"} {
 		kind := [...]event.EntityKind{event.Queue, event.Queue, event.Topic, event.Subscription}[i]

@@ -44,10 +44,10 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 		letters.expired(entity, what)
 	}
 	for _, mode := range []amqp.SenderSettleMode{amqp.SenderUnsettled, amqp.SenderSettled} {
-		b.put(entity, living(message("late", "x")))
+		b.put(entity, living(newMessage("late", "x")))
 		time.Sleep(life)
 		late(entity, "one that waited", mode)
-		b.put("t", living(message("late", "x")))
+		b.put("t", living(newMessage("late", "x")))
 		time.Sleep(life)
 		late("t/Subscriptions/s", "a topic's copy", mode)
 		b.put(entity, living(scheduled("late", time.Now().Add(time.Minute))))
@@ -55,7 +55,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 		late(entity, "one that was scheduled", mode)
 	}
 
-	b.put(entity, living(message("in time", "x")))
+	b.put(entity, living(newMessage("in time", "x")))
 	sent := timestampOf(time.Now())
 	time.Sleep(life - time.Millisecond)
 	p := b.root()
@@ -69,7 +69,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	p.settle(m.id, amqp.Modified{}, true)
 	p.quiet(time.Second)
 	letters.expired(entity, "one that was given back")
-	b.put(entity, living(message("kept", "x")))
+	b.put(entity, living(newMessage("kept", "x")))
 	m = p.receive()
 	time.Sleep(time.Second)
 	p.settle(m.id, amqp.StateAccepted, false)
@@ -113,7 +113,7 @@ func TestOversizedSettledSend(t *testing.T) {
 		p := b.root()
 		p.attachSender(1, "q")
 		p.attachSender(2, "t")
-		big := message("big", fmt.Sprintf("%0*d", 300<<10, 1))
+		big := newMessage("big", fmt.Sprintf("%0*d", 300<<10, 1))
 		batch := amqp.AppendData(nil, big)
 		id := uint32(0)
 		send := func(handle, format uint32, m []byte, first bool) {
@@ -148,7 +148,7 @@ func TestOversizedSettledSend(t *testing.T) {
 			}
 		}
 		for handle := uint32(1); handle <= 2; handle++ {
-			p.send(handle, id, message("small", "x"))
+			p.send(handle, id, newMessage("small", "x"))
 			id++
 		}
 		if q, s := b.held("q"), b.held("t/Subscriptions/s"); q != "small" || s != "small" {

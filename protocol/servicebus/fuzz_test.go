@@ -90,7 +90,7 @@ func script(ps ...amqp.Performative) (b []byte) {
 	for _, p := range ps {
 		var payload []byte
 		if _, ok := p.(*amqp.Transfer); ok {
-			payload = message("a", "x")
+			payload = newMessage("a", "x")
 		}
 		b = amqp.AppendFrame(b, 0, p, payload)
 	}
@@ -102,7 +102,7 @@ func linkScripts() [][]byte {
 	attach := &amqp.Attach{Name: "s", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "q"}}
 	receive := &amqp.Attach{Name: "r", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q"}}
 	publish := &amqp.Attach{Name: "t", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "t"}}
-	batch := amqp.AppendData(amqp.AppendData(nil, message("a", "x")), amqp.AppendData(nil, []byte("y")))
+	batch := amqp.AppendData(amqp.AppendData(nil, newMessage("a", "x")), amqp.AppendData(nil, []byte("y")))
 	return [][]byte{
 		script(attach, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0))}, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(1)), More: true}, &amqp.Transfer{Handle: 1, Aborted: true}),
 		script(receive, &amqp.Flow{Handle: amqp.Some(uint32(2)), LinkCredit: amqp.Some(uint32(9)), Drain: true}, &amqp.Disposition{Role: true, First: 0, Last: amqp.Some(uint32(5)), State: amqp.Rejected{}}),

@@ -184,7 +184,7 @@ func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: Properties})
+		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // link is one attached link. Exactly one of sender and receiver is set, named for what the peer is. Its handle is the
@@ -30,9 +31,9 @@ type link struct {
 	sender   *sender
 	receiver *receiver
 
-	filter    *sessionFilter // of a receiver that wants a message session
-	browses   bool           // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
-	attaching *attaching     // the attach has no answer yet
+	filter    *message.SessionFilter // of a receiver that wants a message session
+	browses   bool                   // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
+	attaching *attaching             // the attach has no answer yet
 }
 
 // attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
@@ -143,6 +144,14 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		}
 	}
 	return nil
+}
+
+// filtered reads the filters of a receiver's source. What a sending peer says of its own source is its own affair.
+func (l *link) filtered(a *amqp.Attach) (e *amqp.Error) {
+	if a.Role == amqp.RoleReceiver {
+		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
+	}
+	return e
 }
 
 func refusal(symbol amqp.Symbol, text string) *amqp.Error {
@@ -256,7 +265,7 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
 	if !l.c.allowed.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
-		reply.Name = short(a.Name, maxLinkName)
+		reply.Name = message.Short(a.Name, maxLinkName)
 	}
 	if a.Role == amqp.RoleSender {
 		reply.MaxMessageSize = amqp.Some(uint64(l.c.limits.RequestSize))
@@ -275,7 +284,7 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		Source: l.sourceOf(a), Target: targetOf(a),
 	}
 	if l.filter != nil {
-		reply.Properties = amqp.Map{{Key: amqp.Symbol(keyLockedUntilUTC), Value: l.receiver.grant.LockedUntil.Ticks()}}
+		reply.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:locked-until-utc"), Value: l.receiver.grant.LockedUntil.Ticks()}}
 	}
 	if l.sender != nil {
 		reply.MaxMessageSize = amqp.Some(uint64(l.sender.maxSize))

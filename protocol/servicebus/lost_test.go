@@ -21,8 +21,8 @@ func TestLostNamesEntity(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-		b.put("q", message("1", "x"), message("2", "x"), message("3", "x"))
-		b.put("q2", message("1", "x"), message("2", "x"))
+		b.put("q", newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"))
+		b.put("q2", newMessage("1", "x"), newMessage("2", "x"))
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
 		names(99, ":q")
 		p.attachReceiver(3, "q2", amqp.SenderUnsettled)

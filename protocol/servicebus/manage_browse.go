@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // maxPeek bounds one answer's messages; fewer than asked is fine (6.3).
@@ -14,19 +15,19 @@ const maxPeek = 1000
 // peekMessage shows messages without touching them (semantics.md 14.2).
 func peekMessage(req *request, body amqp.Map) {
 	c := req.l.c
-	from, ok1 := integer(body, "from-sequence-number")
-	count, ok2 := integer(body, "message-count")
+	from, ok1 := message.Integer(body, "from-sequence-number")
+	count, ok2 := message.Integer(body, "message-count")
 	if !ok1 || !ok2 || count <= 0 {
 		req.bad("The request needs 'from-sequence-number' and a positive 'message-count'.")
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		req.bad(badSessionText)
 		return
 	}
 	omit, _ := body.Get("omit-message-body")
-	v := view{peek: true, omitBody: omit == true}
+	v := message.View{Peek: true, OmitBody: omit == true}
 	t := req.l.target
 	room := math.MaxInt32
 	if r := req.l.c.sessions.replyLink(req); r != nil {
@@ -52,12 +53,12 @@ func peekMessage(req *request, body amqp.Map) {
 
 // batchDelete removes active messages, oldest first (semantics.md 14.3).
 func batchDelete(req *request, body amqp.Map) {
-	count, ok := integer(body, "message-count")
+	count, ok := message.Integer(body, "message-count")
 	if !ok || count <= 0 {
 		req.bad("The request needs a positive 'message-count'.")
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		req.bad(badSessionText)
 		return

@@ -43,7 +43,7 @@ func TestPeekSize(t *testing.T) {
 	}{{0, "[0 1]"}, {210_000, "[0 1]"}, {201_000, "[0]"}, {1000, "[0]"}} {
 		bubble(t, nil, func(b *bench) {
 			body := string(make([]byte, 100_000))
-			b.put("q", message("0", body), message("1", body), message("2", body))
+			b.put("q", newMessage("0", body), newMessage("1", body), newMessage("2", body))
 			p := b.root()
 			p.attachSender(200, "q/$management")
 			p.write(0, &amqp.Attach{Name: "r201", Handle: 201, Role: amqp.RoleReceiver, SenderSettleMode: amqp.Some(amqp.SenderSettled),
@@ -67,7 +67,7 @@ func TestBatchDelete(t *testing.T) {
 		b.put("q", scheduled("later", time.Now().Add(time.Hour)))
 		time.Sleep(time.Second)
 		cut := timestampOf(time.Now())
-		b.put("q", message("new", "x"), inSession("a", "session", "x"))
+		b.put("q", newMessage("new", "x"), inSession("a", "session", "x"))
 		p.attachManagement("q")
 		remove := func(n any, more ...amqp.Pair) any {
 			t.Helper()
@@ -115,7 +115,7 @@ func TestBatchDelete(t *testing.T) {
 // P23: answers that a client has no credit for are bounded in bytes; what comes then is refused until it takes them.
 func TestAnswersWithoutCredit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedOut = 64 << 10 }, func(b *bench) {
-		b.put("q", message("large", strings.Repeat("x", 100<<10)))
+		b.put("q", newMessage("large", strings.Repeat("x", 100<<10)))
 		p := b.root()
 		p.attachSender(200, "q/$management")
 		p.attachReceiver(201, "q/$management", amqp.SenderSettled)

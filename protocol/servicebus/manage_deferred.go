@@ -6,6 +6,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
@@ -24,7 +25,7 @@ const (
 // receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
 func receiveDeferred(req *request, body amqp.Map) {
 	c := req.l.c
-	numbers, ok := sequenceNumbers(body)
+	numbers, ok := message.SequenceNumbers(body)
 	switch {
 	case !ok:
 		req.bad(needsNumbers)
@@ -33,7 +34,7 @@ func receiveDeferred(req *request, body amqp.Map) {
 		req.bad(fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		req.bad(badSessionText)
 		return
@@ -43,7 +44,7 @@ func receiveDeferred(req *request, body amqp.Map) {
 	cmd := &engine.ReceiveDeferred{
 		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
 	}
-	switch mode, ok := integer(body, "receiver-settle-mode"); {
+	switch mode, ok := message.Integer(body, "receiver-settle-mode"); {
 	case !ok || mode == 1:
 	case mode == 0:
 		cmd.Mode = engine.ReceiveAndDelete
@@ -63,7 +64,7 @@ func receiveDeferred(req *request, body amqp.Map) {
 		return
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
-	v := view{lockToken: cmd.Mode == engine.PeekLock}
+	v := message.View{LockToken: cmd.Mode == engine.PeekLock}
 	req.ask(at, cmd, func(req *request, r *engine.Reply) {
 		messages := c.stored.list(req.l.target, r.Messages(), v, math.MaxInt)
 		if len(messages) == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 const needsRuleName = "The request needs 'rule-name', a string."
@@ -26,7 +27,7 @@ func addRule(req *request, body amqp.Map) {
 
 // removeRule takes a rule away.
 func removeRule(req *request, body amqp.Map) {
-	name := textOf(body, "rule-name")
+	name := message.TextOf(body, "rule-name")
 	if name == "" {
 		req.bad(needsRuleName)
 		return
@@ -64,8 +65,8 @@ const maxRules = 10_000
 // may have. The first one is there in any case.
 func enumerateRules(req *request, body amqp.Map) {
 	c := req.l.c
-	skip, ok1 := integer(body, "skip")
-	top, ok2 := integer(body, "top")
+	skip, ok1 := message.Integer(body, "skip")
+	top, ok2 := message.Integer(body, "top")
 	if !ok1 || !ok2 || skip < 0 || top <= 0 {
 		req.bad("The request needs 'skip' and a positive 'top'.")
 		return
@@ -169,7 +170,7 @@ func describeCorrelation(f *event.Filter) amqp.List {
 	}
 	m := make(amqp.Map, len(f.Properties))
 	for i, p := range f.Properties {
-		m[i] = amqp.Pair{Key: p.Name, Value: onWire(p.Value)}
+		m[i] = amqp.Pair{Key: p.Name, Value: message.OnWire(p.Value)}
 	}
 	return append(list, m)
 }
@@ -179,14 +180,14 @@ func ruleOf(body amqp.Map) (event.Rule, *amqp.Error) {
 	v, _ := body.Get("rule-description")
 	description, ok := v.(amqp.Map)
 	if !ok {
-		return event.Rule{}, argumentError("The request needs 'rule-description', a map.")
+		return event.Rule{}, message.ArgumentError("The request needs 'rule-description', a map.")
 	}
-	r := event.Rule{Name: textOf(body, "rule-name")}
+	r := event.Rule{Name: message.TextOf(body, "rule-name")}
 	if r.Name == "" {
-		r.Name = textOf(description, "rule-name")
+		r.Name = message.TextOf(description, "rule-name")
 	}
 	if r.Name == "" {
-		return r, argumentError(needsRuleName)
+		return r, message.ArgumentError(needsRuleName)
 	}
 	var e *amqp.Error
 	if r.Filter, e = filterOf(description); e != nil {
@@ -206,9 +207,9 @@ func filterOf(description amqp.Map) (event.Filter, *amqp.Error) {
 	correlation, isCorrelation := v.(amqp.Map)
 	switch {
 	case v != nil && !isCorrelation:
-		return event.Filter{}, argumentError("The 'correlation-filter' of a rule must be a map.")
+		return event.Filter{}, message.ArgumentError("The 'correlation-filter' of a rule must be a map.")
 	case isSQL == isCorrelation:
-		return event.Filter{}, argumentError("The rule description needs either 'sql-filter' or 'correlation-filter'.")
+		return event.Filter{}, message.ArgumentError("The rule description needs either 'sql-filter' or 'correlation-filter'.")
 	case isSQL:
 		return event.Filter{Kind: event.SQLFilter, Text: text}, nil
 	}
@@ -223,8 +224,8 @@ func expressionOf(description amqp.Map, key string) (text string, given bool, e 
 	}
 	m, _ := v.(amqp.Map)
 	v, _ = m.Get("expression")
-	if text, given = textValue(v); !given {
-		return "", false, argumentError("The '%s' of a rule must be a map with an 'expression', a string.", key)
+	if text, given = message.Text(v); !given {
+		return "", false, message.ArgumentError("The '%s' of a rule must be a map with an 'expression', a string.", key)
 	}
 	return text, true, nil
 }
@@ -236,25 +237,25 @@ func correlationOf(m amqp.Map) (event.Filter, *amqp.Error) {
 		if v == nil { // one SDK sends every key
 			continue
 		}
-		text, ok := textValue(v)
+		text, ok := message.Text(v)
 		if !ok {
-			return f, argumentError("The '%s' of a correlation filter must be a string.", known.key)
+			return f, message.ArgumentError("The '%s' of a correlation filter must be a string.", known.key)
 		}
 		f.Conditions = append(f.Conditions, event.Condition{Field: known.field, Text: text})
 	}
 	v, _ := m.Get("properties")
 	properties, ok := v.(amqp.Map)
 	if v != nil && !ok {
-		return f, argumentError("The 'properties' of a correlation filter must be a map.")
+		return f, message.ArgumentError("The 'properties' of a correlation filter must be a map.")
 	}
 	for _, p := range properties {
-		name, ok := textValue(p.Key)
+		name, ok := message.Text(p.Key)
 		if !ok {
-			return f, argumentError("The name of a property of a correlation filter must be a string.")
+			return f, message.ArgumentError("The name of a property of a correlation filter must be a string.")
 		}
-		value := encodedOf(amqp.AppendValue(nil, p.Value)).value()
+		value := message.Value(amqp.AppendValue(nil, p.Value))
 		if value.Type == filter.Opaque {
-			return f, argumentError("The property '%s' of a correlation filter is not of a simple type.", clip([]byte(name)))
+			return f, message.ArgumentError("The property '%s' of a correlation filter is not of a simple type.", clip([]byte(name)))
 		}
 		f.Properties = append(f.Properties, event.Property{Name: name, Value: value})
 	}

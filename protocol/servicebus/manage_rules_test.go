@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 		time.Sleep(time.Second)
 		at := timestampOf(time.Now())
 		properties := amqp.Map{{Key: "Color", Value: "blue"}, {Key: "n", Value: int64(1)}, {Key: "m", Value: int32(2)}, {Key: "f", Value: 0.5}, {Key: "b", Value: true},
-			{Key: "u", Value: amqp.UUID{1}}, {Key: "t", Value: amqp.Timestamp(1000)}, {Key: "s", Value: dotNet(describedSpan, int64(10))}}
+			{Key: "u", Value: amqp.UUID{1}}, {Key: "t", Value: amqp.Timestamp(1000)}, {Key: "s", Value: amqp.Described{Descriptor: amqp.Symbol(describedSpan), Value: int64(10)}}}
 		sql := func(text string) amqp.Described {
 			return amqp.Described{Descriptor: uint64(0x1370000006), Value: amqp.List{text, int32(20)}}
 		}
@@ -216,7 +216,7 @@ func TestRulesInFlight(t *testing.T) {
 				t.Error(status)
 			}
 		}
-		p.send(1, 0, message("a", "x"))
+		p.send(1, 0, newMessage("a", "x"))
 		if got := p.rules(int32(0), int32(1)); len(got) != 1 {
 			t.Errorf("%+v", got)
 		}

@@ -4,6 +4,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // scheduleMessage stores messages that become active later, and answers their numbers (semantics.md 7.6). What an entry
@@ -15,7 +16,7 @@ func scheduleMessage(req *request, body amqp.Map) {
 		return
 	}
 	cmd := &engine.Send{Entity: t.Entity, Origin: req.l.origin, Numbers: true}
-	if e := req.collect(cmd, elements(body, "messages")); e != nil {
+	if e := req.collect(cmd, message.Elements(body, "messages")); e != nil {
 		req.refuseFor(e)
 		return
 	}
@@ -36,7 +37,7 @@ func scheduleMessage(req *request, body amqp.Map) {
 // collect adds the messages of a request to a send. On refusal it holds no buffer.
 func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 	if len(entries) == 0 {
-		return argumentError("The request needs 'messages', a list with at least one.")
+		return message.ArgumentError("The request needs 'messages', a list with at least one.")
 	}
 	seen := seenBy(cmd.Entity, len(entries))
 	for _, v := range entries {
@@ -45,7 +46,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 		b, ok := raw.([]byte)
 		if !ok {
 			seen.drop()
-			return argumentError("Each of the 'messages' must be a map with a binary 'message'.")
+			return message.ArgumentError("Each of the 'messages' must be a map with a binary 'message'.")
 		}
 		in, e := req.l.c.inspect(b)
 		if e != nil {
@@ -53,7 +54,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 			return e
 		}
 		req.l.c.complete(&in, nil, seen)
-		cmd.Messages = append(cmd.Messages, in.message)
+		cmd.Messages = append(cmd.Messages, in.Message)
 	}
 	cmd.Buffer = seen.with(nil)
 	return nil
@@ -63,7 +64,7 @@ const needsNumbers = "The request needs 'sequence-numbers', an array of long."
 
 // cancelScheduled ends messages that are not active yet: all of them or none.
 func cancelScheduled(req *request, body amqp.Map) {
-	numbers, ok := sequenceNumbers(body)
+	numbers, ok := message.SequenceNumbers(body)
 	t := req.l.target
 	switch {
 	case !ok:

@@ -14,7 +14,7 @@ import (
 func scheduled(id any, at time.Time) []byte {
 	m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: timestampOf(at)}})
 	if id != nil {
-		return append(m, message(id, "x")...)
+		return append(m, newMessage(id, "x")...)
 	}
 	return amqp.AppendData(m, []byte("x"))
 }
@@ -96,7 +96,7 @@ func TestScheduledState(t *testing.T) {
 		later := time.Now().Add(30 * time.Second)
 		p := b.node("q")
 		p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("call", later), scheduled("late", time.Now())))
-		b.put("q", scheduled("sent", later), scheduled("past", time.Now().Add(-time.Hour)), message("plain", "x"))
+		b.put("q", scheduled("sent", later), scheduled("past", time.Now().Add(-time.Hour)), newMessage("plain", "x"))
 		b.put("t", scheduled("copy", later), scheduled("past", time.Now()))
 		time.Sleep(31 * time.Second)
 		want := map[any]any{"call": int32(2), "sent": int32(2), "late": nil, "past": nil, "plain": nil}
@@ -159,7 +159,7 @@ func TestScheduleRefusals(t *testing.T) {
 		p.attachManagement("q")
 		later := time.Now().Add(time.Hour)
 		good := scheduled("a", later)
-		null := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: nil}}), message("a", "x")...)
+		null := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: nil}}), newMessage("a", "x")...)
 		for _, bad := range []amqp.Map{nil, scheduleBody(), {{Key: "messages", Value: amqp.List{"x"}}}, {{Key: "messages", Value: amqp.List{amqp.Map{}}}}, scheduleBody(good, null)} {
 			p.managedWith(400, amqp.CondArgumentError, "schedule-message", bad)
 		}
@@ -193,10 +193,10 @@ func TestDuplicates(t *testing.T) {
 		ids := []any{"12", uint64(12), amqp.UUID{12}, []byte{12}, amqp.UUID{12}.String(), "0c"}
 		for range 2 {
 			for _, id := range ids {
-				b.put("d", message(id, "x"))
+				b.put("d", newMessage(id, "x"))
 			}
 		}
-		b.put("d", message(nil, "x"), message(nil, "x"))
+		b.put("d", newMessage(nil, "x"), newMessage(nil, "x"))
 		if got := p.peekIDs(); len(got) != len(ids)+2 || !reflect.DeepEqual(got[:len(ids)], ids) {
 			t.Error(got)
 		}
@@ -205,8 +205,8 @@ func TestDuplicates(t *testing.T) {
 		if want := numbers(int64(0), int64(9), int64(9)); !reflect.DeepEqual(answer, want) {
 			t.Errorf("%+v", answer)
 		}
-		b.put("d", message("new", "other")) // SM-164
-		batch := amqp.AppendData(amqp.AppendData(nil, message("twice", "x")), message("twice", "y"))
+		b.put("d", newMessage("new", "other")) // SM-164
+		batch := amqp.AppendData(amqp.AppendData(nil, newMessage("twice", "x")), newMessage("twice", "y"))
 		sender := b.root()
 		sender.attachSender(1, "d")
 		sender.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, batch)
@@ -217,7 +217,7 @@ func TestDuplicates(t *testing.T) {
 			t.Error(got)
 		}
 		time.Sleep(time.Minute)
-		b.put("d", message("12", "x")) // SM-162
+		b.put("d", newMessage("12", "x")) // SM-162
 		if got := p.peekIDs(); len(got) != len(ids)+5 {
 			t.Error(got)
 		}

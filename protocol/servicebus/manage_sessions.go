@@ -4,6 +4,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // ofSessions tells whether what is received from a target is received under message sessions. Dead-letter queues never are.
@@ -54,7 +55,7 @@ func setSessionState(req *request, body amqp.Map) {
 
 // messageSession is the session that a request is about, and its lock. Where that is missing the request is refused.
 func (req *request) messageSession(body amqp.Map) (id string, lock event.LockToken, ok bool) {
-	id, named, _ := sessionID(body)
+	id, named, _ := message.SessionID(body)
 	if !named {
 		req.bad(needsSession)
 		return id, lock, false
@@ -68,7 +69,7 @@ func (req *request) messageSession(body amqp.Map) (id string, lock event.LockTok
 // getSessionState shows the state of a session. Anybody may look (semantics.md 8.4), but a client that says by which link
 // it holds the session must hold it.
 func getSessionState(req *request, body amqp.Map) {
-	id, named, _ := sessionID(body)
+	id, named, _ := message.SessionID(body)
 	if !named {
 		req.bad(needsSession)
 		return
@@ -112,8 +113,8 @@ const maxSessions = 10_000
 func listSessions(req *request, body amqp.Map) {
 	v, _ := body.Get("last-updated-time")
 	since, ok := v.(amqp.Timestamp)
-	skip, ok1 := integer(body, "skip")
-	top, ok2 := integer(body, "top")
+	skip, ok1 := message.Integer(body, "skip")
+	top, ok2 := message.Integer(body, "top")
 	if !ok || !ok1 || !ok2 || skip < 0 || top <= 0 {
 		req.bad("The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
 		return

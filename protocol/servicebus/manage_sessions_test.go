@@ -10,6 +10,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 func sessionBody(id any, more ...amqp.Pair) amqp.Map {
@@ -121,7 +122,7 @@ func TestListSessions(t *testing.T) {
 			}
 			ids, _ := answer.(amqp.Map).Get("sessions-ids")
 			next, _ := answer.(amqp.Map).Get("skip")
-			if n, _ := integerValue(skip); next != int32(n)+int32(len(ids.(amqp.Array).Values)) {
+			if n, _ := message.Integer(amqp.Map{{Key: "skip", Value: skip}}, "skip"); next != int32(n)+int32(len(ids.(amqp.Array).Values)) {
 				t.Errorf("skip %v", next)
 			}
 			return ids.(amqp.Array).Values

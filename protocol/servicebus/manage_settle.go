@@ -1,11 +1,10 @@
 package servicebus
 
 import (
-	"fmt"
-
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 const (
@@ -15,7 +14,7 @@ const (
 
 // renewLock moves the ends of locks: of all tokens or none (semantics.md 6.2).
 func renewLock(req *request, body amqp.Map) {
-	tokens, ok := lockTokens(body)
+	tokens, ok := message.LockTokens(body)
 	if !ok {
 		req.bad(needsTokens)
 		return
@@ -34,19 +33,19 @@ func renewLock(req *request, body amqp.Map) {
 
 // updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or none (semantics.md 5.3).
 func updateDisposition(req *request, body amqp.Map) {
-	tokens, ok := lockTokens(body)
+	tokens, ok := message.LockTokens(body)
 	if !ok {
 		req.bad(needsTokens)
 		return
 	}
-	id, named, ok := sessionID(body)
+	id, named, ok := message.SessionID(body)
 	if !ok {
 		req.bad(badSessionText)
 		return
 	}
-	w, e := dispositionOf(body)
+	w, e := message.DispositionOf(body)
 	t := req.l.target
-	if e == nil && w.outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
+	if e == nil && w.Outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
 	}
 	if e != nil {
@@ -63,7 +62,7 @@ func updateDisposition(req *request, body amqp.Map) {
 	at := t.OfToken(tokens[0])
 	cmd := &engine.Settle{
 		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
-		Outcome: w.outcome, Changes: w.changes, Unread: len(w.changes) > 0, Reason: w.reason, Description: w.description,
+		Outcome: w.Outcome, Changes: w.Changes, Unread: len(w.Changes) > 0, Reason: w.Reason, Description: w.Description,
 	}
 	req.ask(at, cmd, func(req *request, r *engine.Reply) { settledByToken(req, cmd, r) })
 }
@@ -96,42 +95,4 @@ func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
 		}
 	}
 	req.ask(again.Slice.Partition, &again, func(req *request, r *engine.Reply) { settledByToken(req, &again, r) })
-}
-
-// dispositionOf reads the fields of update-disposition.
-func dispositionOf(body amqp.Map) (settlement, *amqp.Error) {
-	modify, _ := body.Get("properties-to-modify")
-	properties, _ := modify.(amqp.Map)
-	w := settlement{}
-	switch status := textOf(body, "disposition-status"); status {
-	case "completed":
-		return settlement{outcome: engine.Complete}, nil
-	case "abandoned":
-		w.outcome = engine.Abandon
-	case "defered", "deferred":
-		w.outcome = engine.Defer
-	case "suspended":
-		for _, p := range [...][2]string{{"deadletter-reason", deadLetterReason}, {"deadletter-description", deadLetterDescription}} {
-			if v, ok := body.Get(p[0]); ok && v != nil {
-				properties = append(without(properties, p[1]), amqp.Pair{Key: p[1], Value: v})
-			}
-		}
-		return deadLetter(properties)
-	default:
-		return w, argumentError("The disposition status '%s' is not known.", clip([]byte(status)))
-	}
-	var e *amqp.Error
-	w.changes, e = encodeChanges(properties)
-	return w, e
-}
-
-// without is m without the entries of a key.
-func without(m amqp.Map, key string) amqp.Map {
-	var kept amqp.Map
-	for _, p := range m {
-		if k := fmt.Sprint(p.Key); k != key {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }

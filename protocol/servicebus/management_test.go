@@ -280,7 +280,7 @@ func TestUpdateDispositionLost(t *testing.T) {
 // management node and of $cbs.
 func TestTwoConnections(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
-		b.put("q2", message("a", "x"))
+		b.put("q2", newMessage("a", "x"))
 		first, second := b.dial().open(), b.dial().open()
 		put := func(p *peerConn, id, key string) {
 			p.tokenRequest("servicebus.windows.net:sastoken", "sb://ns", token("sb://ns", "root", key, time.Hour), id)

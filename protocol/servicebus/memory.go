@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // What a connection keeps of its peer's for longer than a frame is counted, with the texts in it, and bounded by Limits.Held and,
@@ -29,7 +30,7 @@ const (
 const earlyShare = 4
 
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
-func kept(s string, n int) string { return strings.Clone(short(s, n)) }
+func kept(s string, n int) string { return strings.Clone(message.Short(s, n)) }
 
 // memory is how many bytes a connection keeps for its peer. What waits for the engine is counted by [pendings].
 type memory struct {

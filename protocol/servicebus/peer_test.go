@@ -306,8 +306,8 @@ func (p *peerConn) outcome(id uint32, state amqp.DeliveryState) {
 	}
 }
 
-// message makes an encoded message with an id and a body.
-func message(id any, body string) []byte {
+// newMessage makes an encoded message with an id and a body.
+func newMessage(id any, body string) []byte {
 	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id})
 	return amqp.AppendData(m, []byte(body))
 }

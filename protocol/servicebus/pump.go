@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // pump is which receivers of a connection have something to write.
@@ -151,14 +152,14 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 }
 
 // view is how this link's deliveries are shown: with a lock, taken, or as a look at them.
-func (r *receiver) view() view {
-	return view{peek: r.l.browses, lockToken: r.locks(), taken: r.settled && !r.l.browses}
+func (r *receiver) view() message.View {
+	return message.View{Peek: r.l.browses, LockToken: r.locks(), Taken: r.settled && !r.l.browses}
 }
 
 // transferOf is the first frame of a delivery (4.4). Its tag is the lock token; of a look at a message that the peer wants to settle
 // its number; and empty where nothing is to be settled.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
-	tag := tagOf(d.Token)
+	tag := message.DeliveryTag(d.Token)
 	if r.l.browses {
 		binary.BigEndian.PutUint64(tag[8:], uint64(d.Sequence))
 	}

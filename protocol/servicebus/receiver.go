@@ -64,7 +64,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 		r.engine.Mode = engine.ReceiveAndDelete
 	}
 	if l.filter != nil {
-		r.engine.Session = l.filter.request(a.Properties)
+		r.engine.Session = l.filter.Request(a.Properties)
 	}
 	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
 	r.engine.Tag = r.tag

@@ -16,7 +16,7 @@ func (b *bench) loaded(n int) *peerConn {
 	p := b.root()
 	p.attachSender(1, "q")
 	for i := range n {
-		p.send(1, uint32(i), message(fmt.Sprint(i), fmt.Sprint("body ", i)))
+		p.send(1, uint32(i), newMessage(fmt.Sprint(i), fmt.Sprint("body ", i)))
 	}
 	p.attachReceiver(2, "q", amqp.SenderUnsettled)
 	return p
@@ -195,8 +195,8 @@ func TestTimeToLive(t *testing.T) {
 		p.attachSender(1, "ttl")
 		start := timestampOf(time.Now())
 		own := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(60000))})
-		p.send(1, 0, append(own, message("own", "x")...))
-		p.send(1, 1, message("default", "x"))
+		p.send(1, 0, append(own, newMessage("own", "x")...))
+		p.send(1, 1, newMessage("default", "x"))
 		long := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(4294967295))})
 		long = amqp.AppendProperties(long, &amqp.Properties{MessageID: "long", CreationTime: amqp.Some(amqp.Timestamp(0)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(90 * 86400e3))})
 		p.send(1, 2, long)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // request is a message to a $cbs or $management node, and its way back (2.3, 6.2).
@@ -48,27 +49,27 @@ func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 	limits := l.c.decoder.Limits
 	s, err := amqp.ScanMessage(b, limits)
 	if err != nil {
-		return nil, decodeError(err)
+		return nil, message.DecodeError(err)
 	}
 	req := &request{l: l, size: len(b)}
 	if section := s.Properties.Of(b); section != nil {
 		p, err := amqp.DecodeProperties(section)
 		if err != nil {
-			return nil, decodeError(err)
+			return nil, message.DecodeError(err)
 		}
 		req.id, req.replyTo = p.MessageID, p.ReplyTo.Value
 	}
 	if _, raw, ok := amqp.SectionContent(s.ApplicationProperties.Of(b)); ok {
 		v, _, err := amqp.DecodeValue(raw, limits)
 		if err != nil {
-			return nil, decodeError(err)
+			return nil, message.DecodeError(err)
 		}
 		req.properties, _ = v.(amqp.Map)
 	}
 	if s.BodyKind == amqp.BodyValue {
 		if _, raw, ok := amqp.SectionContent(s.Body.Of(b)); ok {
 			if req.body, _, err = amqp.DecodeValue(raw, limits); err != nil {
-				return nil, decodeError(err)
+				return nil, message.DecodeError(err)
 			}
 		}
 	}
@@ -202,4 +203,4 @@ func (req *request) fits(l *link, path string) (score int) {
 }
 
 // text is a string of the request's application-properties.
-func (req *request) text(key string) string { return textOf(req.properties, key) }
+func (req *request) text(key string) string { return message.TextOf(req.properties, key) }

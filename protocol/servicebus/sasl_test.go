@@ -121,7 +121,7 @@ func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 					}
 					if p.open(); mechanism == "PLAIN" { // no token is needed
 						p.attachSender(1, "q")
-						p.send(1, 0, message("a", "x"))
+						p.send(1, 0, newMessage("a", "x"))
 					}
 					p.net.Close()
 				}

@@ -43,7 +43,7 @@ func TestSessionErrors(t *testing.T) {
 				}
 				p.write(3, &amqp.End{}, nil)
 				p.begin(3)
-				p.send(1, 0, message("a", "x"))
+				p.send(1, 0, newMessage("a", "x"))
 			})
 		})
 	}
@@ -112,7 +112,7 @@ func (p *peerConn) endsAmidAnswers(window uint32, end func(*peerConn), alive boo
 		synctest.Wait()
 	}
 	p.broker.hold(func() {
-		p.transfer(1, 50, message("under way", "x"))
+		p.transfer(1, 50, newMessage("under way", "x"))
 		p.settle(0, amqp.StateAccepted, false)
 		p.settle(1, amqp.Modified{}, false)
 		if window > 0 {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -20,7 +18,7 @@ func TestDeliveryAnnotations(t *testing.T) {
 			if sent != nil {
 				m = amqp.AppendSection(nil, amqp.SectionDeliveryAnnotations, sent)
 			}
-			m = append(m, message("a", "x")...)
+			m = append(m, newMessage("a", "x")...)
 			_, carried := sent.Get("d")
 			check := func(what string, got openedMessage, token any) {
 				t.Helper()
@@ -87,7 +85,7 @@ func TestHeaderAsSent(t *testing.T) {
 			if sent != nil {
 				m, want = amqp.AppendHeader(nil, sent), *sent
 			}
-			m = append(m, message("a", "x")...)
+			m = append(m, newMessage("a", "x")...)
 			check := func(what string, got openedMessage, count uint32) {
 				t.Helper()
 				want.DeliveryCount = amqp.Some(count)
@@ -126,8 +124,8 @@ func TestHeaderAsSent(t *testing.T) {
 // 4.4: the delivery tag is the lock token; without a lock it is there and empty.
 func TestDeliveryTag(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
-		large := message("large", fmt.Sprintf("%0150000d", 1)) // in several frames
-		b.put("q", message("a", "x"), large, message("b", "x"), large)
+		large := newMessage("large", fmt.Sprintf("%0150000d", 1)) // in several frames
+		b.put("q", newMessage("a", "x"), large, newMessage("b", "x"), large)
 		p := b.root()
 		p.attachReceiver(3, "q", amqp.SenderSettled)
 		p.credit(3, 0, 2, false)
@@ -144,21 +142,4 @@ func TestDeliveryTag(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A delivery costs no memory but that of its bytes.
-func TestDeliveryAllocations(t *testing.T) {
-	d := &engine.Delivery{Sequence: 1, EnqueuedAt: 1, LockedUntil: 2, Token: event.LockToken{1}, WasScheduled: true}
-	for _, stored := range [][]byte{message("a", "x"), fullMessage()} {
-		for _, v := range []view{{lockToken: true}, {taken: true}} {
-			out := make([]byte, 0, 4096)
-			if n := testing.AllocsPerRun(100, func() {
-				if _, err := appendMessage(out, stored, d, nil, v); err != nil {
-					t.Fatal(err)
-				}
-			}); n != 0 {
-				t.Errorf("%+v: %v allocations", v, n)
-			}
-		}
-	}
 }

@@ -82,7 +82,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, p := range open {
-			p.send(1, 0, message(fmt.Sprint(i), "x"))
+			p.send(1, 0, newMessage(fmt.Sprint(i), "x"))
 		}
 		if n := b.server.Connections(); n != 3 {
 			t.Errorf("%d connections", n)
@@ -141,9 +141,9 @@ func TestPanic(t *testing.T) {
 			}
 			return nil
 		}
-		p.transfer(1, 0, message("a", "x"))
+		p.transfer(1, 0, newMessage("a", "x"))
 		p.closed()
-		other.send(1, 0, message("a", "x"))
+		other.send(1, 0, newMessage("a", "x"))
 	})
 }
 

@@ -1,11 +1,10 @@
 package servicebus
 
 import (
-	"fmt"
-
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them it settles.
@@ -22,8 +21,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 		s.end(amqp.CondInvalidField, "The range of a disposition is empty or too large.")
 		return
 	}
-	w, e := settlementOf(d.State)
-	if w.outcome == 0 && e == nil && !d.Settled { // received: not an outcome, however many it names
+	w, e := message.SettlementOf(d.State)
+	if w.Outcome == 0 && e == nil && !d.Settled { // received: not an outcome, however many it names
 		if d := s.unsettled.find(first); d != nil {
 			d.link.touch()
 		}
@@ -106,16 +105,8 @@ func (r *lostRun) answer(s *session) {
 	r.n = 0
 }
 
-// settlement is what the peer wants to happen to a delivery.
-type settlement struct {
-	outcome     engine.SettleOutcome // 0: nothing
-	changes     []byte
-	reason      string
-	description string
-}
-
 // settle applies an outcome to one delivery.
-func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad *amqp.Error) {
+func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settlement, bad *amqp.Error) {
 	c := s.c
 	id, u := of.id, s.forget(of)
 	l := u.link
@@ -130,9 +121,9 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	l.receiver.pass()
 	switch {
 	case bad != nil:
-	case w.outcome == 0:
+	case w.Outcome == 0:
 		return // settled without an outcome: the lock runs out
-	case w.outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
+	case w.Outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
 		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
 	}
 	if bad != nil {
@@ -143,7 +134,7 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	}
 	if l.browses { // there is no lock that the outcome could end
 		if !d.Settled {
-			c.answers.settle(s, amqp.RoleSender, id, verdictOf[w.outcome])
+			c.answers.settle(s, amqp.RoleSender, id, verdictOf[w.Outcome])
 		}
 		return
 	}
@@ -151,13 +142,13 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *settlement, bad 
 	cmd := c.batch.newSettle()
 	*cmd = engine.Settle{
 		Entity: l.target.Entity, Slice: l.target.Slice(at), SubQueue: l.target.SubQueue, Origin: l.origin,
-		Token: u.token, Outcome: w.outcome, Changes: w.changes, Header: int(u.header), Reason: w.reason, Description: w.description,
+		Token: u.token, Outcome: w.Outcome, Changes: w.Changes, Header: int(u.header), Reason: w.Reason, Description: w.Description,
 	}
 	req := engine.Request{Command: cmd}
 	if d.Settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
-		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.outcome})
+		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome})
 	}
 	c.batch.add(l.target.Host(at), req)
 }
@@ -178,89 +169,4 @@ func (l *link) settled(p *pending, err error) {
 		return
 	}
 	c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.texts.suffixed(text, l.at.path, c.now))
-}
-
-// settlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3).
-func settlementOf(state amqp.DeliveryState) (settlement, *amqp.Error) {
-	switch st := state.(type) {
-	case nil, amqp.Received:
-		return settlement{}, nil
-	case amqp.Accepted:
-		return settlement{outcome: engine.Complete}, nil
-	case amqp.Released:
-		return settlement{outcome: engine.Release}, nil
-	case amqp.Modified:
-		w := settlement{outcome: engine.Abandon}
-		if st.UndeliverableHere {
-			w.outcome = engine.Defer
-		}
-		var e *amqp.Error
-		w.changes, e = encodeChanges(st.MessageAnnotations)
-		return w, e
-	case amqp.Rejected:
-		if st.Error == nil {
-			return deadLetter(nil)
-		}
-		return deadLetter(st.Error.Info)
-	case amqp.TransactionalState:
-		return settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Transactions (transactional-state on a disposition) are not implemented."}
-	}
-	return settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "The delivery state is not implemented."}
-}
-
-const (
-	deadLetterReason      = "DeadLetterReason"
-	deadLetterDescription = "DeadLetterErrorDescription"
-)
-
-// deadLetter makes a dead-lettering of an info map: reason and description are properties like the others (5.3).
-func deadLetter(info amqp.Map) (settlement, *amqp.Error) {
-	w := settlement{outcome: engine.MoveToDeadLetter, reason: textOf(info, deadLetterReason), description: textOf(info, deadLetterDescription)}
-	var e *amqp.Error
-	w.changes, e = encodeChanges(info)
-	return w, e
-}
-
-// encodeChanges makes the map of application properties to add or replace: string keys, simple values. A null reason or
-// description is left out: one SDK panics on it (5.3).
-func encodeChanges(m amqp.Map) ([]byte, *amqp.Error) {
-	if len(m) == 0 {
-		return nil, nil
-	}
-	dst, mark := amqp.BeginMap(nil)
-	pairs := 0
-	for _, p := range m {
-		var key string
-		switch k := p.Key.(type) {
-		case string:
-			key = k
-		case amqp.Symbol:
-			key = string(k)
-		default:
-			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: "The key of a property to modify must be a string."}
-		}
-		if p.Value == nil && (key == deadLetterReason || key == deadLetterDescription) {
-			continue
-		}
-		if !simple(p.Value) {
-			return nil, &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf("The property '%s' is not of a simple type.", key)}
-		}
-		dst = amqp.AppendValue(amqp.AppendString(dst, key), p.Value)
-		pairs++
-	}
-	if pairs == 0 {
-		return nil, nil
-	}
-	return amqp.EndMap(dst, mark, pairs), nil
-}
-
-// simple reports whether a value may be an application property; described simple values are .NET's own types (5.3).
-func simple(v any) bool {
-	switch v := v.(type) {
-	case amqp.Map, amqp.List, amqp.Array, amqp.Composite:
-		return false
-	case amqp.Described:
-		return simple(v.Value)
-	}
-	return true
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 func (p *peerConn) outcomeLost(id uint32) {
@@ -256,7 +257,7 @@ func TestDetachKeepsLocks(t *testing.T) {
 }
 
 // uuidOf is a delivery tag as the token in management requests (4.5, WP-105).
-func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(tagOf(event.LockToken(tag))) }
+func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(message.DeliveryTag(event.LockToken(tag))) }
 
 // SM-025: a lock runs from the taking of the message. A delivery that the session window holds back for ten seconds has ten
 // seconds less, and one that is held back for longer than its lock lasts is gone when it comes: its token settles nothing.

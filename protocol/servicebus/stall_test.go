@@ -72,10 +72,10 @@ func TestStalledStorage(t *testing.T) {
 		p := b.root()
 		p.attachSender(1, "q")
 		p.attachManagement("q")
-		p.send(1, 0, message("before", "x"))
+		p.send(1, 0, newMessage("before", "x"))
 		stall := disk.hold()
 		for i := range uint32(3) {
-			p.transfer(1, 1+i, message(fmt.Sprint(i), "x"))
+			p.transfer(1, 1+i, newMessage(fmt.Sprint(i), "x"))
 		}
 		p.request("m", "com.microsoft:schedule-message", scheduleBody(scheduled("s", time.Now().Add(time.Hour))))
 		<-stall.entered
@@ -114,7 +114,7 @@ func TestFailedSync(t *testing.T) {
 		bubbleOn(t, disk, nil, func(b *bench) {
 			p := b.root()
 			p.attachSender(1, "q")
-			p.send(1, 0, message("before", "x"))
+			p.send(1, 0, newMessage("before", "x"))
 			set := func(fault error) {
 				disk.mu.Lock()
 				defer disk.mu.Unlock()
@@ -122,7 +122,7 @@ func TestFailedSync(t *testing.T) {
 			}
 			set(fault)
 			for i := range uint32(3) {
-				p.transfer(1, 1+i, message(fmt.Sprint(i), "x"))
+				p.transfer(1, 1+i, newMessage(fmt.Sprint(i), "x"))
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
 				t.Errorf("%+v", d.Error)
@@ -189,7 +189,7 @@ func TestSendsOverlap(t *testing.T) {
 		start := time.Now()
 		const n = 100
 		for i := range uint32(n) {
-			p.transfer(1, i, message(fmt.Sprint(i), "x"))
+			p.transfer(1, i, newMessage(fmt.Sprint(i), "x"))
 		}
 		for answered := uint32(0); answered < n; {
 			d := expect[*amqp.Disposition](p)
@@ -222,12 +222,12 @@ func TestCreditInOrder(t *testing.T) {
 		first.credit(2, 0, 4, false) // two more, behind those of the other
 		synctest.Wait()
 		for i, p := range []*peerConn{first, first, second, second, second, first, first} {
-			b.put("q", message(fmt.Sprint(i), "x"))
+			b.put("q", newMessage(fmt.Sprint(i), "x"))
 			if m := p.receive(); m.properties.MessageID != fmt.Sprint(i) {
 				t.Errorf("%+v", m)
 			}
 		}
-		b.put("q", message("last", "x"))
+		b.put("q", newMessage("last", "x"))
 		first.quiet(time.Second)
 		second.quiet(time.Second)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // stored reads messages back, for deliveries and for answers to requests.
@@ -16,7 +17,7 @@ type stored struct {
 }
 
 // encode reads a delivery's bytes and appends the message to dst.
-func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v view, ahead *readAhead, far bool) ([]byte, error) {
+func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v message.View, ahead *readAhead, far bool) ([]byte, error) {
 	host := target.Host(target.OfSequence(d.Sequence))
 	var changes [][]byte
 	for i := range d.Changes {
@@ -33,7 +34,7 @@ func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v 
 	if err != nil {
 		return dst, err
 	}
-	return appendMessage(dst, body, d, changes, v)
+	return message.AppendDelivery(dst, body, d, changes, v)
 }
 
 // notNow reports whether stored bytes could not be read for a reason that passes.
@@ -55,7 +56,7 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 
 // list makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
 // in any case.
-func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v view, room int) amqp.List {
+func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v message.View, room int) amqp.List {
 	var ahead readAhead
 	defer ahead.drop()
 	var messages amqp.List
@@ -79,7 +80,7 @@ func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v view
 			break
 		}
 		entry := amqp.Map{{Key: "message", Value: b}}
-		if v.lockToken {
+		if v.LockToken {
 			entry = append(amqp.Map{{Key: "lock-token", Value: amqp.UUID(d.Token)}}, entry...)
 		}
 		messages = append(messages, entry)
@@ -104,16 +105,14 @@ func (r *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhea
 		return 0, err
 	}
 	b := (*ahead.buf)[:start.Size]
-	s, err := splitSections(b)
-	if err != nil { // damaged, or from when more was allowed: its sum tells
-		if b, err = ahead.blob(r.broker, host, &d.Body, false); err != nil {
-			return 0, err
-		}
-		if s, err = splitSections(b); err != nil {
-			return 0, err
-		}
+	n, err := message.HeaderSize(b)
+	if err == nil {
+		return n, nil
 	}
-	return len(b) - len(s.tail), nil
+	if b, err = ahead.blob(r.broker, host, &d.Body, false); err != nil { // damaged, or from when more was allowed: its sum tells
+		return 0, err
+	}
+	return message.HeaderSize(b)
 }
 
 // headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // Texts that name what is asked of a link and not there (semantics.md 20).
@@ -72,7 +73,7 @@ func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 		s.DistributionMode = distributionMove
 	}
 	if l.filter != nil {
-		s.Filter = granted(a.Source.Filter, l.receiver.grant.ID)
+		s.Filter = message.Granted(a.Source.Filter, l.receiver.grant.ID)
 	}
 	if !l.browses {
 		s.Outcomes = knownOutcomes(a.Source.Outcomes)

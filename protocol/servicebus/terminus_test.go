@@ -195,7 +195,7 @@ func TestBrowse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(b *bench) {
 				unsettled := mode == amqp.Some(amqp.SenderUnsettled)
-				b.put("q", message("locked", "x"), message("deferred", "x"), message("active", "x"))
+				b.put("q", newMessage("locked", "x"), newMessage("deferred", "x"), newMessage("active", "x"))
 				r := b.root()
 				r.attachReceiver(2, "q", amqp.SenderUnsettled)
 				r.credit(2, 0, 2, false)
@@ -221,7 +221,7 @@ func TestBrowse(t *testing.T) {
 					}
 					p.credit(2, 3, 100, false)
 					p.shows("scheduled")
-					b.put("q2", message("elsewhere", "x"))
+					b.put("q2", newMessage("elsewhere", "x"))
 					p.quiet(time.Second)
 					p.detach(2)
 				}
@@ -229,7 +229,7 @@ func TestBrowse(t *testing.T) {
 				p.browse("q", mode)
 				p.credit(2, 0, 10, false)
 				p.shows("locked", "deferred", "active", "scheduled")
-				b.put("q", message("new", "x"), scheduled("later", time.Now().Add(time.Minute)))
+				b.put("q", newMessage("new", "x"), scheduled("later", time.Now().Add(time.Minute)))
 				p.shows("new", "later")
 				r.settle(locked.id, amqp.StateAccepted, false)
 				r.outcome(locked.id, amqp.StateAccepted)
@@ -307,7 +307,7 @@ func TestBrowseElsewhere(t *testing.T) {
 // On a subscription a receiver that asks for copies is answered that it takes, and does.
 func TestCopyOnSubscriptionMoves(t *testing.T) {
 	topics(t, func(b *bench) {
-		b.put("t", message("1", "x"))
+		b.put("t", newMessage("1", "x"))
 		p := b.root()
 		if a := p.receiverOf(&amqp.Source{Address: "t/Subscriptions/u", DistributionMode: "copy", Durable: amqp.Some(uint32(2)), ExpiryPolicy: "never"}, nil, amqp.Some(amqp.SenderUnsettled)); a.Source.DistributionMode != "move" {
 			t.Fatalf("%+v", a.Source)
@@ -329,7 +329,7 @@ func TestBrowseDrains(t *testing.T) {
 			const many = 5 * browseAhead
 			var all [][]byte
 			for i := range many {
-				all = append(all, message(fmt.Sprint(i), "x"))
+				all = append(all, newMessage(fmt.Sprint(i), "x"))
 			}
 			b.put("q", all...)
 			for _, credit := range []uint32{1, browseAhead, browseAhead + 1, many - 1, many, many + 1, 5000, 100_000} {
@@ -370,7 +370,7 @@ func TestBrowseDrains(t *testing.T) {
 func TestBrowseCreditTakenBack(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for i := range 100 {
-			b.put("q", message(fmt.Sprint(i), "x"))
+			b.put("q", newMessage(fmt.Sprint(i), "x"))
 		}
 		p := b.root()
 		p.browse("q", amqp.Some(amqp.SenderUnsettled))

@@ -1,6 +1,10 @@
 package servicebus
 
-import "time"
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/message"
+)
 
 // errorTexts makes the texts of errors for the peer of a connection.
 type errorTexts struct {
@@ -12,7 +16,7 @@ type errorTexts struct {
 // room for beside everything else.
 func (e *errorTexts) suffixed(text, entity string, now time.Time) string {
 	n, m := e.room()
-	return e.tracking.suffixed(short(text, n), short(entity, m), now)
+	return e.tracking.suffixed(message.Short(text, n), message.Short(entity, m), now)
 }
 
 // room is how many bytes of a text, and of what it is about, the peer's frames have room for.

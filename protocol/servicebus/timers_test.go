@@ -113,7 +113,7 @@ func TestTokenLinksStay(t *testing.T) {
 			if i == 54 {
 				put("next")
 			}
-			p.send(1, i, message(fmt.Sprint(i), "x")) // fails on a detach
+			p.send(1, i, newMessage(fmt.Sprint(i), "x")) // fails on a detach
 		}
 	})
 }

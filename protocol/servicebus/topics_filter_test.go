@@ -15,7 +15,7 @@ func TestTopicActions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", func(p *event.Properties) { p.RequiresDuplicateDetection = true })
 		two := sqlRule("two", "1=1", "SET sys.Label = 'changed'; SET sys.MessageId = 'fixed'; SET sys.ReplyTo = 'back'; SET sys.TimeToLive = @life; REMOVE sys.ContentType")
-		two.Action.Parameters = []event.Property{{Name: "@life", Value: span(5000)}}
+		two.Action.Parameters = []event.Property{{Name: "@life", Value: event.Value{Type: event.Span, Bits: 5000 * event.TicksPerMillisecond}}}
 		b.subscription("t", "u", nil, sqlRule("plain", "n = 1", ""), sqlRule("also", "n >= 1", ""),
 			sqlRule("one", "n = 1", "SET N = n + 1; SET added = sys.Label; REMOVE gone; REMOVE never"), two)
 		b.put("t", with("a", amqp.Pair{Key: "n", Value: int32(1)}, amqp.Pair{Key: "gone", Value: true}))

@@ -159,11 +159,11 @@ func TestTopicClaims(t *testing.T) {
 func TestTopicCopies(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
-		b.put("t", message("nobody's", "x"))
+		b.put("t", newMessage("nobody's", "x"))
 		b.subscription("t", "u", nil)
-		b.put("t", message("1", "one"))
+		b.put("t", newMessage("1", "one"))
 		b.subscription("t", "u2", nil)
-		b.put("t", message("2", "two"), message(nil, "three"))
+		b.put("t", newMessage("2", "two"), newMessage(nil, "three"))
 		p := b.root()
 		p.attachReceiver(2, "t/Subscriptions/u", amqp.SenderUnsettled)
 		p.attachReceiver(3, "t/Subscriptions/u2", amqp.SenderSettled)
@@ -212,7 +212,7 @@ func TestTopicBatch(t *testing.T) {
 			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(id), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(amqp.MessageFormatBatch), Settled: amqp.Some(settled)}, body)
 		}
 		red := amqp.Pair{Key: "Color", Value: "red"}
-		batch(0, false, with("1", red), message("2", "x"), with("3", amqp.Pair{Key: "color", Value: "blue"}))
+		batch(0, false, with("1", red), newMessage("2", "x"), with("3", amqp.Pair{Key: "color", Value: "blue"}))
 		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
 			t.Errorf("%+v", d)
 		}
@@ -238,7 +238,7 @@ func TestTopicStatus(t *testing.T) {
 		status := func(s event.Status) func(*event.Properties) { return func(p *event.Properties) { p.Status = s } }
 		for i, s := range []event.Status{event.Disabled, event.ReceiveDisabled} {
 			b.subscription("t", "u", status(s))
-			b.put("t", message(fmt.Sprint(i), "x"))
+			b.put("t", newMessage(fmt.Sprint(i), "x"))
 			p := b.root()
 			p.write(0, &amqp.Attach{Name: "r", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "t/Subscriptions/u"}}, nil)
 			p.refused(2, amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
@@ -258,7 +258,7 @@ func TestTopicStatus(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		b.topic("t", status(event.ReceiveDisabled)) // of a topic it says nothing
-		b.put("t", message("2", "x"))
+		b.put("t", newMessage("2", "x"))
 	})
 }
 
@@ -274,7 +274,7 @@ func TestTopicSchedule(t *testing.T) {
 		if want := numbers(int64(1), int64(2), int64(3)); !reflect.DeepEqual(answer, want) {
 			t.Errorf("%+v", answer)
 		}
-		answer = p.managedWith(200, "", "schedule-message", scheduleBody(message("now", "x"))) // its time is not in the future
+		answer = p.managedWith(200, "", "schedule-message", scheduleBody(newMessage("now", "x"))) // its time is not in the future
 		if want := numbers(int64(4)); !reflect.DeepEqual(answer, want) {
 			t.Errorf("%+v", answer)
 		}
@@ -333,19 +333,19 @@ func TestTopicDuplicates(t *testing.T) {
 			p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Minute
 		})
 		b.subscription("t", "u", nil)
-		b.put("t", message("a", "x"), message("a", "y"), message("b", "x"))
+		b.put("t", newMessage("a", "x"), newMessage("a", "y"), newMessage("b", "x"))
 		p := b.node("t")
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("b", time.Now().Add(time.Hour))))
 		if want := numbers(int64(0)); !reflect.DeepEqual(answer, want) {
 			t.Errorf("%+v", answer)
 		}
 		b.subscription("t", "later", nil)
-		b.put("t", message("b", "z"))
+		b.put("t", newMessage("b", "z"))
 		if one, two := b.held("t/Subscriptions/u"), b.held("t/Subscriptions/later"); one != "a b" || two != "" {
 			t.Error(one, two)
 		}
 		time.Sleep(time.Minute)
-		b.put("t", message("b", "z"))
+		b.put("t", newMessage("b", "z"))
 		if got := b.held("t/Subscriptions/later"); got != "b" {
 			t.Error(got)
 		}
@@ -362,9 +362,9 @@ func TestTopicFull(t *testing.T) {
 		p.attachSender(1, "t")
 		body := strings.Repeat("x", 200<<10)
 		for id := range uint32(2) {
-			p.send(1, id, message(fmt.Sprint(id), body))
+			p.send(1, id, newMessage(fmt.Sprint(id), body))
 		}
-		p.transfer(1, 2, message("over", body))
+		p.transfer(1, 2, newMessage("over", body))
 		if e := p.rejected(2, amqp.CondResourceLimit); !strings.HasPrefix(e.Description, "The maximum entity size has been reached or exceeded for Topic: '") || !strings.Contains(e.Description, "QuotaType: EntitySize") {
 			t.Error(e.Description)
 		}
@@ -397,7 +397,7 @@ func TestTopicSessions(t *testing.T) {
 	topics(t, func(b *bench) {
 		b.subscription("t", "s", func(p *event.Properties) { p.RequiresSession = true },
 			event.Rule{Name: "plain", Filter: event.Filter{Kind: event.TrueFilter}}, sqlRule("moved", "sys.SessionId = 'a'", "SET sys.SessionId = 'b'"))
-		b.put("t", inSession("a", "1", "x"), message("2", "x"))
+		b.put("t", inSession("a", "1", "x"), newMessage("2", "x"))
 		p := b.root()
 		for handle, session := range []string{"a", "b"} {
 			p.acceptSession(uint32(handle), "t/Subscriptions/s", session)

@@ -24,7 +24,7 @@ func TestIncomingWindow(t *testing.T) {
 				t.Errorf("%+v", begin)
 			}
 			p.attachSender(1, "q")
-			m := message("a", strings.Repeat("x", 10*test.transfers))
+			m := newMessage("a", strings.Repeat("x", 10*test.transfers))
 			room := int64(test.window) // transfers the peer may send
 			for i := range test.transfers {
 				f := &amqp.Transfer{Handle: 1, More: i < test.transfers-1}
@@ -63,7 +63,7 @@ func TestCreditTakenBack(t *testing.T) {
 		p.quiet(time.Second)
 		p.credit(2, 0, 0, false)
 		p.quiet(time.Second)
-		b.put("q", message("1", "x"), message("2", "x"), message("3", "x"), message("4", "x"))
+		b.put("q", newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"), newMessage("4", "x"))
 		p.quiet(time.Minute)
 		p.credit(2, 0, 10, false)
 		p.credit(2, 0, 0, false)
@@ -73,7 +73,7 @@ func TestCreditTakenBack(t *testing.T) {
 			p.receive()
 		}
 		p.quiet(time.Minute)
-		b.put("q", message("5", "x"), message("6", "x"), message("7", "x"))
+		b.put("q", newMessage("5", "x"), newMessage("6", "x"), newMessage("7", "x"))
 		p.quiet(time.Minute)
 		p.credit(2, got, 1, false)
 		p.receive()
@@ -84,7 +84,7 @@ func TestCreditTakenBack(t *testing.T) {
 		}
 		p.credit(2, 7, 0, false)
 		synctest.Wait()
-		b.put("q", message("8", "x"))
+		b.put("q", newMessage("8", "x"))
 		p.quiet(time.Minute)
 	})
 }
@@ -107,7 +107,7 @@ func TestBatchSize(t *testing.T) {
 		if limit, _ := a.Properties.Get(property); limit != uint64(1<<20) || a.MaxMessageSize.Value != 2<<20 {
 			t.Errorf("%+v", a)
 		}
-		batch := func(n int) []byte { return amqp.AppendData(nil, message("m", strings.Repeat("x", n))) }
+		batch := func(n int) []byte { return amqp.AppendData(nil, newMessage("m", strings.Repeat("x", n))) }
 		around := len(batch(1000)) - 1000 // what is around the body
 		send := func(handle uint32, format uint32, m []byte) amqp.DeliveryState {
 			for first := true; first || len(m) > 0; first = false {
@@ -138,7 +138,7 @@ func TestBatchSize(t *testing.T) {
 		if m := p.receive(); len(m.body) != 1<<20-around {
 			t.Errorf("%d bytes", len(m.body))
 		}
-		if m := p.receive(); len(m.body) != 2<<20-around+len(message("m", strings.Repeat("x", 1000)))-1000 {
+		if m := p.receive(); len(m.body) != 2<<20-around+len(newMessage("m", strings.Repeat("x", 1000)))-1000 {
 			t.Errorf("%d bytes", len(m.body))
 		}
 		p.quiet(time.Second)

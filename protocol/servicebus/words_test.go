@@ -8,6 +8,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 // opens begins a connection that has logged in as root, with an open of the test's, and a session on channel 0.
@@ -162,7 +163,7 @@ func (b *bench) peersTexts(most uint32, long string) {
 		}
 	}
 	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Filter: amqp.Map{{Key: symbol, Value: amqp.Described{Descriptor: symbol, Value: long}}}}})
-	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: symbol, Value: described(short(long, 100))}}}})
+	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: symbol, Value: described(message.Short(long, 100))}}}})
 	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: long}}}})
 	attach(amqp.Attach{Name: "n", Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Capabilities: []amqp.Symbol{symbol}, Outcomes: []amqp.Symbol{symbol}, ExpiryPolicy: symbol, DistributionMode: symbol}})
 

@@ -32,7 +32,8 @@ var allowed = map[string][]string{
 	"engine/host":            {"engine", "engine/filter", "index", "log", "log/event", "internal/mutant"},
 	"protocol/amqp":          {},
 	"protocol/access":        {"log/event"},
-	"protocol/servicebus":    {"protocol/amqp", "protocol/access", "engine", "engine/filter", "log/event"},
+	"protocol/message":       {"protocol/amqp", "engine", "engine/filter", "log/event"},
+	"protocol/servicebus":    {"protocol/amqp", "protocol/message", "protocol/access", "engine", "engine/filter", "log/event"},
 	"protocol/atom/document": {"log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/access", "engine", "log/event"},
 	"protocol/listen":        {"internal/private"},
@@ -40,7 +41,7 @@ var allowed = map[string][]string{
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/client":           {},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
-	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/atom", "protocol/servicebus", "protocol/listen", "internal/private"},
+	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/atom", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/bench/floor"},
 	"tools/bench/floor":      {"protocol/amqp"},
 	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "engine/host", "log", "log/event"},
@@ -76,11 +77,12 @@ var libraries = map[string][]string{
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
 // applying what log/event decodes, sees none.
 var pure = map[string][]string{
-	"log/event":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"index":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"engine":        {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"engine/filter": {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"protocol/amqp": {"os", "net"},
+	"log/event":        {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"index":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine":           {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/filter":    {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"protocol/amqp":    {"os", "net"},
+	"protocol/message": {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 }
 
 // clocks are what package time has beside the types and arithmetic that everybody may use.

@@ -12,10 +12,35 @@ const MaxHeader = 64 << 10
 type Change struct {
 	Bytes []byte   // as they are stored; none: nothing
 	Words []string // names and values in turn, where all of them are strings: these can be cut
+	Value []byte   // of the property [ValueName], encoded, where there is no other
 }
 
-// Words is the change that sets properties to strings: names and values in turn.
-func Words(words ...string) Change { return Change{properties(words...), words} }
+// ValueName is the property that has a value of any kind.
+const ValueName = "v"
+
+// Words is the change of a client that sets properties to strings: names and values in turn.
+func Words(words ...string) Change { return Change{Bytes: short(properties(words...)), Words: words} }
+
+// Value is the change of a client that sets a property to an encoded value.
+func Value(b []byte) Change {
+	return Change{Bytes: short(compound(0xd1, 2, slices.Concat(text(ValueName), b))), Value: b}
+}
+
+// ValueOf is how long an encoded value is whose change takes so many bytes, or as nearly as there is one.
+func ValueOf(size int) int {
+	if size -= len(text(ValueName)); size-3 > 251 {
+		return max(size-9, 252)
+	}
+	return max(size-3, 1)
+}
+
+// short is a map with the header that those of clients have where all of it is small enough.
+func short(b []byte) []byte {
+	if count := b[8]; len(b) <= 9+254 {
+		return slices.Concat([]byte{0xc1, byte(len(b) - 9 + 1), count}, b[9:])
+	}
+	return b
+}
 
 // changed is how many bytes the changes of a message have so far.
 func (m *Message) changed() (n int) {
@@ -52,7 +77,8 @@ func (p *Partition) cut(c Change, room int) []byte {
 
 // told is what the broker tells a dead letter, with the reason it has.
 func (p *Partition) told(room int, reason, description string) []byte {
-	if c := p.cut(Words("DeadLetterReason", reason, "DeadLetterErrorDescription", description), room); c != nil {
+	words := []string{"DeadLetterReason", reason, "DeadLetterErrorDescription", description}
+	if c := p.cut(Change{Bytes: properties(words...), Words: words}, room); c != nil {
 		return c
 	}
 	return headerTooLarge

@@ -390,7 +390,7 @@ func (w *world) command(a *ask) {
 		a.change = w.change(a.how, w.headerOf(a.tokens[0]))
 	}
 	cmd := &engine.Settle{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(),
-		Token: tokens[0], More: tokens[1:], Changes: a.change.Bytes}
+		Token: tokens[0], More: tokens[1:], Changes: changes(a.change)}
 	w.header(a, cmd)
 	cmd.Outcome = map[model.Outcome]engine.SettleOutcome{model.Complete: engine.Complete, model.Abandon: engine.Abandon,
 		model.Release: engine.Release, model.Defer: engine.Defer, model.DeadLetter: engine.MoveToDeadLetter}[a.how]

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
@@ -33,13 +34,13 @@ func (w *world) change(how model.Outcome, header int) (c model.Change) {
 	left := room - len("DeadLetterReason") - len("DeadLetterErrorDescription") - 15 - 255 - w.rng.IntN(10)
 	switch {
 	case !w.o.headers || w.chance(30):
-		c.Bytes = noise[w.rng.IntN(1000):][:1+w.rng.IntN(60)]
+		c = model.Value(noise[w.rng.IntN(1000):][:1+w.rng.IntN(60)])
 	case how != model.DeadLetter && room < 30_000 && w.chance(40):
-		c.Bytes = noise[:room+w.rng.IntN(3)-1]
+		c = model.Value(noise[:model.ValueOf(room+w.rng.IntN(3)-1)])
 	case how == model.DeadLetter && left >= 0 && left < 255 && w.chance(50):
 		c = model.Words("DeadLetterReason", strings.Repeat("y", left), "DeadLetterErrorDescription", strings.Repeat("z", 900))
 	case how != model.DeadLetter:
-		c.Bytes = noise[w.rng.IntN(1000):][:1+w.rng.IntN(30_000)] // a few of them are too much
+		c = model.Value(noise[w.rng.IntN(1000):][:1+w.rng.IntN(30_000)]) // a few of them are too much
 	case w.chance(90):
 		words := []string{"DeadLetterReason", w.text(), "DeadLetterErrorDescription", w.text()}
 		if w.chance(30) {
@@ -48,6 +49,17 @@ func (w *world) change(how model.Outcome, header int) (c model.Change) {
 		c = model.Words(words...)
 	}
 	return c
+}
+
+// changes is a change as a client asks for it.
+func changes(c model.Change) (all event.Changes) {
+	for i := 0; i < len(c.Words); i += 2 {
+		all = append(all, event.Property{Name: c.Words[i], Value: event.Value{Type: event.String, Text: c.Words[i+1]}})
+	}
+	if c.Value != nil {
+		all = append(all, event.Property{Name: model.ValueName, Value: event.Value{Type: event.Encoded, Text: string(c.Value)}})
+	}
+	return all
 }
 
 // text is one of any length that clients let through.

@@ -1,4 +1,4 @@
-package servicebus
+package message
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -32,105 +31,61 @@ const (
 	keyLockToken        = "x-opt-lock-token"
 )
 
-func argumentError(format string, args ...any) *amqp.Error {
-	return &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf(format, args...)}
+// Limits bounds a message that is sent.
+type Limits struct {
+	Decode       amqp.Limits // of the decoder
+	IDLength     int         // characters of message-id, session id and partition key
+	PropertySize int         // bytes of one property
+	HeaderSize   int         // bytes of all that stands beside body and footer
 }
 
-// inspected is what the checks of one message found.
-type inspected struct {
-	message  engine.Message
+// Sent is what the checks of one message found.
+type Sent struct {
+	// Message is what the engine is asked to store. Its slices alias the bytes inspected, or a regular copy of them; filters
+	// see nothing of it yet.
+	Message engine.Message
+
 	sections amqp.Sections
 	hasID    bool
 }
 
-// ingestOne makes cmd store one message of which buf holds the bytes. On refusal cmd holds no buffer.
-func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
-	in, e := c.inspect(body)
-	if e != nil {
-		return e
-	}
-	seen := seenBy(cmd.Entity, 1)
-	c.complete(&in, buf, seen)
-	cmd.Messages[0], cmd.Buffer = in.message, seen.with(buf)
-	return nil
+// ArgumentError refuses a value of a peer's, in the words of [fmt.Sprintf].
+func ArgumentError(format string, args ...any) *amqp.Error {
+	return &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf(format, args...)}
 }
 
-// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf, or in
-// memory of its own where there is none.
-func (c *conn) complete(in *inspected, buf *chunk, seen *published) {
-	var filtered *filter.Message
-	if seen != nil {
-		filtered = seen.read(in)
-	}
-	if !in.hasID {
-		size := splicedSize(in)
-		if buf != nil {
-			c.splice(buf.carve(size), in)
-		} else {
-			c.splice(make([]byte, 0, size), in)
-		}
-		if filtered != nil {
-			filtered.System[filter.MessageID] = event.Value{Type: event.String, Text: string(in.message.ID)}
-		}
-	}
-	in.message.Properties = filtered
-}
-
-// ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says nothing we need.
-func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
-	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
-	if err != nil {
-		return decodeError(err)
-	}
-	if envelope.BodyKind != amqp.BodyData && envelope.BodyKind != amqp.BodyNone {
-		return argumentError("A batch must consist of data sections.")
-	}
-	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
-	seen := seenBy(cmd.Entity, envelope.BodyCount)
-	for message := range amqp.DataSections(envelope.Body.Of(body)) {
-		in, e := c.inspect(message)
-		if e != nil {
-			seen.drop()
-			return e
-		}
-		c.complete(&in, buf, seen)
-		cmd.Messages = append(cmd.Messages, in.message)
-	}
-	cmd.Buffer = seen.with(buf)
-	return nil
-}
-
-func decodeError(err error) *amqp.Error {
+// DecodeError refuses bytes that are no message; err says where they stop being one.
+func DecodeError(err error) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
 }
 
-// inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). Its slices alias b, in which annotations
-// that are texts become strings.
-func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
-	s, err := amqp.ScanMessage(b, c.decoder.Limits)
+// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). What it returns aliases b, in which annotations
+// that are texts become strings. An error is what the peer is told; the message is then not sent.
+func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
+	s, err := amqp.ScanMessage(b, limits.Decode)
 	if err != nil {
-		return in, decodeError(err)
+		return in, DecodeError(err)
 	}
 	if !s.Regular() { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
-		if s, err = amqp.ScanMessage(b, c.decoder.Limits); err != nil {
-			return in, decodeError(err)
+		if s, err = amqp.ScanMessage(b, limits.Decode); err != nil {
+			return in, DecodeError(err)
 		}
 	}
-	in.sections, in.message.Body = s, b
-	if in.message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.message.Header > c.limits.HeaderSize {
-		return in, argumentError("The size quota for this stream (%d) has been exceeded.", c.limits.HeaderSize)
+	in.sections, in.Message.Body = s, b
+	if in.Message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.Message.Header > limits.HeaderSize {
+		return in, ArgumentError("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)
 	}
-	if e = c.inspectProperties(s.Properties.Of(b), &in); e != nil {
+	if e = inspectProperties(s.Properties.Of(b), limits, &in); e != nil {
 		return in, e
 	}
-	if e = c.inspectAnnotations(s.MessageAnnotations.Of(b), &in.message); e != nil {
+	if e = inspectAnnotations(s.MessageAnnotations.Of(b), limits, &in.Message); e != nil {
 		return in, e
 	}
-	if e = c.inspectApplicationProperties(s.ApplicationProperties.Of(b)); e != nil {
+	if e = inspectApplicationProperties(s.ApplicationProperties.Of(b), limits); e != nil {
 		return in, e
 	}
-	m := &in.message
+	m := &in.Message
 	if len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
 		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
 	}
@@ -138,34 +93,34 @@ func (c *conn) inspect(b []byte) (in inspected, e *amqp.Error) {
 	return in, e
 }
 
-func (c *conn) inspectProperties(section []byte, in *inspected) *amqp.Error {
+func inspectProperties(section []byte, limits *Limits, in *Sent) *amqp.Error {
 	if section == nil {
 		return nil
 	}
-	m := &in.message
-	if len(section) > c.limits.PropertySize {
+	m := &in.Message
+	if len(section) > limits.PropertySize {
 		for i := amqp.FieldMessageID; i <= amqp.FieldReplyToGroupID; i++ {
-			if raw, ok := amqp.PropertiesField(section, i); ok && len(raw) > c.limits.PropertySize+5 {
-				return argumentError("A property is larger than %d bytes.", c.limits.PropertySize)
+			if raw, ok := amqp.PropertiesField(section, i); ok && len(raw) > limits.PropertySize+5 {
+				return ArgumentError("A property is larger than %d bytes.", limits.PropertySize)
 			}
 		}
 	}
 	if raw, ok := amqp.PropertiesField(section, amqp.FieldMessageID); ok {
 		in.hasID = true
 		m.ID, m.IDType = idText(raw)
-		if utf8.RuneCount(m.ID) > c.limits.IDLength {
-			return argumentError("The message id is longer than %d characters.", c.limits.IDLength)
+		if utf8.RuneCount(m.ID) > limits.IDLength {
+			return ArgumentError("The message id is longer than %d characters.", limits.IDLength)
 		}
 	}
 	if raw, ok := amqp.PropertiesField(section, amqp.FieldGroupID); ok {
 		m.SessionID, m.HasSession = amqp.RawText(raw)
-		if utf8.RuneCount(m.SessionID) > c.limits.IDLength {
-			return argumentError("The session id is longer than %d characters.", c.limits.IDLength)
+		if utf8.RuneCount(m.SessionID) > limits.IDLength {
+			return ArgumentError("The session id is longer than %d characters.", limits.IDLength)
 		}
 	}
 	if raw, ok := amqp.PropertiesField(section, amqp.FieldReplyToGroupID); ok {
-		if text, _ := amqp.RawText(raw); utf8.RuneCount(text) > c.limits.IDLength {
-			return argumentError("The reply-to session id is longer than %d characters.", c.limits.IDLength)
+		if text, _ := amqp.RawText(raw); utf8.RuneCount(text) > limits.IDLength {
+			return ArgumentError("The reply-to session id is longer than %d characters.", limits.IDLength)
 		}
 	}
 	return nil
@@ -191,32 +146,32 @@ func idText(raw []byte) ([]byte, event.IDType) {
 	}
 }
 
-func (c *conn) inspectAnnotations(section []byte, m *engine.Message) *amqp.Error {
+func inspectAnnotations(section []byte, limits *Limits, m *engine.Message) *amqp.Error {
 	if section == nil {
 		return nil
 	}
 	for name, value := range amqp.MapEntries(section) {
-		if len(name)+len(value) > c.limits.PropertySize {
-			return argumentError("The annotation '%s' is larger than %d bytes.", clip(name), c.limits.PropertySize)
+		if len(name)+len(value) > limits.PropertySize {
+			return ArgumentError("The annotation '%s' is larger than %d bytes.", clip(name), limits.PropertySize)
 		}
 		switch string(name) {
 		case keyScheduled:
 			at, ok := amqp.RawTimestamp(value)
 			if !ok {
-				return argumentError("The annotation '%s' must be a timestamp.", keyScheduled)
+				return ArgumentError("The annotation '%s' must be a timestamp.", keyScheduled)
 			}
 			m.ScheduledFor = min(event.Time(at), event.EndOfTime)
 		case keyState, keyEnqueueSequence:
 			if amqp.RawIsNull(value) {
-				return argumentError("The annotation '%s' must not be null.", name)
+				return ArgumentError("The annotation '%s' must not be null.", name)
 			}
 		case keyPartitionKey, keyViaPartitionKey:
 			if amqp.RawIsNull(value) {
 				continue
 			}
 			text, ok := makeString(value)
-			if !ok || utf8.RuneCount(text) > c.limits.IDLength {
-				return argumentError("The annotation '%s' must be a string of at most %d characters.", name, c.limits.IDLength)
+			if !ok || utf8.RuneCount(text) > limits.IDLength {
+				return ArgumentError("The annotation '%s' must be a string of at most %d characters.", name, limits.IDLength)
 			}
 			if string(name) == keyPartitionKey {
 				m.PartitionKey = text
@@ -242,16 +197,16 @@ func makeString(value []byte) (text []byte, ok bool) {
 	return text, true
 }
 
-func (c *conn) inspectApplicationProperties(section []byte) *amqp.Error {
+func inspectApplicationProperties(section []byte, limits *Limits) *amqp.Error {
 	if section == nil {
 		return nil
 	}
 	for name, value := range amqp.MapEntries(section) {
 		switch {
-		case len(name)+len(value) > c.limits.PropertySize:
-			return argumentError("The property '%s' is larger than %d bytes.", clip(name), c.limits.PropertySize)
+		case len(name)+len(value) > limits.PropertySize:
+			return ArgumentError("The property '%s' is larger than %d bytes.", clip(name), limits.PropertySize)
 		case !simpleRaw(value):
-			return argumentError("The property '%s' is not of a simple type.", clip(name))
+			return ArgumentError("The property '%s' is not of a simple type.", clip(name))
 		}
 	}
 	return nil
@@ -298,7 +253,7 @@ func timeToLive(ttl uint32, properties []byte) (time.Duration, *amqp.Error) {
 	end = min(end, amqp.Timestamp(event.EndOfTime)) // .NET's "never" is one millisecond later (5.4)
 	start = max(start, 0)
 	if end <= start {
-		return 0, argumentError("The absolute expiry time is not after the creation time.")
+		return 0, ArgumentError("The absolute expiry time is not after the creation time.")
 	}
 	ms := int64(end - start)
 	if ms > int64(event.Forever/time.Millisecond) {
@@ -307,14 +262,24 @@ func timeToLive(ttl uint32, properties []byte) (time.Duration, *amqp.Error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// idRoom is how much longer a message gets by a message-id that is spliced in.
+// HasID reports whether the sender gave the message an id, or [Sent.Splice] has.
+func (in *Sent) HasID() bool { return in.hasID }
+
+// Properties lets filters see the message: it fills in into, of which earlier content goes, and which the message keeps.
+// Its texts do not alias the message's bytes.
+func (in *Sent) Properties(into *filter.Message) {
+	readProperties(in.Message.Body, &in.sections, in.Message.TimeToLive, into)
+	in.Message.Properties = into
+}
+
+// idRoom is how much longer a message gets by a message-id that is spliced in, at most.
 const idRoom = 64
 
-// splicedSize bounds what splice writes for a message.
-func splicedSize(in *inspected) int { return in.spliceAt() + in.sections.Properties.Len() + idRoom }
+// SpliceSize bounds what [Sent.Splice] writes, in bytes.
+func (in *Sent) SpliceSize() int { return in.spliceAt() + in.sections.Properties.Len() + idRoom }
 
 // spliceAt is where the properties begin, or would.
-func (in *inspected) spliceAt() int {
+func (in *Sent) spliceAt() int {
 	s := &in.sections
 	if !s.Properties.Empty() {
 		return s.Properties.Start
@@ -322,11 +287,11 @@ func (in *inspected) spliceAt() int {
 	return max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
 }
 
-// splice gives a message a generated message-id. It writes the beginning, to the end of the properties, to dst, which has
-// room for it; what follows, nearly all of a message, stays where it is and is joined to it in the log.
-func (c *conn) splice(dst []byte, in *inspected) {
-	id := c.newUUID()
-	body := in.message.Body
+// Splice gives a message a generated message-id, the UUID id as text. It writes the beginning, to the end of the properties, to
+// dst, which is empty and has room for [Sent.SpliceSize] bytes; what follows, nearly all of a message, stays where it is and is
+// joined to it in the log. Filters see the id if they see the message.
+func (in *Sent) Splice(dst []byte, id [16]byte) {
+	body := in.Message.Body
 	at := in.spliceAt()
 	rest := at
 	var fields []byte // behind the null message-id
@@ -348,18 +313,13 @@ func (c *conn) splice(dst []byte, in *inspected) {
 	before := len(dst)
 	dst = amqp.EndList(dst, mark, max(count, 1))
 	moved := before - len(dst) // a narrow list begins earlier
-	in.message.ID = dst[from-moved : from-moved+36 : from-moved+36]
-	in.message.Body, in.message.Tail = dst[:len(dst):len(dst)], body[rest:]
-	in.message.Header += len(dst) - rest
+	in.Message.ID = dst[from-moved : from-moved+36 : from-moved+36]
+	in.Message.Body, in.Message.Tail = dst[:len(dst):len(dst)], body[rest:]
+	in.Message.Header += len(dst) - rest
 	in.hasID = true
-}
-
-// newUUID is a random UUID of version 4, for ids that are unique and no secret.
-func newUUID() (u [16]byte) {
-	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
-	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return u
+	if see := in.Message.Properties; see != nil {
+		see.System[filter.MessageID] = event.Value{Type: event.String, Text: string(in.Message.ID)}
+	}
 }
 
 // listFields is the encoded fields of a section that is a list, and how many there are.

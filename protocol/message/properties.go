@@ -1,11 +1,8 @@
-package servicebus
+package message
 
 import (
-	"reflect"
-	"sync"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -132,95 +129,4 @@ func readApplicationProperties(entries encoded, into *filter.Message) {
 			into.User = append(into.User, event.Property{Name: name, Value: v.value()})
 		}
 	}
-}
-
-// published is what filters see of the messages of one send to a topic. It is the send's buffer too: the engine lets go of
-// both at once, and the memory is used again.
-type published struct {
-	chunk    *chunk // that holds the bodies; nil: they are nobody's
-	messages []filter.Message
-	user     int // properties in all messages
-}
-
-var publishedPool = sync.Pool{New: func() any { return new(published) }}
-
-// seenBy is room for what the filters of an entity see of count messages. It is nil when the entity has none.
-func seenBy(e *engine.Entity, count int) *published {
-	if e.Kind != event.Topic {
-		return nil
-	}
-	p := publishedPool.Get().(*published)
-	if cap(p.messages) < count {
-		p.messages = make([]filter.Message, 0, count)
-	}
-	return p
-}
-
-// with is the buffer of a send of which buf, which may be nil, holds the bodies.
-func (p *published) with(buf *chunk) engine.Buffer {
-	if buf != nil {
-		buf.retain()
-	}
-	switch {
-	case p != nil:
-		p.chunk = buf
-		return p
-	case buf != nil:
-		return buf
-	}
-	return nil
-}
-
-// drop gives the room back when nothing is sent.
-func (p *published) drop() {
-	if p != nil {
-		p.Release()
-	}
-}
-
-// read adds a message that was inspected.
-func (p *published) read(in *inspected) *filter.Message {
-	p.messages = p.messages[:len(p.messages)+1] // never beyond the room: who has a message keeps its address
-	m := &p.messages[len(p.messages)-1]
-	readProperties(in.message.Body, &in.sections, in.message.TimeToLive, m)
-	p.user += len(m.User)
-	return m
-}
-
-var (
-	messageSize  = int(reflect.TypeFor[filter.Message]().Size())
-	propertySize = int(reflect.TypeFor[event.Property]().Size())
-)
-
-// size is the memory in use, in bytes: it may be many times that of the messages themselves (reliability.md S15).
-func (p *published) size() int {
-	if p == nil {
-		return 0
-	}
-	return len(p.messages)*messageSize + p.user*propertySize
-}
-
-// What is larger does not wait in the pool for the next send.
-const (
-	pooledMessages   = 64
-	pooledProperties = 128 // of one message
-)
-
-// Release implements engine.Buffer.
-func (p *published) Release() {
-	if p.chunk != nil {
-		p.chunk.Release()
-	}
-	if cap(p.messages) > pooledMessages {
-		return
-	}
-	for i := range p.messages {
-		if m := &p.messages[i]; cap(m.User) > pooledProperties {
-			*m = filter.Message{}
-		} else {
-			m.Reset()
-		}
-	}
-	p.chunk, p.messages, p.user = nil, p.messages[:0], 0
-	publishedPool.Put(p)
 }

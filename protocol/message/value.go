@@ -1,10 +1,9 @@
-package servicebus
+package message
 
 import (
 	"encoding/binary"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -65,7 +64,11 @@ func (e encoded) string() (string, bool) {
 	return e.text[len(e.text)-len(text):], true
 }
 
-// value is an encoded value as filters see it (semantics.md 15.4).
+// Value is an encoded AMQP value as filters see it (semantics.md 15.4); what they can do nothing with, and what is no value, is of
+// type [filter.Opaque]. Its text does not alias raw.
+func Value(raw []byte) event.Value { return encodedOf(raw).value() }
+
+// value is [Value] of one that stands alone.
 func (e encoded) value() event.Value {
 	if len(e.raw) == 0 {
 		return opaque
@@ -151,9 +154,9 @@ func span(ms int64) event.Value {
 	return event.Value{Type: event.Span, Bits: uint64(ms * event.TicksPerMillisecond)}
 }
 
-// onWire is a value of a rule as AMQP carries it (6.4). A decimal that is no ulong goes as a double: Go's AMQP client knows
-// no decimals.
-func onWire(v event.Value) any {
+// OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null and for what it cannot carry. A
+// decimal that is no ulong goes as a double: Go's AMQP client knows no decimals.
+func OnWire(v event.Value) any {
 	switch v.Type {
 	case event.Bool:
 		return v.Bits != 0
@@ -181,30 +184,4 @@ func onWire(v event.Value) any {
 		return amqp.Described{Descriptor: amqp.Symbol(describedSpan), Value: int64(v.Bits)}
 	}
 	return nil
-}
-
-// textOf is the entry of a map when it is a string or symbol.
-func textOf(m amqp.Map, key string) string {
-	v, _ := m.Get(key)
-	text, _ := textValue(v)
-	return text
-}
-
-// messageSessionOf is the id of a message session: a string or symbol, or a binary that is UTF-8, as for the keys of a message (5.2).
-func messageSessionOf(v any) (string, bool) {
-	if b, ok := v.([]byte); ok {
-		return string(b), utf8.Valid(b)
-	}
-	return textValue(v)
-}
-
-// textValue is a string or symbol.
-func textValue(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case amqp.Symbol:
-		return string(v), true
-	}
-	return "", false
 }

@@ -1,4 +1,4 @@
-package servicebus
+package message
 
 import (
 	"math"

@@ -1,8 +1,8 @@
-package servicebus
+package message
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"math"
 	"time"
 
@@ -12,17 +12,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// view says for whom a message is encoded: what a receiver and what a peek shows differs (semantics.md 7.3, 14.2).
-type view struct {
-	peek      bool
-	omitBody  bool
-	lockToken bool // it is locked: the delivery annotations say the token
-	taken     bool // it is on a transfer without a lock: there are delivery annotations, if only an empty map
+// View says for whom a message is encoded: what a receiver and what a peek shows differs (semantics.md 7.3, 14.2).
+type View struct {
+	Peek      bool // it is looked at and not received
+	OmitBody  bool // body and footer are left out
+	LockToken bool // it is locked: the delivery annotations say the token
+	Taken     bool // it is on a transfer without a lock: there are delivery annotations, if only an empty map
 }
 
-// appendMessage appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). changes
-// are the encoded ones of d.Changes.
-func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v view) ([]byte, error) {
+// AppendDelivery appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). stored is the
+// bytes of d.Body, changes are those of d.Changes, the oldest first. It sets d.Header. An error says that the bytes are not what the
+// broker stores; what it returns is then of no use.
+func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v View) ([]byte, error) {
 	s, err := splitSections(stored)
 	if err != nil {
 		return dst, err
@@ -30,7 +31,7 @@ func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v v
 	d.Header = uint32(len(stored) - len(s.tail))
 	expires, ttl := d.ExpiresAt, d.TimeToLive
 	switch {
-	case v.peek && ttl == 0:
+	case v.Peek && ttl == 0:
 		expires = 0 // a limit that comes from the entity alone is not shown
 	case ttl == 0 && expires != 0:
 		ttl = expires.Sub(d.EnqueuedAt)
@@ -50,7 +51,7 @@ func appendMessage(dst, stored []byte, d *engine.Delivery, changes [][]byte, v v
 	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v, o)
 	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt, o)
 	dst = o.appendApplication(dst, s.applicationProperties)
-	if v.omitBody {
+	if v.OmitBody {
 		return dst, nil
 	}
 	return append(dst, s.tail...), nil
@@ -62,7 +63,14 @@ type parts struct {
 	tail                                                                               []byte // body and footer
 }
 
-var errStored = fmt.Errorf("servicebus: stored message is not one")
+var errStored = errors.New("message: stored bytes are no message")
+
+// HeaderSize is how many bytes of a stored message stand beside its body and footer. stored may end anywhere behind where they
+// begin; an error says that it ends before, or is no stored message.
+func HeaderSize(stored []byte) (int, error) {
+	s, err := splitSections(stored)
+	return len(stored) - len(s.tail), err
+}
 
 func splitSections(b []byte) (p parts, err error) {
 	for len(b) > 0 {
@@ -115,19 +123,19 @@ func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, er
 }
 
 // appendDeliveryAnnotations passes the sender's on, without a lock token of its invention, behind the one there is (5.2).
-func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v view) []byte {
+func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []byte {
 	start := len(dst)
 	switch {
-	case v.lockToken && sent == nil: // nearly always
+	case v.LockToken && sent == nil: // nearly always
 		return append(append(dst, onlyLockToken...), d.Token[:]...)
-	case v.lockToken:
+	case v.LockToken:
 		return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, isLockToken, func(dst []byte) ([]byte, int) {
 			return amqp.AppendUUID(amqp.AppendSymbol(dst, keyLockToken), amqp.UUID(d.Token)), 1
 		})
 	case sent != nil:
 		dst = appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, isLockToken, nil)
 	}
-	if v.taken && len(dst) == start {
+	if v.Taken && len(dst) == start {
 		return append(dst, noDeliveryAnnotations...)
 	}
 	return dst
@@ -142,7 +150,7 @@ const (
 func isLockToken(key []byte) bool { return string(key) == keyLockToken }
 
 // appendMessageAnnotations replaces the broker's annotations and keeps the user's, those left out that an action changed.
-func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *overlay) []byte {
+func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *overlay) []byte {
 	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, o.replaces, func(dst []byte) ([]byte, int) {
 		dst, n := o.appendAnnotations(dst)
 		n += 2
@@ -152,15 +160,15 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v view, o *o
 			dst = appendLong(amqp.AppendSymbol(dst, keyEnqueueSequence), int64(d.EnqueuedSequence))
 			n++
 		}
-		if d.LockedUntil != 0 && !v.peek {
+		if d.LockedUntil != 0 && !v.Peek {
 			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
 			n++
 		}
 		state := d.State
-		if state == engine.MessageActive && d.WasScheduled && !v.peek { // to who receives it, it is what it was (semantics.md 2.1)
+		if state == engine.MessageActive && d.WasScheduled && !v.Peek { // to who receives it, it is what it was (semantics.md 2.1)
 			state = engine.MessageScheduled
 		}
-		if state != engine.MessageActive || v.peek {
+		if state != engine.MessageActive || v.Peek {
 			dst = amqp.AppendInt(amqp.AppendSymbol(dst, keyState), stateOnWire[state])
 			n++
 		}
@@ -263,8 +271,8 @@ func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay
 	return amqp.EndList(dst, mark, 13)
 }
 
-// tagOf is a lock token as delivery tag: a GUID in .NET byte order (4.5).
-func tagOf(t event.LockToken) (tag [16]byte) {
+// DeliveryTag is a lock token as delivery tag: a GUID in .NET byte order (4.5).
+func DeliveryTag(t event.LockToken) (tag [16]byte) {
 	tag = t
 	tag[0], tag[1], tag[2], tag[3] = t[3], t[2], t[1], t[0]
 	tag[4], tag[5] = t[5], t[4]

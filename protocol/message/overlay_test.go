@@ -1,4 +1,4 @@
-package servicebus
+package message
 
 import (
 	"fmt"
@@ -18,13 +18,13 @@ func ruled(set, removed, system any) []byte {
 	return amqp.AppendValue(nil, amqp.List{set, removed, system})
 }
 
-func rendered(t testing.TB, stored []byte, d *engine.Delivery, v view, changes ...[]byte) openedMessage {
+func rendered(t testing.TB, stored []byte, d *engine.Delivery, v View, changes ...[]byte) shown {
 	t.Helper()
-	b, err := appendMessage(nil, stored, d, changes, v)
+	b, err := AppendDelivery(nil, stored, d, changes, v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decodeMessage(t, b)
+	return decoded(t, b)
 }
 
 // 15.5, 5.3: changes of application properties in both stored forms, the oldest first.
@@ -65,7 +65,7 @@ func TestOverlayApplication(t *testing.T) {
 			return want
 		}()},
 	} {
-		m := rendered(t, stored, &engine.Delivery{}, view{}, test.changes...)
+		m := rendered(t, stored, &engine.Delivery{}, View{}, test.changes...)
 		var got []string
 		for _, p := range m.application {
 			got = append(got, fmt.Sprintf("%v=%v", p.Key, p.Value))
@@ -74,7 +74,7 @@ func TestOverlayApplication(t *testing.T) {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
-	if m := rendered(t, message("m", "x"), &engine.Delivery{}, view{}, ruled(pair("a", "b"), nil, nil)); len(m.application) != 1 {
+	if m := rendered(t, message("m", "x"), &engine.Delivery{}, View{}, ruled(pair("a", "b"), nil, nil)); len(m.application) != 1 {
 		t.Errorf("%+v", m.application)
 	}
 }
@@ -82,16 +82,16 @@ func TestOverlayApplication(t *testing.T) {
 // 15.5, SM-283: system properties that an action changed, in sections that the sender wrote or did not.
 func TestOverlaySystem(t *testing.T) {
 	t.Parallel()
-	texts := map[string]func(openedMessage) any{
-		"Label":            func(m openedMessage) any { return m.properties.Subject },
-		"SessionId":        func(m openedMessage) any { return m.properties.GroupID },
-		"MessageId":        func(m openedMessage) any { return m.properties.MessageID },
-		"CorrelationId":    func(m openedMessage) any { return m.properties.CorrelationID },
-		"To":               func(m openedMessage) any { return m.properties.To },
-		"ReplyTo":          func(m openedMessage) any { return m.properties.ReplyTo },
-		"ReplyToSessionId": func(m openedMessage) any { return m.properties.ReplyToGroupID },
-		"ContentType":      func(m openedMessage) any { return m.properties.ContentType },
-		"PartitionKey":     func(m openedMessage) any { v, _ := m.annotations.Get(keyPartitionKey); return v },
+	texts := map[string]func(shown) any{
+		"Label":            func(m shown) any { return m.properties.Subject },
+		"SessionId":        func(m shown) any { return m.properties.GroupID },
+		"MessageId":        func(m shown) any { return m.properties.MessageID },
+		"CorrelationId":    func(m shown) any { return m.properties.CorrelationID },
+		"To":               func(m shown) any { return m.properties.To },
+		"ReplyTo":          func(m shown) any { return m.properties.ReplyTo },
+		"ReplyToSessionId": func(m shown) any { return m.properties.ReplyToGroupID },
+		"ContentType":      func(m shown) any { return m.properties.ContentType },
+		"PartitionKey":     func(m shown) any { v, _ := m.annotations.Get(keyPartitionKey); return v },
 	}
 	for _, stored := range [][]byte{fullMessage(), message("m", "x")} {
 		var set, gone amqp.Map
@@ -101,7 +101,7 @@ func TestOverlaySystem(t *testing.T) {
 		set = append(set, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: amqp.Timestamp(5)}, amqp.Pair{Key: "TimeToLive", Value: dotNet(describedSpan, int64(75*event.TicksPerMillisecond))})
 		gone = append(gone, amqp.Pair{Key: "ScheduledEnqueueTimeUtc", Value: nil}, amqp.Pair{Key: "TimeToLive", Value: nil})
 		d := &engine.Delivery{TimeToLive: time.Minute, EnqueuedAt: 100, ExpiresAt: 60_100, Sequence: 7, EnqueuedSequence: 3}
-		m := rendered(t, stored, d, view{}, ruled(nil, nil, gone), ruled(nil, nil, set))
+		m := rendered(t, stored, d, View{}, ruled(nil, nil, gone), ruled(nil, nil, set))
 		for name, of := range texts {
 			if got := of(m); got != any("new") && got != any(amqp.Some("new")) && got != any(amqp.Some(amqp.Symbol("new"))) {
 				t.Errorf("%s is %v", name, got)
@@ -112,7 +112,7 @@ func TestOverlaySystem(t *testing.T) {
 		if at != amqp.Timestamp(5) || from != int64(3) || m.header.TTL != amqp.Some(uint32(75)) || m.properties.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(60_100)) {
 			t.Errorf("%+v", m)
 		}
-		m = rendered(t, stored, d, view{peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
+		m = rendered(t, stored, d, View{Peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
 		for name, of := range texts {
 			if got := of(m); got != nil && reflect.ValueOf(got).Kind() == reflect.Struct && reflect.ValueOf(got).FieldByName("Set").Bool() {
 				t.Errorf("%s is %v", name, got)
@@ -122,7 +122,7 @@ func TestOverlaySystem(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	m := rendered(t, fullMessage(), &engine.Delivery{}, view{}, ruled(nil, nil, amqp.Map{{Key: "ContentType", Value: "größe"}}))
+	m := rendered(t, fullMessage(), &engine.Delivery{}, View{}, ruled(nil, nil, amqp.Map{{Key: "ContentType", Value: "größe"}}))
 	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !reflect.DeepEqual(m.properties.UserID, []byte("me")) { // a symbol cannot hold that
 		t.Errorf("%+v", m.properties)
 	}
@@ -154,7 +154,7 @@ func TestOverlayOfRule(t *testing.T) {
 	if err := matches[0].Actions[0].Run(&seen, newID, &c); err != nil {
 		t.Fatal(err)
 	}
-	m := rendered(t, stored, &engine.Delivery{}, view{}, c.Append(nil, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
+	m := rendered(t, stored, &engine.Delivery{}, View{}, rendering(&c, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
 	at, _ := m.annotations.Get(keyScheduled)
 	if m.properties.Subject.Value != "other" || m.properties.GroupID.Value != "12" || m.properties.To.Set || m.header.TTL.Value != 90_000 || at != amqp.Timestamp(1000) {
 		t.Errorf("%+v", m)
@@ -196,7 +196,7 @@ func TestOverlayDamaged(t *testing.T) {
 		"a list that lies":  {amqp.CodeList8, 1, 3},
 		"described in list": ruled(amqp.Described{Descriptor: uint64(1), Value: amqp.Map{}}, nil, nil),
 	} {
-		if out, err := appendMessage(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b}, view{}); err == nil {
+		if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b}, View{}); err == nil {
 			t.Errorf("%s: % x", name, out)
 		}
 	}
@@ -213,7 +213,7 @@ func FuzzOverlay(f *testing.F) {
 			return
 		}
 		d := &engine.Delivery{TimeToLive: time.Second, EnqueuedSequence: 1}
-		b, err := appendMessage(nil, stored, d, [][]byte{first, second}, view{})
+		b, err := AppendDelivery(nil, stored, d, [][]byte{first, second}, View{})
 		if err != nil {
 			return
 		}
@@ -221,4 +221,11 @@ func FuzzOverlay(f *testing.F) {
 			t.Errorf("%v in % x", err, b)
 		}
 	})
+}
+
+// rendering is the stored form of what an action changed, with properties of the broker's.
+func rendering(c *filter.Changes, extra ...event.Property) []byte {
+	var values event.RuleChanges
+	c.Values(&values, extra...)
+	return values.Append(nil)
 }

@@ -1,0 +1,76 @@
+package message
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// message makes an encoded message with an id and a body.
+func message(id any, body string) []byte {
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: id})
+	return amqp.AppendData(m, []byte(body))
+}
+
+// shown is a delivery taken apart.
+type shown struct {
+	header      amqp.Header
+	properties  amqp.Properties
+	annotations amqp.Map
+	application amqp.Map
+	body        string
+}
+
+// decoded takes a delivery apart.
+func decoded(t testing.TB, b []byte) (m shown) {
+	t.Helper()
+	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
+	if err != nil {
+		t.Fatalf("%v in % x", err, b)
+	}
+	if s.Header.Empty() || s.Properties.Empty() {
+		t.Fatal("no header or no properties")
+	}
+	m.header, _ = amqp.DecodeHeader(s.Header.Of(b))
+	m.properties, _ = amqp.DecodeProperties(s.Properties.Of(b))
+	delivery := mapOf(s.DeliveryAnnotations.Of(b))
+	m.annotations = mapOf(s.MessageAnnotations.Of(b))
+	m.application = mapOf(s.ApplicationProperties.Of(b))
+	for d := range amqp.DataSections(s.Body.Of(b)) {
+		m.body += string(d)
+	}
+	for _, p := range slices.Concat(delivery, m.annotations) { // WP-211
+		if _, text := p.Key.(string); text {
+			t.Errorf("annotation %q has a string for a key", p.Key)
+		}
+	}
+	return m
+}
+
+// mapOf is what is in a map section.
+func mapOf(section []byte) amqp.Map {
+	_, value, _ := amqp.SectionContent(section)
+	v, _, _ := amqp.DecodeValue(value, amqp.DefaultLimits)
+	m, _ := v.(amqp.Map)
+	return m
+}
+
+// A delivery costs no memory but that of its bytes.
+func TestDeliveryAllocations(t *testing.T) {
+	d := &engine.Delivery{Sequence: 1, EnqueuedAt: 1, LockedUntil: 2, Token: event.LockToken{1}, WasScheduled: true}
+	for _, stored := range [][]byte{message("a", "x"), fullMessage()} {
+		for _, v := range []View{{LockToken: true}, {Taken: true}} {
+			out := make([]byte, 0, 4096)
+			if n := testing.AllocsPerRun(100, func() {
+				if _, err := AppendDelivery(out, stored, d, nil, v); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("%+v: %v allocations", v, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package servicebus
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
+)
+
+// ingestOne makes cmd store one message of which buf holds the bytes. On refusal cmd holds no buffer.
+func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+	in, e := c.inspect(body)
+	if e != nil {
+		return e
+	}
+	seen := seenBy(cmd.Entity, 1)
+	c.complete(&in, buf, seen)
+	cmd.Messages[0], cmd.Buffer = in.Message, seen.with(buf)
+	return nil
+}
+
+// inspect is [message.Inspect] within the connection's limits.
+func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
+	return message.Inspect(body, &message.Limits{
+		Decode: c.decoder.Limits, IDLength: c.limits.IDLength, PropertySize: c.limits.PropertySize, HeaderSize: c.limits.HeaderSize,
+	})
+}
+
+// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf, or in
+// memory of its own where there is none.
+func (c *conn) complete(in *message.Sent, buf *chunk, seen *published) {
+	if seen != nil {
+		seen.read(in)
+	}
+	if in.HasID() {
+		return
+	}
+	size := in.SpliceSize()
+	if buf != nil {
+		in.Splice(buf.carve(size), c.newUUID())
+	} else {
+		in.Splice(make([]byte, 0, size), c.newUUID())
+	}
+}
+
+// ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says nothing we need.
+func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
+	if err != nil {
+		return message.DecodeError(err)
+	}
+	if envelope.BodyKind != amqp.BodyData && envelope.BodyKind != amqp.BodyNone {
+		return message.ArgumentError("A batch must consist of data sections.")
+	}
+	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
+	seen := seenBy(cmd.Entity, envelope.BodyCount)
+	for one := range amqp.DataSections(envelope.Body.Of(body)) {
+		in, e := c.inspect(one)
+		if e != nil {
+			seen.drop()
+			return e
+		}
+		c.complete(&in, buf, seen)
+		cmd.Messages = append(cmd.Messages, in.Message)
+	}
+	cmd.Buffer = seen.with(buf)
+	return nil
+}
+
+// newUUID is a random UUID of version 4, for ids that are unique and no secret.
+func newUUID() (u [16]byte) {
+	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
+}

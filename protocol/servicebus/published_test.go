@@ -1,0 +1,44 @@
+package servicebus
+
+import (
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// What is handed out again has nothing of the send before.
+func TestPublishedAgain(t *testing.T) {
+	t.Parallel()
+	c := &conn{environment: &environment{newUUID: newUUID, limits: Limits{}.withDefaults()}}
+	topic := &engine.Entity{Kind: event.Topic}
+	if seen := seenBy(&engine.Entity{Kind: event.Queue}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
+		t.Errorf("%+v", seen)
+	}
+	full := amqp.AppendProperties(nil, &amqp.Properties{MessageID: amqp.UUID{1}, Subject: amqp.Some("label")})
+	full = amqp.AppendSection(full, amqp.SectionApplicationProperties, amqp.Map{
+		{Key: "color", Value: "blue"}, {Key: "n", Value: int32(1)}, {Key: "bytes", Value: []byte("z")}, {Key: "", Value: nil},
+	})
+	for range 100 {
+		for _, m := range [][]byte{amqp.AppendData(full, []byte("body")), amqp.AppendData(nil, []byte("x"))} {
+			seen := seenBy(topic, 2)
+			for range 2 {
+				in, e := c.inspect(m)
+				if e != nil {
+					t.Fatal(e)
+				}
+				c.complete(&in, nil, seen)
+				p := in.Message.Properties
+				if p.System[filter.MessageID].Text != string(in.Message.ID) || len(p.User) != 4*len(p.System[filter.Label].Text)/5 {
+					t.Fatalf("%+v", p)
+				}
+			}
+			if seen.size() < 2*messageSize {
+				t.Error(seen.size())
+			}
+			seen.with(newChunk(1)).Release()
+		}
+	}
+}
