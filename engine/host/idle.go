@@ -118,7 +118,7 @@ func (n *Namespace) deleteIdle(ctx context.Context, found *engine.Entity, busy [
 	if err != nil {
 		return err
 	}
-	defer n.mu.Unlock()
+	defer n.admin.mu.Unlock()
 	e := n.directory.find(strings.ToLower(found.Path))
 	if e == nil || e.ID != found.ID {
 		return nil

@@ -2,7 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,112 +34,110 @@ func openAt(t *testing.T, dir string, d *dial) *broker {
 	return &broker{n, store}
 }
 
+// idleTest asks a broker over a time source for what keeps queues.
+type idleTest struct {
+	*broker
+	t     *testing.T
+	d     *dial
+	dir   string
+	props event.Properties
+}
+
+func newIdleTest(t *testing.T) *idleTest {
+	t.Helper()
+	i := &idleTest{t: t, d: &dial{}, dir: t.TempDir(), props: testQueue()}
+	i.props.AutoDeleteOnIdle = 5 * time.Minute
+	i.broker = openAt(t, i.dir, i.d)
+	return i
+}
+
+func (i *idleTest) put(path string, p event.Properties, mode engine.PutMode) {
+	i.t.Helper()
+	if _, err := i.PutEntity(i.t.Context(), engine.PutEntity{Kind: event.Queue, Path: path, Properties: p, Mode: mode}); err != nil {
+		i.t.Fatal(path, err)
+	}
+}
+
+func (i *idleTest) target(path string) engine.Target {
+	i.t.Helper()
+	target, err := i.Resolve(path)
+	if err != nil {
+		i.t.Fatal(path, err)
+	}
+	return target
+}
+
+func (i *idleTest) do(path string, cmd engine.Command) {
+	i.t.Helper()
+	if _, err := i.ask(i.t.Context(), i.target(path).Host(0), cmd); err != nil {
+		i.t.Fatal(path, err)
+	}
+}
+
+func (i *idleTest) send(path string, at event.Time) {
+	i.t.Helper()
+	e := i.target(path)
+	i.do(path, &engine.Send{Entity: e.Entity, Slice: e.Slice(0), Messages: []engine.Message{{Body: []byte("x"), ID: []byte("id"), ScheduledFor: at}}})
+}
+
+// receivesNothing receives from an empty queue.
+func (i *idleTest) receivesNothing(path string) {
+	i.t.Helper()
+	e, in := i.target(path), newInbox()
+	r := &engine.Receiver{Entity: e.Entity, Slice: e.Slice(0), Sink: in}
+	i.Submit(e.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: 1, Drain: true}}})
+	if got := in.wait(1)[0]; got.Kind != engine.ReplyDrained {
+		i.t.Fatalf("an empty queue gave %+v", got)
+	}
+	i.do(path, &engine.Detach{Receiver: r})
+}
+
+// after lets time pass and looks for what is idle. Then those queues are there, and of the others none.
+func (i *idleTest) after(d time.Duration, there ...string) {
+	i.t.Helper()
+	i.d.turn(d)
+	if err := i.CollectIdle(i.t.Context()); err != nil {
+		i.t.Fatal(err)
+	}
+	var got []string
+	for _, e := range i.Entities() {
+		got = append(got, e.Path)
+	}
+	if slices.Sort(there); !slices.Equal(got, there) {
+		i.t.Errorf("there are %v, want %v", got, there)
+	}
+}
+
 // TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that ends empty, a receiver that
 // waits, a change of its properties, a schedule that waits. Waiting messages do not. What was noted outlives a restart; in the
 // first minute after a start nothing goes.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	ctx, dir, d := t.Context(), t.TempDir(), &dial{}
-	b := openAt(t, dir, d)
-	props := testQueue()
-	props.AutoDeleteOnIdle = 5 * time.Minute
+	i := newIdleTest(t)
 	for _, path := range []string{"sent", "peeked", "received", "updated", "waited", "scheduled", "quiet"} {
-		if _, err := b.PutEntity(ctx, engine.PutEntity{Kind: event.Queue, Path: path, Properties: props}); err != nil {
-			t.Fatal(err)
-		}
+		i.put(path, i.props, engine.CreateOrUpdate)
 	}
-	if _, err := b.PutEntity(ctx, engine.PutEntity{Kind: event.Queue, Path: "kept", Properties: testQueue()}); err != nil {
-		t.Fatal(err)
-	}
-	target := func(path string) engine.Target {
-		target, err := b.Resolve(path)
-		if err != nil {
-			t.Fatal(path, err)
-		}
-		return target
-	}
-	there := func(path string) bool {
-		_, err := b.Resolve(path)
-		var refusal *engine.Error
-		if err != nil && (!errors.As(err, &refusal) || refusal.Code != engine.NotFound) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	do := func(path string, cmd engine.Command) {
-		t.Helper()
-		if _, err := b.ask(ctx, target(path).Host(0), cmd); err != nil {
-			t.Fatal(path, err)
-		}
-	}
-	send := func(path string, at event.Time) {
-		e := target(path)
-		do(path, &engine.Send{Entity: e.Entity, Slice: e.Slice(0), Messages: []engine.Message{{Body: []byte("x"), ID: []byte("id"), ScheduledFor: at}}})
-	}
-	use := func() {
-		t.Helper()
-		send("sent", 0)
-		do("peeked", &engine.Peek{Slice: target("peeked").Slice(0), Count: 1, MaxBytes: 1})
-		received := target("received") // nothing
-		in := newInbox()
-		short := &engine.Receiver{Entity: received.Entity, Slice: received.Slice(0), Sink: in}
-		b.Submit(received.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: short}}, {Command: &engine.Flow{Receiver: short, Limit: 1, Drain: true}}})
-		if r := in.wait(1)[0]; r.Kind != engine.ReplyDrained {
-			t.Fatalf("an empty queue gave %+v", r)
-		}
-		do("received", &engine.Detach{Receiver: short})
-		changed := props
-		changed.MaxDeliveryCount++
-		if _, err := b.PutEntity(ctx, engine.PutEntity{Kind: event.Queue, Path: "updated", Properties: changed, Mode: engine.UpdateOnly}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	collect := func() {
-		t.Helper()
-		if err := b.CollectIdle(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send("scheduled", b.Now().Add(time.Hour))
-	send("quiet", 0) // a message that waits does not protect its queue
-	receiver := &engine.Receiver{Entity: target("waited").Entity, Slice: target("waited").Slice(0), Sink: newInbox()}
-	do("waited", &engine.Attach{Receiver: receiver})
+	i.put("kept", testQueue(), engine.CreateOrUpdate)
+	i.send("scheduled", i.Now().Add(time.Hour))
+	i.send("quiet", 0) // a message that waits does not protect its queue
+	waited := i.target("waited")
+	i.do("waited", &engine.Attach{Receiver: &engine.Receiver{Entity: waited.Entity, Slice: waited.Slice(0), Sink: newInbox()}})
 
-	d.turn(4 * time.Minute)
-	use()
-	collect()
-	for _, path := range []string{"sent", "peeked", "received", "updated", "waited", "scheduled", "quiet", "kept"} {
-		if !there(path) {
-			t.Errorf("%s is gone after four minutes", path)
-		}
-	}
-	d.turn(90 * time.Second)
-	collect()
-	for path, want := range map[string]bool{"sent": true, "peeked": true, "received": true, "updated": true, "waited": true, "scheduled": true,
-		"quiet": false, "kept": true} {
-		if there(path) != want {
-			t.Errorf("%s is there: %v, want %v", path, !want, want)
-		}
-	}
-	b.close(t)
+	i.d.turn(4 * time.Minute)
+	i.send("sent", 0)
+	i.do("peeked", &engine.Peek{Slice: i.target("peeked").Slice(0), Count: 1, MaxBytes: 1})
+	i.receivesNothing("received")
+	changed := i.props
+	changed.MaxDeliveryCount++
+	i.put("updated", changed, engine.UpdateOnly)
+	i.after(0, "sent", "peeked", "received", "updated", "waited", "scheduled", "quiet", "kept")
+	i.after(90*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
+	i.close(t)
 
-	b = openAt(t, dir, d) // the receiver is gone; when it was there last had been noted
-	d.turn(50 * time.Second)
-	collect()
-	for _, path := range []string{"sent", "peeked", "received", "updated", "waited"} {
-		if !there(path) {
-			t.Errorf("%s is gone in the first minute", path)
-		}
-	}
-	d.turn(6 * time.Minute)
-	collect()
-	for path, want := range map[string]bool{"sent": false, "peeked": false, "received": false, "updated": false, "waited": false, "scheduled": true,
-		"kept": true} {
-		if there(path) != want {
-			t.Errorf("%s is there: %v after the restart, want %v", path, !want, want)
-		}
-	}
-	b.close(t)
+	i.broker = openAt(t, i.dir, i.d) // the receiver is gone; when it was there last had been noted
+	i.after(50*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
+	i.after(6*time.Minute, "scheduled", "kept")
+	i.close(t)
 }
 
 // TestIdleMeanwhile: SM-300. What was found idle is looked at again before it goes: it may have been used, updated, or deleted and made anew

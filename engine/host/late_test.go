@@ -50,74 +50,84 @@ func crowd(t *testing.T, n int) *hand {
 // whoever asks for little is answered in the turn in which it asked. The others are answered in order, and take turns.
 func TestCostlyRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
-	const n = 10_000
-	const forever = event.EndOfTime
-	long := []byte("long")
-	for name, cmd := range map[string]func(int) engine.Command{
-		"sessions": func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, All: true, Top: n} },
-		"states":   func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, Top: 1} },
-		"peek":     func(int) engine.Command { return &engine.Peek{Slice: handEntity, Count: 1000, MaxBytes: 1 << 20} },
-		"peek in session": func(int) engine.Command {
-			return &engine.Peek{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: long, HasSession: true, Count: 1, MaxBytes: 1}
-		},
-		"delete in session": func(int) engine.Command {
-			return &engine.BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: long, HasSession: true, Count: 1, Before: forever}
-		},
-		"receive by number": func(int) engine.Command {
-			return &engine.ReceiveDeferred{Slice: handEntity, SubQueue: event.DeadLetter, Sequences: make([]event.SequenceNumber, 1000)}
-		},
-		"renew many": func(int) engine.Command {
-			return &engine.Renew{Slice: handEntity, SubQueue: event.DeadLetter, Tokens: make([]event.LockToken, 3000)}
-		},
-		"settle many": func(int) engine.Command {
-			return &engine.Settle{Slice: handEntity, Outcome: engine.Complete, More: make([]event.LockToken, 3000)}
-		},
-		"cancel many": func(int) engine.Command {
-			return &engine.CancelScheduled{Slice: handEntity, Sequences: make([]event.SequenceNumber, 3000)}
-		},
-		"states, one by one": func(i int) engine.Command {
-			return &engine.ListSessions{Slice: handEntity, Since: event.Time(i), Skip: i, Top: 1}
-		},
-		"delete what is left": func(int) engine.Command {
-			return &engine.BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, Count: 4000}
-		},
-	} {
+	for name, cmd := range costlyRequests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := crowd(t, n)
-			greedy, other, honest := &posts{}, &posts{}, &posts{}
-			const many = 100
-			requests := append(greedy.asked(many, cmd), other.asked(many, cmd)...)
-			send := func(int) engine.Command {
-				return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
-			}
-			requests = append(requests, honest.asked(1, send)...)
-			most := 0
-			for turns := 1; ; turns++ {
-				h.loop.Turn(requests)
-				if h.land(); len(honest.got) != turns {
-					t.Fatalf("turn %d: %d honest requests are answered", turns, len(honest.got))
-				}
-				if most = max(most, h.loop.late.looked); most > 12_500 { // 8192, and what one step goes beyond it
-					t.Fatalf("turn %d looked at %d", turns, most)
-				}
-				if a, b := len(greedy.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
-					t.Fatalf("turn %d: %d and %d are answered", turns, a, b)
-				}
-				if !h.loop.unfinished() {
-					break
-				}
-				requests = honest.asked(1, send)
-			}
-			for _, p := range []*posts{greedy, other} {
-				if len(p.got) != many || !slices.IsSorted(p.tags()) {
-					t.Errorf("%d answers, by tag: %v", len(p.got), p.tags())
-				}
-			}
-			if h.loop.late.any() || len(h.loop.late.of) != 0 {
-				t.Errorf("%d are late for ever", h.loop.late.count)
-			}
+			takesTurns(t, cmd)
 		})
+	}
+}
+
+const manySessions = 10_000
+
+var longSession = []byte("long")
+
+// costlyRequests are commands that may look at many entries, the first, the second, and so on.
+var costlyRequests = map[string]func(i int) engine.Command{
+	"sessions": func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, All: true, Top: manySessions} },
+	"states":   func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, Top: 1} },
+	"peek":     func(int) engine.Command { return &engine.Peek{Slice: handEntity, Count: 1000, MaxBytes: 1 << 20} },
+	"peek in session": func(int) engine.Command {
+		return &engine.Peek{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: longSession, HasSession: true, Count: 1, MaxBytes: 1}
+	},
+	"delete in session": func(int) engine.Command {
+		return &engine.BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, SessionID: longSession, HasSession: true, Count: 1, Before: event.EndOfTime}
+	},
+	"receive by number": func(int) engine.Command {
+		return &engine.ReceiveDeferred{Slice: handEntity, SubQueue: event.DeadLetter, Sequences: make([]event.SequenceNumber, 1000)}
+	},
+	"renew many": func(int) engine.Command {
+		return &engine.Renew{Slice: handEntity, SubQueue: event.DeadLetter, Tokens: make([]event.LockToken, 3000)}
+	},
+	"settle many": func(int) engine.Command {
+		return &engine.Settle{Slice: handEntity, Outcome: engine.Complete, More: make([]event.LockToken, 3000)}
+	},
+	"cancel many": func(int) engine.Command {
+		return &engine.CancelScheduled{Slice: handEntity, Sequences: make([]event.SequenceNumber, 3000)}
+	},
+	"states, one by one": func(i int) engine.Command {
+		return &engine.ListSessions{Slice: handEntity, Since: event.Time(i), Skip: i, Top: 1}
+	},
+	"delete what is left": func(int) engine.Command {
+		return &engine.BatchDelete{Slice: handEntity, SubQueue: event.DeadLetter, Count: 4000}
+	},
+}
+
+func sendOne(int) engine.Command {
+	return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
+}
+
+// takesTurns has two peers ask for a hundred times the same, and another one, in each turn, for little.
+func takesTurns(t *testing.T, cmd func(int) engine.Command) {
+	h := crowd(t, manySessions)
+	greedy, other, honest := &posts{}, &posts{}, &posts{}
+	const many = 100
+	requests := append(greedy.asked(many, cmd), other.asked(many, cmd)...)
+	requests = append(requests, honest.asked(1, sendOne)...)
+	most := 0
+	for turns := 1; ; turns++ {
+		h.loop.Turn(requests)
+		if h.land(); len(honest.got) != turns {
+			t.Fatalf("turn %d: %d honest requests are answered", turns, len(honest.got))
+		}
+		if most = max(most, h.loop.late.looked); most > 12_500 { // 8192, and what one step goes beyond it
+			t.Fatalf("turn %d looked at %d", turns, most)
+		}
+		if a, b := len(greedy.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
+			t.Fatalf("turn %d: %d and %d are answered", turns, a, b)
+		}
+		if !h.loop.unfinished() {
+			break
+		}
+		requests = honest.asked(1, sendOne)
+	}
+	for _, p := range []*posts{greedy, other} {
+		if len(p.got) != many || !slices.IsSorted(p.tags()) {
+			t.Errorf("%d answers, by tag: %v", len(p.got), p.tags())
+		}
+	}
+	if h.loop.late.any() || len(h.loop.late.of) != 0 {
+		t.Errorf("%d are late for ever", h.loop.late.count)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	mathrand "math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,10 +45,11 @@ type Options struct {
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
 type Namespace struct {
+	partitions // how commands get to the loops
+	watchers   // who hears of changes of entities
+	admin      // what makes them, an [engine.Admin]
+
 	// set once in Open
-	loops     []*Loop // by partition; nil for one that was refused
-	refused   []error // by partition
-	logs      []log.Partition
 	clock     *Clock
 	logger    *slog.Logger
 	recovered []Recovered
@@ -59,11 +59,6 @@ type Namespace struct {
 	collected chan struct{} // closed when it has
 
 	directory directory
-	manage    chan engine.Request // commands about the catalogue that nobody waits for
-	managed   chan struct{}       // closed when the last of them is done
-	mu        sync.Mutex          // serialises changes of the catalogue
-	watching  sync.Mutex          // guards watchers
-	watchers  map[*func(engine.Change)]struct{}
 	closed    sync.Once
 }
 
@@ -90,10 +85,12 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	}
 	ids := store.Partitions()
 	n := &Namespace{
-		loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids)),
-		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
-		watchers: map[*func(engine.Change)]struct{}{}, manage: make(chan engine.Request, maxManaged), managed: make(chan struct{}),
+		partitions: partitions{loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids))},
+		recovered:  make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
+		stop: make(chan struct{}), collected: make(chan struct{}),
 	}
+	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
+	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
 	states := make([]*index.Index, len(ids))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -110,7 +107,6 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 			return nil, r.Err
 		}
 	}
-	n.stop, n.collected = make(chan struct{}), make(chan struct{})
 	sets, err := n.startClock(states, opts)
 	if err != nil {
 		return nil, err
@@ -124,7 +120,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		return nil, err
 	}
 	n.started = n.clock.Now()
-	go n.attend(n.serveCatalogue)
+	go n.attend(func() { n.serveManaged(n.stop) })
 	go n.attend(func() {
 		defer close(n.collected)
 		n.collect(n.stop)
@@ -355,91 +351,10 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 	return engine.Target{Entity: e, SubQueue: q}, nil
 }
 
-// Submit implements [engine.Broker].
-func (n *Namespace) Submit(p engine.PartitionID, requests []engine.Request) {
-	if l := n.loops[p]; l != nil {
-		l.Submit(requests)
-		return
-	}
-	turnAway(requests, engine.Refuse(engine.Busy, "The partition is not available: its log is damaged."))
-}
-
-// ReadAt implements [engine.Broker].
-func (n *Namespace) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
-	read, err := n.logs[p].ReadAt(at, dst)
-	if errors.Is(err, log.ErrDescriptors) {
-		err = engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
-	}
-	return read, err
-}
-
 // ReportDamage implements [engine.Broker].
 func (n *Namespace) ReportDamage(p engine.PartitionID, err error) {
 	n.logger.Error("stored data cannot be read; the partition takes no more messages", "partition", p, "error", err)
 	n.Submit(p, []engine.Request{{Command: &damage{err: err}}})
-}
-
-// answer is a sink for one request at a time.
-type answer chan engine.Reply
-
-func (a answer) Post(rs []engine.Reply) {
-	for _, r := range rs {
-		a <- r
-	}
-}
-
-// ask submits one request and waits for its reply.
-func (n *Namespace) ask(ctx context.Context, p engine.PartitionID, cmd engine.Command) (engine.Reply, error) {
-	a := make(answer, 1)
-	n.Submit(p, []engine.Request{{Command: cmd, Sink: a}})
-	select {
-	case r := <-a:
-		return r, r.Err
-	case <-ctx.Done():
-		return engine.Reply{}, ctx.Err()
-	}
-}
-
-// askAll submits requests to a partition and waits for all replies, which it returns in the order of the requests.
-func (n *Namespace) askAll(ctx context.Context, p engine.PartitionID, cmds []engine.Command) ([]engine.Reply, error) {
-	a := make(answer, len(cmds))
-	requests := make([]engine.Request, len(cmds))
-	for i, cmd := range cmds {
-		requests[i] = engine.Request{Command: cmd, Sink: a, Tag: uint64(i)}
-	}
-	for some := range slices.Chunk(requests, maxMail/16) {
-		n.Submit(p, some)
-	}
-	replies := make([]engine.Reply, len(cmds))
-	for range cmds {
-		select {
-		case r := <-a:
-			replies[r.Tag] = r
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return replies, nil
-}
-
-// Watch implements [engine.Broker].
-func (n *Namespace) Watch(call func(engine.Change)) (stop func()) {
-	n.watching.Lock()
-	defer n.watching.Unlock()
-	n.watchers[&call] = struct{}{}
-	return func() {
-		n.watching.Lock()
-		defer n.watching.Unlock()
-		delete(n.watchers, &call)
-	}
-}
-
-func (n *Namespace) tell(c engine.Change) {
-	n.watching.Lock()
-	defer n.watching.Unlock()
-	for call := range n.watchers {
-		(*call)(c)
-	}
 }
 
 // Close stops every partition after what was asked is done.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -18,38 +19,51 @@ import (
 // one after the other under mu.
 
 const (
-	// maxManaged is how many commands of [Namespace.Manage] may wait.
+	// maxManaged is how many commands of [admin.Manage] may wait.
 	maxManaged = 256
 	// manageTimeout bounds one of them: a partition that does not answer for so long is not there.
 	manageTimeout = time.Minute
 )
 
+// admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads it.
+type admin struct {
+	// set once in Open
+	partitions *partitions
+	directory  *directory
+	watchers   *watchers
+	now        func() event.Time
+	manage     chan engine.Request // commands that nobody waits for
+	managed    chan struct{}       // closed when the last of them is done
+
+	mu sync.Mutex // serialises changes
+}
+
 // begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
 // whoever asked has gone: what is durable and not in force would be there for some and not for others until the next start.
-func (n *Namespace) begin(ctx context.Context) (context.Context, error) {
-	n.mu.Lock()
+func (a *admin) begin(ctx context.Context) (context.Context, error) {
+	a.mu.Lock()
 	err := ctx.Err()
-	if n.loops[0] == nil {
-		err = n.refused[0]
+	if a.partitions.loops[0] == nil {
+		err = a.partitions.refused[0]
 	}
 	if err != nil {
-		n.mu.Unlock()
+		a.mu.Unlock()
 		return nil, err
 	}
 	return context.WithoutCancel(ctx), nil
 }
 
 // configureAll puts everything in the catalogue in force, before the loops run.
-func (n *Namespace) configureAll(c *index.Catalogue) {
+func (a *admin) configureAll(c *index.Catalogue) {
 	for _, e := range c.All() {
 		v := engine.View(e, nil)
-		n.directory.put(v)
+		a.directory.put(v)
 		cmd := &configure{entity: v, ruled: v.Kind == event.Subscription}
 		for _, r := range c.Rules(e.ID) {
 			cmd.rules = append(cmd.rules, *r)
 		}
 		for _, h := range v.Hosts {
-			if l := n.loops[h]; l != nil {
+			if l := a.partitions.loops[h]; l != nil {
 				l.configure(cmd)
 			}
 		}
@@ -57,29 +71,29 @@ func (n *Namespace) configureAll(c *index.Catalogue) {
 }
 
 // PutEntity implements [engine.Admin].
-func (n *Namespace) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.Entity, error) {
-	entities, errs := n.PutEntities(ctx, []engine.PutEntity{cmd})
+func (a *admin) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.Entity, error) {
+	entities, errs := a.PutEntities(ctx, []engine.PutEntity{cmd})
 	return entities[0], errs[0]
 }
 
 // maxAsked is how many entities are put at a time: what loops and mailboxes hold for the answers stays with them.
 const maxAsked = 1 << 10
 
-// PutEntities is [Namespace.PutEntity] for many: many are asked for at once. Each has its entity or its error; one that is
+// PutEntities is PutEntity for many: many are asked for at once. Each has its entity or its error; one that is
 // refused does not keep the others from being carried out.
-func (n *Namespace) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*engine.Entity, []error) {
+func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*engine.Entity, []error) {
 	entities, errs := make([]*engine.Entity, len(cmds)), make([]error, len(cmds))
-	ctx, err := n.begin(ctx)
+	ctx, err := a.begin(ctx)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return entities, errs
 	}
-	defer n.mu.Unlock()
+	defer a.mu.Unlock()
 	for from := 0; from < len(cmds); from += maxAsked {
 		to := min(from+maxAsked, len(cmds))
-		if err := n.putEntities(ctx, cmds[from:to], entities[from:to], errs[from:to]); err != nil {
+		if err := a.putEntities(ctx, cmds[from:to], entities[from:to], errs[from:to]); err != nil {
 			for i := from; i < len(cmds); i++ {
 				if errs[i] == nil {
 					entities[i], errs[i] = nil, err
@@ -93,13 +107,13 @@ func (n *Namespace) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([
 
 // putEntities fills in the entity or the error of each command. An error of its own is that of all that have none. The caller
 // holds mu.
-func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
+func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
 	asks := make([]engine.Command, 0, 2*len(cmds))
 	for i := range cmds {
-		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || n.directory.find(strings.ToLower(cmds[i].Path)) == nil)
+		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || a.directory.find(strings.ToLower(cmds[i].Path)) == nil)
 		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path, ruled: ruled})
 	}
-	replies, err := n.askAll(ctx, 0, asks)
+	replies, err := a.partitions.askAll(ctx, 0, asks)
 	if err != nil {
 		return err
 	}
@@ -111,7 +125,7 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, en
 			continue
 		}
 		ruled, found := asks[2*i+1].(*lookup).ruled, look.Answer.(*foundEntity)
-		e, same := n.version(found.entity)
+		e, same := a.version(found.entity)
 		if entities[i] = e; same && !ruled {
 			continue // in force already
 		}
@@ -120,10 +134,10 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, en
 		}
 	}
 	for h, configures := range inForce {
-		if n.loops[h] == nil {
+		if a.partitions.loops[h] == nil {
 			continue
 		}
-		if _, err := n.askAll(ctx, h, configures); err != nil {
+		if _, err := a.partitions.askAll(ctx, h, configures); err != nil {
 			return err
 		}
 	}
@@ -131,8 +145,8 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, en
 		if e == nil {
 			continue
 		}
-		if old := n.directory.put(e); old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
-			n.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
+		if old := a.directory.put(e); old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
+			a.watchers.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
 		}
 	}
 	return nil
@@ -140,8 +154,8 @@ func (n *Namespace) putEntities(ctx context.Context, cmds []engine.PutEntity, en
 
 // version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one
 // shares its use with that.
-func (n *Namespace) version(e *engine.Entity) (*engine.Entity, bool) {
-	old := n.directory.find(strings.ToLower(e.Path))
+func (a *admin) version(e *engine.Entity) (*engine.Entity, bool) {
+	old := a.directory.find(strings.ToLower(e.Path))
 	switch {
 	case old == nil:
 		return e, false
@@ -153,37 +167,37 @@ func (n *Namespace) version(e *engine.Entity) (*engine.Entity, bool) {
 }
 
 // DeleteEntity implements [engine.Admin].
-func (n *Namespace) DeleteEntity(ctx context.Context, cmd engine.DeleteEntity) error {
-	ctx, err := n.begin(ctx)
+func (a *admin) DeleteEntity(ctx context.Context, cmd engine.DeleteEntity) error {
+	ctx, err := a.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer n.mu.Unlock()
-	return n.delete(ctx, cmd)
+	defer a.mu.Unlock()
+	return a.delete(ctx, cmd)
 }
 
 // delete is DeleteEntity; the caller holds mu.
-func (n *Namespace) delete(ctx context.Context, cmd engine.DeleteEntity) error {
-	if _, err := n.ask(ctx, 0, &cmd); err != nil {
+func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
+	if _, err := a.partitions.ask(ctx, 0, &cmd); err != nil {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
 	}
-	old := n.directory.find(strings.ToLower(cmd.Path))
-	gone := append(n.directory.below(old), old) // the topic after its subscriptions
+	old := a.directory.find(strings.ToLower(cmd.Path))
+	gone := append(a.directory.below(old), old) // the topic after its subscriptions
 	for _, e := range gone {
-		n.directory.remove(e)
+		a.directory.remove(e)
 	}
 	drops := make(map[engine.PartitionID][]engine.Command)
 	for _, e := range gone {
-		n.tell(engine.Change{Entity: e, Deleted: true})
+		a.watchers.tell(engine.Change{Entity: e, Deleted: true})
 		for i, h := range e.Hosts {
 			drops[h] = append(drops[h], &dropSlice{slice: event.Slice{Entity: e.ID, Partition: uint8(i)}})
 		}
 	}
 	for h, cmds := range drops {
-		if n.loops[h] == nil {
+		if a.partitions.loops[h] == nil {
 			continue // it forgets the slices when it starts again
 		}
-		if _, err := n.askAll(ctx, h, cmds); err != nil {
+		if _, err := a.partitions.askAll(ctx, h, cmds); err != nil {
 			return err
 		}
 	}
@@ -191,53 +205,53 @@ func (n *Namespace) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 }
 
 // PutRule implements [engine.Admin].
-func (n *Namespace) PutRule(ctx context.Context, cmd engine.PutRule) (event.Rule, error) {
-	ctx, err := n.begin(ctx)
+func (a *admin) PutRule(ctx context.Context, cmd engine.PutRule) (event.Rule, error) {
+	ctx, err := a.begin(ctx)
 	if err != nil {
 		return event.Rule{}, err
 	}
-	defer n.mu.Unlock()
-	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	defer a.mu.Unlock()
+	sub, err := a.changeRules(ctx, cmd.Subscription, &cmd)
 	if err != nil {
 		return event.Rule{}, err
 	}
-	r, err := n.Rule(ctx, cmd.Subscription, cmd.Rule.Name)
+	r, err := a.Rule(ctx, cmd.Subscription, cmd.Rule.Name)
 	if err != nil {
 		return r, err
 	}
-	return r, n.enforce(ctx, sub, &configure{entity: sub, put: &r})
+	return r, a.enforce(ctx, sub, &configure{entity: sub, put: &r})
 }
 
 // DeleteRule implements [engine.Admin].
-func (n *Namespace) DeleteRule(ctx context.Context, cmd engine.DeleteRule) error {
-	ctx, err := n.begin(ctx)
+func (a *admin) DeleteRule(ctx context.Context, cmd engine.DeleteRule) error {
+	ctx, err := a.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer n.mu.Unlock()
-	sub, err := n.changeRules(ctx, cmd.Subscription, &cmd)
+	defer a.mu.Unlock()
+	sub, err := a.changeRules(ctx, cmd.Subscription, &cmd)
 	if err != nil {
 		return err
 	}
-	return n.enforce(ctx, sub, &configure{entity: sub, remove: cmd.Name})
+	return a.enforce(ctx, sub, &configure{entity: sub, remove: cmd.Name})
 }
 
 // changeRules makes a change of a subscription's rules durable. The caller holds mu.
-func (n *Namespace) changeRules(ctx context.Context, path string, cmd engine.Command) (*engine.Entity, error) {
-	if _, err := n.ask(ctx, 0, cmd); err != nil {
+func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command) (*engine.Entity, error) {
+	if _, err := a.partitions.ask(ctx, 0, cmd); err != nil {
 		return nil, err
 	}
-	sub := n.directory.find(strings.ToLower(path))
-	sub.Ruled(n.Now()) // a new rule keeps a subscription (semantics.md 7.7)
+	sub := a.directory.find(strings.ToLower(path))
+	sub.Ruled(a.now()) // a new rule keeps a subscription (semantics.md 7.7)
 	return sub, nil
 }
 
-func (n *Namespace) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
+func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
 	for _, h := range sub.Hosts {
-		if n.loops[h] == nil {
+		if a.partitions.loops[h] == nil {
 			continue
 		}
-		if _, err := n.ask(ctx, h, cmd); err != nil {
+		if _, err := a.partitions.ask(ctx, h, cmd); err != nil {
 			return err
 		}
 	}
@@ -245,14 +259,14 @@ func (n *Namespace) enforce(ctx context.Context, sub *engine.Entity, cmd *config
 }
 
 // Rules implements [engine.Admin].
-func (n *Namespace) Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error) {
-	reply, err := n.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Skip: skip, Top: top})
+func (a *admin) Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error) {
+	reply, err := a.partitions.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Skip: skip, Top: top})
 	return reply.Rules(), err
 }
 
 // Rule implements [engine.Admin].
-func (n *Namespace) Rule(ctx context.Context, subscription, name string) (event.Rule, error) {
-	reply, err := n.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Name: name})
+func (a *admin) Rule(ctx context.Context, subscription, name string) (event.Rule, error) {
+	reply, err := a.partitions.ask(ctx, 0, &engine.ListRules{Subscription: subscription, Name: name})
 	if err != nil {
 		return event.Rule{}, err
 	}
@@ -260,14 +274,14 @@ func (n *Namespace) Rule(ctx context.Context, subscription, name string) (event.
 }
 
 // Find implements [engine.Admin].
-func (n *Namespace) Find(path string) (*engine.Entity, bool) {
-	e := n.directory.find(strings.ToLower(path))
+func (a *admin) Find(path string) (*engine.Entity, bool) {
+	e := a.directory.find(strings.ToLower(path))
 	return e, e != nil
 }
 
 // List implements [engine.Admin].
-func (n *Namespace) List(kind event.EntityKind, topic string, skip, top int) (page []*engine.Entity) {
-	all := n.directory.sorted()
+func (a *admin) List(kind event.EntityKind, topic string, skip, top int) (page []*engine.Entity) {
+	all := a.directory.sorted()
 	prefix := ""
 	if kind == event.Subscription {
 		prefix = strings.ToLower(engine.SubscriptionPath(topic, ""))
@@ -293,7 +307,7 @@ func (n *Namespace) List(kind event.EntityKind, topic string, skip, top int) (pa
 }
 
 // Runtime implements [engine.Admin].
-func (n *Namespace) Runtime(ctx context.Context, entities []*engine.Entity) ([]engine.Runtime, error) {
+func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engine.Runtime, error) {
 	all := make([]engine.Runtime, len(entities))
 	type part struct {
 		slices []event.Slice
@@ -311,13 +325,13 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*engine.Entity) ([]e
 		}
 	}
 	for h, p := range hosts {
-		if n.loops[h] == nil {
+		if a.partitions.loops[h] == nil {
 			for _, i := range p.of {
 				all[i].Unknown = true
 			}
 			continue
 		}
-		reply, err := n.ask(ctx, h, &inspect{slices: p.slices})
+		reply, err := a.partitions.ask(ctx, h, &inspect{slices: p.slices})
 		if err != nil {
 			return nil, err
 		}
@@ -328,7 +342,7 @@ func (n *Namespace) Runtime(ctx context.Context, entities []*engine.Entity) ([]e
 			sum.SizeBytes += r.SizeBytes
 		}
 	}
-	reply, err := n.ask(ctx, 0, &count{entities: entities})
+	reply, err := a.partitions.ask(ctx, 0, &count{entities: entities})
 	if err != nil {
 		return nil, err
 	}
@@ -347,55 +361,29 @@ type count struct {
 	entities []*engine.Entity
 }
 
-// Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
-// not get what it wrote to the disk in time (management-api.md 8, MA-003).
-func (n *Namespace) Health(ctx context.Context) error {
-	asked := make(answer, len(n.loops))
-	for i, l := range n.loops {
-		if l == nil {
-			return n.refused[i]
-		}
-		n.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
-	}
-	for range n.loops {
-		select {
-		case r := <-asked:
-			if r.Err != nil {
-				return r.Err
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
-		}
-	}
-	return nil
-}
-
-// ping asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
-type ping struct{ engine.Internal }
-
 // Manage implements [engine.Broker].
-func (n *Namespace) Manage(req engine.Request) {
+func (a *admin) Manage(req engine.Request) {
 	select {
-	case n.manage <- req:
+	case a.manage <- req:
 	default:
 		turnAway([]engine.Request{req}, engine.Refuse(engine.Busy, "Too many changes of rules are waiting."))
 	}
 }
 
-// serveCatalogue carries out what [Namespace.Manage] was given, in order.
-func (n *Namespace) serveCatalogue() {
-	defer close(n.managed)
+// serveManaged carries out what Manage was given, in order, until it is stopped.
+func (a *admin) serveManaged(stop <-chan struct{}) {
+	defer close(a.managed)
 	for {
 		select {
-		case req := <-n.manage:
-			reply := n.carryOut(req.Command)
+		case req := <-a.manage:
+			reply := a.carryOut(req.Command)
 			if reply.Tag = req.Tag; req.Sink != nil {
 				req.Sink.Post([]engine.Reply{reply})
 			}
-		case <-n.stop:
+		case <-stop:
 			for {
 				select {
-				case req := <-n.manage:
+				case req := <-a.manage:
 					turnAway([]engine.Request{req}, engine.ErrUnknown)
 				default:
 					return
@@ -405,16 +393,16 @@ func (n *Namespace) serveCatalogue() {
 	}
 }
 
-func (n *Namespace) carryOut(cmd engine.Command) (reply engine.Reply) {
+func (a *admin) carryOut(cmd engine.Command) (reply engine.Reply) {
 	ctx, cancel := context.WithTimeout(context.Background(), manageTimeout)
 	defer cancel()
 	switch cmd := cmd.(type) {
 	case *engine.PutRule:
-		_, reply.Err = n.PutRule(ctx, *cmd)
+		_, reply.Err = a.PutRule(ctx, *cmd)
 	case *engine.DeleteRule:
-		reply.Err = n.DeleteRule(ctx, *cmd)
+		reply.Err = a.DeleteRule(ctx, *cmd)
 	case *engine.ListRules:
-		rules, err := n.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
+		rules, err := a.Rules(ctx, cmd.Subscription, cmd.Skip, cmd.Top)
 		if reply.Err = err; err == nil {
 			reply.Answer = engine.Rules(rules)
 		}

@@ -28,83 +28,90 @@ func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRe
 	return r, 0 // it waits
 }
 
+// place is where a receiver can be.
+type place struct {
+	path    string
+	q       event.SubQueue
+	session *engine.SessionRequest
+}
+
 // 16.3: the receivers of a queue are counted together, of its dead-letter queue too, and so are those that hold a session or wait
 // for one, and those of all subscriptions of a topic. Each that goes makes room for another.
 func TestConcurrentReceivers(t *testing.T) {
 	t.Parallel()
-	h := byHand(t, testQueue())
-	h.loop.waiting.limit = 3
-	for _, cmd := range []*engine.PutEntity{
-		{Kind: event.Queue, Path: "tasks", Properties: sessionQueue()}, {Kind: event.Queue, Path: "other", Properties: testQueue()},
+	named := func(id string) *engine.SessionRequest { return &engine.SessionRequest{ID: []byte(id)} }
+	next := &engine.SessionRequest{Any: true, Wait: time.Hour}
+	for _, c := range []struct {
+		name string
+		full []place // all of what there may be
+		more []place // one too many, each
+		free place   // elsewhere
+	}{
+		{"a queue", []place{{path: "orders"}, {path: "orders"}, {path: "orders", q: event.DeadLetter}},
+			[]place{{path: "orders"}, {path: "orders", q: event.DeadLetter}}, place{path: "other"}},
+		{"sessions", []place{{path: "tasks", session: named("A")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}},
+			[]place{{path: "tasks", session: named("B")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}}, place{path: "other"}},
+		{"subscriptions", []place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}, {path: "events/Subscriptions/b", q: event.DeadLetter}},
+			[]place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}}, place{path: "news/Subscriptions/a"}},
 	} {
-		if r := h.ask(cmd); r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := withEntities(t)
+			h.loop.waiting.limit = 3
+			var there []*engine.Receiver
+			for _, p := range c.full {
+				there = append(there, h.attachesTo(p, 0))
+			}
+			for _, p := range c.more {
+				r := h.attachesTo(p, engine.QuotaExceeded)
+				h.turn(&engine.Flow{Receiver: r, Limit: 9}, &engine.Detach{Receiver: r}) // of a link that is told so; it was never counted
+			}
+			there = append(there, h.attachesTo(c.free, 0))
+			for i, p := range c.full { // each in its place goes, and another comes
+				h.turn(&engine.Detach{Receiver: there[i]})
+				there[i] = h.attachesTo(p, 0)
+			}
+			for _, r := range there {
+				h.turn(&engine.Detach{Receiver: r})
+			}
+			if n := len(h.loop.waiting.counts); n != 0 {
+				t.Errorf("receivers of %d entities are counted when all have gone", n)
+			}
+		})
+	}
+}
+
+// withEntities is a loop with queues, one of them of sessions, and topics with subscriptions.
+func withEntities(t *testing.T) *hand {
+	t.Helper()
+	h := byHand(t, testQueue())
+	puts := []*engine.PutEntity{
+		{Kind: event.Queue, Path: "tasks", Properties: sessionQueue()}, {Kind: event.Queue, Path: "other", Properties: testQueue()},
 	}
 	for _, path := range []string{"events", "events/Subscriptions/a", "events/Subscriptions/b", "news", "news/Subscriptions/a"} {
 		kind := event.Topic
 		if strings.Contains(path, "/") {
 			kind = event.Subscription
 		}
-		if r := h.ask(&engine.PutEntity{Kind: kind, Path: path, Properties: engine.DefaultProperties(kind)}); r.Err != nil {
+		puts = append(puts, &engine.PutEntity{Kind: kind, Path: path, Properties: engine.DefaultProperties(kind)})
+	}
+	for _, put := range puts {
+		if r := h.ask(put); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
 	h.configure()
-	type place struct {
-		path    string
-		q       event.SubQueue
-		session *engine.SessionRequest
+	return h
+}
+
+// attachesTo asks for a receiver in a place, which must be answered with a code; 0: it is attached.
+func (h *hand) attachesTo(p place, want engine.Code) *engine.Receiver {
+	h.t.Helper()
+	r, code := h.attaches(p.path, p.q, p.session)
+	if code != want {
+		h.t.Fatalf("%+v: code %d, want %d", p, code, want)
 	}
-	named := func(id string) *engine.SessionRequest { return &engine.SessionRequest{ID: []byte(id)} }
-	next := &engine.SessionRequest{Any: true, Wait: time.Hour}
-	for _, c := range []struct {
-		full []place // all of what there may be
-		more []place // one too many, each
-		free place   // elsewhere
-	}{
-		{[]place{{path: "orders"}, {path: "orders"}, {path: "orders", q: event.DeadLetter}},
-			[]place{{path: "orders"}, {path: "orders", q: event.DeadLetter}}, place{path: "other"}},
-		{[]place{{path: "tasks", session: named("A")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}},
-			[]place{{path: "tasks", session: named("B")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}}, place{path: "other"}},
-		{[]place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}, {path: "events/Subscriptions/b", q: event.DeadLetter}},
-			[]place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}}, place{path: "news/Subscriptions/a"}},
-	} {
-		var there []*engine.Receiver
-		for _, p := range c.full {
-			r, code := h.attaches(p.path, p.q, p.session)
-			if code != 0 {
-				t.Fatalf("%+v: code %d", p, code)
-			}
-			there = append(there, r)
-		}
-		for _, p := range c.more {
-			r, code := h.attaches(p.path, p.q, p.session)
-			if code != engine.QuotaExceeded {
-				t.Errorf("%+v, one too many: code %d", p, code)
-			}
-			h.turn(&engine.Flow{Receiver: r, Limit: 9}, &engine.Detach{Receiver: r}) // of a link that is told so; it was never counted
-		}
-		if r, code := h.attaches(c.free.path, c.free.q, nil); code != 0 {
-			t.Errorf("%+v: code %d", c.free, code)
-		} else {
-			h.turn(&engine.Detach{Receiver: r})
-		}
-		for i, p := range c.full { // each in its place goes, and another comes
-			h.turn(&engine.Detach{Receiver: there[i]})
-			if r, code := h.attaches(p.path, p.q, p.session); code != 0 {
-				t.Errorf("%+v, after one has gone: code %d", p, code)
-			} else {
-				there[i] = r
-			}
-		}
-		for _, r := range there {
-			h.turn(&engine.Detach{Receiver: r})
-		}
-	}
-	if n := len(h.loop.waiting.counts); n != 0 {
-		t.Errorf("receivers of %d entities are counted when all have gone", n)
-	}
+	return r
 }
 
 // 16.3: a receiver that loses its session, or gives up waiting for one, or finds its session taken, is not counted any more.

@@ -16,270 +16,7 @@ import (
 // equals sign what comes of it; see waitingTest.call.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, script string }{
-		{"nobody waits", `
-			stored 1
-			serve =
-			waiter =
-			overdue 100 =
-			left = 0`},
-		{"nothing to do without credit", `
-			attach a 1
-			stored 1
-			serve =
-			flow a 0
-			serve =`},
-		{"credit first, messages later", `
-			attach a 1
-			flow a 2
-			serve =
-			stored 1
-			serve = a
-			serve =
-			stored 1
-			stored 1
-			serve = a`},
-		{"messages first, credit later", `
-			attach a 1
-			stored 1
-			stored 1
-			flow a 1
-			serve = a
-			flow a 2
-			serve = a`},
-		{"credit is served in the order in which it came", `
-			attach a 1
-			attach b 1
-			flow a 2
-			flow b 2
-			flow a 3
-			stored 1 6
-			serve = a a b b a`},
-		{"what is taken back is the newest", `
-			attach a 1
-			attach b 1
-			flow a 1
-			flow b 1
-			flow a 3
-			flow a 2
-			flow b 0
-			stored 1 6
-			serve = a a`},
-		{"one that leaves while it is marked", `
-			attach a 1
-			attach b 1
-			flow a 5
-			flow b 1
-			stored 1 3
-			detach a
-			serve = b
-			detach b
-			stored 1
-			serve =
-			left = 0`},
-		{"the last one leaves while it is marked", `
-			attach a 1
-			flow a 5
-			stored 1
-			detach a
-			attach b 1
-			serve =
-			flow b 1
-			serve = b`},
-		{"one that is gone asks for nothing", `
-			attach a 1
-			detach a
-			flow a 9
-			detach a
-			stored 1
-			serve =`},
-		{"a drain ends when there is nothing more", `
-			attach a 1
-			attach b 1
-			flow a 1
-			stored 1 3
-			drain b 9 = a b b b:drained
-			stored 1
-			serve =`},
-		{"a drain that is thought better of", `
-			attach a 1
-			stored 1 3
-			drain a 2 = a a a:drained
-			drain a 2 = a:drained
-			flow a 3
-			serve = a`},
-		{"queues take turns when there is more than one turn should do", `
-			attach a 1
-			attach b 2
-			attach c 3
-			flow a 9
-			flow b 9
-			flow c 9
-			stored 1 5
-			stored 2 1
-			stored 3 3
-			turn 2 = a a b c c
-			turn 2 = a a c
-			turn 2 = a
-			turn 2 =`},
-		{"a queue that is marked again keeps its turn", `
-			attach a 1
-			attach b 2
-			flow a 9
-			flow b 9
-			stored 1
-			stored 2
-			stored 1
-			serve = a a b`},
-		{"who browses has its own queue", `
-			browse a 1
-			browse b 1
-			attach c 1
-			flow a 2
-			flow b 1
-			stored 1
-			serve = a b
-			flow c 1
-			serve = c
-			stored 1
-			serve = a
-			detach a
-			detach b
-			detach c
-			left = 0`},
-		{"sub-queues and slices are apart", `
-			attach a 1
-			dead b 1
-			attach c 2
-			flow a 1
-			flow b 1
-			flow c 1
-			stored 1
-			serve = a`},
-		{"sessions are given in the order in which receivers came", `
-			wait a 1 10
-			wait b 1 10
-			wait c 1 10
-			waiter =
-			stored 1 A
-			waiter = a
-			waiter = a
-			grant A
-			waiter = b
-			none
-			waiter =
-			stored 1 B
-			waiter = b
-			grant B
-			none
-			flow a 1
-			flow b 1
-			serve = a b`},
-		{"a message of a session that is held is for its holder", `
-			wait a 1 10
-			wait b 1 10
-			stored 1 A
-			grant A
-			none
-			flow a 9
-			serve = a
-			stored 1 A
-			waiter =
-			serve = a`},
-		{"slices in which sessions became available take turns", `
-			wait a 1 10
-			wait b 2 10
-			stored 2 A
-			stored 1 A
-			waiter = b
-			grant A
-			waiter = a
-			grant A
-			waiter =`},
-		{"who loses a session is detached, and the next one asked", `
-			wait a 1 10
-			stored 1 A
-			grant A
-			flow a 9
-			wait b 1 10
-			released 1 A = a
-			waiter = b
-			grant A
-			serve =
-			released 1 X =
-			detach b
-			released 1 A =
-			left = 0`},
-		{"who waits gives up when its time has come", `
-			wait a 1 10
-			wait b 1 5
-			wait c 2 7
-			deadline = 5
-			overdue 4 =
-			overdue 6 = b
-			overdue 7 = c
-			deadline = 10
-			stored 1 A
-			waiter = a
-			overdue 10 =
-			none
-			overdue 10 = a
-			deadline = 0
-			left = 0`},
-		{"one in the middle gives up", `
-			wait a 1 10
-			wait b 1 5
-			wait c 1 10
-			overdue 5 = b
-			stored 1 A
-			waiter = a
-			grant A
-			waiter = c`},
-		{"one that leaves while a session is open for it", `
-			wait a 1 10
-			wait b 1 10
-			stored 1 A
-			detach a
-			waiter = b
-			detach b
-			waiter =
-			deadline = 0
-			left = 0`},
-		{"all leave a slice that is open, and others come", `
-			wait a 1 10
-			stored 1 A
-			detach a
-			wait b 1 10
-			waiter =
-			open 1
-			waiter = b`},
-		{"expired messages are looked for while a receiver is active", `
-			attach a 1
-			deadline = 0
-			dead b 1
-			flow b 1
-			deadline = 0
-			flow a 1
-			deadline = 1
-			sweep 1 =
-			deadline = 0
-			expiring 1 8
-			deadline = 8
-			sweep 8 = 1
-			detach a
-			sweep 8 =
-			detach b
-			left = 0`},
-		{"there are no more receivers than may be", `
-			attach a 1
-			dead b 1
-			browse c 1
-			wait d 1 10
-			attach e 1 = refused
-			attach f 2
-			detach c
-			attach e 1`},
-	} {
+	for _, c := range waitingScripts {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWaitingTest(t, 4)
@@ -291,6 +28,271 @@ func TestWaiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+var waitingScripts = []struct{ name, script string }{
+	{"nobody waits", `
+		stored 1
+		serve =
+		waiter =
+		overdue 100 =
+		left = 0`},
+	{"nothing to do without credit", `
+		attach a 1
+		stored 1
+		serve =
+		flow a 0
+		serve =`},
+	{"credit first, messages later", `
+		attach a 1
+		flow a 2
+		serve =
+		stored 1
+		serve = a
+		serve =
+		stored 1
+		stored 1
+		serve = a`},
+	{"messages first, credit later", `
+		attach a 1
+		stored 1
+		stored 1
+		flow a 1
+		serve = a
+		flow a 2
+		serve = a`},
+	{"credit is served in the order in which it came", `
+		attach a 1
+		attach b 1
+		flow a 2
+		flow b 2
+		flow a 3
+		stored 1 6
+		serve = a a b b a`},
+	{"what is taken back is the newest", `
+		attach a 1
+		attach b 1
+		flow a 1
+		flow b 1
+		flow a 3
+		flow a 2
+		flow b 0
+		stored 1 6
+		serve = a a`},
+	{"one that leaves while it is marked", `
+		attach a 1
+		attach b 1
+		flow a 5
+		flow b 1
+		stored 1 3
+		detach a
+		serve = b
+		detach b
+		stored 1
+		serve =
+		left = 0`},
+	{"the last one leaves while it is marked", `
+		attach a 1
+		flow a 5
+		stored 1
+		detach a
+		attach b 1
+		serve =
+		flow b 1
+		serve = b`},
+	{"one that is gone asks for nothing", `
+		attach a 1
+		detach a
+		flow a 9
+		detach a
+		stored 1
+		serve =`},
+	{"a drain ends when there is nothing more", `
+		attach a 1
+		attach b 1
+		flow a 1
+		stored 1 3
+		drain b 9 = a b b b:drained
+		stored 1
+		serve =`},
+	{"a drain that is thought better of", `
+		attach a 1
+		stored 1 3
+		drain a 2 = a a a:drained
+		drain a 2 = a:drained
+		flow a 3
+		serve = a`},
+	{"queues take turns when there is more than one turn should do", `
+		attach a 1
+		attach b 2
+		attach c 3
+		flow a 9
+		flow b 9
+		flow c 9
+		stored 1 5
+		stored 2 1
+		stored 3 3
+		turn 2 = a a b c c
+		turn 2 = a a c
+		turn 2 = a
+		turn 2 =`},
+	{"a queue that is marked again keeps its turn", `
+		attach a 1
+		attach b 2
+		flow a 9
+		flow b 9
+		stored 1
+		stored 2
+		stored 1
+		serve = a a b`},
+	{"who browses has its own queue", `
+		browse a 1
+		browse b 1
+		attach c 1
+		flow a 2
+		flow b 1
+		stored 1
+		serve = a b
+		flow c 1
+		serve = c
+		stored 1
+		serve = a
+		detach a
+		detach b
+		detach c
+		left = 0`},
+	{"sub-queues and slices are apart", `
+		attach a 1
+		dead b 1
+		attach c 2
+		flow a 1
+		flow b 1
+		flow c 1
+		stored 1
+		serve = a`},
+	{"sessions are given in the order in which receivers came", `
+		wait a 1 10
+		wait b 1 10
+		wait c 1 10
+		waiter =
+		stored 1 A
+		waiter = a
+		waiter = a
+		grant A
+		waiter = b
+		none
+		waiter =
+		stored 1 B
+		waiter = b
+		grant B
+		none
+		flow a 1
+		flow b 1
+		serve = a b`},
+	{"a message of a session that is held is for its holder", `
+		wait a 1 10
+		wait b 1 10
+		stored 1 A
+		grant A
+		none
+		flow a 9
+		serve = a
+		stored 1 A
+		waiter =
+		serve = a`},
+	{"slices in which sessions became available take turns", `
+		wait a 1 10
+		wait b 2 10
+		stored 2 A
+		stored 1 A
+		waiter = b
+		grant A
+		waiter = a
+		grant A
+		waiter =`},
+	{"who loses a session is detached, and the next one asked", `
+		wait a 1 10
+		stored 1 A
+		grant A
+		flow a 9
+		wait b 1 10
+		released 1 A = a
+		waiter = b
+		grant A
+		serve =
+		released 1 X =
+		detach b
+		released 1 A =
+		left = 0`},
+	{"who waits gives up when its time has come", `
+		wait a 1 10
+		wait b 1 5
+		wait c 2 7
+		deadline = 5
+		overdue 4 =
+		overdue 6 = b
+		overdue 7 = c
+		deadline = 10
+		stored 1 A
+		waiter = a
+		overdue 10 =
+		none
+		overdue 10 = a
+		deadline = 0
+		left = 0`},
+	{"one in the middle gives up", `
+		wait a 1 10
+		wait b 1 5
+		wait c 1 10
+		overdue 5 = b
+		stored 1 A
+		waiter = a
+		grant A
+		waiter = c`},
+	{"one that leaves while a session is open for it", `
+		wait a 1 10
+		wait b 1 10
+		stored 1 A
+		detach a
+		waiter = b
+		detach b
+		waiter =
+		deadline = 0
+		left = 0`},
+	{"all leave a slice that is open, and others come", `
+		wait a 1 10
+		stored 1 A
+		detach a
+		wait b 1 10
+		waiter =
+		open 1
+		waiter = b`},
+	{"expired messages are looked for while a receiver is active", `
+		attach a 1
+		deadline = 0
+		dead b 1
+		flow b 1
+		deadline = 0
+		flow a 1
+		deadline = 1
+		sweep 1 =
+		deadline = 0
+		expiring 1 8
+		deadline = 8
+		sweep 8 = 1
+		detach a
+		sweep 8 =
+		detach b
+		left = 0`},
+	{"there are no more receivers than may be", `
+		attach a 1
+		dead b 1
+		browse c 1
+		wait d 1 10
+		attach e 1 = refused
+		attach f 2
+		detach c
+		attach e 1`},
 }
 
 // waitingTest stands for whoever serves receivers: it knows how many messages there are, and nothing of locks or logs.

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// partitions are those of a namespace, by number, and how one asks them. Set once in Open.
+type partitions struct {
+	loops   []*Loop // nil for one that was refused
+	refused []error
+	logs    []log.Partition
+}
+
+// Submit implements [engine.Broker].
+func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
+	if l := ps.loops[p]; l != nil {
+		l.Submit(requests)
+		return
+	}
+	turnAway(requests, engine.Refuse(engine.Busy, "The partition is not available: its log is damaged."))
+}
+
+// ReadAt implements [engine.Broker].
+func (ps *partitions) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
+	read, err := ps.logs[p].ReadAt(at, dst)
+	if errors.Is(err, log.ErrDescriptors) {
+		err = engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
+	}
+	return read, err
+}
+
+// answer is a sink for one request at a time.
+type answer chan engine.Reply
+
+func (a answer) Post(rs []engine.Reply) {
+	for _, r := range rs {
+		a <- r
+	}
+}
+
+// ask submits one request and waits for its reply.
+func (ps *partitions) ask(ctx context.Context, p engine.PartitionID, cmd engine.Command) (engine.Reply, error) {
+	a := make(answer, 1)
+	ps.Submit(p, []engine.Request{{Command: cmd, Sink: a}})
+	select {
+	case r := <-a:
+		return r, r.Err
+	case <-ctx.Done():
+		return engine.Reply{}, ctx.Err()
+	}
+}
+
+// askAll submits requests to a partition and waits for all replies, which it returns in the order of the requests.
+func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []engine.Command) ([]engine.Reply, error) {
+	a := make(answer, len(cmds))
+	requests := make([]engine.Request, len(cmds))
+	for i, cmd := range cmds {
+		requests[i] = engine.Request{Command: cmd, Sink: a, Tag: uint64(i)}
+	}
+	for some := range slices.Chunk(requests, maxMail/16) {
+		ps.Submit(p, some)
+	}
+	replies := make([]engine.Reply, len(cmds))
+	for range cmds {
+		select {
+		case r := <-a:
+			replies[r.Tag] = r
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return replies, nil
+}
+
+// Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
+// not get what it wrote to the disk in time (management-api.md 8, MA-003).
+func (ps *partitions) Health(ctx context.Context) error {
+	asked := make(answer, len(ps.loops))
+	for i, l := range ps.loops {
+		if l == nil {
+			return ps.refused[i]
+		}
+		ps.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
+	}
+	for range ps.loops {
+		select {
+		case r := <-asked:
+			if r.Err != nil {
+				return r.Err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// ping asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
+type ping struct{ engine.Internal }
+
+// watchers are told of changes of entities.
+type watchers struct {
+	mu    sync.Mutex // guards calls
+	calls map[*func(engine.Change)]struct{}
+}
+
+// Watch implements [engine.Broker].
+func (w *watchers) Watch(call func(engine.Change)) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = map[*func(engine.Change)]struct{}{}
+	}
+	w.calls[&call] = struct{}{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.calls, &call)
+	}
+}
+
+func (w *watchers) tell(c engine.Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for call := range w.calls {
+		(*call)(c)
+	}
+}
