@@ -26,57 +26,61 @@ const (
 	over    // nothing more is read; what is buffered is written
 )
 
-// conn is one connection: what came is handled, what the engine answers is passed on. What it counts and remembers for that has types of
-// its own, which alone touch it. All but the first groups is owned by run.
+// conn is one connection: it hands on what the peer and the engine say. What it has to remember and count for that is in types of their
+// own, each in its file, and touched by their methods alone.
 type conn struct {
+	// set once in newConn
 	*environment
 	net     net.Conn
 	number  uint64 // of the connections of the server
 	remote  string // host:port of the peer
 	host    string // host of the peer
 	log     *slog.Logger
-	reader  *reader
-	outbox  *outbox              // what the engine answers
+	reader  *reader              // cuts what comes into frames
+	outbox  *outbox              // takes what the engine answers
 	quit    chan struct{}        // closed when run no longer takes what the reader has
 	stop    chan struct{}        // closed by askToStop
-	stopped sync.Once            // stop is closed once
+	stopped sync.Once            // guards the closing of stop
 	onPanic func()               // there was a bug
 	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
-	newcomer bool   // guarded by the server's mutex
+	newcomer bool   // no valid token so far; guarded by the server's mutex
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
-	now    time.Time // of this turn of the loop
-	phase  phase
-	failed error // the socket is gone, or there was a bug
-	timers timers
-	turns  turns
+	// owned by run: the course of the connection
+	now      time.Time // of this turn of the loop
+	phase    phase     // how far it has come
+	failed   error     // the socket is gone, or there was a bug
+	timers   timers    // what happens because time passes
+	turns    turns     // when other goroutines had theirs
+	teardown teardown  // what waits for the engine's answers, to take links or the connection away
 
-	in      input
-	decoder amqp.Decoder
-	out     output
-	peer    peer
-	texts   errorTexts
+	// owned by run: the peer
+	in      input        // frames that have come
+	decoder amqp.Decoder // of these
+	out     output       // frames that are to leave
+	texts   errorTexts   // of errors, as long as its frames have room for
+	peer    peer         // who it says it is
+	sasl    sasl         // the login layer
+	login   login        // what it may send before its first valid token, and what failing costs
+	claims  claims       // what its tokens allow
+	allowed allowance    // what the limits let it have
+	memory  memory       // bytes kept for it
 
-	sasl    sasl
-	login   login
-	claims  claims
-	allowed allowance
-	memory  memory
+	// owned by run: links
+	sessions    sessionTable // by channel, with their links by handle
+	links       links        // by name, and by what they hold
+	outstanding outstanding  // deliveries that the peer has to settle
+	pump        pump         // receivers with something to write
+	stored      stored       // messages, read back for them
 
-	sessions    sessionTable
-	links       links
-	outstanding outstanding
-	pump        pump
-	stored      stored
-
-	batch     batch          // requests on their way to the engine
+	// owned by run: what the engine is asked
+	batch     batch          // requests on their way to it
 	pendings  pendings       // requests that it has not answered
-	deadlines deadlines      // of requests to $management nodes
-	replies   []engine.Reply // memory for the next ones
-	answers   answers        // dispositions on their way to the peer
-	teardown  teardown
+	deadlines deadlines      // of those that came to a $management node
+	replies   []engine.Reply // the last ones: memory for the next
+	answers   answers        // dispositions that follow from them, on their way to the peer
 }
 
 // maxHostname is how many bytes of a host name are kept: the longest there is and a port.
