@@ -27,7 +27,7 @@ const (
 )
 
 // conn is one connection: it hands on what the peer and the engine say. What it has to remember and count for that is in types of their
-// own, each in its file, and touched by their methods alone.
+// own, each in its file.
 type conn struct {
 	// set once in newConn
 	*environment
@@ -192,8 +192,8 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.timers.fire(c)
 		case <-stop:
-			stop, c.teardown.stopping = nil, true
-			c.now = time.Now()
+			stop, c.now = nil, time.Now()
+			c.teardown.stop()
 			c.tearDown()
 		}
 		c.settleUp()
@@ -235,7 +235,7 @@ func (c *conn) receive(in inbound) {
 // handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
-	c.in.chunk = in.chunk
+	c.in.begin(in.chunk)
 	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
@@ -247,13 +247,13 @@ func (c *conn) handle(in inbound) {
 			c.turns.giveWay(c.now)
 		}
 		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
-			c.in.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
+			c.in.keep(inbound{chunk: in.chunk.retain(), data: data, err: in.err})
 			in.err = nil
 			break
 		}
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
-	c.in.chunk, c.in.body = nil, nil
+	c.in.end()
 	in.chunk.Release()
 	if in.err != nil {
 		c.ended(in.err)
@@ -391,7 +391,7 @@ func (c *conn) authenticated() {
 	if c.allowed.loggedIn {
 		return
 	}
-	c.allowed.loggedIn = true
+	c.allowed.login()
 	c.decoder.Limits = amqp.DefaultLimits
 	c.reader.generous.Store(true)
 	c.out.writer.stall.Store(int64(c.limits.WriteStall))
@@ -461,7 +461,8 @@ func (c *conn) shutdown() {
 // leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
 // that never reached the wire is released (4.7).
 func (c *conn) leave() {
-	c.phase, c.out.closed = over, true
+	c.phase = over
+	c.out.shut()
 	for _, s := range c.sessions {
 		s.leave()
 	}
