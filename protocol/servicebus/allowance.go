@@ -8,6 +8,9 @@ type allowance struct {
 	loggedIn bool // there has been a valid token
 }
 
+// login notes the first valid token.
+func (a *allowance) login() { a.loggedIn = true }
+
 // buffers are the bytes that may wait on the connection, of sends and of what goes out.
 func (a *allowance) buffers() (in, out int) {
 	l := a.limits

@@ -27,57 +27,61 @@ const (
 	over    // nothing more is read; what is buffered is written
 )
 
-// conn is one connection: what came is handled, what the engine answers is passed on. What it counts and remembers for that has types of
-// its own, which alone touch it. All but the first groups is owned by run.
+// conn is one connection: it hands on what the peer and the engine say. What it has to remember and count for that is in types of their
+// own, each in its file.
 type conn struct {
+	// set once in newConn
 	*environment
 	net     net.Conn
 	number  uint64 // of the connections of the server
 	remote  string // host:port of the peer
 	host    string // host of the peer
 	log     *slog.Logger
-	reader  *reader
-	outbox  *outbox              // what the engine answers
+	reader  *reader              // cuts what comes into frames
+	outbox  *outbox              // takes what the engine answers
 	quit    chan struct{}        // closed when run no longer takes what the reader has
 	stop    chan struct{}        // closed by askToStop
-	stopped sync.Once            // stop is closed once
+	stopped sync.Once            // guards the closing of stop
 	onPanic func()               // there was a bug
 	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
-	newcomer bool   // guarded by the server's mutex
+	newcomer bool   // no valid token so far; guarded by the server's mutex
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
-	now    time.Time // of this turn of the loop
-	phase  phase
-	failed error // the socket is gone, or there was a bug
-	timers timers
-	turns  turns
+	// owned by run: the course of the connection
+	now      time.Time // of this turn of the loop
+	phase    phase     // how far it has come
+	failed   error     // the socket is gone, or there was a bug
+	timers   timers    // what happens because time passes
+	turns    turns     // when other goroutines had theirs
+	teardown teardown  // what waits for the engine's answers, to take links or the connection away
 
-	in      input
-	decoder amqp.Decoder
-	out     output
-	peer    peer
-	texts   errorTexts
+	// owned by run: the peer
+	in      input        // frames that have come
+	decoder amqp.Decoder // of these
+	out     output       // frames that are to leave
+	texts   errorTexts   // of errors, as long as its frames have room for
+	peer    peer         // who it says it is
+	sasl    sasl         // the login layer
+	login   login        // what it may send before its first valid token, and what failing costs
+	claims  claims       // what its tokens allow
+	allowed allowance    // what the limits let it have
+	memory  memory       // bytes kept for it
 
-	sasl    sasl
-	login   login
-	claims  claims
-	allowed allowance
-	memory  memory
+	// owned by run: links
+	sessions    sessionTable // by channel, with their links by handle
+	links       links        // by name, and by what they hold
+	outstanding outstanding  // deliveries that the peer has to settle
+	pump        pump         // receivers with something to write
+	stored      stored       // messages, read back for them
 
-	sessions    sessionTable
-	links       links
-	outstanding outstanding
-	pump        pump
-	stored      stored
-
-	batch     batch          // requests on their way to the engine
+	// owned by run: what the engine is asked
+	batch     batch          // requests on their way to it
 	pendings  pendings       // requests that it has not answered
-	deadlines deadlines      // of requests to $management nodes
-	replies   []engine.Reply // memory for the next ones
-	answers   answers        // dispositions on their way to the peer
-	teardown  teardown
+	deadlines deadlines      // of those that came to a $management node
+	replies   []engine.Reply // the last ones: memory for the next
+	answers   answers        // dispositions that follow from them, on their way to the peer
 }
 
 // maxHostname is how many bytes of a host name are kept: the longest there is and a port.
@@ -189,8 +193,8 @@ func (c *conn) loop() {
 			c.now = time.Now()
 			c.timers.fire(c)
 		case <-stop:
-			stop, c.teardown.stopping = nil, true
-			c.now = time.Now()
+			stop, c.now = nil, time.Now()
+			c.teardown.stop()
 			c.tearDown()
 		}
 		c.settleUp()
@@ -232,7 +236,7 @@ func (c *conn) receive(in inbound) {
 // handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
-	c.in.chunk = in.chunk
+	c.in.begin(in.chunk)
 	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
@@ -244,13 +248,13 @@ func (c *conn) handle(in inbound) {
 			c.turns.giveWay(c.now)
 		}
 		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
-			c.in.rest = inbound{chunk: in.chunk.retain(), data: data, err: in.err}
+			c.in.keep(inbound{chunk: in.chunk.retain(), data: data, err: in.err})
 			in.err = nil
 			break
 		}
 	}
 	c.batch.submit() // before the chunk goes: sends hold references of their own
-	c.in.chunk, c.in.body = nil, nil
+	c.in.end()
 	in.chunk.Release()
 	if in.err != nil {
 		c.ended(in.err)
@@ -388,7 +392,7 @@ func (c *conn) authenticated() {
 	if c.allowed.loggedIn {
 		return
 	}
-	c.allowed.loggedIn = true
+	c.allowed.login()
 	c.decoder.Limits = amqp.DefaultLimits
 	c.reader.generous.Store(true)
 	c.out.writer.stall.Store(int64(c.limits.WriteStall))
@@ -458,7 +462,8 @@ func (c *conn) shutdown() {
 // leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
 // that never reached the wire is released (4.7).
 func (c *conn) leave() {
-	c.phase, c.out.closed = over, true
+	c.phase = over
+	c.out.shut()
 	for _, s := range c.sessions {
 		s.leave()
 	}

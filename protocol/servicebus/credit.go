@@ -7,24 +7,143 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// flow takes the peer's credit (4.3). Only the sum of its delivery-count and link-credit matters: what is on its way is
-// accounted for by that.
-func (r *receiver) flow(f *amqp.Flow) {
+// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was asked for. Deliveries that were assigned
+// and have not been begun on the wire are counted by who has them.
+type credit struct {
+	// as the peer counts
+	count   uint32 // delivery-count: deliveries begun on the wire
+	limit   uint32 // delivery-count + link-credit as the peer last gave it
+	drain   bool   // the peer wants its credit used up
+	drainTo uint32 // delivery-count after the drain
+	dry     bool   // there is nothing more for the drain
+
+	// as the engine counts
+	granted    uint32 // Flow.Limit it last got
+	assigned   uint32 // deliveries
+	draining   bool   // it has not answered the last drain
+	drainLimit uint32 // Flow.Limit of that
+	drainAsked uint32 // drainTo when that was sent
+	drainGave  int32  // credit that the engine had with it
+}
+
+// left is how many deliveries the peer takes now.
+func (c *credit) left() int32 { return int32(c.limit - c.count) }
+
+// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters: what is on its way is accounted for by that.
+func (c *credit) take(f *amqp.Flow) {
 	if f.LinkCredit.Set {
 		// What was taken away may be on its way already. Counts are serial numbers: more than half of them cannot be told from
 		// less than nothing.
-		left := int64(f.LinkCredit.Value) - int64(int32(r.count-f.DeliveryCount.Or(0)))
-		r.limit = r.count + uint32(min(max(left, 0), math.MaxInt32))
+		left := int64(f.LinkCredit.Value) - int64(int32(c.count-f.DeliveryCount.Or(0)))
+		c.limit = c.count + uint32(min(max(left, 0), math.MaxInt32))
 	}
-	r.drain, r.dry = f.Drain, false
-	r.drainTo = r.limit
-	switch {
-	case r.engine != nil:
+	c.drain, c.dry = f.Drain, false
+	c.drainTo = c.limit
+}
+
+// noMore ends a drain of a link that has nothing but what waits already.
+func (c *credit) noMore() { c.dry = c.drain }
+
+// assign counts a delivery that the engine has assigned.
+func (c *credit) assign() { c.assigned++ }
+
+// begin counts a delivery that begins on the wire.
+func (c *credit) begin() { c.count++ }
+
+// grant says what flow the engine is to get, if any: with as much of the credit as there is room for, of at most most deliveries. unsent
+// deliveries have not been begun on the wire.
+func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bool) {
+	limit = c.limit
+	if int64(c.left()) > room {
+		limit = c.count + uint32(room)
+	}
+	offset := c.offset(unsent)
+	limit += offset
+	drain = c.drain && !c.dry
+	if drain && c.draining {
+		return 0, false, false // one at a time: it is looked at again when that is answered
+	}
+	if limit == c.granted && !drain {
+		return 0, false, false
+	}
+	// Small steps towards a limit that grows with every delivery are saved up, those of a drain as long as there is something to write.
+	ahead := int32(limit - c.granted)
+	if (drain && unsent > 0 || !drain && ahead > 0) && limit != c.limit+offset && int64(ahead) < most/2 {
+		return 0, false, false
+	}
+	c.granted = limit
+	if drain {
+		c.draining, c.drainLimit, c.drainAsked, c.drainGave = true, limit, c.drainTo, int32(limit-c.assigned)
+	}
+	return limit, drain, true
+}
+
+// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never reached the wire, and
+// credit that was used up by a drain the peer does not know of.
+func (c *credit) offset(unsent int) uint32 { return c.assigned - c.count - uint32(unsent) }
+
+// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had. It reports whether that
+// is all of the peer's; else more is to be granted.
+func (c *credit) drained(unsent int) bool {
+	// It may have more where all it got was used for deliveries and was a part of the peer's.
+	more := c.drainGave > 0 && c.assigned == c.drainLimit && int(c.left()) > unsent
+	c.assigned, c.draining = c.drainLimit, false
+	c.dry = c.drain && c.drainAsked == c.drainTo && !more // else the peer changed its mind meanwhile
+	return c.dry
+}
+
+// finish uses up the credit of a drain for which there is nothing more, and reports whether there was one.
+func (c *credit) finish() bool {
+	if !c.drain || !c.dry {
+		return false
+	}
+	c.drain, c.dry = false, false
+	c.count, c.limit = c.drainTo, c.drainTo
+	return true
+}
+
+// grantedCredit is how many deliveries a sending peer may begin (3.1).
+type grantedCredit struct {
+	most    uint32 // granted at most
+	count   uint32 // delivery-count: deliveries begun
+	left    uint32 // deliveries the peer may still begin
+	pending uint32 // sends without an answer
+}
+
+// spend counts a delivery that begins, and reports whether there was credit for it.
+func (c *grantedCredit) spend() bool {
+	if c.left == 0 {
+		return false
+	}
+	c.left--
+	c.count++
+	return true
+}
+
+// submit counts a send that the engine has to answer.
+func (c *grantedCredit) submit() { c.pending++ }
+
+// answered is called when it has.
+func (c *grantedCredit) answered() { c.pending-- }
+
+// topUp grants more when less than half is left, as far as unanswered sends leave room, and reports whether it did.
+func (c *grantedCredit) topUp() bool {
+	if c.left > c.most/2 || c.pending >= c.most || c.most-c.pending <= c.left {
+		return false
+	}
+	c.left = c.most - c.pending
+	return true
+}
+
+// flow takes the peer's credit.
+func (r *receiver) flow(f *amqp.Flow) {
+	r.credit.take(f)
+	if r.engine != nil {
 		r.pass()
-	case r.drain:
-		r.dry = true
+	} else {
+		r.credit.noMore()
 	}
-	if f.Echo && !r.drain {
+	if f.Echo && !r.credit.drain {
 		r.sendFlow()
 	}
 	r.makeReady()
@@ -52,29 +171,9 @@ func (r *receiver) pass() {
 		room = 0 // their locks would run out here
 		r.wait()
 	}
-	limit := r.limit
-	if int64(r.credit()) > room {
-		limit = r.count + uint32(room)
+	if limit, drain, ok := r.credit.grant(most, room, r.unsent()); ok {
+		r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
 	}
-	offset := r.offset()
-	limit += offset
-	drain := r.drain && !r.dry
-	if drain && len(r.drains) > 0 {
-		return // one at a time: its answer comes back here
-	}
-	if limit == r.granted && !drain {
-		return
-	}
-	// Small steps towards a limit that grows with every delivery are saved up, those of a drain as long as there is something to write.
-	ahead, unsent := int32(limit-r.granted), r.next < len(r.waiting)
-	if (drain && unsent || !drain && ahead > 0) && limit != r.limit+offset && int64(ahead) < most/2 {
-		return
-	}
-	r.granted = limit
-	if drain {
-		r.drains, r.asked, r.gave = append(r.drains, limit), r.drainTo, int32(limit-r.got)
-	}
-	r.submit(&engine.Flow{Receiver: r.engine, Limit: limit, Drain: drain}, r.tag)
 }
 
 // wait lets the receiver go on when the peer's window opens.
@@ -86,42 +185,32 @@ func (r *receiver) wait() {
 	s.blocked[r] = struct{}{}
 }
 
-// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never reached the wire, and
-// credit that was used up by a drain the peer does not know of.
-func (r *receiver) offset() uint32 { return r.got - r.count - uint32(len(r.waiting)-r.next) }
-
 // drained says that the engine has nothing more to deliver for a drain, and has used up the credit it had.
 func (r *receiver) drained() {
-	// It may have more where all it got was used for deliveries and was a part of the peer's.
-	more := r.gave > 0 && r.got == r.drains[0] && int(r.credit()) > len(r.waiting)-r.next
-	r.got = r.drains[0]
-	r.drains = r.drains[1:]
+	dry := r.credit.drained(r.unsent())
 	switch {
 	case r.l.detached:
-	case r.drain && r.asked == r.drainTo && !more:
-		r.dry = true
+	case dry:
 		r.makeReady()
-	default: // or the peer changed its mind meanwhile
+	default:
 		r.pass()
 	}
 }
 
 // finishDrain uses up the credit once all that was there is written (4.3).
 func (r *receiver) finishDrain() {
-	if !r.drain || !r.dry || !r.empty() {
+	if !r.empty() || !r.credit.finish() {
 		return
 	}
-	r.drain, r.dry = false, false
-	r.count, r.limit = r.drainTo, r.drainTo
 	r.l.s.writeFlow(&amqp.Flow{
-		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(0)),
+		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.credit.count), LinkCredit: amqp.Some(uint32(0)),
 		Available: amqp.Some(uint32(0)), Drain: true,
 	})
 }
 
 func (r *receiver) sendFlow() {
 	r.l.s.writeFlow(&amqp.Flow{
-		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.count), LinkCredit: amqp.Some(uint32(max(0, r.credit()))),
-		Available: amqp.Some(uint32(len(r.waiting) - r.next + len(r.answers))),
+		Handle: amqp.Some(r.l.handle), DeliveryCount: amqp.Some(r.credit.count), LinkCredit: amqp.Some(uint32(max(0, r.credit.left()))),
+		Available: amqp.Some(uint32(r.unsent() + len(r.answers))),
 	})
 }

@@ -137,3 +137,59 @@ func TestDrain(t *testing.T) {
 		}
 	})
 }
+
+// The engine gets the peer's credit in steps, and no more than there is room for. Its count stays ahead of the peer's by the deliveries
+// that never reached the wire.
+func TestCreditGrant(t *testing.T) {
+	t.Parallel()
+	var c credit
+	grant := func(room int64, unsent int, want uint32, wanted bool) {
+		t.Helper()
+		if limit, drain, ok := c.grant(10, room, unsent); ok != wanted || limit != want || drain {
+			t.Errorf("the engine is granted up to %d: %v, not %d: %v; drain: %v", limit, ok, want, wanted, drain)
+		}
+	}
+	c.take(&amqp.Flow{LinkCredit: amqp.Some(uint32(30))})
+	grant(10, 0, 10, true)
+	for range 4 {
+		c.assign()
+		c.begin()
+	}
+	grant(10, 0, 0, false) // four more are less than half of ten
+	c.assign()
+	c.begin()
+	grant(10, 0, 15, true)
+	grant(0, 0, 5, true) // nothing goes out: it is taken back
+	c.assign()           // was on its way, and is given back
+	grant(10, 0, 16, true)
+	c.take(&amqp.Flow{DeliveryCount: amqp.Some(uint32(5)), LinkCredit: amqp.Some(uint32(0))})
+	if grant(10, 0, 6, true); c.left() != 0 {
+		t.Errorf("the peer takes %d", c.left())
+	}
+}
+
+// A drain uses up the peer's credit once the engine has nothing more, unless the peer has changed its mind by then.
+func TestCreditDrain(t *testing.T) {
+	t.Parallel()
+	var c credit
+	drain := &amqp.Flow{LinkCredit: amqp.Some(uint32(5)), Drain: true}
+	c.take(drain)
+	if limit, drain, ok := c.grant(10, 10, 0); limit != 5 || !drain || !ok {
+		t.Errorf("the engine gets %d, %v, %v, not a drain up to 5", limit, drain, ok)
+	}
+	if _, _, ok := c.grant(10, 10, 0); ok || c.finish() {
+		t.Error("a drain is asked for again, or over, before it is answered")
+	}
+	c.assign()
+	c.begin()
+	c.take(&amqp.Flow{DeliveryCount: amqp.Some(uint32(1)), LinkCredit: amqp.Some(uint32(9)), Drain: true})
+	if c.drained(0) || c.finish() {
+		t.Error("the answer to a drain of less credit ends one of more")
+	}
+	if limit, drain, ok := c.grant(10, 10, 0); limit != 14 || !drain || !ok {
+		t.Errorf("the engine gets %d, %v, %v, not a drain up to 14: it has used up 4 of which the peer does not know", limit, drain, ok)
+	}
+	if !c.drained(0) || !c.finish() || c.left() != 0 || c.count != 10 || c.finish() {
+		t.Errorf("after a drain the delivery-count is %d and %d are left, not 10 and 0", c.count, c.left())
+	}
+}

@@ -9,6 +9,10 @@
 // the byte stream into frames and a writer goroutine writes finished buffers; both only move bytes. Partitions answer
 // through the connection's outbox, which never blocks them; the connection drains it when it is woken.
 //
+// What a connection remembers and counts is cut by subject, into types that own their fields and know little of it: output.go (frames that
+// are to leave), allowance.go and memory.go (what a peer may have, and has), pending.go (what the engine has not answered), links.go,
+// outstanding.go (deliveries that have to be settled), credit.go, deadlines.go, sasl.go, teardown.go. conn.go is what moves them.
+//
 // # The way of a message
 //
 //  1. reader.go reads into a reference-counted chunk and hands whole frames to the connection.

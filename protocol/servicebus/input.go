@@ -8,6 +8,15 @@ type input struct {
 	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
 }
 
+// begin notes that frames of a chunk are being handled.
+func (i *input) begin(c *chunk) { i.chunk = c }
+
+// end notes that they have been.
+func (i *input) end() { i.chunk, i.body = nil, nil }
+
+// keep lets frames wait.
+func (i *input) keep(rest inbound) { i.rest = rest }
+
 // waits reports whether frames that have been read wait to be handled.
 func (i *input) waits() bool { return i.rest.chunk != nil }
 

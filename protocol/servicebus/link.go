@@ -24,7 +24,7 @@ type link struct {
 	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
 	at       address
 	right    access.Rights // of the claim it lives on; 0: none needed
-	held     int           // bytes counted in conn.held
+	held     int           // bytes counted in conn.memory
 	target   engine.Target
 	origin   *engine.Origin
 	active   time.Time // of the last frame

@@ -52,8 +52,11 @@ func (o *output) frame(channel uint16, p amqp.Performative) {
 // close appends the last frame.
 func (o *output) close(p *amqp.Close) {
 	o.frame(0, p)
-	o.closed = true
+	o.shut()
 }
+
+// shut lets nothing be appended any more.
+func (o *output) shut() { o.closed = true }
 
 func (o *output) flow(channel uint16, f *amqp.Flow) {
 	if !o.closed {

@@ -57,7 +57,7 @@ func (r *receiver) advance() bool {
 	c := r.l.c
 	for range turn {
 		switch {
-		case len(r.rest) == 0 && r.credit() <= 0:
+		case len(r.rest) == 0 && r.credit.left() <= 0:
 			r.giveBack()
 			return false
 		case r.l.s.window <= 0: // a flow of the peer goes on
@@ -183,13 +183,13 @@ func (r *receiver) sent(d *engine.Delivery) {
 	s := r.l.s
 	id := s.nextDelivery
 	s.nextDelivery++
-	r.count++
+	r.credit.begin()
 	if r.settled {
 		s.silent.note(id)
 	} else {
 		s.waits(id, unsettled{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header})
 		if r.l.filter != nil {
-			s.sessioned.note(id)
+			s.messageSessions.note(id)
 		}
 	}
 	r.pass()
@@ -201,7 +201,7 @@ func (r *receiver) begin(tag [16]byte, settled bool, payload []byte) {
 	t := r.transfer(tag, settled)
 	s.silent.note(s.nextDelivery)
 	s.nextDelivery++
-	r.count++
+	r.credit.begin()
 	r.split(&t, payload)
 }
 

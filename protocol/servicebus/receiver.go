@@ -15,27 +15,18 @@ type receiver struct {
 	replyTo string // target address, for the routing of answers (2.3)
 	maxSize int    // bytes of a message the peer takes
 
-	count     uint32 // delivery-count: deliveries begun on the wire
+	credit    credit
 	unsettled int    // deliveries the peer has to settle
-	limit     uint32 // delivery-count + link-credit as the peer last gave it
 	queued    bool   // in pump.ready
 	rest      []byte // encoded bytes of the delivery that is partly written
 	restAt    int
 	tagged    [16]byte // tag of the delivery being written
-	drain     bool     // the peer wants its credit used up
-	drainTo   uint32   // delivery-count after the drain
 
 	// deliveries of an entity
 	engine  *engine.Receiver // nil for a node
 	tag     uint64
-	granted uint32   // Flow.Limit the engine last got
-	got     uint32   // deliveries the engine has assigned, as it counts them
-	drains  []uint32 // Flow.Limit of drains the engine has not answered
-	asked   uint32   // drainTo when the last of them was sent
-	gave    int32    // credit that the engine had with it
 	waiting []*engine.Delivery
-	next    int  // of waiting
-	dry     bool // the engine has nothing more for the drain
+	next    int // of waiting
 	ahead   readAhead
 	grant   *engine.SessionGrant // the message session it holds
 
@@ -96,7 +87,7 @@ func (r *receiver) done(reply *engine.Reply) {
 
 // assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and is released.
 func (r *receiver) assigned(d *engine.Delivery) {
-	r.got++
+	r.credit.assign()
 	if r.l.detached {
 		r.release(d)
 		return
@@ -176,5 +167,5 @@ func (r *receiver) empty() bool {
 	return len(r.rest) == 0 && r.next == len(r.waiting) && len(r.answers) == 0
 }
 
-// credit is how many deliveries the peer takes now.
-func (r *receiver) credit() int32 { return int32(r.limit - r.count) }
+// unsent is how many deliveries of the engine have not been begun on the wire.
+func (r *receiver) unsent() int { return len(r.waiting) - r.next }

@@ -14,7 +14,9 @@ func (c *conn) drain() {
 			c.teardown.changed(changes[i])
 		}
 	}
-	c.teardown.recheck = c.teardown.recheck || recheck
+	if recheck {
+		c.teardown.recheckClaims()
+	}
 	c.tearDown()
 }
 

@@ -11,10 +11,7 @@ import (
 type sender struct {
 	l       *link
 	maxSize int
-	room    uint32 // deliveries granted at most
-	count   uint32 // delivery-count: deliveries begun
-	credit  uint32 // deliveries the peer may still begin
-	pending uint32 // sends without an answer
+	credit  grantedCredit
 
 	// the delivery of which frames are missing
 	joining  bool
@@ -33,29 +30,24 @@ type incoming struct {
 }
 
 func newSender(l *link) *sender {
-	s := &sender{l: l, room: l.c.limits.SenderCredit, maxSize: l.maxMessageSize()}
+	s := &sender{l: l, maxSize: l.maxMessageSize()}
+	s.credit.most = l.c.limits.SenderCredit
 	if l.at.cbs {
-		s.room = l.c.limits.SenderCreditLogin
+		s.credit.most = l.c.limits.SenderCreditLogin
 	}
 	return s
 }
 
-// grant tops up the credit when it has fallen below half, as far as unanswered sends leave room (3.1).
+// grant tops up the credit when it is time.
 func (s *sender) grant() {
-	if s.l.detached || s.credit > s.room/2 || s.pending >= s.room {
-		return
+	if !s.l.detached && s.credit.topUp() {
+		s.sendFlow()
 	}
-	credit := s.room - s.pending
-	if credit <= s.credit {
-		return
-	}
-	s.credit = credit
-	s.sendFlow()
 }
 
 func (s *sender) sendFlow() {
 	s.l.s.writeFlow(&amqp.Flow{
-		Handle: amqp.Some(s.l.handle), DeliveryCount: amqp.Some(s.count), LinkCredit: amqp.Some(s.credit),
+		Handle: amqp.Some(s.l.handle), DeliveryCount: amqp.Some(s.credit.count), LinkCredit: amqp.Some(s.credit.left),
 		Available: amqp.Some(uint32(0)),
 	})
 }
@@ -68,12 +60,10 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 			s.l.s.end(amqp.CondInvalidField, "The first transfer of a delivery has no delivery-id.")
 			return
 		}
-		if s.credit == 0 {
+		if !s.credit.spend() {
 			s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
 			return
 		}
-		s.credit--
-		s.count++
 		s.delivery = incoming{id: t.DeliveryID.Value, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), state: t.State}
 	}
 	if t.Settled.Or(false) {
@@ -205,7 +195,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	if seen, ok := cmd.Buffer.(*published); ok {
 		size += seen.size()
 	}
-	s.pending++
+	s.credit.submit()
 	tag := c.pendings.add(pending{
 		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size),
 	})
@@ -216,7 +206,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 
 // sent handles the engine's answer to a send.
 func (s *sender) sent(delivery uint32, settled bool, err error) {
-	s.pending--
+	s.credit.answered()
 	c := s.l.c
 	if s.l.detached {
 		return

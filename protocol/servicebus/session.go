@@ -23,10 +23,10 @@ type session struct {
 	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
 	nextDelivery uint32
 
-	unsettled deliveries
-	silent    idRanges // sent settled, or on links that are gone: dispositions for them mean nothing
-	sessioned idRanges // sent under message sessions
-	settled   idOwners // settled: what comes for them again is refused
+	unsettled       deliveries
+	silent          idRanges // sent settled, or on links that are gone: dispositions for them mean nothing
+	messageSessions idRanges // sent under message sessions
+	settled         idOwners // settled: what comes for them again is refused
 }
 
 const handleMax = 262143

@@ -54,10 +54,10 @@ func (s *session) disposition(d *amqp.Disposition) {
 
 // lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
 type lostRun struct {
-	first, n uint32
-	session  bool    // they were delivered under message sessions
-	path     string  // of their entity
-	only     *string // the session's only entity, once one is met of which nothing is known
+	first, n       uint32
+	messageSession bool    // they were delivered under message sessions
+	path           string  // of their entity
+	only           *string // the session's only entity, once one is met of which nothing is known
 }
 
 // add takes n deliveries in a row, but for those of which nobody waits for an answer. It looks at runs, not at each.
@@ -65,18 +65,18 @@ func (r *lostRun) add(s *session, id, n uint32) {
 	for n > 0 {
 		silent, run := s.silent.run(id, n)
 		if !silent {
-			var session bool
+			var messageSession bool
 			var path string
-			session, run = s.sessioned.run(id, run)
+			messageSession, run = s.messageSessions.run(id, run)
 			path, run = s.settled.run(id, run)
-			r.join(s, id, run, session, path)
+			r.join(s, id, run, messageSession, path)
 		}
 		id += run
 		n -= run
 	}
 }
 
-func (r *lostRun) join(s *session, id, n uint32, session bool, path string) {
+func (r *lostRun) join(s *session, id, n uint32, messageSession bool, path string) {
 	if path == "" {
 		if r.only == nil {
 			only := s.onlyEntity()
@@ -84,11 +84,11 @@ func (r *lostRun) join(s *session, id, n uint32, session bool, path string) {
 		}
 		path = *r.only
 	}
-	if r.n > 0 && (id != r.first+r.n || session != r.session || path != r.path) {
+	if r.n > 0 && (id != r.first+r.n || messageSession != r.messageSession || path != r.path) {
 		r.answer(s)
 	}
 	if r.n == 0 {
-		r.first, r.session, r.path = id, session, path
+		r.first, r.messageSession, r.path = id, messageSession, path
 	}
 	r.n += n
 }
@@ -98,7 +98,7 @@ func (r *lostRun) answer(s *session) {
 		return
 	}
 	symbol, text := amqp.CondMessageLockLost, lockLostText
-	if r.session {
+	if r.messageSession {
 		symbol, text = amqp.CondSessionLockLost, sessionLostText
 	}
 	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.texts.suffixed(text, r.path, s.c.now))

@@ -16,6 +16,12 @@ func (t *teardown) pending() bool { return t.stopping || t.recheck || len(t.chan
 // changed notes a change of an entity.
 func (t *teardown) changed(change engine.Change) { t.changes = append(t.changes, change) }
 
+// recheckClaims has links without a claim detached.
+func (t *teardown) recheckClaims() { t.recheck = true }
+
+// stop has the connection closed.
+func (t *teardown) stop() { t.stopping = true }
+
 // take hands out what is to be done. That the server stops is not forgotten.
 func (t *teardown) take() teardown {
 	taken := *t

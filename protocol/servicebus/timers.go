@@ -83,7 +83,7 @@ func (t *timers) fire(c *conn) {
 			t.linklessLimit(c).Milliseconds()))
 	default:
 		if c.claims.sweep(c.now) {
-			c.teardown.recheck = true
+			c.teardown.recheckClaims()
 			c.tearDown()
 		}
 		for l := range c.sessions.links() {
