@@ -98,9 +98,9 @@ type script struct {
 
 // holder is a receiver with its session.
 type holder struct {
-	receiver Receiver
-	token    event.LockToken
-	id       string
+	slice event.Slice
+	token event.LockToken
+	id    string
 }
 
 // memory is a frame that never ends.
@@ -191,12 +191,10 @@ func (s *script) run(t *testing.T, input string) string {
 			}
 			s.do(&out, cmd)
 		case "receive":
-			cmd := &Receive{Receiver: &Receiver{Slice: s.slice, SubQueue: sub, Mode: mode}}
+			cmd := &Receive{Slice: s.slice, SubQueue: sub, Mode: mode}
 			if name, ok := opts["in"]; ok {
 				h := s.holders[name]
-				held := h.receiver
-				held.Mode = mode
-				cmd = &Receive{Receiver: &held, Session: h.token, SessionID: []byte(h.id)}
+				cmd.Slice, cmd.HasSession, cmd.Session, cmd.SessionID = h.slice, true, h.token, []byte(h.id)
 			}
 			s.receive(&out, cmd)
 		case "receive-deferred":
@@ -365,7 +363,7 @@ func (s *script) ask(cmd Command) Reply {
 
 func (s *script) receive(out *strings.Builder, cmd *Receive) {
 	for {
-		locks := cmd.Receiver.Mode == PeekLock
+		locks := cmd.Mode == PeekLock
 		if locks {
 			s.tokens++
 		}
@@ -387,7 +385,7 @@ func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 		o := s.do(out, AcceptSession(r, token))
 		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++
-			s.holders[name] = &holder{*r, g.Token, g.ID}
+			s.holders[name] = &holder{r.Slice, g.Token, g.ID}
 		}
 		if !o.Again {
 			return

@@ -180,7 +180,7 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 func (s *script) tick(t *testing.T) *Tick {
 	cmd := &Tick{NewID: s.newID}
 	due, ok := s.part.index.DueScheduled(s.now)
-	if e := s.part.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
+	if e := s.part.settings.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
 		return cmd
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)

@@ -240,7 +240,8 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 			return false
 		}
 		r := g.receiver
-		l.take = engine.Receive{Receiver: r.Receiver, Session: r.session, SessionID: r.sessionID, From: r.next}
+		l.take = engine.Receive{Slice: r.Slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
+			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.next}
 		switch r.Mode {
 		case engine.PeekLock:
 			l.take.Token = l.tokens()
@@ -257,6 +258,7 @@ func (l *Loop) serve(now event.Time, ln *line) bool {
 			continue
 		}
 		l.write(now, out)
+		out.Reply.Tag = r.Tag
 		d := out.Reply.Delivery()
 		if d == nil {
 			l.crowd(ln)

@@ -17,7 +17,6 @@ var methodCounts = ratchet{
 	known: map[string]int{
 		"engine/host.Loop":         100,
 		"engine/host.Namespace":    46,
-		"engine.Partition":         98,
 		"index.Index":              62,
 		"protocol/amqp.reader":     82,
 		"protocol/atom.request":    45,
