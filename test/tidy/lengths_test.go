@@ -34,7 +34,6 @@ var longFunctions = map[string]int{
 	"engine/host/late_test.go TestCostlyRequestsTakeTurns":    72,
 	"engine/host/idle_test.go TestIdle":                       104,
 	"engine/host/receivers_test.go TestConcurrentReceivers":   76,
-	"engine/script_test.go script.run":                        213,
 	"index/index.go Index.Apply":                              93,
 	"index/random_test.go walk.step":                          156,
 	"index/session_order_test.go TestLongSession":             104,
