@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -11,29 +10,41 @@ const maxBatchDelete = 4000
 
 // batchDelete removes active messages, oldest first, and leaves all others alone. In a session, where there may be many others, it
 // goes on in steps, each a record of its own.
-func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
-	e, err := p.Entity(cmd.Slice)
+func batchDelete(d *decision, cmd *BatchDelete) *Error {
+	s, err := d.slice(cmd.Slice)
 	if err != nil {
-		return p.refused(err)
+		return err
 	}
-	if err := receivable(e); err != nil {
+	if err := s.receivable(); err != nil {
 		if cmd.deleted > 0 { // disabled between two steps: what is gone is gone, and the caller has to know
-			out := p.done(log.Ordered)
-			out.Reply.Answer = Deleted(cmd.deleted)
-			return out
+			d.reply.Answer = Deleted(cmd.deleted)
+			return nil
 		}
-		return p.refused(err)
+		return err
 	}
 	if cmd.Before == 0 {
-		cmd.Before = now // for all steps: what is sent between them stays
+		cmd.Before = d.now // for all steps: what is sent between them stays
 	}
 	walk := index.Walk{From: cmd.next, Left: lookStep}
-	messages := p.index.BrowseActive(cmd.Slice, cmd.SubQueue)
-	if cmd.HasSession {
-		messages = p.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, &walk)
-	}
 	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
-	var doomed []event.SequenceNumber
+	doomed := s.doomed(cmd, limit, &walk)
+	cmd.next = walk.From
+	cmd.deleted += len(doomed)
+	if len(doomed) > 0 {
+		origin := s.origin(cmd.Origin)
+		ev := add[*event.MessagesBatchDeleted](d, event.KindMessagesBatchDeleted)
+		ev.Envelope, ev.Before, ev.Sequences = s.envelope(origin), cmd.Before, doomed
+	}
+	d.reply.Answer, d.looks, d.again = Deleted(cmd.deleted), lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
+	return nil
+}
+
+// doomed finds the next active messages that are old enough, at most limit of them.
+func (s *slice) doomed(cmd *BatchDelete, limit int, walk *index.Walk) (doomed []event.SequenceNumber) {
+	messages := s.index.BrowseActive(s.id, cmd.SubQueue)
+	if cmd.HasSession {
+		messages = s.index.BrowseSession(s.id, cmd.SubQueue, cmd.SessionID, walk)
+	}
 	for m := range messages {
 		if len(doomed) >= limit || m.EnqueuedAt >= cmd.Before { // times grow with the numbers
 			break
@@ -42,14 +53,5 @@ func (p *Partition) batchDelete(now event.Time, cmd *BatchDelete) Outcome {
 			doomed = append(doomed, m.Sequence)
 		}
 	}
-	cmd.next = walk.From
-	cmd.deleted += len(doomed)
-	if len(doomed) > 0 {
-		ev := p.events.New(event.KindMessagesBatchDeleted).(*event.MessagesBatchDeleted)
-		ev.Envelope, ev.Before, ev.Sequences = envelope(cmd.Slice, p.origin(cmd.Origin)), cmd.Before, doomed
-		p.out = append(p.out, ev)
-	}
-	out := p.done(level(p.out))
-	out.Reply.Answer, out.Looks, out.Again = Deleted(cmd.deleted), lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
-	return out
+	return doomed
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -13,87 +12,98 @@ const notDeferredText = "Failed to lock one or more specified messages. Either t
 // One message may be larger.
 const maxDeferredAnswer = 16 << 20
 
-// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
-// now, and the caller does not find it (7.4).
-func (p *Partition) receiveDeferred(now event.Time, cmd *ReceiveDeferred) Outcome {
-	e, err := p.Entity(cmd.Slice)
-	if err != nil {
-		return p.refused(err)
-	}
-	if err := receivable(e); err != nil {
-		return p.refused(err)
-	}
-	if e.Properties.RequiresSession && cmd.SubQueue == event.Main && !p.holds(now, e, cmd.Slice, cmd.Session) {
-		return p.refused(SessionLost())
-	}
-	var size int64
-	found := make([]index.Message, 0, len(cmd.Sequences))
-	seen := map[event.SequenceNumber]bool{}
-	whole := true
-	for _, seq := range cmd.Sequences {
-		m, ok := p.index.Message(cmd.Slice, seq)
-		if !ok || m.State != index.Deferred || m.SubQueue != cmd.SubQueue || seen[seq] || !p.ofSession(cmd, &m) {
-			whole = false
-			continue
-		}
-		seen[seq] = true
-		size += int64(m.Body.Size)
-		if expired(&m, now) {
-			p.expire(e, cmd.Slice, &m, changed(&m))
-			whole = false
-		}
-		found = append(found, m)
-	}
-	if !whole || len(found) == 0 {
-		return p.refused(Refuse(MessageNotFound, notDeferredText))
-	}
-	if size > maxDeferredAnswer && len(found) > 1 {
-		return p.refused(Refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer))
-	}
-	if m := &found[0]; m.InSession && p.index.LockedUnder(cmd.Slice, []byte(m.SessionID))+len(found) > maxUnderSession {
-		return p.refused(Refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID))
-	}
-	until, origin, level := now.Add(e.Properties.LockDuration), p.origin(cmd.Origin), log.Ordered
-	var taken Messages
-	for i := range found {
-		m := &found[i]
-		d := describe(m)
-		if cmd.Mode == ReceiveAndDelete {
-			ev := p.events.New(event.KindMessageReceivedAndDeleted).(*event.MessageReceivedAndDeleted)
-			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), m.Sequence
-			p.out = append(p.out, ev)
-			if level = log.Durable; mutant.On(mutant.TakenByNumber) {
-				level = log.Ordered
-			}
-		} else {
-			d.Token, d.LockedUntil = cmd.Tokens[i], until
-			p.lock(cmd.Slice, origin, m, &d)
-		}
-		taken = append(taken, d)
-	}
-	out := p.done(level)
-	out.Reply.Answer = taken
-	return out
+// receivingDeferred is a request for deferred messages by number.
+type receivingDeferred struct {
+	slice
+	cmd *ReceiveDeferred
 }
 
-// ofSession tells whether a message is for the holder of the session that the command comes from; without sessions it is
+// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
+// now, and the caller does not find it (7.4).
+func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
+	of, err := d.slice(cmd.Slice)
+	if err != nil {
+		return err
+	}
+	s := receivingDeferred{of, cmd}
+	found, way, err := s.check()
+	if err != nil {
+		s.end(way)
+		return err
+	}
+	s.enact(found)
+	return nil
+}
+
+// check finds the messages, in the order of the numbers asked for.
+func (s *receivingDeferred) check() (found []index.Message, way passed, err *Error) {
+	if err := s.receivable(); err != nil {
+		return nil, way, err
+	}
+	if s.entity.Properties.RequiresSession && s.cmd.SubQueue == event.Main {
+		if way, live := s.liveSession(s.cmd.Session); !live {
+			return nil, way, SessionLost()
+		}
+	}
+	found, way.messages = s.find()
+	if len(found) < len(s.cmd.Sequences) || len(found) == 0 {
+		return nil, way, Refuse(MessageNotFound, notDeferredText)
+	}
+	var size int64
+	for i := range found {
+		size += int64(found[i].Body.Size)
+	}
+	if size > maxDeferredAnswer && len(found) > 1 {
+		return nil, way, Refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer)
+	}
+	if m := &found[0]; m.InSession && s.index.LockedUnder(s.id, []byte(m.SessionID))+len(found) > maxUnderSession {
+		return nil, way, Refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID)
+	}
+	return found, way, nil
+}
+
+// find finds the messages that are the caller's to take, each once, and apart from them those that have expired.
+func (s *receivingDeferred) find() (found, over []index.Message) {
+	found = make([]index.Message, 0, len(s.cmd.Sequences))
+	seen := map[event.SequenceNumber]bool{}
+	for _, seq := range s.cmd.Sequences {
+		m, ok := s.index.Message(s.id, seq)
+		switch {
+		case !ok || m.State != index.Deferred || m.SubQueue != s.cmd.SubQueue || seen[seq] || !s.mine(&m):
+		case expired(&m, s.now):
+			over = append(over, m)
+		default:
+			found = append(found, m)
+		}
+		seen[seq] = true
+	}
+	return found, over
+}
+
+// mine tells whether a message is for the holder of the session that the command comes from; without sessions it is
 // for anybody.
-func (p *Partition) ofSession(cmd *ReceiveDeferred, m *index.Message) bool {
+func (s *receivingDeferred) mine(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {
 		return true
 	}
-	s, ok := p.index.Session(cmd.Slice, []byte(m.SessionID))
-	return ok && s.Held && s.Token == cmd.Session
+	held, ok := s.index.Session(s.id, []byte(m.SessionID))
+	return ok && held.Held && held.Token == s.cmd.Session
 }
 
-// lock adds the event of a lock that a delivery describes. One under a session has no end of its own.
-func (p *Partition) lock(id event.Slice, origin event.OriginID, m *index.Message, d *Delivery) {
-	ev := p.events.New(event.KindMessageLocked).(*event.MessageLocked)
-	ev.Envelope, ev.Sequence, ev.Token, ev.DeliveryCount = envelope(id, origin), m.Sequence, d.Token, m.DeliveryCount
-	ev.LockedUntil = d.LockedUntil
-	if m.InSession && m.SubQueue == event.Main {
-		s, _ := p.index.Session(id, []byte(m.SessionID))
-		ev.LockedUntil, d.LockedUntil = 0, s.Until
+// enact adds the events of the deliveries, and answers with them.
+func (s *receivingDeferred) enact(found []index.Message) {
+	origin := s.origin(s.cmd.Origin)
+	taken := make(Messages, len(found))
+	for i := range found {
+		m := &found[i]
+		taken[i] = describe(m)
+		if s.cmd.Mode == ReceiveAndDelete {
+			s.remove(origin, m)
+		} else {
+			taken[i].Token = s.cmd.Tokens[i]
+			s.lock(origin, m, &taken[i])
+		}
 	}
-	p.out = append(p.out, ev)
+	s.early = s.cmd.Mode != ReceiveAndDelete || mutant.On(mutant.TakenByNumber)
+	s.reply.Answer = taken
 }

@@ -1,7 +1,8 @@
 // Package engine holds the rules of the broker. It knows no clock, goroutine or file, and no AMQP: package host runs it.
 //
 // A [Partition] is a state machine over one log: [Partition.Decide] looks at a command and answers which events follow,
-// [Partition.Apply] changes the state by an event. Whoever drives it gives it time, commands and a log, and lets outcomes go.
+// [Partition.Apply] changes the state by an event. Whoever drives it gives it time, commands and a log, adopts what was decided
+// ([Partition.Adopt]), and lets outcomes go.
 //
 // Four invariants carry the design:
 //

@@ -11,12 +11,16 @@ import (
 // Receive takes the first deliverable message for a receiver that has credit. The answer is a [*Delivery], in a [ReplyDelivery];
 // there is none when there is nothing to deliver.
 type Receive struct {
-	Receiver *Receiver
+	Slice    event.Slice
+	SubQueue event.SubQueue
+	Mode     ReceiveMode
+	Origin   *Origin
 	Token    event.LockToken // for the lock, fresh and random
-	// Session and SessionID are the lock and the name of the session that a receiver with one holds.
-	Session   event.LockToken
-	SessionID []byte
-	From      event.SequenceNumber // where one that browses goes on
+	// HasSession tells that the receiver is for a session. Session and SessionID are its lock and its name.
+	HasSession bool
+	Session    event.LockToken
+	SessionID  []byte
+	From       event.SequenceNumber // where one that browses goes on
 }
 
 // Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
@@ -29,14 +33,19 @@ type Tick struct {
 }
 
 type acceptSession struct {
-	receiver *Receiver
-	token    event.LockToken
+	slice   event.Slice
+	origin  *Origin
+	session []byte // its name; with any: the next available one
+	any     bool
+	token   event.LockToken
 }
 
 // AcceptSession is the command that gives a session to a receiver that has attached for one, under a fresh and random token. The
 // answer is a [*SessionGrant]; there is none when no session is available now. It is refused with SessionCannotBeLocked when another
 // holds the session it names.
-func AcceptSession(r *Receiver, token event.LockToken) Command { return &acceptSession{r, token} }
+func AcceptSession(r *Receiver, token event.LockToken) Command {
+	return &acceptSession{r.Slice, r.Origin, append([]byte{}, r.Session.ID...), r.Session.Any, token}
+}
 
 type releaseSession struct {
 	slice event.Slice

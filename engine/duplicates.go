@@ -26,13 +26,14 @@ type sentID struct {
 	id string
 }
 
-func (p *Partition) duplicates(now event.Time, e *Entity, cmd *Send) fresh {
-	f := fresh{x: p.index, slice: cmd.Slice, now: now}
-	if e.Properties.RequiresDuplicateDetection {
-		f.window = e.Properties.DuplicateDetectionWindow
-		f.until = now.Add(f.window)
-		if len(cmd.Messages) > 1 {
-			f.here = make(map[sentID]event.SequenceNumber, len(cmd.Messages))
+// duplicates is to tell which of so many messages were accepted before.
+func (s *slice) duplicates(messages int) fresh {
+	f := fresh{x: s.index, slice: s.id, now: s.now}
+	if s.entity.Properties.RequiresDuplicateDetection {
+		f.window = s.entity.Properties.DuplicateDetectionWindow
+		f.until = f.now.Add(f.window)
+		if messages > 1 {
+			f.here = make(map[sentID]event.SequenceNumber, messages)
 		}
 	}
 	return f
@@ -58,18 +59,17 @@ func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
 }
 
 // drop adds the event of a message whose id was accepted before.
-func (p *Partition) drop(id event.Slice, origin event.OriginID, m *Message, original event.SequenceNumber) {
-	ev := p.events.New(event.KindDuplicateDropped).(*event.DuplicateDropped)
-	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = envelope(id, origin), m.ID, m.IDType, original
-	p.out = append(p.out, ev)
+func (s *sending) drop(m *Message, original event.SequenceNumber) {
+	ev := add[*event.DuplicateDropped](s.decision, event.KindDuplicateDropped)
+	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = s.envelope(s.from), m.ID, m.IDType, original
 }
 
 // stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.
-func (p *Partition) stillScheduled(id event.Slice, seq event.SequenceNumber) event.SequenceNumber {
-	if m, ok := p.index.Message(id, seq); ok && m.State == index.Scheduled {
+func (s *sending) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
+	if m, ok := s.index.Message(s.id, seq); ok && m.State == index.Scheduled {
 		return seq
 	}
-	for _, ev := range p.out { // of this very send
+	for _, ev := range s.events { // of this very send
 		if ev, ok := ev.(*event.MessageScheduled); ok && ev.Sequence == seq {
 			return seq
 		}

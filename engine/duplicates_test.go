@@ -17,10 +17,10 @@ func TestFullDuplicateHistory(t *testing.T) {
 	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Minute
 	s := newScript()
 	s.put(new(strings.Builder), &PutEntity{Kind: event.Queue, Path: "orders", Properties: p})
-	if s.part.history != 8<<20 {
-		t.Fatalf("a history holds %d ids", s.part.history)
+	if s.part.settings.history != 8<<20 {
+		t.Fatalf("a history holds %d ids", s.part.settings.history)
 	}
-	s.part.history = 3
+	s.part.settings.history = 3
 	stored := func() int {
 		return s.part.index.Count(testSlice, event.Main, index.Active) + s.part.index.Count(testSlice, event.Main, index.Scheduled)
 	}
@@ -51,7 +51,7 @@ func TestFullDuplicateHistory(t *testing.T) {
 	send(0, s.now.Add(time.Hour), "d")
 	send(Busy, 0, "e")
 	s.restart(t)
-	s.part.history = 3
+	s.part.settings.history = 3
 	send(Busy, 0, "e")
 	s.now = s.now.Add(30 * time.Second) // b and c
 	send(0, 0, "e", "b")

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -38,26 +37,37 @@ func overgrow(stored []byte, m *index.Message, header int) bool {
 	return len(stored) > 0 && header+changed(m)+len(stored) > maxChanges
 }
 
-// checkHeaders looks whether the messages can take the changes of a settlement. ok is false when they are not settled now: a
-// message of a dead-letter queue has nowhere to go, or the caller has to read first what they have beside their bodies. That is
-// not asked for where the whole message is small enough.
-func (p *Partition) checkHeaders(cmd *Settle, stored []byte, messages []index.Message) (_ Outcome, ok bool) {
+// unread tells whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
+// changes. That is not asked for where the whole message is small enough.
+func (s *settling) unread(messages []index.Message) bool {
 	for i := range messages {
-		m := &messages[i]
-		switch {
-		case cmd.Unread && overgrow(stored, m, int(m.Body.Size)):
-			out := p.done(log.Ordered)
-			unread := make(Messages, len(messages))
-			for j := range messages {
-				unread[j] = describe(&messages[j])
-			}
-			out.Reply.Answer = unread
-			return out, false
-		case !cmd.Unread && cmd.SubQueue != event.Main && overgrow(stored, m, cmd.header(i)):
-			return p.refused(Refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)), false
+		if s.cmd.Unread && overgrow(s.stored, &messages[i], int(messages[i].Body.Size)) {
+			return true
 		}
 	}
-	return Outcome{}, true
+	return false
+}
+
+// show answers with the messages, which are not settled now.
+func (s *settling) show(messages []index.Message) {
+	unread := make(Messages, len(messages))
+	for i := range messages {
+		unread[i] = describe(&messages[i])
+	}
+	s.reply.Answer = unread
+}
+
+// tooMuch refuses changes that a message of a dead-letter queue cannot take: it has nowhere to go.
+func (s *settling) tooMuch(messages []index.Message) *Error {
+	if s.cmd.Unread || s.cmd.SubQueue == event.Main {
+		return nil
+	}
+	for i := range messages {
+		if overgrow(s.stored, &messages[i], s.cmd.header(i)) {
+			return Refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)
+		}
+	}
+	return nil
 }
 
 // What a message is told whose header became too large (semantics.md 9.2).

@@ -35,7 +35,7 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 		first, second := event.LockToken{1}, event.LockToken{2}
 		for _, cmd := range []Command{
 			&Send{Slice: testSlice, Messages: []Message{{ID: []byte("x"), Body: []byte("x")}, {ID: []byte("x"), Body: []byte("x")}}},
-			&Receive{Receiver: &Receiver{Slice: testSlice}, Token: first}, &Receive{Receiver: &Receiver{Slice: testSlice}, Token: second},
+			&Receive{Slice: testSlice, Token: first}, &Receive{Slice: testSlice, Token: second},
 			&Settle{Slice: testSlice, Token: first, More: []event.LockToken{second}, Outcome: c.how,
 				Changes: c.changes, Headers: []int{c.header}, Reason: "given", Description: long},
 		} {

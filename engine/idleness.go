@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -83,12 +82,11 @@ type touch struct {
 func (*touch) command() {}
 
 // touch adds the note of an entity's last use, unless it was deleted since.
-func (p *Partition) touch(cmd *touch) Outcome {
-	if _, ok := p.index.Catalogue.Get(cmd.entity); !ok {
-		return p.done(log.Ordered)
+func (c cataloguing) touch(cmd *touch) {
+	if _, ok := c.there.Get(cmd.entity); !ok {
+		return
 	}
-	ev := p.events.New(event.KindEntityTouched).(*event.EntityTouched)
-	ev.Envelope, ev.AccessedAt = envelope(event.Slice{Entity: cmd.entity}, 0), cmd.at
-	p.out = append(p.out, ev)
-	return p.done(log.Ordered)
+	ev := add[*event.EntityTouched](c.decision, event.KindEntityTouched)
+	ev.Envelope, ev.AccessedAt = about(cmd.entity, 0), cmd.at
+	c.early = true
 }

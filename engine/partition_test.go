@@ -114,3 +114,30 @@ func TestOvertakenOutcomes(t *testing.T) {
 		}()
 	}
 }
+
+// What is asked for most often is decided without memory of its own, but for the deliveries, which are allocated 64 at a time.
+func TestUsualDecisionsDoNotAllocate(t *testing.T) {
+	p := oneQueue()
+	out, _, _ := sends(t, p, nil)
+	adopt(p, &out)
+	out, _, _ = sends(t, p, nil)
+	adopt(p, &out)
+	token := event.LockToken{1}
+	receive := &Receive{Slice: testSlice, Token: token}
+	out = p.Decide(1, receive)
+	adopt(p, &out)
+	for _, cmd := range []Command{
+		&Send{Slice: testSlice, Messages: []Message{{ID: []byte("m"), Body: []byte("b")}}},
+		receive,
+		&Settle{Slice: testSlice, Token: token, Outcome: Complete},
+		&Settle{Slice: testSlice, Token: token, Outcome: Abandon},
+	} {
+		if n := testing.AllocsPerRun(1000, func() {
+			if out := p.Decide(2, cmd); out.Reply.Err != nil || len(out.Events) != 1 {
+				t.Fatalf("%T: %v, %d events", cmd, out.Reply.Err, len(out.Events))
+			}
+		}); n != 0 {
+			t.Errorf("%T: %v allocations", cmd, n)
+		}
+	}
+}

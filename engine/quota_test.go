@@ -153,8 +153,8 @@ func TestTooManyCopies(t *testing.T) {
 	if out := send(maxCopies/maxSubscriptions + 2); code(out.Reply.Err) != MessageTooLarge || len(out.Events) != 0 {
 		t.Errorf("%d events, %v", len(out.Events), out.Reply.Err)
 	}
-	if send(1); cap(p.fan.copies) > manyCopies {
-		t.Errorf("room for %d copies is kept", cap(p.fan.copies))
+	if send(1); cap(p.decision.fan.copies) > manyCopies {
+		t.Errorf("room for %d copies is kept", cap(p.decision.fan.copies))
 	}
 }
 

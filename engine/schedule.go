@@ -2,61 +2,82 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// activate adds the event that makes a scheduled message active: as if it were sent now (semantics.md 7.6).
-func (p *Partition) activate(now event.Time, s index.ScheduledMessage, tick *Tick) {
-	ceiling := event.Forever
-	if e := p.entities[s.Slice.Entity]; e != nil {
-		if e.Kind == event.Topic {
-			p.activateIn(now, e, s, tick)
-			return
-		}
-		ceiling = e.Properties.DefaultMessageTimeToLive
+// maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
+const maxTick = 1024
+
+// tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.
+func tick(d *decision, cmd *Tick) {
+	locks := d.index.LockDeadline()
+	if next, ok := d.index.DueScheduled(d.now); ok && (locks == 0 || next.For < locks) {
+		activate(d, next, cmd)
+		return
 	}
-	ev := p.events.New(event.KindScheduledActivated).(*event.ScheduledActivated)
-	ev.Envelope, ev.Sequence = envelope(s.Slice, 0), s.Sequence
-	ev.NewSequence, ev.EnqueuedAt = p.index.NextSequence(s.Slice), now
-	ev.TimeToLive, ev.ExpiresAt = timeToLive(now, s.TimeToLive, ceiling)
-	p.out = append(p.out, ev)
+	for _, l := range d.index.Due(d.now, maxTick) {
+		s := d.remains(l.Slice)
+		s.endLock(&l)
+	}
 }
 
-// scheduleMessage adds the event of a message that becomes active later.
-func (p *Partition) scheduleMessage(id event.Slice, origin event.OriginID, m *Message, seq event.SequenceNumber, until event.Time, batch uint32) *event.MessageScheduled {
-	ev := p.events.New(event.KindMessageScheduled).(*event.MessageScheduled)
-	ev.Envelope, ev.Sequence = envelope(id, origin), seq
+// activate adds the event that makes a scheduled message active: as if it were sent now (semantics.md 7.6).
+func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
+	ceiling := event.Forever
+	if s, err := d.slice(next.Slice); err == nil {
+		if s.entity.Kind == event.Topic {
+			p := publishing{s, &d.fan}
+			p.activate(next, cmd)
+			return
+		}
+		ceiling = s.entity.Properties.DefaultMessageTimeToLive
+	}
+	ev := add[*event.ScheduledActivated](d, event.KindScheduledActivated)
+	ev.Envelope, ev.Sequence = event.Envelope{Slice: next.Slice}, next.Sequence
+	ev.NewSequence, ev.EnqueuedAt = d.index.NextSequence(next.Slice), d.now
+	ev.TimeToLive, ev.ExpiresAt = timeToLive(d.now, next.TimeToLive, ceiling)
+}
+
+// schedule adds the event of a message that becomes active later.
+func (s *sending) schedule(m *Message, seq event.SequenceNumber, until event.Time) *event.MessageScheduled {
+	ev := add[*event.MessageScheduled](s.decision, event.KindMessageScheduled)
+	ev.Envelope, ev.Sequence = s.envelope(s.from), seq
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, batch
+	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.IDType, ev.DuplicateUntil = m.IDType, until
-	p.out = append(p.out, ev)
 	return ev
 }
 
 // cancelScheduled ends messages that are not active yet: all of them or none.
-func (p *Partition) cancelScheduled(cmd *CancelScheduled) Outcome {
-	e, err := p.Entity(cmd.Slice)
+func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
+	s, err := d.slice(cmd.Slice)
 	if err != nil {
-		return p.refused(err)
+		return err
 	}
-	if err := sendable(e); err != nil {
-		return p.refused(err)
+	if err := s.checkCancel(cmd); err != nil {
+		return err
+	}
+	origin := s.origin(cmd.Origin)
+	for _, seq := range cmd.Sequences {
+		ev := add[*event.ScheduleCancelled](d, event.KindScheduleCancelled)
+		ev.Envelope, ev.Sequence = s.envelope(origin), seq
+	}
+	return nil
+}
+
+// checkCancel refuses when one of the messages is not scheduled, or is named twice.
+func (s *slice) checkCancel(cmd *CancelScheduled) *Error {
+	if err := s.sendable(); err != nil {
+		return err
 	}
 	seen := map[event.SequenceNumber]bool{}
 	for _, seq := range cmd.Sequences {
-		m, ok := p.index.Message(cmd.Slice, seq)
+		m, ok := s.index.Message(s.id, seq)
 		if !ok || m.State != index.Scheduled || seen[seq] {
-			return p.refused(Refuse(MessageNotFound, "There is no scheduled message with the sequence number %d.", seq))
+			return Refuse(MessageNotFound, "There is no scheduled message with the sequence number %d.", seq)
 		}
 		seen[seq] = true
 	}
-	origin := p.origin(cmd.Origin)
-	for _, seq := range cmd.Sequences {
-		ev := p.events.New(event.KindScheduleCancelled).(*event.ScheduleCancelled)
-		ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), seq
-		p.out = append(p.out, ev)
-	}
-	return p.done(log.Durable)
+	return nil
 }

@@ -78,21 +78,21 @@ func (s *script) configure(t *testing.T, e index.Entity) {
 	}
 }
 
-func (s *script) rules(t *testing.T, out *strings.Builder, line string) {
+// rules gives the subscription a rule, takes one away, or shows them.
+func (s *script) rules(l *line) {
 	sub, _ := s.part.Index().Catalogue.Get(s.slice.Entity)
-	f := strings.Fields(line)
-	switch f[0] {
+	switch l.verb {
 	case "rules":
 		o := s.part.Decide(s.now, &ListRules{Subscription: sub.Path, Top: 100})
 		for _, r := range o.Reply.Rules() {
-			fmt.Fprintf(out, "%s\n", showRule(&r))
+			fmt.Fprintf(l.out, "%s\n", showRule(&r))
 		}
 		return
 	case "unrule":
-		s.do(out, &DeleteRule{Subscription: sub.Path, Name: f[1]})
+		s.do(l.out, &DeleteRule{Subscription: sub.Path, Name: l.words[0]})
 	case "rule":
-		cmd := &PutRule{Subscription: sub.Path, Rule: event.Rule{Name: f[1]}, Mode: CreateOnly}
-		rest := strings.TrimSpace(line[strings.Index(line, f[1])+len(f[1]):])
+		cmd := &PutRule{Subscription: sub.Path, Rule: event.Rule{Name: l.words[0]}, Mode: CreateOnly}
+		rest := strings.TrimSpace(l.text[strings.Index(l.text, l.words[0])+len(l.words[0]):])
 		if strings.HasPrefix(rest, "again") {
 			cmd.Mode = UpdateOnly
 		}
@@ -104,10 +104,10 @@ func (s *script) rules(t *testing.T, out *strings.Builder, line string) {
 			_, sql, _ := strings.Cut(text, "filter:")
 			cmd.Rule.Filter = event.Filter{Kind: event.SQLFilter, Text: strings.TrimSpace(sql)}
 		}
-		s.do(out, cmd)
+		s.do(l.out, cmd)
 	}
 	if e, ok := s.part.Index().Catalogue.Get(s.slice.Entity); ok {
-		s.configure(t, e)
+		s.configure(l.t, e)
 	}
 }
 
@@ -180,7 +180,7 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 func (s *script) tick(t *testing.T) *Tick {
 	cmd := &Tick{NewID: s.newID}
 	due, ok := s.part.index.DueScheduled(s.now)
-	if e := s.part.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
+	if e := s.part.settings.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
 		return cmd
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -16,122 +15,132 @@ const (
 	idRoom = 64
 )
 
+// sending is a send to a slice: of a queue, or of a topic (topic.go).
+type sending struct {
+	slice
+	cmd   *Send
+	from  event.OriginID
+	batch uint32 // messages, when they are more than one
+}
+
 // send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
-func (p *Partition) send(now event.Time, cmd *Send) Outcome {
-	e, err := p.Entity(cmd.Slice)
+func send(d *decision, cmd *Send) *Error {
+	of, err := d.slice(cmd.Slice)
 	if err != nil {
-		return p.refused(err)
+		return err
 	}
-	if err := sendable(e); err != nil {
-		return p.refused(err)
+	s := sending{slice: of, cmd: cmd}
+	if err := s.check(); err != nil {
+		return err
 	}
-	var size int64
-	limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
-	for i := range cmd.Messages {
-		m := &cmd.Messages[i]
+	if of.entity.Kind == event.Topic {
+		p := publishing{of, &d.fan}
+		if err := p.check(cmd); err != nil {
+			return err
+		}
+	}
+	s.from = d.origin(cmd.Origin)
+	if n := len(cmd.Messages); n > 1 {
+		s.batch = uint32(n)
+	}
+	var numbers Numbers
+	if of.entity.Kind == event.Topic {
+		numbers = s.publish(d.fan.plan)
+	} else {
+		numbers = s.store()
+	}
+	if cmd.Numbers {
+		d.reply.Answer = numbers
+	}
+	return nil
+}
+
+// check refuses messages that cannot be stored.
+func (s *sending) check() *Error {
+	if err := s.sendable(); err != nil {
+		return err
+	}
+	size, err := s.checkMessages()
+	if err != nil {
+		return err
+	}
+	if s.entity.Kind == event.Subscription {
+		return Refuse(NotAllowed, "Messages are sent to a topic, not to its subscription '%s'.", s.entity.Path)
+	}
+	if s.entity.Kind != event.Topic {
+		if err := s.room(size); err != nil {
+			return err
+		}
+	}
+	n, history := len(s.cmd.Messages), s.settings.history
+	if s.entity.Properties.RequiresDuplicateDetection && s.index.Remembered(s.id)+n > history && s.index.Forgettable(s.id, s.now, n) < n {
+		return Refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", s.entity.Path, history)
+	}
+	return nil
+}
+
+// checkMessages looks at each message by itself, and adds up their bytes.
+func (s *sending) checkMessages() (size int64, _ *Error) {
+	limit := int64(s.entity.Properties.MaxMessageSizeKilobytes) << 10
+	for i := range s.cmd.Messages {
+		m := &s.cmd.Messages[i]
 		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
-			return p.refused(Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters."))
+			return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
 		}
 		n := int64(len(m.Body) + len(m.Tail))
 		if n > limit+idRoom {
-			return p.refused(Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path))
+			return 0, Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, s.entity.Path)
 		}
 		size += n
 	}
-	if e.Properties.RequiresSession {
-		for i := range cmd.Messages {
-			if !cmd.Messages[i].HasSession {
-				return p.refused(Refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
-					"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."))
-			}
+	if !s.entity.Properties.RequiresSession {
+		return size, nil
+	}
+	for i := range s.cmd.Messages {
+		if !s.cmd.Messages[i].HasSession {
+			return 0, Refuse(NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
+				"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
 		}
 	}
-	if e.Kind == event.Subscription {
-		return p.refused(Refuse(NotAllowed, "Messages are sent to a topic, not to its subscription '%s'.", e.Path))
-	}
-	if e.Kind != event.Topic {
-		if err := p.room(e, cmd.Slice, size); err != nil {
-			return p.refused(err)
-		}
-	}
-	if n := len(cmd.Messages); e.Properties.RequiresDuplicateDetection && p.index.Remembered(cmd.Slice)+n > p.history &&
-		p.index.Forgettable(cmd.Slice, now, n) < n {
-		return p.refused(Refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", e.Path, p.history))
-	}
-	if e.Kind == event.Topic {
-		return p.publish(now, e, cmd)
-	}
-	p.store(now, e, cmd)
-	out := p.done(log.Durable)
-	if cmd.Numbers {
-		out.Reply.Answer = p.numbers
-		p.numbers = nil
-	}
-	return out
+	return size, nil
 }
 
-// sendable refuses when the entity's status forbids sending (semantics.md 16.1).
-func sendable(e *Entity) *Error {
-	if st := e.Properties.Status; st == event.Disabled || st == event.SendDisabled {
-		return Refuse(Disabled, "The messaging entity '%s' is disabled for sending.", e.Path)
-	}
-	return nil
-}
-
-// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a subscription stores counts with its
-// topic.
-func (p *Partition) room(e *Entity, id event.Slice, more int64) *Error {
-	if e.Kind == event.Subscription {
-		topic := p.entities[e.Topic]
-		if topic == nil {
-			return nil // it is just being deleted
-		}
-		e, id = topic, event.Slice{Entity: topic.ID, Partition: id.Partition}
-	}
-	quota := int64(e.Properties.MaxSizeMegabytes) << 20
-	if stored := p.index.Bytes(id); more > 0 && stored+more > quota {
-		return Refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
-			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
-	}
-	return nil
-}
-
-// store adds the events of messages that were let in.
-func (p *Partition) store(now event.Time, e *Entity, cmd *Send) {
-	origin := p.origin(cmd.Origin)
-	seq := p.index.NextSequence(cmd.Slice)
-	var batch uint32
-	if len(cmd.Messages) > 1 {
-		batch = uint32(len(cmd.Messages))
-	}
-	fresh := p.duplicates(now, e, cmd)
-	for i := range cmd.Messages {
-		m := &cmd.Messages[i]
+// store adds the events of messages that were let in, and says which numbers they have, if that was asked.
+func (s *sending) store() (numbers Numbers) {
+	seq := s.index.NextSequence(s.id)
+	fresh := s.duplicates(len(s.cmd.Messages))
+	for i := range s.cmd.Messages {
+		m, number := &s.cmd.Messages[i], seq
 		if original, twice := fresh.original(m); twice {
-			p.drop(cmd.Slice, origin, m, original)
-			if cmd.Numbers {
-				p.numbers = append(p.numbers, p.stillScheduled(cmd.Slice, original))
+			s.drop(m, original)
+			if s.cmd.Numbers {
+				number = s.stillScheduled(original)
 			}
-			continue
-		}
-		until := fresh.remember(m, seq)
-		if m.ScheduledFor > now {
-			p.scheduleMessage(cmd.Slice, origin, m, seq, until, batch).InSession = e.Properties.RequiresSession
 		} else {
-			ev := p.events.New(event.KindMessageEnqueued).(*event.MessageEnqueued)
-			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), seq
-			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-			ev.EnqueuedAt, ev.Batch = now, batch
-			ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
-			ev.TimeToLive, ev.ExpiresAt = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
-			ev.InSession, ev.IDType, ev.DuplicateUntil = e.Properties.RequiresSession, m.IDType, until
-			p.out = append(p.out, ev)
+			s.storeOne(m, seq, fresh.remember(m, seq))
+			seq++
 		}
-		if cmd.Numbers {
-			p.numbers = append(p.numbers, seq)
+		if s.cmd.Numbers {
+			numbers = append(numbers, number)
 		}
-		seq++
 	}
+	return numbers
+}
+
+// storeOne adds the event of a message whose id is remembered until a time.
+func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Time) {
+	p := &s.entity.Properties
+	if m.ScheduledFor > s.now {
+		s.schedule(m, seq, until).InSession = p.RequiresSession
+		return
+	}
+	ev := add[*event.MessageEnqueued](s.decision, event.KindMessageEnqueued)
+	ev.Envelope, ev.Sequence = s.envelope(s.from), seq
+	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+	ev.EnqueuedAt, ev.Batch = s.now, s.batch
+	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
+	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, p.DefaultMessageTimeToLive)
+	ev.InSession, ev.IDType, ev.DuplicateUntil = p.RequiresSession, m.IDType, until
 }
 
 // timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -10,9 +11,11 @@ import (
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
 	topic := &Entity{ID: 1, Kind: event.Topic, Properties: event.Properties{MaxMessageSizeKilobytes: 256}}
-	p := &Partition{entities: map[event.EntityID]*Entity{1: topic}}
+	p := NewPartition(0, 1, index.New())
+	p.Configure(topic)
 	for _, e := range []*Entity{topic, {ID: 2, Kind: event.Subscription, Topic: 1}} {
-		if limit := p.messageLimit(e); limit != 256<<10 {
+		s := slice{decision: &p.decision, entity: e}
+		if limit := s.messageLimit(); limit != 256<<10 {
 			t.Errorf("%s: %d", e.Kind, limit)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -19,8 +18,9 @@ const (
 	manyCopies     = 1 << 14   // more are added up before they are written, and their memory is not kept
 )
 
-// fanOut is the copies that one decision makes. Everything in it is valid until the next.
+// fanOut is the copies that one decision makes, and the plan they are part of. Everything in it is valid until the next.
 type fanOut struct {
+	plan    []planned // by message
 	copies  []event.Copy
 	changes []byte                                  // what the rules changed, as it stands in the log
 	given   map[event.EntityID]event.SequenceNumber // newest number given out in this decision, by subscription
@@ -38,7 +38,7 @@ func (f *fanOut) reset() {
 	if cap(f.changes) > 1<<20 {
 		f.changes = nil
 	}
-	f.copies, f.changes, f.bytes = f.copies[:0], f.changes[:0], 0
+	f.copies, f.changes, f.plan, f.bytes = f.copies[:0], f.changes[:0], f.plan[:0], 0
 	clear(f.given)
 }
 
@@ -54,9 +54,6 @@ func (f *fanOut) size() (n int) {
 
 // published is a message on its way to the subscriptions of a topic.
 type published struct {
-	topic     *Entity
-	slice     event.Slice
-	now       event.Time
 	sequence  event.SequenceNumber
 	ttl       time.Duration // the sender's own, cut to the topic's ceiling; 0: none
 	session   []byte
@@ -77,117 +74,110 @@ type planned struct {
 	later    bool // it is scheduled
 }
 
-// publish sends messages to a topic: the rules in force decide who gets copies, and each message is one event with all of them
-// (semantics.md 5.1, 15.2).
-func (p *Partition) publish(now event.Time, e *Entity, cmd *Send) Outcome {
+// publishing finds out who gets copies of messages of a topic. What it finds stands in the fan-out.
+type publishing struct {
+	slice
+	fan *fanOut
+}
+
+// check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
+func (p *publishing) check(cmd *Send) *Error {
 	p.fan.reset()
-	fresh := p.duplicates(now, e, cmd)
-	seq := p.index.NextSequence(cmd.Slice)
-	p.plan = p.plan[:0]
+	fresh := p.duplicates(len(cmd.Messages))
+	seq := p.index.NextSequence(p.id)
 	var own int64
 	bodies := 0
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
 		bodies += len(m.Body) + len(m.Tail)
 		if original, twice := fresh.original(m); twice {
-			p.plan = append(p.plan, planned{original: original})
+			p.fan.plan = append(p.fan.plan, planned{original: original})
 			continue
 		}
-		pl := planned{sequence: seq, until: fresh.remember(m, seq), later: m.ScheduledFor > now, from: len(p.fan.copies)}
+		pl := planned{sequence: seq, until: fresh.remember(m, seq), later: m.ScheduledFor > p.now, from: len(p.fan.copies)}
 		if pl.later {
 			own += int64(len(m.Body) + len(m.Tail))
 		} else {
-			pl.ttl, _ = timeToLive(now, m.TimeToLive, e.Properties.DefaultMessageTimeToLive)
-			err := p.copiesOf(&published{topic: e, slice: cmd.Slice, now: now, sequence: seq, ttl: pl.ttl, session: m.SessionID,
-				inSession: m.HasSession, size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.NewID}, e.Properties.FilteringBeforePublishing)
+			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
+			err := p.copiesOf(&published{sequence: seq, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
+				size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.NewID}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
-				return p.refused(err)
+				return err
 			}
 		}
 		pl.to = len(p.fan.copies)
-		p.plan = append(p.plan, pl)
+		p.fan.plan = append(p.fan.plan, pl)
 		seq++
 	}
 	if len(p.fan.copies) > manyCopies && bodies+p.fan.size() > maxPublish {
-		return p.refused(Refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish))
+		return Refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish)
 	}
-	if err := p.room(e, cmd.Slice, own+p.fan.bytes); err != nil {
-		return p.refused(err)
-	}
-	p.enact(now, cmd)
-	out := p.done(log.Durable)
-	if cmd.Numbers {
-		out.Reply.Answer = p.numbers
-		p.numbers = nil
-	}
-	return out
+	return p.room(own + p.fan.bytes)
 }
 
-// enact adds the events of a plan.
-func (p *Partition) enact(now event.Time, cmd *Send) {
-	origin := p.origin(cmd.Origin)
-	var batch uint32
-	if len(cmd.Messages) > 1 {
-		batch = uint32(len(cmd.Messages))
-	}
-	for i := range cmd.Messages {
-		m, pl := &cmd.Messages[i], &p.plan[i]
+// publish adds the events of a plan, one for each message with all its copies, and says which numbers they have, if that was asked.
+func (s *sending) publish(plan []planned) (numbers Numbers) {
+	for i := range s.cmd.Messages {
+		m, pl := &s.cmd.Messages[i], &plan[i]
 		number := pl.sequence
 		switch {
 		case pl.original != 0:
-			p.drop(cmd.Slice, origin, m, pl.original)
-			if number = 0; cmd.Numbers {
-				number = p.stillScheduled(cmd.Slice, pl.original)
+			s.drop(m, pl.original)
+			if number = 0; s.cmd.Numbers {
+				number = s.stillScheduled(pl.original)
 			}
 		case pl.later:
-			p.scheduleMessage(cmd.Slice, origin, m, pl.sequence, pl.until, batch)
+			s.schedule(m, pl.sequence, pl.until)
 		default:
-			ev := p.events.New(event.KindMessagePublished).(*event.MessagePublished)
-			ev.Envelope, ev.Sequence = envelope(cmd.Slice, origin), pl.sequence
-			ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
-			ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, now, batch
-			ev.IDType, ev.DuplicateUntil = m.IDType, pl.until
-			if ev.Copies = p.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
-				ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
-			}
-			p.out = append(p.out, ev)
+			s.publishOne(m, pl)
 		}
-		if cmd.Numbers {
-			p.numbers = append(p.numbers, number)
+		if s.cmd.Numbers {
+			numbers = append(numbers, number)
 		}
+	}
+	return numbers
+}
+
+// publishOne adds the event of a message with its copies.
+func (s *sending) publishOne(m *Message, pl *planned) {
+	ev := add[*event.MessagePublished](s.decision, event.KindMessagePublished)
+	ev.Envelope, ev.Sequence = s.envelope(s.from), pl.sequence
+	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
+	ev.IDType, ev.DuplicateUntil = m.IDType, pl.until
+	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
+		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}
 }
 
-// activateIn hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
+// activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
 // (semantics.md 7.6, SM-292).
-func (p *Partition) activateIn(now event.Time, e *Entity, s index.ScheduledMessage, tick *Tick) {
+func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 	p.fan.reset()
-	m, _ := p.index.Message(s.Slice, s.Sequence)
-	number := p.index.NextSequence(s.Slice)
-	ttl, _ := timeToLive(now, s.TimeToLive, e.Properties.DefaultMessageTimeToLive)
-	see := tick.Properties
+	m, _ := p.index.Message(p.id, next.Sequence)
+	number := p.index.NextSequence(p.id)
+	ttl, _ := timeToLive(p.now, next.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
+	see := cmd.Properties
 	if see == nil {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
-	pub := &published{topic: e, slice: s.Slice, now: now, sequence: number, ttl: ttl, session: []byte(session.Text),
-		inSession: session.Type != event.Null, size: int(m.Body.Size), header: tick.Header, see: see, newID: tick.NewID}
-	p.copiesOf(pub, false)
-	ev := p.events.New(event.KindScheduledPublished).(*event.ScheduledPublished)
-	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = envelope(s.Slice, 0), s.Sequence, number, now
+	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
+		size: int(m.Body.Size), header: cmd.Header, see: see, newID: cmd.NewID}, false)
+	ev := add[*event.ScheduledPublished](p.decision, event.KindScheduledPublished)
+	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(0), next.Sequence, number, p.now
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
-	p.out = append(p.out, ev)
 }
 
 // copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there would be too many, and, for
 // a topic that filters before publishing, when no rule matches or one cannot be evaluated (semantics.md 15.6).
-func (p *Partition) copiesOf(m *published, filtering bool) *Error {
-	set := p.topics[m.topic.ID]
+func (p *publishing) copiesOf(m *published, filtering bool) *Error {
+	set := p.settings.topics[p.entity.ID]
 	before := len(p.fan.copies)
 	if set != nil {
 		p.show(m)
 		for _, match := range set.Match(m.see, m.newID) {
-			sub := p.entities[match.Subscription]
+			sub := p.settings.entities[match.Subscription]
 			if sub == nil {
 				continue // it is just being deleted
 			}
@@ -201,14 +191,14 @@ func (p *Partition) copiesOf(m *published, filtering bool) *Error {
 		}
 	}
 	if len(p.fan.copies) == before && filtering {
-		return Refuse(NoMatchingSubscription, "No rule of any subscription of '%s' matches the message.", m.topic.Path)
+		return Refuse(NoMatchingSubscription, "No rule of any subscription of '%s' matches the message.", p.entity.Path)
 	}
 	return nil
 }
 
 // copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule with an action, and one in
 // its dead-letter queue when something could not be evaluated (semantics.md 15.2, 15.6).
-func (p *Partition) copiesFor(m *published, sub *Entity, match *filter.Match) {
+func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
 	var failed *filter.Rule
 	reason, text := "FilterException", ""
 	if match.Err != nil {
@@ -229,7 +219,7 @@ func (p *Partition) copiesFor(m *published, sub *Entity, match *filter.Match) {
 
 // changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes to the dead-letter queue as it
 // was sent, whatever the subscription says of errors: the action could be evaluated (semantics.md 9.2, S2-19).
-func (p *Partition) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
+func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
 	if err := r.Run(m.see, m.newID, c); err != nil {
@@ -274,7 +264,7 @@ const (
 )
 
 // plainCopy adds a copy as the message was sent.
-func (p *Partition) plainCopy(m *published, sub *Entity) {
+func (p *publishing) plainCopy(m *published, sub *Entity) {
 	if sub.Properties.RequiresSession && !m.inSession {
 		p.deadCopy(m, sub, event.CauseNoSession, noSessionReason, noSessionText)
 		return
@@ -286,7 +276,7 @@ func (p *Partition) plainCopy(m *published, sub *Entity) {
 }
 
 // deadCopy adds a copy in the dead-letter queue of a subscription.
-func (p *Partition) deadCopy(m *published, sub *Entity, cause event.Cause, reason, description string) {
+func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reason, description string) {
 	cause, reason, description, changes := explained(m.header, cause, reason, clip(description))
 	c := p.newCopy(m, sub, len(changes))
 	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
@@ -294,25 +284,25 @@ func (p *Partition) deadCopy(m *published, sub *Entity, cause event.Cause, reaso
 
 // newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the subscription's ceiling, and
 // counts from the same instant (semantics.md 7.1).
-func (p *Partition) newCopy(m *published, sub *Entity, changes int) *event.Copy {
-	slice := event.Slice{Entity: sub.ID, Partition: m.slice.Partition}
+func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
+	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
 	seq, ok := p.fan.given[sub.ID]
 	if !ok {
-		seq = p.index.NextSequence(slice) - 1
+		seq = p.index.NextSequence(id) - 1
 	}
 	p.fan.given[sub.ID] = seq + 1
-	ceiling := min(m.topic.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
+	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
 	if mutant.On(mutant.LongCopies) {
-		ceiling = m.topic.Properties.DefaultMessageTimeToLive
+		ceiling = p.entity.Properties.DefaultMessageTimeToLive
 	}
-	own, expires := timeToLive(m.now, m.ttl, ceiling)
+	own, expires := timeToLive(p.now, m.ttl, ceiling)
 	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: seq + 1, OwnTTL: own != 0, ExpiresAt: expires})
 	p.fan.bytes += int64(m.size + changes)
 	return &p.fan.copies[len(p.fan.copies)-1]
 }
 
 // show fills in what filters see of a message and only the broker knows.
-func (p *Partition) show(m *published) {
+func (p *publishing) show(m *published) {
 	number := func(v int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(v)} }
 	if m.see == nil {
 		m.see = &p.fan.blank
@@ -320,12 +310,12 @@ func (p *Partition) show(m *published) {
 	s := &m.see.System
 	s[filter.SequenceNumber] = number(int64(m.sequence))
 	s[filter.EnqueuedSequenceNumber] = number(int64(m.sequence))
-	s[filter.EnqueuedTimeUtc] = event.InstantOf(m.now)
+	s[filter.EnqueuedTimeUtc] = event.InstantOf(p.now)
 	s[filter.Size] = number(int64(m.size))
 	s[filter.DeliveryCount] = number(0)
 	s[filter.State] = number(int64(MessageActive))
 	s[filter.ForcePersistence] = event.Value{Type: event.Bool}
-	own, expires := timeToLive(m.now, m.ttl, m.topic.Properties.DefaultMessageTimeToLive)
+	own, expires := timeToLive(p.now, m.ttl, p.entity.Properties.DefaultMessageTimeToLive)
 	s[filter.ExpiresAtUtc], s[filter.TimeToLive] = event.Value{}, event.Value{}
 	if expires != 0 {
 		s[filter.ExpiresAtUtc] = event.InstantOf(expires)

@@ -130,7 +130,8 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 		if d.recorder.handOn(); d.frames.full() {
 			return false
 		}
-		d.take = engine.Receive{Receiver: r.Receiver, Session: r.session, SessionID: r.sessionID, From: r.next}
+		d.take = engine.Receive{Slice: r.Slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
+			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.next}
 		switch r.Mode {
 		case engine.PeekLock:
 			d.take.Token = d.tokens().In(r.Slice.Partition)
@@ -147,6 +148,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			continue
 		}
 		d.recorder.write(now, out)
+		out.Reply.Tag = r.Tag
 		message := out.Reply.Delivery()
 		if message == nil {
 			d.waiting.LockLimit(q)

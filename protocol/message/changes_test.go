@@ -142,7 +142,7 @@ func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) []
 	p.Configure(e)
 	slice, token := event.Slice{Entity: 1}, event.LockToken{1}
 	decided(t, p, &engine.Send{Slice: slice, Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x")}}})
-	decided(t, p, &engine.Receive{Receiver: &engine.Receiver{Slice: slice}, Token: token})
+	decided(t, p, &engine.Receive{Slice: slice, Token: token})
 	cmd := settle(t, state)
 	cmd.Slice, cmd.Token, cmd.Header = slice, token, header
 	return decided(t, p, cmd)

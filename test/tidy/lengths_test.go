@@ -24,9 +24,7 @@ var fileLengths = ratchet{
 }
 
 // longFunctions are the functions over the limit, by file and name, with their lines.
-var longFunctions = map[string]int{
-	"engine/script_test.go script.run": 215,
-}
+var longFunctions = map[string]int{}
 
 // longFiles are the files over the limit, with their lines.
 var longFiles = map[string]int{}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// decision is what follows from one command, as far as the rules have found it out. It sees the state, which stays as it is until an
+// outcome is applied, and is filled by the rules. What is in it is valid until the next one.
+//
+// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. What it comes across whose time is over it hands back
+// as [passed], and the rule ends that, refused or not. An enactment adds events and the answer; it cannot refuse. So nothing that was
+// added is ever taken back, and the events of several rules can be one record.
+type decision struct {
+	now      event.Time
+	index    *index.Index // to be read, as settings and origins are
+	settings *settings
+	origins  *origins
+
+	events []event.Event // one record
+	named  []*Origin     // each has its definition among the events, and the number that comes next
+	early  bool          // the reply may leave once the events are written, before they are durable
+	reply  Reply
+	again  bool // see [Outcome.Again]
+	looks  int  // see [Outcome.Looks]
+
+	// Memory that the next decision uses again.
+	pool event.Pool
+	fan  fanOut
+	slab []Delivery // not yet given out: those that were are the receivers'
+}
+
+// begin makes room for what follows from a command at a time.
+func (d *decision) begin(now event.Time) {
+	d.pool.Reset()
+	d.now, d.events, d.named = now, d.events[:0], d.named[:0]
+	d.early, d.reply, d.again, d.looks = false, Reply{}, false, 0
+}
+
+// outcome is the decision as the caller gets it; a refusal takes the place of an answer.
+func (d *decision) outcome(refusal *Error) Outcome {
+	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Looks: d.looks}
+	if refusal != nil {
+		out.Reply = Reply{Err: refusal}
+	}
+	if len(d.events) > 0 && !d.early {
+		out.Level = log.Durable
+	}
+	return out
+}
+
+// add puts an event of a kind, whose type is E, into the record. It is to be filled in.
+func add[E event.Event](d *decision, kind event.Kind) E {
+	ev := d.pool.New(kind)
+	d.events = append(d.events, ev)
+	return ev.(E)
+}
+
+// origin is the number of an origin in this log; the first use of one adds its definition to the record.
+func (d *decision) origin(o *Origin) event.OriginID {
+	if o == nil {
+		return 0
+	}
+	if id, ok := d.origins.numbers[o]; ok {
+		return id
+	}
+	next := d.index.NextOrigin()
+	if i := slices.Index(d.named, o); i >= 0 {
+		return next + event.OriginID(i)
+	}
+	def := add[*event.OriginDefined](d, event.KindOriginDefined)
+	def.ID, def.Origin = next+event.OriginID(len(d.named)), clipped(o)
+	d.named = append(d.named, o)
+	return def.ID
+}
+
+// slice is the slice of an entity. It refuses with NotFound.
+func (d *decision) slice(id event.Slice) (slice, *Error) {
+	e, err := d.settings.of(id)
+	return slice{d, id, e}, err
+}
+
+// remains is a slice, also of an entity that is no more: then nothing is in force but what lets locks end.
+func (d *decision) remains(id event.Slice) slice {
+	e := d.settings.entities[id.Entity]
+	if e == nil {
+		e = &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
+	}
+	return slice{d, id, e}
+}
+
+// deliverySlab is how many deliveries are allocated at once.
+const deliverySlab = 64
+
+// deliver answers with a message. Its description lives as long as the protocol side needs it.
+func (d *decision) deliver(m *index.Message) *Delivery {
+	if len(d.slab) == 0 {
+		d.slab = make([]Delivery, deliverySlab)
+	}
+	given := &d.slab[0]
+	d.slab = d.slab[1:]
+	*given = describe(m)
+	d.reply = Reply{Kind: ReplyDelivery, Answer: given}
+	return given
+}
+
+// slice is one slice as a decision finds it, with the settings in force for it.
+type slice struct {
+	*decision
+	id     event.Slice
+	entity *Entity
+}
+
+// envelope is what every event about the slice begins with.
+func (s *slice) envelope(o event.OriginID) event.Envelope {
+	return event.Envelope{Slice: s.id, Origin: o}
+}
+
+// sendable refuses when the entity's status forbids sending (semantics.md 16.1).
+func (s *slice) sendable() *Error {
+	if st := s.entity.Properties.Status; st == event.Disabled || st == event.SendDisabled {
+		return Refuse(Disabled, "The messaging entity '%s' is disabled for sending.", s.entity.Path)
+	}
+	return nil
+}
+
+// receivable refuses when the entity's status forbids receiving (semantics.md 16.1).
+func (s *slice) receivable() *Error {
+	if st := s.entity.Properties.Status; st == event.Disabled || st == event.ReceiveDisabled {
+		return Refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", s.entity.Path)
+	}
+	return nil
+}
+
+// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a subscription stores counts with its
+// topic.
+func (s *slice) room(more int64) *Error {
+	e, id := s.settings.storing(s.entity), s.id
+	if e == nil {
+		return nil // it is just being deleted
+	}
+	id.Entity = e.ID
+	quota := int64(e.Properties.MaxSizeMegabytes) << 20
+	if stored := s.index.Bytes(id); more > 0 && stored+more > quota {
+		return Refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
+			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
+	}
+	return nil
+}

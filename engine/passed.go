@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// passed is what a check has come across whose time is over: one lock, or messages. It ends before anybody is answered, also when the
+// answer is a refusal.
+type passed struct {
+	lock     event.LockToken // of a message or of a session; zero: none
+	messages []index.Message // expired, and not locked
+}
+
+// any tells whether something has passed.
+func (w passed) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
+
+// end adds the end of what has passed in a slice.
+func (s *slice) end(w passed) {
+	if w.lock != (event.LockToken{}) {
+		l, _ := s.index.Lock(w.lock)
+		s.endLock(&l)
+	}
+	for i := range w.messages {
+		m := &w.messages[i]
+		s.expire(m, changed(m))
+	}
+}
+
+// endLock adds the end of a lock by time.
+func (s *slice) endLock(l *index.Lock) {
+	if l.OfSession() {
+		s.endSession(l.Session, event.ReleaseExpired)
+		return
+	}
+	m, _ := s.index.Message(s.id, l.Sequence)
+	ev := add[*event.LockExpired](s.decision, event.KindLockExpired)
+	ev.Envelope, ev.Sequence, ev.Token = s.envelope(0), l.Sequence, l.Token
+	ev.DeliveryCount = failed(&m)
+	s.back(&m, ev.DeliveryCount, changed(&m))
+}
+
+// endSession adds the end of a session lock. Messages locked under it come back; when the lock's time had passed each of
+// them has failed once more (semantics.md 6.3).
+func (s *slice) endSession(session string, cause event.ReleaseCause) {
+	ev := add[*event.SessionReleased](s.decision, event.KindSessionReleased)
+	ev.Envelope, ev.SessionID, ev.Cause = s.envelope(0), []byte(session), cause
+	for m := range s.index.LockedOf(s.id, ev.SessionID) {
+		count := m.DeliveryCount
+		if cause == event.ReleaseExpired {
+			count = failed(&m)
+		}
+		ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: count})
+		s.back(&m, count, changed(&m))
+	}
+}
+
+// failed is the delivery count after one more failure: frozen in a dead-letter queue (semantics.md 6.3).
+func failed(m *index.Message) uint32 {
+	if m.SubQueue != event.Main {
+		return m.DeliveryCount
+	}
+	return m.DeliveryCount + 1
+}
+
+// back adds what follows when a message of the main queue came back with a new delivery count: it expires at once when its
+// time has passed (semantics.md 7.4), or is dead-lettered when it failed too often (6.4). A deferred one stays deferred, expired
+// or not (3.2), unless it failed too often: then expiry comes first for it, too (docs/decisions/0009). Its header has so many
+// bytes now, as far as that is known.
+func (s *slice) back(m *index.Message, count uint32, header int) {
+	if m.SubQueue != event.Main {
+		return
+	}
+	last := count > m.DeliveryCount && count >= s.entity.Properties.MaxDeliveryCount
+	switch {
+	case expired(m, s.now) && (m.State != index.DeferredLocked || last):
+		s.expire(m, header)
+	case last:
+		s.deadLetter(m.Sequence, header, event.CauseMaxDelivery, "MaxDeliveryCountExceeded",
+			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", count))
+	}
+}
+
+// expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
+func expired(m *index.Message, now event.Time) bool {
+	if mutant.On(mutant.DeliverExpired) && m.DeliveryCount > 0 && m.State != index.Deferred {
+		return false
+	}
+	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
+}
+
+// expire adds the event that ends an active message whose time to live has passed: dropped or dead-lettered. Its header has so many
+// bytes, as far as that is known.
+func (s *slice) expire(m *index.Message, header int) {
+	if s.entity.Properties.DeadLetteringOnMessageExpiration {
+		s.deadLetter(m.Sequence, header, event.CauseExpired, "TTLExpiredException", "The message expired and was dead lettered.")
+		return
+	}
+	ev := add[*event.MessageExpired](s.decision, event.KindMessageExpired)
+	ev.Envelope, ev.Sequence, ev.ExpiresAt = s.envelope(0), m.Sequence, m.ExpiresAt
+}
+
+// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more), whose header has so many bytes as
+// far as that is known.
+func (s *slice) deadLetter(seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
+	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
+	ev.Envelope, ev.Sequence = s.envelope(0), seq
+	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(header, cause, reason, description)
+}
