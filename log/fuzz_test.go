@@ -2,7 +2,6 @@ package log
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -51,7 +50,8 @@ func validSegment(n int, tag uint32) ([]byte, []event.LSN) {
 func scanBytes(t testing.TB, data []byte, sameBoot bool) (s scanner, off int64, reason string, err error) {
 	s = scanner{tag: 9, chapter: 1, fresh: true, lsn: firstLSN, index: 1, watch: map[event.LSN]passed{}}
 	s.win.buf = make([]byte, 4096)
-	off, v, err := s.segment(context.Background(), memFile{Reader: bytes.NewReader(data)}, int64(len(data)))
+	s.win.reset(memFile{Reader: bytes.NewReader(data)}, int64(len(data)))
+	off, v, err := s.advance(t.Context(), firstLSN, new(header))
 	if err != nil {
 		return s, off, "", err
 	}

@@ -148,7 +148,7 @@ type Partition interface {
 	Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error]
 	// ReadAt reads what is written from pos on, up to len(dst) bytes of one segment file. It returns io.EOF with fewer
 	// bytes, or none, when the segment or the written log ends before; the next segment begins at pos+n. Nothing is
-	// verified: compare with the blob's Sum. Positions outside the log are an error.
+	// verified: see [event.Blob.Matches]. Positions outside the log are an error.
 	ReadAt(pos event.Position, dst []byte) (int, error)
 	// ReadBlob appends the blob's bytes to dst. An error that wraps ErrChecksum names the place of the damage (F5).
 	ReadBlob(b event.Blob, dst []byte) ([]byte, error)

@@ -252,26 +252,23 @@ func (s *scanner) take(off int64, h *header) error {
 	return nil
 }
 
-// segment reads the file, whose first byte stands at the scanner's LSN, up to its end or its first bad frame, and returns
-// the place where it stopped.
-func (s *scanner) segment(ctx context.Context, f File, size int64) (int64, verdict, error) {
-	s.win.reset(f, size)
-	base := s.lsn
-	var h header
-	for s.lsn < base+event.LSN(size) {
-		if err := ctx.Err(); err != nil {
-			return 0, verdict{}, err
-		}
+// advance reads the window's file, whose first byte has the address base, from the scanner's LSN to its end or its first bad frame. It returns
+// the place where it stopped, what stands there, and its header in h.
+func (s *scanner) advance(ctx context.Context, base event.LSN, h *header) (int64, verdict, error) {
+	for s.lsn < base+event.LSN(s.win.size) {
 		off := int64(s.lsn - base)
-		v, err := s.frame(off, &h)
+		if err := ctx.Err(); err != nil {
+			return off, verdict{}, err
+		}
+		v, err := s.frame(off, h)
+		if err == nil && v.good {
+			err = s.take(off, h)
+		}
 		if err != nil || !v.good {
 			return off, v, err
 		}
-		if err := s.take(off, &h); err != nil {
-			return off, verdict{}, err
-		}
 	}
-	return size, verdict{good: true}, nil
+	return s.win.size, verdict{good: true}, nil
 }
 
 // promised looks ahead from the bad frame at off for a header that says it was durable. base is the address of the

@@ -333,25 +333,25 @@ func Descriptors(partitions, openFiles int) int {
 }
 
 // run reads a partition. A panic is an error, so that other goroutines' work ends in order.
-func (s *store) run(ctx context.Context, r *recovery) (out *found, err error) {
+func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.opts.Logger.Error("recovery panicked", "partition", r.id, "panic", v, "stack", string(debug.Stack()))
-			out, err = nil, fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, r.id, v)
+			s.opts.Logger.Error("recovery panicked", "partition", w.id, "panic", v, "stack", string(debug.Stack()))
+			out, err = nil, fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, w.id, v)
 		}
 	}()
-	return r.run(ctx)
+	return w.run(ctx)
 }
 
 func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mark, buf []byte) *partition {
-	r := recovery{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
-	r.scan.win.buf = buf
+	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
+	w.scan.win.buf = buf
 	if ends != nil {
-		r.clean = &ends[id]
+		w.clean = &ends[id]
 	}
 	start := time.Now()
-	out, err := s.run(ctx, &r)
-	p := &partition{store: s, id: id, dir: r.dir(), err: err}
+	out, err := s.run(ctx, &w)
+	p := &partition{store: s, id: id, dir: w.dir(), err: err}
 	p.files.limit = cachedFiles(s.opts.OpenFiles, s.ns.Partitions)
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {

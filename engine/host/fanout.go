@@ -66,15 +66,12 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	if event.LSN(m.Body.Position) >= p.frames.writer.Written() {
 		return nil, 0, errUnwritten
 	}
-	body := make([]byte, m.Body.Size)
-	if len(body) == 0 {
+	if m.Body.Size == 0 {
 		return new(filter.Message), 0, nil // it stands nowhere
 	}
-	if n, err := p.plog.ReadAt(m.Body.Position, body); err != nil || n < len(body) {
-		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %d of %d bytes at position %d: %w", s.Sequence, s.Slice, n, len(body), m.Body.Position, err)
-	}
-	if sum := event.Sum(body); sum != m.Body.Sum {
-		return nil, 0, fmt.Errorf("message %d of %v, scheduled: checksum mismatch at position %d", s.Sequence, s.Slice, m.Body.Position)
+	body, err := p.plog.ReadBlob(m.Body, nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
 	}
 	see = new(filter.Message)
 	if p.properties == nil {

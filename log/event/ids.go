@@ -146,3 +146,6 @@ type Blob struct {
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
 }
+
+// Matches reports whether bytes that were read are the blob's: its size and checksum are theirs.
+func (b Blob) Matches(read []byte) bool { return uint32(len(read)) == b.Size && Sum(read) == b.Sum }

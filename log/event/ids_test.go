@@ -17,3 +17,19 @@ func TestUUIDText(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestBlobMatches(t *testing.T) {
+	t.Parallel()
+	b := Blob{Size: 4, Sum: Sum([]byte("body"))}
+	for _, c := range []struct {
+		read string
+		want bool
+	}{{"body", true}, {"bode", false}, {"bod", false}, {"", false}} {
+		if b.Matches([]byte(c.read)) != c.want {
+			t.Errorf("%q: not %t", c.read, c.want)
+		}
+	}
+	if !(Blob{}).Matches(nil) {
+		t.Error("no bytes are an empty blob")
+	}
+}

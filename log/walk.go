@@ -1,0 +1,328 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// walk goes through the files of one partition, reads every frame and judges what is damaged (log-format.md 5.3). A start and a survey are
+// the same walk with two policies: a start stops at the first damaged place and refuses with it, a survey is told of the place and goes on
+// behind it (5.6). What a walk knows of the place where it is goes with it, so that a survey compares only what the damage does not hide; in a
+// start, where nothing was passed over, all of it is known.
+type walk struct {
+	fs    FS
+	root  string // data directory
+	id    PartitionID
+	tag   uint32
+	boot  string // of the running kernel; empty: unknown
+	clean *mark  // where the clean marker says the log ends
+	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
+	// as its error.
+	report func(*CorruptError) error
+
+	scan scanner
+	out  *found
+
+	sure    bool // the scanner's LSN is where a frame ends or a chapter begins
+	counted bool // … and its index counts every frame of the chapter
+	chained bool // … and its chain is that of the frame before
+	reigned bool // … and its epoch too
+	lost    bool // something was passed over unread, so that a place not met may have been there
+}
+
+// found is what a walk makes of a partition's files. Nothing has been changed yet.
+type found struct {
+	manifest manifest
+	segments []*segment
+	first    event.LSN
+	end      mark      // of the good frames
+	solid    event.LSN // everything below was synced
+	cached   bool      // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
+	clean    bool
+	cut      int64 // bytes behind the end in the last segment's file
+	stray    []string
+	temps    []string
+	fault    bool
+	report   Recovery
+	ckpts    []checkpoint // usable ones, oldest first
+	noted    event.LSN    // progress note
+	badNotes []string     // damaged progress or fault notes that a clean marker made up for
+}
+
+func (w *walk) dir() string { return filepath.Join(w.root, partitionName(w.id)) }
+
+// corrupt names a place below the partition's directory.
+func (w *walk) corrupt(file string, off int64, lsn event.LSN, format string, args ...any) error {
+	return &CorruptError{
+		Partition: w.id, File: filepath.Join(partitionName(w.id), file), Offset: off, LSN: lsn,
+		Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// wrap turns an error into a verdict: what cannot be read is as good as damaged (F10), except for a newer format.
+func (w *walk) wrap(file string, off int64, lsn event.LSN, err error) error {
+	var c *CorruptError
+	if err == nil || errors.As(err, &c) || errors.Is(err, ErrFormat) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &CorruptError{
+		Partition: w.id, File: filepath.Join(partitionName(w.id), file), Offset: off, LSN: lsn,
+		Reason: "cannot be read", Cause: err,
+	}
+}
+
+// damaged applies the policy to an error met at a place: nil says to go on behind it.
+func (w *walk) damaged(file string, off int64, lsn event.LSN, err error) error {
+	err = w.wrap(file, off, lsn, err)
+	if err == nil || w.report == nil {
+		return err
+	}
+	if errors.Is(err, ErrFormat) { // the log of a newer program would have been refused as such before
+		err = w.corrupt(file, off, w.scan.lsn, "%v", err)
+	}
+	var c *CorruptError
+	if errors.As(err, &c) {
+		return w.report(c)
+	}
+	return err
+}
+
+// leave is what holds behind bytes of which nothing is known.
+func (w *walk) leave() {
+	if w.scan.fresh { // the epoch's first frame has the boot id
+		w.scan.boot = ""
+	}
+	w.sure, w.counted, w.chained, w.reigned, w.lost, w.scan.fresh = false, false, false, false, true, false
+}
+
+func (w *walk) run(ctx context.Context) (*found, error) {
+	w.out = &found{first: firstLSN}
+	s := &w.scan
+	s.partition, s.tag, s.lsn = w.id, w.tag, firstLSN
+	s.watch = make(map[event.LSN]passed)
+	w.sure, w.chained, w.reigned = true, true, true
+	listed := w.readManifest()
+	if err := w.damaged("manifest", 0, 0, listed); err != nil {
+		return nil, err
+	}
+	notes, err := w.readNotes()
+	if err != nil {
+		return nil, err
+	}
+	files := w.listCheckpoints()
+	for _, c := range files {
+		s.watch[c.lsn] = passed{}
+	}
+	if err := w.chapters(ctx, listed == nil); err != nil {
+		return nil, err
+	}
+	w.out.end = mark{s.lsn, s.epoch, s.chain}
+	if w.out.end.lsn > w.out.first && w.chained { // places before any frame have no chain
+		s.watch[w.out.end.lsn] = passed{true, s.chain}
+	}
+	if err := w.ends(notes); err != nil {
+		return nil, err
+	}
+	w.keepCheckpoints(files)
+	w.conclude(notes)
+	return w.out, nil
+}
+
+// conclude fills in what follows from the walk as a whole.
+func (w *walk) conclude(notes []note) {
+	out, s := w.out, &w.scan
+	out.cached = w.boot == "" || w.boot == s.boot
+	out.solid = s.durable
+	for _, n := range notes {
+		out.solid = max(out.solid, n.lsn)
+		if n.name == progressName {
+			out.noted = n.lsn
+		}
+	}
+	out.clean = w.clean != nil
+	p := &out.report
+	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.frames, s.records, s.bytes
+	p.Chapters, p.Epoch, p.Newest = len(out.manifest.chapters), s.epoch, s.newest
+	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
+}
+
+func (w *walk) readManifest() error {
+	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), noteMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w.corrupt("manifest", 0, 0, "is missing")
+	}
+	if err == nil {
+		w.out.manifest, err = decodeManifest(p, w.id, w.tag)
+	}
+	if errors.Is(err, errDamaged) {
+		return w.corrupt("manifest", 0, 0, "%v", err)
+	}
+	if c := w.out.manifest.chapters; len(c) > 0 {
+		w.scan.lsn, w.scan.chain, w.out.first = c[0].first, c[0].chain, c[0].first
+	}
+	return err
+}
+
+// note is what progress or fault says: how far the log was durable.
+type note struct {
+	name string
+	mark
+}
+
+// readNotes reads those that are there and good, and asks for what stands at their LSNs.
+func (w *walk) readNotes() (notes []note, err error) {
+	for _, n := range [...][2]string{{progressName, "LBPR"}, {"fault", "LBFT"}} {
+		name := n[0]
+		m, err := w.readMark(name, n[1])
+		if name == "fault" {
+			w.out.fault = m != nil || err != nil
+		}
+		if err := w.damaged(name, 0, 0, err); err != nil {
+			return nil, err
+		}
+		if m != nil {
+			notes = append(notes, note{name, *m})
+			w.scan.watch[m.lsn] = passed{}
+		}
+	}
+	return notes, nil
+}
+
+// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches for the end, a damaged one is no error.
+func (w *walk) readMark(name, magic string) (*mark, error) {
+	p, err := readFile(w.fs, filepath.Join(w.dir(), name), noteMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var m mark
+	var fields []byte
+	if err == nil {
+		fields, err = openNote(p, magic, w.id, w.tag)
+	}
+	if err == nil {
+		m, err = decodeMark(fields)
+	}
+	switch {
+	case err == nil:
+		return &m, nil
+	case !errors.Is(err, errDamaged):
+		return nil, err
+	case w.clean != nil:
+		w.discard(name, err)
+		w.out.badNotes = append(w.out.badNotes, name)
+		return nil, nil
+	}
+	return nil, w.corrupt(name, 0, 0, "%v", err)
+}
+
+func (w *walk) discard(file string, err error) {
+	w.out.report.Discarded = append(w.out.report.Discarded,
+		Discard{File: filepath.Join(partitionName(w.id), file), Reason: err.Error()})
+}
+
+// ends compares the end of the log, as far as it is known, with what the notes and the clean marker say.
+func (w *walk) ends(notes []note) error {
+	for _, n := range notes {
+		if w.missed(n.lsn) {
+			continue
+		}
+		if err := w.damaged(n.name, 0, n.lsn, w.reached(n)); err != nil {
+			return err
+		}
+	}
+	end, c := w.out.end, w.clean
+	if c == nil || *c == end || !w.sure || !w.chained || !w.reigned {
+		return nil
+	}
+	return w.damaged("clean", 0, end.lsn, &CorruptError{Partition: w.id, File: "clean", LSN: end.lsn,
+		Reason: fmt.Sprintf("log ends at %d in epoch %d, the clean marker says %d in epoch %d, or its chain is another",
+			end.lsn, end.epoch, c.lsn, c.epoch)})
+}
+
+// missed reports whether nothing can be said about a place, since it may have been among what was passed over.
+func (w *walk) missed(at event.LSN) bool {
+	return w.lost && !w.scan.watch[at].there && (at <= w.out.end.lsn || !w.sure)
+}
+
+// reached checks that the log holds what a note says was durable.
+func (w *walk) reached(n note) error {
+	if n.lsn <= w.out.first && len(w.out.segments) == 0 {
+		if n.lsn > firstLSN {
+			return w.corrupt(n.name, 0, n.lsn, "the log was durable up to LSN %d and is empty", n.lsn)
+		}
+		return nil
+	}
+	if n.lsn > w.out.end.lsn {
+		file, off := w.endPlace()
+		return w.corrupt(file, off, w.out.end.lsn, "the log ends here, but %s says it was durable up to LSN %d", n.name, n.lsn)
+	}
+	if n.lsn > w.out.first && w.scan.watch[n.lsn] != (passed{true, n.chain}) {
+		return w.corrupt(n.name, 0, n.lsn, "%s names a frame at LSN %d that is not in this log", n.name, n.lsn)
+	}
+	return nil
+}
+
+// endPlace is where the good frames end, as file and offset.
+func (w *walk) endPlace() (string, int64) {
+	if n := len(w.out.segments); n > 0 {
+		s := w.out.segments[n-1]
+		return s.relative(), int64(s.end - s.base)
+	}
+	return "wal", 0
+}
+
+// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded, never fatal (F6).
+func (w *walk) listCheckpoints() []checkpoint {
+	entries, err := w.fs.ReadDir(filepath.Join(w.dir(), "checkpoints"))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			w.discard("checkpoints", err)
+		}
+		return nil
+	}
+	var list []checkpoint
+	for _, e := range entries {
+		name := filepath.Join("checkpoints", e.Name)
+		if isTemp(e.Name) {
+			w.out.temps = append(w.out.temps, name)
+			continue
+		}
+		if !strings.HasSuffix(e.Name, ".ckpt") {
+			continue
+		}
+		c, err := readCheckpoint(w.fs, filepath.Join(w.dir(), name), w.id, w.tag)
+		if err == nil && checkpointName(c.lsn) != e.Name {
+			err = fmt.Errorf("%w: is of LSN %d", errDamaged, c.lsn)
+		}
+		if err != nil {
+			w.discard(name, err)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// keepCheckpoints leaves those that are of this log, or may be.
+func (w *walk) keepCheckpoints(list []checkpoint) {
+	for _, c := range list {
+		name := filepath.Join("checkpoints", checkpointName(c.lsn))
+		switch {
+		case w.missed(c.lsn):
+			w.out.ckpts = append(w.out.ckpts, c)
+		case c.lsn > w.out.end.lsn:
+			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.lsn))
+		case c.lsn < w.out.first || c.lsn > w.out.first && w.scan.watch[c.lsn] != (passed{true, c.chain}) || c.lsn == w.out.first && c.lsn != firstLSN:
+			w.discard(name, errors.New("is of another log"))
+		default:
+			w.out.ckpts = append(w.out.ckpts, c)
+		}
+	}
+}
