@@ -22,20 +22,24 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 		}
 		return err
 	}
-	if cmd.Before == 0 {
-		cmd.Before = d.now // for all steps: what is sent between them stays
+	rest := *cmd // as far as it is left
+	if rest.Before == 0 {
+		rest.Before = d.now // for all steps: what is sent between them stays
 	}
 	walk := index.Walk{From: cmd.next, Left: lookStep}
 	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
-	doomed := s.doomed(cmd, limit, &walk)
-	cmd.next = walk.From
-	cmd.deleted += len(doomed)
+	doomed := s.doomed(&rest, limit, &walk)
+	rest.next = walk.From
+	rest.deleted += len(doomed)
 	if len(doomed) > 0 {
 		origin := s.origin(cmd.Origin)
 		ev := add[*event.MessagesBatchDeleted](d, event.KindMessagesBatchDeleted)
-		ev.Envelope, ev.Before, ev.Sequences = s.envelope(origin), cmd.Before, doomed
+		ev.Envelope, ev.Before, ev.Sequences = s.envelope(origin), rest.Before, doomed
 	}
-	d.reply.Answer, d.looks, d.again = Deleted(cmd.deleted), lookStep-walk.Left+len(doomed), walk.More && len(doomed) < limit
+	d.reply.Answer, d.looks = Deleted(rest.deleted), lookStep-walk.Left+len(doomed)
+	if walk.More && len(doomed) < limit {
+		d.goOn(&rest)
+	}
 	return nil
 }
 

@@ -193,7 +193,7 @@ type Peek struct {
 	SessionID  []byte // only messages of this session, when HasSession is set
 	HasSession bool
 
-	// How far it has come; see [Outcome.Again].
+	// How far it has come; see [Outcome.Rest].
 	seen  []Delivery
 	bytes int
 	next  event.SequenceNumber
@@ -230,7 +230,7 @@ type BatchDelete struct {
 	SessionID  []byte     // only messages of this session, when HasSession is set
 	HasSession bool
 
-	// How far it has come; see [Outcome.Again].
+	// How far it has come; see [Outcome.Rest].
 	deleted int
 	next    event.SequenceNumber
 }
@@ -270,7 +270,7 @@ type ListSessions struct {
 	Skip  int
 	Top   int
 
-	listing *index.Listing // how far it has come; see [Outcome.Again]
+	listing *index.Listing // how far it has come; see [Outcome.Rest]
 }
 
 func (*Send) command()            {}

@@ -24,8 +24,9 @@ type decision struct {
 	named  []*Origin     // each has its definition among the events, and the number that comes next
 	early  bool          // the reply may leave once the events are written, before they are durable
 	reply  Reply
-	again  bool // see [Outcome.Again]
-	looks  int  // see [Outcome.Looks]
+	again  bool    // see [Outcome.Again]
+	rest   Command // see [Outcome.Rest]
+	looks  int     // see [Outcome.Looks]
 
 	// Memory that the next decision uses again.
 	pool event.Pool
@@ -37,12 +38,12 @@ type decision struct {
 func (d *decision) begin(now event.Time) {
 	d.pool.Reset()
 	d.now, d.events, d.named = now, d.events[:0], d.named[:0]
-	d.early, d.reply, d.again, d.looks = false, Reply{}, false, 0
+	d.early, d.reply, d.again, d.rest, d.looks = false, Reply{}, false, nil, 0
 }
 
 // outcome is the decision as the caller gets it; a refusal takes the place of an answer.
 func (d *decision) outcome(refusal *Error) Outcome {
-	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Looks: d.looks}
+	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Rest: d.rest, Looks: d.looks}
 	if refusal != nil {
 		out.Reply = Reply{Err: refusal}
 	}
@@ -51,6 +52,9 @@ func (d *decision) outcome(refusal *Error) Outcome {
 	}
 	return out
 }
+
+// goOn leaves the rest of a command to another decision.
+func (d *decision) goOn(rest Command) { d.again, d.rest = true, rest }
 
 // add puts an event of a kind, whose type is E, into the record. It is to be filled in.
 func add[E event.Event](d *decision, kind event.Kind) E {

@@ -40,9 +40,11 @@ type Outcome struct {
 	Events []event.Event  // one record
 	Level  log.Durability // when the reply may leave
 	Reply  Reply
-	// Again asks to decide the same command once more after applying: the events cleared something out of the
-	// way (an expired message), or there is more to look at than one decision should, and the command itself is not answered yet.
+	// Again asks to decide once more after applying, for the command is not answered yet: the events cleared something out of its way
+	// (an expired message), or there is more to look at than one decision should.
 	Again bool
+	// Rest is, with Again, the command to decide then: what is left of one that was carried out in part. Nil: the same one.
+	Rest  Command
 	Looks int // entries of the index looked at, of commands that say nothing of how many
 
 	turn uint64 // of the partition that decided

@@ -133,25 +133,29 @@ func peek(d *decision, cmd *Peek) *Error {
 	if err := s.receivable(); err != nil {
 		return err
 	}
+	rest := *cmd // as far as it is left
 	walk := index.Walk{From: max(cmd.From, cmd.next), Left: lookStep}
 	messages := s.index.Browse(cmd.Slice, cmd.SubQueue, walk.From)
 	if cmd.HasSession {
 		messages = s.index.BrowseSession(cmd.Slice, cmd.SubQueue, cmd.SessionID, &walk)
 	}
 	for m := range messages {
-		if len(cmd.seen) >= cmd.Count {
+		if len(rest.seen) >= cmd.Count {
 			break
 		}
-		cmd.bytes += int(m.Body.Size)
-		if cmd.bytes > cmd.MaxBytes && len(cmd.seen) > 0 {
+		rest.bytes += int(m.Body.Size)
+		if rest.bytes > cmd.MaxBytes && len(rest.seen) > 0 {
 			break
 		}
-		cmd.seen = append(cmd.seen, describe(&m))
+		rest.seen = append(rest.seen, describe(&m))
 	}
-	d.reply.Answer, d.again, cmd.next = Messages(cmd.seen), walk.More && len(cmd.seen) < cmd.Count, walk.From
-	d.looks = lookStep - walk.Left
+	d.reply.Answer, d.looks = Messages(rest.seen), lookStep-walk.Left
 	if !cmd.HasSession {
-		d.looks = len(cmd.seen)
+		d.looks = len(rest.seen)
+	}
+	if walk.More && len(rest.seen) < cmd.Count {
+		rest.next = walk.From
+		d.goOn(&rest)
 	}
 	return nil
 }

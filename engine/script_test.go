@@ -168,6 +168,9 @@ func (s *script) ask(cmd Command) Reply {
 	var out strings.Builder
 	o := s.do(&out, cmd)
 	for o.Again {
+		if o.Rest != nil {
+			cmd = o.Rest
+		}
 		o = s.do(&out, cmd)
 	}
 	return o.Reply
@@ -228,7 +231,11 @@ func (s *script) write(out *strings.Builder, events []event.Event) {
 
 // do decides, writes, applies and prints.
 func (s *script) do(out *strings.Builder, cmd Command) Outcome {
+	asked := fmt.Sprintf("%+v", cmd)
 	o := s.part.Decide(s.now, cmd)
+	if after := fmt.Sprintf("%+v", cmd); after != asked {
+		fmt.Fprintf(out, "the command was %s and is %s\n", asked, after)
+	}
 	if len(o.Events) > 0 && o.Level != needed(o.Events) {
 		fmt.Fprintf(out, "P6, P8: the reply leaves when its frame is at level %d\n", o.Level)
 	}

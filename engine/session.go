@@ -195,11 +195,16 @@ func listSessions(d *decision, cmd *ListSessions) *Error {
 	if _, err := d.slice(cmd.Slice); err != nil {
 		return err
 	}
-	if cmd.listing == nil {
-		cmd.listing = &index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
+	listing := index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
+	if cmd.listing != nil {
+		listing = *cmd.listing
 	}
-	var done bool
-	d.looks, done = d.index.List(cmd.listing, lookStep)
-	d.again, d.reply.Answer = !done, SessionIDs(cmd.listing.IDs)
+	looks, done := d.index.List(&listing, lookStep)
+	d.looks, d.reply.Answer = looks, SessionIDs(listing.IDs)
+	if !done {
+		rest := *cmd
+		rest.listing = &listing
+		d.goOn(&rest)
+	}
 	return nil
 }

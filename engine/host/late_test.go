@@ -271,7 +271,7 @@ func TestDeletionInSteps(t *testing.T) {
 				part.Configure(&e)
 				want = lookStep
 			}
-			out = part.Decide(h.now, cmd)
+			out = part.Decide(h.now, out.Rest)
 			if h.loop.recorder.write(h.now, out); out.Again || out.Reply.Err != nil || out.Reply.Deleted() != want {
 				t.Errorf("%d are deleted, not %d: %v", out.Reply.Deleted(), want, out.Reply.Err)
 			}

@@ -53,6 +53,9 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
 	if l.recorder.write(now, out); out.Again {
+		if out.Rest != nil {
+			req.Command = out.Rest
+		}
 		return false
 	}
 	if renews(cmd) && out.Reply.Err == nil {
