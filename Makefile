@@ -4,9 +4,10 @@ FUZZ ?= 500000
 DURATION ?= 2m
 ROUNDS ?= 100
 ATTACK ?= 60s
+BASE ?= HEAD
 VULNDB ?= https://vuln.go.dev
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary attack bench lint vulns portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary compatible attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -40,6 +41,9 @@ torture: ## the real binary under load, killed ROUNDS times
 
 temporary: ## entities that delete themselves, in real time and over two kills: eight minutes, nearly all of it waiting
 	go test ./test/torture -count 1 -timeout 0 -run TestTemporaryEntities -minutes -v
+
+compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states; needs the history
+	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v
 
 attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them
 	go test ./test/attack -count 1 -timeout 0 -run TestAttack -duration $(ATTACK) -v

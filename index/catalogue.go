@@ -163,9 +163,9 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: at, UpdatedAt: at}, ev)
 	case *event.EntityUpdated:
 		e := c.must(id, ev)
-		c.root(e, -1)
+		c.countRoot(e, -1)
 		e.Properties, e.UpdatedAt = ev.Properties, at
-		c.root(e, 1)
+		c.countRoot(e, 1)
 	case *event.EntityTouched:
 		c.must(id, ev).AccessedAt = ev.AccessedAt
 	case *event.EntityDeleted:
@@ -175,9 +175,9 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 	case *event.RuleUpdated:
 		e := c.must(id, ev)
 		r := c.mustRule(e, ev.Rule.Name, ev)
-		c.count(e, r, -1)
+		c.countFilter(e, r, -1)
 		*r = ev.Rule
-		c.count(e, r, 1)
+		c.countFilter(e, r, 1)
 	case *event.RuleRemoved:
 		c.removeRule(c.must(id, ev), ev.Rule.Name, ev)
 	}
@@ -191,7 +191,7 @@ func (c *Catalogue) add(e *Entity, ev event.Event) {
 	case event.Topic:
 		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
 	}
-	c.root(e, 1)
+	c.countRoot(e, 1)
 	c.entities[e.ID] = e
 	c.byPath[strings.ToLower(e.Path)] = e.ID
 }
@@ -200,7 +200,7 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 	switch e.Kind {
 	case event.Subscription:
 		for _, r := range e.rules.list {
-			c.count(e, r, -1)
+			c.countFilter(e, r, -1)
 		}
 		delete(c.topic(e, ev).subscriptions, e.ID)
 	case event.Topic:
@@ -208,7 +208,7 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 			panic(fmt.Sprintf("index: topic %d deleted with %d subscriptions", e.ID, n))
 		}
 	}
-	c.root(e, -1)
+	c.countRoot(e, -1)
 	delete(c.byPath, strings.ToLower(e.Path))
 	delete(c.entities, e.ID)
 }
@@ -222,8 +222,8 @@ func (c *Catalogue) topic(e *Entity, ev event.Event) *below {
 	return t.below
 }
 
-// root counts a queue or topic.
-func (c *Catalogue) root(e *Entity, by int) {
+// countRoot counts a queue or topic.
+func (c *Catalogue) countRoot(e *Entity, by int) {
 	if e.Kind == event.Subscription {
 		return
 	}
@@ -242,7 +242,7 @@ func (c *Catalogue) addRule(e *Entity, rule event.Rule, ev event.Event) {
 	e.rules.list = append(e.rules.list, r)
 	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), r)
 	e.rules.byName[name] = r
-	c.count(e, r, 1)
+	c.countFilter(e, r, 1)
 }
 
 func (c *Catalogue) removeRule(e *Entity, name string, ev event.Event) {
@@ -253,11 +253,11 @@ func (c *Catalogue) removeRule(e *Entity, name string, ev event.Event) {
 	i = e.rules.place(name)
 	e.rules.sorted = slices.Delete(e.rules.sorted, i, i+1)
 	delete(e.rules.byName, name)
-	c.count(e, r, -1)
+	c.countFilter(e, r, -1)
 }
 
-// count books a filter with its topic.
-func (c *Catalogue) count(e *Entity, r *event.Rule, by int) {
+// countFilter books a filter with its topic.
+func (c *Catalogue) countFilter(e *Entity, r *event.Rule, by int) {
 	b := c.entities[e.Topic].below
 	if r.Filter.Kind == event.CorrelationFilter {
 		b.correlation += by

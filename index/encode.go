@@ -372,7 +372,7 @@ func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions u
 		return nil
 	}
 	if r.session != 0 {
-		s.sessions.join(seq, r)
+		s.sessions.addMessage(seq, r)
 	}
 	s.awaits(r)
 	if r.marks.has(changed) {

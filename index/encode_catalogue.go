@@ -92,7 +92,7 @@ func (d *decoding) rules(c *Catalogue, e *Entity) {
 		}
 		e.rules.list = append(e.rules.list, &r)
 		e.rules.byName[name] = &r
-		c.count(e, &r, 1)
+		c.countFilter(e, &r, 1)
 	}
 	e.rules.sorted = slices.Clone(e.rules.list)
 	slices.SortFunc(e.rules.sorted, byLowerName)

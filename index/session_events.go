@@ -23,7 +23,7 @@ func (s *slice) acceptSession(ev *event.SessionAccepted) {
 		panic(fmt.Sprintf("index: session %q in slice %v accepted while it is held", ev.SessionID, ev.Slice))
 	}
 	ses.lock = s.shared.locks.add(lock{token: ev.Token, slice: ev.Slice, session: n, until: ev.LockedUntil})
-	s.sessions.settle(n)
+	s.sessions.reclassify(n)
 }
 
 // releaseSession unlocks a session and what was locked under it.
@@ -38,7 +38,7 @@ func (s *slice) releaseSession(ev *event.SessionReleased) {
 	}
 	s.shared.locks.remove(ses.lock)
 	ses.lock = 0
-	s.sessions.settle(n)
+	s.sessions.reclassify(n)
 }
 
 func (s *slice) setSessionState(at event.Time, ev *event.SessionStateSet) {
@@ -50,5 +50,5 @@ func (s *slice) setSessionState(at event.Time, ev *event.SessionStateSet) {
 	if ev.Cleared {
 		ses.setAt = 0
 	}
-	s.sessions.settle(n)
+	s.sessions.reclassify(n)
 }

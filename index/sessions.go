@@ -72,8 +72,8 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	return n, t.table[n]
 }
 
-// settle drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
-func (t *sessions) settle(n uint32) {
+// reclassify drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
+func (t *sessions) reclassify(n uint32) {
 	s := t.table[n]
 	waits := s.lock == 0 && s.active > 0
 	switch {
@@ -134,11 +134,11 @@ func (s *session) place(seq event.SequenceNumber) int {
 // letters, may be any number, and nobody is to look at them again and again.
 const manyMembers = 1024
 
-// join adds a message, which is younger than all others.
-func (t *sessions) join(seq event.SequenceNumber, r *row) {
+// addMessage adds a message, which is younger than all others.
+func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	ses := t.table[r.session]
 	ses.members = append(ses.members, seq)
-	t.counted(r.session, seq, row{}, *r)
+	t.messageChanged(r.session, seq, row{}, *r)
 	if len(ses.members) < manyMembers || ses.ready != nil {
 		return
 	}
@@ -150,9 +150,9 @@ func (t *sessions) join(seq event.SequenceNumber, r *row) {
 	}
 }
 
-// drop takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
+// dropMessage takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
 // usual way, costs little however many there are.
-func (t *sessions) drop(n uint32) {
+func (t *sessions) dropMessage(n uint32) {
 	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
 		ses.members = slices.DeleteFunc(ses.members, func(seq event.SequenceNumber) bool {
@@ -166,8 +166,8 @@ func (t *sessions) drop(n uint32) {
 	}
 }
 
-// counted tells a session that one of its messages is in another state.
-func (t *sessions) counted(n uint32, seq event.SequenceNumber, was, is row) {
+// messageChanged tells a session that one of its messages is in another state.
+func (t *sessions) messageChanged(n uint32, seq event.SequenceNumber, was, is row) {
 	s := t.table[n]
 	if was.locked() {
 		s.locked--

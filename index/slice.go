@@ -116,8 +116,8 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 	s.addBytes(int64(r.size))
 	s.set(r.subQueue, r.state).Add(uint64(seq))
 	if r.session != 0 {
-		s.sessions.join(seq, &r)
-		s.sessions.settle(r.session)
+		s.sessions.addMessage(seq, &r)
+		s.sessions.reclassify(r.session)
 	}
 	s.awaits(&r)
 }
@@ -139,9 +139,9 @@ func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to Sta
 	r.subQueue, r.state = q, to
 	s.set(q, to).Add(uint64(seq))
 	if r.session != 0 {
-		s.sessions.counted(r.session, seq, was, *r)
+		s.sessions.messageChanged(r.session, seq, was, *r)
 		s.sessions.tidyLocked(r.session)
-		s.sessions.settle(r.session)
+		s.sessions.reclassify(r.session)
 	}
 	s.awaits(r)
 }
@@ -176,9 +176,9 @@ func (s *slice) remove(seq event.SequenceNumber, r *row) {
 	was := *r
 	*r = row{}
 	if was.session != 0 {
-		s.sessions.counted(was.session, seq, was, row{})
-		s.sessions.drop(was.session)
-		s.sessions.settle(was.session)
+		s.sessions.messageChanged(was.session, seq, was, row{})
+		s.sessions.dropMessage(was.session)
+		s.sessions.reclassify(was.session)
 	}
 	s.removed(seq)
 }

@@ -27,20 +27,13 @@ const (
 
 // withDefaults fills in what zero means and refuses what makes no sense.
 func (o Options) withDefaults(dir string) (Options, error) {
-	set := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	set(&o.Partitions, defaultPartitions)
-	set(&o.SegmentBytes, 8<<20)
-	set(&o.RoomBytes, 64<<10)
-	set(&o.ChapterBytes, 64<<20)
-	set(&o.MaxFrameBytes, defaultMaxFrame)
-	set(&o.OpenFiles, defaultOpenFiles)
-	if o.ChapterAge == 0 {
-		o.ChapterAge = time.Hour
-	}
+	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 8<<20)
+	o.RoomBytes = cmp.Or(o.RoomBytes, 64<<10)
+	o.ChapterBytes = cmp.Or(o.ChapterBytes, 64<<20)
+	o.ChapterAge = cmp.Or(o.ChapterAge, time.Hour)
+	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, defaultMaxFrame)
+	o.OpenFiles = cmp.Or(o.OpenFiles, defaultOpenFiles)
 	if o.FS == nil {
 		o.FS = osFS{}
 	}

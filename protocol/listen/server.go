@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -51,21 +52,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.FirstBytes == 0 {
-		l.FirstBytes = 10 * time.Second
-	}
-	if l.Handshake == 0 {
-		l.Handshake = 5 * time.Second
-	}
-	if l.Visitors == 0 {
-		l.Visitors = 1000
-	}
-	if l.VisitorsPerHost == 0 {
-		l.VisitorsPerHost = 100
-	}
-	if l.Accepts == 0 {
-		l.Accepts = 200
-	}
+	l.FirstBytes = cmp.Or(l.FirstBytes, 10*time.Second)
+	l.Handshake = cmp.Or(l.Handshake, 5*time.Second)
+	l.Visitors = cmp.Or(l.Visitors, 1000)
+	l.VisitorsPerHost = cmp.Or(l.VisitorsPerHost, 100)
+	l.Accepts = cmp.Or(l.Accepts, 200)
 	return l
 }
 

@@ -1,5 +1,5 @@
 // Command floor runs the yardstick of the benchmarks on its own: an AMQP server that stores nothing, and bare durable
-// writes. See package bench/floor.
+// writes. See package tools/bench/floor.
 //
 //	go run ./test/floor --listen 127.0.0.1:0        prints its address and serves until interrupted
 //	go run ./test/floor fsync --dir /srv/data       prints how many durable writes a second the disk does

@@ -1,6 +1,7 @@
 package floor
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"sync"
@@ -20,18 +21,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MessageSize == 0 {
-		o.MessageSize = 1024
-	}
-	if o.Credit == 0 {
-		o.Credit = 1000
-	}
-	if o.Window == 0 {
-		o.Window = 5000
-	}
-	if o.SettleRange == 0 {
-		o.SettleRange = 16
-	}
+	o.MessageSize = cmp.Or(o.MessageSize, 1024)
+	o.Credit = cmp.Or(o.Credit, 1000)
+	o.Window = cmp.Or(o.Window, 5000)
+	o.SettleRange = cmp.Or(o.SettleRange, 16)
 	return o
 }
 

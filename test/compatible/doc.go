@@ -1,0 +1,9 @@
+// Package compatible shows that a data directory is the same for this build and for that of another commit: each writes one, with
+// kill -9 on the way, and the other opens it. Both must read the same events and come to the same state hash after every frame and
+// from every checkpoint, before and after the other has had it open.
+//
+//	go test ./test/compatible -base 4135a18 -v    // or make compatible BASE=4135a18
+//
+// The commit is taken from the repository's history, so this needs a clone that has it. Without -base the other build is this one:
+// that tests the test, and that a build opens what it wrote itself.
+package compatible
