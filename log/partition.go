@@ -43,13 +43,13 @@ func (p *partition) take(f *found) {
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
 
-// ID implements [Partition].
+// ID implements [Reader].
 func (p *partition) ID() PartitionID { return p.id }
 
 // Recovery implements [Partition].
 func (p *partition) Recovery() Recovery { return p.found.report }
 
-// Bounds implements [Partition].
+// Bounds implements [Reader].
 func (p *partition) Bounds() (first, committed event.LSN) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -121,6 +121,9 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	if err := p.tidy(); err != nil {
 		return nil, w.fail(fmt.Errorf("start: %w", err))
+	}
+	if p.store.opts.Manual {
+		return manual{w}, nil
 	}
 	w.run()
 	return w, nil

@@ -135,9 +135,17 @@ func (l *Loop) Landed() {
 	l.seal()
 }
 
+// work does the work of a writer that starts no goroutine.
+func work(w log.Writer) {
+	m, ok := w.(log.ManualWriter)
+	for ok && m.Work() {
+	}
+}
+
 // await waits until more of the log is written or durable, and hears of it.
 func (l *Loop) await() {
-	for l.inline && l.writer.Work() { // nobody else does
+	if l.inline {
+		work(l.writer)
 	}
 	select {
 	case <-l.writer.Moved():

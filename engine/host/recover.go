@@ -49,7 +49,8 @@ func (l *Loop) SetClock(set *event.ClockSet) error {
 	l.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
 	l.part.Apply(set.To, set)
 	ticket := l.writer.Append(l.writer.Batch())
-	for l.inline && l.writer.Work() { // nobody else does
+	if l.inline {
+		work(l.writer)
 	}
 	<-ticket.Done()
 	if err := ticket.Err(); err != nil {
