@@ -13,7 +13,7 @@ const keepBytes = 4 << 20
 // Batch is the frame being filled: bodies stand where they will stand on disk, records are collected beside them and
 // put behind them by Append. It belongs to the goroutine that appends.
 type Batch struct {
-	w   *writer
+	at  placer
 	lsn event.LSN // 0: not handed out yet, a Skip frame may still come before
 
 	buf     []byte // prefix, header, bodies
@@ -23,25 +23,28 @@ type Batch struct {
 	first   event.Time
 	last    event.Time
 
-	kind    Kind
-	ticket  *ticket
-	awaited bool // somebody waits for it to be written
+	kind Kind
+}
+
+// placer says where the next frame of a log begins. It is asked once per batch.
+type placer interface {
+	place() event.LSN
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-func newBatch(w *writer, kind Kind) *Batch {
+func newBatch(at placer, kind Kind) *Batch {
 	b := batches.Get().(*Batch)
 	buf, records := b.buf, b.records
 	if cap(buf) < bodiesAt {
 		buf = make([]byte, bodiesAt, 64<<10)
 	}
-	*b = Batch{w: w, kind: kind, buf: buf[:bodiesAt], records: records[:0]}
+	*b = Batch{at: at, kind: kind, buf: buf[:bodiesAt], records: records[:0]}
 	return b
 }
 
 func (b *Batch) free() {
-	b.w, b.ticket = nil, nil
+	b.at = nil
 	if cap(b.buf)+cap(b.records) <= keepBytes {
 		batches.Put(b)
 	}
@@ -50,7 +53,7 @@ func (b *Batch) free() {
 // LSN is the frame's place in the log. It is final: from this call on nothing comes before.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
-		b.w.pin(b)
+		b.lsn = b.at.place()
 	}
 	return b.lsn
 }

@@ -71,33 +71,38 @@ func (w *writer) newChapter() error {
 	if n := len(m.chapters); n > 0 {
 		c.id = m.chapters[n-1].id + 1
 	}
-	wal := filepath.Join(w.p.dir, "wal")
-	dir := filepath.Join(wal, chapterName(c.id))
-	err := fsys.Mkdir(dir)
-	if err == nil {
-		w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes)
+	if err := w.firstSegment(c); err != nil {
+		return fmt.Errorf("new chapter: %w", err)
 	}
-	s := &segment{chapter: c.id, index: 1, base: end.lsn, end: end.lsn}
-	if err == nil {
-		err = w.follow(s)
-	}
-	if err == nil {
-		err = w.file.Sync()
-	}
-	for _, d := range []string{dir, wal} {
-		if err == nil {
-			err = fsys.SyncDir(d)
-		}
-	}
-	if err == nil {
-		m.generation++
-		m.chapters = append(m.chapters, c)
-		err = replaceFile(fsys, filepath.Join(w.p.dir, "manifest"), m.encode(w.p.id, w.p.store.tag))
-	}
-	if err != nil {
+	m.generation++
+	m.chapters = append(m.chapters, c)
+	if err := replaceFile(fsys, filepath.Join(w.p.dir, "manifest"), m.encode(w.p.id, w.p.store.tag)); err != nil {
 		return fmt.Errorf("new chapter: %w", err)
 	}
 	w.p.manifest = m
 	w.chapter, w.index, w.opened = c, 1, opts.Now()
 	return nil
+}
+
+// firstSegment makes a chapter's directory with an empty first file in it, durably.
+func (w *writer) firstSegment(c chapterEntry) (err error) {
+	fsys, opts := w.p.store.fs, &w.p.store.opts
+	wal := filepath.Join(w.p.dir, "wal")
+	dir := filepath.Join(wal, chapterName(c.id))
+	if err := fsys.Mkdir(dir); err != nil {
+		return err
+	}
+	if w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes); err != nil {
+		return err
+	}
+	if err := w.follow(&segment{chapter: c.id, index: 1, base: c.first, end: c.first}); err != nil {
+		return err
+	}
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return err
+	}
+	return fsys.SyncDir(wal)
 }

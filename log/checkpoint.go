@@ -134,7 +134,7 @@ func (s *summed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SaveCheckpoint implements [Partition].
+// SaveCheckpoint implements [Checkpoints].
 func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error {
 	if p.store.opts.ReadOnly {
 		return ErrReadOnly
@@ -226,7 +226,7 @@ func (p *partition) pruneCheckpoints(keep []checkpoint) error {
 	return p.store.fs.SyncDir(dir)
 }
 
-// Checkpoints implements [Partition].
+// Checkpoints implements [Checkpoints].
 func (p *partition) Checkpoints() []CheckpointInfo {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -240,7 +240,7 @@ func (p *partition) Checkpoints() []CheckpointInfo {
 	return list
 }
 
-// OpenCheckpoint implements [Partition].
+// OpenCheckpoint implements [Checkpoints].
 func (p *partition) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	p.mu.RLock()
 	i := slices.IndexFunc(p.ckpts, func(c checkpoint) bool { return c.lsn == at })

@@ -35,7 +35,7 @@ type world struct {
 
 	store log.Store
 	part  log.Partition
-	w     log.Writer
+	w     log.ManualWriter
 	wait  []waiting
 }
 
@@ -196,11 +196,11 @@ func (w *world) work() error {
 	return w.settle()
 }
 
-func (w *world) lead() (err error) {
+func (w *world) lead() error {
 	w.wait = nil
-	w.w, err = w.part.Lead(ctx)
-	if err == nil { // what was found is synced
-		w.acked = len(w.sent)
+	writer, err := w.part.Lead(ctx)
+	if w.w = nil; err == nil { // what was found is synced
+		w.w, w.acked = writer.(log.ManualWriter), len(w.sent)
 	}
 	return err
 }

@@ -60,8 +60,8 @@ type Options struct {
 	NamespaceID  string           // UUID used when the directory is created; default random. For simulations
 	Logger       *slog.Logger     // default: discard
 	Now          func() time.Time // ages chapters, nothing else; default time.Now
-	// Manual starts no goroutine: the caller drives [Writer.Work] and [Writer.Tick]. Partitions are recovered one after
-	// the other. For simulations.
+	// Manual starts no goroutine: writers are each a [ManualWriter], whose work the caller does. Partitions are recovered one after the
+	// other. For simulations.
 	Manual        bool
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
@@ -134,14 +134,22 @@ type Store interface {
 
 // Partition is one log. Its methods may be called concurrently.
 type Partition interface {
-	ID() PartitionID
+	Reader
+	Checkpoints
 	// Lead repairs the tail, starts a chapter and an epoch, and returns the log's only writer (log-format.md 5.4). It
 	// refuses while a writer is open, and with ErrPoisoned after an I/O error.
 	Lead(ctx context.Context) (Writer, error)
+	// Recovery and Segments say what stands in the files of this machine.
+	Recovery() Recovery
+	Segments() []SegmentInfo
+}
+
+// Reader reads what is in a log. Its methods may be called concurrently.
+type Reader interface {
+	ID() PartitionID
 	// Bounds returns the LSN of the first frame and the end of what is durable: frames below committed are safe. Before
 	// Lead, committed is the end of the recovered log.
 	Bounds() (first, committed event.LSN)
-	Recovery() Recovery
 	// Read yields the frames from the first at or after from up to the committed end at the time of the call, of all
 	// kinds. The frame's bytes are valid until the next. Bodies are not read. After an error nothing follows; damage is a
 	// *CorruptError.
@@ -152,6 +160,10 @@ type Partition interface {
 	ReadAt(pos event.Position, dst []byte) (int, error)
 	// ReadBlob appends the blob's bytes to dst. An error that wraps ErrChecksum names the place of the damage (F5).
 	ReadBlob(b event.Blob, dst []byte) ([]byte, error)
+}
+
+// Checkpoints are the saved states of a partition. Its methods may be called concurrently.
+type Checkpoints interface {
 	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and
 	// durable by the time write returns. The newest two are kept.
 	SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
@@ -160,7 +172,6 @@ type Partition interface {
 	// OpenCheckpoint compares the checksum of the whole stored state and returns a reader of it. Reading ends with an
 	// error that wraps ErrChecksum instead of io.EOF if the state hash is another.
 	OpenCheckpoint(at event.LSN) (io.ReadCloser, error)
-	Segments() []SegmentInfo
 }
 
 // Frame is one commit unit as read back. Records, Base and Bodies go to [event.Decoder.Record].
@@ -184,8 +195,8 @@ type SegmentInfo struct {
 	First, End event.LSN
 }
 
-// Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine, Work and Tick to one; the
-// other methods may be called from anywhere.
+// Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine; the other methods may be called
+// from anywhere.
 type Writer interface {
 	Epoch() Epoch
 	// Batch returns the open batch. There is always exactly one.
@@ -205,11 +216,16 @@ type Writer interface {
 	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
-	// Work, in Manual mode, does the next piece of I/O, a write or a sync, and reports whether there was one. While one call waits
-	// for a sync, another has nothing to do.
+}
+
+// ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.
+type ManualWriter interface {
+	Writer
+	// Work does the next piece of I/O, a write or a sync, and reports whether there was one. While one call waits for a sync, another
+	// has nothing to do.
 	Work() bool
-	// Tick, in Manual mode, does what is due once a second: it asks for the sync of frames that nobody waits for, for a
-	// Skip frame after a second without traffic (both done by Work), and writes the progress note.
+	// Tick does what is due once a second: it asks for the sync of frames that nobody waits for, for a Skip frame after a second without
+	// traffic (both done by Work), and writes the progress note.
 	Tick()
 }
 

@@ -24,14 +24,16 @@ type partition struct {
 	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
 
+	// Lead's, and while there is a writer the writer's:
+	manifest manifest  // guarded by its io
+	noted    event.LSN // of the progress note; guarded by its noting
+
 	mu sync.RWMutex // guards what follows
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
-	manifest manifest
 	first    event.LSN
-	end      mark      // of the recovered log, or of what a closed writer left
-	clean    bool      // all up to end is synced: after a clean stop, a repair, or a writer's close
-	noted    event.LSN // progress note
+	end      mark // of the recovered log, or of what a closed writer left
+	clean    bool // all up to end is synced: after a clean stop, a repair, or a writer's close
 	writer   *writer
 	poison   error
 	ckpts    []checkpoint // usable ones, oldest first
@@ -43,13 +45,13 @@ func (p *partition) take(f *found) {
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
 
-// ID implements [Partition].
+// ID implements [Reader].
 func (p *partition) ID() PartitionID { return p.id }
 
 // Recovery implements [Partition].
 func (p *partition) Recovery() Recovery { return p.found.report }
 
-// Bounds implements [Partition].
+// Bounds implements [Reader].
 func (p *partition) Bounds() (first, committed event.LSN) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -121,6 +123,9 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	if err := p.tidy(); err != nil {
 		return nil, w.fail(fmt.Errorf("start: %w", err))
+	}
+	if p.store.opts.Manual {
+		return manual{w}, nil
 	}
 	w.run()
 	return w, nil

@@ -131,7 +131,7 @@ func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 	return p.segments[i-1], p.segments[i-1].end
 }
 
-// ReadAt implements [Partition].
+// ReadAt implements [Reader].
 func (p *partition) ReadAt(pos event.Position, dst []byte) (int, error) {
 	s, end := p.locate(event.LSN(pos))
 	if s == nil {
@@ -165,7 +165,7 @@ func (p *partition) ReadAt(pos event.Position, dst []byte) (int, error) {
 	return n, nil
 }
 
-// ReadBlob implements [Partition].
+// ReadBlob implements [Reader].
 func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
 	if b.Size == 0 {
 		return dst, nil
@@ -205,7 +205,7 @@ func (p *partition) extents(from, to event.LSN) []extent {
 	return list
 }
 
-// Read implements [Partition].
+// Read implements [Reader].
 func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		_, committed := p.Bounds()

@@ -31,7 +31,7 @@ func crowded(t *testing.T, dir string, opts log.Options, full func()) {
 		b := w.Batch()
 		b.AppendRecord(event.Time(n), []event.Event{message(n, size)}, log.Durable)
 		k := w.Append(b)
-		for opts.Manual && w.Work() {
+		for opts.Manual && w.(log.ManualWriter).Work() {
 		}
 		<-k.Done()
 		return k.Err()
@@ -222,7 +222,7 @@ func TestTailIsKeptAsItWas(t *testing.T) {
 		disk := faultfs.New()
 		opts := log.Options{FS: disk, Partitions: 1, Manual: true, BootID: "boot"}
 		s := must(log.Open(ctx, simDir, opts))(t)
-		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t)
+		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t).(log.ManualWriter)
 		disk.Limit(disk.Used() + 60<<10)
 		b := w.Batch()
 		b.AppendRecord(1, []event.Event{message(1, 200<<10)}, log.Durable)

@@ -153,10 +153,11 @@ func writeGolden(t *testing.T, s Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := p.Lead(t.Context())
+	writer, err := p.Lead(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := writer.(ManualWriter)
 	for i := range 3 {
 		b := w.Batch()
 		for k := range i + 1 {

@@ -31,8 +31,8 @@ func (t *ticket) complete(err error) {
 }
 
 // writer appends to a partition. The appending goroutine fills batches. What is queued is written by it (Write) or by the I/O
-// goroutine (or the caller of Work), which alone syncs, and closes files and creates them. They meet under mu, which is never held
-// during I/O, and write in turn, under io; a sync holds neither.
+// goroutine (or the caller of [ManualWriter.Work]), which alone syncs, and closes files and creates them. They meet under mu, which is
+// never held during I/O, and write in turn, under io; a sync holds neither.
 type writer struct {
 	// set once
 	p     *partition
@@ -49,7 +49,7 @@ type writer struct {
 	mu      sync.Mutex // guards what follows
 	open    *Batch
 	next    event.LSN // of the next frame
-	queue   []*Batch
+	queue   []queued
 	pending []*ticket // written, in order, waiting for a sync
 	synced  mark
 	writ    mark      // written
@@ -73,6 +73,13 @@ type writer struct {
 	progress progress
 }
 
+// queued is a sealed batch on its way to the disk.
+type queued struct {
+	*Batch
+	ticket  *ticket // nil of Skip and EpochStart
+	awaited bool    // somebody waits for it to be written
+}
+
 func newWriter(p *partition) *writer {
 	w := &writer{
 		p: p, lost: make(chan struct{}), wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), stop: make(chan struct{}),
@@ -94,23 +101,29 @@ func (w *writer) begin() error {
 	}
 	b := newBatch(w, EpochStart)
 	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
-	w.pin(b)
+	b.lsn = w.place()
 	w.next += event.LSN(b.Len())
-	if err := w.write(b); err != nil {
+	if err := w.write(queued{Batch: b}); err != nil {
 		return err
 	}
 	return w.flush()
 }
 
-// run starts the goroutines of a writer that is not driven by hand.
+// manual is a writer whose work is done by its caller.
+type manual struct{ *writer }
+
+// Work implements [ManualWriter].
+func (m manual) Work() bool { return m.work() }
+
+// Tick implements [ManualWriter].
+func (m manual) Tick() { m.tick() }
+
+// run starts the goroutines that do the work.
 func (w *writer) run() {
-	if w.p.store.opts.Manual {
-		return
-	}
 	w.done.Go(func() { // syncs, and writes what is left to it
 		defer w.rescue()
 		for {
-			for w.Work() {
+			for w.work() {
 			}
 			select {
 			case <-w.wake:
@@ -126,7 +139,7 @@ func (w *writer) run() {
 		for {
 			select {
 			case <-tick.C:
-				w.Tick()
+				w.tick()
 			case <-w.stop:
 				return
 			}
@@ -174,11 +187,11 @@ func (w *writer) head() mark {
 	return w.writ
 }
 
-// pin gives the batch its place.
-func (w *writer) pin(b *Batch) {
+// place implements [placer].
+func (w *writer) place() event.LSN {
 	w.mu.Lock()
-	b.lsn = w.next
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	return w.next
 }
 
 // poke fills the slot of a channel.
@@ -192,7 +205,7 @@ func poke(slot chan struct{}) {
 // Append implements [Writer].
 func (w *writer) Append(b *Batch) Ticket {
 	durable := b.level == Durable
-	t := w.append(b)
+	t := w.append(queued{Batch: b})
 	if durable {
 		w.want(t.end)
 	}
@@ -202,8 +215,7 @@ func (w *writer) Append(b *Batch) Ticket {
 
 // Write implements [Writer].
 func (w *writer) Write(b *Batch) Ticket {
-	b.awaited = true
-	t := w.append(b)
+	t := w.append(queued{Batch: b, awaited: true})
 	if !w.writeQueued() {
 		poke(w.wake)
 	}
@@ -226,8 +238,8 @@ func (w *writer) want(end event.LSN) {
 	w.wanted = max(w.wanted, end)
 }
 
-func (w *writer) append(b *Batch) *ticket {
-	if b != w.open {
+func (w *writer) append(b queued) *ticket {
+	if b.Batch != w.open {
 		panic("log: appended batch is not the open one")
 	}
 	size, empty := b.Len(), b.empty()
@@ -266,22 +278,22 @@ func (w *writer) append(b *Batch) *ticket {
 	return t
 }
 
-// Work implements [Writer].
-func (w *writer) Work() bool {
+// work does the next piece of I/O, see [ManualWriter.Work].
+func (w *writer) work() bool {
 	w.io.Lock()
 	b, sync := w.take()
 	var err error
 	news := true
-	if b != nil {
+	if b.Batch != nil {
 		awaited, durable := b.awaited, w.Durable()
 		err = w.write(b)
 		news = awaited || w.Durable() > durable // of other frames one hears with their sync
 	}
 	w.io.Unlock() // what somebody waits for is written while a sync goes on
 	switch {
-	case b == nil && !sync:
+	case b.Batch == nil && !sync:
 		return false
-	case b == nil:
+	case b.Batch == nil:
 		err = w.flush()
 	}
 	if err != nil {
@@ -294,29 +306,29 @@ func (w *writer) Work() bool {
 }
 
 // take takes the next batch from the queue. Without one, sync says that it is time for a sync.
-func (w *writer) take() (b *Batch, sync bool) {
+func (w *writer) take() (b queued, sync bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil || w.syncing {
-		return nil, false
+		return b, false
 	}
 	unsynced := w.writ.lsn - w.synced.lsn
 	wanted := w.wanted > w.synced.lsn
 	if len(w.queue) == 0 {
 		w.syncing = wanted && unsynced > 0
-		return nil, w.syncing
+		return b, w.syncing
 	}
 	if wanted && unsynced > maxUnsynced || w.queue[0].kind == Skip && unsynced > 0 {
 		w.syncing = true
-		return nil, true
+		return b, true
 	}
 	return w.pop(), false
 }
 
 // pop takes the first batch of the queue. The caller holds mu.
-func (w *writer) pop() *Batch {
+func (w *writer) pop() queued {
 	b := w.queue[0]
-	w.queue[0] = nil
+	w.queue[0] = queued{}
 	w.queue = w.queue[1:]
 	return b
 }
@@ -334,7 +346,7 @@ func (w *writer) writeQueued() (all bool) {
 			w.mu.Unlock()
 			return true
 		}
-		if b := w.queue[0]; b.kind != Events || w.ends(b) {
+		if b := w.queue[0]; b.kind != Events || w.ends(b.Batch) {
 			w.mu.Unlock()
 			return false
 		}
@@ -353,7 +365,7 @@ func (w *writer) ends(b *Batch) bool {
 }
 
 // write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
-func (w *writer) write(b *Batch) error {
+func (w *writer) write(b queued) error {
 	t := b.ticket
 	if b.empty() {
 		b.free()
@@ -481,8 +493,8 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
-// Tick implements [Writer].
-func (w *writer) Tick() {
+// tick does what is due once a second, see [ManualWriter.Tick].
+func (w *writer) tick() {
 	w.mu.Lock()
 	if w.err != nil || w.closed {
 		w.mu.Unlock()
@@ -496,7 +508,7 @@ func (w *writer) Tick() {
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
 		w.wanted = w.next
-		w.queue = append(w.queue, b)
+		w.queue = append(w.queue, queued{Batch: b})
 		w.dirty = false
 	}
 	w.mu.Unlock()
@@ -538,7 +550,7 @@ func (w *writer) Close() error {
 	w.mu.Unlock()
 	close(w.stop)
 	w.done.Wait()
-	for w.Work() {
+	for w.work() {
 	}
 	w.io.Lock()
 	defer w.io.Unlock()

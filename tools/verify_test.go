@@ -34,7 +34,7 @@ func long(t testing.TB, n, size int) string {
 			b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{Envelope: env, Sequence: number, EnqueuedAt: 2000, Body: event.Blob{Data: body}},
 				&event.MessageReceivedAndDeleted{Envelope: env, Sequence: number}}, log.Durable)
 			w.Append(b)
-			for w.Work() {
+			for w.(log.ManualWriter).Work() {
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func TestVerifyAfterKill(t *testing.T) {
 		b.AppendRecord(2000, []event.Event{&event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: event.SequenceNumber(i + 1),
 			EnqueuedAt: 2000, Body: event.Blob{Data: []byte("body")}}}, log.Durable)
 		w.Append(b)
-		for w.Work() {
+		for w.(log.ManualWriter).Work() {
 		}
 	}
 	copied := t.TempDir()

@@ -21,7 +21,7 @@ const (
 // saver decides when a checkpoint is made and writes it beside the loop. A checkpoint is never the truth: when one cannot
 // be written the next start is slower and nothing else (architecture.md 4).
 type saver struct {
-	plog   log.Partition
+	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
 	every  int64 // bytes of log; negative: never
@@ -33,7 +33,7 @@ type saver struct {
 	busy   chan struct{} // closed when the save that runs is over; nil when none was ever started
 }
 
-func newSaver(plog log.Partition, x *index.Index, opts LoopOptions) saver {
+func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
 	s := saver{plog: plog, index: x, logger: opts.Logger, every: opts.CheckpointBytes, inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes

@@ -15,7 +15,7 @@ import (
 // back.
 type publisher struct {
 	part   *engine.Partition
-	plog   log.Partition
+	plog   log.Reader
 	frames *frames
 	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
 	// every send takes it along.

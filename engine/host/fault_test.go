@@ -25,7 +25,8 @@ func TestFaultWhileIdle(t *testing.T) {
 		t.Run(string(c.op), func(t *testing.T) {
 			t.Parallel()
 			disk := faultfs.New()
-			plog, writer := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 1, Manual: true}).Lead(0)
+			plog, w := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 1, Manual: true}).Lead(0)
+			writer := w.(log.ManualWriter)
 			batch := writer.Batch()
 			batch.AppendRecord(1, []event.Event{&event.EntityTouched{}}, log.Durable) // without anything a Skip frame is not written
 			writer.Append(batch)

@@ -144,6 +144,9 @@ func (f *frames) await() {
 
 // work does the writer's work where nobody else does.
 func (f *frames) work() {
-	for f.inline && f.writer.Work() {
+	if !f.inline {
+		return
+	}
+	for m, ok := f.writer.(log.ManualWriter); ok && m.Work(); {
 	}
 }

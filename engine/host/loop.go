@@ -51,7 +51,7 @@ type LoopOptions struct {
 	MaxReceivers    int // see [Options]
 	// StartBytes is how large a frame of what a start ends becomes; 0: 4 MiB.
 	StartBytes int
-	// Inline tells that checkpoints are written, and the writer's work is done, in the caller's goroutine (simulation).
+	// Inline tells that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
 	Inline bool
 	Pace   bool // small frames wait a moment for company; needs Run
 }

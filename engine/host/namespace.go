@@ -198,7 +198,7 @@ func Replay(ctx context.Context, p log.Partition, logger *slog.Logger) (x *index
 	return x, from, events, nil
 }
 
-func loadCheckpoint(p log.Partition, at event.LSN) (*index.Index, error) {
+func loadCheckpoint(p log.Checkpoints, at event.LSN) (*index.Index, error) {
 	r, err := p.OpenCheckpoint(at)
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (s *slow) asks(tag uint64, cmds ...engine.Command) {
 
 // syncs lets the disk do all it is asked for.
 func (s *slow) syncs() {
-	for s.loop.frames.writer.Work() {
+	for s.loop.frames.writer.(log.ManualWriter).Work() {
 	}
 	s.loop.Landed()
 }
@@ -140,7 +140,7 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.asks(1, s.send("a"))
 	s.asks(2, s.send("b")) // for the next sync
 	work := 0
-	for s.loop.frames.writer.Work() {
+	for s.loop.frames.writer.(log.ManualWriter).Work() {
 		work++
 	}
 	s.loop.Landed()

@@ -280,7 +280,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	if err != nil {
 		return err
 	}
-	p.writer = &tap{Writer: writer, p: p}
+	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
 		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})

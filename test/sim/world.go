@@ -80,13 +80,13 @@ type frame struct {
 
 // tap is the writer with its appends counted.
 type tap struct {
-	log.Writer
+	log.ManualWriter
 	p *part
 }
 
-func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.Writer.Append) }
+func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
 
-func (t *tap) Write(b *log.Batch) log.Ticket { return t.count(b, t.Writer.Write) }
+func (t *tap) Write(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Write) }
 
 func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	p := t.p
@@ -106,7 +106,7 @@ func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 
 func (t *tap) Sync() {
 	t.p.asked = t.p.appended
-	t.Writer.Sync()
+	t.ManualWriter.Sync()
 }
 
 // Work counts what a start has to wait for.
@@ -114,7 +114,7 @@ func (t *tap) Work() bool {
 	if t.p.starting {
 		t.p.w.stats.StartWaits++
 	}
-	return t.Writer.Work()
+	return t.ManualWriter.Work()
 }
 
 // marks is how far the log is.

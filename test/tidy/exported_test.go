@@ -23,7 +23,7 @@ var exportedNames = ratchet{
 		"index":                  21,
 		"internal/mutant":        27,
 		"internal/private":       2,
-		"log":                    40,
+		"log":                    43,
 		"log/event":              186,
 		"protocol/access":        21,
 		"protocol/amqp":          218,

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +48,33 @@ var mutexes = map[string]string{
 	"tools/bench/floor.keeper.mu":    "what the next sync makes durable",
 	"tools/bench/floor.queue.mu":     "messages that wait for receivers, or receivers for messages",
 	"tools/bench/floor.inbox.mu":     "notices on their way to a connection of the floor",
+}
+
+// lockSection is where docs/ARCHITECTURE.md says in which order the mutexes of package log are taken, in the first column of a table.
+const lockSection = "## Locks of the log"
+
+var lockRow = regexp.MustCompile("(?m)^\\| `(log\\.[^`]+)` \\|")
+
+func TestLockOrder(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(source.Root, "docs/ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), lockSection+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows, listed []string
+	for _, m := range lockRow.FindAllStringSubmatch(section, -1) {
+		rows = append(rows, m[1])
+	}
+	for name := range mutexes {
+		if strings.HasPrefix(name, "log.") {
+			listed = append(listed, name)
+		}
+	}
+	report(t, difference(listed, rows,
+		"a mutex of package log without a place in the order of docs/ARCHITECTURE.md, "+lockSection+". What is held when it is taken, and what is taken while it is held?",
+		"docs/ARCHITECTURE.md gives a place to a mutex that is not there any more, or two. Take the row away."))
 }
 
 // locks are the types that a list of mutexes is about.
