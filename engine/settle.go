@@ -10,8 +10,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-const lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-
 // maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
 const maxTick = 1024
 
@@ -53,7 +51,7 @@ func lockLost(e *Entity, q event.SubQueue) *Error {
 	if e.Properties.RequiresSession && q == event.Main {
 		return SessionLost()
 	}
-	return Refuse(LockLost, lockLostText)
+	return Refuse(LockLost, LockLostText)
 }
 
 // settle ends locks with one of the outcomes of semantics.md 5.3: those of all tokens or none.
@@ -68,7 +66,7 @@ func (p *Partition) settle(now event.Time, cmd *Settle) Outcome {
 		}
 	}
 	if cmd.Outcome == MoveToDeadLetter && cmd.SubQueue != event.Main {
-		return p.refused(Refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered."))
+		return p.refused(Refuse(NotAllowed, DeadLetteredText))
 	}
 	var one [1]index.Message // most commands have one token
 	messages, ok := p.heldAll(now, e, cmd, one[:0])

@@ -58,9 +58,8 @@ func (c *conn) putToken(req *request) {
 	g.Path = at.claimPath()
 	if at.path != "" {
 		if _, err := c.broker.Resolve(at.path); err != nil {
-			e := c.attachError(err, at)
-			cond, _ := conditionOf(err)
-			c.answerToken(req, cond.status, e.Condition, e.Description)
+			cond, text := c.toldAt(err, at)
+			c.answerToken(req, cond.status, cond.symbol, text)
 			return
 		}
 	}

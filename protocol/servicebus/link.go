@@ -134,7 +134,8 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	}
 	target, err := c.broker.Resolve(l.at.path)
 	if err != nil {
-		return c.attachError(err, l.at)
+		cond, text := l.told(err)
+		return refusal(cond.symbol, text)
 	}
 	l.target = target
 	l.origin = &engine.Origin{
@@ -252,15 +253,6 @@ func (c *conn) maxParted() int {
 		return 2 * c.limits.Links
 	}
 	return 2 * c.limits.SessionsLogin
-}
-
-// attachError is the refusal of an address.
-func (c *conn) attachError(err error, at address) *amqp.Error {
-	cond, text := conditionOf(err)
-	if cond.symbol == amqp.CondNotFound {
-		text = c.missing(at)
-	}
-	return &amqp.Error{Condition: cond.symbol, Description: text}
 }
 
 // unauthorized is the text of 8.4 that SDK tests look for.

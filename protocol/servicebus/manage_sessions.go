@@ -14,7 +14,7 @@ func ofSessions(t engine.Target) bool {
 
 // refuseSession tells that the client does not hold the session that it acts on.
 func (c *conn) refuseSession(req *request) {
-	c.refuseRequest(req, 410, amqp.CondSessionLockLost, sessionLostText)
+	c.refuseRequest(req, 410, amqp.CondSessionLockLost, engine.SessionLostText)
 }
 
 const needsSession = "The request needs 'session-id', a string."
