@@ -149,7 +149,7 @@ func (s *slice) room(more int64) *Error {
 	id.Entity = e.ID
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
 	if stored := s.index.Bytes(id); more > 0 && stored+more > quota {
-		return Refuse(QuotaExceeded, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
+		return Refuse(EntityFull, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}
 	return nil

@@ -6,15 +6,15 @@ import (
 )
 
 // Code is the class of a refusal. One table for each protocol turns it into what the wire says: protocol/servicebus/condition.go,
-// protocol/atom/refusal.go.
+// protocol/atom/refusal.go. What the wire tells apart has a code of its own: nobody looks into a text.
 type Code uint8
 
 const (
-	NotFound               Code = iota + 1 // the entity does not exist
+	NotFound               Code = iota + 1 // the entity, or the rule, does not exist
 	MessageNotFound                        // no message with that sequence number qualifies
 	LockLost                               // the token is not that of a live lock
 	Disabled                               // the entity's status forbids it
-	QuotaExceeded                          // the entity is full
+	QuotaExceeded                          // there are as many as there may be; of bytes in an entity that is EntityFull
 	NotAllowed                             // wrong use
 	InvalidArgument                        // a value out of bounds
 	MessageTooLarge                        // over the entity's message size
@@ -25,12 +25,20 @@ const (
 	SessionCannotBeLocked                  // another receiver holds the session
 	Timeout                                // nothing came in time
 	NoMatchingSubscription                 // the topic filters before publishing and no rule matches
+	EntityFull                             // the messages and session states of the entity take as many bytes as they may
+)
+
+// Texts of refusals that the protocol also gives by itself, where it need not ask.
+const (
+	LockLostText     = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+	SessionLostText  = "The session lock was lost. Request a new session receiver."
+	DeadLetteredText = "A message of a dead-letter queue cannot be dead-lettered."
 )
 
 // Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.
 type Error struct {
 	Code Code
-	Text string // first sentence of what the client is told
+	Text string // what the client is told; a protocol may add to it, or name an entity in its own way
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -47,7 +55,7 @@ func NoEntity(path string) *Error {
 
 // SessionLost is the refusal of a session lock that has ended.
 func SessionLost() *Error {
-	return Refuse(SessionLockLost, "The session lock was lost. Request a new session receiver.")
+	return Refuse(SessionLockLost, SessionLostText)
 }
 
 // ErrUnknown is the outcome of a command whose events may or may not be in the log: its partition stopped.

@@ -9,8 +9,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-const lockLostText = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-
 // maxChanges bounds all property changes of one message, and its header as far as it is known, together: the header limit of
 // semantics.md 16.3.
 const maxChanges = 64 << 10
@@ -46,7 +44,7 @@ func (s *slice) lockLost(q event.SubQueue) *Error {
 	if s.entity.Properties.RequiresSession && q == event.Main {
 		return SessionLost()
 	}
-	return Refuse(LockLost, lockLostText)
+	return Refuse(LockLost, LockLostText)
 }
 
 // settling is a settlement of messages that are locked: those of all tokens or none.
@@ -85,7 +83,7 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 		}
 	}
 	if s.cmd.Outcome == MoveToDeadLetter && s.cmd.SubQueue != event.Main {
-		return nil, way, Refuse(NotAllowed, "A message of a dead-letter queue cannot be dead-lettered.")
+		return nil, way, Refuse(NotAllowed, DeadLetteredText)
 	}
 	messages, way, ok := s.locked(messages)
 	if !ok {

@@ -93,7 +93,7 @@ func (r *request) refused(err error, missing *refusal) error {
 		return missing
 	case engine.AlreadyExists:
 		return r.alreadyExists()
-	case engine.QuotaExceeded:
+	case engine.QuotaExceeded, engine.EntityFull:
 		return refuse(http.StatusForbidden, r.quota, "%s", e.Text)
 	case engine.Busy, engine.Timeout:
 		return refuse(http.StatusServiceUnavailable, 50004, "The server is busy; please retry the operation. %s", e.Text)

@@ -50,9 +50,8 @@ func (req *request) putToken() {
 	g.Path = at.claimPath()
 	if at.path != "" {
 		if _, err := c.broker.Resolve(at.path); err != nil {
-			e := c.attachError(err, at)
-			cond, _ := conditionOf(err)
-			req.answerToken(cond.status, e.Condition, e.Description)
+			cond, text := c.toldAt(err, at)
+			req.answerToken(cond.status, cond.symbol, text)
 			return
 		}
 	}

@@ -23,15 +23,12 @@ const (
 // condition is what the wire says of a refusal.
 type condition struct {
 	symbol amqp.Symbol
-	status int32 // of a management reply
-	ends   scope // on a sending link; a settlement always ends its delivery only
-	text   string
+	status int32  // of a management reply
+	ends   scope  // on a sending link; a settlement always ends its delivery only
+	more   string // behind the engine's text
 }
 
 const (
-	lockLostText         = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-	sessionLostText      = "The session lock was lost. Request a new session receiver."
-	timeoutText          = "The operation did not complete within the allotted timeout."
 	sessionText          = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
 	noSessionsText       = "It is not possible for an entity that does not require sessions to create a sessionful message receiver."
 	noSessionBrowserText = "Browsing (distribution-mode copy) with a session filter is not implemented."
@@ -39,12 +36,13 @@ const (
 	notFoundText         = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 )
 
-// conditions is the one table from engine codes to the wire (8.2, 6.2).
+// conditions is the one table from engine codes to the wire (8.2, 6.2). The texts are the engine's, but for those that depend on how the
+// client named something or how long it waits.
 var conditions = [...]condition{
 	engine.NotFound:               {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
 	engine.NoMatchingSubscription: {symbol: amqp.CondNoMatchingSubscription, status: 500},
 	engine.MessageNotFound:        {symbol: amqp.CondMessageNotFound, status: 404},
-	engine.LockLost:               {symbol: amqp.CondMessageLockLost, status: 410, text: lockLostText},
+	engine.LockLost:               {symbol: amqp.CondMessageLockLost, status: 410},
 	engine.Disabled:               {symbol: amqp.CondEntityDisabled, status: 400},
 	engine.QuotaExceeded:          {symbol: amqp.CondResourceLimit, status: 403},
 	engine.NotAllowed:             {symbol: amqp.CondNotAllowed, status: 400},
@@ -53,9 +51,10 @@ var conditions = [...]condition{
 	engine.Busy:                   {symbol: amqp.CondServerBusy, status: 503},
 	engine.NotImplemented:         {symbol: amqp.CondNotImplemented, status: 501},
 	engine.AlreadyExists:          {symbol: amqp.CondEntityAlreadyExists, status: 409},
-	engine.SessionLockLost:        {symbol: amqp.CondSessionLockLost, status: 410, text: sessionLostText},
+	engine.SessionLockLost:        {symbol: amqp.CondSessionLockLost, status: 410},
 	engine.SessionCannotBeLocked:  {symbol: amqp.CondSessionCannotBeLocked, status: 410},
-	engine.Timeout:                {symbol: amqp.CondTimeout, status: 408, text: timeoutText},
+	engine.Timeout:                {symbol: amqp.CondTimeout, status: 408},
+	engine.EntityFull:             {symbol: amqp.CondResourceLimit, status: 403, more: quotaText},
 }
 
 // conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]
@@ -67,22 +66,19 @@ func conditionOf(err error) (condition, string) {
 			"The operation's outcome is unknown because the partition stopped; try again."
 	}
 	c := conditions[refusal.Code]
-	switch {
-	case c.text != "":
-		return c, c.text
-	case strings.HasPrefix(refusal.Text, "The maximum entity size"):
-		return c, refusal.Text + quotaText
-	}
-	return c, refusal.Text
+	return c, refusal.Text + c.more
 }
 
-// told is what the peer of a link is told. When the entity is no more, that is in the words that SDKs look for (8.4).
-func (l *link) told(err error) (condition, string) {
-	c, text := conditionOf(err)
-	if c.symbol == amqp.CondNotFound && strings.HasPrefix(text, "The messaging entity") {
-		text = l.c.missing(l.at)
+// told is what the peer of a link is told.
+func (l *link) told(err error) (condition, string) { return l.c.toldAt(err, l.at) }
+
+// toldAt is what the peer is told of an address. When there is no entity, that is in the words that SDKs look for (8.4).
+func (c *conn) toldAt(err error, at address) (condition, string) {
+	cond, text := conditionOf(err)
+	if cond.symbol == amqp.CondNotFound {
+		text = c.missing(at)
 	}
-	return c, text
+	return cond, text
 }
 
 // missing tells that there is no entity at an address, which it names in the peer's words, as far as its frames have room for them.

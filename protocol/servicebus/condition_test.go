@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Every refusal of the engine has a condition and a status, those of 8.2, and the text of 8.4 where there is one.
+// Every refusal of the engine has a condition and a status, those of 8.2, and its own text, with what 8.4 has behind it.
 func TestConditions(t *testing.T) {
 	type told struct {
 		symbol amqp.Symbol
@@ -23,7 +23,7 @@ func TestConditions(t *testing.T) {
 	want := map[engine.Code]told{
 		engine.NotFound:               {"amqp:not-found", 404, own},
 		engine.MessageNotFound:        {"com.microsoft:message-not-found", 404, own},
-		engine.LockLost:               {"com.microsoft:message-lock-lost", 410, strings.TrimSuffix(lockLost, " TrackingId:")},
+		engine.LockLost:               {"com.microsoft:message-lock-lost", 410, own},
 		engine.Disabled:               {"com.microsoft:entity-disabled", 400, own},
 		engine.QuotaExceeded:          {"amqp:resource-limit-exceeded", 403, own},
 		engine.NotAllowed:             {"amqp:not-allowed", 400, own},
@@ -32,10 +32,11 @@ func TestConditions(t *testing.T) {
 		engine.Busy:                   {"com.microsoft:server-busy", 503, own},
 		engine.NotImplemented:         {"amqp:not-implemented", 501, own},
 		engine.AlreadyExists:          {"com.microsoft:entity-already-exists", 409, own},
-		engine.SessionLockLost:        {"com.microsoft:session-lock-lost", 410, "The session lock was lost. Request a new session receiver."},
+		engine.SessionLockLost:        {"com.microsoft:session-lock-lost", 410, own},
 		engine.SessionCannotBeLocked:  {"com.microsoft:session-cannot-be-locked", 410, own},
-		engine.Timeout:                {"com.microsoft:timeout", 408, "The operation did not complete within the allotted timeout."},
+		engine.Timeout:                {"com.microsoft:timeout", 408, own},
 		engine.NoMatchingSubscription: {"com.microsoft:no-matching-subscription", 500, own},
+		engine.EntityFull:             {"amqp:resource-limit-exceeded", 403, own + " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"},
 	}
 	for code := range conditions {
 		code := engine.Code(code)
@@ -47,10 +48,16 @@ func TestConditions(t *testing.T) {
 			t.Errorf("code %d: %+v instead of %+v", code, got, want[code])
 		}
 	}
+	if c, text := conditionOf(engine.SessionLost()); c.symbol != "com.microsoft:session-lock-lost" || text != engine.SessionLostText {
+		t.Errorf("%+v %q", c, text)
+	}
+	if engine.LockLostText+" TrackingId:" != lockLost || engine.SessionLostText != "The session lock was lost. Request a new session receiver." {
+		t.Error("clients look for other texts")
+	}
 	if len(conditions) != len(want)+1 {
 		t.Errorf("%d conditions", len(conditions)-1)
 	}
-	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.NoMatchingSubscription + 1}, io.EOF} { // nobody knows what came of it
+	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.EntityFull + 1}, io.EOF} { // nobody knows what came of it
 		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
 			t.Errorf("%v: %+v %q", err, c, text)
 		}

@@ -124,7 +124,8 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	}
 	target, err := c.broker.Resolve(l.at.path)
 	if err != nil {
-		return c.attachError(err, l.at)
+		cond, text := l.told(err)
+		return refusal(cond.symbol, text)
 	}
 	l.target = target
 	l.origin = &engine.Origin{
@@ -230,15 +231,6 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
 	}
 	return nil
-}
-
-// attachError is the refusal of an address.
-func (c *conn) attachError(err error, at address) *amqp.Error {
-	cond, text := conditionOf(err)
-	if cond.symbol == amqp.CondNotFound {
-		text = c.missing(at)
-	}
-	return &amqp.Error{Condition: cond.symbol, Description: text}
 }
 
 // unauthorized is the text of 8.4 that SDK tests look for.

@@ -14,7 +14,7 @@ func ofSessions(t engine.Target) bool {
 
 // refuseMessageSession tells that the client does not hold the session that it acts on.
 func (req *request) refuseMessageSession() {
-	req.refuse(410, amqp.CondSessionLockLost, sessionLostText)
+	req.refuse(410, amqp.CondSessionLockLost, engine.SessionLostText)
 }
 
 const needsSession = "The request needs 'session-id', a string."

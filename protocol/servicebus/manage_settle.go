@@ -46,7 +46,7 @@ func updateDisposition(req *request, body amqp.Map) {
 	w, e := message.DispositionOf(body)
 	t := req.l.target
 	if e == nil && w.Outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
-		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
+		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}
 	}
 	if e != nil {
 		req.refuseFor(e)

@@ -97,9 +97,9 @@ func (r *lostRun) answer(s *session) {
 	if r.n == 0 {
 		return
 	}
-	symbol, text := amqp.CondMessageLockLost, lockLostText
+	symbol, text := amqp.CondMessageLockLost, engine.LockLostText
 	if r.messageSession {
-		symbol, text = amqp.CondSessionLockLost, sessionLostText
+		symbol, text = amqp.CondSessionLockLost, engine.SessionLostText
 	}
 	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.texts.suffixed(text, r.path, s.c.now))
 	r.n = 0
@@ -124,7 +124,7 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settleme
 	case w.Outcome == 0:
 		return // settled without an outcome: the lock runs out
 	case w.Outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
-		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: "A message of a dead-letter queue cannot be dead-lettered."}
+		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}
 	}
 	if bad != nil {
 		if !d.Settled {

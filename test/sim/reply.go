@@ -13,7 +13,7 @@ import (
 
 var refusals = map[engine.Code]model.Refusal{
 	engine.LockLost: model.LockLost, engine.NotAllowed: model.NotAllowed, engine.Disabled: model.Disabled,
-	engine.MessageTooLarge: model.TooLarge, engine.QuotaExceeded: model.QuotaExceeded,
+	engine.MessageTooLarge: model.TooLarge, engine.EntityFull: model.QuotaExceeded,
 	engine.SessionLockLost: model.SessionLost, engine.SessionCannotBeLocked: model.SessionTaken, engine.Timeout: model.TimedOut,
 	engine.MessageNotFound: model.NotFound, engine.NotFound: model.NoEntity, engine.InvalidArgument: model.Invalid,
 	engine.AlreadyExists: model.Exists, engine.NoMatchingSubscription: model.NoMatch,
