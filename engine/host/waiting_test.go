@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -76,9 +77,18 @@ var waitingScripts = []struct{ name, script string }{
 		flow b 1
 		flow a 3
 		flow a 2
-		flow b 0
 		stored 1 6
-		serve = a a`},
+		serve = a b a`},
+	{"credit that is taken back altogether", `
+		attach a 1
+		attach b 1
+		flow a 2
+		flow b 2
+		flow a 0
+		stored 1 6
+		serve = b b
+		flow a 1
+		serve = a`},
 	{"one that leaves while it is marked", `
 		attach a 1
 		attach b 1
@@ -115,13 +125,24 @@ var waitingScripts = []struct{ name, script string }{
 		drain b 9 = a b b b:drained
 		stored 1
 		serve =`},
-	{"a drain that is thought better of", `
+	{"credit behind a drain", `
 		attach a 1
 		stored 1 3
 		drain a 2 = a a a:drained
 		drain a 2 = a:drained
 		flow a 3
 		serve = a`},
+	{"a drain that takes more than one turn, and one that is thought better of meanwhile", `
+		attach a 1
+		stored 1 5
+		drain a 9 1 = a
+		turn 1 = a
+		turn 1 = a
+		flow a 6
+		turn 3 = a a
+		stored 1
+		turn 3 = a
+		drain a 9 1 = a:drained`},
 	{"queues take turns when there is more than one turn should do", `
 		attach a 1
 		attach b 2
@@ -310,7 +331,7 @@ func newWaitingTest(t *testing.T, limit int) *waitingTest {
 
 // call carries out a line: a verb, and who or what it is about.
 func (w *waitingTest) call(words []string) string {
-	verb, words := words[0], append(words[1:], "", "")
+	verb, words := words[0], append(words[1:], "", "", "")
 	switch verb {
 	case "attach", "dead", "browse", "wait": // a receiver to a slice; wait: for a session, until a time
 		return w.attach(verb, words[0], w.slice(words[1]), w.number(words[2]))
@@ -324,8 +345,8 @@ func (w *waitingTest) call(words []string) string {
 		}
 	case "open": // a slice: a session may have become available
 		w.w.OpenSessions(w.slice(words[0]))
-	case "flow", "drain", "detach": // a receiver, a limit
-		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])))
+	case "flow", "drain", "detach": // a receiver, a limit; how many messages a drain gets at once, 0: all
+		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])), cmp.Or(w.number(words[2]), 1<<20))
 	case "serve": // all there is
 		return w.turn(1 << 20)
 	case "turn": // so many messages of each queue
@@ -406,14 +427,18 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 }
 
 // receiver is call for what one asks for. One that drains is served at once.
-func (w *waitingTest) receiver(verb string, r *receiver, limit uint32) string {
+func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
 	case receiverOf(r.Receiver) == nil: // it is gone
 	case verb == "detach":
 		w.w.Detach(r)
 	default:
 		if w.w.Flow(r, limit, verb == "drain"); verb == "drain" {
-			names, _ := w.serve(r.queue, 1<<20)
+			names, all := w.serve(r.queue, most)
+			if !all {
+				w.w.mark(r.queue)
+				return strings.Join(names, " ")
+			}
 			return strings.Join(append(names, w.drained(r.queue)...), " ")
 		}
 	}
