@@ -93,7 +93,7 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 		d.releaseSession(now, r, cmd.Cause)
 	case r.Mode != engine.Browse:
 		for _, t := range cmd.Unsent {
-			d.putBack(now, r.Receiver, t)
+			d.releaseLock(now, r.Receiver, t)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (d *dispatcher) serveReady(now event.Time) {
 // when many expired messages are in the way.
 func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	for r := q.Next(); r != nil; r = q.Next() {
-		if d.recorder.handOn(); d.frames.full() {
+		if d.recorder.commitLarge(); d.frames.full() {
 			return false
 		}
 		d.take = engine.Receive{Slice: r.Slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
@@ -160,21 +160,22 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	return true
 }
 
-// takeBack gives deliveries that found their receiver gone back to their queue, without counting.
-func (d *dispatcher) takeBack(returned []unsent) {
+// returnUnsent gives deliveries that found their receiver gone back to their queue, without counting.
+func (d *dispatcher) returnUnsent(returned []unsent) {
 	if len(returned) == 0 {
 		return
 	}
 	now := d.recorder.now()
 	for _, u := range returned {
 		if u.receiver.Mode == engine.PeekLock {
-			d.putBack(now, u.receiver, u.token)
+			d.releaseLock(now, u.receiver, u.token)
 		}
 	}
 	d.serveAll(now)
 }
 
-func (d *dispatcher) putBack(now event.Time, r *engine.Receiver, token event.LockToken) {
+// releaseLock ends the lock of a delivery that nobody has seen.
+func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event.LockToken) {
 	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
 		Token: token, Outcome: engine.Release}))
 }

@@ -124,7 +124,7 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 		w.looked++
 		if l.step(now, req) {
 			n++
-			l.recorder.handOn()
+			l.recorder.commitLarge()
 		}
 	}
 	w.count -= n

@@ -207,7 +207,7 @@ func (l *Loop) Err() error { return l.recorder.err }
 // there is when the sync before is over.
 func (l *Loop) seal() {
 	for {
-		l.dispatcher.takeBack(l.replies.release())
+		l.dispatcher.returnUnsent(l.replies.release())
 		switch {
 		case l.frames.urgent && l.frames.writer.Batch().Count() > 0:
 			l.frames.put(l.frames.writer.Write)

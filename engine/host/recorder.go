@@ -61,8 +61,8 @@ func (r *recorder) awaited() bool { return r.replies.any() || r.unwritten }
 // commit hands the next group on; see [frames.commit].
 func (r *recorder) commit() (written bool) { return r.frames.commit(r.awaited()) }
 
-// handOn lets a large group go, if the disk is free.
-func (r *recorder) handOn() {
+// commitLarge lets a large group go, if the disk is free.
+func (r *recorder) commitLarge() {
 	if r.frames.group() > maxOpen {
 		r.commit()
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -76,9 +77,18 @@ var waitingScripts = []struct{ name, script string }{
 		flow b 1
 		flow a 3
 		flow a 2
-		flow b 0
 		stored 1 6
-		serve = a a`},
+		serve = a b a`},
+	{"credit that is taken back altogether", `
+		attach a 1
+		attach b 1
+		flow a 2
+		flow b 2
+		flow a 0
+		stored 1 6
+		serve = b b
+		flow a 1
+		serve = a`},
 	{"one that leaves while it is marked", `
 		attach a 1
 		attach b 1
@@ -115,13 +125,24 @@ var waitingScripts = []struct{ name, script string }{
 		drain b 9 = a b b b:drained
 		stored 1
 		serve =`},
-	{"a drain that is thought better of", `
+	{"credit behind a drain", `
 		attach a 1
 		stored 1 3
 		drain a 2 = a a a:drained
 		drain a 2 = a:drained
 		flow a 3
 		serve = a`},
+	{"a drain that takes more than one turn, and one that is thought better of meanwhile", `
+		attach a 1
+		stored 1 5
+		drain a 9 1 = a
+		turn 1 = a
+		turn 1 = a
+		flow a 6
+		turn 3 = a a
+		stored 1
+		turn 3 = a
+		drain a 9 1 = a:drained`},
 	{"queues take turns when there is more than one turn should do", `
 		attach a 1
 		attach b 2
@@ -310,7 +331,7 @@ func newWaitingTest(t *testing.T, limit int) *waitingTest {
 
 // call carries out a line: a verb, and who or what it is about.
 func (w *waitingTest) call(words []string) string {
-	verb, words := words[0], append(words[1:], "", "")
+	verb, words := words[0], append(words[1:], "", "", "")
 	switch verb {
 	case "attach", "dead", "browse", "wait": // a receiver to a slice; wait: for a session, until a time
 		return w.attach(verb, words[0], w.slice(words[1]), w.number(words[2]))
@@ -324,8 +345,8 @@ func (w *waitingTest) call(words []string) string {
 		}
 	case "open": // a slice: a session may have become available
 		w.w.OpenSessions(w.slice(words[0]))
-	case "flow", "drain", "detach": // a receiver, a limit
-		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])))
+	case "flow", "drain", "detach": // a receiver, a limit; how many messages a drain gets at once, 0: all
+		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])), cmp.Or(w.number(words[2]), 1<<20))
 	case "serve": // all there is
 		return w.turn(1 << 20)
 	case "turn": // so many messages of each queue
@@ -406,14 +427,18 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 }
 
 // receiver is call for what one asks for. One that drains is served at once.
-func (w *waitingTest) receiver(verb string, r *receiver, limit uint32) string {
+func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
 	case receiverOf(r.Receiver) == nil: // it is gone
 	case verb == "detach":
 		w.w.Detach(r)
 	default:
 		if w.w.Flow(r, limit, verb == "drain"); verb == "drain" {
-			names, _ := w.serve(r.queue, 1<<20)
+			names, all := w.serve(r.queue, most)
+			if !all {
+				w.w.mark(r.queue)
+				return strings.Join(names, " ")
+			}
 			return strings.Join(append(names, w.drained(r.queue)...), " ")
 		}
 	}
@@ -483,91 +508,91 @@ func (w *waitingTest) number(word string) int {
 	return n
 }
 
-// However many wake at once, or give up, or have credit, each costs the same: nothing is shifted or searched. Where something is, 32 times as
-// many take a thousand times as long.
-func TestThousandsWait(t *testing.T) {
+const thousands = 30_000
+
+// However many slices wake at once, they are served in order, and nothing is shifted for each that is: the one that is next stands where it
+// was put.
+func TestThousandsOfSlices(t *testing.T) {
 	t.Parallel()
-	for name, work := range map[string]func(*waitingTest, int){"slices that wake": wakeSlices, "waiters that give up": giveUpAll, "credit of many": serveMany} {
-		t.Run(name, func(t *testing.T) {
-			const few, many = 1_000, 32_000
-			took := func(n int) time.Duration {
-				best := time.Hour
-				for range 3 {
-					w := newWaitingTest(t, n)
-					began := time.Now()
-					work(w, n)
-					best = min(best, time.Since(began))
-				}
-				return best
-			}
-			if a, b := took(few), took(many); b > 8*many/few*a+20*time.Millisecond {
-				t.Errorf("%d take %v, %d take %v", few, a, many, b)
-			}
-		})
-	}
-}
-
-// wakeSlices has n slices with a receiver each wake at once, and be served one by one.
-func wakeSlices(w *waitingTest, n int) {
-	all := make([]*receiver, n)
+	w := newWaitingTest(t, thousands)
+	all := make([]*receiver, thousands)
 	for i := range all {
-		all[i] = attached(w, i, nil)
+		all[i] = attached(w, i, 0)
 		w.w.Flow(all[i], 1, false)
 	}
-	for i := range n {
-		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: all[i].Slice}, Sequence: 1})
+	for _, r := range all {
+		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: r.Slice}, Sequence: 1})
 	}
-	for i := range n {
+	for i, want := range all {
 		q := w.w.Next()
-		if r := q.Next(); r != all[i] {
-			w.t.Fatalf("%d: slice %d is served", i, r.Slice.Entity)
+		if r := q.Next(); r != want || w.w.ready.front() != &w.w.ready.items[i] {
+			t.Fatalf("%d: slice %d is served, and %d have left", i, r.Slice.Entity, w.w.ready.gone)
 		}
 		q.Assigned(1)
 		w.w.Served(true)
-		w.w.Detach(all[i])
+		w.w.Detach(want)
 	}
 }
 
-// giveUpAll has n receivers wait for a session of one slice, and leave in another order than they came in.
-func giveUpAll(w *waitingTest, n int) {
-	all := make([]*receiver, n)
+// So are receivers of one queue with credit for one message each.
+func TestThousandsWithCredit(t *testing.T) {
+	t.Parallel()
+	w := newWaitingTest(t, thousands)
+	all := make([]*receiver, thousands)
 	for i := range all {
-		all[i] = attached(w, 1, &engine.SessionRequest{Any: true})
-	}
-	for i := range n {
-		w.w.Detach(all[(i*7919+n/2)%n])
-	}
-	if w.w.Deadline() != 0 || len(w.w.slices) != 0 {
-		w.t.Fatal("somebody waits still")
-	}
-}
-
-// serveMany has n receivers of one queue with credit for one message each.
-func serveMany(w *waitingTest, n int) {
-	all := make([]*receiver, n)
-	for i := range all {
-		all[i] = attached(w, 1, nil)
+		all[i] = attached(w, 1, 0)
 		w.w.Flow(all[i], 1, false)
 	}
-	for i := range n {
-		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: all[i].Slice}, Sequence: 1})
+	for i, want := range all {
+		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: want.Slice}, Sequence: 1})
 		q := w.w.Next()
-		if r := q.Next(); r != all[i] {
-			w.t.Fatalf("%d is not the one served", i)
+		if r := q.Next(); r != want || q.grants.front() != &q.grants.items[i] {
+			t.Fatalf("%d is not the one served, or %d have left", i, q.grants.gone)
 		}
 		q.Assigned(1)
 		w.w.Served(true)
 	}
 }
 
-// attached is a receiver of an entity that is attached, and waits when it wants a session.
-func attached(w *waitingTest, entity int, session *engine.SessionRequest) *receiver {
-	r := &receiver{until: 1, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Session: session, Mode: engine.PeekLock,
+// Receivers that wait for a session leave in any order, and the others keep theirs.
+func TestThousandsOfWaiters(t *testing.T) {
+	t.Parallel()
+	w := newWaitingTest(t, thousands)
+	all := make([]*receiver, thousands)
+	for i := range all {
+		all[i] = attached(w, 1, event.Time(i+1))
+	}
+	w.w.OpenSessions(event.Slice{Entity: 1})
+	for i := range all {
+		if i%3 == 0 {
+			w.w.Detach(all[i*7919%thousands])
+		}
+	}
+	for i, want := range all {
+		if i%3 == 0 {
+			continue
+		}
+		if r := w.w.NextWaiter(); r != want || w.w.Deadline() != want.until {
+			t.Fatalf("%d: %d is next, and somebody gives up at %d", i, r.until, w.w.Deadline())
+		}
+		w.w.Detach(want)
+	}
+	if len(w.w.slices) != 0 || len(w.w.deadlines) != 0 {
+		t.Error("somebody waits still")
+	}
+}
+
+// attached is a receiver of an entity that is attached, and one that waits for a session until a time when that is not 0.
+func attached(w *waitingTest, entity int, until event.Time) *receiver {
+	r := &receiver{until: until, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Mode: engine.PeekLock,
 		Entity: &engine.Entity{ID: event.EntityID(entity)}}}
+	if until != 0 {
+		r.Session = &engine.SessionRequest{Any: true}
+	}
 	if err := w.w.Attach(r); err != nil {
 		w.t.Fatal(err)
 	}
-	if session != nil {
+	if until != 0 {
 		w.w.Wait(r)
 	}
 	return r
