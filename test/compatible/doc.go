@@ -5,5 +5,6 @@
 //	go test ./test/compatible -base 4135a18 -v    // or make compatible BASE=4135a18
 //
 // The commit is taken from the repository's history, so this needs a clone that has it. Without -base the other build is this one:
-// that tests the test, and that a build opens what it wrote itself.
+// that tests the test, and that a build opens what it wrote itself. State hashes are comparable as long as both encode states alike
+// (index.EncodingVersion).
 package compatible

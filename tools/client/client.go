@@ -163,7 +163,7 @@ func (c *Client) putToken(ctx context.Context, entity string) error {
 	audience := scheme + c.cs.authority() + "/" + entity
 	_, err := tokens.call(ctx, "authorize", &amqp.Message{
 		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
-		Value:                 c.cs.token(audience, time.Now()),
+		Value:                 c.cs.Token(audience, time.Now()),
 	})
 	if ended(err) { // the next token opens new links
 		c.mu.Lock()

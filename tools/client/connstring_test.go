@@ -90,7 +90,7 @@ func TestTokenIsTheBrokersToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_700_000_000, 0)
-	got := cs.token("amqp://h:1/or ders", now)
+	got := cs.Token("amqp://h:1/or ders", now)
 	if want := sas.Token("amqp://h:1/or ders", "rule ü", "a+b/c=", now.Add(tokenLife)); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

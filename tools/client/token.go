@@ -14,14 +14,9 @@ const (
 	tokenRenew = tokenLife * 3 / 4
 )
 
-// Token is a shared access signature for an audience, the URL of an entity or of the namespace, good for an hour from now; the
+// Token is a shared access signature for an audience, the URL of an entity or of the namespace (wire-protocol 2.5), good for an hour from now; the
 // ready-made one, if the connection string has that in place of a key.
 func (cs ConnectionString) Token(audience string, now time.Time) string {
-	return cs.token(audience, now)
-}
-
-// token is a shared access signature for an audience (2.5): signed now, or the ready-made one.
-func (cs ConnectionString) token(audience string, now time.Time) string {
 	if cs.signature != "" {
 		return cs.signature
 	}
