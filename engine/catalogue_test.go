@@ -76,3 +76,25 @@ func code(err error) Code {
 func sql(name, text string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
 }
+
+// An update that is refused for its rules changes no property, names no origin, and adds no event at all.
+func TestRefusedUpdateOfRules(t *testing.T) {
+	t.Parallel()
+	p := NewPartition(0, 1, index.New())
+	sub := PutEntity{Kind: event.Subscription, Path: "t/Subscriptions/s", Properties: DefaultProperties(event.Subscription)}
+	for _, cmd := range []*PutEntity{{Kind: event.Topic, Path: "t", Properties: DefaultProperties(event.Topic)}, &sub} {
+		out := p.Decide(1, cmd)
+		adopt(p, &out)
+	}
+	sub.Mode, sub.OnlyRules, sub.Origin = UpdateOnly, true, &Origin{Connection: 1}
+	sub.Properties.MaxDeliveryCount++
+	sub.Rules = []event.Rule{sql("a", "1=1"), sql("A", "1=1")}
+	out := p.Decide(1, &sub)
+	if err, ok := out.Reply.Err.(*Error); !ok || err.Code != AlreadyExists || len(out.Events) != 0 {
+		t.Fatalf("two rules of one name: %v, %d events", out.Reply.Err, len(out.Events))
+	}
+	sub.Rules = sub.Rules[:1]
+	if out = p.Decide(1, &sub); out.Reply.Err != nil || len(out.Events) != 4 {
+		t.Errorf("one rule: %v, %d events, not an origin, an update, a rule removed and one added", out.Reply.Err, len(out.Events))
+	}
+}

@@ -35,7 +35,7 @@ type Tick struct {
 type acceptSession struct {
 	slice   event.Slice
 	origin  *Origin
-	session []byte // its name; with any: the next available one
+	session []byte // its name, never nil; with any it means nothing
 	any     bool
 	token   event.LockToken
 }
@@ -44,7 +44,11 @@ type acceptSession struct {
 // answer is a [*SessionGrant]; there is none when no session is available now. It is refused with SessionCannotBeLocked when another
 // holds the session it names.
 func AcceptSession(r *Receiver, token event.LockToken) Command {
-	return &acceptSession{r.Slice, r.Origin, append([]byte{}, r.Session.ID...), r.Session.Any, token}
+	session := r.Session.ID
+	if session == nil {
+		session = []byte{} // "" is a session id too
+	}
+	return &acceptSession{r.Slice, r.Origin, session, r.Session.Any, token}
 }
 
 type releaseSession struct {
