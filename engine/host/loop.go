@@ -41,7 +41,7 @@ type Loop struct {
 // LoopOptions is what a loop needs from its surroundings.
 type LoopOptions struct {
 	Clock  func() event.Time      // broker time
-	Tokens func() event.LockToken // fresh random lock tokens
+	Tokens func() event.LockToken // fresh random lock tokens; the loop adds the entity partition
 	Logger *slog.Logger
 	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
 	// for scheduled messages of topics.

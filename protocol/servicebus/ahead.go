@@ -35,8 +35,8 @@ func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event
 		}
 		data = (*r.buf)[:size]
 	}
-	if sum := event.Sum(data); sum != b.Sum {
-		return nil, fmt.Errorf("servicebus: body at position %d of partition %d: checksum %08x instead of %08x", b.Position, host, sum, b.Sum)
+	if !b.Matches(data) {
+		return nil, fmt.Errorf("servicebus: body at position %d of partition %d: checksum %08x instead of %08x", b.Position, host, event.Sum(data), b.Sum)
 	}
 	return data, nil
 }
