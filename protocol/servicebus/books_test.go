@@ -31,14 +31,14 @@ type books struct {
 	held, joining, pending                  int
 	requests, taking, answered, expected    int
 	timed, detaches, unanswered             int
-	locked, unsettled                       int
+	locked, unsettled, byToken              int
 }
 
 func (c *conn) counted() books {
 	b := books{
 		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.memory.joining,
 		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.deadlines.requests),
-		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.outstanding.count,
+		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.outstanding.count, byToken: len(c.outstanding.byToken),
 	}
 	for _, l := range c.links.tokens {
 		if l != nil {
@@ -61,6 +61,9 @@ func (c *conn) recount() (b books) {
 		for range s.unsettled.all() {
 			b.locked++
 			b.unsettled++
+			if c.outstanding.byToken != nil {
+				b.byToken++
+			}
 		}
 		for _, l := range s.links {
 			b.held += l.held

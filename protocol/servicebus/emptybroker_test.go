@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"encoding/binary"
 	"io"
 	"maps"
 	"slices"
@@ -20,6 +21,8 @@ type emptyBroker struct {
 	sessions map[string]*engine.Receiver // who holds it
 	watchers []func(engine.Change)
 	stored   []byte
+
+	delivered uint64 // so far
 }
 
 func newEmptyBroker() *emptyBroker {
@@ -154,8 +157,12 @@ func (b *emptyBroker) flow(cmd *engine.Flow) {
 	}
 }
 
+// delivery is the message with a new token. The first one is that of the seeds.
 func (b *emptyBroker) delivery() *engine.Delivery {
-	return &engine.Delivery{Sequence: 1, Token: event.LockToken{1}, LockedUntil: b.Now(), Body: event.Blob{Position: 1, Size: uint32(len(b.stored)), Sum: event.Sum(b.stored)}}
+	token := event.LockToken{1}
+	binary.BigEndian.PutUint64(token[8:], b.delivered)
+	b.delivered++
+	return &engine.Delivery{Sequence: 1, Token: token, LockedUntil: b.Now(), Body: event.Blob{Position: 1, Size: uint32(len(b.stored)), Sum: event.Sum(b.stored)}}
 }
 
 func (b *emptyBroker) ReadAt(_ engine.PartitionID, at event.Position, dst []byte) (int, error) {
