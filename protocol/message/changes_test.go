@@ -76,7 +76,7 @@ func settledChanges(t *testing.T) string {
 		{"each type", amqp.Modified{MessageAnnotations: each}},
 		{"each type, deferred", amqp.Modified{MessageAnnotations: each, UndeliverableHere: true}},
 		{"each type alone", nil},
-		{"a symbol for a key, twice", amqp.Modified{MessageAnnotations: amqp.Map{{Key: amqp.Symbol("k"), Value: "a"}, {Key: "k", Value: "b"}}}},
+		{"a symbol for a key", amqp.Modified{MessageAnnotations: amqp.Map{{Key: amqp.Symbol("k"), Value: "a"}, {Key: "l", Value: "b"}}}},
 	} {
 		if c.state != nil {
 			fmt.Fprintf(&out, "%s: %x\n", c.name, storedBy(t, c.state, 0, 10))

@@ -91,6 +91,9 @@ func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
+	if name, found := twice(m); found {
+		return nil, ArgumentError("The property '%s' is there twice, as a string and as a symbol.", clip([]byte(name)))
+	}
 	changes := make(event.Changes, 0, len(m))
 	for _, p := range m {
 		key, ok := Text(p.Key)
@@ -106,6 +109,23 @@ func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 		changes = append(changes, event.Property{Name: key, Value: carried(p.Value)})
 	}
 	return changes, nil
+}
+
+// twice finds a name that a map has as a string and as a symbol. To AMQP these are two keys; of a message they would be one property, and
+// a stored map that has a key twice cannot be read back.
+func twice(m amqp.Map) (name string, found bool) {
+	symbols := map[string]bool{}
+	for _, p := range m {
+		if s, ok := p.Key.(amqp.Symbol); ok {
+			symbols[string(s)] = true
+		}
+	}
+	for _, p := range m {
+		if s, ok := p.Key.(string); ok && symbols[s] {
+			return s, true
+		}
+	}
+	return "", false
 }
 
 // carried is a value of a property for the rules.

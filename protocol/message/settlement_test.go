@@ -30,6 +30,7 @@ func TestSettlementOf(t *testing.T) {
 		{"transactional", amqp.TransactionalState{}, 0, amqp.CondNotImplemented},
 		{"a key that is no string", amqp.Modified{MessageAnnotations: amqp.Map{{Key: int32(1), Value: "v"}}}, engine.Abandon, amqp.CondArgumentError},
 		{"a list", amqp.Modified{MessageAnnotations: list}, engine.Abandon, amqp.CondArgumentError},
+		{"a name as a string and as a symbol", amqp.Modified{MessageAnnotations: amqp.Map{{Key: amqp.Symbol("k"), Value: "a"}, {Key: "k", Value: "b"}}}, engine.Abandon, amqp.CondArgumentError},
 		{"a described list", amqp.Rejected{Error: &amqp.Error{Info: amqp.Map{{Key: "k", Value: amqp.Described{Descriptor: uint64(1), Value: amqp.List{}}}}}}, engine.MoveToDeadLetter, amqp.CondArgumentError},
 	} {
 		w, e := SettlementOf(c.state)
