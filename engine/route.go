@@ -1,25 +1,10 @@
 package engine
 
-import (
-	"iter"
-
-	"github.com/ledgerbus/ledgerbus/log/event"
-)
+import "github.com/ledgerbus/ledgerbus/log/event"
 
 // The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. Whoever
 // holds a token, a number or a session id is told here which one that is about. What names a partition that the entity does not have is
 // sent to the first one, where it is refused as what is not known. Today every entity that can be reached has one partition.
-
-// Partitions yields the entity partitions.
-func (t Target) Partitions() iter.Seq[uint8] {
-	return func(yield func(uint8) bool) {
-		for p := range t.Entity.Hosts {
-			if !yield(uint8(p)) {
-				return
-			}
-		}
-	}
-}
 
 // Slice is the slice of an entity partition.
 func (t Target) Slice(partition uint8) event.Slice {

@@ -96,14 +96,23 @@ func isList(e encoded) bool {
 	return e.isCode(amqp.CodeList8) || e.isCode(amqp.CodeList32) || e.isCode(amqp.CodeList0)
 }
 
-func (o *overlay) setAll(e encoded) error {
+// itemsOf is what stands in a compound of the kind that is expected; nothing where there is null.
+func itemsOf(e encoded, expected func(encoded) bool) (items encoded, err error) {
 	switch {
 	case amqp.RawIsNull(e.raw):
-		return nil
-	case !isMap(e):
-		return errStored
+		return encoded{}, nil
+	case !expected(e):
+		return encoded{}, errStored
 	}
-	for items := e.items(); len(items.raw) > 0; {
+	return e.items(), nil
+}
+
+func (o *overlay) setAll(e encoded) error {
+	items, err := itemsOf(e, isMap)
+	if err != nil {
+		return err
+	}
+	for len(items.raw) > 0 {
 		start := items.raw
 		key, _ := items.next()
 		name, ok := key.string()
@@ -117,13 +126,11 @@ func (o *overlay) setAll(e encoded) error {
 }
 
 func (o *overlay) removeAll(e encoded) error {
-	switch {
-	case amqp.RawIsNull(e.raw):
-		return nil
-	case !isList(e):
-		return errStored
+	items, err := itemsOf(e, isList)
+	if err != nil {
+		return err
 	}
-	for items := e.items(); len(items.raw) > 0; {
+	for len(items.raw) > 0 {
 		v, _ := items.next()
 		name, ok := v.string()
 		if !ok {
@@ -166,13 +173,11 @@ func (o *overlay) place(key string) int {
 }
 
 func (o *overlay) changeSystem(e encoded) error {
-	switch {
-	case amqp.RawIsNull(e.raw):
-		return nil
-	case !isMap(e):
-		return errStored
+	items, err := itemsOf(e, isMap)
+	if err != nil {
+		return err
 	}
-	for items := e.items(); len(items.raw) > 0; {
+	for len(items.raw) > 0 {
 		key, _ := items.next()
 		v, ok := items.next()
 		name, _ := key.string()

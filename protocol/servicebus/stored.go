@@ -43,7 +43,7 @@ func notNow(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// damage reports a stored message that cannot be read back, but for a reason that passes.
+// damaged reports a stored message that cannot be read back, unless for a reason that passes.
 func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 	if notNow(err) {
 		return
@@ -97,11 +97,11 @@ const (
 )
 
 // headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
-func (r *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
+func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := d.Body
-	start.Size = min(start.Size, uint32(r.limits.HeaderSize)+headerRoom)
+	start.Size = min(start.Size, uint32(s.limits.HeaderSize)+headerRoom)
 	host := t.Host(t.OfSequence(d.Sequence))
-	if err := ahead.fill(r.broker, host, &start, false); err != nil {
+	if err := ahead.fill(s.broker, host, &start, false); err != nil {
 		return 0, err
 	}
 	b := (*ahead.buf)[:start.Size]
@@ -109,7 +109,7 @@ func (r *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhea
 	if err == nil {
 		return n, nil
 	}
-	if b, err = ahead.blob(r.broker, host, &d.Body, false); err != nil { // damaged, or from when more was allowed: its sum tells
+	if b, err = ahead.blob(s.broker, host, &d.Body, false); err != nil { // damaged, or from when more was allowed: its sum tells
 		return 0, err
 	}
 	return message.HeaderSize(b)
