@@ -1,7 +1,9 @@
 package access
 
 import (
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -79,13 +81,30 @@ func covers(parent, path string) bool {
 
 // knownHost tells whether tokens for a host are for us.
 func (v *Verifier) knownHost(host string) bool {
-	if strings.Contains(host, "@") {
+	if !isHost(host) {
 		return false
 	}
-	if v.anyHost {
-		return host != ""
+	return v.anyHost || v.isOurs(hostName(host))
+}
+
+// isHost tells a host with or without a port from text that only stands where a host belongs. Where any host is ours, nothing else
+// keeps "a:b://q" from being read as the path q of a host "a:b:" by one reader and as the host q by the next.
+func isHost(s string) bool {
+	name, port, hasPort := s, "", false
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		name, port, hasPort = s[:i], s[i+1:], true
 	}
-	return v.isOurs(hostName(host))
+	if hasPort {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+	}
+	if literal, ok := strings.CutPrefix(name, "["); ok {
+		literal, ok = strings.CutSuffix(literal, "]")
+		address, err := netip.ParseAddr(literal)
+		return ok && err == nil && address.Is6()
+	}
+	return name != "" && !strings.ContainsAny(name, `:@[]\%`)
 }
 
 func (v *Verifier) isOurs(name string) bool {

@@ -179,6 +179,17 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// S9: what is no host stands for none, not even in development, where any host is ours.
+func TestMalformedHosts(t *testing.T) {
+	t.Parallel()
+	for host, ok := range map[string]bool{"h": true, "h:5671": true, "service_bus": true, "127.0.0.1:5672": true, "[::1]": true, "[::1]:5672": true,
+		"h:": false, "h:x": false, "h:70000": false, "a:b:": false, "a:b:1": false, "user@h": false, "[::1": false, "[h]": false, "::1": false, "h%2f": false, "": false} {
+		if _, got := testVerifier.Resource("sb://" + host + "/q"); got != ok {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+}
+
 // plainVerify is a second, simpler reading of wire-protocol.md 2.5: what it refuses must never be accepted.
 func plainVerify(token, audience string, now int64) bool {
 	text, ok := strings.CutPrefix(token, "SharedAccessSignature ")
@@ -235,6 +246,7 @@ func FuzzSAS(f *testing.F) {
 		f.Add(signed(sr, later, "my%20rule", "k"), "amqps://h:5671/q/$management")
 		f.Add(signed(sr, "1600003600", "root", "second"), "q%2Fx")
 	}
+	f.Add(signed("sb://h/%2571", later, "root", "key+/="), "sb:b://q")
 	f.Fuzz(func(t *testing.T, token, audience string) {
 		g, err := testVerifier.Verify(token, audience, testNow)
 		if err != nil {
