@@ -46,7 +46,8 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 		x.slices.of(ev.Slice).enqueue(ev)
 	case *event.MessagePublished:
 		x.slices.publish(ev)
-	case *event.DuplicateDropped:
+	case *event.DuplicateDropped, *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
+		*event.ReasonGiven: // facts: they change nothing
 	case *event.MessageScheduled:
 		x.slices.of(ev.Slice).schedule(at, ev)
 	case *event.ScheduledActivated:

@@ -51,7 +51,7 @@ func TestGoldenBytes(t *testing.T) {
 	writeGolden(t, s)
 	for name, file := range map[string]string{
 		"namespace": "namespace.json", "clean": "clean", "manifest": "partitions/00/manifest", "progress": "partitions/00/progress",
-		"segment1": "partitions/00/wal/0000000001/00000000000000000001", "segment2": "partitions/00/wal/0000000001/00000000000000000005",
+		"segment1": "partitions/00/wal/0000000001/00000000000000000001", "segment2": "partitions/00/wal/0000000001/00000000000000000004",
 	} {
 		p, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

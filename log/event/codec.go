@@ -15,7 +15,9 @@ import (
 func schemaVersion(k Kind) byte {
 	switch k {
 	case KindMessageEnqueued:
-		return 2 // 2: InSession, IDType, DuplicateUntil
+		return 3 // 2: InSession, IDType, DuplicateUntil; 3: Details
+	case KindMessageScheduled, KindMessagePublished:
+		return 2 // 2: Details
 	case KindEntityCreated, KindEntityUpdated, KindEntityDeleted:
 		return 2 // 2: more properties, Topic, what was before
 	case KindSessionStateSet:

@@ -335,6 +335,7 @@ type MessagePublished struct {
 	IDType         IDType
 	DuplicateUntil Time
 	Copies         []Copy
+	Details        Details
 }
 
 // Copy is a subscription's own message.

@@ -245,6 +245,7 @@ func (m *MessagePublished) encode(e *encoder) {
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
 	e.copies(m.Copies)
+	e.details(&m.Details)
 }
 
 func (m *MessagePublished) decode(d *decoder) {
@@ -260,6 +261,9 @@ func (m *MessagePublished) decode(d *decoder) {
 	m.IDType = IDType(d.byte())
 	m.DuplicateUntil = d.time()
 	m.Copies = d.copies()
+	if d.version >= 2 {
+		d.details(&m.Details)
+	}
 }
 
 // Kind implements [Event].

@@ -37,7 +37,13 @@ const (
 	KindRuleRemoved               Kind = 40
 	KindMessagePublished          Kind = 41
 	KindScheduledPublished        Kind = 42
-	KindClockSet                  Kind = 59
+	KindClockSet                  Kind = 59 // 43 to 58 belong to capabilities that are not there yet (docs/log-format.md, section 8)
+	KindRunStarted                Kind = 60
+	KindLinkOpened                Kind = 61
+	KindLinkClosed                Kind = 62
+	KindSettlementRefused         Kind = 63
+	KindSendsRefused              Kind = 64
+	KindReasonGiven               Kind = 65
 )
 
 var kindNames = map[Kind]string{
@@ -53,7 +59,9 @@ var kindNames = map[Kind]string{
 	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
 	KindRuleAdded: "RuleAdded", KindRuleUpdated: "RuleUpdated", KindRuleRemoved: "RuleRemoved",
 	KindMessagePublished: "MessagePublished", KindScheduledPublished: "ScheduledPublished",
-	KindClockSet: "ClockSet",
+	KindClockSet:   "ClockSet",
+	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
+	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
@@ -117,6 +125,7 @@ type MessageEnqueued struct {
 	InSession      bool   // the entity requires sessions: the message belongs to that of SessionID
 	IDType         IDType // of the message-id as sent
 	DuplicateUntil Time   // until when the id is in the duplicate history; 0: the entity keeps none
+	Details        Details
 }
 
 // IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
@@ -158,6 +167,7 @@ type MessageScheduled struct {
 	InSession      bool
 	IDType         IDType
 	DuplicateUntil Time
+	Details        Details
 }
 
 // ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.

@@ -42,6 +42,7 @@ func (m *MessageEnqueued) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
+	e.details(&m.Details)
 }
 
 func (m *MessageEnqueued) decode(d *decoder) {
@@ -59,6 +60,9 @@ func (m *MessageEnqueued) decode(d *decoder) {
 		m.InSession = d.bool()
 		m.IDType = IDType(d.byte())
 		m.DuplicateUntil = d.time()
+	}
+	if d.version >= 3 {
+		d.details(&m.Details)
 	}
 }
 
@@ -78,6 +82,7 @@ func (m *MessageScheduled) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
+	e.details(&m.Details)
 }
 
 func (m *MessageScheduled) decode(d *decoder) {
@@ -93,6 +98,9 @@ func (m *MessageScheduled) decode(d *decoder) {
 	m.InSession = d.bool()
 	m.IDType = IDType(d.byte())
 	m.DuplicateUntil = d.time()
+	if d.version >= 2 {
+		d.details(&m.Details)
+	}
 }
 
 // Kind implements [Event].

@@ -35,6 +35,12 @@ type Pool struct {
 	published shelf[MessagePublished]
 	fannedOut shelf[ScheduledPublished]
 	clocks    shelf[ClockSet]
+	runs      shelf[RunStarted]
+	opened    shelf[LinkOpened]
+	closed    shelf[LinkClosed]
+	refused   shelf[SettlementRefused]
+	unsent    shelf[SendsRefused]
+	reasons   shelf[ReasonGiven]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -105,6 +111,25 @@ func (p *Pool) New(k Kind) Event {
 	case KindClockSet:
 		return p.clocks.next()
 	}
+	return p.newFact(k)
+}
+
+// newFact is New for the kinds of facts.go.
+func (p *Pool) newFact(k Kind) Event {
+	switch k {
+	case KindRunStarted:
+		return p.runs.next()
+	case KindLinkOpened:
+		return p.opened.next()
+	case KindLinkClosed:
+		return p.closed.next()
+	case KindSettlementRefused:
+		return p.refused.next()
+	case KindSendsRefused:
+		return p.unsent.next()
+	case KindReasonGiven:
+		return p.reasons.next()
+	}
 	return nil
 }
 
@@ -118,6 +143,7 @@ func (p *Pool) Reset() {
 	p.extended.used, p.returned.used, p.states.used, p.purged.used, p.forgotten.used = 0, 0, 0, 0, 0
 	p.touched.used, p.ruled.used, p.rewritten.used, p.unruled.used = 0, 0, 0, 0
 	p.published.used, p.fannedOut.used, p.clocks.used = 0, 0, 0
+	p.runs.used, p.opened.used, p.closed.used, p.refused.used, p.unsent.used, p.reasons.used = 0, 0, 0, 0, 0, 0
 }
 
 type shelf[T any] struct {
