@@ -9,47 +9,31 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// PartitionID numbers the logs of a namespace from 0. Partition 0 holds the catalogue.
-type PartitionID uint16
-
-// Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
-type Epoch uint64
-
-// Durability says what a ticket waits for.
-type Durability uint8
+// What frames say of themselves is package format's: here are the names for those who read and write them.
+type (
+	PartitionID = format.PartitionID
+	Epoch       = format.Epoch
+	Durability  = format.Durability
+	Kind        = format.Kind
+)
 
 const (
-	Ordered Durability = iota // written and in its place; survives the death of the process, not a power loss
-	Durable                   // synced, with all before it
+	Ordered = format.Ordered // written and in its place; survives the death of the process, not a power loss
+	Durable = format.Durable // synced, with all before it
+
+	Events     = format.Events     // records
+	EpochStart = format.EpochStart // a run begins
+	Skip       = format.Skip       // nothing happened for a second
 )
-
-// Kind is what a frame is for.
-type Kind uint8
-
-const (
-	Events     Kind = 1 // records
-	EpochStart Kind = 2 // a run begins
-	Skip       Kind = 3 // nothing happened for a second
-)
-
-func (k Kind) String() string {
-	switch k {
-	case Events:
-		return "Events"
-	case EpochStart:
-		return "EpochStart"
-	case Skip:
-		return "Skip"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
 
 // Options are the settings of a store. The zero value of each means its default.
 type Options struct {
-	FS           FS               // default: the operating system
+	FS           disk.FS          // default: the operating system
 	Partitions   int              // number of partitions when the directory is created, 1 to 64; default 4
 	SegmentBytes int              // a segment file ends with the frame that reaches it; default 8 MiB
 	RoomBytes    int              // by how much a segment file is extended in front of small frames; default 64 KiB, negative: never
@@ -70,10 +54,6 @@ type Options struct {
 }
 
 var (
-	// ErrInUse: another process has the directory (reliability.md F13).
-	ErrInUse = errors.New("log: directory is in use by another process")
-	// ErrFormat: written by a newer version of this program (F23).
-	ErrFormat = errors.New("log: newer data format than this program knows")
 	// ErrPoisoned: a write or sync failed earlier; the partition takes no more writes in this process (F9).
 	ErrPoisoned = errors.New("log: no writes after an I/O error")
 	// ErrUnknown: the append may or may not be found in the log after a restart.
@@ -84,8 +64,13 @@ var (
 	ErrChecksum = errors.New("log: checksum mismatch")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
-	// ErrReadOnly: the store was opened to be looked at.
-	ErrReadOnly = errors.New("log: opened read-only")
+
+	// Of the rooms below, by the names under which a user of this package meets them:
+
+	ErrInUse       = disk.ErrInUse       // another process has the directory
+	ErrReadOnly    = disk.ErrReadOnly    // the store was opened to be looked at
+	ErrDescriptors = disk.ErrDescriptors // no file could be opened; what was to be done can be done later
+	ErrFormat      = format.ErrNewer     // written by a newer version of this program
 )
 
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
@@ -113,17 +98,9 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
-// Namespace is what a data directory is.
-type Namespace struct {
-	ID         string // UUID
-	Format     int
-	Partitions int
-	Created    time.Time
-}
-
 // Store is a data directory, held exclusively until Close. Its methods may be called concurrently.
 type Store interface {
-	Namespace() Namespace
+	Namespace() format.Namespace
 	Partitions() []PartitionID // all of them, refused ones too
 	// Open returns a partition, always the same one. The error is a *CorruptError for a partition that was refused.
 	Open(ctx context.Context, id PartitionID) (Partition, error)

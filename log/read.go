@@ -12,7 +12,9 @@ import (
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // readWindow is how much Read reads at once, bytes.
@@ -31,19 +33,19 @@ type fileCache struct {
 
 type openFile struct {
 	seg  *segment
-	file File
+	file disk.File
 	refs int // readers, and one for the cache
 }
 
-// get returns the segment's file; done gives it back. It waits no longer than readPatience for a descriptor.
-func (c *fileCache) get(fs FS, dir string, s *segment) (*openFile, error) {
+// get returns the segment's file; done gives it back. It waits no longer than [disk.OpenSoon] does for a descriptor.
+func (c *fileCache) get(fs disk.FS, dir string, s *segment) (*openFile, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.find(s); f != nil {
 		return f, nil
 	}
 	c.mu.Unlock() // others read what is open already meanwhile
-	file, err := opener(fs.Open).within(readPatience, filepath.Join(dir, s.relative()), c.closeIdle)
+	file, err := disk.OpenSoon(fs, filepath.Join(dir, s.relative()), c.closeIdle)
 	c.mu.Lock()
 	if err != nil {
 		return nil, err
@@ -211,7 +213,7 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		_, committed := p.Bounds()
 		buf := readWindows.Get().(*[readWindow]byte)
 		defer readWindows.Put(buf)
-		r := frameReader{p: p, win: window{buf: buf[:]}}
+		r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
 		for _, e := range p.extents(from, committed) {
 			if more, err := r.segment(ctx, e, from, yield); err != nil {
 				yield(Frame{}, err)
@@ -225,7 +227,7 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 
 type frameReader struct {
 	p   *partition
-	win window
+	win format.Window
 	big []byte // records that are longer than the window
 }
 
@@ -235,7 +237,7 @@ func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yie
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
-	r.win.reset(f.file, int64(e.end-e.seg.base))
+	r.win.Reset(f.file, int64(e.end-e.seg.base))
 	for lsn := e.seg.base; lsn < e.end; {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -253,56 +255,56 @@ func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yie
 				return false, nil
 			}
 		}
-		lsn = h.next()
+		lsn = h.Next()
 	}
 	return true, nil
 }
 
 func (r *frameReader) corrupt(s *segment, lsn event.LSN, reason string, cause error) error {
 	return &CorruptError{
-		Partition: r.p.id, File: filepath.Join(partitionName(r.p.id), s.relative()), Offset: int64(lsn - s.base), LSN: lsn,
+		Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), s.relative()), Offset: int64(lsn - s.base), LSN: lsn,
 		Reason: reason, Cause: cause,
 	}
 }
 
 // header reads and checks the header of the frame at lsn, which must lie in the window's file.
-func (r *frameReader) header(s *segment, lsn event.LSN) (header, error) {
-	var h header
+func (r *frameReader) header(s *segment, lsn event.LSN) (format.Header, error) {
+	var h format.Header
 	off := int64(lsn - s.base)
-	p, err := r.win.bytes(off, bodiesAt)
+	p, err := r.win.Bytes(off, format.BodiesAt)
 	if err != nil {
 		return h, r.corrupt(s, lsn, "cannot be read", err)
 	}
-	intact, err := h.get(p[prefixSize:])
+	intact, err := h.Decode(p)
 	if err != nil {
 		return h, err
 	}
-	if !intact || h.lsn != lsn || h.tag != r.p.store.tag || h.partition != r.p.id || h.chapter != s.chapter || h.entry() > r.win.size-off {
+	if !intact || h.LSN != lsn || h.Tag != r.p.store.tag || h.Partition != r.p.id || h.Chapter != s.chapter || h.Entry() > r.win.Size-off {
 		return h, r.corrupt(s, lsn, "frame header is not what was recovered", nil)
 	}
 	return h, nil
 }
 
-func (r *frameReader) frame(s *segment, h *header) (Frame, error) {
-	off := int64(h.lsn-s.base) + h.recordsAt()
+func (r *frameReader) frame(s *segment, h *format.Header) (Frame, error) {
+	off := int64(h.LSN-s.base) + h.RecordsAt()
 	var records []byte
 	var err error
-	if n := int(h.records); n <= len(r.win.buf) {
-		records, err = r.win.bytes(off, n)
+	if n := int(h.Records); n <= len(r.win.Buf) {
+		records, err = r.win.Bytes(off, n)
 	} else {
 		r.big = slices.Grow(r.big[:0], n)[:n]
 		records = r.big
-		_, err = r.win.file.ReadAt(records, off)
+		err = r.win.ReadAt(records, off)
 	}
 	if err != nil {
-		return Frame{}, r.corrupt(s, h.lsn, "cannot be read", err)
+		return Frame{}, r.corrupt(s, h.LSN, "cannot be read", err)
 	}
-	if !sumOK(event.Sum(records), h.recordSum) {
-		return Frame{}, r.corrupt(s, h.lsn, "records", ErrChecksum)
+	if !h.RecordsMatch(records) {
+		return Frame{}, r.corrupt(s, h.LSN, "records", ErrChecksum)
 	}
 	return Frame{
-		LSN: h.lsn, Next: h.next(), Epoch: h.epoch, Kind: h.kind, Level: h.level, DurableUpTo: h.durable, Time: h.first,
-		Count: h.count, Base: event.Position(h.lsn), Bodies: [2]uint32{bodiesAt, bodiesAt + h.bodies}, Records: records,
+		LSN: h.LSN, Next: h.Next(), Epoch: h.Epoch, Kind: h.Kind, Level: h.Level, DurableUpTo: h.Durable, Time: h.First,
+		Count: h.Count, Base: event.Position(h.LSN), Bodies: [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, Records: records,
 	}, nil
 }
 
@@ -315,10 +317,10 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 	}
 	first := p.first
 	p.mu.RUnlock()
-	if at == end.lsn {
-		return end.chain, end.epoch, nil
+	if at == end.LSN {
+		return end.Chain, end.Epoch, nil
 	}
-	if at == firstLSN {
+	if at == format.FirstLSN {
 		return 0, 0, nil
 	}
 	s, e := p.locate(at)
@@ -330,14 +332,14 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 		return 0, 0, err
 	}
 	defer p.files.done(f)
-	r := frameReader{p: p, win: window{buf: make([]byte, bodiesAt)}}
-	r.win.reset(f.file, int64(e-s.base))
+	r := frameReader{p: p, win: format.Window{Buf: make([]byte, format.BodiesAt)}}
+	r.win.Reset(f.file, int64(e-s.base))
 	h, err := r.header(s, at)
 	if err != nil {
 		return 0, 0, err
 	}
-	if h.kind == EpochStart {
-		h.epoch--
+	if h.Kind == EpochStart {
+		h.Epoch--
 	}
-	return h.chain, h.epoch, nil
+	return h.Chain, h.Epoch, nil
 }

@@ -1,10 +1,10 @@
 package log
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // segment is a file of the hot log and the addresses it holds.
@@ -15,13 +15,7 @@ type segment struct {
 	end     event.LSN // address behind its last written byte; grows in the last segment only
 }
 
-func segmentName(index uint64) string { return fmt.Sprintf("%020d", index) }
-func chapterName(id uint32) string    { return fmt.Sprintf("%010d", id) }
-func partitionName(id PartitionID) string {
-	return filepath.Join("partitions", fmt.Sprintf("%02d", id))
-}
-
 // relative is the segment's path below the partition's directory.
 func (s *segment) relative() string {
-	return filepath.Join("wal", chapterName(s.chapter), segmentName(s.index))
+	return filepath.Join("wal", format.ChapterName(s.chapter), format.SegmentName(s.index))
 }

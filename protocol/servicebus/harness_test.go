@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
@@ -171,13 +172,13 @@ func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
 }
 
 // bubbleOn is bubble on a disk of the test's.
-func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *bench)) {
+func bubbleOn(t *testing.T, disk disk.FS, change func(*Options), test func(b *bench)) {
 	t.Helper()
 	bubbleIn(t, t.TempDir(), disk, change, test)
 }
 
 // bubbleIn is bubbleOn in a directory of the test's, which may have been used before.
-func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test func(b *bench)) {
+func bubbleIn(t *testing.T, dir string, disk disk.FS, change func(*Options), test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := log.Open(context.Background(), dir, log.Options{FS: disk, Partitions: 2})
