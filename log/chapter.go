@@ -12,11 +12,11 @@ import (
 
 // nextSegment follows the tail into the file it has just created. The file before it was synced by that.
 func (w *writer) nextSegment() error {
-	s := &segment{chapter: w.chapter.ID, index: w.index, base: w.seg.end, end: w.seg.end}
+	s := newSegment(w.chapter.ID, w.index, w.seg.end)
 	if err := w.follow(s); err != nil {
 		return fmt.Errorf("next segment: %w", err)
 	}
-	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.relative()))); err != nil {
+	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.kind.path()))); err != nil {
 		return fmt.Errorf("next segment: %w", err)
 	}
 	w.reached(w.head())
@@ -25,7 +25,7 @@ func (w *writer) nextSegment() error {
 
 // follow opens the file that the tail writes to next, and checks that it is the one we think.
 func (w *writer) follow(s *segment) error {
-	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.relative()))
+	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.kind.path()))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (w *writer) firstSegment(c format.Chapter) (err error) {
 	if w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes); err != nil {
 		return err
 	}
-	if err := w.follow(&segment{chapter: c.ID, index: 1, base: c.First, end: c.First}); err != nil {
+	if err := w.follow(newSegment(c.ID, 1, c.First)); err != nil {
 		return err
 	}
 	if err := w.file.Sync(); err != nil {

@@ -131,11 +131,12 @@ type Reader interface {
 	// kinds. The frame's bytes are valid until the next. Bodies are not read. After an error nothing follows; damage is a
 	// *CorruptError.
 	Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error]
-	// ReadAt reads what is written from pos on, up to len(dst) bytes of one segment file. It returns io.EOF with fewer
-	// bytes, or none, when the segment or the written log ends before; the next segment begins at pos+n. Nothing is
-	// verified: see [event.Blob.Matches]. Positions outside the log are an error.
-	ReadAt(pos event.Position, dst []byte) (int, error)
-	// ReadBlob appends the blob's bytes to dst. An error that wraps ErrChecksum names the place of the damage (F5).
+	// ReadInto reads a body: the blob's bytes into the beginning of dst, and as far as dst goes what lies behind them, where that is read
+	// along for nothing. The blob is compared with its checksum, what lies behind it is not: see [event.Blob.Matches]. Of a blob that is
+	// longer than dst the beginning is read, and nothing is compared. An error that wraps ErrChecksum names the place of the damage (F5);
+	// one that wraps [event.ErrErased] says that history no longer keeps the body, which is no damage.
+	ReadInto(b event.Blob, dst []byte) (int, error)
+	// ReadBlob appends the blob's bytes to dst, with the errors of ReadInto.
 	ReadBlob(b event.Blob, dst []byte) ([]byte, error)
 }
 
@@ -165,11 +166,12 @@ type Frame struct {
 	Records     []byte         // for an EpochStart the boot id
 }
 
-// SegmentInfo is a file of the hot log.
+// SegmentInfo is a stretch of a log's addresses, and the file that has the bytes.
 type SegmentInfo struct {
 	File       string // path below the data directory
 	Chapter    uint32
 	First, End event.LSN
+	Erased     uint64 // frames of which not all bodies are kept any more; all else of them was verified
 }
 
 // Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine; the other methods may be called

@@ -69,7 +69,7 @@ func (p *partition) Segments() []SegmentInfo {
 	defer p.mu.RUnlock()
 	list := make([]SegmentInfo, len(p.segments))
 	for i, s := range p.segments {
-		list[i] = SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.relative()), Chapter: s.chapter, First: s.base, End: s.end}
+		list[i] = SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.kind.path()), Chapter: s.chapter, First: s.base, End: s.end, Erased: s.erased}
 	}
 	return list
 }

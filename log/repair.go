@@ -27,7 +27,7 @@ func (p *partition) repair() error {
 		return nil
 	}
 	last := p.segments[n-1]
-	f, err := p.store.fs.Edit(filepath.Join(p.dir, last.relative()))
+	f, err := p.store.fs.Edit(filepath.Join(p.dir, last.kind.path()))
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (p *partition) repair() error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := p.store.fs.SyncDir(filepath.Dir(filepath.Join(p.dir, last.relative()))); err != nil {
+	if err := p.store.fs.SyncDir(filepath.Dir(filepath.Join(p.dir, last.kind.path()))); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -280,7 +280,7 @@ func (w *walk) reached(n note) error {
 func (w *walk) endPlace() (string, int64) {
 	if n := len(w.out.segments); n > 0 {
 		s := w.out.segments[n-1]
-		return s.relative(), int64(s.end - s.base)
+		return s.kind.path(), int64(s.end - s.base)
 	}
 	return "wal", 0
 }

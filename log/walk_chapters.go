@@ -192,29 +192,36 @@ func (w *walk) isSegment(chapter string, e disk.Entry) (bool, error) {
 // file reads the segment file that begins at the walk's place, or where its first header says if nobody knows that.
 func (w *walk) file(ctx context.Context, last bool) error {
 	s := &w.scan
-	seg := &segment{chapter: s.Chapter, index: s.Index, base: s.LSN, end: s.LSN}
+	seg := newSegment(s.Chapter, s.Index, s.LSN)
+	return w.segment(ctx, seg, last)
+}
+
+// segment reads the frames of a segment, of whatever kind.
+func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
+	s := &w.scan
 	w.out.segments = append(w.out.segments, seg)
-	name := seg.relative()
-	f, size, err := w.open(name)
+	name := seg.kind.path()
+	f, size, err := w.open(seg)
 	if err != nil {
 		w.leave()
 		return w.damaged(name, 0, s.LSN, err)
 	}
 	defer f.Close()
 	s.Win.Reset(f, size)
+	erased := s.Erased
 	if err = w.anchor(ctx, name, last); err == nil {
 		seg.base = s.LSN
 		err = w.frames(ctx, name, seg.base, last)
 	}
-	seg.end = s.LSN
+	seg.end, seg.erased = s.LSN, s.Erased-erased
 	if errors.Is(err, errTail) {
 		return nil
 	}
 	return err
 }
 
-func (w *walk) open(name string) (disk.File, int64, error) {
-	f, err := w.fs.Open(filepath.Join(w.dir(), name))
+func (w *walk) open(seg *segment) (content, int64, error) {
+	f, err := seg.kind.open(func(path string) (disk.File, error) { return w.fs.Open(filepath.Join(w.dir(), path)) })
 	if err != nil {
 		return nil, 0, err
 	}
