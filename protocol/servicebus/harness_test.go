@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -74,12 +73,11 @@ func (b *bench) put(entity string, messages ...[]byte) {
 // faultyBroker is the engine with the faults a test asks for.
 type faultyBroker struct {
 	engine.Broker
-	refuse  func(engine.Command) error // of a request instead of carrying it out
-	corrupt atomic.Bool
-	damage  atomic.Int32
+	refuse func(engine.Command) error // of a request instead of carrying it out
+	damage atomic.Int32
 
-	unreadable atomic.Bool
-	starved    atomic.Bool // of file descriptors
+	unreadable atomic.Pointer[error] // why stored bytes cannot be read; nil: they can
+	starved    atomic.Bool           // of file descriptors
 
 	mu      sync.Mutex
 	holding bool
@@ -143,19 +141,15 @@ func (b *faultyBroker) Manage(r engine.Request) {
 	}
 }
 
-func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
-	if b.unreadable.Load() {
-		return 0, io.ErrUnexpectedEOF
+func (b *faultyBroker) ReadInto(p engine.PartitionID, blob event.Blob, dst []byte) (int, error) {
+	if err := b.unreadable.Load(); err != nil {
+		return 0, *err
 	}
 	if b.starved.Load() {
 		time.Sleep(100 * time.Millisecond) // so long it waits for one
 		return 0, &engine.Error{Code: engine.Busy, Text: "Not now."}
 	}
-	n, err := b.Broker.ReadAt(p, at, dst)
-	if b.corrupt.Load() && n > 0 {
-		dst[n/2] ^= 1
-	}
-	return n, err
+	return b.Broker.ReadInto(p, blob, dst)
 }
 
 func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage.Add(1) }
