@@ -297,7 +297,7 @@ const (
 	MessageScheduled
 )
 
-// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadAt].
+// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadInto].
 type Delivery struct {
 	Sequence      event.SequenceNumber
 	Token         event.LockToken // zero for receive-and-delete and peek

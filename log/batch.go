@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // keepBytes is the size up to which a batch's buffers are kept for reuse.
@@ -36,10 +37,10 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 func newBatch(at placer, kind Kind) *Batch {
 	b := batches.Get().(*Batch)
 	buf, records := b.buf, b.records
-	if cap(buf) < bodiesAt {
-		buf = make([]byte, bodiesAt, 64<<10)
+	if cap(buf) < format.BodiesAt {
+		buf = make([]byte, format.BodiesAt, 64<<10)
 	}
-	*b = Batch{at: at, kind: kind, buf: buf[:bodiesAt], records: records[:0]}
+	*b = Batch{at: at, kind: kind, buf: buf[:format.BodiesAt], records: records[:0]}
 	return b
 }
 
@@ -84,7 +85,9 @@ func (b *Batch) AppendRecord(at event.Time, events []event.Event, level Durabili
 }
 
 // Len is the size the entry has on disk now, in bytes. The caller keeps it under MaxFrameBytes.
-func (b *Batch) Len() int { return prefixSize + frameLength(len(b.buf)-bodiesAt, len(b.records)) }
+func (b *Batch) Len() int {
+	return format.PrefixSize + format.FrameLength(len(b.buf)-format.BodiesAt, len(b.records))
+}
 
 // Count is the number of records.
 func (b *Batch) Count() int { return int(b.count) }
@@ -93,18 +96,20 @@ func (b *Batch) Count() int { return int(b.count) }
 func (b *Batch) Level() Durability { return b.level }
 
 // empty tells that there is nothing to write.
-func (b *Batch) empty() bool { return b.kind == Events && b.count == 0 && len(b.buf) == bodiesAt }
+func (b *Batch) empty() bool {
+	return b.kind == Events && b.count == 0 && len(b.buf) == format.BodiesAt
+}
 
 // close puts the records behind the bodies and pads. It returns the whole entry, the header still blank.
-func (b *Batch) close() header {
-	h := header{
-		kind: b.kind, level: b.level, lsn: b.lsn, count: b.count,
-		bodies: uint32(len(b.buf) - bodiesAt), records: uint32(len(b.records)),
-		first: b.first, span: spanOf(b.first, b.last),
+func (b *Batch) close() format.Header {
+	h := format.Header{
+		Kind: b.kind, Level: b.level, LSN: b.lsn, Count: b.count,
+		Bodies: uint32(len(b.buf) - format.BodiesAt), Records: uint32(len(b.records)),
+		First: b.first, Span: format.SpanOf(b.first, b.last),
 	}
-	h.length = uint32(frameLength(int(h.bodies), int(h.records)))
+	h.Length = uint32(format.FrameLength(int(h.Bodies), int(h.Records)))
 	b.buf = append(b.buf, b.records...)
-	for int64(len(b.buf)) < h.entry() {
+	for int64(len(b.buf)) < h.Entry() {
 		b.buf = append(b.buf, 0)
 	}
 	return h

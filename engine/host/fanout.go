@@ -71,7 +71,7 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	}
 	body, err := p.plog.ReadBlob(m.Body, nil)
 	if err != nil {
-		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, ofLive(err))
 	}
 	see = new(filter.Message)
 	if p.properties == nil {

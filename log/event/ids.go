@@ -1,6 +1,7 @@
 package event
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -146,6 +147,9 @@ type Blob struct {
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
 }
+
+// ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has been damaged.
+var ErrErased = errors.New("log: erased")
 
 // Matches reports whether bytes that were read are the blob's: its size and checksum are theirs.
 func (b Blob) Matches(read []byte) bool { return uint32(len(read)) == b.Size && Sum(read) == b.Sum }

@@ -23,8 +23,10 @@ var exportedNames = ratchet{
 		"index":                  21,
 		"internal/mutant":        27,
 		"internal/private":       2,
-		"log":                    43,
-		"log/event":              239, // most are the values of the facts, which have names for people who read a dump
+		"log":                    38,
+		"log/disk":               25,
+		"log/format":             49,
+		"log/event":              240, // most are the values of the facts, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          218,
 		"protocol/atom":          2,
