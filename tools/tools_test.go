@@ -149,6 +149,29 @@ func TestVerifyComparesStates(t *testing.T) {
 	}
 }
 
+// A checkpoint that a clean stop made stands in front of the frame with which the next run begins, which has no events. Its state is compared
+// as any other is.
+func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var end event.LSN
+	for run := range event.SequenceNumber(2) {
+		d := logdir.Open(t, dir, log.Options{Partitions: 1})
+		p, w := d.Lead(0)
+		env := event.Envelope{Slice: event.Slice{Entity: 4}}
+		next := d.Append(w, 2000, &event.MessageEnqueued{Envelope: env, Sequence: run + 1, EnqueuedAt: 2000})
+		if run == 0 {
+			end = next
+			d.Save(p, end, index.New().Encode(nil))
+		}
+		d.Close()
+	}
+	r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+	if err != nil || len(r.Damaged) != 1 || r.Damaged[0].LSN != end {
+		t.Errorf("%v, damaged: %v", err, r.Damaged)
+	}
+}
+
 // A checkpoint in another encoding is no use to this program, and no damage: replay begins earlier.
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
