@@ -21,6 +21,9 @@
 //		}
 //	}
 //
+// For an instant, take the newest checkpoint whose newest record, [index.Index.LastAt], is not later, and stop in front of the first record
+// that is. Where a clock was set back ([event.ClockSet]), the log has an instant twice: that is for whoever asks to decide.
+//
 // A record is decided whole, so between its events there is no state that a client ever saw; [State.Step] shows those, too.
 //
 // In memory are the state, a window of the log, and the events of one record, which the next record takes over: nothing is allocated per

@@ -121,6 +121,7 @@ func TestErrors(t *testing.T) {
 		{"an unknown kind", at(func(f *log.Frame) { f.Records[3] = 250 }), 1, "event: unknown event: kind 250 version ", true},
 		{"a record is cut off", at(func(f *log.Frame) { f.Records = f.Records[:len(f.Records)-1] }), 3, "event: record at byte ", false},
 		{"a record is missing", at(func(f *log.Frame) { f.Count++ }), 4, "event: record at byte 0: bad number", false},
+		{"no record, and bytes", at(func(f *log.Frame) { f.Count, f.Records = 0, []byte{1, 2} }), 0, "2 bytes follow the last record", false},
 		{"a record too many", at(func(f *log.Frame) { f.Records = append(f.Records, 1) }), 3, "1 bytes follow the last record", false},
 	} {
 		place := fmt.Sprintf("partition 0: frame %d: record %d: ", bad.lsn, c.record)
@@ -135,7 +136,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 		var e *replay.Error
-		if !errors.As(got, &e) || !strings.HasPrefix(e.Error(), place+c.reason) || e.Stack != nil || errors.Is(got, event.ErrUnknown) != c.unknown || n != i-3+c.record {
+		if !errors.As(got, &e) || !strings.HasPrefix(e.Error(), place+c.reason) || e.Stack != nil || errors.Is(got, event.ErrUnknown) != c.unknown || n != i-2+max(c.record-1, 0) {
 			t.Errorf("%s: %v behind %d records, want %s", c.name, got, n, place+c.reason)
 		}
 		s := replay.Begin(c.reader)

@@ -45,36 +45,55 @@ func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Recor
 
 // walk is [Records], without the first done records of the frame at from.
 func walk(ctx context.Context, r log.Reader, from event.LSN, done int, yield func(*Record, error) bool) {
-	var dec event.Decoder
-	rec := new(Record)
+	rd := recordReader{log: r, yield: yield}
 	for f, err := range r.Read(ctx, from) {
+		more := true
+		if err == nil && f.Kind == log.Events {
+			skip := 0
+			if f.LSN == from {
+				skip = done
+			}
+			more, err = rd.frame(&f, skip)
+		}
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		if f.Kind != log.Events {
-			continue
-		}
-		rec.LSN, rec.Next = f.LSN, f.Next
-		rest := f.Records
-		for n := range int(f.Count) {
-			rec.Number, rec.Last = n+1, n+1 == int(f.Count)
-			rec.Record, rest, err = dec.Record(f.Base, f.Bodies, rest)
-			if err == nil && rec.Last && len(rest) > 0 {
-				err = fmt.Errorf("%d bytes follow the last record", len(rest))
-			}
-			if err != nil {
-				yield(nil, rec.wrong(r, err))
-				return
-			}
-			if f.LSN == from && n < done {
-				continue
-			}
-			if !yield(rec, nil) {
-				return
-			}
+		if !more {
+			return
 		}
 	}
+}
+
+// recordReader decodes into one record, again and again.
+type recordReader struct {
+	log   log.Reader
+	yield func(*Record, error) bool
+	dec   event.Decoder
+	rec   Record
+}
+
+// frame yields the records of a frame, without the first ones. It reports whether more are wanted.
+func (rd *recordReader) frame(f *log.Frame, skip int) (more bool, err error) {
+	rec, rest := &rd.rec, f.Records
+	rec.LSN, rec.Next, rec.Number, rec.Last = f.LSN, f.Next, 0, f.Count == 0
+	for !rec.Last {
+		rec.Number++
+		rec.Last = rec.Number == int(f.Count)
+		if rec.Record, rest, err = rd.dec.Record(f.Base, f.Bodies, rest); err != nil {
+			return false, rec.wrong(rd.log, err)
+		}
+		if rec.Last && len(rest) > 0 { // before the last one is yielded
+			break
+		}
+		if rec.Number > skip && !rd.yield(rec, nil) {
+			return false, nil
+		}
+	}
+	if len(rest) > 0 {
+		return false, rec.wrong(rd.log, fmt.Errorf("%d bytes follow the last record", len(rest)))
+	}
+	return true, nil
 }
 
 func (rec *Record) wrong(r log.Reader, reason error) *Error {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// State is the state of a partition at a place in its log. It only goes forward. It belongs to one goroutine. After an [*Error] it is
-// half of something and of no use.
+// State is the state of a partition at a place in its log. It only goes forward, and belongs to one goroutine. After an [*Error] it has
+// part of a record and is of no use.
 type State struct {
 	Index  *index.Index
 	From   event.LSN // of the checkpoint it began with; 0: it began at the first byte
