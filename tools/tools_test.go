@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -146,6 +148,77 @@ func TestVerifyComparesStates(t *testing.T) {
 		if err != nil || (len(r.Damaged) == 0) != honest {
 			t.Errorf("honest %t: %v, %v", honest, err, r.Damaged)
 		}
+	}
+}
+
+// A checkpoint that a clean stop made stands in front of the frame with which the next run begins, which has no events. Its state is compared
+// as any other is.
+func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var end event.LSN
+	for run := range event.SequenceNumber(2) {
+		d := logdir.Open(t, dir, log.Options{Partitions: 1})
+		p, w := d.Lead(0)
+		env := event.Envelope{Slice: event.Slice{Entity: 4}}
+		next := d.Append(w, 2000, &event.MessageEnqueued{Envelope: env, Sequence: run + 1, EnqueuedAt: 2000})
+		if run == 0 {
+			end = next
+			d.Save(p, end, index.New().Encode(nil))
+		}
+		d.Close()
+	}
+	r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+	if err != nil || len(r.Damaged) != 1 || r.Damaged[0].LSN != end {
+		t.Errorf("%v, damaged: %v", err, r.Damaged)
+	}
+}
+
+// strange is an event of a kind that this program does not know.
+type strange struct{ *event.MessageExpired }
+
+func (strange) Kind() event.Kind { return 200 }
+
+// Records that frames without a fault hold, and that no start takes: both tools name partition, frame and record, as the start does. One that
+// does not fit the state is damage, and dump, which has no state, prints it; one of a newer program is an error of both.
+func TestRecordsThatNoStartTakes(t *testing.T) {
+	t.Parallel()
+	env := event.Envelope{Slice: event.Slice{Entity: 4}}
+	sent := &event.MessageEnqueued{Envelope: env, Sequence: 1, EnqueuedAt: 2000}
+	made := func(bad event.Event) (dir string, at log.CorruptError) {
+		dir = t.TempDir()
+		d := logdir.Open(t, dir, log.Options{Partitions: 2})
+		_, w := d.Lead(1)
+		w.Batch().AppendRecord(2000, []event.Event{sent}, log.Durable)
+		d.Append(w, 2000, sent, bad)
+		d.Close()
+		return dir, frames(t, dir, 1)[0]
+	}
+
+	dir, at := made(sent)
+	_, got := verify(t, dir, tools.VerifyOptions{})
+	want := []string{
+		"ok partition 0 LSN 8 to 8 epoch 0: 0 frames, 0 records, 0 bytes, newest -",
+		fmt.Sprintf(`DAMAGED partition 1 file "%s" byte %d LSN %d: "record 2: index: message 1 stored in slice 4/0 after 1"`, at.File, at.Offset, at.LSN),
+		"unsound partition 1: 1 damaged places, though all 2 frames are good",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	var out bytes.Buffer
+	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err != nil || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+
+	dir, at = made(strange{&event.MessageExpired{Envelope: env, Sequence: 1}})
+	text := fmt.Sprintf("tools: partition 1: frame %d: record 2: event: unknown event: kind 200 version 1", at.LSN)
+	if _, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); !errors.Is(err, event.ErrUnknown) || err.Error() != text {
+		t.Errorf("verify: %v, want %s", err, text)
+	}
+	out.Reset()
+	err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1})
+	if !errors.Is(err, event.ErrUnknown) || err.Error() != text || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("dump: %v, want %s\n%s", err, text, out.String())
 	}
 }
 

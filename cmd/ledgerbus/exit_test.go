@@ -273,7 +273,7 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 	d.Append(w, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3})
 	d.Close()
 	if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != exitInternal || r.out != "" ||
-		!strings.Contains(r.errOut, "\nledgerbus: engine: partition 2: engine: internal fault: ") {
+		!strings.Contains(r.errOut, "\nledgerbus: engine: internal fault: partition 2: frame 144: record 1: index: *event.MessageCompleted of message 3 ") {
 		t.Errorf("%+v", r)
 	}
 }
