@@ -74,7 +74,8 @@ type store struct {
 	lock  io.Closer
 	parts []*partition // refused ones have err
 
-	cutting sync.Mutex // held while a tail is copied: the room for one is enough
+	cutting sync.Mutex // guards what follows, and is held while tails are cut
+	cut     bool       // no tail of the run before is left
 
 	mu sync.Mutex // guards the rest
 	// unmarked: the clean marker is known to be gone, so partitions may be written.
