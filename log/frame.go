@@ -19,7 +19,7 @@ import (
 //	+--------+----------------+-----------------------+---------------------------+---------+
 //	LSN      LSN+8            LSN+96
 const (
-	formatVersion = 1
+	formatVersion = 1 // of frames, notes and checkpoints; that of the directory is directoryFormat
 	prefixSize    = 8
 	headerSize    = 88
 	bodiesAt      = prefixSize + headerSize

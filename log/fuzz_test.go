@@ -161,7 +161,7 @@ func FuzzManifest(f *testing.F) {
 		if m, err := decodeMark(fields); err == nil && !bytes.Equal(m.append(nil)[:20], fields[:20]) {
 			t.Fatal("mark")
 		}
-		decodeNamespace(fields)
+		decodeNamespace(fields, nil)
 	})
 }
 

@@ -2,14 +2,11 @@ package log
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -159,54 +156,6 @@ func decodeClean(file []byte, tag uint32, partitions int) ([]mark, error) {
 		ends[id] = mark{lsn: event.LSN(le.Uint64(row[8:])), epoch: Epoch(le.Uint64(row[16:])), chain: le.Uint32(row[4:])}
 	}
 	return ends, nil
-}
-
-// namespaceFile is namespace.json.
-type namespaceFile struct {
-	Format     int    `json:"format"`
-	Namespace  string `json:"namespace"`
-	Partitions int    `json:"partitions"`
-	Created    string `json:"created"`
-	Sum        string `json:"sum"`
-}
-
-func (n *namespaceFile) sum() string {
-	return fmt.Sprintf("%08x", event.Sum(fmt.Appendf(nil, "%d %s %d %s", n.Format, n.Namespace, n.Partitions, n.Created)))
-}
-
-func encodeNamespace(n Namespace) []byte {
-	f := namespaceFile{Format: n.Format, Namespace: n.ID, Partitions: n.Partitions, Created: n.Created.UTC().Format(time.RFC3339Nano)}
-	f.Sum = f.sum()
-	p, err := json.Marshal(f)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return append(p, '\n')
-}
-
-// decodeNamespace believes nothing, the format neither, before the sum: one flipped bit makes a 3 of its 1. Every format keeps the
-// five members and their sum for that (log-format.md 4).
-func decodeNamespace(p []byte) (Namespace, uint32, error) {
-	var f namespaceFile
-	if err := json.Unmarshal(p, &f); err != nil {
-		return Namespace{}, 0, fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	if f.Sum != f.sum() {
-		return Namespace{}, 0, fmt.Errorf("%w: checksum", errDamaged)
-	}
-	if f.Format > formatVersion {
-		return Namespace{}, 0, fmt.Errorf("%w: namespace.json version %d", ErrFormat, f.Format)
-	}
-	id, err := uuid.Parse(f.Namespace)
-	created, err2 := time.Parse(time.RFC3339Nano, f.Created)
-	if err != nil || err2 != nil || f.Format != formatVersion || f.Partitions < 1 || f.Partitions > maxPartitions {
-		return Namespace{}, 0, fmt.Errorf("%w: contents do not agree", errDamaged)
-	}
-	n := Namespace{ID: f.Namespace, Format: f.Format, Partitions: f.Partitions, Created: created}
-	if !bytes.Equal(encodeNamespace(n), p) { // JSON is read more leniently than it is written
-		return Namespace{}, 0, fmt.Errorf("%w: not as it was written", errDamaged)
-	}
-	return n, le.Uint32(id[:4]), nil
 }
 
 // readFile returns a small file. Files over limit are damage: nothing we write is longer.

@@ -101,6 +101,9 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
+	if err := p.store.raise(); err != nil {
+		return nil, err
+	}
 	if err := p.replaceNotes(); err != nil {
 		return nil, p.fail(fmt.Errorf("notes: %w", err))
 	}

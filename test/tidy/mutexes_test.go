@@ -18,7 +18,7 @@ import (
 // another mutex is a decision.
 var mutexes = map[string]string{
 	"log.store.cutting":              "cutting tails: before any partition is led",
-	"log.store.mu":                   "the clean marker, and whether the store is closed",
+	"log.store.mu":                   "namespace.json and the clean marker, and whether the store is closed",
 	"log.partition.lead":             "Lead: one at a time",
 	"log.partition.saving":           "SaveCheckpoint: one at a time",
 	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",
