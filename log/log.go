@@ -46,7 +46,10 @@ type Options struct {
 	Now          func() time.Time // ages chapters, nothing else; default time.Now
 	// Manual starts no goroutine: writers are each a [ManualWriter], whose work the caller does. Partitions are recovered one after the
 	// other. For simulations.
-	Manual        bool
+	Manual bool
+	// Capabilities are the words of namespace.json that the caller knows what to do with; default: those of this version. Where others are
+	// in use Open fails with ErrFormat.
+	Capabilities  []string
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
@@ -104,6 +107,10 @@ type Store interface {
 	Partitions() []PartitionID // all of them, refused ones too
 	// Open returns a partition, always the same one. The error is a *CorruptError for a partition that was refused.
 	Open(ctx context.Context, id PartitionID) (Partition, error)
+	// Use makes it durable that the directory may hold, from now on, what only those can read who know the capability: call it before the
+	// first byte of that is written. It is kept for ever, and costs nothing where it is in use already. An error leaves open
+	// whether the word is there.
+	Use(capability string) error
 	// Close gives the directory back. When every partition's writer was closed without error, or none was needed, it
 	// first writes the clean marker. Writers must be closed before.
 	Close() error

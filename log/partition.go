@@ -99,14 +99,12 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	p.lead.Lock()
 	defer p.lead.Unlock()
-	p.mu.RLock()
-	busy, poison, clean := p.writer != nil, p.poison, p.clean
-	p.mu.RUnlock()
-	if err := errors.Join(poison, ctx.Err()); err != nil {
+	_, err := p.ready()
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	if busy {
-		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
+	if err := p.store.raise(); err != nil {
+		return nil, err
 	}
 	if err := p.replaceNotes(); err != nil {
 		return nil, p.fail(fmt.Errorf("notes: %w", err))
@@ -114,9 +112,14 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if err := p.store.unmark(); err != nil {
 		return nil, err
 	}
+	p.store.cutTails()
+	clean, err := p.ready()
+	if err != nil {
+		return nil, err
+	}
 	if !clean {
 		if err := p.repair(); err != nil {
-			return nil, p.failRepair(fmt.Errorf("repair: %w", err))
+			return nil, p.failRepair(err)
 		}
 	}
 	w, err := p.start()
@@ -131,6 +134,19 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	w.run()
 	return w, nil
+}
+
+// ready refuses a partition that has a writer or failed, and says whether all up to its end is synced.
+func (p *partition) ready() (clean bool, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	switch {
+	case p.poison != nil:
+		return false, p.poison
+	case p.writer != nil:
+		return false, fmt.Errorf("log: partition %d has a writer", p.id)
+	}
+	return p.clean, nil
 }
 
 // replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches for the end of the log:

@@ -17,8 +17,28 @@ const (
 	maxHeldTail = 16 << 20
 )
 
+// cutTails repairs the partitions whose logs end in a tail, one after the other, before any partition of this run is led. A copy of a
+// tail that does not fit fills the disk until it is removed again: others that had begun their chapters meanwhile would find no room for
+// their manifests, and fail where there is enough for everybody.
+func (s *store) cutTails() {
+	s.cutting.Lock()
+	defer s.cutting.Unlock()
+	if s.cut {
+		return
+	}
+	s.cut = true
+	for _, p := range s.parts {
+		if p.err != nil || p.found.cut == 0 {
+			continue
+		}
+		if err := p.repair(); err != nil {
+			_ = p.failRepair(err) // its Lead says so
+		}
+	}
+}
+
 // repair makes the last segment file durable and ends it behind its good frames (log-format.md 5.4). It needs no room but for the
-// tail, if there is one, and for that only what it gives back right after; so one partition at a time keeps its tail.
+// tail, if there is one, and for that only what it gives back right after.
 func (p *partition) repair() error {
 	p.mu.RLock()
 	n := len(p.segments)
@@ -78,8 +98,6 @@ func (p *partition) cutTail(f disk.File, good int64) error {
 	if cut == 0 {
 		return end(f, good)
 	}
-	p.store.cutting.Lock()
-	defer p.store.cutting.Unlock()
 	side, err := p.sideFile()
 	if err == nil {
 		err = copyTo(p.store.fs, io.NewSectionReader(f, good, cut), cut, side)
@@ -142,7 +160,7 @@ func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 // one that a failed sync left; unless a note about an earlier failure says so already. What is sure to be durable is what the
 // chapter began with.
 func (p *partition) failRepair(cause error) error {
-	err := p.fail(cause)
+	err := p.fail(fmt.Errorf("repair: %w", cause))
 	if c := p.manifest.Chapters; !p.found.fault && len(c) > 0 {
 		last := c[len(c)-1]
 		p.noteFault(format.Mark{LSN: max(last.First, format.FirstLSN), Epoch: p.end.Epoch, Chain: last.Chain})

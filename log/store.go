@@ -52,6 +52,9 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Capabilities == nil {
+		o.Capabilities = format.Capabilities
+	}
 	if o.NamespaceID == "" {
 		o.NamespaceID = uuid.NewString()
 	}
@@ -60,6 +63,9 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	}
 	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.RoomBytes > 1<<30 || o.RoomBytes > 0 && o.RoomBytes%8 != 0 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < format.BodiesAt || o.MaxFrameBytes > format.MaxFrame {
 		return o, errors.New("log: sizes are out of bounds")
+	}
+	if !format.AreCapabilities(o.Capabilities) {
+		return o, fmt.Errorf("log: capabilities %q", o.Capabilities)
 	}
 	if len(o.BootID) > 64 {
 		return o, errors.New("log: boot id is too long")
@@ -77,17 +83,18 @@ type store struct {
 	fs    disk.FS // waits for a descriptor, unless it is only looked at
 	root  string
 	opts  Options
-	ns    format.Namespace
 	tag   uint32
 	lock  io.Closer
 	parts []*partition // refused ones have err
 
-	cutting sync.Mutex // held while a tail is copied: the room for one is enough
+	cutting sync.Mutex // guards what follows, and is held while tails are cut
+	cut     bool       // no tail of the run before is left
 
-	mu sync.Mutex // guards the rest
+	mu sync.Mutex       // guards the rest
+	ns format.Namespace // its format and capabilities grow, nothing else of it changes
 	// unmarked: the clean marker is known to be gone, so partitions may be written.
 	unmarked bool
-	fault    error // of removing the marker
+	fault    error // of removing the marker, or of raising the format
 	closed   bool
 }
 
@@ -146,15 +153,15 @@ func lockError(dir string, err error) error {
 }
 
 func (s *store) open(ctx context.Context) error {
-	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
+	var err error
+	s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if errors.Is(err, fs.ErrNotExist) {
-		p, err = s.missing(err)
-	}
-	if err == nil {
-		s.ns, s.tag, err = format.DecodeNamespace(p)
+		if err = s.missing(err); err == nil {
+			s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
+		}
 	}
 	if errors.Is(err, format.ErrDamaged) {
-		return &CorruptError{All: true, File: "namespace.json", Reason: err.Error()}
+		return &CorruptError{All: true, File: format.NamespaceName, Reason: err.Error()}
 	}
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
@@ -174,61 +181,60 @@ func (s *store) open(ctx context.Context) error {
 
 // missing judges a directory without a namespace.json: one with chapters or a clean marker in it has lost it and is refused.
 // Another is new, or what an interrupted creation left, and is made unless it is only looked at.
-func (s *store) missing(cause error) ([]byte, error) {
+func (s *store) missing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
-		return nil, fmt.Errorf("%w: missing, but the clean marker is there", format.ErrDamaged)
+		return fmt.Errorf("%w: missing, but the clean marker is there", format.ErrDamaged)
 	}
 	all := filepath.Join(s.root, "partitions")
 	old, err := s.fs.ReadDir(all)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
 	for _, e := range old {
 		chapters, err := s.fs.ReadDir(filepath.Join(all, e.Name, "wal"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return err
 		}
 		if len(chapters) > 0 {
-			return nil, fmt.Errorf("%w: missing, but partition %s has a log", format.ErrDamaged, e.Name)
+			return fmt.Errorf("%w: missing, but partition %s has a log", format.ErrDamaged, e.Name)
 		}
 	}
 	if s.opts.ReadOnly {
-		return nil, cause
+		return cause
 	}
 	return s.create()
 }
 
 // create makes a new directory. What an interrupted creation left is made again.
-func (s *store) create() ([]byte, error) {
-	ns := format.Namespace{ID: s.opts.NamespaceID, Format: format.Version, Partitions: s.opts.Partitions, Created: s.opts.Now()}
+func (s *store) create() error {
+	ns := format.Namespace{ID: s.opts.NamespaceID, Format: format.Directory, Partitions: s.opts.Partitions, Created: s.opts.Now()}
 	tag, err := ns.Tag()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	all := filepath.Join(s.root, "partitions")
 	if err := disk.MakeDir(s.fs, all); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range ns.Partitions {
 		dir := filepath.Join(s.root, format.PartitionDir(PartitionID(i)))
 		for _, d := range []string{dir, filepath.Join(dir, "wal"), filepath.Join(dir, "checkpoints")} {
 			if err := s.fs.Mkdir(d); err != nil && !errors.Is(err, fs.ErrExist) {
-				return nil, err
+				return err
 			}
 		}
 		m := format.Manifest{Generation: 1}
 		if err := disk.Replace(s.fs, filepath.Join(dir, "manifest"), m.Encode(PartitionID(i), tag)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := s.fs.SyncDir(all); err != nil {
-		return nil, err
+		return err
 	}
 	if err := disk.SyncPath(s.fs, all); err != nil {
-		return nil, err
+		return err
 	}
-	p := format.EncodeNamespace(ns)
-	return p, disk.Replace(s.fs, filepath.Join(s.root, "namespace.json"), p)
+	return disk.Replace(s.fs, filepath.Join(s.root, format.NamespaceName), format.EncodeNamespace(ns))
 }
 
 // readClean returns the end of every log from the clean marker, nil without one.
@@ -339,7 +345,11 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []for
 }
 
 // Namespace implements [Store].
-func (s *store) Namespace() format.Namespace { return s.ns }
+func (s *store) Namespace() format.Namespace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
+}
 
 // Partitions implements [Store].
 func (s *store) Partitions() []PartitionID {
@@ -362,7 +372,7 @@ func (s *store) Open(_ context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// unmark removes the clean marker before the first write of this run.
+// unmark removes the clean marker before the first write of this run, and temp files beside it.
 func (s *store) unmark() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,8 +382,14 @@ func (s *store) unmark() error {
 	if s.unmarked || s.fault != nil {
 		return s.fault
 	}
-	err := s.fs.Remove(filepath.Join(s.root, "clean"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	var err error
+	for _, name := range []string{"clean", "clean" + disk.TempSuffix, format.NamespaceName + disk.TempSuffix} {
+		if err = s.fs.Remove(filepath.Join(s.root, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		err = nil
+	}
+	if err == nil {
 		err = s.fs.SyncDir(s.root)
 	}
 	s.unmarked = err == nil

@@ -16,13 +16,14 @@ import (
 // walk, told to go on behind the place, and names every one (log-format.md 5.6). It finds none in a partition that a start accepts, and the
 // first it finds is the one a start refuses with. It writes nothing and holds no more of a log than a start.
 type Survey struct {
-	fs   disk.FS
-	root string
-	boot string
-	lock io.Closer
-	tag  *uint32       // nil: nobody can say, so that each partition's manifest does
-	ends []format.Mark // from the clean marker; nil without a good one
-	ids  []PartitionID
+	fs    disk.FS
+	root  string
+	boot  string
+	known []string // capabilities
+	lock  io.Closer
+	tag   *uint32       // nil: nobody can say, so that each partition's manifest does
+	ends  []format.Mark // from the clean marker; nil without a good one
+	ids   []PartitionID
 }
 
 // Surveyed is what a survey found in a partition beside the damaged places.
@@ -34,14 +35,14 @@ type Surveyed struct {
 }
 
 // OpenSurvey takes a directory that nobody uses. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
-// stop it: it does without. Of the options FS and BootID count.
+// stop it: it does without. Of the options FS, BootID and Capabilities count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
 	opts.ReadOnly = true
 	dir, opts, err := opts.at(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID}
+	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID, known: opts.Capabilities}
 	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, lockError(dir, err)
 	}
@@ -52,12 +53,7 @@ func OpenSurvey(dir string, opts Options) (*Survey, error) {
 }
 
 func (s *Survey) open() error {
-	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
-	var ns format.Namespace
-	var tag uint32
-	if err == nil {
-		ns, tag, err = format.DecodeNamespace(p)
-	}
+	ns, tag, err := readNamespace(s.fs, s.root, s.known)
 	if err != nil && !errors.Is(err, format.ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -68,7 +64,7 @@ func (s *Survey) open() error {
 	for i := range ns.Partitions {
 		s.ids = append(s.ids, PartitionID(i))
 	}
-	if p, err = readFile(s.fs, filepath.Join(s.root, "clean"), format.MaxNote); err == nil {
+	if p, err := readFile(s.fs, filepath.Join(s.root, "clean"), format.MaxNote); err == nil {
 		if ends, err := format.DecodeClean(p, tag, ns.Partitions); err == nil {
 			s.ends = ends
 		}

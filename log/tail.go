@@ -27,7 +27,7 @@ type tail struct {
 	file  disk.File
 	size  int  // bytes of entries
 	room  int  // size of the file
-	tight bool // no room is made in this file any more
+	tight bool // no room is made in this file
 }
 
 func newTail(fsys disk.FS, dir string, segmentBytes, roomBytes int) (*tail, error) {

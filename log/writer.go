@@ -105,9 +105,13 @@ func (w *writer) begin() error {
 	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
 	b.lsn = w.place()
 	w.next += event.LSN(b.Len())
+	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
+	// others must find room for their manifests meanwhile.
+	w.tail.tight = true
 	if err := w.write(queued{Batch: b}); err != nil {
 		return err
 	}
+	w.tail.tight = false
 	return w.flush()
 }
 

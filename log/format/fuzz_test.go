@@ -148,6 +148,6 @@ func FuzzManifest(f *testing.F) {
 		if m, err := decodeMark(fields); err == nil && !bytes.Equal(m.append(nil)[:20], fields[:20]) {
 			t.Fatal("mark")
 		}
-		DecodeNamespace(fields)
+		DecodeNamespace(fields, nil)
 	})
 }

@@ -1,6 +1,7 @@
 // Package compatible shows that a data directory is the same for this build and for that of another commit: each writes one, with
 // kill -9 on the way, and the other opens it. Both must read the same events and come to the same state hash after every frame and
-// from every checkpoint, before and after the other has had it open.
+// from every checkpoint, before and after the other has had it open. What has a format that the commit does not know it must refuse, with
+// exit code 7 and without a change: a directory that this build has opened, where the commit is older than the format.
 //
 //	go test ./test/compatible -base 4135a18 -v    // or make compatible BASE=4135a18
 //

@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"internal/private":       2,
 		"log":                    38,
 		"log/disk":               25,
-		"log/format":             49,
+		"log/format":             54,
 		"log/event":              240, // most are the values of the facts, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          218,
