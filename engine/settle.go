@@ -121,6 +121,9 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 
 // note is what is noted of its refusal.
 func (cmd *Settle) note(about event.LockToken) NoteSettlement {
+	if mutant.On(mutant.FactMisnamed) {
+		about = cmd.Token
+	}
 	return NoteSettlement{Slice: cmd.Slice, SubQueue: cmd.SubQueue, Origin: cmd.Origin, Token: about, Wanted: cmd.Outcome.wanted()}
 }
 

@@ -50,6 +50,7 @@ type found struct {
 	temps    []string
 	fault    bool
 	report   Recovery
+	stop     event.Stop   // of the last run
 	ckpts    []checkpoint // usable ones, oldest first
 	noted    event.LSN    // progress note
 	badNotes []string     // damaged progress or fault notes that a clean marker made up for
@@ -146,11 +147,26 @@ func (w *walk) conclude(notes []note) {
 			out.noted = n.lsn
 		}
 	}
-	out.clean = w.clean != nil
+	out.clean, out.stop = w.clean != nil, w.stop()
 	p := &out.report
 	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.frames, s.records, s.bytes
 	p.Chapters, p.Epoch, p.Newest = len(out.manifest.chapters), s.epoch, s.newest
 	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
+}
+
+// stop is how the last run ended.
+func (w *walk) stop() event.Stop {
+	switch {
+	case w.scan.frames == 0:
+		return event.StopNone
+	case w.clean != nil:
+		return event.StopClean
+	case w.out.fault:
+		return event.StopFailed
+	case w.boot != "" && w.boot == w.scan.boot:
+		return event.StopKilled
+	}
+	return event.StopCrash
 }
 
 func (w *walk) readManifest() error {
