@@ -439,6 +439,7 @@ func (w *world) count() {
 	var dec event.Decoder
 	for _, p := range w.parts {
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
+		record := 0
 		for f, err := range p.plog.Read(context.Background(), 0) {
 			if err != nil {
 				w.broken("F4", "partition %d: %v", p.id, err)
@@ -451,6 +452,8 @@ func (w *world) count() {
 					w.broken("F4", "partition %d: frame %d: %v", p.id, f.LSN, err)
 				}
 				w.stats.Events += int64(len(rec.Events))
+				record++
+				p.factsOf(record, rec.Events)
 				for _, ev := range rec.Events {
 					w.stats.Kinds[ev.Kind()]++
 				}
