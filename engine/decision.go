@@ -27,6 +27,8 @@ type decision struct {
 	again  bool    // see [Outcome.Again]
 	rest   Command // see [Outcome.Rest]
 	looks  int     // see [Outcome.Looks]
+	lazy   bool    // see [Outcome.Lazy]
+	note   Command // see [Outcome.Note]
 
 	// Memory that the next decision uses again.
 	pool event.Pool
@@ -39,15 +41,16 @@ func (d *decision) begin(now event.Time) {
 	d.pool.Reset()
 	d.now, d.events, d.named = now, d.events[:0], d.named[:0]
 	d.early, d.reply, d.again, d.rest, d.looks = false, Reply{}, false, nil, 0
+	d.lazy, d.note = false, nil
 }
 
 // outcome is the decision as the caller gets it; a refusal takes the place of an answer.
 func (d *decision) outcome(refusal *Error) Outcome {
-	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Rest: d.rest, Looks: d.looks}
+	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Rest: d.rest, Looks: d.looks, Lazy: d.lazy, Note: d.note}
 	if refusal != nil {
 		out.Reply = Reply{Err: refusal}
 	}
-	if len(d.events) > 0 && !d.early {
+	if len(d.events) > 0 && !d.early && !d.lazy {
 		out.Level = log.Durable
 	}
 	return out

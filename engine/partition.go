@@ -46,6 +46,11 @@ type Outcome struct {
 	// Rest is, with Again, the command to decide then: what is left of one that was carried out in part. Nil: the same one.
 	Rest  Command
 	Looks int // entries of the index looked at, of commands that say nothing of how many
+	// Lazy tells that the events are facts: they change nothing, no reply waits for them, and they can wait for company.
+	Lazy bool
+	// Note is, with a refusal that belongs into the log, the command that puts it there: behind the events, or not at all where there
+	// are too many.
+	Note Command
 
 	turn uint64 // of the partition that decided
 }
@@ -165,6 +170,12 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		sweepSome(d, cmd)
 	case *dropSlice:
 		drop(d, cmd)
+	case *NoteSettlement:
+		noteSettlement(d, cmd)
+	case *NoteSends:
+		noteSends(d, cmd)
+	case *noteRun:
+		noteStart(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

@@ -268,7 +268,28 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	if len(o.Events) == 0 && o.Reply.Err == nil && o.Reply.Delivery() == nil && messages == nil {
 		fmt.Fprintln(out, "nothing")
 	}
+	s.noted(out, cmd, &o)
 	return o
+}
+
+// noted writes the fact of a refusal, as a loop does; of sends it writes those of a second as one.
+func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
+	note := o.Note
+	if send, ok := cmd.(*Send); ok && o.Reply.Err != nil {
+		note = &NoteSends{Slice: send.Slice, Why: o.Reply.Err.(*Error).Code, Count: uint64(len(send.Messages)), Since: s.now}
+	}
+	if note == nil {
+		return
+	}
+	before, last := s.part.Index().Encode(nil), s.part.Index().LastAt() // the time of the newest record is part of the state
+	fact := s.part.Decide(s.now, note)
+	if !fact.Lazy || fact.Level != log.Ordered || fact.Reply != (Reply{}) {
+		fmt.Fprintf(out, "somebody waits for a fact: %+v\n", fact)
+	}
+	s.part.Adopt(&fact)
+	if s.write(out, fact.Events); last == s.now && !bytes.Equal(s.part.Index().Encode(nil), before) {
+		fmt.Fprintln(out, "a fact changes the state")
+	}
 }
 
 // needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost with the power, all else was

@@ -51,20 +51,23 @@ func (s *slice) lockLost(q event.SubQueue) *Error {
 type settling struct {
 	slice
 	cmd    *Settle
-	stored []byte // its changes, as they stand in the log
+	stored []byte          // its changes, as they stand in the log
+	about  event.LockToken // the token that a refusal is about
 }
 
 // settle ends locks with one of the outcomes of semantics.md 5.3.
 func settle(d *decision, cmd *Settle) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
+		d.refuse(cmd.note(cmd.Token), err)
 		return err
 	}
-	s := settling{of, cmd, cmd.stored()}
+	s := settling{of, cmd, cmd.stored(), cmd.Token}
 	var one [1]index.Message // most commands have one token
 	messages, way, err := s.check(one[:0])
 	switch {
 	case err != nil:
+		d.refuse(cmd.note(s.about), err)
 		s.end(way)
 		return err
 	case s.unread(messages):
@@ -104,6 +107,7 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 	}
 	seen := map[event.LockToken]bool{s.cmd.Token: true}
 	for _, t := range s.cmd.More {
+		s.about = t
 		m, way, ok := s.live(s.cmd.SubQueue, t)
 		if !ok || seen[t] || !s.mayEnd(&m) {
 			return nil, way, false
@@ -111,7 +115,16 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 		seen[t] = true
 		messages = append(messages, m)
 	}
+	s.about = s.cmd.Token
 	return messages, way, true
+}
+
+// note is what is noted of its refusal.
+func (cmd *Settle) note(about event.LockToken) NoteSettlement {
+	if mutant.On(mutant.FactMisnamed) {
+		about = cmd.Token
+	}
+	return NoteSettlement{Slice: cmd.Slice, SubQueue: cmd.SubQueue, Origin: cmd.Origin, Token: about, Wanted: cmd.Outcome.wanted()}
 }
 
 // mayEnd tells whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
@@ -192,9 +205,11 @@ func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event
 func renew(d *decision, cmd *Renew) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
+		d.refuse(cmd.note(cmd.Tokens), err)
 		return err
 	}
-	if way, err := s.checkRenew(cmd); err != nil {
+	if rest, way, err := s.checkRenew(cmd); err != nil {
+		d.refuse(cmd.note(rest), err)
 		s.end(way)
 		return err
 	}
@@ -210,15 +225,24 @@ func renew(d *decision, cmd *Renew) *Error {
 	return nil
 }
 
-// checkRenew refuses to renew locks that are not all live, or that have no time of their own.
-func (s *slice) checkRenew(cmd *Renew) (way passed, err *Error) {
+// checkRenew refuses to renew locks that are not all live, or that have no time of their own. The refusal is about the first of the rest.
+func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err *Error) {
 	if s.entity.Properties.RequiresSession && cmd.SubQueue == event.Main {
-		return way, Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session.")
+		return cmd.Tokens, way, Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session.")
 	}
-	for _, t := range cmd.Tokens {
+	for i, t := range cmd.Tokens {
 		if _, way, ok := s.live(cmd.SubQueue, t); !ok {
-			return way, s.lockLost(cmd.SubQueue)
+			return cmd.Tokens[i:], way, s.lockLost(cmd.SubQueue)
 		}
 	}
-	return way, nil
+	return nil, way, nil
+}
+
+// note is what is noted of its refusal, which is about the first of the rest of its tokens.
+func (cmd *Renew) note(rest []event.LockToken) NoteSettlement {
+	n := NoteSettlement{Slice: cmd.Slice, SubQueue: cmd.SubQueue, Origin: cmd.Origin, Wanted: event.WantedRenew}
+	if len(rest) > 0 {
+		n.Token = rest[0]
+	}
+	return n
 }

@@ -126,6 +126,8 @@ type Partition interface {
 	// Recovery and Segments say what stands in the files of this machine.
 	Recovery() Recovery
 	Segments() []SegmentInfo
+	// LastStop is how the last run that led this log ended.
+	LastStop() event.Stop
 }
 
 // Reader reads what is in a log. Its methods may be called concurrently.

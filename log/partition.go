@@ -53,6 +53,9 @@ func (p *partition) ID() PartitionID { return p.id }
 // Recovery implements [Partition].
 func (p *partition) Recovery() Recovery { return p.found.report }
 
+// LastStop implements [Partition].
+func (p *partition) LastStop() event.Stop { return p.found.stop }
+
 // Bounds implements [Reader].
 func (p *partition) Bounds() (first, committed event.LSN) {
 	p.mu.RLock()

@@ -52,6 +52,7 @@ type found struct {
 	temps    []string
 	fault    bool
 	report   Recovery
+	stop     event.Stop          // of the last run
 	ckpts    []format.Checkpoint // usable ones, oldest first
 	noted    event.LSN           // progress note
 	badNotes []string            // damaged progress or fault notes that a clean marker made up for
@@ -148,11 +149,26 @@ func (w *walk) conclude(notes []note) {
 			out.noted = n.LSN
 		}
 	}
-	out.clean = w.clean != nil
+	out.clean, out.stop = w.clean != nil, w.stop()
 	p := &out.report
 	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.Frames, s.Records, s.Bytes
 	p.Chapters, p.Epoch, p.Newest = len(out.manifest.Chapters), s.Epoch, s.Newest
 	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
+}
+
+// stop is how the last run ended.
+func (w *walk) stop() event.Stop {
+	switch {
+	case w.scan.Frames == 0:
+		return event.StopNone
+	case w.clean != nil:
+		return event.StopClean
+	case w.out.fault:
+		return event.StopFailed
+	case w.boot != "" && w.boot == w.scan.Boot:
+		return event.StopKilled
+	}
+	return event.StopCrash
 }
 
 func (w *walk) readManifest() error {

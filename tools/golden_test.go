@@ -148,7 +148,7 @@ func facts() [][]event.Event {
 		{&event.RunStarted{Version: "0.5.0", Settings: "sha256:0011223344556677", Stop: event.StopKilled, Cut: 4096}},
 		{&event.OriginDefined{ID: 8, Origin: event.Origin{Connection: 2, RemoteAddress: "10.0.0.2:7", ContainerID: "till", Principal: "RootManage", Link: "r-1", Entity: "tills"}},
 			&event.LinkOpened{Envelope: queue, Role: event.Receiver, SubQueue: event.DeadLetter, InSession: true, SessionID: []byte("cart-7")}},
-		{&event.SettlementRefused{Envelope: queue, Sequence: 3, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost}},
+		{&event.SettlementRefused{Envelope: queue, Sequence: 3, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost, Missed: 40}},
 		{&event.SendsRefused{Envelope: queue, Why: event.RefusedFull, Count: 1200, Since: at(44)}},
 		{&event.ReasonGiven{Envelope: queue, Reason: "the wrong tills were told", TrackingID: "8c0e2b4e"}},
 		{&event.LinkClosed{Envelope: queue, Cause: event.ClosedByBroker, Condition: "amqp:link:detach-forced", Description: "idle for 10 minutes"}},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -14,6 +15,10 @@ import (
 
 // maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop takes no more requests.
 const maxOpen = 4 << 20
+
+// maxAlone is how long facts wait for company in the frame being filled: for something that goes on its way by itself. So they cost a busy
+// broker no frame, and an idle one a frame a second at most and no sync that somebody waits for.
+const maxAlone = time.Second
 
 // maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
 // for their frame and the one before, so these must stay small when there is a lot of it.
@@ -26,15 +31,18 @@ type frames struct {
 	inline bool // the writer's work is done in the caller's goroutine
 
 	// owned by the loop
-	wrote      event.LSN // of the frame with the newest record; 0: none yet
-	solid      event.LSN // of the one with the newest record that has to be durable
-	end        event.LSN // of the last that the writer has
-	asked      event.LSN // end of the group that is being synced; 0: none is
-	records    int       // in frames that are behind it
-	bytes      int       // and how large they are
-	background int       // bytes of the next group that nobody asked for
-	budget     int       // and how many of these there may be before the rest is for the group behind it
-	urgent     bool      // the frame being filled has a grant that waits for nothing but being written
+	wrote      event.LSN  // of the frame with the newest record; 0: none yet
+	solid      event.LSN  // of the one with the newest record that has to be durable
+	end        event.LSN  // of the last that the writer has
+	asked      event.LSN  // end of the group that is being synced; 0: none is
+	records    int        // in frames that are behind it
+	bytes      int        // and how large they are
+	background int        // bytes of the next group that nobody asked for
+	budget     int        // and how many of these there may be before the rest is for the group behind it
+	urgent     bool       // the frame being filled has a grant that waits for nothing but being written
+	alone      int        // records of the frame being filled that wait for company
+	aloneBy    event.Time // when they go without; 0: there are none
+	hasty      bool       // no more of them: it is the end
 	pace       pacer
 	saver      saver
 }
@@ -43,11 +51,41 @@ type frames struct {
 func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	b := f.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
+	if out.Lazy {
+		f.appendedFact(now)
+		return b.LSN()
+	}
 	if f.wrote = b.LSN(); out.Level == log.Durable {
 		f.solid = f.wrote
 	}
 	return f.wrote
 }
+
+// appendedFact has a record wait for company, and nobody for the record.
+func (f *frames) appendedFact(now event.Time) {
+	if mutant.On(mutant.FactAwaited) {
+		f.wrote = f.writer.Batch().LSN()
+	}
+	if mutant.On(mutant.FactSynced) {
+		f.solid = f.writer.Batch().LSN()
+	}
+	if f.hasty {
+		return
+	}
+	if f.alone++; f.aloneBy == 0 {
+		f.aloneBy = now.Add(maxAlone)
+	}
+}
+
+// hurry lets facts go that have waited for company for long enough.
+func (f *frames) hurry(now event.Time) {
+	if now >= f.aloneBy {
+		f.alone, f.aloneBy = 0, 0
+	}
+}
+
+// filled reports whether the frame being filled has anything that goes on its way by itself.
+func (f *frames) filled() bool { return f.writer.Batch().Count() > f.alone }
 
 // syncing reports whether a sync was asked for and its end has not been seen.
 func (f *frames) syncing() bool { return f.asked != 0 }
@@ -57,7 +95,7 @@ func (f *frames) unsynced() bool { return f.solid >= f.writer.Durable() }
 
 // busy reports whether something is on its way into the log.
 func (f *frames) busy() bool {
-	return f.syncing() || f.writer.Batch().Count() > 0 || f.writer.Written() < f.end || f.unsynced()
+	return f.syncing() || f.filled() || f.writer.Written() < f.end || f.unsynced()
 }
 
 // full reports whether the next group is large enough for now.
@@ -71,18 +109,17 @@ func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
 // patience is how long the next group still waits for company. Awaited: somebody waits for more of the log.
 func (f *frames) patience(awaited bool) time.Duration {
-	n := f.writer.Batch().Count()
-	if f.syncing() || n == 0 && !f.unsynced() {
+	if f.syncing() || !f.filled() && !f.unsynced() {
 		return asleep
 	}
-	return f.pace.wait(f.records+n, awaited)
+	return f.pace.wait(f.records+f.writer.Batch().Count(), awaited)
 }
 
 // commit hands the next group on, unless the one before is being synced or it should wait for company. It reports whether that was all
 // because nothing has to be synced.
 func (f *frames) commit(awaited bool) (written bool) {
 	b := f.writer.Batch()
-	if f.syncing() || b.Count() == 0 && !f.unsynced() {
+	if f.syncing() || !f.filled() && !f.unsynced() {
 		return false
 	}
 	if f.group() <= maxOpen && f.background < maxBackground && f.patience(awaited) > 0 {
@@ -112,7 +149,7 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.records += b.Count()
 	f.bytes += b.Len()
 	f.end = how(b).End()
-	f.urgent = false
+	f.urgent, f.alone, f.aloneBy = false, 0, 0
 	f.forgetSynced()
 }
 

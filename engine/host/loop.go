@@ -34,6 +34,7 @@ type Loop struct {
 	recorder   recorder         // writes and applies what is decided
 	frames     frames           // on their way into the log
 	replies    replies          // that wait for it
+	facts      facts            // of what was refused
 	damaged    error            // a stored body could not be read: sends are refused
 	end        event.LSN        // of the log after drain
 }
@@ -146,6 +147,7 @@ func (l *Loop) untilWork() time.Duration {
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
+	l.frames.hurry(now)
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -159,6 +161,7 @@ func (l *Loop) Turn(requests []engine.Request) {
 	l.catchUp(now)
 	l.due(now)
 	l.dispatcher.turn(now)
+	l.counted(now)
 	l.seal()
 }
 
@@ -189,8 +192,10 @@ func (l *Loop) due(now event.Time) bool {
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
 func (l *Loop) NextDeadline() event.Time {
 	next := l.part.NextDeadline()
-	if at := l.waiting.Deadline(); at != 0 && (next == 0 || at < next) {
-		return at
+	for _, at := range [...]event.Time{l.waiting.Deadline(), l.facts.deadline(), l.frames.aloneBy} {
+		if at != 0 && (next == 0 || at < next) {
+			next = at
+		}
 	}
 	return next
 }
@@ -283,7 +288,7 @@ func (l *Loop) drain() {
 		for _, r := range l.waiting.waiters() {
 			l.dispatcher.giveUp(r)
 		}
-		l.seal()
+		l.Finish()
 		if !l.Busy() {
 			break
 		}

@@ -28,6 +28,8 @@ type Options struct {
 	Logger *slog.Logger // nil: none
 	Time   TimeSource   // nil: that of the machine
 	Clock  ClockRules   // with which clock a start goes on
+	// Program is what the log says of this run.
+	Program Program
 	// Notices is told what whoever looks after the broker should know about its start, when there is something, before anything ends
 	// or expires by it; nil: nobody.
 	Notices func([]string)
@@ -174,10 +176,11 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*ev
 		}
 	}
 	n.configureAll(&states[0].Catalogue)
-	for _, l := range n.loops {
+	for i, l := range n.loops {
 		if l == nil {
 			continue
 		}
+		l.Begin(opts.Program, n.logs[i])
 		l.DropUnknown()
 		l.Recover()
 		go func() {

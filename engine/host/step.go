@@ -39,6 +39,9 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *dropSlice:
 		l.dropSlice(now, cmd)
 		l.replies.answer(req, engine.Reply{})
+	case *engine.NoteSettlement, *engine.NoteSends:
+		l.note(now, cmd)
+		l.replies.answer(req, engine.Reply{})
 	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
@@ -58,6 +61,9 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 		}
 		return false
 	}
+	if out.Note != nil {
+		l.note(now, out.Note)
+	}
 	if renews(cmd) && out.Reply.Err == nil {
 		out.Reply.Tag = req.Tag
 		l.replies.grant(held{sink: req.Sink, reply: out.Reply}, 0)
@@ -73,11 +79,15 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 		defer cmd.Buffer.Release()
 	}
 	if l.damaged != nil {
-		return engine.Reply{Err: engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")}
+		err := engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")
+		l.refused(now, cmd, err)
+		return engine.Reply{Err: err}
 	}
 	cmd.NewID = l.publisher.newID
 	out := l.part.Decide(now, cmd)
-	l.recorder.write(now, out)
+	if l.recorder.write(now, out); out.Reply.Err != nil {
+		l.refused(now, cmd, out.Reply.Err)
+	}
 	return out.Reply
 }
 

@@ -41,4 +41,10 @@ const (
 	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
 	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
+
+	// Of facts; nor are these.
+
+	FactAwaited  Bug = "X13" // a reply waits for the facts before it to be written
+	FactSynced   Bug = "X14" // a fact has its frame synced
+	FactMisnamed Bug = "X15" // the refusal of a settlement is noted with the first of its tokens, not with the one that it is about
 )

@@ -167,6 +167,7 @@ type SettlementRefused struct {
 	Token    LockToken
 	Wanted   Wanted
 	Why      Refusal
+	Missed   uint64 // refusals in this log between the one noted before and this one, too many at a time to be noted each
 }
 
 // Wanted is what somebody wanted to do with a lock.
@@ -216,6 +217,7 @@ const (
 	RefusedFull        Refusal = 8 // over the quota of the entity
 	RefusedBusy        Refusal = 9
 	RefusedNoMatch     Refusal = 10 // no rule of a topic that filters before publishing
+	RefusedGone        Refusal = 11 // the entity is no more
 )
 
 func (r Refusal) String() string {
@@ -240,6 +242,8 @@ func (r Refusal) String() string {
 		return "busy"
 	case RefusedNoMatch:
 		return "no-match"
+	case RefusedGone:
+		return "entity-gone"
 	}
 	return "unknown"
 }
@@ -321,6 +325,7 @@ func (s *SettlementRefused) encode(e *encoder) {
 	e.token(&s.Token)
 	e.byte(byte(s.Wanted))
 	e.byte(byte(s.Why))
+	e.uvarint(s.Missed)
 }
 
 func (s *SettlementRefused) decode(d *decoder) {
@@ -328,7 +333,8 @@ func (s *SettlementRefused) decode(d *decoder) {
 	s.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
 	d.token(&s.Token)
 	s.Wanted = Wanted(d.among("settlement", byte(WantedComplete), byte(WantedRenew)))
-	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedNoMatch)))
+	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedGone)))
+	s.Missed = d.uvarint()
 }
 
 // Kind implements [Event].
@@ -341,7 +347,7 @@ func (s *SendsRefused) encode(e *encoder) {
 }
 
 func (s *SendsRefused) decode(d *decoder) {
-	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedNoMatch)))
+	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedGone)))
 	s.Count = d.uvarint()
 	s.Since = d.time()
 }

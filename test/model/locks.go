@@ -63,6 +63,14 @@ func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
 	return nil
 }
 
+// about notes what a refusal would be about.
+func (p *Partition) about(q *Queue, t Token) {
+	p.About = About{Token: t}
+	if i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.locked() && m.Token == t }); i >= 0 {
+		p.About.Seq = q.Live[i].Seq
+	}
+}
+
 // lost is how a token without a live lock is refused.
 func (q *Queue) lost(dead bool) Refusal {
 	if q.Settings.Sessions && !dead {
@@ -113,6 +121,7 @@ func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header i
 // the bytes of the messages beside their bodies; without them a caller who makes changes that may not fit is shown the messages
 // first, and nothing happens.
 func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
+	p.about(q, tokens[0])
 	if q.Settings.NoReceive && how != Release {
 		return nil, Disabled
 	}
@@ -121,12 +130,14 @@ func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how O
 	}
 	var found []*Message
 	for i, t := range tokens {
+		p.about(q, t)
 		m := p.held(now, q, dead, t)
 		if m == nil || slices.Contains(tokens[:i], t) {
 			return nil, q.lost(dead)
 		}
 		found = append(found, m)
 	}
+	p.about(q, tokens[0])
 	known := headers
 	if headers == nil {
 		headers = make([]int, len(found))
@@ -184,10 +195,12 @@ func (p *Partition) settle(now int64, q *Queue, m *Message, how Outcome, c Chang
 // Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one. Locks under a session are not
 // renewed singly (8.4).
 func (p *Partition) Renew(now int64, q *Queue, dead bool, tokens []Token) (int64, Refusal) {
+	p.about(q, tokens[0])
 	if q.Settings.Sessions && !dead {
 		return 0, NotAllowed
 	}
 	for _, t := range tokens {
+		p.about(q, t)
 		if p.held(now, q, dead, t) == nil {
 			return 0, LockLost
 		}

@@ -202,8 +202,10 @@ type Partition struct {
 	Queues  []*Queue
 	LastAt  int64 // time of the newest record
 	Clock   Clock
-	Records int // decisions that changed something, since the beginning
-	Solid   int // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
+	Records int   // decisions that changed something, since the beginning
+	Needed  int   // the newest of them that a reply behind it waits for: all but facts
+	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
+	About   About // of the last settlement or renewal that was refused
 	News    []News
 	Copies  []Copy       // made by the last publish or activation, to be counted
 	Written int          // records that can be read back: the others are on their way to the disk
@@ -211,6 +213,12 @@ type Partition struct {
 	undo    []undo
 
 	Cut, TooLarge int // dead letters whose reasons were cut, or did not fit at all
+}
+
+// About is the token that a refusal is about, and the message that it had locked until then; 0: none.
+type About struct {
+	Token Token
+	Seq   uint64
 }
 
 // undo takes one change of a record back.
@@ -232,13 +240,21 @@ func (p *Partition) Add(id int, s Settings, topic *Queue) *Queue {
 
 // record begins a record.
 func (p *Partition) record(now int64, solid bool) {
-	lastAt, solids := p.LastAt, p.Solid
-	p.Records++
-	p.changing(func() { p.LastAt, p.Solid = lastAt, solids })
-	p.LastAt = max(p.LastAt, now)
+	p.Fact(now)
+	needed, solids := p.Needed, p.Solid
+	p.changing(func() { p.Needed, p.Solid = needed, solids })
+	p.Needed = p.Records
 	if solid {
 		p.Solid = p.Records
 	}
+}
+
+// Fact is a record that changes nothing and that nobody waits for.
+func (p *Partition) Fact(now int64) {
+	lastAt := p.LastAt
+	p.Records++
+	p.changing(func() { p.LastAt = lastAt })
+	p.LastAt = max(p.LastAt, now)
 }
 
 // changing notes how a change that follows is taken back.

@@ -438,12 +438,15 @@ func (w *world) latest() (at int64) {
 func (w *world) count() {
 	for _, p := range w.parts {
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
+		record := 0
 		for rec, err := range replay.Records(context.Background(), p.plog, 0) {
 			if err != nil {
 				w.broken("F4", "%v", err)
 			}
 			w.stats.Records++
 			w.stats.Events += int64(len(rec.Events))
+			record++
+			p.factsOf(record, rec.Events)
 			for _, ev := range rec.Events {
 				w.stats.Kinds[ev.Kind()]++
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -267,6 +268,7 @@ func (w *world) replay(how stop, damaged bool) (states []*index.Index, err error
 			w.stats.Cuts++
 			w.stats.CutBytes += rec.CutBytes
 		}
+		p.stops = w.stopped(p, how, damaged)
 		w.survived(p, s.Index, how, damaged)
 		if w.ended || w.crashed {
 			return nil, nil
@@ -297,6 +299,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 func (w *world) recover(p *part) {
 	now := w.now(p)
 	p.starting = true
+	p.begin(now)
 	p.loop.DropUnknown()
 	p.loop.Recover()
 	p.starting = false
@@ -359,6 +362,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	w.stats.RecordsLost += int64(p.model.Records - n)
 	p.model.Rewind(n)
 	p.appended = n
+	maps.DeleteFunc(p.facts, func(record int, _ noted) bool { return record > n })
 	p.needKill, p.needPower = min(p.needKill, n), min(p.needPower, n)
 	if p.id == 0 {
 		w.catalogue = slices.DeleteFunc(w.catalogue, func(s setting) bool { return s.record > n })
@@ -383,6 +387,9 @@ func (w *world) stop() {
 		w.turn(p, p.inbox)
 		p.inbox = nil
 		if !w.gone() {
+			w.finishRun(p)
+		}
+		if !w.gone() && !p.failed() {
 			w.settle(p)
 		}
 		if w.gone() || p.failed() || p.loop.Err() != nil {

@@ -55,9 +55,12 @@
 //     however often starts die on the way.
 //  6. Liveness. With a client that receives and completes, every message that can be received ends in bounded virtual time.
 //     The loop sleeps exactly until there is something to do.
-//  7. One seed in a hundred runs twice and must leave the same trace hash.
+//  7. Facts (facts.go). What was refused has a record, of the token, the message and the reason that the model says, and refused
+//     sends are counted; each run is there, with how the one before ended. No reply waits for any of it, and a state without them
+//     would be the same.
+//  8. One seed in a hundred runs twice and must leave the same trace hash.
 //
-// Violations are named by the invariants of reliability.md 5. Operations are counted by what they met (stats.go): a cell of
+// Violations are named by the invariants of reliability.md 5, those of facts by that word. Operations are counted by what they met (stats.go): a cell of
 // operation and feature that stays empty over 10,000 seeds fails the test.
 //
 // # What is allowed

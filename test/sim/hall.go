@@ -270,6 +270,10 @@ func (s *shadow) deadline() (next int64) {
 		}
 	}
 	soon(s.sweepers.next)
+	soon(s.facts.by)
+	if len(s.facts.windows) > 0 {
+		soon(s.facts.windows[0].since + window)
+	}
 	return next
 }
 

@@ -123,6 +123,7 @@ type shadow struct {
 	asked     int     // records that are being synced; 0: none are
 	back      []*want // deliveries that found their receiver gone
 	due       []*want // replies that must have been posted by now
+	facts     facts
 }
 
 // marks are how many records are written, and durable.
@@ -143,6 +144,9 @@ func newShadow(w *world, p *part) *shadow {
 
 // handedOn: a start hands frames on before anything is asked.
 func (s *shadow) handedOn() {
+	if s.p.appended > s.handed { // the start of the run with it
+		s.facts.by = 0
+	}
 	s.handed, s.marks = s.p.appended, s.p.marks()
 	s.p.put = nil
 	if s.asked = 0; s.p.asked > s.durable { // nobody has heard of the end
@@ -161,13 +165,14 @@ func (s *shadow) tell(r *receiver, x want, shows int) {
 }
 
 func (s *shadow) wait(x want, solid int) {
-	x.solid, x.upto, x.mono = solid, s.m.Records, s.w.mono.Milliseconds()
+	x.solid, x.upto, x.mono = solid, s.m.Needed, s.w.mono.Milliseconds()
 	s.waiting = append(s.waiting, &x)
 }
 
 // turn is what one turn of the loop must do, with the log as it stood before.
 func (s *shadow) turn(now int64, asks []*ask, before marks) {
 	s.marks, s.m.Written = before, before.written
+	s.hurry(now)
 	for _, a := range asks {
 		s.step(now, a)
 	}
@@ -177,6 +182,7 @@ func (s *shadow) turn(now int64, asks []*ask, before marks) {
 	s.endWaits(now)
 	s.sweep(now)
 	s.serveAll(now)
+	s.counted(now)
 	s.seal(now)
 }
 
@@ -281,6 +287,9 @@ func (s *shadow) step(now int64, a *ask) {
 		s.ask(now, a, &x)
 	}
 	s.heard()
+	if x.refusal != model.Accepted {
+		s.refused(now, a, &x)
+	}
 	if x.granted {
 		s.wait(x, x.shows)
 		return
@@ -497,7 +506,7 @@ func (s *shadow) seal(now int64) {
 			s.hand()
 			continue
 		}
-		if s.asked > 0 || s.m.Records == s.handed && s.m.Solid <= s.durable {
+		if s.asked > 0 || !s.filled() && s.m.Solid <= s.durable {
 			break
 		}
 		if s.m.Records > s.handed {
@@ -534,6 +543,7 @@ func (s *shadow) hand() {
 		s.w.broken("I1", "partition %d: a frame of %d records waits for no sync, and holds what may not be lost to a power loss", s.p.id, f.upto-s.handed)
 	}
 	s.handed, s.written = f.upto, max(s.written, f.written)
+	s.facts.by, s.facts.ripe = 0, false
 }
 
 // release lets replies go whose records are in the log.

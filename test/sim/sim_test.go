@@ -123,6 +123,11 @@ func checkCoverage(t *testing.T, stats *Stats) {
 			t.Errorf("no %v in %d seeds", k, stats.Seeds)
 		}
 	}
+	for _, k := range []event.Kind{event.KindRunStarted, event.KindSettlementRefused, event.KindSendsRefused} {
+		if stats.Kinds[k] == 0 {
+			t.Errorf("no %v in %d seeds", k, stats.Seeds)
+		}
+	}
 	for what, n := range map[string]int64{"kills": stats.Kills, "power losses": stats.PowerLosses, "clean stops": stats.CleanStops,
 		"crashes inside recovery": stats.CrashesInRecovery, "cuts": stats.Cuts, "I/O errors": stats.IOErrors,
 		"refused flips": stats.FlipsRefused, "clock jumps": stats.Jumps, "refused clocks": stats.ClocksRefused, "decisions about clocks": stats.ClocksSet, "pauses": stats.Pauses, "swept messages": stats.Swept,

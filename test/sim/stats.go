@@ -34,7 +34,7 @@ type Stats struct {
 	ReasonsCut, HeadersTooLarge          int64 // of dead letters
 	VirtualMillis                        int64
 	Reruns                               int64
-	Kinds                                [64]int64 // events by kind, as found in the logs at the end
+	Kinds                                [128]int64 // events by kind, as found in the logs at the end
 	Cells                                [operations][features]int64
 }
 

@@ -68,6 +68,9 @@ type part struct {
 	needPower int     // … and a power loss
 	noted     int     // of those, at the last progress note
 	ledIn     int     // boot in which the log was last taken over
+
+	facts map[int]noted // by record
+	stops []event.Stop  // how the last run may be said to have ended; nil: anything
 }
 
 // frame is one that was given to the writer.
@@ -229,7 +232,7 @@ func (w *world) play() {
 		w.origins = append(w.origins, &engine.Origin{Connection: uint64(i), Link: fmt.Sprintf("link-%d", i), Principal: "sim"})
 	}
 	for i := range w.o.partitions {
-		p := &part{w: w, id: i, model: &model.Partition{}}
+		p := &part{w: w, id: i, model: &model.Partition{}, facts: map[int]noted{}}
 		w.parts = append(w.parts, p)
 	}
 	w.found()

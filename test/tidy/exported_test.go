@@ -17,17 +17,17 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 120,
-		"engine/host":            24,
+		"engine":                 124,
+		"engine/host":            25,
 		"engine/filter":          35,
 		"index":                  21,
 		"index/replay":           8,
-		"internal/mutant":        27,
+		"internal/mutant":        30,
 		"internal/private":       2,
 		"log":                    38,
 		"log/disk":               25,
 		"log/format":             54,
-		"log/event":              240, // most are the values of the facts, which have names for people who read a dump
+		"log/event":              241, // most are the values of the facts, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          218,
 		"protocol/atom":          2,
@@ -40,7 +40,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           25,
 		"tools/client/admin":     11,
-		"types of engine":        60,
+		"types of engine":        63, // 60, and the three commands for facts that the rules alone do not know of
 	},
 }
 
