@@ -31,7 +31,8 @@ type DumpOptions struct {
 }
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
-// escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others.
+// escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others; so is a record that cannot be
+// decoded, after those before it.
 // A number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
@@ -75,7 +76,7 @@ type dumper struct {
 func (d *dumper) run(ctx context.Context) error {
 	for rec, err := range replay.Records(ctx, d.part, 0) { // from the start: origins are defined before From
 		if err != nil {
-			return err
+			return located(d.part, err)
 		}
 		for _, ev := range rec.Events {
 			if o, ok := ev.(*event.OriginDefined); ok {

@@ -17,22 +17,22 @@ func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Differs: func(c log.CheckpointInfo) error {
 		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state is not that of the log up to this LSN"})
 	}})
-	corrupt, wrong := (*log.CorruptError)(nil), (*replay.Error)(nil)
-	switch {
-	case errors.As(err, &corrupt):
-		return v.damage(corrupt)
-	case errors.As(err, &wrong) && !errors.Is(err, event.ErrUnknown):
-		return v.damage(place(p, wrong.LSN, fmt.Sprintf("record %d: %v", wrong.Number, wrong.Reason)))
+	if c := (*log.CorruptError)(nil); errors.As(located(p, err), &c) {
+		return v.damage(c)
 	}
 	return err
 }
 
-// place is a damaged place at an LSN.
-func place(p log.Partition, lsn event.LSN, reason string) *log.CorruptError {
-	c := &log.CorruptError{Partition: p.ID(), LSN: lsn, Reason: reason}
+// located makes a damaged place of an error about a record that no program may have written so. One that a newer program wrote is none.
+func located(p log.Partition, err error) error {
+	wrong := (*replay.Error)(nil)
+	if !errors.As(err, &wrong) || errors.Is(err, event.ErrUnknown) {
+		return err
+	}
+	c := &log.CorruptError{Partition: wrong.Partition, LSN: wrong.LSN, Reason: fmt.Sprintf("record %d: %v", wrong.Number, wrong.Reason)}
 	for _, s := range p.Segments() {
-		if s.First <= lsn && lsn < s.End {
-			c.File, c.Offset = s.File, int64(lsn-s.First)
+		if s.First <= c.LSN && c.LSN < s.End {
+			c.File, c.Offset = s.File, int64(c.LSN-s.First)
 		}
 	}
 	return c

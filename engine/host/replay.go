@@ -63,16 +63,16 @@ func (n *Namespace) replay(ctx context.Context, store log.Store, id engine.Parti
 	return s.Index, nil
 }
 
-// refusal is the error of a partition that cannot be recovered.
+// refusal is the error of a partition that cannot be recovered. A record of a sound frame that cannot be decoded or does not fit the state
+// is a bug, of this program or of the one that wrote it, unless that was a newer one.
 func refusal(id engine.PartitionID, err error) error {
-	at := (*replay.Error)(nil) // which names the partition
-	switch {
+	switch at := (*replay.Error)(nil); {
 	case !errors.As(err, &at):
 		return fmt.Errorf("engine: partition %d: %w", id, err)
-	case at.Stack != nil:
-		return fmt.Errorf("%w: %w", ErrInternal, err)
+	case errors.Is(err, event.ErrUnknown):
+		return fmt.Errorf("engine: %w", err) // names the partition by itself
 	}
-	return fmt.Errorf("engine: %w", err)
+	return fmt.Errorf("%w: %w", ErrInternal, err)
 }
 
 // tellProgress is told how far a replay is, and says so where one takes long.

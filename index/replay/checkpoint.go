@@ -1,27 +1,34 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
-	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// maxAhead is how much memory the size that a checkpoint gives is believed for, bytes. A larger state grows as it is read.
+const maxAhead = 256 << 20
+
 // load reads and decodes the state of a checkpoint.
-func load(p log.Checkpoints, at event.LSN) (*index.Index, error) {
-	r, err := p.OpenCheckpoint(at)
+func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
+	r, err := p.OpenCheckpoint(c.LSN)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	state, err := io.ReadAll(r)
-	if err == nil && len(state) > 0 {
-		err = known(state[0])
-	}
-	if err != nil {
+	var buf bytes.Buffer
+	buf.Grow(int(min(c.Size, maxAhead)) + bytes.MinRead) // with room to find the end in
+	if _, err := buf.ReadFrom(r); err != nil {
 		return nil, err
+	}
+	state := buf.Bytes()
+	if len(state) > 0 {
+		if err := known(state[0]); err != nil {
+			return nil, err
+		}
 	}
 	return index.Decode(state)
 }

@@ -41,29 +41,29 @@ func TestNewest(t *testing.T) {
 	wantFrom(b, b)
 	wantFrom(b-1, a)
 	wantFrom(a-1, 0)
-	version := "the state has encoding version 1, this program reads and writes 5"
+	version := fmt.Sprintf("the state has encoding version 1, this program reads and writes %d", index.EncodingVersion)
 	lost.states[b] = "\x01state"
 	wantFrom(0, a, fmt.Sprintf("%d: %s", b, version))
 	wantFrom(b-1, a)
 	lost.states[a] = string([]byte{index.EncodingVersion}) + "\xff"
 	wantFrom(0, 0, fmt.Sprintf("%d: %s", b, version), fmt.Sprintf("%d: index: bad encoding: 1 bytes before the end: bad number", a))
-	replay.Newest(lost, 0, nil)
+	replay.Newest(lost, 0, nil) // with nobody to tell
 
 	for state, want := range map[string]string{"\x01state": version, "": "EOF", string([]byte{index.EncodingVersion}): "<nil>"} {
 		if got := fmt.Sprint(replay.Usable(strings.NewReader(state))); got != want {
 			t.Errorf("%q: %s, want %s", state, got, want)
 		}
 	}
-	broken := io.MultiReader(strings.NewReader("\x05st"), iotest{})
+	broken := io.MultiReader(strings.NewReader(string([]byte{index.EncodingVersion})+"st"), unreadable{})
 	if err := replay.Usable(broken); !errors.Is(err, log.ErrChecksum) {
 		t.Errorf("an end with another sum: %v", err)
 	}
 }
 
-// iotest cannot be read.
-type iotest struct{}
+// unreadable is where a reader finds another sum.
+type unreadable struct{}
 
-func (iotest) Read([]byte) (int, error) { return 0, log.ErrChecksum }
+func (unreadable) Read([]byte) (int, error) { return 0, log.ErrChecksum }
 
 // withStates is a log with other states in its checkpoints.
 type withStates struct {

@@ -18,8 +18,8 @@ type Record struct {
 	Last      bool      // it is the last one there
 }
 
-// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does not fit the state. The second is a bug,
-// of whoever wrote it or of this program.
+// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does not fit the state. That is a bug of this
+// program or of the one that wrote it, unless that was a newer one.
 type Error struct {
 	Partition log.PartitionID
 	LSN       event.LSN // of the frame

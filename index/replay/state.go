@@ -38,7 +38,7 @@ func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, 
 		if limit != 0 && c.LSN > limit {
 			continue
 		}
-		x, err := load(p, c.LSN)
+		x, err := load(p, c)
 		if err == nil {
 			return &State{Index: x, From: c.LSN, log: p, next: c.LSN}
 		}
