@@ -20,7 +20,7 @@ var exportedNames = ratchet{
 		"engine":                 120,
 		"engine/host":            25,
 		"engine/filter":          35,
-		"index":                  21,
+		"index":                  22,
 		"internal/mutant":        27,
 		"internal/private":       2,
 		"log":                    43,
