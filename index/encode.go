@@ -34,6 +34,8 @@ type encoding struct {
 	dst []byte    // what is not written yet
 	w   io.Writer // nil: everything stays in dst
 	err error     // of w
+
+	written int64 // bytes
 }
 
 // pieceSize is how much is written at once, bytes, and up to a row or an entity more.
@@ -49,6 +51,7 @@ func (e *encoding) piece() {
 func (e *encoding) flush() {
 	if e.err == nil {
 		_, e.err = e.w.Write(e.dst)
+		e.written += int64(len(e.dst))
 	}
 	e.dst = e.dst[:0]
 }

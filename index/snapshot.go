@@ -44,8 +44,13 @@ func (x *Index) Snapshot() *Snapshot {
 	return s
 }
 
-// Close tells the owner that nobody reads the snapshot any more. Any goroutine may call it, and more than once.
-func (s *Snapshot) Close() { s.closed.Store(true) }
+// Close tells the owner that nobody reads the snapshot any more, and lets go of what only it still has. Any goroutine may call it, and
+// more than once.
+func (s *Snapshot) Close() {
+	if !s.closed.Swap(true) {
+		s.view = view{} // the owner keeps the rest until the next event comes
+	}
+}
 
 // snapshots are those that are open, by age.
 type snapshots struct{ list []*Snapshot }
@@ -63,13 +68,13 @@ func (o *snapshots) release(v *versions) {
 	}
 }
 
-// Encode writes the canonical encoding of the state, as [Index.Encode] makes it. It needs little memory: besides the pieces that it
-// writes, some bytes for each entity, slice and session.
-func (s *Snapshot) Encode(w io.Writer) error {
+// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how many bytes that were. It needs little
+// memory: besides the pieces that it writes, some bytes for each entity, slice and session.
+func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
 	e := &encoding{view: &s.view, w: w}
 	e.state()
 	e.flush()
-	return e.err
+	return e.written, e.err
 }
 
 // sorted is what is kept of each slice, by id.
