@@ -21,10 +21,17 @@ type Session struct {
 }
 
 func (t *sessions) describe(s *session) Session {
-	r := t.record(s.slot)
-	d := Session{ID: s.id, Active: s.active, Locked: s.locked, Set: r.set, State: r.state.blob(), SetAt: r.setAt}
+	d := t.of.names.describe(s.slot, &t.of.shared.locks.slots)
+	d.Active, d.Locked = s.active, s.locked
+	return d
+}
+
+// describe is what is known of a session but for its messages.
+func (t *keptSessions) describe(slot uint32, locks *slots[lock]) Session {
+	r := t.records.at(slot)
+	d := Session{ID: r.id, Set: r.set, State: r.state.blob(), SetAt: r.setAt}
 	if r.lock != 0 {
-		held := t.of.shared.locks.at(r.lock)
+		held := locks.at(r.lock)
 		d.Held, d.Token, d.Until = true, held.token, held.until
 	}
 	return d

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -15,6 +16,7 @@ type Snapshot struct {
 	view
 	version version
 	closed  atomic.Bool
+	byID    func() map[event.Slice]*kept // made when the first question comes
 }
 
 // view is what the state consists of: all that a canonical encoding is made from.
@@ -34,10 +36,12 @@ func viewOf(x *Index) view {
 	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, sh.kept, sh.locks.slots, sh.schedule.slots}
 }
 
-// Snapshot is the state as it is now. It has to be closed: until then the owner keeps what it changes twice.
+// Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then what changes is kept twice.
 func (x *Index) Snapshot() *Snapshot {
 	v := &x.shared.versions
+	x.open.release(v)
 	s := &Snapshot{view: viewOf(x), version: v.now}
+	s.byID = sync.OnceValue(s.view.byID)
 	v.frozen = v.now
 	v.now++
 	x.open.list = append(x.open.list, s)
@@ -48,7 +52,7 @@ func (x *Index) Snapshot() *Snapshot {
 // more than once.
 func (s *Snapshot) Close() {
 	if !s.closed.Swap(true) {
-		s.view = view{} // the owner keeps the rest until the next event comes
+		s.view, s.byID = view{}, nil // the owner has the snapshot itself on its list until the next event comes
 	}
 }
 
@@ -71,7 +75,7 @@ func (o *snapshots) release(v *versions) {
 // Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how many bytes that were. It needs little
 // memory: besides the pieces that it writes, some bytes for each entity, slice and session.
 func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
-	e := &encoding{view: &s.view, w: w}
+	e := &encoding{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
 	e.state()
 	e.flush()
 	return e.written, e.err
@@ -85,6 +89,16 @@ func (v *view) sorted() (all []*kept) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *kept) int { return compareSlices(a.id, b.id) })
+	return all
+}
+
+func (v *view) byID() map[event.Slice]*kept {
+	all := map[event.Slice]*kept{}
+	for _, k := range v.slices.all() {
+		if *k != nil {
+			all[(*k).id] = *k
+		}
+	}
 	return all
 }
 

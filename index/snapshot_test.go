@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,14 +15,59 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// taken is a snapshot and what the state was encoded in when it was taken.
+// taken is a snapshot, and the encoding and the answers of the state it was taken of.
 type taken struct {
-	s    *Snapshot
-	want []byte
-	done chan error
+	s        *Snapshot
+	want     []byte
+	answered string
+	done     chan error
 }
 
-// encode encodes the snapshot in a goroutine of its own.
+// questioned is what can be asked of an index and of a snapshot, and what an index answers.
+func questioned(x *Index) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, x.LastAt(), x.Slices(), x.Live())
+	for _, id := range x.Slices() {
+		fmt.Fprintln(&b, id, x.Bytes(id), slices.Collect(x.Sessions(id)))
+		for q := range event.SubQueue(subQueues) {
+			for st := Active; st <= Scheduled; st++ {
+				fmt.Fprint(&b, x.Count(id, q, st), " ")
+			}
+			for m := range x.Browse(id, q, 3) {
+				again, ok := x.Message(id, m.Sequence)
+				fmt.Fprintln(&b, m, again, ok)
+			}
+		}
+	}
+	for _, e := range x.Catalogue.All() {
+		fmt.Fprintln(&b, e.Path, e.Properties, e.AccessedAt)
+	}
+	return b.String()
+}
+
+// answers are a snapshot's, in the same form.
+func (s *Snapshot) answers() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, s.LastAt(), s.Slices(), s.Live())
+	for _, id := range s.Slices() {
+		fmt.Fprintln(&b, id, s.Bytes(id), s.Sessions(id))
+		for q := range event.SubQueue(subQueues) {
+			for st := Active; st <= Scheduled; st++ {
+				fmt.Fprint(&b, s.Count(id, q, st), " ")
+			}
+			for m := range s.Browse(id, q, 3) {
+				again, ok := s.Message(id, m.Sequence)
+				fmt.Fprintln(&b, m, again, ok)
+			}
+		}
+	}
+	for _, e := range s.Entities() {
+		fmt.Fprintln(&b, e.Path, e.Properties, e.AccessedAt)
+	}
+	return b.String()
+}
+
+// encode encodes and questions the snapshot in a goroutine of its own.
 func (t *taken) encode() {
 	t.done = make(chan error, 1)
 	go func() {
@@ -28,6 +75,9 @@ func (t *taken) encode() {
 		_, err := t.s.Encode(&got)
 		if err == nil && !bytes.Equal(got.Bytes(), t.want) {
 			err = errors.New("the snapshot has changed")
+		}
+		if now := t.s.answers(); err == nil && now != t.answered {
+			err = fmt.Errorf("the answers have changed:\n%s\n%s", t.answered, now)
 		}
 		t.done <- err
 	}()
@@ -59,7 +109,7 @@ func TestSnapshotStays(t *testing.T) {
 		w.check = func() {
 			n++
 			if w.rng.IntN(40) == 0 && len(open) < 4 {
-				open = append(open, &taken{s: x.Snapshot(), want: y.Encode(nil)})
+				open = append(open, &taken{s: x.Snapshot(), want: y.Encode(nil), answered: questioned(y)})
 			}
 			if len(open) == 0 {
 				return
@@ -219,6 +269,118 @@ func TestSnapshotOfSparseRows(t *testing.T) {
 	}
 	if n := x.slices.find(q1.Slice).rows.root; n != nil && cap(n.rows) > 4 {
 		t.Errorf("the rows of nothing: %+v", n)
+	}
+}
+
+// Nothing but Apply and Step writes: the race detector sees it when a question does.
+func TestQuestionsOnlyRead(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		x := New()
+		w := newWalk(seed, x)
+		for range 40 {
+			for range 50 {
+				w.step()
+			}
+			want := asked(x, w.now)
+			var done sync.WaitGroup
+			for range 3 {
+				done.Go(func() {
+					if got := asked(x, w.now); got != want {
+						t.Errorf("seed %d: two answers:\n%s\n%s", seed, want, got)
+					}
+				})
+			}
+			done.Wait()
+		}
+	}
+}
+
+// asked is every question there is, and its answer.
+func asked(x *Index, now event.Time) string {
+	var b strings.Builder
+	b.WriteString(answers(x, now) + questioned(x))
+	for _, id := range x.Slices() {
+		fmt.Fprintln(&b, x.Soonest(id), x.Front(id, now, 5), x.Has(id), x.Scheduled(id), slices.Collect(x.BrowseActive(id, event.DeadLetter)))
+		for s := range x.Sessions(id) {
+			name := []byte(s.ID)
+			again, _ := x.Session(id, name)
+			fmt.Fprintln(&b, again, x.FrontOf(id, name, now, 5), slices.Collect(x.LockedOf(id, name)),
+				slices.Collect(x.BrowseSession(id, event.Main, name, &Walk{Left: 9})))
+		}
+		list := Listing{Slice: id, All: true, Top: 5, Skip: 2}
+		looked, done := x.List(&list, 100)
+		fmt.Fprintln(&b, looked, done, list.IDs)
+		_, twice := x.Duplicate(id, now, event.IDString, []byte("7"))
+		fmt.Fprintln(&b, twice)
+	}
+	due, ok := x.DueScheduled(now)
+	fmt.Fprintln(&b, x.Due(now, 3), due, ok, x.Clock())
+	for _, l := range x.HeldSessions() {
+		again, ok := x.Lock(l.Token)
+		fmt.Fprintln(&b, l, again, ok)
+	}
+	return b.String()
+}
+
+// Whatever is changed first after a snapshot, of a large state with something of everything, little is copied for it.
+// Not parallel: it measures the heap.
+func TestFirstChangeCopiesLittle(t *testing.T) {
+	const n, most = 100_000, 64 << 10
+	x := New()
+	sub := func(i int) event.Envelope {
+		return event.Envelope{Slice: event.Slice{Entity: event.EntityID(1000 + i)}}
+	}
+	token := func(i int) event.LockToken { return event.LockToken{byte(i), byte(i >> 8), byte(i >> 16)} }
+	grouped := event.Envelope{Slice: event.Slice{Entity: 8}}
+	for i := range n {
+		seq := event.SequenceNumber(i + 1)
+		ev := enqueued(seq)
+		ev.MessageID, ev.DuplicateUntil = fmt.Appendf(nil, "id %d", i), event.Time(2000+i)
+		x.Apply(1000, ev)
+		if i%2 == 0 {
+			x.Apply(1000, &event.MessageLocked{Envelope: q1, Sequence: seq, Token: token(i), LockedUntil: event.Time(90_000 + i)})
+		}
+		ev = enqueued(2*seq - 1)
+		ev.Envelope, ev.InSession, ev.SessionID = grouped, true, fmt.Appendf(nil, "session %d", i)
+		x.Apply(1000, ev)
+		x.Apply(1000, &event.MessageScheduled{Envelope: grouped, Sequence: 2 * seq, ScheduledFor: event.Time(5000 + i)})
+		x.Apply(1000, &event.EntityCreated{Envelope: sub(i), EntityKind: event.Queue, Path: fmt.Sprint(i)})
+		ev = enqueued(1)
+		ev.Envelope = sub(i)
+		x.Apply(1000, ev)
+	}
+	late := enqueued(n + 1)
+	late.EnqueuedAt, late.MessageID, late.DuplicateUntil = 3000, []byte("new"), 1<<40
+	for _, c := range []struct {
+		name string
+		ev   event.Event
+	}{
+		{"a message of a queue, and ids that are forgotten", late},
+		{"a message in the middle locked", &event.MessageLocked{Envelope: q1, Sequence: n / 2, Token: token(n + 1), LockedUntil: 100}},
+		{"one completed", &event.MessageCompleted{Envelope: q1, Sequence: 1001, Token: token(1000)}},
+		{"a lock renewed", &event.LockRenewed{Envelope: q1, Sequence: 3001, Token: token(3000), LockedUntil: 200_000}},
+		{"one dead-lettered", &event.MessageDeadLettered{Envelope: q1, Sequence: 5001, Token: token(5000), Changes: event.Blob{Size: 9}}},
+		{"a session's state", &event.SessionStateSet{Envelope: grouped, SessionID: []byte("session 777"), State: event.Blob{Size: 9}}},
+		{"a session accepted", &event.SessionAccepted{Envelope: grouped, SessionID: []byte("session 7777"), Token: token(n + 2), LockedUntil: 100}},
+		{"a scheduled message cancelled", &event.ScheduleCancelled{Envelope: grouped, Sequence: 500}},
+		{"one that becomes active", &event.ScheduledActivated{Envelope: grouped, Sequence: n, NewSequence: 3 * n, EnqueuedAt: 2000}},
+		{"a message of one of many queues", &event.MessageExpired{Envelope: sub(7_000), Sequence: 1}},
+		{"one of many queues dropped", &event.SliceDropped{Envelope: sub(9_000)}},
+		{"one of many queues used", &event.EntityTouched{Envelope: sub(6_000), AccessedAt: 2000}},
+		{"one of many queues deleted", &event.EntityDeleted{Envelope: sub(9_000)}},
+	} {
+		s := x.Snapshot()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		x.Apply(3000, c.ev)
+		runtime.ReadMemStats(&after)
+		s.Close()
+		got := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %d bytes", c.name, got)
+		if got > most {
+			t.Errorf("%s: %d bytes are allocated, at most %d are meant", c.name, got, most)
+		}
 	}
 }
 
