@@ -20,7 +20,7 @@ var exportedNames = ratchet{
 		"engine":                 124,
 		"engine/host":            25,
 		"engine/filter":          35,
-		"index":                  21,
+		"index":                  22,
 		"index/replay":           8,
 		"internal/mutant":        30,
 		"internal/private":       2,
