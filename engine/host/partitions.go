@@ -41,7 +41,7 @@ func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (
 // erased is a fault of ours.
 func ofLive(err error) error {
 	if errors.Is(err, event.ErrErased) {
-		return fmt.Errorf("%w: a body that is still needed: %w", log.ErrInternal, err)
+		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
 	}
 	return err
 }

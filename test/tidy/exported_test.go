@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"log":                    38,
 		"log/disk":               25,
 		"log/format":             49,
-		"log/event":              186,
+		"log/event":              187,
 		"protocol/access":        21,
 		"protocol/amqp":          218,
 		"protocol/atom":          2,
