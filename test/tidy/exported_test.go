@@ -23,7 +23,7 @@ var exportedNames = ratchet{
 		"index":                  21,
 		"internal/mutant":        27,
 		"internal/private":       2,
-		"log":                    38,
+		"log":                    39,
 		"log/disk":               25,
 		"log/format":             49,
 		"log/event":              187,
