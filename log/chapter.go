@@ -29,9 +29,13 @@ func (w *writer) follow(s *segment) error {
 	if err != nil {
 		return err
 	}
-	if size, err := f.Size(); err != nil || size != 0 {
+	size, err := f.Size()
+	if err == nil && size != 0 {
+		err = fmt.Errorf("new segment has %d bytes", size)
+	}
+	if err != nil {
 		f.Close()
-		return fmt.Errorf("new segment has %d bytes: %w", size, err)
+		return err
 	}
 	old := w.file
 	w.file, w.seg = f, s

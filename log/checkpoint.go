@@ -195,24 +195,29 @@ func openCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32, want 
 	if err != nil {
 		return nil, err
 	}
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	w := format.Window{Buf: buf[:]}
-	w.Reset(f, format.CheckpointHead+c.Payload)
-	sum, err := w.Sum(format.CheckpointHead, c.Payload)
-	if err == nil && sum != c.PayloadSum {
-		err = ErrChecksum
-	}
-	var z *zstd.Decoder
-	if err == nil {
-		z, err = zstd.NewReader(io.NewSectionReader(f, format.CheckpointHead, c.Payload), zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-	}
+	z, err := decompress(f, &c)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return &checkpointReader{file: f, z: z, want: c, sum: sha256.New()}, nil
+}
+
+// decompress compares the checksum of what is stored of the state before it trusts it to be decompressed.
+func decompress(f disk.File, c *format.Checkpoint) (*zstd.Decoder, error) {
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	w := format.Window{Buf: buf[:]}
+	w.Reset(f, format.CheckpointHead+c.Payload)
+	sum, err := w.Sum(format.CheckpointHead, c.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if sum != c.PayloadSum {
+		return nil, ErrChecksum
+	}
+	return zstd.NewReader(io.NewSectionReader(f, format.CheckpointHead, c.Payload), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
 // checkpointReader yields the state and compares its size and hash at the end.

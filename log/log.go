@@ -81,7 +81,7 @@ type CorruptError struct {
 	Partition PartitionID
 	All       bool      // the file concerns all partitions; Partition says nothing
 	File      string    // path below the data directory
-	Offset    int64     // bytes from the start of the file
+	Offset    int64     // bytes from the start of the file; of a segment that is not hot from its first address
 	LSN       event.LSN // address of the place; 0 when it has none
 	Reason    string
 	Cause     error // an I/O error, or nil

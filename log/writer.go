@@ -45,6 +45,8 @@ type writer struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 
+	begins func() event.LSN // place, for batches
+
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
@@ -88,9 +90,10 @@ func newWriter(p *partition) *writer {
 		epoch: p.end.Epoch + 1, synced: p.end, writ: p.end, next: p.end.LSN,
 		progress: disk.NewReplacer(p.store.opts.FS, p.dir, progressName),
 	}
+	w.begins = w.place
 	w.durable.Store(uint64(p.end.LSN))
 	w.written.Store(uint64(p.end.LSN))
-	w.open = newBatch(w, Events)
+	w.open = NewBatch(w.begins)
 	return w
 }
 
@@ -101,7 +104,7 @@ func (w *writer) begin() error {
 	if err := w.newChapter(); err != nil {
 		return err
 	}
-	b := newBatch(w, EpochStart)
+	b := newBatch(w.begins, EpochStart)
 	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
 	b.lsn = w.place()
 	w.next += event.LSN(b.Len())
@@ -193,7 +196,7 @@ func (w *writer) head() format.Mark {
 	return w.writ
 }
 
-// place implements [placer].
+// place is where the next frame begins.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,7 +276,7 @@ func (w *writer) append(b queued) *ticket {
 			w.dirty = true
 		}
 	}
-	w.open = newBatch(w, Events)
+	w.open = NewBatch(w.begins)
 	w.mu.Unlock()
 	if err != nil {
 		t.complete(err)
@@ -383,16 +386,13 @@ func (w *writer) write(b queued) error {
 		return err
 	}
 	w.mu.Lock()
-	h := b.close()
-	h.Partition, h.Tag, h.Epoch = w.p.id, w.p.store.tag, w.epoch
-	h.Chapter, h.Durable, h.Chain = w.chapter.ID, w.synced.LSN, w.writ.Chain
+	h := format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
 	end := w.writ.LSN
 	w.mu.Unlock()
-	if h.LSN != end {
-		panic(fmt.Sprintf("log: frame of LSN %d written at %d", h.LSN, end))
+	if b.lsn != end {
+		panic(fmt.Sprintf("log: frame of LSN %d written at %d", b.lsn, end))
 	}
-	h.Seal(b.buf)
-	err := w.tail.write(w.index, b.buf)
+	err := w.tail.write(w.index, b.Seal(&h))
 	level := b.level
 	b.free()
 	if err != nil {
@@ -510,7 +510,7 @@ func (w *writer) tick() {
 	if w.appends != w.seen {
 		w.seen = w.appends
 	} else if w.dirty && w.open.lsn == 0 {
-		b := newBatch(w, Skip)
+		b := newBatch(w.begins, Skip)
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
 		w.wanted = w.next

@@ -27,7 +27,7 @@ type DumpOptions struct {
 	Partition int       // which one; -1: all, one after the other
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
-	Bodies    bool      // print message bodies too
+	Bodies    bool      // print message bodies too, and of those that history no longer keeps that they are erased
 }
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -57,10 +58,11 @@ func (d *dumper) blob(list object, name string, b event.Blob) (object, error) {
 		return list, nil
 	}
 	var err error
-	if d.body, err = d.part.ReadBlob(b, d.body[:0]); err != nil {
-		return nil, err
+	d.body, err = d.part.ReadBlob(b, d.body[:0])
+	if errors.Is(err, event.ErrErased) {
+		return append(list, field{name + "Erased", true}), nil
 	}
-	return append(list, field{name, text(d.body)}), nil
+	return append(list, field{name, text(d.body)}), err
 }
 
 // before appends what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the

@@ -209,6 +209,9 @@ func (v *verifier) partition(p log.Partition) error {
 		err = v.print(fmt.Sprintf("tail partition %d LSN %d: %d unacknowledged bytes: %+q", p.ID(), end, rec.CutBytes, rec.CutReason),
 			object{{"Found", "tail"}, {"Partition", uint64(p.ID())}, {"LSN", uint64(end)}, {"Bytes", uint64(rec.CutBytes)}, {"Reason", rec.CutReason}})
 	}
+	if err == nil {
+		err = v.erased(p)
+	}
 	if err != nil {
 		return err
 	}

@@ -37,11 +37,10 @@ func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (
 	return read, ofLive(err)
 }
 
-// ofLive names what it means that a body cannot be read which belongs to something that is there: history erases no such body, so one that is
-// erased is a fault of ours.
+// ofLive names the fault when the body of something that is still there was erased. History erases no such body, so the fault is ours.
 func ofLive(err error) error {
 	if errors.Is(err, event.ErrErased) {
-		return fmt.Errorf("%w: a body that is still needed: %w", log.ErrInternal, err)
+		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
 	}
 	return err
 }

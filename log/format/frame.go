@@ -21,11 +21,11 @@ import (
 //	+--------+----------------+-----------------------+---------------------------+---------+
 //	LSN      LSN+8            LSN+96
 const (
-	Version    = 1
+	Version    = 1 // of all files but events, which have versions of their own
 	PrefixSize = 8
 	headerSize = 88
-	BodiesAt   = PrefixSize + headerSize
-	FirstLSN   = event.LSN(8)
+	BodiesAt   = PrefixSize + headerSize // where bodies begin, from the first byte of the entry
+	FirstLSN   = event.LSN(8)            // of the first entry of a log: 0 is never an LSN
 
 	MaxFrame = 1 << 30 // of the format, bytes: a setting must not make old logs unreadable
 )

@@ -24,7 +24,7 @@ var exportedNames = ratchet{
 		"index/replay":           8,
 		"internal/mutant":        30,
 		"internal/private":       2,
-		"log":                    38,
+		"log":                    39,
 		"log/disk":               25,
 		"log/format":             54,
 		"log/event":              241, // most are the values of the facts, which have names for people who read a dump
