@@ -78,6 +78,9 @@ func (c *copied) Read(_ context.Context, from event.LSN) iter.Seq2[log.Frame, er
 	}
 }
 
+// LastStop implements [log.Partition]: nobody keeps the bytes over a stop.
+func (c *copied) LastStop() event.Stop { return event.StopNone }
+
 func (c *copied) Lead(context.Context) (log.Writer, error) {
 	w := &leader{log: c, epoch: 1, moved: make(chan struct{}, 1)}
 	if c.lead != nil {

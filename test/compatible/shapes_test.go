@@ -22,6 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 	amqpmessage "github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 	"github.com/ledgerbus/ledgerbus/tools"
@@ -297,7 +298,7 @@ func (b *broker) exchange(queue string) {
 	found := 0
 	for _, d := range given {
 		got := make([]byte, d.Body.Size)
-		if _, err := b.ReadAt(q.Host(0), d.Body.Position, got); err != nil || !d.Body.Matches(got) {
+		if _, err := b.ReadInto(q.Host(0), d.Body, got); err != nil {
 			b.t.Fatalf("message %d: %v", d.Sequence, err)
 		}
 		settle := &engine.Settle{Entity: q.Entity, Slice: q.Slice(0), Token: d.Token, Outcome: engine.Release}
@@ -428,7 +429,7 @@ func lead(t *testing.T, d *faultfs.FS, boot int) error {
 }
 
 // reopen looks at a directory whose state must be as it was.
-func reopen(t *testing.T, d *faultfs.FS, want []string) log.Namespace {
+func reopen(t *testing.T, d *faultfs.FS, want []string) format.Namespace {
 	t.Helper()
 	s, err := log.Open(t.Context(), diskDir, log.Options{FS: d, Manual: true, ReadOnly: true, BootID: "boot 3"})
 	if err != nil {
