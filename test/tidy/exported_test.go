@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"log":                    43,
 		"log/event":              239, // most are the values of the facts, which have names for people who read a dump
 		"protocol/access":        21,
-		"protocol/amqp":          218,
+		"protocol/amqp":          219,
 		"protocol/atom":          2,
 		"protocol/atom/document": 67,
 		"protocol/listen":        11,
