@@ -85,6 +85,8 @@ type Message struct {
 	// it is sent to a topic.
 	Properties *filter.Message
 	Header     int
+	// Details are what history keeps of it beside its body; without a source.
+	Details event.Details
 }
 
 // ReceiveMode tells what a delivery does to the message.

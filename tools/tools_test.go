@@ -302,3 +302,44 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// With bodies, property changes are printed by what they are; those of format 1, and damaged ones, as the text that they hold.
+func TestDumpChanges(t *testing.T) {
+	t.Parallel()
+	set := event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "blau\x1b"}}, {Name: "n", Value: event.Value{Type: event.Encoded, Text: "\x54\xff"}}}
+	rule := event.RuleChanges{Removed: []string{"x"}, Set: set[:1], System: event.Changes{{Name: "To"}, {Name: "TimeToLive", Value: event.Value{Type: event.Span, Bits: 10_000_000}}}}
+	dir := t.TempDir()
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	_, w := d.Lead(0)
+	for i, b := range [][]byte{set.Append(nil), rule.Append(nil), event.Changes(nil).Append(nil), []byte("\xc1\x06\x02\xa1\x01a\xa1\x00"), []byte("\x01\x00\x09")} {
+		d.Append(w, 1000, &event.MessageAbandoned{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: event.SequenceNumber(i + 1), Changes: event.Blob{Data: b}})
+	}
+	d.Close()
+	for _, c := range []struct {
+		opts tools.DumpOptions
+		want []string
+	}{
+		{tools.DumpOptions{Bodies: true}, []string{
+			`Changes.Set=[{Name="color" Type="string" Value="blau\x1b"} {Name="n" Type="encoded" Value="T\\xff"}]`,
+			`Changes.Removed=["x"] Changes.Set=[{Name="color" Type="string" Value="blau\x1b"}] Changes.System=[{Name="To" Type="null" Value="null"} {Name="TimeToLive" Type="span" Value="0.00:00:01"}]`,
+			``, `Changes="\\xc1\x06\x02\\xa1\x01a\\xa1\x00"`, `Changes="\x01\x00\t"`}},
+		{tools.DumpOptions{Bodies: true, JSON: true}, []string{
+			`,"Changes":{"Set":[{"Name":"color","Type":"string","Value":"blau\u001b"},{"Name":"n","Type":"encoded","Value":"T\\xff"}]}}`,
+			`,"Changes":{"Removed":["x"],"Set":[{"Name":"color","Type":"string","Value":"blau\u001b"}],"System":[{"Name":"To","Type":"null","Value":"null"},{"Name":"TimeToLive","Type":"span","Value":"0.00:00:01"}]}}`,
+			`,"Changes":{}}`, `,"Changes":"\\xc1\u0006\u0002\\xa1\u0001a\\xa1\u0000"}`, `,"Changes":"\u0001\u0000\t"}`}},
+	} {
+		var out bytes.Buffer
+		if err := tools.Dump(&out, dir, c.opts); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != len(c.want) {
+			t.Fatalf("%d lines: %s", len(lines), out.String())
+		}
+		for i, line := range lines {
+			if !strings.HasSuffix(line, c.want[i]) {
+				t.Errorf("got  %s\nwant %s", line, c.want[i])
+			}
+		}
+	}
+}

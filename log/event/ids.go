@@ -138,7 +138,8 @@ func (t Time) String() string {
 // MarshalText makes times readable in JSON.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// Blob is bytes of a client beside the events of a frame: a message as sent, or property changes as an encoded AMQP map.
+// Blob is bytes beside the events of a frame: a message as sent, the state of a session, or property changes, which [ReadChanges] reads; those
+// of format 1 are an encoded AMQP map or list.
 // On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
 type Blob struct {
 	Data     []byte   `json:"-"`
