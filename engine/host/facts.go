@@ -53,7 +53,7 @@ func (f *facts) sends(now event.Time, fact event.SendsRefused, from *engine.Orig
 			return
 		}
 	}
-	if len(f.windows) < maxWindows {
+	if fact.Count > 0 && len(f.windows) < maxWindows {
 		fact.Since = now
 		f.windows = append(f.windows, &engine.Note{Fact: &fact, Origin: from})
 	}
