@@ -28,7 +28,7 @@ type decision struct {
 	rest   Command // see [Outcome.Rest]
 	looks  int     // see [Outcome.Looks]
 	lazy   bool    // see [Outcome.Lazy]
-	note   Command // see [Outcome.Note]
+	note   *Note   // see [Outcome.Note]
 
 	// Memory that the next decision uses again.
 	pool event.Pool

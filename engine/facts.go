@@ -1,74 +1,48 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"fmt"
 
-// Facts are events that change nothing (docs/decisions/0030): they say what nobody could find out later. Each has a record of its own, behind that
-// of what it is about, so that whatever waits for a decision waits for no fact.
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
-// NoteSettlement puts into the log that a settlement or a renewal was refused. Every refusal of a partition comes with one
-// ([Outcome.Note]); who refuses by itself, without asking the partition, gives it one. Those that are too many are left out. There is no
-// answer.
-type NoteSettlement struct {
-	Slice    event.Slice
-	SubQueue event.SubQueue
-	Origin   *Origin
-	Token    event.LockToken // of several the one that the refusal is about, as far as one is
-	Wanted   event.Wanted
-	Why      Code
-	Sequence event.SequenceNumber // 0: not known, or the lock was that of a session
-	Missed   uint64               // refusals before this one that were left out; whoever drives the partition fills it in
+// Note puts a fact into the log: an event that changes nothing and says what nobody could find out later (docs/decisions/0030). It has a record of
+// its own, behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal
+// ([Outcome.Note]); who refuses without asking the partition gives it one.
+//
+// A [event.SettlementRefused] is left out where there are too many of them, and the [event.SendsRefused] of a second are added up, whoever they are
+// from: whoever drives the partition fills in what they say of that.
+type Note struct {
+	Fact   event.Event // without its origin; the partition's from now on
+	Origin *Origin     // nil: none
 }
 
-// NoteSends puts into the log that messages were not let in. The partition's own refusals of a [Send] are noted by whoever drives it, a
-// second's together; who refuses by itself, without asking the partition, gives it one for those it has refused. There is no answer.
-type NoteSends struct {
-	Slice  event.Slice
-	Origin *Origin
-	Why    Code
-	Count  uint64     // messages
-	Since  event.Time // when the first was refused; whoever drives the partition fills it in
+func (*Note) command() {}
+
+// note adds the event of a fact.
+func note(d *decision, cmd *Note) {
+	cmd.Fact.Common().Origin = d.origin(cmd.Origin)
+	switch fact := cmd.Fact.(type) {
+	case *event.SettlementRefused:
+		if fact.Sequence == 0 {
+			fact.Sequence = d.lockedBy(fact)
+		}
+		complete(fact.Wanted != 0 && fact.Why != 0, fact)
+	case *event.SendsRefused:
+		complete(fact.Why != 0 && fact.Count > 0, fact)
+	}
+	d.events, d.lazy = append(d.events, cmd.Fact), true
 }
 
-// Run is what the log of a partition says of a run of the broker.
-type Run struct {
-	Version  string     // of the broker
-	Settings string     // a fingerprint of what it was started with; equal settings have equal ones
-	Stop     event.Stop // how the run before ended, as its log shows
-	Cut      uint64     // bytes cut off the end of the log
+// complete panics for a fact that could be written and not read.
+func complete(is bool, fact event.Event) {
+	if !is {
+		panic(fmt.Sprintf("engine: a fact says too little: %+v", fact))
+	}
 }
 
-type noteRun struct{ run Run }
-
-// NoteRun is the command that puts the start of a run into the log.
-func NoteRun(run Run) Command { return &noteRun{run} }
-
-func (*NoteSettlement) command() {}
-func (*NoteSends) command()      {}
-func (*noteRun) command()        {}
-
-func noteSettlement(d *decision, cmd *NoteSettlement) {
-	d.lazy = true
-	of := event.Envelope{Slice: cmd.Slice, Origin: d.origin(cmd.Origin)}
-	ev := add[*event.SettlementRefused](d, event.KindSettlementRefused)
-	ev.Envelope, ev.Sequence, ev.SubQueue, ev.Token = of, cmd.Sequence, cmd.SubQueue, cmd.Token
-	ev.Wanted, ev.Why, ev.Missed = cmd.Wanted, refusalOf(cmd.Why), cmd.Missed
-}
-
-func noteSends(d *decision, cmd *NoteSends) {
-	d.lazy = true
-	of := event.Envelope{Slice: cmd.Slice, Origin: d.origin(cmd.Origin)}
-	ev := add[*event.SendsRefused](d, event.KindSendsRefused)
-	ev.Envelope, ev.Why, ev.Count, ev.Since = of, refusalOf(cmd.Why), cmd.Count, cmd.Since
-}
-
-func noteStart(d *decision, cmd *noteRun) {
-	d.lazy = true
-	ev := add[*event.RunStarted](d, event.KindRunStarted)
-	ev.Version, ev.Settings, ev.Stop, ev.Cut = clip(cmd.run.Version), clip(cmd.run.Settings), cmd.run.Stop, cmd.run.Cut
-}
-
-// refusalOf is a code as the log has it.
-func refusalOf(c Code) event.Refusal {
+// Refusal is a code as the log has it.
+func (c Code) Refusal() event.Refusal {
 	switch c {
 	case LockLost:
 		return event.RefusedLockLost
@@ -94,16 +68,22 @@ func refusalOf(c Code) event.Refusal {
 	return event.RefusedOther
 }
 
-// wanted is an outcome as the log has it.
-func (o SettleOutcome) wanted() event.Wanted {
+// Wanted is an outcome as the log has it.
+func (o SettleOutcome) Wanted() event.Wanted {
 	return [...]event.Wanted{Complete: event.WantedComplete, Abandon: event.WantedAbandon, Release: event.WantedRelease,
 		Defer: event.WantedDefer, MoveToDeadLetter: event.WantedDeadLetter}[o]
 }
 
 // refuse says that a settlement or a renewal is refused, and that this is to be noted. It is called while the lock is as it was found.
-func (d *decision) refuse(note NoteSettlement, err *Error) {
-	if l, ok := d.index.Lock(note.Token); ok && l.Slice == note.Slice && !l.OfSession() {
-		note.Sequence = l.Sequence
+func (d *decision) refuse(by *Origin, fact event.SettlementRefused, err *Error) {
+	fact.Sequence, fact.Why = d.lockedBy(&fact), err.Code.Refusal()
+	d.note = &Note{Fact: &fact, Origin: by}
+}
+
+// lockedBy is the message that the token of a refusal has locked; 0: it has none.
+func (d *decision) lockedBy(fact *event.SettlementRefused) event.SequenceNumber {
+	if l, ok := d.index.Lock(fact.Token); ok && l.Slice == fact.Slice && !l.OfSession() {
+		return l.Sequence
 	}
-	note.Why, d.note = err.Code, &note
+	return 0
 }

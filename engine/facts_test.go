@@ -12,14 +12,14 @@ func TestFactsInTheLogsWords(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[SettleOutcome]event.Wanted{Complete: event.WantedComplete, Abandon: event.WantedAbandon,
 		Release: event.WantedRelease, Defer: event.WantedDefer, MoveToDeadLetter: event.WantedDeadLetter} {
-		if got := outcome.wanted(); got != want {
+		if got := outcome.Wanted(); got != want {
 			t.Errorf("outcome %d is %v in the log, it must be %v", outcome, got, want)
 		}
 	}
 	seen := map[event.Refusal]Code{}
 	for _, code := range []Code{LockLost, SessionLockLost, Disabled, NotAllowed, InvalidArgument, MessageTooLarge, EntityFull, Busy,
 		NoMatchingSubscription, NotFound, Timeout} {
-		why := refusalOf(code)
+		why := code.Refusal()
 		if other, twice := seen[why]; twice {
 			t.Errorf("codes %d and %d are both %v in the log", code, other, why)
 		}
@@ -48,13 +48,13 @@ func TestRefusalIsAboutOneToken(t *testing.T) {
 		{&Settle{Slice: event.Slice{Entity: 77}, Token: live, Outcome: Complete, Origin: origin}, live},
 	} {
 		out := s.part.Decide(s.now, c.cmd)
-		note, _ := out.Note.(*NoteSettlement)
-		if out.Reply.Err == nil || note == nil || note.Token != c.about || note.Origin != origin {
-			t.Errorf("%+v is refused with %v, and noted as %+v", c.cmd, out.Reply.Err, note)
+		if out.Reply.Err == nil || out.Note == nil || out.Note.Origin != origin {
+			t.Errorf("%+v is refused with %v, and noted as %+v", c.cmd, out.Reply.Err, out.Note)
 			continue
 		}
-		if known := note.Slice == s.slice && note.Token == live; (note.Sequence == 1) != known {
-			t.Errorf("%+v is noted of message %d", c.cmd, note.Sequence)
+		fact := out.Note.Fact.(*event.SettlementRefused)
+		if known := fact.Slice == s.slice && c.about == live; fact.Token != c.about || (fact.Sequence == 1) != known {
+			t.Errorf("%+v is noted as %+v", c.cmd, fact)
 		}
 	}
 	if out := s.part.Decide(s.now, &Settle{Slice: s.slice, Token: live, Outcome: Complete}); out.Note != nil {
@@ -66,14 +66,15 @@ func TestRefusalIsAboutOneToken(t *testing.T) {
 func TestFactsDefineTheirOrigin(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
-	note := &NoteSettlement{Slice: testSlice, Origin: &Origin{Link: "worker"}, Wanted: event.WantedComplete, Why: LockLost, Missed: 3}
+	note := &Note{Origin: &Origin{Link: "worker"}, Fact: &event.SettlementRefused{Envelope: event.Envelope{Slice: testSlice},
+		Wanted: event.WantedRenew, Why: event.RefusedLockLost, Missed: 3}}
 	for i, want := range []int{2, 1} {
 		out := p.Decide(1, note)
 		if len(out.Events) != want || !out.Lazy {
 			t.Fatalf("time %d: %v, lazy: %t", i, out.Events, out.Lazy)
 		}
 		ev := out.Events[want-1].(*event.SettlementRefused)
-		if ev.Origin != 1 || ev.Why != event.RefusedLockLost || ev.Missed != 3 {
+		if ev.Origin != 1 || ev.Missed != 3 {
 			t.Errorf("time %d: %+v", i, ev)
 		}
 		p.Adopt(&out)

@@ -13,16 +13,16 @@ const idleGrace = time.Minute
 // notedEvery is how far apart the notes of the last use of an entity that stays are.
 const notedEvery = 10 * time.Minute
 
-// Idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
-type Idleness struct {
+// idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
+type idleness struct {
 	started event.Time
 	busy    map[event.EntityID]bool
 	below   map[event.EntityID][]*Entity // subscriptions, by topic
 }
 
 // NewIdleness is told when the broker was started, what there is, and what is in use without anything being asked of it.
-func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *Idleness {
-	i := &Idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), below: map[event.EntityID][]*Entity{}}
+func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *idleness {
+	i := &idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), below: map[event.EntityID][]*Entity{}}
 	for _, id := range busy {
 		i.busy[id] = true
 	}
@@ -36,7 +36,7 @@ func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) 
 
 // Quiet is how long an entity was not used. A topic is in use when one of its subscriptions is; what forwards has a receiver that
 // never leaves (S0-50, docs/decisions/0020).
-func (i *Idleness) Quiet(now event.Time, e *Entity) time.Duration {
+func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 	if e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != "" {
 		return 0
 	}
@@ -51,13 +51,13 @@ func (i *Idleness) Quiet(now event.Time, e *Entity) time.Duration {
 }
 
 // Over tells whether an entity was not used for so long that it is to be deleted.
-func (i *Idleness) Over(now event.Time, e *Entity) bool {
+func (i *idleness) Over(now event.Time, e *Entity) bool {
 	idle := e.Properties.AutoDeleteOnIdle
 	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace
 }
 
 // Note is the command that notes the last use of an entity that stays, for partition 0; nil when the log knows enough.
-func (i *Idleness) Note(now event.Time, e *Entity) Command {
+func (i *idleness) Note(now event.Time, e *Entity) Command {
 	every := notedEvery
 	if idle := e.Properties.AutoDeleteOnIdle; idle != event.Forever {
 		every = max(time.Minute, idle/10)

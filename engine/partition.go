@@ -50,7 +50,7 @@ type Outcome struct {
 	Lazy bool
 	// Note is, with a refusal that belongs into the log, the command that puts it there: behind the events, or not at all where there
 	// are too many.
-	Note Command
+	Note *Note
 
 	turn uint64 // of the partition that decided
 }
@@ -170,12 +170,8 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		sweepSome(d, cmd)
 	case *dropSlice:
 		drop(d, cmd)
-	case *NoteSettlement:
-		noteSettlement(d, cmd)
-	case *NoteSends:
-		noteSends(d, cmd)
-	case *noteRun:
-		noteStart(d, cmd)
+	case *Note:
+		note(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

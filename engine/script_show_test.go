@@ -113,14 +113,18 @@ func (s *script) show(ev event.Event) string {
 	case *event.MessageExpired:
 		return fmt.Sprintf("MessageExpired %d expired=%s", ev.Sequence, s.at(ev.ExpiresAt))
 	}
+	if out := s.showTopic(ev); out != "" {
+		return out
+	}
+	return showFact(ev)
+}
+
+func showFact(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.SettlementRefused:
 		return fmt.Sprintf("SettlementRefused %d %s %v %v", ev.Sequence, name(ev.Token), ev.Wanted, ev.Why)
 	case *event.SendsRefused:
 		return fmt.Sprintf("SendsRefused %d %v", ev.Count, ev.Why)
-	}
-	if out := s.showTopic(ev); out != "" {
-		return out
 	}
 	return ev.Kind().String()
 }

@@ -276,7 +276,8 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	note := o.Note
 	if send, ok := cmd.(*Send); ok && o.Reply.Err != nil {
-		note = &NoteSends{Slice: send.Slice, Why: o.Reply.Err.(*Error).Code, Count: uint64(len(send.Messages)), Since: s.now}
+		note = &Note{Fact: &event.SendsRefused{Envelope: event.Envelope{Slice: send.Slice}, Why: o.Reply.Err.(*Error).Code.Refusal(),
+			Count: uint64(len(send.Messages)), Since: s.now}}
 	}
 	if note == nil {
 		return

@@ -121,14 +121,14 @@ func (s *slice) holds(name []byte, token event.LockToken) (way passed, err *Erro
 
 // renewSession moves a session lock's end to now + LockDuration in force (semantics.md 8.4).
 func renewSession(d *decision, cmd *RenewSession) *Error {
-	note := NoteSettlement{Slice: cmd.Slice, Origin: cmd.Origin, Token: cmd.Session, Wanted: event.WantedRenew}
+	refused := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Token: cmd.Session, Wanted: event.WantedRenew}
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
-		d.refuse(note, err)
+		d.refuse(cmd.Origin, refused, err)
 		return err
 	}
 	if way, err := s.holds(cmd.SessionID, cmd.Session); err != nil {
-		d.refuse(note, err)
+		d.refuse(cmd.Origin, refused, err)
 		s.end(way)
 		return err
 	}

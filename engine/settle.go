@@ -59,7 +59,7 @@ type settling struct {
 func settle(d *decision, cmd *Settle) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
-		d.refuse(cmd.note(cmd.Token), err)
+		d.refuse(cmd.Origin, cmd.refused(cmd.Token), err)
 		return err
 	}
 	s := settling{of, cmd, stored(cmd.Changes), cmd.Token}
@@ -67,7 +67,7 @@ func settle(d *decision, cmd *Settle) *Error {
 	messages, way, err := s.check(one[:0])
 	switch {
 	case err != nil:
-		d.refuse(cmd.note(s.about), err)
+		d.refuse(cmd.Origin, cmd.refused(s.about), err)
 		s.end(way)
 		return err
 	case s.unread(messages):
@@ -119,12 +119,12 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 	return messages, way, true
 }
 
-// note is what is noted of its refusal.
-func (cmd *Settle) note(about event.LockToken) NoteSettlement {
+// refused is what is noted of its refusal, which is about one of its tokens.
+func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 	if mutant.On(mutant.FactMisnamed) {
 		about = cmd.Token
 	}
-	return NoteSettlement{Slice: cmd.Slice, SubQueue: cmd.SubQueue, Origin: cmd.Origin, Token: about, Wanted: cmd.Outcome.wanted()}
+	return event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Token: about, Wanted: cmd.Outcome.Wanted()}
 }
 
 // mayEnd tells whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
@@ -205,11 +205,11 @@ func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event
 func renew(d *decision, cmd *Renew) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
-		d.refuse(cmd.note(cmd.Tokens), err)
+		d.refuse(cmd.Origin, cmd.refused(cmd.Tokens), err)
 		return err
 	}
 	if rest, way, err := s.checkRenew(cmd); err != nil {
-		d.refuse(cmd.note(rest), err)
+		d.refuse(cmd.Origin, cmd.refused(rest), err)
 		s.end(way)
 		return err
 	}
@@ -238,11 +238,11 @@ func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err 
 	return nil, way, nil
 }
 
-// note is what is noted of its refusal, which is about the first of the rest of its tokens.
-func (cmd *Renew) note(rest []event.LockToken) NoteSettlement {
-	n := NoteSettlement{Slice: cmd.Slice, SubQueue: cmd.SubQueue, Origin: cmd.Origin, Wanted: event.WantedRenew}
+// refused is what is noted of its refusal, which is about the first of the rest of its tokens.
+func (cmd *Renew) refused(rest []event.LockToken) event.SettlementRefused {
+	fact := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Wanted: event.WantedRenew}
 	if len(rest) > 0 {
-		n.Token = rest[0]
+		fact.Token = rest[0]
 	}
-	return n
+	return fact
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -10,7 +11,7 @@ import (
 
 // A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts: what it prefetched has
 // outlived its locks. Of these each is noted, since each explains a repeat; what goes on all the time says nothing new. So a log takes
-// notedBurst refusals of settlements at once and one each notedEvery on average, at most 40 MB a day, and the next one says how many it did not
+// notedBurst refusals of settlements at once and one each notedEvery on average, at most 40 MB a day beside the origins, and the next one says how many it did not
 // take. It is one budget for a log, not one for each link or entity, for a peer makes as many of these as it likes.
 const (
 	notedBurst = 1000
@@ -26,48 +27,45 @@ const (
 
 // facts decides which refusals a loop notes, and when. What is in it may die with the process. The zero value is ready for use.
 type facts struct {
-	paid    event.Time // until when the refusals of settlements that were noted use up what may be noted
-	missed  uint64     // refusals that were not noted since the last one that was
-	windows []*engine.NoteSends
+	paid    event.Time     // until when the refusals of settlements that were noted use up what may be noted
+	missed  uint64         // refusals that were not noted since the last one that was
+	windows []*engine.Note // of refused sends, the one that is over first in front
 }
 
 // settlement reports whether a refusal is noted, and fills in how many before it were not.
-func (f *facts) settlement(now event.Time, note *engine.NoteSettlement) bool {
+func (f *facts) settlement(now event.Time, fact *event.SettlementRefused) bool {
 	f.paid = max(f.paid, now)
 	if f.paid.Sub(now) > (notedBurst-1)*notedEvery {
 		f.missed++
 		return false
 	}
 	f.paid = f.paid.Add(notedEvery)
-	note.Missed, f.missed = f.missed, 0
+	fact.Missed, f.missed = f.missed, 0
 	return true
 }
 
 // sends counts messages that were refused.
-func (f *facts) sends(now event.Time, note engine.NoteSends) {
+func (f *facts) sends(now event.Time, fact event.SendsRefused, from *engine.Origin) {
 	for _, w := range f.windows {
-		if w.Slice == note.Slice && w.Why == note.Why {
-			w.Count, w.Origin = w.Count+note.Count, note.Origin
+		if counted := w.Fact.(*event.SendsRefused); counted.Slice == fact.Slice && counted.Why == fact.Why {
+			counted.Count += fact.Count
+			w.Origin = from
 			return
 		}
 	}
-	if len(f.windows) < maxWindows {
-		note.Since = now
-		f.windows = append(f.windows, &note)
+	if fact.Count > 0 && len(f.windows) < maxWindows {
+		fact.Since = now
+		f.windows = append(f.windows, &engine.Note{Fact: &fact, Origin: from})
 	}
 }
 
-// over takes a count of refused sends out whose time is over; nil: there is none.
-func (f *facts) over(now event.Time) *engine.NoteSends {
+// over takes out a count of refused sends whose time is over; nil: there is none.
+func (f *facts) over(now event.Time) *engine.Note {
 	if at := f.deadline(); at == 0 || now < at {
 		return nil
 	}
 	first := f.windows[0]
-	if f.windows[0] = nil; len(f.windows) == 1 {
-		f.windows = nil
-		return first
-	}
-	f.windows = f.windows[1:]
+	f.windows = slices.Delete(f.windows, 0, 1)
 	return first
 }
 
@@ -76,14 +74,7 @@ func (f *facts) deadline() event.Time {
 	if len(f.windows) == 0 {
 		return 0
 	}
-	return f.windows[0].Since.Add(refusedWindow) // they are as long as each other
-}
-
-// Begin notes the start of a run. It is called once, behind SetClock and before anything else is written.
-func (l *Loop) Begin(p Program, r log.Partition) {
-	now := l.recorder.now()
-	run := engine.Run{Version: p.Version, Settings: p.Settings, Stop: r.LastStop(), Cut: uint64(r.Recovery().CutBytes)}
-	l.recorder.write(now, l.part.Decide(now, engine.NoteRun(run)))
+	return f.windows[0].Fact.(*event.SendsRefused).Since.Add(refusedWindow) // all are as long
 }
 
 // Program is what the log says of who writes it.
@@ -92,28 +83,36 @@ type Program struct {
 	Settings string // a fingerprint of what it was started with; equal settings have equal ones
 }
 
-// note puts a refusal into the log, unless there are too many.
-func (l *Loop) note(now event.Time, cmd engine.Command) {
-	switch cmd := cmd.(type) {
-	case *engine.NoteSettlement:
-		if l.facts.settlement(now, cmd) {
-			l.recorder.write(now, l.part.Decide(now, cmd))
+// Begin notes the start of a run. It is called once, behind SetClock and before anything else is written.
+func (l *Loop) Begin(p Program, plog log.Partition) {
+	l.note(l.recorder.now(), &engine.Note{Fact: &event.RunStarted{Version: p.Version, Settings: p.Settings, Stop: plog.LastStop(),
+		Cut: uint64(plog.Recovery().CutBytes)}})
+}
+
+// note puts a fact into the log, or adds it to others, unless there are too many.
+func (l *Loop) note(now event.Time, cmd *engine.Note) {
+	switch fact := cmd.Fact.(type) {
+	case *event.SettlementRefused:
+		if !l.facts.settlement(now, fact) {
+			return
 		}
-	case *engine.NoteSends:
-		l.facts.sends(now, *cmd)
+	case *event.SendsRefused:
+		l.facts.sends(now, *fact, cmd.Origin)
+		return
 	}
+	l.recorder.write(now, l.part.Decide(now, cmd))
 }
 
 // refused counts the messages of a send that was refused.
 func (l *Loop) refused(now event.Time, cmd *engine.Send, err error) {
 	if e, ok := err.(*engine.Error); ok {
-		l.facts.sends(now, engine.NoteSends{Slice: cmd.Slice, Origin: cmd.Origin, Why: e.Code, Count: uint64(len(cmd.Messages))})
+		l.facts.sends(now, event.SendsRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Why: e.Code.Refusal(), Count: uint64(len(cmd.Messages))}, cmd.Origin)
 	}
 }
 
-// counted puts the counts of refused sends that are over into the log.
-func (l *Loop) counted(now event.Time) {
-	for note := l.facts.over(now); note != nil; note = l.facts.over(now) {
+// counted puts the counts of refused sends that are over by a time into the log.
+func (l *Loop) counted(now, by event.Time) {
+	for note := l.facts.over(by); note != nil; note = l.facts.over(by) {
 		l.recorder.write(now, l.part.Decide(now, note))
 	}
 }
@@ -122,8 +121,6 @@ func (l *Loop) counted(now event.Time) {
 func (l *Loop) Finish() {
 	l.frames.hurry(event.EndOfTime)
 	l.frames.hasty = true
-	for now := l.recorder.now(); len(l.facts.windows) > 0; {
-		l.recorder.write(now, l.part.Decide(now, l.facts.over(event.EndOfTime)))
-	}
+	l.counted(l.recorder.now(), event.EndOfTime)
 	l.seal()
 }

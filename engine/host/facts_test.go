@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 		var missed uint64
 		noted := 0
 		for range c.asked {
-			var note engine.NoteSettlement
+			var note event.SettlementRefused
 			if f.settlement(now, &note) {
 				if noted++; noted == 1 {
 					missed = note.Missed
@@ -54,7 +55,7 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 	t.Parallel()
 	type count struct {
 		entity event.EntityID
-		why    engine.Code
+		why    event.Refusal
 		n      uint64
 	}
 	last := &engine.Origin{Link: "last"}
@@ -68,21 +69,22 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 		next  time.Duration // until there is something to do; 0: there is nothing
 	}{
 		{"nothing", 0, nil, nil, 0},
-		{"one", 0, []count{{1, engine.EntityFull, 1}}, nil, time.Second},
-		{"more of them, others", 400 * time.Millisecond, []count{{1, engine.EntityFull, 10}, {1, engine.Disabled, 1}, {2, engine.EntityFull, 1}}, nil, 600 * time.Millisecond},
-		{"the first second is over", 600 * time.Millisecond, nil, []count{{1, engine.EntityFull, 11}}, 400 * time.Millisecond},
-		{"another begins", 100 * time.Millisecond, []count{{1, engine.EntityFull, 5}}, nil, 300 * time.Millisecond},
-		{"all are over", 2 * time.Second, nil, []count{{1, engine.Disabled, 1}, {2, engine.EntityFull, 1}, {1, engine.EntityFull, 5}}, 0},
+		{"one", 0, []count{{1, event.RefusedFull, 1}}, nil, time.Second},
+		{"more of them, others", 400 * time.Millisecond, []count{{1, event.RefusedFull, 10}, {1, event.RefusedDisabled, 1}, {2, event.RefusedFull, 1}}, nil, 600 * time.Millisecond},
+		{"the first second is over", 600 * time.Millisecond, nil, []count{{1, event.RefusedFull, 11}}, 400 * time.Millisecond},
+		{"another begins", 100 * time.Millisecond, []count{{1, event.RefusedFull, 5}}, nil, 300 * time.Millisecond},
+		{"all are over", 2 * time.Second, nil, []count{{1, event.RefusedDisabled, 1}, {2, event.RefusedFull, 1}, {1, event.RefusedFull, 5}}, 0},
 	} {
 		now = now.Add(c.after)
 		for _, s := range c.sent {
-			f.sends(now, engine.NoteSends{Slice: event.Slice{Entity: s.entity}, Why: s.why, Count: s.n, Origin: last})
+			f.sends(now, refusedSends(s.entity, s.why, s.n), last)
 		}
 		var over []count
 		for note := f.over(now); note != nil; note = f.over(now) {
-			over = append(over, count{note.Slice.Entity, note.Why, note.Count})
-			if note.Origin != last || note.Since == 0 || now.Sub(note.Since) < refusedWindow {
-				t.Errorf("%s: %+v at %v", c.name, note, now)
+			fact := note.Fact.(*event.SendsRefused)
+			over = append(over, count{fact.Slice.Entity, fact.Why, fact.Count})
+			if note.Origin != last || fact.Since == 0 || now.Sub(fact.Since) < refusedWindow {
+				t.Errorf("%s: %+v at %v", c.name, fact, now)
 			}
 		}
 		var next time.Duration
@@ -99,11 +101,16 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 		}
 	}
 	for entity := range event.EntityID(2 * maxWindows) {
-		f.sends(now, engine.NoteSends{Slice: event.Slice{Entity: entity}, Why: engine.EntityFull, Count: 1})
+		f.sends(now, refusedSends(entity, event.RefusedFull, 1), last)
 	}
 	if n := len(f.windows); n != maxWindows {
 		t.Errorf("%d counts at a time", n)
 	}
+}
+
+// refusedSends is a refusal of so many messages.
+func refusedSends(id event.EntityID, why event.Refusal, n uint64) event.SendsRefused {
+	return event.SendsRefused{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, Why: why, Count: n}
 }
 
 // kept is the events of a type that stand in the log.
@@ -237,7 +244,8 @@ func TestRefusedSendsAreOneEvent(t *testing.T) {
 	h.after(refusedWindow)
 	h.after(maxAlone)
 	h.ask(&engine.Send{Slice: handEntity, Messages: []engine.Message{full.Messages[0], full.Messages[0]}})
-	h.turn(&engine.NoteSends{Slice: handEntity, Why: engine.MessageTooLarge, Count: 7})
+	tooLarge := refusedSends(handEntity.Entity, event.RefusedTooLarge, 7)
+	h.turn(&engine.Note{Fact: &tooLarge})
 	h.loop.Finish()
 	h.sync()
 	got := kept[event.SendsRefused](h)
@@ -277,5 +285,37 @@ func TestEachRunIsNoted(t *testing.T) {
 		if len(stops) != 3 || stops[0] != event.StopNone || stops[1] != event.StopClean || stops[2] != event.StopClean {
 			t.Errorf("partition %d: %v", id, stops)
 		}
+	}
+}
+
+// A peer with many links and long names makes no frame too large: what waits for company goes when it is much.
+func TestFactsOfManyOrigins(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	w := h.counted()
+	text := strings.Repeat("x", 4096)
+	var all []engine.Command
+	for i := range 2 * notedBurst {
+		link := &engine.Origin{Connection: uint64(i), RemoteAddress: text, ContainerID: text, Product: text, Principal: text, Link: text, Entity: text}
+		all = append(all, &engine.Settle{Slice: handEntity, Token: event.LockToken{1}, Outcome: engine.Complete, Origin: link})
+	}
+	h.turn(all...)
+	h.loop.Finish()
+	if w.syncs != 0 {
+		t.Errorf("%d syncs", w.syncs)
+	}
+	h.sync()
+	var largest event.LSN
+	for f, err := range h.plog.Read(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, f.Next-f.LSN)
+	}
+	if largest > maxOpen+maxOpen/4 {
+		t.Errorf("a frame of %d bytes", largest)
+	}
+	if n := len(kept[event.SettlementRefused](h)); n != notedBurst {
+		t.Errorf("%d are noted", n)
 	}
 }

@@ -161,7 +161,7 @@ func (l *Loop) Turn(requests []engine.Request) {
 	l.catchUp(now)
 	l.due(now)
 	l.dispatcher.turn(now)
-	l.counted(now)
+	l.counted(now, now)
 	l.seal()
 }
 

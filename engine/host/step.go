@@ -39,7 +39,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *dropSlice:
 		l.dropSlice(now, cmd)
 		l.replies.answer(req, engine.Reply{})
-	case *engine.NoteSettlement, *engine.NoteSends:
+	case *engine.Note:
 		l.note(now, cmd)
 		l.replies.answer(req, engine.Reply{})
 	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:

@@ -18,7 +18,7 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
 		"engine":                 124,
-		"engine/host":            25,
+		"engine/host":            26,
 		"engine/filter":          35,
 		"index":                  22,
 		"index/replay":           8,
