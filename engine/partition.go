@@ -139,7 +139,7 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		return renew(d, cmd)
 	case *Peek:
 		return peek(d, cmd)
-	case *Tick:
+	case *endDue:
 		tick(d, cmd)
 	case *ReceiveDeferred:
 		return receiveDeferred(d, cmd)
@@ -165,6 +165,8 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		sweepSome(d, cmd)
 	case *dropSlice:
 		drop(d, cmd)
+	case *NoteLink:
+		noteLink(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

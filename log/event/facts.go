@@ -94,6 +94,7 @@ type LinkOpened struct {
 	SubQueue  SubQueue // of a receiver
 	SessionID []byte   // that a receiver was given
 	InSession bool     // it was given one
+	Missed    uint64   // links of the slice between the one noted before and this one, too many at a time to be noted each
 }
 
 // Role is what a link does.
@@ -288,6 +289,7 @@ func (l *LinkOpened) encode(e *encoder) {
 	e.byte(byte(l.SubQueue))
 	e.bool(l.InSession)
 	e.bytes(l.SessionID)
+	e.uvarint(l.Missed)
 }
 
 func (l *LinkOpened) decode(d *decoder) {
@@ -295,6 +297,7 @@ func (l *LinkOpened) decode(d *decoder) {
 	l.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
 	l.InSession = d.bool()
 	l.SessionID = d.bytes()
+	l.Missed = d.uvarint()
 }
 
 // Kind implements [Event].

@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 120,
+		"engine":                 121,
 		"engine/host":            25,
 		"engine/filter":          35,
 		"index":                  21,
