@@ -233,6 +233,7 @@ type BatchDelete struct {
 	Before     event.Time // 0: now
 	SessionID  []byte     // only messages of this session, when HasSession is set
 	HasSession bool
+	Why        event.ReasonGiven // see [CheckReason]; without a reason nothing of it is kept
 
 	// How far it has come; see [Outcome.Rest].
 	deleted int

@@ -257,10 +257,14 @@ type SendsRefused struct {
 	Since Time // of the first of them
 }
 
-// ReasonGiven says why an operator did what the other events of its record are, in the operator's words.
+// MaxReason bounds the texts of a [ReasonGiven], bytes.
+const MaxReason = 1024
+
+// ReasonGiven says why an operator did what the other events of its record are, in the operator's words. One that has only the tracking id
+// says by what the request can be found in the log of the client.
 type ReasonGiven struct {
 	Envelope
-	Reason     string
+	Reason     string // "": none was given
 	TrackingID string // of the request; "": none
 }
 
