@@ -144,7 +144,7 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		return renew(d, cmd)
 	case *Peek:
 		return peek(d, cmd)
-	case *Tick:
+	case *endDue:
 		tick(d, cmd)
 	case *ReceiveDeferred:
 		return receiveDeferred(d, cmd)
@@ -172,6 +172,8 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		drop(d, cmd)
 	case *Note:
 		note(d, cmd)
+	case *NoteLink:
+		noteLink(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}
