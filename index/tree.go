@@ -222,7 +222,11 @@ type rows struct {
 
 // find returns where the row of a live message stands.
 func (t *rows) find(seq event.SequenceNumber) (p place) {
-	if l := t.root.leaf(seq); l != nil && l.live>>(seq&(fan-1))&1 != 0 {
+	l := t.recent
+	if l == nil || !l.has(seq) {
+		l = t.root.leaf(seq)
+	}
+	if l != nil && l.live>>(seq&(fan-1))&1 != 0 {
 		p = place{l, uint8(seq & (fan - 1))}
 	}
 	return p
