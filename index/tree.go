@@ -314,7 +314,7 @@ func (t *rows) remove(v *versions, seq event.SequenceNumber) {
 		return
 	}
 	if t.root == l { // kept for the next message, if it is small
-		if l.rows, l.used, l.extra = l.rows[:0], 0, nil; cap(l.rows) > 4 {
+		if l.pack(); cap(l.rows) > 4 {
 			t.root, t.recent = nil, nil
 		}
 		return
