@@ -23,7 +23,8 @@ type Batch struct {
 	first   event.Time
 	last    event.Time
 
-	kind Kind
+	kind   Kind
+	begins bool // its frame is the first of a chapter
 }
 
 // placer says where the next frame of a log begins. It is asked once per batch.
@@ -88,6 +89,10 @@ func (b *Batch) Len() int { return prefixSize + frameLength(len(b.buf)-bodiesAt,
 
 // Count is the number of records.
 func (b *Batch) Count() int { return int(b.count) }
+
+// BeginsChapter reports whether the frame is the first of a chapter that begins in the middle of a run. What its events and those behind it
+// name has to be defined again: a chapter can be read alone (log-format.md 10).
+func (b *Batch) BeginsChapter() bool { return b.begins }
 
 // Level is what its ticket will wait for.
 func (b *Batch) Level() Durability { return b.level }

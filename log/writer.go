@@ -49,6 +49,8 @@ type writer struct {
 	mu      sync.Mutex // guards what follows
 	open    *Batch
 	next    event.LSN // of the next frame
+	from    event.LSN // of the first frame of the chapter that the last batch is in
+	since   time.Time // when that was begun
 	queue   []queued
 	pending []*ticket // written, in order, waiting for a sync
 	synced  mark
@@ -67,7 +69,6 @@ type writer struct {
 	seg     *segment
 	index   uint64 // of the next frame in its chapter
 	chapter chapterEntry
-	opened  time.Time // of the chapter
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
 	progress progress
@@ -90,27 +91,6 @@ func newWriter(p *partition) *writer {
 	w.written.Store(uint64(p.end.lsn))
 	w.open = newBatch(w, Events)
 	return w
-}
-
-// begin starts a chapter and commits the EpochStart.
-func (w *writer) begin() error {
-	w.io.Lock()
-	defer w.io.Unlock()
-	if err := w.newChapter(); err != nil {
-		return err
-	}
-	b := newBatch(w, EpochStart)
-	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
-	b.lsn = w.place()
-	w.next += event.LSN(b.Len())
-	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
-	// others must find room for their manifests meanwhile.
-	w.tail.tight = true
-	if err := w.write(queued{Batch: b}); err != nil {
-		return err
-	}
-	w.tail.tight = false
-	return w.flush()
 }
 
 // manual is a writer whose work is done by its caller.
@@ -272,6 +252,10 @@ func (w *writer) append(b queued) *ticket {
 		}
 	}
 	w.open = newBatch(w, Events)
+	if b.begins && !empty {
+		w.from, w.since = b.lsn, w.p.store.opts.Now()
+	}
+	w.open.begins = b.begins && empty || w.over(t.end)
 	w.mu.Unlock()
 	if err != nil {
 		t.complete(err)
@@ -363,11 +347,6 @@ func (w *writer) writeQueued() (all bool) {
 	}
 }
 
-// ends reports whether a file is closed before or behind the next batch.
-func (w *writer) ends(b *Batch) bool {
-	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.segmentBytes) || w.over()
-}
-
 // write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
 func (w *writer) write(b queued) error {
 	t := b.ticket
@@ -376,9 +355,11 @@ func (w *writer) write(b queued) error {
 		w.complete(t, Ordered)
 		return nil
 	}
-	if err := w.rotate(); err != nil {
-		w.complete(t, Durable) // where the failure finds it
-		return err
+	if b.begins {
+		if err := w.rotate(); err != nil {
+			w.complete(t, Durable) // where the failure finds it
+			return err
+		}
 	}
 	w.mu.Lock()
 	h := b.close()

@@ -439,12 +439,17 @@ func (w *world) count() {
 	var dec event.Decoder
 	for _, p := range w.parts {
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
+		segments := p.plog.Segments()
+		defined := map[event.OriginID]uint32{} // the newest chapter that defines it
 		for f, err := range p.plog.Read(context.Background(), 0) {
 			if err != nil {
 				w.broken("F4", "partition %d: %v", p.id, err)
 			}
 			w.stats.Records += int64(f.Count)
-			rest := f.Records
+			for f.LSN >= segments[0].End {
+				segments = segments[1:]
+			}
+			chapter, rest := segments[0].Chapter, f.Records
 			for range f.Count {
 				var rec event.Record
 				if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
@@ -453,6 +458,11 @@ func (w *world) count() {
 				w.stats.Events += int64(len(rec.Events))
 				for _, ev := range rec.Events {
 					w.stats.Kinds[ev.Kind()]++
+					if def, ok := ev.(*event.OriginDefined); ok {
+						defined[def.ID] = chapter
+					} else if by := ev.Common().Origin; by != 0 && defined[by] != chapter {
+						w.broken("I25", "partition %d: frame %d names origin %d, which its chapter does not define", p.id, f.LSN, by)
+					}
 				}
 			}
 		}
