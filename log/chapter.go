@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io.
+// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, but that of begin.
 
 // begin starts a chapter and commits the EpochStart.
 func (w *writer) begin() error {
