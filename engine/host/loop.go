@@ -63,7 +63,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l := &Loop{
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		waiting: newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
-		frames: frames{writer: writer, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
+		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
 			saver: newSaver(plog, part.Index(), opts)},
 	}
 	l.replies.frames = &l.frames
