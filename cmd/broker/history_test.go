@@ -133,18 +133,25 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 		if _, err := c.RenewLocks(t.Context(), "orders", client.LockToken(m)); err == nil {
 			t.Error("a lock of the dead-letter queue is renewed in the main one")
 		}
+		strange := client.NewMessage([]byte("strange"))
+		strange.Format = 7
+		if err := sender.Send(t.Context(), strange); err == nil {
+			t.Error("a message of a format that nobody knows is taken")
+		}
 		must(t, srv.Close())
 	}
 	var dump bytes.Buffer
 	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
-	var settlements, runs []string
+	var settlements, sends, runs []string
 	for line := range strings.Lines(dump.String()) {
 		var e struct {
 			Event, Wanted, Why, Stop, Version, Settings, By, SubQueue string
-			Sequence, Partition                                       int
+			Sequence, Partition, Count                                int
 		}
 		must(t, json.Unmarshal([]byte(line), &e))
 		switch e.Event {
+		case "SendsRefused":
+			sends = append(sends, fmt.Sprint(e.Count, " ", e.Why, " ", strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:")))
 		case "SettlementRefused":
 			settlements = append(settlements, fmt.Sprint(e.Sequence, " ", e.SubQueue, " ", e.Wanted, " ", e.Why))
 			if !strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:") {
@@ -160,6 +167,7 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 		got, want []string
 	}{
 		{"settlements", settlements, []string{"1 dead-letter dead-letter not-allowed", "1  renew lock-lost", "2 dead-letter dead-letter not-allowed", "2  renew lock-lost"}},
+		{"sends", sends, []string{"1 other true", "1 other true"}},
 		{"runs", runs[:2], []string{"0 1.2.3 clean true", "0 1.2.3 none true"}},
 	} {
 		if !slices.Equal(x.got, x.want) {
