@@ -26,9 +26,10 @@ type Batch struct {
 	kind Kind
 }
 
-// placer says where the next frame of a log begins. It is asked once per batch.
+// placer gives a batch its place: where the next frame of a log begins. It is asked once per batch, and sets it in one step with
+// looking: else something else could get the same place in between.
 type placer interface {
-	place() event.LSN
+	place(b *Batch)
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
@@ -53,7 +54,7 @@ func (b *Batch) free() {
 // LSN is the frame's place in the log. It is final: from this call on nothing comes before.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
-		b.lsn = b.at.place()
+		b.at.place(b)
 	}
 	return b.lsn
 }

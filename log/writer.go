@@ -101,7 +101,7 @@ func (w *writer) begin() error {
 	}
 	b := newBatch(w, EpochStart)
 	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
-	b.lsn = w.place()
+	w.place(b)
 	w.next += event.LSN(b.Len())
 	if err := w.write(queued{Batch: b}); err != nil {
 		return err
@@ -188,10 +188,10 @@ func (w *writer) head() mark {
 }
 
 // place implements [placer].
-func (w *writer) place() event.LSN {
+func (w *writer) place(b *Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.next
+	b.lsn = w.next
 }
 
 // poke fills the slot of a channel.
