@@ -176,6 +176,40 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 	}
 }
 
+// Who was there stands in the log, from when to when and why no longer: what is asked on the links stands between.
+func TestHistoryOfLinks(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	c := dial(t, srv)
+	liveThreeMessages(t, c)
+	must(t, srv.Close())
+	var dump bytes.Buffer
+	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	histories := map[string][]string{}
+	for line := range strings.Lines(dump.String()) {
+		var e struct{ Event, Role, SubQueue, Cause, By string }
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.By != "" {
+			histories[e.By] = append(histories[e.By], strings.Join(strings.Fields(e.Event+" "+e.Role+" "+e.SubQueue+" "+e.Cause), " "))
+		}
+	}
+	links := map[string]bool{}
+	for by, history := range histories {
+		last := history[len(history)-1]
+		if strings.HasPrefix(history[0], "LinkOpened ") && len(history) > 2 && last == "LinkClosed stop" {
+			links[history[0]] = true
+		} else if slices.Contains(history, "LinkClosed stop") || strings.HasPrefix(history[0], "LinkOpened ") {
+			t.Errorf("%s: %q", by, history)
+		}
+	}
+	for _, want := range []string{"LinkOpened sender", "LinkOpened receiver", "LinkOpened receiver dead-letter"} {
+		if !links[want] {
+			t.Errorf("%s is not there among %v", want, histories)
+		}
+	}
+}
+
 // reliability.md S14, semantics.md 17: who asked stands in the log as the Go SDK, unmodified, told it: over one connection with its
 // container, product and version, by three links - a sender, a receiver, and one for the renewal - under the rule that signed.
 func TestProvenanceOfAnSDK(t *testing.T) {
