@@ -443,3 +443,26 @@ func BenchmarkSnapshot10M(b *testing.B) {
 		b.ReportMetric((after-before)/(1<<20), "copies-MiB")
 	}
 }
+
+// A publish to 2,000 subscriptions with 500 messages each, the first one after a snapshot.
+func BenchmarkFirstPublish(b *testing.B) {
+	x := New()
+	seq := event.SequenceNumber(0)
+	publish := func() {
+		seq++
+		ev := &event.MessagePublished{Envelope: q1, EnqueuedAt: 1000, Sequence: seq, Body: event.Blob{Position: 100, Size: 10}}
+		for s := range 2000 {
+			ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + s), Sequence: seq})
+		}
+		x.Apply(1000, ev)
+	}
+	for range 500 {
+		publish()
+	}
+	b.ResetTimer()
+	for range b.N {
+		s := x.Snapshot()
+		publish()
+		s.Close()
+	}
+}
