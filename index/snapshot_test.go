@@ -326,7 +326,7 @@ func asked(x *Index, now event.Time) string {
 // Whatever is changed first after a snapshot, of a large state with something of everything, little is copied for it.
 // Not parallel: it measures the heap.
 func TestFirstChangeCopiesLittle(t *testing.T) {
-	const n, most = 100_000, 64 << 10
+	const n, most = 50_000, 64 << 10
 	x := New()
 	sub := func(i int) event.Envelope {
 		return event.Envelope{Slice: event.Slice{Entity: event.EntityID(1000 + i)}}
