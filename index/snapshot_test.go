@@ -326,7 +326,7 @@ func asked(x *Index, now event.Time) string {
 // Whatever is changed first after a snapshot, of a large state with something of everything, little is copied for it.
 // Not parallel: it measures the heap.
 func TestFirstChangeCopiesLittle(t *testing.T) {
-	const n, most = 100_000, 64 << 10
+	const n, most = 50_000, 64 << 10
 	x := New()
 	sub := func(i int) event.Envelope {
 		return event.Envelope{Slice: event.Slice{Entity: event.EntityID(1000 + i)}}
@@ -441,5 +441,28 @@ func BenchmarkSnapshot10M(b *testing.B) {
 		b.ReportMetric(took.Seconds(), "encode-s")
 		b.ReportMetric(float64(encoded)/n, "encoded-bytes/message")
 		b.ReportMetric((after-before)/(1<<20), "copies-MiB")
+	}
+}
+
+// A publish to 2,000 subscriptions with 500 messages each, the first one after a snapshot.
+func BenchmarkFirstPublish(b *testing.B) {
+	x := New()
+	seq := event.SequenceNumber(0)
+	publish := func() {
+		seq++
+		ev := &event.MessagePublished{Envelope: q1, EnqueuedAt: 1000, Sequence: seq, Body: event.Blob{Position: 100, Size: 10}}
+		for s := range 2000 {
+			ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + s), Sequence: seq})
+		}
+		x.Apply(1000, ev)
+	}
+	for range 500 {
+		publish()
+	}
+	b.ResetTimer()
+	for range b.N {
+		s := x.Snapshot()
+		publish()
+		s.Close()
 	}
 }
