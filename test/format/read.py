@@ -1,0 +1,852 @@
+#!/usr/bin/env python3
+"""Reads a data directory and prints one JSON object per event, as `ledgerbus log dump -o json` does.
+
+usage: read.py [--bodies] DIR
+
+It was written from docs/log-format.md alone and needs nothing but Python: "section" below is one of that page. Every checksum on the
+way is compared. Of a damaged partition nothing is printed; stderr names the file and the offset in it.
+
+exit code: 0 all is well, 1 damage, 2 wrong use, 7 a format, event or capability that this reader does not know
+"""
+
+import datetime
+import json
+import os
+import re
+import struct
+import sys
+
+KNOWN_FORMATS = (1, 2)
+KNOWN_CAPABILITIES = set()
+EVENTS, EPOCH_START, SKIP = 1, 2, 3
+FOREVER = (1 << 63) - 1  # a duration without an end, ns
+UNIX = 719162 * 86400  # 1970, in seconds since year 1
+
+
+class Damage(Exception):
+    """What is wrong, and where: file, and offset in it."""
+
+    def __init__(self, what, file, offset=0, lsn=None):
+        at = f"{file}: offset {offset}" + ("" if lsn is None else f", LSN {lsn}")
+        super().__init__(f"{at}: {what}")
+
+
+class Unknown(Exception):
+    """Something newer than this reader."""
+
+
+# ---- checksums, small files (sections 3 and 4) ----
+
+def crc_table():
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+        table.append(n)
+    return table
+
+
+TABLE = crc_table()
+
+
+def crc(data):
+    """CRC-32C, as iSCSI and ext4 have it."""
+    n = 0xFFFFFFFF
+    for b in data:
+        n = TABLE[(n ^ b) & 0xFF] ^ n >> 8
+    return n ^ 0xFFFFFFFF
+
+
+def content(file):
+    """The bytes of a file of the directory, which is no symbolic link."""
+    if os.path.islink(file):
+        raise Damage("a symbolic link", file)
+    try:
+        with open(file, "rb") as f:
+            return f.read()
+    except OSError as e:
+        raise Damage(e.strerror, file) from None
+
+
+def entries(directory):
+    """The names in a directory of the directory, which is no symbolic link."""
+    if os.path.islink(directory):
+        raise Damage("a symbolic link", directory)
+    try:
+        return sorted(os.listdir(directory))
+    except OSError as e:
+        raise Damage(e.strerror, directory) from None
+
+
+class Namespace:
+    """namespace.json."""
+
+    def __init__(self, directory):
+        file = os.path.join(directory, "namespace.json")
+        try:
+            it = json.loads(content(file))
+            words = [str(it[name]) for name in ("format", "namespace", "partitions", "created")]
+            if it["sum"] != f"{crc(' '.join(words).encode()):08x}":
+                raise Damage("the sum is wrong", file)
+            if it["format"] not in KNOWN_FORMATS:
+                raise Unknown(f"{file}: format {it['format']}")
+            if it["format"] > 1:
+                capabilities = it["capabilities"]
+                if it["capabilitiesSum"] != f"{crc(' '.join([it['namespace'], *capabilities]).encode()):08x}":
+                    raise Damage("the sum of the capabilities is wrong", file)
+                for word in capabilities:
+                    if word not in KNOWN_CAPABILITIES:
+                        raise Unknown(f"{file}: capability {word}")
+            self.partitions = int(it["partitions"])
+            self.tag = bytes.fromhex(it["namespace"].replace("-", ""))[:4]
+        except (ValueError, KeyError, TypeError) as e:
+            raise Damage(f"not what it should be: {e!r}", file) from None
+
+
+def small(file, magic, partition, tag):
+    """The fields of a manifest, progress, fault or clean."""
+    data = content(file)
+    if len(data) < 20 or data[:4] != magic or crc(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+        raise Damage("magic or checksum is wrong", file)
+    version, of, namespace, length = struct.unpack_from("<HH4sI", data, 4)
+    if version != 1:
+        raise Unknown(f"{file}: version {version}")
+    if of != partition or namespace != tag or length != len(data):
+        raise Damage("of another partition, namespace or length", file)
+    return data[16:-4]
+
+
+def note(file, magic, partition, tag):
+    """progress or fault: LSN, epoch and chain there; None: there is none."""
+    if not os.path.lexists(file):
+        return None
+    fields = small(file, magic, partition, tag)
+    if len(fields) != 24:
+        raise Damage("another length", file)
+    return struct.unpack("<QQI", fields[:20])
+
+
+def read_clean(directory, namespace):
+    """clean: (end, chain) of every partition; None: it was no clean stop."""
+    file = os.path.join(directory, "clean")
+    if not os.path.lexists(file):
+        return None
+    fields = small(file, b"LBCM", 65535, namespace.tag)
+    if len(fields) != 24 * namespace.partitions:
+        raise Damage("another number of partitions", file)
+    rows = struct.iter_unpack("<HHIQQ", fields)
+    return {partition: (end, chain) for partition, _, chain, end, _ in rows}
+
+
+# ---- frames (section 3) ----
+
+class Frame:
+    """An entry of a segment file; what is wrong with it is in bad, and intact says whether its header is what was written."""
+
+    SIZE = 96  # of prefix and header
+
+    def __init__(self, data, at):
+        self.bad, self.intact, self.length = None, False, 0
+        head = data[at + 8:at + 96]
+        if len(head) < 88 or head[:4] != b"LBFR" or crc(head[:84]) != struct.unpack("<I", head[84:])[0]:
+            self.bad = "no frame header, or its checksum is wrong"
+            return
+        self.intact = True
+        (version, self.kind, self.level, _, self.length, bodies, records, self.count, self.partition, _, self.chapter, self.epoch,
+         self.lsn, self.time, self.durable, self.before, self.tag, bodies_sum, records_sum, self.newest, self.chain) = struct.unpack(
+             "<BBBBIIIIHHIQQQQI4sIIII", head[4:])
+        if version != 1:
+            raise Unknown(f"frame at LSN {self.lsn}: version {version}")
+        used = 88 + bodies + records
+        end = at + 8 + self.length
+        if self.length % 8 or not used <= self.length < used + 8 or self.length > 1 << 30 or end > len(data):
+            self.bad = "its length does not fit"
+        elif data[at:at + 8] != prefix(self.length):
+            self.bad = "the prefix is wrong"
+        elif any(data[at + 8 + used:end]):
+            self.bad = "the padding is not zero"
+        else:
+            self.bodies = data[at + 96:at + 96 + bodies]
+            self.records = data[at + 96 + bodies:at + 8 + used]
+            if crc(self.bodies) != bodies_sum:
+                self.bad = "the checksum of the bodies is wrong"
+            elif crc(self.records) != records_sum:
+                self.bad = "the checksum of the records is wrong"
+
+    def end(self):
+        return self.lsn + 8 + self.length
+
+
+def prefix(length):
+    """The eight bytes before a frame: a uvarint of its length and that of the zeroes behind the uvarint."""
+    for u in range(1, 8):
+        n = length + 8 - u
+        if 1 << 7 * (u - 1) <= n < 1 << 7 * u:
+            return uvarint(n).ljust(8, b"\0")
+    raise ValueError(length)
+
+
+def uvarint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+class Partition:
+    """The log of one partition, read in the order of section 5.3."""
+
+    def __init__(self, directory, number, namespace, clean):
+        self.directory = os.path.join(directory, "partitions", f"{number:02d}")
+        self.number, self.tag, self.clean = number, namespace.tag, clean and clean[number]
+        self.lsn, self.chain, self.epoch, self.boot = 8, 0, 0, b""
+        self.wanted = {}  # LSN: chain there, as a note says, and the note's name
+
+    def frames(self):
+        """Yields (frame, file, offset) up to the end of the log, or raises Damage."""
+        manifest = os.path.join(self.directory, "manifest")
+        chapters = list(struct.iter_unpack("<IIQQII", small(manifest, b"LBMF", self.number, self.tag)[8:]))
+        self.read_notes()
+        self.pass_boundary()
+        wal = os.path.join(self.directory, "wal")
+        listed = {f"{chapter[0]:010d}" for chapter in chapters}
+        for name in entries(wal):
+            if name not in listed and any(os.path.getsize(os.path.join(wal, name, f)) for f in entries(os.path.join(wal, name))):
+                raise Damage("the manifest does not list it", os.path.join(wal, name))
+        for i, (number, chain, first, *_) in enumerate(chapters):
+            directory = os.path.join(wal, f"{number:010d}")
+            if first != self.lsn or chain != self.chain:
+                raise Damage(f"chapter {number} does not begin where the log before it ends, at {self.lsn}", manifest)
+            yield from self.read_chapter(directory, number, i == len(chapters) - 1)
+        for lsn, (_, name) in self.wanted.items():
+            raise Damage(f"{name} says that the log reached {lsn} with another chain there, but this is its end", self.file, self.offset, self.lsn)
+
+    def read_notes(self):
+        self.fault = None
+        for name, magic in ("progress", b"LBPR"), ("fault", b"LBFT"):
+            try:
+                it = note(os.path.join(self.directory, name), magic, self.number, self.tag)
+            except Damage:
+                if self.clean is None:
+                    raise
+                continue
+            if it:
+                self.wanted[it[0]] = it[2], name
+            if name == "fault":
+                self.fault = it
+        if self.clean:
+            self.wanted[self.clean[0]] = self.clean[1], "clean"
+
+    def pass_boundary(self):
+        """The log has a boundary between frames here: a note that knows it must know this chain."""
+        if self.wanted.get(self.lsn, (None,))[0] == self.chain:
+            del self.wanted[self.lsn]
+
+    def read_chapter(self, directory, number, last_chapter):
+        files = [name for name in entries(directory) if re.fullmatch(r"\d{20}", name)]
+        self.file, self.offset = directory, 0
+        if not files:
+            raise Damage("a chapter without a file", directory)
+        index = 1
+        for name in files:
+            self.file, self.offset = os.path.join(directory, name), 0
+            if int(name) != index:
+                raise Damage(f"the frame {index} of its chapter should be its first one", self.file, 0, self.lsn)
+            data = content(self.file)
+            while self.offset < len(data):
+                frame = self.good_frame(data, number, index == 1)
+                if not frame:
+                    self.judge_end(data, number, last_chapter and name == files[-1])
+                    return
+                yield frame, self.file, self.offset
+                index += 1
+                self.lsn, self.chain, self.epoch = frame.end(), frame.chain, frame.epoch
+                self.offset += 8 + frame.length
+                self.pass_boundary()
+
+    def good_frame(self, data, chapter, first):
+        """The frame that stands here; None if it is bad: why is in self.why."""
+        frame = Frame(data, self.offset)
+        self.why = frame.bad
+        epoch = self.epoch + (1 if first else 0)
+        if frame.intact and not self.of_this_place(frame, chapter, self.lsn):
+            raise Damage("a frame of another place, partition, chapter or namespace", self.file, self.offset, self.lsn)
+        if frame.intact and frame.before != self.chain:
+            raise Damage("the chain is broken", self.file, self.offset, self.lsn)
+        if frame.bad:
+            return None
+        if frame.durable > self.lsn or frame.epoch != epoch or (frame.kind == EPOCH_START) != first:
+            raise Damage("durable-up-to or the epoch is not what it should be", self.file, self.offset, self.lsn)
+        if first:
+            self.boot = frame.records
+        return frame
+
+    def of_this_place(self, frame, chapter, lsn):
+        return (frame.lsn, frame.partition, frame.chapter, frame.tag) == (lsn, self.number, chapter, self.tag)
+
+    def judge_end(self, data, chapter, last):
+        """No good frame stands here: that is the end of the log, a tail that was promised to nobody, or damage."""
+        rest = data[self.offset:]
+        used = len(rest.rstrip(b"\xff")) + 7 & ~7  # behind that there is room
+        damage = Damage(self.why, self.file, self.offset, self.lsn)
+        if not last or self.clean:
+            raise damage
+        if used == 0:
+            return
+        at = self.offset
+        while at + Frame.SIZE <= len(data):  # does anything behind this say that it was durable?
+            frame = Frame(data, at)
+            here = frame.intact and self.of_this_place(frame, chapter, self.lsn + at - self.offset) and frame.epoch >= self.epoch
+            if here and frame.durable > self.lsn:
+                raise damage
+            at += max(8, 96 + len(frame.bodies) & ~7) if here and not frame.bad else 8
+        if self.fault is None and self.boot == this_boot():
+            frame = Frame(data, self.offset)
+            if used >= Frame.SIZE and (not frame.intact or used > frame.length):
+                raise damage
+
+
+def this_boot():
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as f:
+            return f.read().strip()
+    except OSError:
+        return None
+
+
+# ---- records (section 8) ----
+
+class Bytes:
+    """Reads fields, one after the other."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        if n > len(self.data) - self.at:
+            raise ValueError(f"{n} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def number(self):
+        n = shift = 0
+        while True:
+            b = self.byte()
+            n |= (b & 127) << shift
+            if b < 128:
+                break
+            shift += 7
+        if n >> 64:
+            raise ValueError("a number of more than 64 bits")
+        return n
+
+    def bool(self):
+        b = self.byte()
+        if b > 1:
+            raise ValueError(f"{b} is no boolean")
+        return b == 1
+
+    def bytes(self):
+        return self.take(self.number())
+
+    def count(self, most=1 << 20):
+        n = self.number()
+        if n > most:
+            raise ValueError(f"a list of {n}")
+        return range(n)
+
+
+def names(first, *words):
+    return dict(enumerate(words, first))
+
+
+ENUMS = {
+    "kind": names(1, "Queue", "Topic", "Subscription"),
+    "status": names(0, "Active", "Disabled", "SendDisabled", "ReceiveDisabled"),
+    "right": names(1, "Manage", "Send", "Listen"),
+    "idtype": names(0, "string", "ulong", "uuid", "binary"),
+    "cause": names(1, "application", "expired", "max-delivery", "header-size", "session-id-null", "filter-error"),
+    "release": names(1, "closed", "link-lost", "expired", "entity-changed"),
+    "basis": names(1, "log", "wall", "catalogue"),
+    "stop": names(1, "none", "clean", "killed", "crash", "failed"),
+    "role": names(1, "sender", "receiver", "receiver-deleting", "browser"),
+    "closed": names(1, "peer", "broker", "connection-lost", "stop"),
+    "wanted": names(1, "complete", "abandon", "release", "defer", "dead-letter", "renew"),
+    "refusal": names(1, "other", "lock-lost", "session-lost", "disabled", "not-allowed", "invalid", "too-large", "entity-full", "busy",
+                     "no-match", "entity-gone"),
+    "subqueue": names(0, "main", "dead-letter", "transfer-dead-letter"),
+    "relation": names(1, "forwarded", "resubmitted", "replayed"),
+    "filter": names(1, "SqlFilter", "TrueFilter", "FalseFilter", "CorrelationFilter"),
+    "field": names(1, "CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"),
+    "type": names(0, "null", "bool", "int", "long", "double", "decimal", "string", "uuid", "time", "span"),
+}
+
+# The fields of every event, in their order: name:type, and since which version where that is not the first. A type with a
+# capital letter says to print the field when it is zero too.
+KINDS = {
+    1: "OriginDefined 1 ID:number Origin:origin",
+    2: "EntityCreated 2 EntityKind:kind Path:text HashVersion:byte Hosts:list properties Topic:number:2",
+    3: "EntityUpdated 2 properties Before:before:2",
+    4: "EntityDeleted 2 Reason:text EntityKind:kind:2 Path:text:2 Before:properties:2",
+    16: "MessageEnqueued 3 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
+        " ExpiresAt:time Batch:number Body:blob InSession:bool:2 IDType:idtype:2 DuplicateUntil:time:2 Details:details:3",
+    17: "MessageLocked 1 Sequence:number Token:token LockedUntil:time DeliveryCount:number",
+    18: "LockRenewed 1 Sequence:number Token:token LockedUntil:time",
+    19: "LockExpired 1 Sequence:number Token:token DeliveryCount:number",
+    20: "MessageReleased 1 Sequence:number Token:token",
+    21: "MessageAbandoned 1 Sequence:number Token:token DeliveryCount:number Changes:changes",
+    22: "MessageCompleted 1 Sequence:number Token:token",
+    23: "MessageReceivedAndDeleted 1 Sequence:number",
+    24: "MessageDeferred 1 Sequence:number Token:token DeliveryCount:number Changes:changes",
+    25: "MessageDeadLettered 1 Sequence:number Token:token Cause:cause Reason:text Description:text Changes:changes",
+    26: "MessageExpired 1 Sequence:number ExpiresAt:time",
+    27: "MessageScheduled 2 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration ScheduledFor:time"
+        " Batch:number Body:blob InSession:bool IDType:idtype DuplicateUntil:time Details:details:2",
+    28: "ScheduledActivated 1 Sequence:number NewSequence:number TimeToLive:duration EnqueuedAt:time ExpiresAt:time",
+    29: "ScheduleCancelled 1 Sequence:number",
+    30: "DuplicateDropped 1 MessageID:text IDType:idtype Original:number",
+    31: "SessionAccepted 1 SessionID:Text Token:token LockedUntil:time",
+    32: "SessionLockRenewed 1 SessionID:Text LockedUntil:time",
+    33: "SessionReleased 1 SessionID:Text Cause:release Returned:returned",
+    34: "SessionStateSet 2 SessionID:Text Cleared:bool State:blob Topic:number:2",
+    35: "MessagesBatchDeleted 1 Before:time Sequences:ascending",
+    36: "SliceDropped 1",
+    37: "EntityTouched 1 AccessedAt:time",
+    38: "RuleAdded 1 Rule:rule",
+    39: "RuleUpdated 1 Rule:rule Before:beforerule",
+    40: "RuleRemoved 1 Rule:rule",
+    41: "MessagePublished 2 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
+        " Batch:number Body:blob IDType:idtype DuplicateUntil:time Copies:copies Details:details:2",
+    42: "ScheduledPublished 1 Sequence:number NewSequence:number EnqueuedAt:time Copies:copies",
+    59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
+    60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
+    61: "LinkOpened 1 Role:role SubQueue:subqueue InSession:session",
+    62: "LinkClosed 1 Cause:closed Condition:text Description:text",
+    63: "SettlementRefused 1 Sequence:number SubQueue:subqueue Token:token Wanted:wanted Why:refusal Missed:number",
+    64: "SendsRefused 1 Why:refusal Count:number Since:time",
+    65: "ReasonGiven 1 Reason:text TrackingID:text",
+}
+
+ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"
+PROPERTIES = ("LockDuration:duration MaxSizeMegabytes:number MaxMessageSizeKilobytes:number RequiresDuplicateDetection:bool"
+              " DuplicateDetectionWindow:duration RequiresSession:bool DefaultMessageTimeToLive:duration"
+              " DeadLetteringOnMessageExpiration:bool MaxDeliveryCount:number EnableBatchedOperations:bool Status:status"
+              " AutoDeleteOnIdle:duration EnablePartitioning:bool ForwardTo:text ForwardDeadLetteredMessagesTo:text UserMetadata:text"
+              " SupportOrdering:bool:2 EnableExpress:bool:2 DeadLetteringOnFilterError:bool:2 FilteringBeforePublishing:bool:2"
+              " SubscriptionPartitioning:bool:2 AccessRules:access:2")
+ACCESS_RULE = "Name:text Rights:rights Primary:secret Secondary:secret CreatedAt:time ModifiedAt:time"
+
+
+class Zero:
+    """A value that is not printed, unless it was something else before or is now."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Zero) and self.value == other.value
+
+
+def unless_zero(n, value):
+    return value if n else Zero(value)
+
+
+def shown(value):
+    """What is printed of a value: of a structure the members that are not zero."""
+    if isinstance(value, dict):
+        return {name: shown(v) for name, v in value.items() if not isinstance(v, Zero) and not (isinstance(v, dict) and not shown(v))}
+    if isinstance(value, list):
+        return [shown(v) for v in value]
+    return value.value if isinstance(value, Zero) else value
+
+
+def changed(before, after):
+    """What is printed of a structure before it was changed: what was different."""
+    out = {}
+    for name, old in before.items():
+        new = after[name]
+        if isinstance(old, dict) and isinstance(new, dict):
+            if changed(old, new):
+                out[name] = changed(old, new)
+        elif old != new:
+            out[name] = shown(old)
+    return out
+
+
+def text(data):
+    """Bytes as text: those that are no UTF-8 as \\x and two digits."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def moment(ms, zone="Z"):
+    """ms since 1970."""
+    return f"{date(ms // 1000 + UNIX)}.{ms % 1000:03}{zone}"
+
+
+def date(seconds):
+    """Seconds since year 1 as date and time; 146097 days later everything is the same but the year, which is 400 more."""
+    era, rest = divmod(seconds, 146097 * 86400)
+    day = datetime.datetime(1, 1, 1) + datetime.timedelta(seconds=rest)
+    return f"{day.year + 400 * era:04}{day:-%m-%dT%H:%M:%S}"
+
+
+def duration(ns):
+    """A duration as Go prints it: 1h30m0s, 1.5s, 20ms."""
+    if ns == FOREVER:
+        return "forever"
+    for unit, name in (1, "ns"), (1_000, "\u00b5s"), (1_000_000, "ms"):
+        if ns < unit * 1000:
+            return decimal(ns, unit) + name if ns else "0s"
+    minutes, seconds = divmod(ns, 60_000_000_000)
+    out = decimal(seconds, 1_000_000_000) + "s"
+    if minutes:
+        out = f"{minutes % 60}m{out}"
+    if minutes >= 60:
+        out = f"{minutes // 60}h{out}"
+    return out
+
+
+def decimal(n, unit):
+    """n / unit, exactly: unit is a power of ten."""
+    digits = len(str(unit)) - 1
+    return f"{n // unit}.{n % unit:0{digits}d}".rstrip("0").rstrip(".") if digits else str(n)
+
+
+def uuid(data):
+    h = data.hex()
+    return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))
+
+
+def signed(n):
+    return n - (1 << 64) if n >> 63 else n
+
+
+# ---- values of rules and of property changes ----
+
+def double(bits):
+    x = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    if x != x or x in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}[str(x)]
+    digits = next(n for n in range(17) if float(f"{x:.{n}e}") == x)
+    exponent = int(f"{x:.{digits}e}".split("e")[1])
+    return f"{x:.{max(digits - exponent, 0)}f}" if -4 <= exponent < 6 else f"{x:.{digits}e}"
+
+
+def instant(ticks, zone):
+    """Ticks of 100 ns since year 1, shown in a zone."""
+    seconds, rest = divmod(ticks, 10_000_000)
+    offset = 0
+    if zone not in ("", "none"):
+        sign, hours, minutes = re.fullmatch(r"([+-])(\d\d):(\d\d)", zone).groups()
+        offset = (int(hours) * 60 + int(minutes)) * 60 * (-1 if sign == "-" else 1)
+    return date(seconds + offset) + (f".{rest:07}".rstrip("0") if rest else "") + {"": "Z", "none": ""}.get(zone, zone)
+
+
+def span(ticks):
+    """Ticks of 100 ns: days.hours:minutes:seconds."""
+    seconds, rest = divmod(abs(ticks), 10_000_000)
+    minutes, hours = seconds // 60, seconds // 3600
+    return f"{'-' if ticks < 0 else ''}{hours // 24}.{hours % 24:02}:{minutes % 60:02}:{seconds % 60:02}" + (f".{rest:07}" if rest else "")
+
+
+def value(kind, number, data):
+    """A value as text."""
+    if kind == "null":
+        return "null"
+    if kind == "bool":
+        return "true" if number else "false"
+    if kind in ("int", "long"):
+        return str(signed(number))
+    if kind == "double":
+        return double(number)
+    if kind == "time":
+        return instant(number, text(data))
+    if kind == "span":
+        return span(signed(number))
+    return uuid(data) if kind == "uuid" and len(data) == 16 else text(data)
+
+
+def check_changes(data):
+    """Property changes must be well-formed in one of their two encodings (the end of section 8)."""
+    r = Bytes(data)
+    if data[0] == 1:
+        r.byte()
+        for _ in r.count():
+            r.bytes()
+        for _ in range(2):
+            for _ in r.count():
+                r.bytes()
+                kind, _, encoded = r.byte(), r.number(), r.bytes()
+                if kind == 254:
+                    inner = Bytes(encoded)
+                    skip_amqp(inner)
+                    end_of(inner)
+                elif kind not in ENUMS["type"]:
+                    raise ValueError(f"{kind} is no type of a value")
+    elif data[0] in (0xC1, 0xD1, 0xC0, 0xD0, 0x45):
+        skip_amqp(r)
+    else:
+        raise ValueError("property changes in no encoding that there is")
+    end_of(r)
+
+
+def skip_amqp(r):
+    """Steps over a value, encoded as AMQP 1.0 part 1.6 says: the first half of its first byte says how long it is."""
+    code = r.byte()
+    if code == 0:  # described
+        skip_amqp(r)
+        skip_amqp(r)
+    elif 0x40 <= code < 0xA0:
+        r.take((0, 1, 2, 4, 8, 16)[(code >> 4) - 4])
+    elif 0xA0 <= code:
+        wide = code >> 4 & 1
+        size = int.from_bytes(r.take(4 if wide else 1), "big")
+        inner = Bytes(r.take(size))
+        if code < 0xC0:
+            return
+        count = int.from_bytes(inner.take(4 if wide else 1), "big")
+        if code >= 0xE0:  # an array: a constructor for all
+            return
+        for _ in range(count):
+            skip_amqp(inner)
+        end_of(inner)
+    else:
+        raise ValueError(f"{code:02x} begins no AMQP value")
+
+
+def end_of(r):
+    if r.at != len(r.data):
+        raise ValueError(f"{len(r.data) - r.at} bytes behind the end")
+
+
+# ---- events ----
+
+class Record(Bytes):
+    """The records of a frame."""
+
+    def __init__(self, frame, bodies):
+        super().__init__(frame.records)
+        self.frame, self.with_bodies = frame, bodies
+
+    def fields(self, spec, version):
+        """Reads what a line of KINDS says."""
+        out = {}
+        for field in spec.split():
+            name, kind, since = (field.split(":") + ["", ""])[:3]
+            if since and int(since) > version:
+                continue
+            if name == "properties":
+                out.update(self.properties(version))
+            elif kind == "session":
+                has, session = self.bool(), text(self.bytes())
+                out |= {"SessionID": unless_zero(has or session, session), name: unless_zero(has, has)}
+            elif kind in ("blob", "changes"):
+                out.update(self.blob(name, kind))
+            elif kind == "before":
+                out[name] = changed(self.properties(version), out)
+            elif kind == "beforerule":
+                out[name] = changed(self.rule(), out["Rule"])
+            else:
+                out[name] = self.field(kind, version)
+        return out
+
+    def field(self, kind, version):
+        if kind in ("number", "byte", "bool"):
+            n = getattr(self, kind)()
+            return unless_zero(n, n)
+        if kind in ("text", "Text"):
+            s = text(self.bytes())
+            return unless_zero(s or kind == "Text", s)
+        if kind in ENUMS:
+            n = self.byte()
+            return unless_zero(n, ENUMS[kind].get(n, "Unknown" if kind in ("kind", "status") else "unknown"))
+        if kind == "time":
+            n = self.number()
+            return unless_zero(n, moment(n) if n else "-")
+        if kind == "duration":
+            n = self.number()
+            return unless_zero(n, duration(n))
+        if kind == "token":
+            token = self.take(16)
+            return unless_zero(any(token), uuid(token))
+        if kind == "origin":
+            return self.fields(ORIGIN, 1)
+        return getattr(self, kind)(version)
+
+    def list(self, _):
+        data = list(self.bytes())
+        return unless_zero(data, data)
+
+    def properties(self, version):
+        out = self.fields(PROPERTIES, version)
+        if version < 2 and "EnablePartitioning" in out and isinstance(out["EnablePartitioning"], Zero):
+            out["SupportOrdering"] = True
+        return out
+
+    def access(self, version):
+        rules = [self.fields(ACCESS_RULE, version) for _ in self.count()]
+        return unless_zero(rules, rules)
+
+    def rights(self, _):
+        rights = [ENUMS["right"][self.byte()] for _ in self.count()]
+        return unless_zero(rights, rights)
+
+    def secret(self, _):
+        return unless_zero(self.bytes(), "***")
+
+    def blob(self, name, kind):
+        """A blob stands among the bodies of its frame."""
+        size = self.number()
+        if not size:
+            return {}
+        distance, checksum = self.number(), struct.unpack("<I", self.take(4))[0]
+        data = self.frame.bodies[distance - Frame.SIZE:][:size] if distance >= Frame.SIZE else b""
+        if len(data) != size or crc(data) != checksum:
+            raise ValueError(f"the checksum of {name}, at distance {distance}, is wrong")
+        if kind == "changes":
+            check_changes(data)
+        out = {name + "Size": size, name + "Position": self.frame.lsn + distance}
+        if self.with_bodies:
+            out[name] = text(data)
+        return out
+
+    def ascending(self, _):
+        out, n = [], 0
+        for _ in self.count():
+            n += self.number()
+            out.append(n)
+        return unless_zero(out, out)
+
+    def returned(self, _):
+        out, n = [], 0
+        for _ in self.count():
+            n += self.number()
+            out.append({"Sequence": n, "DeliveryCount": self.number()})
+        return unless_zero(out, out)
+
+    def details(self, _):
+        out = {"BodySize": self.field("number", 1)}
+        flags = self.byte()
+        for flag, name in (1, "Subject"), (2, "CorrelationID"), (4, "ContentType"), (8, "TraceParent"):
+            if flags & flag:
+                out[name] = self.field("text", 1)
+        if flags & 16:
+            source = {"Relation": self.field("relation", 1)}
+            slice_ = f"{self.number()}/{self.byte()}"
+            out["Source"] = source | {"Slice": unless_zero(slice_ != "0/0", slice_), "Sequence": self.field("number", 1)}
+        return out
+
+    def copies(self, version):
+        out = [self.copy(version) for _ in self.count()]
+        return unless_zero(out, out)
+
+    def copy(self, version):
+        out = self.fields("Subscription:number Sequence:number", version)
+        flags = self.byte()
+        if flags & 1:
+            out["OwnTTL"] = True
+        if flags & 2:
+            out["ExpiresAt"] = self.field("time", version)
+        if flags & 4:
+            out |= {"InSession": True, "SessionID": text(self.bytes())}
+        if flags & 8:
+            out["Rule"] = self.field("text", version)
+        if flags & 16:
+            out.update(self.blob("Changes", "changes"))
+        if flags & 32:
+            out.update(self.fields("Cause:cause Reason:text Description:text", version))
+        return out
+
+    def rule(self, _=1):
+        name, kind, sql = self.field("text", 1), self.field("filter", 1), self.field("text", 1)
+        rule_filter = {"Kind": kind, "Text": sql, "Parameters": self.values()}
+        conditions = [{"Field": self.field("field", 1), "Text": text(self.bytes())} for _ in self.count()]
+        rule_filter |= {"Conditions": unless_zero(conditions, conditions), "Properties": self.values()}
+        action = {"Text": self.field("text", 1), "Parameters": self.values()}
+        return {"Name": name, "Filter": rule_filter, "Action": action, "CreatedAt": self.field("time", 1)}
+
+    def values(self):
+        out = []
+        for _ in self.count():
+            name, kind = text(self.bytes()), ENUMS["type"][self.byte()]
+            out.append({"Name": name, "Type": kind, "Value": value(kind, self.number(), self.bytes())})
+        return unless_zero(out, out)
+
+
+def events(frame, partition, origins, bodies):
+    """Yields what is printed for each event of a frame."""
+    r = Record(frame, bodies)
+    times = []
+    for _ in range(frame.count):
+        times.append(r.number())
+        for _ in r.count():
+            kind, version, entity, number, origin = r.byte(), r.byte(), r.number(), r.byte(), r.number()
+            if kind not in KINDS:
+                raise Unknown(f"frame at LSN {frame.lsn}: event {kind}")
+            name, newest, *spec = KINDS[kind].split(" ", 2)
+            if not 1 <= version <= int(newest):
+                raise Unknown(f"frame at LSN {frame.lsn}: {name} version {version}")
+            fields = r.fields("".join(spec), version)
+            out = {"Partition": partition, "LSN": frame.lsn, "Time": moment(times[-1]), "Entity": f"{entity}/{number}", "Event": name}
+            out |= shown(fields)
+            if kind == 1:
+                o = out.get("Origin", {})
+                origins[out.get("ID", 0)] = [o.get(k) for k in ("Principal", "RemoteAddress", "ContainerID", "Product", "Link")]
+            if origin:
+                known = [word for word in origins.get(origin, ()) if word]
+                out["By"] = f"origin {origin}" + (": " + " ".join(known) if known else "")
+            yield out
+    end_of(r)
+    if times and times[0] != frame.time or times and min(times[-1] - times[0], 0xFFFFFFFF) != frame.newest:
+        raise ValueError("the header has other times than the records")
+
+
+def read(directory, bodies, damages):
+    """Prints the events of every partition that is not damaged."""
+    namespace = Namespace(directory)
+    clean = read_clean(directory, namespace)
+    for number in range(namespace.partitions):
+        lines, origins = [], {}
+        try:
+            for frame, file, offset in Partition(directory, number, namespace, clean).frames():
+                try:
+                    if frame.kind == EVENTS:
+                        lines.extend(as_json(event) for event in events(frame, number, origins, bodies))
+                except (ValueError, KeyError, IndexError, OverflowError, AttributeError) as e:
+                    raise Damage(f"records that make no sense: {e}", file, offset, frame.lsn) from None
+            for line in lines:
+                print(line)
+        except Damage as e:
+            damages.append(e)
+
+
+def as_json(event):
+    return json.dumps(event, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def main(arguments):
+    bodies = "--bodies" in arguments
+    directories = [a for a in arguments if a != "--bodies"]
+    if not directories:
+        print(__doc__.split("\n\n")[1], file=sys.stderr)
+        return 2
+    damages = []
+    for directory in directories:
+        try:
+            read(directory, bodies, damages)
+        except Damage as e:
+            damages.append(e)
+        except Unknown as e:
+            print(e, file=sys.stderr)
+            return 7
+    for damage in damages:
+        print(damage, file=sys.stderr)
+    return 1 if damages else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
