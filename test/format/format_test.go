@@ -35,7 +35,7 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 // agree has both readers read a directory that is not damaged: every line must be the same.
 func agree(t *testing.T, dir string) (lines []string) {
 	t.Helper()
-	for _, o := range []tools.DumpOptions{{JSON: true, Bodies: true}, {JSON: true}} {
+	for _, o := range []tools.DumpOptions{{Partition: -1, JSON: true, Bodies: true}, {Partition: -1, JSON: true}} {
 		var want bytes.Buffer
 		if err := tools.Dump(&want, dir, o); err != nil {
 			t.Fatal(err)

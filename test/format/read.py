@@ -84,10 +84,13 @@ class Namespace:
     def __init__(self, directory):
         file = os.path.join(directory, "namespace.json")
         try:
-            it = json.loads(content(file))
+            data = content(file)
+            it = json.loads(data)
             words = [str(it[name]) for name in ("format", "namespace", "partitions", "created")]
             if it["sum"] != f"{crc(' '.join(words).encode()):08x}":
                 raise Damage("the sum is wrong", file)
+            if data != json.dumps(it, separators=(",", ":")).encode() + b"\n":
+                raise Damage("not as it was written", file)
             if it["format"] not in KNOWN_FORMATS:
                 raise Unknown(f"{file}: format {it['format']}")
             if it["format"] > 1:
@@ -269,16 +272,16 @@ class Partition:
         """The frame that stands here; None if it is bad: why is in self.why."""
         frame = Frame(data, self.offset)
         self.why = frame.bad
-        epoch = self.epoch + (1 if first else 0)
         if frame.intact and not self.of_this_place(frame, chapter, self.lsn):
             raise Damage("a frame of another place, partition, chapter or namespace", self.file, self.offset, self.lsn)
         if frame.intact and frame.before != self.chain:
             raise Damage("the chain is broken", self.file, self.offset, self.lsn)
         if frame.bad:
             return None
-        if frame.durable > self.lsn or frame.epoch != epoch or (frame.kind == EPOCH_START) != first:
+        begins = frame.kind == EPOCH_START  # of a run: the first frame of its chapter
+        if frame.durable > self.lsn or frame.epoch != self.epoch + begins or begins and not first:
             raise Damage("durable-up-to or the epoch is not what it should be", self.file, self.offset, self.lsn)
-        if first:
+        if begins:
             self.boot = frame.records
         return frame
 
@@ -441,38 +444,32 @@ PROPERTIES = ("LockDuration:duration MaxSizeMegabytes:number MaxMessageSizeKilob
 ACCESS_RULE = "Name:text Rights:rights Primary:secret Secondary:secret CreatedAt:time ModifiedAt:time"
 
 
-class Zero:
-    """A value that is not printed, unless it was something else before or is now."""
+class Value:
+    """A field: what stands in the record, and how it is printed. What is zero is left out."""
 
-    def __init__(self, value):
-        self.value = value
+    def __init__(self, raw, printed, always=False):
+        self.raw, self.printed, self.zero = raw, printed, not raw and not always
 
     def __eq__(self, other):
-        return isinstance(other, Zero) and self.value == other.value
-
-
-def unless_zero(n, value):
-    return value if n else Zero(value)
+        return self.raw == other.raw
 
 
 def shown(value):
     """What is printed of a value: of a structure the members that are not zero."""
     if isinstance(value, dict):
-        return {name: shown(v) for name, v in value.items() if not isinstance(v, Zero) and not (isinstance(v, dict) and not shown(v))}
+        return {name: shown(v) for name, v in value.items() if not (v.zero if isinstance(v, Value) else isinstance(v, dict) and not shown(v))}
     if isinstance(value, list):
         return [shown(v) for v in value]
-    return value.value if isinstance(value, Zero) else value
+    return shown(value.printed) if isinstance(value, Value) else value
 
 
 def changed(before, after):
-    """What is printed of a structure before it was changed: what was different."""
+    """What is printed of a structure before it was changed: what was different, even where that is zero."""
     out = {}
     for name, old in before.items():
-        new = after[name]
-        if isinstance(old, dict) and isinstance(new, dict):
-            if changed(old, new):
-                out[name] = changed(old, new)
-        elif old != new:
+        if isinstance(old, dict):
+            out[name] = changed(old, after[name])
+        elif old != after[name]:
             out[name] = shown(old)
     return out
 
@@ -638,12 +635,14 @@ class Record(Bytes):
         for field in spec.split():
             name, kind, since = (field.split(":") + ["", ""])[:3]
             if since and int(since) > version:
+                if (name, kind) == ("EntityKind", "kind"):  # version 1 of EntityDeleted: only queues were deleted then
+                    out[name] = Value(1, ENUMS[kind][1])
                 continue
             if name == "properties":
-                out.update(self.properties(version))
+                out |= self.properties(version)
             elif kind == "session":
                 has, session = self.bool(), text(self.bytes())
-                out |= {"SessionID": unless_zero(has or session, session), name: unless_zero(has, has)}
+                out |= {"SessionID": Value(session, session, has), name: Value(has, has)}
             elif kind in ("blob", "changes"):
                 out.update(self.blob(name, kind))
             elif kind == "before":
@@ -657,46 +656,46 @@ class Record(Bytes):
     def field(self, kind, version):
         if kind in ("number", "byte", "bool"):
             n = getattr(self, kind)()
-            return unless_zero(n, n)
+            return Value(n, n)
         if kind in ("text", "Text"):
             s = text(self.bytes())
-            return unless_zero(s or kind == "Text", s)
+            return Value(s, s, kind == "Text")
         if kind in ENUMS:
             n = self.byte()
-            return unless_zero(n, ENUMS[kind].get(n, "Unknown" if kind in ("kind", "status") else "unknown"))
+            return Value(n, ENUMS[kind].get(n, "Unknown" if kind in ("kind", "status") else "unknown"))
         if kind == "time":
             n = self.number()
-            return unless_zero(n, moment(n) if n else "-")
+            return Value(n, moment(n) if n else "-")
         if kind == "duration":
             n = self.number()
-            return unless_zero(n, duration(n))
+            return Value(n, duration(n))
         if kind == "token":
             token = self.take(16)
-            return unless_zero(any(token), uuid(token))
+            return Value(token.strip(b"\0"), uuid(token))
         if kind == "origin":
             return self.fields(ORIGIN, 1)
         return getattr(self, kind)(version)
 
     def list(self, _):
         data = list(self.bytes())
-        return unless_zero(data, data)
+        return Value(data, data)
 
     def properties(self, version):
         out = self.fields(PROPERTIES, version)
-        if version < 2 and "EnablePartitioning" in out and isinstance(out["EnablePartitioning"], Zero):
-            out["SupportOrdering"] = True
+        if version < 2:
+            out["SupportOrdering"] = Value(out["EnablePartitioning"].zero, True)
         return out
 
     def access(self, version):
         rules = [self.fields(ACCESS_RULE, version) for _ in self.count()]
-        return unless_zero(rules, rules)
+        return Value(rules, rules)
 
     def rights(self, _):
         rights = [ENUMS["right"][self.byte()] for _ in self.count()]
-        return unless_zero(rights, rights)
+        return Value(rights, rights)
 
     def secret(self, _):
-        return unless_zero(self.bytes(), "***")
+        return Value(self.bytes(), "***")
 
     def blob(self, name, kind):
         """A blob stands among the bodies of its frame."""
@@ -719,14 +718,14 @@ class Record(Bytes):
         for _ in self.count():
             n += self.number()
             out.append(n)
-        return unless_zero(out, out)
+        return Value(out, out)
 
     def returned(self, _):
         out, n = [], 0
         for _ in self.count():
             n += self.number()
             out.append({"Sequence": n, "DeliveryCount": self.number()})
-        return unless_zero(out, out)
+        return Value(out, out)
 
     def details(self, _):
         out = {"BodySize": self.field("number", 1)}
@@ -737,12 +736,12 @@ class Record(Bytes):
         if flags & 16:
             source = {"Relation": self.field("relation", 1)}
             slice_ = f"{self.number()}/{self.byte()}"
-            out["Source"] = source | {"Slice": unless_zero(slice_ != "0/0", slice_), "Sequence": self.field("number", 1)}
+            out["Source"] = source | {"Slice": Value(slice_.strip("0/"), slice_), "Sequence": self.field("number", 1)}
         return out
 
     def copies(self, version):
         out = [self.copy(version) for _ in self.count()]
-        return unless_zero(out, out)
+        return Value(out, out)
 
     def copy(self, version):
         out = self.fields("Subscription:number Sequence:number", version)
@@ -765,16 +764,20 @@ class Record(Bytes):
         name, kind, sql = self.field("text", 1), self.field("filter", 1), self.field("text", 1)
         rule_filter = {"Kind": kind, "Text": sql, "Parameters": self.values()}
         conditions = [{"Field": self.field("field", 1), "Text": text(self.bytes())} for _ in self.count()]
-        rule_filter |= {"Conditions": unless_zero(conditions, conditions), "Properties": self.values()}
+        rule_filter |= {"Conditions": Value(conditions, conditions), "Properties": self.values()}
         action = {"Text": self.field("text", 1), "Parameters": self.values()}
         return {"Name": name, "Filter": rule_filter, "Action": action, "CreatedAt": self.field("time", 1)}
+
+    def value(self, kind):
+        number, data = self.number(), self.bytes()
+        return Value((number, data), value(kind, number, data))
 
     def values(self):
         out = []
         for _ in self.count():
             name, kind = text(self.bytes()), ENUMS["type"][self.byte()]
-            out.append({"Name": name, "Type": kind, "Value": value(kind, self.number(), self.bytes())})
-        return unless_zero(out, out)
+            out.append({"Name": name, "Type": kind, "Value": self.value(kind)})
+        return Value(out, out)
 
 
 def events(frame, partition, origins, bodies):
