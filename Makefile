@@ -42,7 +42,7 @@ torture: ## the real binary under load, killed ROUNDS times
 temporary: ## entities that delete themselves, in real time and over two kills: eight minutes, nearly all of it waiting
 	go test ./test/torture -count 1 -timeout 0 -run TestTemporaryEntities -minutes -v
 
-compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states; needs the history
+compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states, or are refused as newer; needs the history
 	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v
 
 attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them

@@ -18,9 +18,11 @@ type Broker interface {
 	// Submit gives requests to a partition, in order, and copies the slice. It blocks while the partition's mailbox is
 	// full. Every request is replied to exactly once; after the partition stopped with ErrUnknown.
 	Submit(p PartitionID, requests []Request)
-	// ReadAt reads up to len(dst) bytes of the partition's log. Bytes of a Blob must be compared with its Sum. A refusal with the code
-	// [Busy] says nothing about the bytes: they can be read later.
-	ReadAt(p PartitionID, at event.Position, dst []byte) (int, error)
+	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with its checksum, and as far as dst
+	// goes what lies behind them, which is not. Of a blob that is longer than dst the beginning is read, and nothing is compared. A refusal
+	// with the code [Busy] says nothing about the bytes: they can be read later. An error that wraps [event.ErrErased] is a fault of the
+	// broker's, which keeps the bodies of messages that are there.
+	ReadInto(p PartitionID, b event.Blob, dst []byte) (int, error)
 	// ReportDamage tells that a stored body could not be read back: the partition refuses sends from now on.
 	ReportDamage(p PartitionID, err error)
 	// Now is broker time.

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
 // told reads the two properties of dead-lettering in changes; a value that is no text is "?".
@@ -31,17 +30,11 @@ func told(changes event.Changes) (reason, description string) {
 // toldIn reads the two properties of dead-lettering in stored changes.
 func toldIn(t *testing.T, stored []byte) (reason, description string) {
 	t.Helper()
-	v, rest, err := amqp.DecodeValue(stored, amqp.DefaultLimits)
-	m, ok := v.(amqp.Map)
-	if err != nil || len(rest) > 0 || !ok {
-		t.Fatalf("no map: %x", stored)
+	c, err := event.ReadChanges(stored)
+	if err != nil {
+		t.Fatal(err)
 	}
-	value := func(key string) string {
-		v, _ := m.Get(key)
-		text, _ := v.(string)
-		return text
-	}
-	return value(reasonKey), value(descriptionKey)
+	return told(c.Set)
 }
 
 // 9.2: the description is cut first, then the reason, at characters; nothing else is.
@@ -65,8 +58,8 @@ func TestShortened(t *testing.T) {
 		{"nothing to cut", whole, size, "reason", long, false},
 		{"one byte", whole, size - 1, "reason", long[1:], false},
 		{"the description", whole, empty + len("reason") + 9, "reason", long[:9], false},
-		{"still a long one", whole, empty + len("reason") + 3 + 256, "reason", long[:256], false},
-		{"not a long one any more", whole, empty + len("reason") + 3 + 255, "reason", long[:255], false},
+		{"still a long one", whole, empty + len("reason") + 1 + 128, "reason", long[:128], false},
+		{"not a long one any more", whole, empty + len("reason") + 1 + 127, "reason", long[:127], false},
 		{"all of it", whole, empty + len("reason"), "reason", "", false},
 		{"the reason", whole, empty + 4, "reas", "", false},
 		{"both", whole, empty, "", "", false},

@@ -85,6 +85,8 @@ type Message struct {
 	// it is sent to a topic.
 	Properties *filter.Message
 	Header     int
+	// Details are what history keeps of it beside its body; without a source.
+	Details event.Details
 }
 
 // ReceiveMode tells what a delivery does to the message.
@@ -297,7 +299,7 @@ const (
 	MessageScheduled
 )
 
-// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadAt].
+// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadInto].
 type Delivery struct {
 	Sequence      event.SequenceNumber
 	Token         event.LockToken // zero for receive-and-delete and peek

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // Note puts a fact into the log: an event that changes nothing and says what nobody could find out later (docs/decisions/0030). It has a record of
 // its own, behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal
@@ -18,10 +22,23 @@ func (*Note) command() {}
 // note adds the event of a fact.
 func note(d *decision, cmd *Note) {
 	cmd.Fact.Common().Origin = d.origin(cmd.Origin)
-	if fact, ok := cmd.Fact.(*event.SettlementRefused); ok && fact.Sequence == 0 {
-		fact.Sequence = d.lockedBy(fact)
+	switch fact := cmd.Fact.(type) {
+	case *event.SettlementRefused:
+		if fact.Sequence == 0 {
+			fact.Sequence = d.lockedBy(fact)
+		}
+		complete(fact.Wanted != 0 && fact.Why != 0, fact)
+	case *event.SendsRefused:
+		complete(fact.Why != 0 && fact.Count > 0, fact)
 	}
 	d.events, d.lazy = append(d.events, cmd.Fact), true
+}
+
+// complete panics for a fact that could be written and not read.
+func complete(is bool, fact event.Event) {
+	if !is {
+		panic(fmt.Sprintf("engine: a fact says too little: %+v", fact))
+	}
 }
 
 // Refusal is a code as the log has it.

@@ -66,7 +66,8 @@ func TestRefusalIsAboutOneToken(t *testing.T) {
 func TestFactsDefineTheirOrigin(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
-	note := &Note{Origin: &Origin{Link: "worker"}, Fact: &event.SettlementRefused{Envelope: event.Envelope{Slice: testSlice}, Missed: 3}}
+	note := &Note{Origin: &Origin{Link: "worker"}, Fact: &event.SettlementRefused{Envelope: event.Envelope{Slice: testSlice},
+		Wanted: event.WantedRenew, Why: event.RefusedLockLost, Missed: 3}}
 	for i, want := range []int{2, 1} {
 		out := p.Decide(1, note)
 		if len(out.Events) != want || !out.Lazy {

@@ -24,17 +24,17 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// stored is the changes of a settlement as they stand in the log; nil: none.
-func (cmd *Settle) stored() []byte {
-	if len(cmd.Changes) == 0 {
+// stored is changes as they stand in the log; nil: none.
+func stored(changes event.Changes) []byte {
+	if len(changes) == 0 {
 		return nil
 	}
-	return cmd.Changes.AppendShort(make([]byte, 0, cmd.Changes.Size()))
+	return changes.Append(make([]byte, 0, changes.Size()))
 }
 
 // overgrow reports whether stored changes make a message's header larger than one may be (semantics.md 9.2).
-func overgrow(stored []byte, m *index.Message, header int) bool {
-	return len(stored) > 0 && header+changed(m)+len(stored) > maxChanges
+func overgrow(changes []byte, m *index.Message, header int) bool {
+	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
 }
 
 // unread tells whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
@@ -78,9 +78,9 @@ const (
 
 // fitting is the stored changes of a settlement as a message can take them: those that dead-letter it with a shorter description and
 // reason, where they do not fit beside its header. ok is false when they cannot be made to fit (semantics.md 9.2).
-func (cmd *Settle) fitting(stored []byte, m *index.Message, header int) (_ []byte, ok bool) {
-	if !overgrow(stored, m, header) {
-		return stored, true
+func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []byte, ok bool) {
+	if !overgrow(changes, m, header) {
+		return changes, true
 	}
 	if cmd.Outcome != MoveToDeadLetter {
 		return nil, false
@@ -89,17 +89,14 @@ func (cmd *Settle) fitting(stored []byte, m *index.Message, header int) (_ []byt
 	if !ok {
 		return nil, false
 	}
-	return storedOwn(short), true
+	return stored(short), true
 }
-
-// storedOwn is changes of the broker's own making as they stand in the log.
-func storedOwn(changes event.Changes) []byte { return changes.Append(make([]byte, 0, changes.Size())) }
 
 // explained is why the broker dead-letters a message, with the stored changes that say so, which are cut to what fits beside its header.
 // Where nothing of them fits the reason is that, in full: a message has to be told something.
 func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
 	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
-		return cause, reason, description, storedOwn(changes)
+		return cause, reason, description, stored(changes)
 	}
-	return event.CauseHeaderSize, headerReason, headerText, storedOwn(deadLetterChanges(headerReason, headerText))
+	return event.CauseHeaderSize, headerReason, headerText, stored(deadLetterChanges(headerReason, headerText))
 }

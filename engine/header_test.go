@@ -25,8 +25,8 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 		reason, description string
 	}{
 		{"fits", MoveToDeadLetter, 60 << 10, deadLetterChanges("why", long[:2048]), "why", long[:2048]},
-		{"description", MoveToDeadLetter, header, deadLetterChanges("why", long), "why", long[:maxChanges-header-empty-len("why")-3]},
-		{"reason", MoveToDeadLetter, header, deadLetterChanges(long, "because"), long[:maxChanges-header-empty-3], ""},
+		{"description", MoveToDeadLetter, header, deadLetterChanges("why", long), "why", long[:maxChanges-header-empty-len("why")-1]},
+		{"reason", MoveToDeadLetter, header, deadLetterChanges(long, "because"), long[:maxChanges-header-empty-1], ""},
 		{"neither", MoveToDeadLetter, maxChanges - empty + 1, deadLetterChanges("why", "because"), headerReason, headerText},
 		{"the broker's", Abandon, maxChanges - empty - 30, nil, "MaxDeliveryCountExceeded", "Messag"},
 	} {
@@ -52,7 +52,7 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 			changes := s.frame.blobs[at.Position:][:at.Size]
 			reason, description := toldIn(t, changes)
 			if seq == 1 && c.how == MoveToDeadLetter { // of which nothing is known
-				if string(changes) != string(c.changes.AppendShort(nil)) {
+				if string(changes) != string(c.changes.Append(nil)) {
 					t.Errorf("%s: the other one has %.50q and %.50q", c.name, reason, description)
 				}
 			} else if seq == 2 && (reason != c.reason || description != c.description) {

@@ -140,7 +140,7 @@ func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.EnqueuedAt, ev.Batch = s.now, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, p.DefaultMessageTimeToLive)
-	ev.InSession, ev.IDType, ev.DuplicateUntil = p.RequiresSession, m.IDType, until
+	ev.InSession, ev.IDType, ev.DuplicateUntil, ev.Details = p.RequiresSession, m.IDType, until, m.Details
 }
 
 // timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).

@@ -62,7 +62,7 @@ func settle(d *decision, cmd *Settle) *Error {
 		d.refuse(cmd.Origin, cmd.refused(cmd.Token), err)
 		return err
 	}
-	s := settling{of, cmd, cmd.stored(), cmd.Token}
+	s := settling{of, cmd, stored(cmd.Changes), cmd.Token}
 	var one [1]index.Message // most commands have one token
 	messages, way, err := s.check(one[:0])
 	switch {
@@ -156,7 +156,7 @@ func (s *settling) tooLarge(origin event.OriginID, m *index.Message, token event
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
 	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
-	ev.Changes.Data = storedOwn(deadLetterChanges(headerReason, headerText))
+	ev.Changes.Data = stored(deadLetterChanges(headerReason, headerText))
 }
 
 // maxAuditText bounds texts of clients that stand in events for the audit alone.

@@ -144,7 +144,7 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 	ev.Envelope, ev.Sequence = s.envelope(s.from), pl.sequence
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
-	ev.IDType, ev.DuplicateUntil = m.IDType, pl.until
+	ev.IDType, ev.DuplicateUntil, ev.Details = m.IDType, pl.until, m.Details
 	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
 		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Entity is a queue, topic or subscription of the catalogue.
+// Entity is a queue, topic or subscription of the catalogue. One that stands there is not changed, a changed one takes its place.
 type Entity struct {
 	ID          event.EntityID
 	Kind        event.EntityKind
@@ -23,13 +23,14 @@ type Entity struct {
 	UpdatedAt   event.Time // last change of the properties
 	AccessedAt  event.Time // last use, coarsely; 0: none noted
 
-	rules *rules // of a subscription
-	below *below // of a topic
+	slot  uint32        // where it stands
+	added []*event.Rule // of a subscription, in the order in which they were added; neither rules nor the elements are ever changed
+	rules *rules        // of a subscription; the owner finds by it
+	below *below        // of a topic; the owner counts by it
 }
 
-// rules are those of one subscription in the order in which they were added.
+// rules finds those of one subscription by name.
 type rules struct {
-	list   []*event.Rule
 	sorted []*event.Rule          // by lower-cased name
 	byName map[string]*event.Rule // by lower-cased name
 }
@@ -55,16 +56,29 @@ type below struct {
 
 // Catalogue is the state machine of the namespace's entities, on partition 0's log.
 type Catalogue struct {
-	entities map[event.EntityID]*Entity
+	kept     slots[*Entity] // what a snapshot sees
+	versions *versions
+	entities map[event.EntityID]uint32 // slots
 	byPath   map[string]event.EntityID // by lower-cased path
 	last     event.EntityID            // newest ever given out
 	roots    int                       // queues and topics
 	split    int                       // of these, partitioned
 }
 
-func newCatalogue() Catalogue {
-	return Catalogue{entities: map[event.EntityID]*Entity{}, byPath: map[string]event.EntityID{}}
+func newCatalogue(v *versions) Catalogue {
+	return Catalogue{versions: v, entities: map[event.EntityID]uint32{}, byPath: map[string]event.EntityID{}}
 }
+
+// at is an entity, which is not to be changed; nil when there is none.
+func (c *Catalogue) at(id event.EntityID) *Entity {
+	if slot := c.entities[id]; slot != 0 {
+		return *c.kept.at(slot)
+	}
+	return nil
+}
+
+// put lets a changed copy of an entity take its place.
+func (c *Catalogue) put(e *Entity) { *c.kept.edit(c.versions, e.slot) = e }
 
 // NextID is the id of the next entity to be created.
 func (c *Catalogue) NextID() event.EntityID { return c.last + 1 }
@@ -75,12 +89,12 @@ func (c *Catalogue) Find(path string) (Entity, bool) {
 	if !ok {
 		return Entity{}, false
 	}
-	return *c.entities[id], true
+	return *c.at(id), true
 }
 
 // Get looks an entity up by its id.
 func (c *Catalogue) Get(id event.EntityID) (Entity, bool) {
-	e := c.entities[id]
+	e := c.at(id)
 	if e == nil {
 		return Entity{}, false
 	}
@@ -95,17 +109,22 @@ func (c *Catalogue) Partitioned() int { return c.split }
 
 // All returns every entity, by id: a topic comes before its subscriptions.
 func (c *Catalogue) All() []Entity {
-	out := make([]Entity, 0, len(c.entities))
-	for _, e := range c.entities {
-		out = append(out, *e)
+	return sortedEntities(&c.kept)
+}
+
+func sortedEntities(kept *slots[*Entity]) (all []Entity) {
+	for _, e := range kept.all() {
+		if *e != nil {
+			all = append(all, **e)
+		}
 	}
-	slices.SortFunc(out, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	slices.SortFunc(all, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }
 
 // Subscriptions are the ids of a topic's subscriptions, ascending.
 func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
-	if e := c.entities[topic]; e != nil && e.below != nil {
+	if e := c.at(topic); e != nil && e.below != nil {
 		return slices.Sorted(maps.Keys(e.below.subscriptions))
 	}
 	return nil
@@ -113,7 +132,7 @@ func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
 
 // SubscriptionCount is how many subscriptions a topic has.
 func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
-	if e := c.entities[topic]; e != nil && e.below != nil {
+	if e := c.at(topic); e != nil && e.below != nil {
 		return len(e.below.subscriptions)
 	}
 	return 0
@@ -121,7 +140,7 @@ func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
 
 // Filters counts the filters in all subscriptions of a topic; true and false filters are counted with the SQL filters.
 func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
-	if e := c.entities[topic]; e != nil && e.below != nil {
+	if e := c.at(topic); e != nil && e.below != nil {
 		return e.below.sql, e.below.correlation
 	}
 	return 0, 0
@@ -129,15 +148,15 @@ func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
 
 // Rules are those of a subscription in the order in which they were added. They are not to be changed.
 func (c *Catalogue) Rules(subscription event.EntityID) []*event.Rule {
-	if e := c.entities[subscription]; e != nil && e.rules != nil {
-		return e.rules.list
+	if e := c.at(subscription); e != nil {
+		return e.added
 	}
 	return nil
 }
 
 // RulesByName are those of a subscription by lower-cased name. They are not to be changed.
 func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
-	if e := c.entities[subscription]; e != nil && e.rules != nil {
+	if e := c.at(subscription); e != nil && e.rules != nil {
 		return e.rules.sorted
 	}
 	return nil
@@ -145,7 +164,7 @@ func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
 
 // Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be changed.
 func (c *Catalogue) Rule(subscription event.EntityID, name string) *event.Rule {
-	if e := c.entities[subscription]; e != nil && e.rules != nil {
+	if e := c.at(subscription); e != nil && e.rules != nil {
 		return e.rules.byName[strings.ToLower(name)]
 	}
 	return nil
@@ -162,24 +181,28 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 		c.add(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts),
 			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: at, UpdatedAt: at}, ev)
 	case *event.EntityUpdated:
-		e := c.must(id, ev)
-		c.countRoot(e, -1)
+		e := *c.must(id, ev)
+		c.countRoot(&e, -1)
 		e.Properties, e.UpdatedAt = ev.Properties, at
-		c.countRoot(e, 1)
+		c.countRoot(&e, 1)
+		c.put(&e)
 	case *event.EntityTouched:
-		c.must(id, ev).AccessedAt = ev.AccessedAt
+		e := *c.must(id, ev)
+		e.AccessedAt = ev.AccessedAt
+		c.put(&e)
 	case *event.EntityDeleted:
 		c.remove(c.must(id, ev), ev)
 	case *event.RuleAdded:
-		c.addRule(c.must(id, ev), ev.Rule, ev)
+		c.addRule(*c.must(id, ev), ev.Rule, ev)
 	case *event.RuleUpdated:
-		e := c.must(id, ev)
-		r := c.mustRule(e, ev.Rule.Name, ev)
-		c.countFilter(e, r, -1)
-		*r = ev.Rule
-		c.countFilter(e, r, 1)
+		e := *c.must(id, ev)
+		c.countFilter(&e, c.mustRule(&e, ev.Rule.Name, ev), -1)
+		r := ev.Rule
+		e.setRule(&r)
+		c.countFilter(&e, &r, 1)
+		c.put(&e)
 	case *event.RuleRemoved:
-		c.removeRule(c.must(id, ev), ev.Rule.Name, ev)
+		c.removeRule(*c.must(id, ev), ev.Rule.Name, ev)
 	}
 }
 
@@ -192,14 +215,15 @@ func (c *Catalogue) add(e *Entity, ev event.Event) {
 		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
 	}
 	c.countRoot(e, 1)
-	c.entities[e.ID] = e
+	e.slot = c.kept.add(c.versions, e)
+	c.entities[e.ID] = e.slot
 	c.byPath[strings.ToLower(e.Path)] = e.ID
 }
 
 func (c *Catalogue) remove(e *Entity, ev event.Event) {
 	switch e.Kind {
 	case event.Subscription:
-		for _, r := range e.rules.list {
+		for _, r := range e.added {
 			c.countFilter(e, r, -1)
 		}
 		delete(c.topic(e, ev).subscriptions, e.ID)
@@ -211,6 +235,7 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 	c.countRoot(e, -1)
 	delete(c.byPath, strings.ToLower(e.Path))
 	delete(c.entities, e.ID)
+	c.kept.remove(c.versions, e.slot)
 }
 
 // topic is what belongs to the topic of a subscription.
@@ -233,32 +258,44 @@ func (c *Catalogue) countRoot(e *Entity, by int) {
 	}
 }
 
-func (c *Catalogue) addRule(e *Entity, rule event.Rule, ev event.Event) {
+func (c *Catalogue) addRule(e Entity, rule event.Rule, ev event.Event) {
 	name := strings.ToLower(rule.Name)
 	if e.rules == nil || e.rules.byName[name] != nil {
 		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, rule.Name, e.ID))
 	}
 	r := &rule
-	e.rules.list = append(e.rules.list, r)
+	e.added = append(e.added, r) // what has the list so far does not see what stands behind its end
 	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), r)
 	e.rules.byName[name] = r
-	c.countFilter(e, r, 1)
+	c.countFilter(&e, r, 1)
+	c.put(&e)
 }
 
-func (c *Catalogue) removeRule(e *Entity, name string, ev event.Event) {
-	r := c.mustRule(e, name, ev)
+func (c *Catalogue) removeRule(e Entity, name string, ev event.Event) {
+	r := c.mustRule(&e, name, ev)
 	name = strings.ToLower(name)
-	i := slices.Index(e.rules.list, r)
-	e.rules.list = slices.Delete(e.rules.list, i, i+1)
+	i := slices.Index(e.added, r)
+	e.added = slices.Concat(e.added[:i], e.added[i+1:])
 	i = e.rules.place(name)
 	e.rules.sorted = slices.Delete(e.rules.sorted, i, i+1)
 	delete(e.rules.byName, name)
-	c.countFilter(e, r, -1)
+	c.countFilter(&e, r, -1)
+	c.put(&e)
+}
+
+// setRule lets a rule take the place of the one that has its name.
+func (e *Entity) setRule(r *event.Rule) {
+	name := strings.ToLower(r.Name)
+	was := e.rules.byName[name]
+	e.added = slices.Clone(e.added)
+	e.added[slices.Index(e.added, was)] = r
+	e.rules.sorted[e.rules.place(name)] = r
+	e.rules.byName[name] = r
 }
 
 // countFilter books a filter with its topic.
 func (c *Catalogue) countFilter(e *Entity, r *event.Rule, by int) {
-	b := c.entities[e.Topic].below
+	b := c.at(e.Topic).below
 	if r.Filter.Kind == event.CorrelationFilter {
 		b.correlation += by
 	} else {
@@ -275,7 +312,7 @@ func (c *Catalogue) mustRule(e *Entity, name string, ev event.Event) *event.Rule
 }
 
 func (c *Catalogue) must(id event.EntityID, ev event.Event) *Entity {
-	e := c.entities[id]
+	e := c.at(id)
 	if e == nil {
 		panic(fmt.Sprintf("index: %T of entity %d, which does not exist; there are %d, the newest is %d", ev, id, len(c.entities), c.last))
 	}

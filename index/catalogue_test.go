@@ -201,11 +201,8 @@ func values(rules []*event.Rule) (list []event.Rule) {
 // entity is a catalogue entry as it is encoded.
 func entity(id event.EntityID, kind event.EntityKind, path string, topic event.EntityID, names ...string) *Entity {
 	e := &Entity{ID: id, Kind: kind, Path: path, HashVersion: 1, Hosts: []byte{0}, Topic: topic}
-	if kind == event.Subscription {
-		e.rules = &rules{}
-	}
 	for _, n := range names {
-		e.rules.list = append(e.rules.list, &event.Rule{Name: n, Filter: event.Filter{Kind: event.TrueFilter}})
+		e.added = append(e.added, &event.Rule{Name: n, Filter: event.Filter{Kind: event.TrueFilter}})
 	}
 	return e
 }
@@ -238,12 +235,16 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 		{"no kind", []*Entity{entity(1, 0, "q", 0)}, false},
 		{"an unknown kind", []*Entity{entity(1, 4, "q", 0)}, false},
 		{"a rule twice", []*Entity{topic, entity(3, event.Subscription, "s", 2, "Rule", "other", "rULE")}, false},
-		{"rules of a queue", []*Entity{topic, {ID: 3, Kind: event.Queue, Path: "x", rules: sub.rules}}, false},
+		{"rules of a queue", []*Entity{topic, {ID: 3, Kind: event.Queue, Path: "x", added: sub.added}}, false},
 	} {
 		src := New().Encode(nil)
 		src = append(src[:3:3], 9, byte(len(c.entities))) // the newest id ever is 9
 		for _, e := range c.entities {
-			src = e.encode(src)
+			src = encoded(src, func(w *encoding) {
+				if w.entity(e); e.Kind == event.Queue && e.added != nil {
+					w.rules(e.added)
+				}
+			})
 		}
 		src = append(src, 0) // no slices
 		x, err := Decode(src)

@@ -29,6 +29,7 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	x.shared.locks.moveTimes(by)
 	x.shared.schedule.moveTimes(by)
 	for _, s := range x.slices.byID {
+		s.own()
 		s.moveTimes(by)
 	}
 	x.Catalogue.moveTimes(by)
@@ -44,37 +45,37 @@ func moved(t, by event.Time) event.Time {
 
 func (t *lockTable) moveTimes(by event.Time) {
 	t.ends = newDeadlines()
-	for slot := range t.table {
-		if l := &t.table[slot]; l.until != 0 {
+	for slot, l := range t.all() {
+		if l.until != 0 {
+			l = t.edit(t.versions, slot)
 			l.until = moved(l.until, by)
-			t.ends.add(l.until, uint32(slot))
+			t.ends.add(l.until, slot)
 		}
 	}
 }
 
 func (t *schedule) moveTimes(by event.Time) {
 	t.byAt = t.byAt[:0]
-	for slot := range t.table {
-		if s := &t.table[slot]; s.sequence != 0 {
+	for slot, s := range t.all() {
+		if s.sequence != 0 {
+			s = t.edit(t.versions, slot)
 			s.at = moved(s.at, by)
-			t.enter(uint32(slot))
+			t.enter(slot)
 		}
 	}
 }
 
 func (s *slice) moveTimes(by event.Time) {
-	for _, c := range s.chunks {
-		for i := range c.rows {
-			r := &c.rows[i]
-			r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
-		}
-	}
+	s.rows.root.each(0, func(p place) bool { // it goes on in what edit may leave behind
+		r := s.rows.edit(&s.shared.versions, p.sequence())
+		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
+		return true
+	})
 	s.soonest, s.since = moved(s.soonest, by), moved(s.since, by)
 	if s.sessions != nil {
-		for _, ses := range s.sessions.table {
-			if ses != nil {
-				ses.setAt = moved(ses.setAt, by)
-			}
+		for n := range s.names.records.all() {
+			r := s.sessions.edit(n)
+			r.setAt = moved(r.setAt, by)
 		}
 	}
 	if s.history != nil {
@@ -83,28 +84,28 @@ func (s *slice) moveTimes(by event.Time) {
 }
 
 func (h *history) moveTimes(by event.Time) {
-	kept := newHistory()
-	for k, e := range h.entries {
+	was := h.of.seen
+	*h = *newHistory(h.of)
+	for e := range was.entries {
+		e := *e
 		e.until = moved(e.until, by)
-		kept.byKey[k] = e
-		kept.order = append(kept.order, entry{k, e.until})
+		h.enter(e)
 	}
-	*h = *kept
 }
 
 func (c *Catalogue) moveTimes(by event.Time) {
-	for _, e := range c.entities {
+	for _, e := range c.All() {
 		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moved(e.CreatedAt, by), moved(e.UpdatedAt, by), moved(e.AccessedAt, by)
 		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules) // may be shared with whoever was given the entity
 		for i := range e.Properties.AccessRules {
 			r := &e.Properties.AccessRules[i]
 			r.CreatedAt, r.ModifiedAt = moved(r.CreatedAt, by), moved(r.ModifiedAt, by)
 		}
-		if e.rules == nil {
-			continue
-		}
-		for _, r := range e.rules.list {
+		for i := range e.added {
+			r := *e.added[i]
 			r.CreatedAt = moved(r.CreatedAt, by)
+			e.setRule(&r)
 		}
+		c.put(&e)
 	}
 }

@@ -107,22 +107,29 @@ func TestDecodeChangedBytes(t *testing.T) {
 	}
 }
 
+// encoded appends what a part of a state is encoded in. Of scheduled messages it knows one.
+func encoded(dst []byte, part func(*encoding)) []byte {
+	w := &encoding{view: new(view), dst: dst}
+	w.schedule.add(&versions{now: 1}, scheduled{})
+	part(w)
+	return w.dst
+}
+
 // Slices whose rows do not fit each other, or that belong to what cannot own them.
 func TestDecodeRefusesSlices(t *testing.T) {
 	t.Parallel()
 	topic, sub, other := newSlice(event.Slice{Entity: 1}, New().shared), newSlice(event.Slice{Entity: 2}, New().shared), newSlice(event.Slice{Entity: 3}, New().shared)
-	sub.owner, other.owner = topic, sub
+	sub.topic, other.topic = topic.id.Entity, sub.id.Entity
 	elsewhere := newSlice(event.Slice{Entity: 4, Partition: 1}, New().shared)
-	elsewhere.owner = topic
+	elsewhere.topic = topic.id.Entity
 	foreign := newSlice(event.Slice{Entity: 4, Partition: 1}, New().shared)
 	foreign.last = 9
-	copied := func(change func(r *row, c *chunk)) *slice {
+	copied := func(change func(r *row, l *node)) *slice {
 		s := newSlice(event.Slice{Entity: 2}, New().shared)
-		s.owner, s.last = topic, 5
-		r := s.insert(5)
-		*r = row{state: Active, size: 3}
-		s.setOrigin(5, 7)
-		change(r, s.chunks[0])
+		s.topic, s.last = topic.id.Entity, 5
+		s.store(5, row{marks: in(event.Main, Active), size: 3})
+		s.rows.find(5).setOrigin(7)
+		change(s.rows.edit(&s.shared.versions, 5), s.rows.root)
 		return s
 	}
 	for _, c := range []struct {
@@ -131,7 +138,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		ok     bool
 	}{
 		{"topic, subscription", []*slice{topic, sub}, true},
-		{"a copy", []*slice{topic, copied(func(*row, *chunk) {})}, true},
+		{"a copy", []*slice{topic, copied(func(*row, *node) {})}, true},
 		{"subscription before its topic", []*slice{sub, topic}, false},
 		{"subscription without topic", []*slice{sub}, false},
 		{"subscription of a subscription", []*slice{topic, sub, other}, false},
@@ -139,16 +146,16 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		{"numbers of another partition", []*slice{foreign}, false},
 		{"slices out of order", []*slice{other, topic}, false},
 		{"a slice twice", []*slice{topic, topic}, false},
-		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *chunk) { r.marks |= changed })}, false},
-		{"a scheduled copy", []*slice{topic, copied(func(r *row, _ *chunk) { r.state, r.lock = Scheduled, 0 })}, false},
-		{"scheduled and dead-lettered", []*slice{topic, copied(func(r *row, c *chunk) { r.state, r.subQueue, c.origins = Scheduled, event.DeadLetter, nil })}, false},
-		{"scheduled and was scheduled", []*slice{topic, copied(func(r *row, c *chunk) { r.state, r.marks, c.origins = Scheduled, wasScheduled, nil })}, false},
-		{"no such sub-queue", []*slice{topic, copied(func(r *row, _ *chunk) { r.subQueue = 3 })}, false},
+		{"a changed message without changes", []*slice{topic, copied(func(r *row, _ *node) { r.marks |= changed })}, false},
+		{"a scheduled copy", []*slice{topic, copied(func(r *row, _ *node) { r.marks, r.lock = in(event.Main, Scheduled), 1 })}, false},
+		{"scheduled and dead-lettered", []*slice{topic, copied(func(r *row, l *node) { r.marks, r.lock, l.extra = in(event.DeadLetter, Scheduled), 1, nil })}, false},
+		{"scheduled and was scheduled", []*slice{topic, copied(func(r *row, l *node) { r.marks, r.lock, l.extra = in(event.Main, Scheduled)|wasScheduled, 1, nil })}, false},
+		{"no such sub-queue", []*slice{topic, copied(func(r *row, _ *node) { r.marks = in(3, Active) })}, false},
 	} {
 		src := New().Encode(nil)
 		src = append(src[:len(src)-1], byte(len(c.slices)))
 		for _, s := range c.slices {
-			src = s.encode(src)
+			src = encoded(src, func(w *encoding) { w.slice(s.kept) })
 		}
 		_, err := Decode(src)
 		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {

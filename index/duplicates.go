@@ -20,70 +20,89 @@ func keyOf(t event.IDType, id []byte) (k idKey) {
 
 // seen is one entry of the history.
 type seen struct {
-	until    event.Time
+	key      idKey
+	until    event.Time // 0: the id was accepted again since, with a later entry
 	original event.SequenceNumber
-}
-
-// entry is an entry in the order in which they were made.
-type entry struct {
-	key   idKey
-	until event.Time
 }
 
 // maxForget is how many entries that are over go with each new one. A few: a long history must not make one send pay for all.
 const maxForget = 4
 
+// keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's own.
+type keptHistory struct {
+	order queue[seen] // in the order in which they were made
+	count int         // of those that no other has replaced
+}
+
 // history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11). Entries that are over go
 // when new ones come.
 type history struct {
-	byKey map[idKey]seen
-	order []entry
-	head  int // of order
+	of    *slice
+	byKey map[idKey]int // numbers in the order
 }
 
-func newHistory() *history { return &history{byKey: map[idKey]seen{}} }
+func newHistory(s *slice) *history {
+	s.seen = new(keptHistory)
+	return &history{of: s, byKey: map[idKey]int{}}
+}
+
+// find looks an id up.
+func (h *history) find(k idKey) (seen, bool) {
+	n, ok := h.byKey[k]
+	if !ok {
+		return seen{}, false
+	}
+	return *h.of.seen.order.at(n), true
+}
 
 // remember enters an id that was accepted at a time.
 func (h *history) remember(now event.Time, k idKey, s seen) {
 	if s.until <= now {
 		return
 	}
-	for left := maxForget; h.head < len(h.order); {
-		e := h.order[h.head]
-		if h.byKey[e.key].until == e.until { // else another has replaced it: that one is not part of the state, nor counted
-			if e.until > now || left == 0 {
-				break
-			}
-			left--
+	order := &h.of.seen.order
+	for left := maxForget; order.head < order.end; order.drop(&h.of.shared.versions) {
+		e := order.at(order.head)
+		if e.until == 0 { // one that was replaced is not part of the state, nor counted
+			continue
 		}
-		h.forget(e)
-		h.head++
+		if e.until > now || left == 0 {
+			break
+		}
+		left--
+		h.forget(e.key)
 	}
-	if h.head > 1024 && h.head > len(h.order)/2 {
-		h.order = append(h.order[:0], h.order[h.head:]...)
-		h.head = 0
-	}
-	h.byKey[k] = s
-	h.order = append(h.order, entry{k, s.until})
+	s.key = k
+	h.enter(s)
 }
 
-// forget drops an entry, unless the id was accepted again since.
-func (h *history) forget(e entry) {
-	if s, ok := h.byKey[e.key]; ok && s.until == e.until {
-		delete(h.byKey, e.key)
+// enter appends an entry, which replaces the one of the same id.
+func (h *history) enter(s seen) {
+	kept, v := h.of.seen, &h.of.shared.versions
+	if n, twice := h.byKey[s.key]; twice {
+		kept.order.edit(v, n).until = 0
+		kept.count--
 	}
-	if len(h.byKey) == 0 && len(h.order) > peak { // maps do not give memory back
-		h.byKey = map[idKey]seen{}
+	h.byKey[s.key] = kept.order.add(v, s)
+	kept.count++
+}
+
+// forget drops the entry of an id.
+func (h *history) forget(k idKey) {
+	delete(h.byKey, k)
+	if h.of.seen.count--; h.of.seen.count == 0 && h.of.seen.order.end-h.of.seen.order.before > peak { // maps do not give memory back
+		h.byKey = map[idKey]int{}
 	}
 }
 
 // over counts the entries that would go next, up to a limit.
 func (h *history) over(now event.Time, limit int) (n int) {
-	for _, e := range h.order[h.head:] {
-		if n == limit || e.until > now {
-			break
-		}
-		if h.byKey[e.key].until == e.until {
+	order := &h.of.seen.order
+	for i := order.head; i < order.end && n < limit; i++ {
+		switch e := order.at(i); {
+		case e.until > now:
+			return n
+		case e.until != 0:
 			n++
 		}
 	}
@@ -91,12 +110,10 @@ func (h *history) over(now event.Time, limit int) (n int) {
 }
 
 // entries are those of the history in the order in which they were made, without the ones that another has replaced.
-func (h *history) entries(yield func(idKey, seen) bool) {
-	for _, e := range h.order[h.head:] {
-		if s, ok := h.byKey[e.key]; ok && s.until == e.until {
-			if !yield(e.key, s) {
-				return
-			}
+func (h *keptHistory) entries(yield func(*seen) bool) {
+	for i := h.order.head; i < h.order.end; i++ {
+		if e := h.order.at(i); e.until != 0 && !yield(e) {
+			return
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -22,20 +22,59 @@ var errEncoding = errors.New("index: bad encoding")
 
 // Encode appends the canonical encoding of the whole state: equal states have equal encodings, however they came about.
 func (x *Index) Encode(dst []byte) []byte {
-	dst = append(dst, EncodingVersion)
-	dst = binary.AppendUvarint(dst, uint64(x.lastAt))
-	dst = binary.AppendUvarint(dst, uint64(x.nextOrigin))
-	dst = x.Catalogue.encode(dst)
-	ids := slices.SortedFunc(maps.Keys(x.slices.byID), compareSlices)
-	dst = binary.AppendUvarint(dst, uint64(len(ids)))
-	for _, id := range ids {
-		dst = x.slices.byID[id].encode(dst)
+	v := viewOf(x)
+	e := &encoding{view: &v, dst: dst}
+	e.state()
+	return e.dst
+}
+
+// encoding is an encoding that is being made.
+type encoding struct {
+	*view
+	dst []byte    // what is not written yet
+	w   io.Writer // nil: everything stays in dst
+	err error     // of w
+
+	written int64 // bytes
+}
+
+// pieceSize is how much is written at once, bytes, and up to a row or an entity more.
+const pieceSize = 64 << 10
+
+// piece writes what there is if it is enough.
+func (e *encoding) piece() {
+	if e.w != nil && len(e.dst) >= pieceSize {
+		e.flush()
 	}
-	if x.clock.Number != 0 { // what was written before there was such a thing is read as it was
-		dst = binary.AppendUvarint(dst, x.clock.Number)
-		dst = binary.AppendVarint(dst, x.clock.Shift)
+}
+
+func (e *encoding) flush() {
+	if e.err == nil {
+		_, e.err = e.w.Write(e.dst)
+		e.written += int64(len(e.dst))
 	}
-	return dst
+	e.dst = e.dst[:0]
+}
+
+func (e *encoding) number(n uint64) { e.dst = binary.AppendUvarint(e.dst, n) }
+
+func (e *encoding) state() {
+	e.dst = append(e.dst, EncodingVersion)
+	e.number(uint64(e.lastAt))
+	e.number(uint64(e.nextOrigin))
+	e.catalogue()
+	all := e.sorted()
+	e.number(uint64(len(all)))
+	for _, k := range all {
+		if e.err != nil {
+			return
+		}
+		e.slice(k)
+	}
+	if e.clock.Number != 0 { // what was written before there was such a thing is read as it was
+		e.number(e.clock.Number)
+		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
+	}
 }
 
 func compareSlices(a, b event.Slice) int {
@@ -51,51 +90,37 @@ const (
 	rowFlags    = flagWaited<<1 - 1
 )
 
-func (s *slice) encode(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(s.id.Entity))
-	dst = append(dst, s.id.Partition)
-	dst = binary.AppendUvarint(dst, uint64(s.last))
-	var owner event.EntityID
-	if s.owner != nil {
-		owner = s.owner.id.Entity
+func (e *encoding) slice(k *kept) {
+	e.number(uint64(k.id.Entity))
+	e.dst = append(e.dst, k.id.Partition)
+	e.number(uint64(k.last))
+	e.number(uint64(k.topic))
+	ordinals := e.sessions(k.names)
+	e.history(k.seen)
+	e.number(uint64(k.live()))
+	if e.w == nil {
+		e.dst = slices.Grow(e.dst, k.live()*rowSize)
 	}
-	dst = binary.AppendUvarint(dst, uint64(owner))
-	dst, ordinals := s.sessions.encode(dst, &s.shared.locks)
-	dst = encodeHistory(dst, s.history)
-	live := 0
-	for _, c := range s.chunks {
-		live += c.live
-	}
-	dst = binary.AppendUvarint(dst, uint64(live))
-	dst = slices.Grow(dst, live*rowSize)
 	var seq event.SequenceNumber
 	var last row
-	for _, n := range slices.Sorted(maps.Keys(s.chunks)) {
-		c := s.chunks[n]
-		for i := range c.rows {
-			if c.rows[i].state == Gone {
-				continue
-			}
-			before := seq
-			seq = event.SequenceNumber(n<<chunkBits + uint64(i))
-			dst = binary.AppendUvarint(dst, uint64(seq-before))
-			dst = s.encodeRow(dst, seq, c, &last, ordinals)
-			last = c.rows[i]
-		}
-	}
-	return dst
+	k.rows.root.each(0, func(p place) bool {
+		before := seq
+		seq = p.sequence()
+		e.number(uint64(seq - before))
+		r := p.row()
+		e.row(p, r, &last, ordinals)
+		last = *r
+		e.piece()
+		return e.err == nil
+	})
 }
 
 // rowSize is what most rows are encoded in, bytes: numbers that grow from row to row are stored as distances.
 const rowSize = 20
 
-// encodeRow appends what is known of one message. last is the row before.
-func (s *slice) encodeRow(dst []byte, seq event.SequenceNumber, c *chunk, last *row, ordinals []uint64) []byte {
-	at := uint64(seq) & (chunkRows - 1)
-	r, origin := &c.rows[at], event.SequenceNumber(0)
-	if c.origins != nil {
-		origin = c.origins[at]
-	}
+// row appends what is known of one message. last is the row before.
+func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
+	origin, state := p.origin(), r.marks.state()
 	var flags byte
 	if r.marks.has(ownTTL) {
 		flags |= flagOwnTTL
@@ -112,7 +137,7 @@ func (s *slice) encodeRow(dst []byte, seq event.SequenceNumber, c *chunk, last *
 	if origin != 0 {
 		flags |= flagOrigin
 	}
-	dst = append(dst, byte(r.state), byte(r.subQueue), flags)
+	dst := append(e.dst, byte(state), byte(r.marks.subQueue()), flags)
 	dst = binary.AppendVarint(dst, int64(r.position-last.position))
 	dst = binary.AppendUvarint(dst, uint64(r.size))
 	dst = binary.LittleEndian.AppendUint32(dst, r.sum)
@@ -123,32 +148,34 @@ func (s *slice) encodeRow(dst []byte, seq event.SequenceNumber, c *chunk, last *
 		dst = binary.AppendUvarint(dst, uint64(origin))
 	}
 	if r.session != 0 {
-		dst = binary.AppendUvarint(dst, ordinals[r.session])
+		dst = binary.AppendUvarint(dst, uint64(ordinals[r.session]))
 	}
-	switch r.state {
+	switch state {
 	case Locked, DeferredLocked:
-		l := s.shared.locks.at(r.lock)
-		dst = append(dst, l.token[:]...)
-		dst = binary.AppendUvarint(dst, uint64(l.until))
+		dst = e.locks.at(r.lock).append(dst)
 	case Scheduled:
-		t := &s.shared.schedule.table[r.lock]
+		t := e.schedule.at(r.lock)
 		dst = binary.AppendUvarint(dst, uint64(t.at))
 		dst = binary.AppendUvarint(dst, uint64(t.ttl))
 	}
 	if r.marks.has(changed) {
-		blobs := s.changes[seq]
+		blobs := p.changes()
 		dst = binary.AppendUvarint(dst, uint64(len(blobs)))
 		for _, b := range blobs {
-			dst = appendBlob(dst, b)
+			dst = appendBody(dst, bodyOf(b))
 		}
 	}
-	return dst
+	e.dst = dst
 }
 
-func appendBlob(dst []byte, b event.Blob) []byte {
-	dst = binary.AppendUvarint(dst, uint64(b.Position))
-	dst = binary.AppendUvarint(dst, uint64(b.Size))
-	return binary.LittleEndian.AppendUint32(dst, b.Sum)
+func (l *lock) append(dst []byte) []byte {
+	return binary.AppendUvarint(append(dst, l.token[:]...), uint64(l.until))
+}
+
+func appendBody(dst []byte, b body) []byte {
+	dst = binary.AppendUvarint(dst, uint64(b.position))
+	dst = binary.AppendUvarint(dst, uint64(b.size))
+	return binary.LittleEndian.AppendUint32(dst, b.sum)
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -288,13 +315,6 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	sessions := d.sessions(s)
 	d.history(s)
 	live := d.number(uint64(len(d.src)))
-	var run [subQueues][states][]uint64 // sequence numbers of each set, added in bulk
-	flush := func(q, st int) {
-		if len(run[q][st]) > 0 {
-			s.set(event.SubQueue(q), State(st)).AddMany(run[q][st])
-			run[q][st] = run[q][st][:0]
-		}
-	}
 	var seq event.SequenceNumber
 	var last row
 	for ; live > 0 && d.err == nil; live-- {
@@ -304,23 +324,10 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 			break
 		}
 		seq += delta
-		r := d.row(s, seq, &last, sessions)
-		if d.err != nil {
-			break
-		}
-		last = *r
-		q, st := int(r.subQueue), int(r.state)
-		if run[q][st] = append(run[q][st], uint64(seq)); len(run[q][st]) == 4096 {
-			flush(q, st)
-		}
-	}
-	for q := range run {
-		for st := range run[q] {
-			flush(q, st)
-		}
+		d.row(s, seq, &last, sessions)
 	}
 	d.waiting(s)
-	x.slices.byID[id] = s
+	x.slices.add(s)
 	return id
 }
 
@@ -338,60 +345,66 @@ func (d *decoding) owner(x *Index, s *slice) {
 	s.setOwner(t)
 }
 
-// row reads what is known of one message, but for its membership in the bitmaps. last is the row before.
-func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions uint64) *row {
+// row reads what is known of one message. last is the row before.
+func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions uint64) {
 	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
 	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
 		state == Scheduled && (sub != event.Main || flags&(flagOrigin|flagWaited) != 0) {
 		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
-		return nil
+		return
 	}
-	r := s.insert(seq)
-	*r = row{
+	r := row{
 		position: event.Position(d.distance(uint64(last.position), math.MaxUint64)), size: uint32(d.number(math.MaxUint32)), sum: d.sum(),
-		state: state, subQueue: sub,
-		marks:      marks(0).with(ownTTL, flags&flagOwnTTL != 0).with(changed, flags&flagChanged != 0).with(wasScheduled, flags&flagWaited != 0),
+		marks:      in(sub, state).with(ownTTL, flags&flagOwnTTL != 0).with(wasScheduled, flags&flagWaited != 0),
 		enqueuedAt: event.Time(d.distance(uint64(last.enqueuedAt), uint64(event.EndOfTime))),
 		expiresAt:  event.Time(d.distance(uint64(last.expiresAt), uint64(event.EndOfTime))),
 		count:      uint32(d.number(math.MaxUint32)),
 	}
-	s.addBytes(int64(r.size))
+	*last = r
+	var origin event.SequenceNumber
 	if flags&flagOrigin != 0 {
-		s.setOrigin(seq, event.SequenceNumber(d.atLeastOne(math.MaxUint64)))
+		origin = event.SequenceNumber(d.atLeastOne(math.MaxUint64))
 	}
 	if flags&flagSession != 0 {
 		r.session = uint32(d.atLeastOne(sessions))
 	}
 	switch state {
 	case Locked, DeferredLocked:
-		d.lock(s, seq, r)
+		d.lock(s, seq, &r)
 	case Scheduled:
 		r.lock = s.shared.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
 	}
 	if d.err != nil {
-		return nil
+		return
+	}
+	at := s.rows.insert(&s.shared.versions, seq)
+	*at = r
+	s.addBytes(int64(r.size))
+	s.enter(seq, r.marks)
+	if origin != 0 {
+		s.rows.find(seq).setOrigin(origin)
 	}
 	if r.session != 0 {
-		s.sessions.addMessage(seq, r)
+		s.sessions.addMessage(seq, at)
 	}
-	s.awaits(r)
-	if r.marks.has(changed) {
-		for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-			b := d.blob()
-			if b.Size == 0 {
-				d.fail("message %d: an empty change", seq)
-			}
-			s.change(seq, r, b)
+	s.awaits(at)
+	if flags&flagChanged == 0 {
+		return
+	}
+	for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+		b := d.blob()
+		if b.Size == 0 {
+			d.fail("message %d: an empty change", seq)
 		}
+		s.change(seq, at, b)
 	}
-	return r
 }
 
 func (d *decoding) lock(s *slice, seq event.SequenceNumber, r *row) {
 	l := lock{slice: s.id, sequence: seq}
 	copy(l.token[:], d.take(16))
 	l.until = event.Time(d.number(uint64(event.EndOfTime)))
-	held := r.session != 0 && r.subQueue == event.Main && s.sessions.table[r.session].lock != 0
+	held := r.session != 0 && r.marks.subQueue() == event.Main && s.sessions.record(r.session).lock != 0
 	if _, twice := s.shared.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
 		d.fail("lock of message %d", seq)
 		return

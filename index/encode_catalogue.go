@@ -9,34 +9,38 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-func (c *Catalogue) encode(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(c.last))
-	all := c.All()
-	dst = binary.AppendUvarint(dst, uint64(len(all)))
+func (e *encoding) catalogue() {
+	e.number(uint64(e.lastEntity))
+	all := sortedEntities(&e.entities)
+	e.number(uint64(len(all)))
 	for i := range all {
-		dst = all[i].encode(dst)
+		e.entity(&all[i])
 	}
-	return dst
 }
 
-func (e *Entity) encode(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(e.ID))
-	dst = append(dst, byte(e.Kind), e.HashVersion)
-	dst = appendText(dst, e.Path)
-	dst = appendText(dst, string(e.Hosts))
-	dst = event.AppendProperties(dst, &e.Properties)
-	dst = binary.AppendUvarint(dst, uint64(e.Topic))
-	for _, t := range [...]event.Time{e.CreatedAt, e.UpdatedAt, e.AccessedAt} {
+func (e *encoding) entity(x *Entity) {
+	dst := binary.AppendUvarint(e.dst, uint64(x.ID))
+	dst = append(dst, byte(x.Kind), x.HashVersion)
+	dst = appendText(dst, x.Path)
+	dst = appendText(dst, string(x.Hosts))
+	dst = event.AppendProperties(dst, &x.Properties)
+	dst = binary.AppendUvarint(dst, uint64(x.Topic))
+	for _, t := range [...]event.Time{x.CreatedAt, x.UpdatedAt, x.AccessedAt} {
 		dst = binary.AppendUvarint(dst, uint64(t))
 	}
-	if e.rules == nil {
-		return dst
+	e.dst = dst
+	e.piece()
+	if x.Kind == event.Subscription {
+		e.rules(x.added)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(e.rules.list)))
-	for _, r := range e.rules.list {
-		dst = event.AppendRule(dst, r)
+}
+
+func (e *encoding) rules(added []*event.Rule) {
+	e.number(uint64(len(added)))
+	for _, r := range added {
+		e.dst = event.AppendRule(e.dst, r)
+		e.piece()
 	}
-	return dst
 }
 
 func (d *decoding) catalogue(c *Catalogue) {
@@ -76,7 +80,7 @@ func (c *Catalogue) fits(e *Entity) bool {
 	case event.Queue, event.Topic:
 		return e.Topic == 0
 	case event.Subscription:
-		t := c.entities[e.Topic]
+		t := c.at(e.Topic)
 		return t != nil && t.Kind == event.Topic
 	}
 	return false
@@ -90,10 +94,10 @@ func (d *decoding) rules(c *Catalogue, e *Entity) {
 		if e.rules.byName[name] != nil {
 			d.fail("rule %q twice", r.Name)
 		}
-		e.rules.list = append(e.rules.list, &r)
+		e.added = append(e.added, &r)
 		e.rules.byName[name] = &r
 		c.countFilter(e, &r, 1)
 	}
-	e.rules.sorted = slices.Clone(e.rules.list)
+	e.rules.sorted = slices.Clone(e.added)
 	slices.SortFunc(e.rules.sorted, byLowerName)
 }

@@ -2,7 +2,6 @@ package index
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -15,68 +14,65 @@ const (
 	flagState = 1 << 1
 )
 
-// encode appends the sessions of a slice by id. Rows name a session by its place in that order, from 1 on: those
+// sessions appends the sessions of a slice by id. Rows name a session by its place in that order, from 1 on: those
 // are the ordinals by slot. Which messages belong to a session follows from the rows.
-func (t *sessions) encode(dst []byte, locks *lockTable) ([]byte, []uint64) {
+func (e *encoding) sessions(t *keptSessions) (ordinals []uint32) {
 	if t == nil {
-		return append(dst, 0, 0), nil
+		e.dst = append(e.dst, 0, 0)
+		return nil
 	}
-	dst = binary.AppendUvarint(dst, t.tickets)
-	dst = binary.AppendUvarint(dst, uint64(len(t.byID)))
-	ordinals, ordinal := make([]uint64, len(t.table)), uint64(0)
-	for s := range t.order.all {
-		ordinal++
-		ordinals[t.byID[s.id]] = ordinal
-		dst = appendText(dst, s.id)
+	e.number(t.tickets)
+	e.number(uint64(t.count))
+	ordinals = make([]uint32, t.records.end)
+	for i, slot := range t.sorted() {
+		ordinals[slot] = uint32(i + 1)
+		r := t.records.at(slot)
+		e.dst = appendText(e.dst, r.id)
 		var flags byte
-		if s.lock != 0 {
+		if r.lock != 0 {
 			flags |= flagHeld
 		}
-		if s.set {
+		if r.set {
 			flags |= flagState
 		}
-		dst = append(dst, flags)
-		dst = binary.AppendUvarint(dst, s.ticket)
-		if s.lock != 0 {
-			l := locks.at(s.lock)
-			dst = append(dst, l.token[:]...)
-			dst = binary.AppendUvarint(dst, uint64(l.until))
+		e.dst = append(e.dst, flags)
+		e.number(r.ticket)
+		if r.lock != 0 {
+			e.dst = e.locks.at(r.lock).append(e.dst)
 		}
-		if s.set {
-			dst = appendBlob(dst, s.state)
-			dst = binary.AppendUvarint(dst, uint64(s.setAt))
+		if r.set {
+			e.dst = appendBody(e.dst, r.state)
+			e.number(uint64(r.setAt))
 		}
+		e.piece()
 	}
-	return dst, ordinals
+	return ordinals
 }
 
-// encodeHistory appends the duplicate history in the order in which it came about.
-func encodeHistory(dst []byte, h *history) []byte {
+// history appends the duplicate history in the order in which it came about.
+func (e *encoding) history(h *keptHistory) {
 	if h == nil || mutant.On(mutant.ForgetDuplicates) {
-		return append(dst, 0)
+		e.dst = append(e.dst, 0)
+		return
 	}
-	n := uint64(0)
-	for range h.entries {
-		n++
+	e.number(uint64(h.count))
+	for s := range h.entries {
+		e.dst = append(e.dst, s.key[:]...)
+		e.number(uint64(s.until))
+		e.number(uint64(s.original))
+		e.piece()
 	}
-	dst = binary.AppendUvarint(dst, n)
-	for k, s := range h.entries {
-		dst = append(dst, k[:]...)
-		dst = binary.AppendUvarint(dst, uint64(s.until))
-		dst = binary.AppendUvarint(dst, uint64(s.original))
-	}
-	return dst
 }
 
-// sessions reads what encode wrote and returns how many there are: slots are the ordinals.
+// sessions reads what the sessions were written as and returns how many there are: slots are the ordinals.
 func (d *decoding) sessions(s *slice) uint64 {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))
 	if tickets == 0 && n == 0 {
 		return 0
 	}
-	t := newSessions(&s.rows)
-	t.tickets, s.sessions = tickets, t
+	t := newSessions(s)
+	s.names.tickets, s.sessions = tickets, t
 	before := ""
 	for i := uint64(0); i < n && d.err == nil; i++ {
 		id := d.text()
@@ -86,12 +82,12 @@ func (d *decoding) sessions(s *slice) uint64 {
 		}
 		before = id
 		slot := t.slot([]byte(id))
-		ses := t.table[slot]
+		r := t.edit(slot)
 		flags := d.byte()
 		if flags > flagHeld|flagState {
 			d.fail("session %q: flags %#x", id, flags)
 		}
-		ses.ticket = d.number(tickets)
+		r.ticket = d.number(tickets)
 		if flags&flagHeld != 0 {
 			l := lock{slice: s.id, session: slot}
 			copy(l.token[:], d.take(16))
@@ -100,12 +96,13 @@ func (d *decoding) sessions(s *slice) uint64 {
 				d.fail("lock of session %q", id)
 				return 0
 			}
-			ses.lock = s.shared.locks.add(l)
+			r.lock = s.shared.locks.add(l)
 		}
 		if flags&flagState != 0 {
-			ses.set, ses.state = true, d.blob()
-			ses.setAt = event.Time(d.number(uint64(event.EndOfTime)))
-			s.addBytes(int64(ses.state.Size))
+			r.set, r.state = true, bodyOf(d.blob())
+			t.table[slot].set = true
+			r.setAt = event.Time(d.number(uint64(event.EndOfTime)))
+			s.addBytes(int64(r.state.size))
 		}
 	}
 	return n
@@ -116,16 +113,15 @@ func (d *decoding) history(s *slice) {
 	if n == 0 {
 		return
 	}
-	s.history = newHistory()
+	s.history = newHistory(s)
 	for ; n > 0 && d.err == nil; n-- {
 		var k idKey
 		copy(k[:], d.take(uint64(len(k))))
-		e := seen{event.Time(d.number(uint64(event.EndOfTime))), event.SequenceNumber(d.number(math.MaxUint64))}
+		e := seen{k, event.Time(d.atLeastOne(uint64(event.EndOfTime))), event.SequenceNumber(d.number(math.MaxUint64))}
 		if _, twice := s.history.byKey[k]; twice {
 			d.fail("message id %x twice", k)
 		}
-		s.history.byKey[k] = e
-		s.history.order = append(s.history.order, entry{k, e.until})
+		s.history.enter(e)
 	}
 }
 
@@ -139,14 +135,15 @@ func (d *decoding) waiting(s *slice) {
 		if ses == nil {
 			continue
 		}
-		if (ses.ticket != 0) != (ses.lock == 0 && ses.active > 0) || ses.lock == 0 && !ses.set && len(ses.members) == 0 ||
-			ses.lock == 0 && ses.locked > 0 {
+		r := t.record(uint32(n))
+		if (r.ticket != 0) != (r.lock == 0 && ses.active > 0) || r.lock == 0 && !r.set && len(ses.members) == 0 ||
+			r.lock == 0 && ses.locked > 0 {
 			d.fail("session %q", ses.id)
 			return
 		}
 		ses.count()
-		if ses.ticket != 0 {
-			t.waiting = append(t.waiting, waiting{uint32(n), ses.ticket})
+		if r.ticket != 0 {
+			t.waiting = append(t.waiting, waiting{uint32(n), r.ticket})
 		}
 	}
 	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })

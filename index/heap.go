@@ -1,15 +1,48 @@
 package index
 
-// heapOf is for package container/heap: its first element is before all others.
+// heapOf is a heap: its first element is before all others.
 type heapOf[T interface{ Before(T) bool }] []T
 
-func (h heapOf[T]) Len() int           { return len(h) }
-func (h heapOf[T]) Less(i, j int) bool { return h[i].Before(h[j]) }
-func (h heapOf[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heapOf[T]) Push(x any)        { *h = append(*h, x.(T)) }
-func (h *heapOf[T]) Pop() any {
-	last := len(*h) - 1
-	v := (*h)[last]
+func (h *heapOf[T]) push(v T) {
+	*h = append(*h, v)
+	for i := len(*h) - 1; i > 0; {
+		above := (i - 1) / 2
+		if !(*h)[i].Before((*h)[above]) {
+			break
+		}
+		(*h)[i], (*h)[above] = (*h)[above], (*h)[i]
+		i = above
+	}
+}
+
+// pop takes the first element out.
+func (h *heapOf[T]) pop() T {
+	first, last := (*h)[0], len(*h)-1
+	(*h)[0] = (*h)[last]
+	clear((*h)[last:])
 	*h = (*h)[:last]
-	return v
+	h.sink(0)
+	return first
+}
+
+// order makes a heap of elements in any order.
+func (h heapOf[T]) order() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.sink(i)
+	}
+}
+
+// sink puts an element below those that are before it.
+func (h heapOf[T]) sink(i int) {
+	for {
+		below := 2*i + 1
+		if below+1 < len(h) && h[below+1].Before(h[below]) {
+			below++
+		}
+		if below >= len(h) || !h[below].Before(h[i]) {
+			return
+		}
+		h[i], h[below] = h[below], h[i]
+		i = below
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Index is the state of one partition. It belongs to one goroutine: queries, too, keep notes of what they found.
+// Index is the state of one partition. It belongs to one goroutine. Only Apply and [Index.Step] change it; others may have a [Snapshot].
 type Index struct {
 	Catalogue Catalogue // entities; filled on partition 0 only
 
@@ -15,23 +15,30 @@ type Index struct {
 	nextOrigin event.OriginID
 	lastAt     event.Time
 	clock      Clock
+	open       snapshots
 }
 
 // shared is what the slices of a partition have in common: a lock is found by its token, a lock's end and a scheduled message by time,
 // whichever slice they are in.
 type shared struct {
+	versions versions
+	kept     slots[*kept] // of each slice
 	locks    lockTable
 	schedule schedule
 }
 
 // New is the state before the first event.
 func New() *Index {
-	sh := &shared{locks: newLockTable(), schedule: newSchedule()}
-	return &Index{Catalogue: newCatalogue(), slices: newSliceTable(sh), shared: sh, nextOrigin: 1}
+	sh := &shared{versions: versions{now: 1}}
+	sh.locks, sh.schedule = newLockTable(&sh.versions), newSchedule(&sh.versions)
+	return &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1}
 }
 
 // Apply changes the state by one event, decided at the given broker time. Blobs of the event must say where they stand.
 func (x *Index) Apply(at event.Time, ev event.Event) {
+	if len(x.open.list) > 0 {
+		x.open.release(&x.shared.versions)
+	}
 	x.lastAt = max(x.lastAt, at)
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
@@ -60,8 +67,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.MessageLocked:
 		x.slices.of(ev.Slice).lock(ev)
 	case *event.LockRenewed:
-		row := x.slices.of(ev.Slice).must(ev.Sequence, ev)
-		x.shared.locks.extend(row.lock, ev.LockedUntil)
+		x.slices.of(ev.Slice).renew(ev)
 	case *event.LockExpired:
 		x.slices.of(ev.Slice).endLock(ev)
 	case *event.MessageReleased:
@@ -84,7 +90,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.SessionAccepted:
 		x.slices.of(ev.Slice).acceptSession(ev)
 	case *event.SessionLockRenewed:
-		x.shared.locks.extend(x.slices.of(ev.Slice).mustSession(ev.SessionID, ev).lock, ev.LockedUntil)
+		x.slices.of(ev.Slice).renewSession(ev)
 	case *event.SessionReleased:
 		x.slices.of(ev.Slice).releaseSession(ev)
 	case *event.SessionStateSet:

@@ -169,6 +169,12 @@ func TestNumbersKeepTheirPartition(t *testing.T) {
 	state := func(id event.Slice) event.Event {
 		return &event.SessionStateSet{Envelope: event.Envelope{Slice: id}, SessionID: []byte("s"), State: event.Blob{Position: 9, Size: 5}}
 	}
+	in := func(id event.Slice) event.Envelope { return event.Envelope{Slice: id} }
+	body := event.Blob{Position: 100, Size: 10}
+	session, token := []byte("s"), event.LockToken{1}
+	accepted := &event.SessionAccepted{Envelope: in(inSessions), SessionID: session, Token: token, LockedUntil: 100}
+	owned := &event.SessionStateSet{Envelope: in(grouped), SessionID: session, State: event.Blob{Position: 9, Size: 5}, Topic: news.Entity}
+	scheduled := &event.MessageScheduled{Envelope: in(news), Sequence: third + 1, ScheduledFor: 50, Body: body}
 	for _, c := range []struct {
 		name   string
 		events []event.Event
@@ -176,6 +182,19 @@ func TestNumbersKeepTheirPartition(t *testing.T) {
 		want   event.SequenceNumber
 	}{
 		{"nothing came", nil, inSessions, third + 1},
+		{"a session was accepted", []event.Event{accepted}, inSessions, third + 1},
+		{"a session was accepted and given back", []event.Event{accepted, &event.SessionReleased{Envelope: in(inSessions), SessionID: session}}, inSessions, third + 1},
+		{"a session was accepted, given a state, which was cleared", []event.Event{accepted, state(inSessions),
+			&event.SessionStateSet{Envelope: in(inSessions), SessionID: session, Cleared: true}}, inSessions, third + 1},
+		{"a subscription's session was given a state, which counts with its topic", []event.Event{owned}, grouped, third + 1},
+		{"and its topic begins with that", []event.Event{owned}, news, third + 1},
+		{"a message was scheduled", []event.Event{scheduled}, news, third + 2},
+		{"a scheduled message was cancelled", []event.Event{scheduled, &event.ScheduleCancelled{Envelope: in(news), Sequence: third + 1}}, news, third + 2},
+		{"a scheduled message was published", []event.Event{scheduled, &event.ScheduledPublished{Envelope: in(news), Sequence: third + 1, NewSequence: third + 2,
+			EnqueuedAt: 50, Copies: []event.Copy{{Subscription: copies.Entity, Sequence: third + 1}}}}, copies, third + 2},
+		{"a scheduled message became active", []event.Event{&event.MessageScheduled{Envelope: in(inSessions), Sequence: third + 1, ScheduledFor: 50, Body: body},
+			&event.ScheduledActivated{Envelope: in(inSessions), Sequence: third + 1, NewSequence: third + 2, EnqueuedAt: 50}}, inSessions, third + 3},
+		{"the slice was dropped and begins again", []event.Event{scheduled, &event.SliceDropped{Envelope: in(news)}}, news, third + 1},
 		{"a session's state came", []event.Event{state(inSessions)}, inSessions, third + 1},
 		{"its topic's first message came", []event.Event{&event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 1,
 			Copies: []event.Copy{{Subscription: copies.Entity, Sequence: third + 1}}}}, copies, third + 2},

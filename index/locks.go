@@ -1,7 +1,6 @@
 package index
 
 import (
-	"container/heap"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -21,22 +20,23 @@ type lock struct {
 // peak is the number of slots from which on an empty table is made anew.
 const peak = 1 << 16
 
-// lockTable finds locks by slot, by token, and, those that end by time, by that.
+// lockTable finds locks by slot, by token, and, those that end by time, by that. A snapshot sees the slots.
 type lockTable struct {
 	slots[lock]
-	byTok map[event.LockToken]uint32
-	ends  deadlines
+	versions *versions
+	byTok    map[event.LockToken]uint32
+	ends     deadlines
 }
 
-func newLockTable() lockTable {
-	return lockTable{slots: newSlots[lock](), byTok: map[event.LockToken]uint32{}, ends: newDeadlines()}
+func newLockTable(v *versions) lockTable {
+	return lockTable{versions: v, byTok: map[event.LockToken]uint32{}, ends: newDeadlines()}
 }
 
 func (t *lockTable) add(l lock) uint32 {
 	if _, ok := t.byTok[l.token]; ok {
 		panic(fmt.Sprintf("index: lock token %v is in use", l.token))
 	}
-	slot := t.slots.add(l)
+	slot := t.slots.add(t.versions, l)
 	t.byTok[l.token] = slot
 	if l.until != 0 {
 		t.ends.add(l.until, slot)
@@ -44,23 +44,21 @@ func (t *lockTable) add(l lock) uint32 {
 	return slot
 }
 
-func (t *lockTable) at(slot uint32) *lock { return &t.table[slot] }
-
 func (t *lockTable) remove(slot uint32) {
 	l := t.at(slot)
 	if l.until != 0 {
 		t.ends.remove(l.until, slot)
 	}
 	delete(t.byTok, l.token)
-	t.slots.remove(slot)
-	if len(t.byTok) == 0 && len(t.table) > peak { // give its memory back
-		t.slots, t.byTok = newSlots[lock](), map[event.LockToken]uint32{}
+	t.slots.remove(t.versions, slot)
+	if len(t.byTok) == 0 && t.end > peak { // give its memory back
+		t.slots, t.byTok = slots[lock]{}, map[event.LockToken]uint32{}
 	}
 }
 
 // extend moves a lock's end.
 func (t *lockTable) extend(slot uint32, until event.Time) {
-	l := t.at(slot)
+	l := t.edit(t.versions, slot)
 	t.ends.remove(l.until, slot)
 	l.until = until
 	t.ends.add(until, slot)
@@ -77,39 +75,74 @@ func bucketOf(t event.Time) bucket { return bucket(t >> bucketBits) }
 
 func (b bucket) Before(o bucket) bool { return b < o }
 
-// deadlines holds lock slots by the time their locks end. An empty bucket stays until its time comes: the next lock is
-// likely to end then, too.
+// deadlines holds lock slots by the time their locks end.
 type deadlines struct {
-	buckets map[bucket]*roaring.Bitmap
-	keys    heapOf[bucket] // the keys of buckets
+	buckets map[bucket]*ending
+	keys    heapOf[bucket] // of buckets, those of all that are not empty among them; the first one is not
+	idle    []bucket       // those that are in no heap, and some that are again
 }
 
-func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*roaring.Bitmap{}} }
+// ending is the locks that end within one bucket.
+type ending struct {
+	slots  roaring.Bitmap
+	queued bool // it is in the heap
+	idle   bool // it is in the list of idle ones
+}
+
+// maxIdle is how many empty buckets are kept: the next lock is likely to end when one of them does, too.
+const maxIdle = 16
+
+func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*ending{}} }
 
 func (d *deadlines) add(t event.Time, slot uint32) {
 	k := bucketOf(t)
 	b := d.buckets[k]
 	if b == nil {
-		b = roaring.New()
+		b = new(ending)
 		d.buckets[k] = b
-		heap.Push(&d.keys, k)
 	}
-	b.Add(slot)
+	if !b.queued {
+		b.queued = true
+		d.keys.push(k)
+	}
+	b.slots.Add(slot)
 }
 
 func (d *deadlines) remove(t event.Time, slot uint32) {
-	d.buckets[bucketOf(t)].Remove(slot)
+	d.buckets[bucketOf(t)].slots.Remove(slot)
+	for len(d.keys) > 0 {
+		b := d.buckets[d.keys[0]]
+		if !b.slots.IsEmpty() {
+			break
+		}
+		b.queued = false
+		if k := d.keys.pop(); !b.idle {
+			b.idle = true
+			d.idle = append(d.idle, k)
+		}
+	}
+	if len(d.idle) > maxIdle {
+		d.tidy()
+	}
+}
+
+// tidy drops idle buckets.
+func (d *deadlines) tidy() {
+	for _, k := range d.idle {
+		if b := d.buckets[k]; b.queued {
+			b.idle = false
+		} else {
+			delete(d.buckets, k)
+		}
+	}
+	d.idle = d.idle[:0]
 }
 
 // first returns the earliest bucket and the time at which all in it are due.
 func (d *deadlines) first() (*roaring.Bitmap, event.Time) {
-	for len(d.keys) > 0 {
-		k := d.keys[0]
-		if b := d.buckets[k]; !b.IsEmpty() {
-			return b, event.Time((k + 1) << bucketBits)
-		}
-		heap.Pop(&d.keys)
-		delete(d.buckets, k)
+	if len(d.keys) == 0 {
+		return nil, 0
 	}
-	return nil, 0
+	k := d.keys[0]
+	return &d.buckets[k].slots, event.Time((k + 1) << bucketBits)
 }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -164,26 +165,64 @@ func TestHistoryGoesLittleByLittle(t *testing.T) {
 	}
 }
 
-// What a subscription takes that has one message, and that had one. A chunk has room for 64 rows, so the first is dear.
+// What a subscription takes that has one message, and that had one.
 func TestMemoryOfFewMessages(t *testing.T) {
-	const n = 2000 // subscriptions of one topic (semantics.md 16.3)
+	const topics, each = 16, 2000 // subscriptions of one topic (semantics.md 16.3)
+	sub := func(topic, i int) event.EntityID { return event.EntityID(100 + topic*each + i) }
 	build := func(gone bool) func() any {
 		return func() any {
 			x := New()
-			ev := &event.MessagePublished{Envelope: q1, Sequence: 1, EnqueuedAt: 1000, Body: event.Blob{Position: 100, Size: 10}}
-			for s := range n {
-				ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + s), Sequence: 1})
-			}
-			x.Apply(1000, ev)
-			for i := 0; gone && i < n; i++ {
-				x.Apply(1000, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(100 + i)}}, Sequence: 1})
+			for topic := range topics {
+				ev := &event.MessagePublished{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(1 + topic)}}, Sequence: 1,
+					EnqueuedAt: 1000, Body: event.Blob{Position: 100, Size: 10}}
+				for i := range each {
+					ev.Copies = append(ev.Copies, event.Copy{Subscription: sub(topic, i), Sequence: 1})
+				}
+				x.Apply(1000, ev)
+				for i := 0; gone && i < each; i++ {
+					x.Apply(1000, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: sub(topic, i)}}, Sequence: 1})
+				}
 			}
 			return x
 		}
 	}
-	one, none := held(n, build(false)), held(n, build(true))
+	one, none := held(topics*each, build(false)), held(topics*each, build(true))
 	t.Logf("subscription with one message: %.0f bytes, at rest: %.0f bytes", one, none)
-	if one > 5_000 || none > 1500 {
-		t.Errorf("%.0f and %.0f bytes, at most 5000 and 1500 are meant", one, none)
+	if one > 1024 || none > 1024 {
+		t.Errorf("%.0f and %.0f bytes, at most 1024 are meant", one, none)
+	}
+}
+
+// What is left of many messages takes little more than it would by itself.
+func TestMemoryOfLeftMessages(t *testing.T) {
+	const n = 200_000
+	for _, c := range []struct {
+		every int // so many go for each that stays
+		bound float64
+	}{{4, 110}, {16, 220}, {64, 320}} {
+		got := held(n/c.every, func() any {
+			x := New()
+			for i := range event.SequenceNumber(n) {
+				x.Apply(1000, enqueued(i+1))
+			}
+			for i := range event.SequenceNumber(n) {
+				if int(i)%c.every != 0 {
+					x.Apply(1000, &event.MessageExpired{Envelope: q1, Sequence: i + 1})
+				}
+			}
+			return x
+		})
+		t.Logf("one of %d: %.0f bytes", c.every, got)
+		if got > c.bound {
+			t.Errorf("one of %d is left: it takes %.0f bytes, at most %.0f are meant", c.every, got, c.bound)
+		}
+	}
+}
+
+// A row is what most memory goes to.
+func TestSizeOfRow(t *testing.T) {
+	t.Parallel()
+	if got := reflect.TypeFor[row]().Size(); got != 48 {
+		t.Errorf("a row has %d bytes", got)
 	}
 }

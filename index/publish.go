@@ -15,7 +15,7 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 	topic := t.of(ev.Slice)
 	topic.takeNumber(ev.Sequence)
 	if ev.DuplicateUntil != 0 {
-		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 	t.copies(topic, ev.Sequence, ev.Copies, row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
 		enqueuedAt: ev.EnqueuedAt})
@@ -25,8 +25,8 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
 	topic := t.of(ev.Slice)
 	old := topic.must(ev.Sequence, ev)
-	if old.state != Scheduled {
-		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.state))
+	if old.marks.state() != Scheduled {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
 	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled}
 	t.shared.schedule.remove(old.lock)
@@ -44,25 +44,25 @@ func (t *sliceTable) copies(topic *slice, number event.SequenceNumber, copies []
 		}
 		s.takeNumber(c.Sequence)
 		r := body
-		r.expiresAt, r.state = c.ExpiresAt, Active
-		r.marks = r.marks.with(ownTTL, c.OwnTTL)
+		q := event.Main
 		if c.Cause != 0 {
-			r.subQueue = event.DeadLetter
+			q = event.DeadLetter
 		}
+		r.expiresAt, r.marks = c.ExpiresAt, r.marks.moved(q, Active).with(ownTTL, c.OwnTTL)
 		if c.InSession {
 			r.session = s.session(c.SessionID)
 		}
 		s.store(c.Sequence, r)
-		s.setOrigin(c.Sequence, number)
+		s.rows.find(c.Sequence).setOrigin(number) // store has just made it
 		if c.Changes.Size > 0 {
-			s.change(c.Sequence, s.find(c.Sequence), c.Changes)
+			s.change(c.Sequence, s.rows.edit(&s.shared.versions, c.Sequence), c.Changes)
 		}
 	}
 }
 
 // setOwner makes a topic's slice the owner of a subscription's.
 func (s *slice) setOwner(topic *slice) {
-	s.owner = topic
+	s.owner, s.topic = topic, topic.id.Entity
 	topic.owns++
 	topic.owned += s.bytes
 }

@@ -72,8 +72,8 @@ func (x *Index) Bytes(id event.Slice) int64 {
 
 // Count is the number of messages of a sub-queue in a state.
 func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
-	if s := x.slices.find(id); s != nil && s.members[q][st] != nil {
-		return int(s.members[q][st].GetCardinality())
+	if s := x.slices.find(id); s != nil {
+		return int(s.count[q][st])
 	}
 	return 0
 }
@@ -84,9 +84,7 @@ func (x *Index) Scheduled(id event.Slice) int { return x.Count(id, event.Main, S
 // Live is the number of messages there are, in all slices.
 func (x *Index) Live() (n int) {
 	for _, s := range x.slices.byID {
-		for _, c := range s.chunks {
-			n += c.live
-		}
+		n += s.live()
 	}
 	return n
 }
@@ -97,12 +95,11 @@ func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
 	if s == nil {
 		return Message{}, false
 	}
-	b := s.members[q][Active]
-	if b == nil || b.IsEmpty() {
+	seq, ok := s.members[q][Active].first()
+	if !ok {
 		return Message{}, false
 	}
-	seq := event.SequenceNumber(b.Minimum())
-	return s.message(seq, s.find(seq)), true
+	return s.message(seq), true
 }
 
 // Message finds a live message.
@@ -111,31 +108,37 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 	if s == nil {
 		return Message{}, false
 	}
-	r := s.find(seq)
-	if r == nil {
+	p := s.rows.find(seq)
+	if p.leaf == nil {
 		return Message{}, false
 	}
-	return s.message(seq, r), true
+	return s.describe(p), true
 }
 
-func (s *slice) message(seq event.SequenceNumber, r *row) Message {
+// message is what is known of a live message.
+func (s *slice) message(seq event.SequenceNumber) Message { return s.describe(s.rows.find(seq)) }
+
+func (s *slice) describe(p place) Message { return s.kept.describe(p, &s.shared.schedule.slots) }
+
+func (k *kept) describe(p place, schedule *slots[scheduled]) Message {
+	r := p.row()
 	m := Message{
-		Sequence: seq, State: r.state, SubQueue: r.subQueue,
+		Sequence: p.sequence(), State: r.marks.state(), SubQueue: r.marks.subQueue(),
 		EnqueuedAt: r.enqueuedAt, ExpiresAt: r.expiresAt, OwnTTL: r.marks.has(ownTTL), WasScheduled: r.marks.has(wasScheduled),
 		DeliveryCount: r.count,
 		Body:          event.Blob{Position: r.position, Size: r.size, Sum: r.sum},
 	}
 	if r.session != 0 {
-		m.InSession, m.SessionID = true, s.sessions.table[r.session].id
+		m.InSession, m.SessionID = true, k.names.records.at(r.session).id
 	}
-	if r.state == Scheduled {
-		t := &s.shared.schedule.table[r.lock]
+	if m.State == Scheduled {
+		t := schedule.at(r.lock)
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	}
 	if r.marks.has(changed) {
-		m.Changes = s.changes[seq]
+		m.Changes = p.changes()
 	}
-	m.EnqueuedSequence = s.origin(seq)
+	m.EnqueuedSequence = p.origin()
 	return m
 }
 
@@ -145,14 +148,14 @@ func (x *Index) Lock(token event.LockToken) (Lock, bool) {
 	if !ok {
 		return Lock{}, false
 	}
-	return x.lock(slot), true
+	return x.slices.lock(slot), true
 }
 
-func (x *Index) lock(slot uint32) Lock {
-	l := x.shared.locks.at(slot)
+func (t *sliceTable) lock(slot uint32) Lock {
+	l := t.shared.locks.at(slot)
 	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
 	if l.sequence == 0 {
-		found.Session = x.slices.byID[l.slice].sessions.table[l.session].id
+		found.Session = t.byID[l.slice].names.records.at(l.session).id
 	}
 	return found
 }
@@ -202,7 +205,7 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 	}
 	out := make([]Lock, 0, min(limit, int(b.GetCardinality())))
 	for it := b.Iterator(); it.HasNext() && len(out) < limit; {
-		out = append(out, x.lock(it.Next()))
+		out = append(out, x.slices.lock(it.Next()))
 	}
 	slices.SortFunc(out, func(a, b Lock) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
@@ -214,12 +217,11 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)
-		if s == nil || s.members[q][Active] == nil {
+		if s == nil {
 			return
 		}
-		for it := s.members[q][Active].Iterator(); it.HasNext(); {
-			seq := event.SequenceNumber(it.Next())
-			if !yield(s.message(seq, s.find(seq))) {
+		for c := s.members[q][Active].from(0); c.hasNext(); {
+			if !yield(s.message(c.next())) {
 				return
 			}
 		}
@@ -233,32 +235,18 @@ func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumb
 		if s == nil {
 			return
 		}
-		type cursor interface {
-			HasNext() bool
-			PeekNext() uint64
-			Next() uint64
-		}
-		var cursors []cursor
-		for _, b := range s.members[q] {
-			if b == nil || b.IsEmpty() {
-				continue
-			}
-			it := b.Iterator()
-			it.AdvanceIfNeeded(uint64(from))
-			cursors = append(cursors, it)
+		var cursors [states]cursor
+		for st := range cursors {
+			cursors[st] = s.members[q][st].from(from)
 		}
 		for {
-			var first cursor
-			for _, c := range cursors {
-				if c.HasNext() && (first == nil || c.PeekNext() < first.PeekNext()) {
+			var first *cursor
+			for st := range cursors {
+				if c := &cursors[st]; c.hasNext() && (first == nil || c.peek() < first.peek()) {
 					first = c
 				}
 			}
-			if first == nil {
-				return
-			}
-			seq := event.SequenceNumber(first.Next())
-			if !yield(s.message(seq, s.find(seq))) {
+			if first == nil || !yield(s.message(first.next())) {
 				return
 			}
 		}

@@ -3,13 +3,11 @@ package index
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 const (
-	chunkBits = 6
-	chunkRows = 1 << chunkBits
 	states    = int(Scheduled) + 1
 	subQueues = int(event.TransferDeadLetter) + 1
 )
 
-// row is what is kept of a live message. Keep it at 48 bytes: there may be tens of millions.
+// row is what is kept of a live message. Keep it at 48 bytes, without pointers: there may be tens of millions.
 type row struct {
 	position   event.Position // of the body
 	enqueuedAt event.Time
@@ -19,19 +17,27 @@ type row struct {
 	count      uint32 // failed deliveries
 	lock       uint32 // slot in the lock table, 0 when not locked; while scheduled, slot in the schedule
 	session    uint32 // slot in the slice's sessions, 0 when it belongs to none
-	state      State
-	subQueue   event.SubQueue
 	marks      marks
 }
 
-// marks are what is true of a message or not.
-type marks uint8
+// marks are in which state and sub-queue a message is, and what is true of it or not. Bits 8 to 15 are free.
+type marks uint16
 
 const (
-	ownTTL       marks = 1 << iota // the sender gave a time to live
-	changed                        // there are property changes
-	wasScheduled                   // it was scheduled before it became active
+	stateBits          = 3
+	subQueueBits       = 2
+	stateMask    marks = 1<<stateBits - 1
+	subQueueMask marks = (1<<subQueueBits - 1) << stateBits
+	ownTTL       marks = 1 << (stateBits + subQueueBits) // the sender gave a time to live
+	changed            = ownTTL << 1                     // there are property changes
+	wasScheduled       = changed << 1                    // it was scheduled before it became active
 )
+
+func in(q event.SubQueue, st State) marks { return marks(q)<<stateBits | marks(st) }
+
+func (m marks) state() State { return State(m & stateMask) }
+
+func (m marks) subQueue() event.SubQueue { return event.SubQueue(m & subQueueMask >> stateBits) }
 
 func (m marks) has(mark marks) bool { return m&mark != 0 }
 
@@ -43,84 +49,16 @@ func (m marks) with(mark marks, set bool) marks {
 	return m &^ mark
 }
 
+// moved is the marks of a message that went to another state, or sub-queue.
+func (m marks) moved(q event.SubQueue, st State) marks {
+	return m&^(stateMask|subQueueMask) | in(q, st)
+}
+
 // deliverable tells whether a receiver of the main queue may get the message.
-func (r *row) deliverable() bool { return r.state == Active && r.subQueue == event.Main }
+func (r *row) deliverable() bool { return r.marks&(stateMask|subQueueMask) == in(event.Main, Active) }
 
 // locked tells whether the message is locked in the main queue.
 func (r *row) locked() bool {
-	return r.subQueue == event.Main && (r.state == Locked || r.state == DeferredLocked)
-}
-
-// chunk holds the rows of chunkRows consecutive sequence numbers and is dropped with the last live one.
-type chunk struct {
-	live    int
-	origins *[chunkRows]event.SequenceNumber // numbers the messages had where they were sent to; nil: none of them came from elsewhere
-	rows    [chunkRows]row
-}
-
-// rows are the live messages of a slice by sequence number, in chunks.
-type rows struct {
-	chunks map[uint64]*chunk
-	recent *chunk // the chunk asked for last
-	at     uint64 // its number
-}
-
-func newRows() rows { return rows{chunks: map[uint64]*chunk{}} }
-
-// find returns the row of a live message, or nil.
-func (t *rows) find(seq event.SequenceNumber) *row {
-	n := uint64(seq) >> chunkBits
-	c := t.recent
-	if c == nil || t.at != n {
-		if c = t.chunks[n]; c == nil {
-			return nil
-		}
-		t.recent, t.at = c, n
-	}
-	if r := &c.rows[uint64(seq)&(chunkRows-1)]; r.state != Gone {
-		return r
-	}
-	return nil
-}
-
-// insert makes the row of a new live message.
-func (t *rows) insert(seq event.SequenceNumber) *row {
-	n := uint64(seq) >> chunkBits
-	c := t.recent
-	if c == nil || t.at != n {
-		if c = t.chunks[n]; c == nil {
-			c = new(chunk)
-			t.chunks[n] = c
-		}
-		t.recent, t.at = c, n
-	}
-	c.live++
-	return &c.rows[uint64(seq)&(chunkRows-1)]
-}
-
-// removed gives the memory of a row back that was cleared.
-func (t *rows) removed(seq event.SequenceNumber) {
-	n := uint64(seq) >> chunkBits
-	c := t.chunks[n]
-	if c.live--; c.live == 0 {
-		delete(t.chunks, n)
-		t.recent = nil
-	}
-}
-
-// setOrigin notes the number a message had where it was sent to.
-func (t *rows) setOrigin(seq, origin event.SequenceNumber) {
-	c := t.chunks[uint64(seq)>>chunkBits]
-	if c.origins == nil {
-		c.origins = new([chunkRows]event.SequenceNumber)
-	}
-	c.origins[uint64(seq)&(chunkRows-1)] = origin
-}
-
-// origin is the number a message had where it was sent to; 0 when that was here.
-func (t *rows) origin(seq event.SequenceNumber) event.SequenceNumber {
-	if c := t.chunks[uint64(seq)>>chunkBits]; c != nil && c.origins != nil {
-		return c.origins[uint64(seq)&(chunkRows-1)]
-	}
-	return 0
+	st := r.marks.state()
+	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
 }

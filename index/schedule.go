@@ -2,7 +2,6 @@ package index
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"time"
 
@@ -17,17 +16,18 @@ type scheduled struct {
 	ttl      time.Duration // the sender's own as sent; 0: none
 }
 
-// schedule finds scheduled messages by slot and by time.
+// schedule finds scheduled messages by slot and by time. A snapshot sees the slots.
 type schedule struct {
 	slots[scheduled]
-	byAt heapOf[due] // every slot in use, and some that are not any more
-	live int
+	versions *versions
+	byAt     heapOf[due] // every slot in use, and some that are not any more; the first one is
+	live     int
 }
 
-func newSchedule() schedule { return schedule{slots: newSlots[scheduled]()} }
+func newSchedule(v *versions) schedule { return schedule{versions: v} }
 
 func (t *schedule) add(s scheduled) uint32 {
-	slot := t.slots.add(s)
+	slot := t.slots.add(t.versions, s)
 	t.live++
 	t.enter(slot)
 	return slot
@@ -35,16 +35,16 @@ func (t *schedule) add(s scheduled) uint32 {
 
 // enter puts a slot in use into the order of times.
 func (t *schedule) enter(slot uint32) {
-	s := &t.table[slot]
-	heap.Push(&t.byAt, due{s.at, s.sequence, s.slice, slot})
+	s := t.at(slot)
+	t.byAt.push(due{s.at, s.sequence, s.slice, slot})
 }
 
 func (t *schedule) remove(slot uint32) {
-	t.slots.remove(slot)
+	t.slots.remove(t.versions, slot)
 	if t.live--; t.live == 0 {
 		t.byAt = nil
-		if len(t.table) > peak { // give its memory back
-			*t = newSchedule()
+		if t.end > peak { // give its memory back
+			*t = newSchedule(t.versions)
 		}
 		return
 	}
@@ -56,24 +56,24 @@ func (t *schedule) remove(slot uint32) {
 			}
 		}
 		t.byAt = kept
-		heap.Init(&t.byAt)
+		t.byAt.order()
+	}
+	for !t.current(t.byAt[0]) {
+		t.byAt.pop()
 	}
 }
 
 func (t *schedule) current(d due) bool {
-	s := &t.table[d.slot]
+	s := t.at(d.slot)
 	return s.sequence == d.sequence && s.slice == d.slice && s.at == d.at
 }
 
 // first is the one to become active next: by time, then by number (semantics.md 7.6).
 func (t *schedule) first() (scheduled, bool) {
-	for len(t.byAt) > 0 {
-		if d := t.byAt[0]; t.current(d) {
-			return t.table[d.slot], true
-		}
-		heap.Pop(&t.byAt)
+	if len(t.byAt) == 0 {
+		return scheduled{}, false
 	}
-	return scheduled{}, false
+	return *t.at(t.byAt[0].slot), true
 }
 
 type due struct {
@@ -91,31 +91,31 @@ func (d due) Before(o due) bool {
 func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	s.takeNumber(ev.Sequence)
 	r := row{
-		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at, marks: marks(0).with(ownTTL, ev.TimeToLive != 0),
-		state: Scheduled, subQueue: event.Main,
-		lock: s.shared.schedule.add(scheduled{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
+		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at,
+		marks: in(event.Main, Scheduled).with(ownTTL, ev.TimeToLive != 0),
+		lock:  s.shared.schedule.add(scheduled{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
 	}
 	if ev.InSession {
 		r.session = s.session(ev.SessionID)
 	}
 	s.store(ev.Sequence, r)
 	if ev.DuplicateUntil != 0 {
-		s.remember(at, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+		s.remember(at, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 
 // activate gives a scheduled message its new number.
 func (s *slice) activate(ev *event.ScheduledActivated) {
 	old := s.must(ev.Sequence, ev)
-	if old.state != Scheduled {
-		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.state))
+	if old.marks.state() != Scheduled {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
 	s.takeNumber(ev.NewSequence)
 	r := *old
 	s.shared.schedule.remove(r.lock)
-	r.lock, r.state = 0, Active
+	r.lock = 0
 	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
-	r.marks = (r.marks | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
+	r.marks = (r.marks.moved(event.Main, Active) | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
 	s.store(ev.NewSequence, r) // before the old one goes: a session must not vanish in between
 	s.remove(ev.Sequence, s.must(ev.Sequence, ev))
 }

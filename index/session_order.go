@@ -182,7 +182,7 @@ func (x *Index) List(w *Listing, limit int) (looked int, done bool) {
 			looked++
 			ses := b.sessions[i]
 			w.after = ses.id
-			if w.All && !ses.listed() || !w.All && (!ses.set || ses.setAt <= w.Since) {
+			if w.All && !ses.listed() || !w.All && (!ses.set || s.sessions.record(ses.slot).setAt <= w.Since) {
 				continue
 			}
 			if w.Skip--; w.Skip < 0 {

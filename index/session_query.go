@@ -20,10 +20,18 @@ type Session struct {
 	SetAt  event.Time // when the state was set
 }
 
-func (l *lockTable) describe(s *session) Session {
-	d := Session{ID: s.id, Active: s.active, Locked: s.locked, Set: s.set, State: s.state, SetAt: s.setAt}
-	if s.lock != 0 {
-		held := l.at(s.lock)
+func (t *sessions) describe(s *session) Session {
+	d := t.of.names.describe(s.slot, &t.of.shared.locks.slots)
+	d.Active, d.Locked = s.active, s.locked
+	return d
+}
+
+// describe is what is known of a session but for its messages.
+func (t *keptSessions) describe(slot uint32, locks *slots[lock]) Session {
+	r := t.records.at(slot)
+	d := Session{ID: r.id, Set: r.set, State: r.state.blob(), SetAt: r.setAt}
+	if r.lock != 0 {
+		held := locks.at(r.lock)
 		d.Held, d.Token, d.Until = true, held.token, held.until
 	}
 	return d
@@ -31,8 +39,8 @@ func (l *lockTable) describe(s *session) Session {
 
 // Session finds a session.
 func (x *Index) Session(id event.Slice, name []byte) (Session, bool) {
-	if _, ses := x.slices.session(id, name); ses != nil {
-		return x.shared.locks.describe(ses), true
+	if s, ses := x.slices.session(id, name); ses != nil {
+		return s.sessions.describe(ses), true
 	}
 	return Session{}, false
 }
@@ -57,7 +65,7 @@ func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	if n == 0 {
 		return Session{}, false
 	}
-	return x.shared.locks.describe(s.sessions.table[n]), true
+	return s.sessions.describe(s.sessions.table[n]), true
 }
 
 // LockedUnder is the number of messages that are locked under a session.
@@ -78,7 +86,7 @@ func (x *Index) FirstOf(id event.Slice, name []byte) (Message, bool) {
 	if seq == 0 {
 		return Message{}, false
 	}
-	return s.message(seq, s.find(seq)), true
+	return s.message(seq), true
 }
 
 // LockedOf yields the messages that are locked under a session, by sequence number.
@@ -88,8 +96,8 @@ func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 		if ses == nil {
 			return
 		}
-		for _, seq := range s.sessions.lockedUnder(ses) {
-			if !yield(s.message(seq, s.find(seq))) {
+		for _, seq := range s.sessions.lockedUnder(slices.Clone(ses.under)) {
+			if !yield(s.message(seq)) {
 				return
 			}
 		}
@@ -117,7 +125,7 @@ func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *
 				return
 			}
 			w.Left--
-			if r := s.find(seq); r != nil && r.subQueue == q && !yield(s.message(seq, r)) {
+			if p := s.rows.find(seq); p.leaf != nil && p.row().marks.subQueue() == q && !yield(s.describe(p)) {
 				return
 			}
 		}
@@ -132,7 +140,7 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 			return
 		}
 		for ses := range s.sessions.order.all {
-			if !yield(x.shared.locks.describe(ses)) {
+			if !yield(s.sessions.describe(ses)) {
 				return
 			}
 		}
@@ -141,9 +149,9 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 
 // HeldSessions is every session lock there is, in no order that would last.
 func (x *Index) HeldSessions() (locks []Lock) {
-	for slot := range x.shared.locks.table {
-		if l := &x.shared.locks.table[slot]; slot > 0 && l.sequence == 0 && l.session != 0 {
-			locks = append(locks, x.lock(uint32(slot)))
+	for slot, l := range x.shared.locks.all() {
+		if l.sequence == 0 && l.session != 0 {
+			locks = append(locks, x.slices.lock(slot))
 		}
 	}
 	slices.SortFunc(locks, func(a, b Lock) int { return slices.Compare(a.Token[:], b.Token[:]) })
@@ -168,7 +176,7 @@ func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messag
 	if s == nil || s.history == nil {
 		return 0, false
 	}
-	e, ok := s.history.byKey[keyOf(t, messageID)]
+	e, ok := s.history.find(keyOf(t, messageID))
 	if !ok || e.until <= now {
 		return 0, false
 	}

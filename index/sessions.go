@@ -9,23 +9,49 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// session is the state of one session of a slice (semantics.md 8). It lasts while it has a message, a state or a holder.
+// keptSessions is what a snapshot sees of the sessions of a slice. The owner changes it with the slice's own.
+type keptSessions struct {
+	records slots[record]
+	count   int    // sessions there are
+	tickets uint64 // given out so far
+}
+
+// record is what is kept of a session, without its messages.
+type record struct {
+	id     string
+	lock   uint32 // slot in the lock table, 0 when nobody holds it
+	there  bool   // false: the slot is free
+	set    bool   // it has a state
+	state  body
+	setAt  event.Time
+	ticket uint64 // its place among the sessions that wait for a receiver, 0 when it does not
+}
+
+// body is where bytes stand in the log.
+type body struct {
+	position event.Position
+	size     uint32
+	sum      uint32
+}
+
+func bodyOf(b event.Blob) body { return body{b.Position, b.Size, b.Sum} }
+
+func (b body) blob() event.Blob { return event.Blob{Position: b.position, Size: b.size, Sum: b.sum} }
+
+// session is what finds the messages of a session of a slice (semantics.md 8). It lasts while it has a message, a state or a holder.
 type session struct {
 	id      string
+	slot    uint32
 	members []event.SequenceNumber // of its messages, ascending; some may be gone since
 	gone    int                    // how many of members are
-	from    int                    // no member before this one is deliverable
+	from    int                    // the first deliverable member, when there is one and ready is nil; no member before it is
 	ready   *roaring64.Bitmap      // the deliverable ones, when there are many members; else nil
 	under   []event.SequenceNumber // those that were locked, among them every one that is; some more than once
 	active  int                    // deliverable ones
 	locked  int                    // locked ones, deferred-locked included
-	lock    uint32                 // slot in the lock table, 0 when nobody holds it
-	ticket  uint64                 // its place among the sessions that wait for a receiver, 0 when it does not
-	set     bool                   // it has a state
+	set     bool                   // it has a state, as its record says
 	counted bool                   // its block counts it among those that are listed
-	state   event.Blob
-	setAt   event.Time
-	block   *sessionBlock // it stands in
+	block   *sessionBlock          // it stands in
 }
 
 // sessions is the sessions of one slice.
@@ -33,12 +59,11 @@ type session struct {
 // A session that nobody holds and that has something to deliver waits for a receiver, in the order in which that became so:
 // a session given back goes behind those not served since, so none starves (semantics.md 8.3).
 type sessions struct {
-	slots[*session]
-	rows    *rows // of the slice
+	of      *slice
+	table   []*session // by slot, which is that of its record
 	byID    map[string]uint32
-	tickets uint64 // given out so far
 	waiting []waiting
-	head    int // of waiting
+	head    int // of waiting: the one that has waited longest stands there, if any does
 	order   sessionOrder
 }
 
@@ -48,8 +73,17 @@ type waiting struct {
 	ticket uint64
 }
 
-func newSessions(r *rows) *sessions {
-	return &sessions{rows: r, slots: newSlots[*session](), byID: map[string]uint32{}}
+func newSessions(s *slice) *sessions {
+	s.names = new(keptSessions)
+	return &sessions{of: s, byID: map[string]uint32{}}
+}
+
+// record is what is kept of a session, not to be changed.
+func (t *sessions) record(n uint32) *record { return t.of.names.records.at(n) }
+
+// edit is what is kept of a session, to be changed.
+func (t *sessions) edit(n uint32) *record {
+	return t.of.names.records.edit(&t.of.shared.versions, n)
 }
 
 // slot finds a session, or makes it.
@@ -58,10 +92,15 @@ func (t *sessions) slot(id []byte) uint32 {
 		return n
 	}
 	s := &session{id: string(id)}
-	n := t.add(s)
-	t.byID[s.id] = n
+	s.slot = t.of.names.records.add(&t.of.shared.versions, record{id: s.id, there: true})
+	t.of.names.count++
+	for int(s.slot) >= len(t.table) {
+		t.table = append(t.table, nil)
+	}
+	t.table[s.slot] = s
+	t.byID[s.id] = s.slot
 	t.order.add(s)
-	return n
+	return s.slot
 }
 
 func (t *sessions) find(id []byte) (uint32, *session) {
@@ -74,24 +113,42 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 
 // reclassify drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
 func (t *sessions) reclassify(n uint32) {
-	s := t.table[n]
-	waits := s.lock == 0 && s.active > 0
+	s, r := t.table[n], t.record(n)
+	waits := r.lock == 0 && s.active > 0
 	switch {
-	case waits && s.ticket == 0:
-		t.tickets++
-		s.ticket = t.tickets
+	case waits && r.ticket == 0:
+		t.of.names.tickets++
+		t.edit(n).ticket = t.of.names.tickets
 		if len(t.waiting) > 64 && len(t.waiting) > 2*len(t.byID) {
 			t.tidy()
 		}
-		t.waiting = append(t.waiting, waiting{n, s.ticket})
-	case !waits:
-		s.ticket = 0
+		t.waiting = append(t.waiting, waiting{n, t.of.names.tickets})
+	case !waits && r.ticket != 0:
+		t.edit(n).ticket = 0
 	}
 	s.count()
-	if s.lock == 0 && !s.set && len(s.members) == s.gone {
+	if r.lock == 0 && !s.set && len(s.members) == s.gone {
 		delete(t.byID, s.id)
 		t.order.remove(s)
-		t.remove(n)
+		t.table[n] = nil
+		t.of.names.records.remove(&t.of.shared.versions, n)
+		t.of.names.count--
+	}
+	t.advance()
+}
+
+// waits tells whether an entry of the row of waiting sessions has not left it.
+func (t *sessions) waits(w waiting) bool { return t.record(w.slot).ticket == w.ticket }
+
+// advance takes those out of the front of the row that have left it.
+func (t *sessions) advance() {
+	for ; t.head < len(t.waiting) && !t.waits(t.waiting[t.head]); t.head++ {
+	}
+	if t.head == len(t.waiting) {
+		t.waiting, t.head = t.waiting[:0], 0
+	}
+	if t.head > 64 && t.head > len(t.waiting)/2 {
+		t.waiting, t.head = slices.Delete(t.waiting, 0, t.head), 0
 	}
 }
 
@@ -99,7 +156,7 @@ func (t *sessions) reclassify(n uint32) {
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
-		if s := t.table[w.slot]; s != nil && s.ticket == w.ticket {
+		if t.waits(w) {
 			kept = append(kept, w)
 		}
 	}
@@ -108,20 +165,16 @@ func (t *sessions) tidy() {
 
 // next is the session that has waited longest, 0 when there is none.
 func (t *sessions) next() uint32 {
-	for ; t.head < len(t.waiting); t.head++ {
-		w := t.waiting[t.head]
-		if s := t.table[w.slot]; s != nil && s.ticket == w.ticket {
-			break
-		}
-	}
 	if t.head == len(t.waiting) {
-		t.waiting, t.head = t.waiting[:0], 0
 		return 0
 	}
-	if t.head > 64 && t.head > len(t.waiting)/2 {
-		t.waiting, t.head = slices.Delete(t.waiting, 0, t.head), 0
-	}
 	return t.waiting[t.head].slot
+}
+
+// deliverable tells whether a receiver may get a member.
+func (t *sessions) deliverable(seq event.SequenceNumber) bool {
+	r := t.of.rows.find(seq).row()
+	return r != nil && r.deliverable()
 }
 
 // place is where a member stands.
@@ -144,7 +197,7 @@ func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	}
 	ses.ready = roaring64.New()
 	for _, seq := range ses.members {
-		if r := t.rows.find(seq); r != nil && r.deliverable() {
+		if t.deliverable(seq) {
 			ses.ready.Add(uint64(seq))
 		}
 	}
@@ -156,13 +209,14 @@ func (t *sessions) dropMessage(n uint32) {
 	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
 		ses.members = slices.DeleteFunc(ses.members, func(seq event.SequenceNumber) bool {
-			r := t.rows.find(seq)
+			r := t.of.rows.find(seq).row()
 			return r == nil || r.session != n
 		})
 		ses.gone, ses.from = 0, 0
 		if len(ses.members) < manyMembers/2 {
 			ses.ready = nil
 		}
+		t.front(ses)
 	}
 }
 
@@ -193,40 +247,43 @@ func (t *sessions) messageChanged(n uint32, seq event.SequenceNumber, was, is ro
 			s.ready.Add(uint64(seq))
 		}
 	}
+	t.front(s)
+}
+
+// front finds the first deliverable member of a session from where it was on.
+func (t *sessions) front(s *session) {
+	if s.ready != nil || s.active == 0 {
+		return
+	}
+	for ; s.from < len(s.members) && !t.deliverable(s.members[s.from]); s.from++ {
+	}
 }
 
 // tidyLocked drops those from the messages noted as locked under a session that are not any more, when most of them are not.
 func (t *sessions) tidyLocked(n uint32) {
 	if s := t.table[n]; len(s.under) > 64 && len(s.under) > 2*s.locked {
-		t.lockedUnder(s)
+		s.under = t.lockedUnder(s.under)
 	}
 }
 
 // lockedUnder are the messages locked under a session, ascending. What it costs depends on how many those are.
-func (t *sessions) lockedUnder(ses *session) []event.SequenceNumber {
-	slices.Sort(ses.under)
-	ses.under = slices.DeleteFunc(slices.Compact(ses.under), func(seq event.SequenceNumber) bool {
-		r := t.rows.find(seq)
+func (t *sessions) lockedUnder(under []event.SequenceNumber) []event.SequenceNumber {
+	slices.Sort(under)
+	return slices.DeleteFunc(slices.Compact(under), func(seq event.SequenceNumber) bool {
+		r := t.of.rows.find(seq).row()
 		return r == nil || !r.locked()
 	})
-	return ses.under
 }
 
 // first is the deliverable message of a session with the smallest number, 0 when there is none.
 func (t *sessions) first(ses *session) event.SequenceNumber {
-	if ses.active == 0 {
+	switch {
+	case ses.active == 0:
 		return 0
-	}
-	if mutant.On(mutant.AbandonedToBack) {
+	case mutant.On(mutant.AbandonedToBack):
 		return t.leastFailed(ses)
-	}
-	if ses.ready != nil {
+	case ses.ready != nil:
 		return event.SequenceNumber(ses.ready.Minimum())
 	}
-	for ; ses.from < len(ses.members); ses.from++ {
-		if r := t.rows.find(ses.members[ses.from]); r != nil && r.deliverable() {
-			return ses.members[ses.from]
-		}
-	}
-	return 0
+	return ses.members[ses.from]
 }

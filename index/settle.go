@@ -6,11 +6,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+func (s *slice) renew(ev *event.LockRenewed) {
+	r := s.rows.find(ev.Sequence).row()
+	if r == nil {
+		s.must(ev.Sequence, ev)
+	}
+	s.shared.locks.extend(r.lock, ev.LockedUntil)
+}
+
 func (s *slice) lock(ev *event.MessageLocked) {
 	r := s.must(ev.Sequence, ev)
 	r.count = ev.DeliveryCount
 	r.lock = s.shared.locks.add(lock{token: ev.Token, slice: ev.Slice, sequence: ev.Sequence, until: ev.LockedUntil})
-	if r.state == Deferred {
+	if r.marks.state() == Deferred {
 		s.move(ev.Sequence, r, DeferredLocked)
 	} else {
 		s.move(ev.Sequence, r, Locked)
@@ -20,8 +28,8 @@ func (s *slice) lock(ev *event.MessageLocked) {
 // unlock takes the lock off a message; the caller moves the message on.
 func (s *slice) unlock(seq event.SequenceNumber, token event.LockToken, ev event.Event) *row {
 	r := s.must(seq, ev)
-	if r.state != Locked && r.state != DeferredLocked {
-		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, seq, s.id, r.state))
+	if st := r.marks.state(); st != Locked && st != DeferredLocked {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, seq, s.id, st))
 	}
 	l := s.shared.locks.at(r.lock)
 	if l.token != token {
@@ -58,7 +66,7 @@ func (s *slice) deferMessage(ev *event.MessageDeferred) {
 
 func (s *slice) deadLetter(ev *event.MessageDeadLettered) {
 	r := s.must(ev.Sequence, ev)
-	if r.state == Locked || r.state == DeferredLocked {
+	if st := r.marks.state(); st == Locked || st == DeferredLocked {
 		s.unlock(ev.Sequence, ev.Token, ev)
 	}
 	s.change(ev.Sequence, r, ev.Changes)
@@ -78,7 +86,7 @@ func (s *slice) removeAll(ev event.Event, sequences ...event.SequenceNumber) {
 
 // giveBack ends a locked state: a message that was deferred stays deferred.
 func (s *slice) giveBack(seq event.SequenceNumber, r *row) {
-	if r.state == DeferredLocked {
+	if r.marks.state() == DeferredLocked {
 		s.move(seq, r, Deferred)
 	} else {
 		s.move(seq, r, Active)

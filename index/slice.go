@@ -3,8 +3,6 @@ package index
 import (
 	"fmt"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -25,18 +23,38 @@ func (s State) String() string {
 	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled"}[s]
 }
 
-// slice is the state of one entity partition.
+// kept is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
+type kept struct {
+	id    event.Slice
+	made  version
+	topic event.EntityID       // of a subscription: its topic, once there was a message and while the topic's slice is there; else 0
+	last  event.SequenceNumber // newest ever given out
+	bytes int64                // stored bytes of live messages and session states, for the quota
+	count [subQueues][states]uint32
+	rows  rows
+	names *keptSessions // nil until there is a session
+	seen  *keptHistory  // nil until there is something in the duplicate history
+}
+
+// live is the number of messages there are.
+func (k *kept) live() (n int) {
+	for _, states := range k.count {
+		for _, c := range states {
+			n += int(c)
+		}
+	}
+	return n
+}
+
+// slice is the state of one entity partition. What is not in kept follows from it: the owner finds by it.
 type slice struct {
-	rows
+	*kept
 	shared  *shared
-	id      event.Slice
-	last    event.SequenceNumber // newest ever given out
-	bytes   int64                // stored bytes of live messages and session states, for the quota
-	owner   *slice               // of a subscription: its topic's, once there was a message
-	owns    int                  // of a topic: slices that have it for owner
-	owned   int64                // and their bytes
-	members [subQueues][states]*roaring64.Bitmap
-	changes map[event.SequenceNumber][]event.Blob
+	slot    uint32 // of kept in the table of slices
+	owns    int    // of a topic: slices that have it for owner
+	owner   *slice // of a subscription: its topic's, once there was a message
+	owned   int64  // of a topic: bytes of the slices it owns
+	members members
 
 	sessions *sessions // nil until there is one
 	history  *history  // nil until there is something in it
@@ -47,21 +65,44 @@ type slice struct {
 
 func newSlice(id event.Slice, sh *shared) *slice {
 	before, _ := id.Numbers()
-	return &slice{rows: newRows(), shared: sh, id: id, last: before, changes: map[event.SequenceNumber][]event.Blob{},
-		soonest: event.EndOfTime, since: event.EndOfTime}
+	return &slice{kept: &kept{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
-func (s *slice) set(q event.SubQueue, st State) *roaring64.Bitmap {
-	b := s.members[q][st]
-	if b == nil {
-		b = roaring64.New()
-		s.members[q][st] = b
+// own makes sure that what is kept of a slice may be changed.
+func (s *slice) own() {
+	v := &s.shared.versions
+	if v.owned(s.made) {
+		return
 	}
-	return b
+	k := *s.kept
+	k.made = v.now
+	if k.names != nil {
+		names := *k.names
+		k.names = &names
+	}
+	if k.seen != nil {
+		seen := *k.seen
+		k.seen = &seen
+	}
+	s.kept = &k
+	*s.shared.kept.edit(v, s.slot) = &k
+}
+
+// enter adds a message to those of its state, leave takes it out.
+func (s *slice) enter(seq event.SequenceNumber, m marks) {
+	q, st := m.subQueue(), m.state()
+	s.count[q][st]++
+	s.members.of(q, st).add(seq)
+}
+
+func (s *slice) leave(seq event.SequenceNumber, m marks) {
+	q, st := m.subQueue(), m.state()
+	s.count[q][st]--
+	s.members.of(q, st).remove(seq, s.count[q][st])
 }
 
 func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
-	r := s.find(seq)
+	r := s.rows.edit(&s.shared.versions, seq)
 	if r == nil {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which does not exist", ev, seq, s.id))
 	}
@@ -83,38 +124,37 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	s.takeNumber(ev.Sequence)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
-		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, marks: marks(0).with(ownTTL, ev.TimeToLive != 0),
-		state: Active, subQueue: event.Main,
+		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, marks: in(event.Main, Active).with(ownTTL, ev.TimeToLive != 0),
 	}
 	if ev.InSession {
 		r.session = s.session(ev.SessionID)
 	}
 	s.store(ev.Sequence, r)
 	if ev.DuplicateUntil != 0 {
-		s.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{ev.DuplicateUntil, ev.Sequence})
+		s.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 
 // session is the slot of a session, which is made when it does not exist.
 func (s *slice) session(id []byte) uint32 {
 	if s.sessions == nil {
-		s.sessions = newSessions(&s.rows)
+		s.sessions = newSessions(s)
 	}
 	return s.sessions.slot(id)
 }
 
 func (s *slice) remember(now event.Time, t event.IDType, id []byte, e seen) {
 	if s.history == nil {
-		s.history = newHistory()
+		s.history = newHistory(s)
 	}
 	s.history.remember(now, keyOf(t, id), e)
 }
 
 // store makes the row of a message that was not there before.
 func (s *slice) store(seq event.SequenceNumber, r row) {
-	*s.insert(seq) = r
+	*s.rows.insert(&s.shared.versions, seq) = r
 	s.addBytes(int64(r.size))
-	s.set(r.subQueue, r.state).Add(uint64(seq))
+	s.enter(seq, r.marks)
 	if r.session != 0 {
 		s.sessions.addMessage(seq, &r)
 		s.sessions.reclassify(r.session)
@@ -130,14 +170,16 @@ func (s *slice) awaits(r *row) {
 	}
 }
 
-func (s *slice) move(seq event.SequenceNumber, r *row, to State) { s.shift(seq, r, r.subQueue, to) }
+func (s *slice) move(seq event.SequenceNumber, r *row, to State) {
+	s.shift(seq, r, r.marks.subQueue(), to)
+}
 
 // shift moves a message to another state, or sub-queue.
 func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to State) {
-	s.set(r.subQueue, r.state).Remove(uint64(seq))
 	was := *r
-	r.subQueue, r.state = q, to
-	s.set(q, to).Add(uint64(seq))
+	r.marks = r.marks.moved(q, to)
+	s.leave(seq, was.marks)
+	s.enter(seq, r.marks)
 	if r.session != 0 {
 		s.sessions.messageChanged(r.session, seq, was, *r)
 		s.sessions.tidyLocked(r.session)
@@ -152,7 +194,7 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 	}
 	r.marks |= changed
 	b.Data, b.Tail = nil, nil
-	s.changes[seq] = append(s.changes[seq], b)
+	s.rows.find(seq).addChange(b) // the row may be changed, so its leaf may
 	s.addBytes(int64(b.Size))
 }
 
@@ -165,20 +207,18 @@ func (s *slice) addBytes(n int64) {
 }
 
 func (s *slice) remove(seq event.SequenceNumber, r *row) {
-	s.set(r.subQueue, r.state).Remove(uint64(seq))
-	s.addBytes(-int64(r.size))
-	if r.marks.has(changed) {
-		for _, b := range s.changes[seq] {
+	was := *r
+	s.leave(seq, was.marks)
+	s.addBytes(-int64(was.size))
+	if was.marks.has(changed) {
+		for _, b := range s.rows.find(seq).changes() {
 			s.addBytes(-int64(b.Size))
 		}
-		delete(s.changes, seq)
 	}
-	was := *r
-	*r = row{}
+	s.rows.remove(&s.shared.versions, seq)
 	if was.session != 0 {
 		s.sessions.messageChanged(was.session, seq, was, row{})
 		s.sessions.dropMessage(was.session)
 		s.sessions.reclassify(was.session)
 	}
-	s.removed(seq)
 }

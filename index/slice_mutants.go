@@ -8,7 +8,7 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 func (t *sessions) leastFailed(ses *session) (first event.SequenceNumber) {
 	least := ^uint32(0)
 	for _, seq := range ses.members {
-		if r := t.rows.find(seq); r != nil && r.deliverable() && r.count < least {
+		if r := t.of.rows.find(seq).row(); r != nil && r.deliverable() && r.count < least {
 			first, least = seq, r.count
 		}
 	}
@@ -17,12 +17,9 @@ func (t *sessions) leastFailed(ses *session) (first event.SequenceNumber) {
 
 // newestLive is half of a planted bug: numbers go on behind the newest message that is still there.
 func (s *slice) newestLive() (newest event.SequenceNumber) {
-	for q := range s.members {
-		for _, b := range s.members[q] {
-			if b != nil && !b.IsEmpty() {
-				newest = max(newest, event.SequenceNumber(b.Maximum()))
-			}
-		}
-	}
+	s.rows.root.each(0, func(p place) bool {
+		newest = p.sequence()
+		return true
+	})
 	return newest
 }

@@ -1,17 +1,12 @@
 package index
 
-import (
-	"maps"
-	"slices"
-
-	"github.com/ledgerbus/ledgerbus/log/event"
-)
+import "github.com/ledgerbus/ledgerbus/log/event"
 
 // sliceTable finds the slices of a partition, and applies what concerns more than one of them: a topic's messages go to slices of its
 // subscriptions, which count towards its size.
 type sliceTable struct {
 	byID   map[event.Slice]*slice
-	recent *slice // the slice asked for last
+	recent *slice // the slice changed last
 	shared *shared
 }
 
@@ -19,30 +14,29 @@ func newSliceTable(sh *shared) sliceTable {
 	return sliceTable{byID: map[event.Slice]*slice{}, shared: sh}
 }
 
-// of finds a slice, or makes it.
+// of finds a slice, or makes it, to be changed.
 func (t *sliceTable) of(id event.Slice) *slice {
-	if t.recent != nil && t.recent.id == id {
-		return t.recent
-	}
-	s := t.byID[id]
+	s := t.find(id)
 	if s == nil {
 		s = newSlice(id, t.shared)
-		t.byID[id] = s
+		t.add(s)
 	}
+	s.own()
 	t.recent = s
 	return s
 }
 
-// find finds a slice without making it: nil when there is none.
+func (t *sliceTable) add(s *slice) {
+	s.slot = t.shared.kept.add(&t.shared.versions, s.kept)
+	t.byID[s.id] = s
+}
+
+// find finds a slice without making it: nil when there is none. It is not to be changed.
 func (t *sliceTable) find(id event.Slice) *slice {
 	if t.recent != nil && t.recent.id == id {
 		return t.recent
 	}
-	s := t.byID[id]
-	if s != nil {
-		t.recent = s
-	}
-	return s
+	return t.byID[id]
 }
 
 func (t *sliceTable) setSessionState(at event.Time, ev *event.SessionStateSet) {
@@ -67,33 +61,33 @@ func (t *sliceTable) drop(id event.Slice) {
 	if s.owns > 0 { // a topic that goes before its subscriptions
 		for _, other := range t.byID {
 			if other.owner == s {
-				other.owner = nil
+				other.own()
+				other.owner, other.topic = nil, 0
 			}
 		}
 	}
 	delete(t.byID, id)
+	t.shared.kept.remove(&t.shared.versions, s.slot)
 	t.recent = nil
 }
 
 // leaveShared takes the locks and scheduled messages of a slice out of what all slices share.
 func (s *slice) leaveShared() {
-	for _, n := range slices.Sorted(maps.Keys(s.chunks)) { // freed slots are used again: no map order
-		c := s.chunks[n]
-		for i := range c.rows {
-			switch r := &c.rows[i]; r.state {
-			case Locked, DeferredLocked:
-				s.shared.locks.remove(r.lock)
-			case Scheduled:
-				s.shared.schedule.remove(r.lock)
-			}
+	s.rows.root.each(0, func(p place) bool {
+		switch r := p.row(); r.marks.state() {
+		case Locked, DeferredLocked:
+			s.shared.locks.remove(r.lock)
+		case Scheduled:
+			s.shared.schedule.remove(r.lock)
 		}
-	}
+		return true
+	})
 	if s.sessions == nil {
 		return
 	}
-	for _, ses := range s.sessions.table {
-		if ses != nil && ses.lock != 0 {
-			s.shared.locks.remove(ses.lock)
+	for _, r := range s.names.records.all() {
+		if r.lock != 0 {
+			s.shared.locks.remove(r.lock)
 		}
 	}
 }

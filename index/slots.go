@@ -1,24 +1,49 @@
 package index
 
+import "iter"
+
 // slots is a table of values with a stable number for each; numbers are used again. Slot 0 is never used.
 type slots[T any] struct {
-	table []T
-	free  []uint32
+	pages[T]
+	end  uint32   // slots there are, used or free, and slot 0
+	free []uint32 // the owner's: a snapshot does not look at it
 }
 
-func newSlots[T any]() slots[T] { return slots[T]{table: make([]T, 1)} }
+func (t *slots[T]) at(slot uint32) *T { return t.pages.at(int(slot)) }
 
-func (t *slots[T]) add(v T) uint32 {
+func (t *slots[T]) edit(v *versions, slot uint32) *T { return t.pages.edit(v, int(slot)) }
+
+func (t *slots[T]) add(v *versions, value T) uint32 {
 	if n := len(t.free); n > 0 {
 		slot := t.free[n-1]
-		t.free, t.table[slot] = t.free[:n-1], v
+		t.free = t.free[:n-1]
+		*t.edit(v, slot) = value
 		return slot
 	}
-	t.table = append(t.table, v)
-	return uint32(len(t.table) - 1)
+	if t.end == 0 {
+		var none T
+		t.pages.add(v, 0, none)
+		t.end = 1
+	}
+	t.pages.add(v, int(t.end), value)
+	t.end++
+	return t.end - 1
 }
 
-func (t *slots[T]) remove(slot uint32) {
-	clear(t.table[slot : slot+1])
+// remove clears a slot.
+func (t *slots[T]) remove(v *versions, slot uint32) {
+	var none T
+	*t.edit(v, slot) = none
 	t.free = append(t.free, slot)
+}
+
+// all yields every slot, those that are free as well.
+func (t *slots[T]) all() iter.Seq2[uint32, *T] {
+	return func(yield func(uint32, *T) bool) {
+		for slot := uint32(1); slot < t.end; slot++ {
+			if !yield(slot, t.at(slot)) {
+				return
+			}
+		}
+	}
 }

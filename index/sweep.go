@@ -18,16 +18,15 @@ func (x *Index) Soonest(id event.Slice) event.Time {
 // at most limit.
 func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Message) {
 	s := x.slices.find(id)
-	if s == nil || s.members[event.Main][Active] == nil {
+	if s == nil {
 		return nil
 	}
-	for it := s.members[event.Main][Active].Iterator(); it.HasNext() && len(found) < limit; {
-		seq := event.SequenceNumber(it.Next())
-		r := s.find(seq)
-		if r.expiresAt == 0 || r.expiresAt > now {
+	for c := s.members[event.Main][Active].from(0); c.hasNext() && len(found) < limit; {
+		p := s.rows.find(c.next())
+		if r := p.row(); r.expiresAt == 0 || r.expiresAt > now {
 			break
 		}
-		found = append(found, s.message(seq, r))
+		found = append(found, s.describe(p))
 	}
 	return found
 }
@@ -39,11 +38,11 @@ func (x *Index) FrontOf(id event.Slice, name []byte, now event.Time, limit int) 
 		return nil
 	}
 	for seq := range s.sessions.readyOf(ses) {
-		r := s.find(seq)
-		if r.expiresAt == 0 || r.expiresAt > now || len(found) == limit {
+		p := s.rows.find(seq)
+		if r := p.row(); r.expiresAt == 0 || r.expiresAt > now || len(found) == limit {
 			break
 		}
-		found = append(found, s.message(seq, r))
+		found = append(found, s.describe(p))
 	}
 	return found
 }
@@ -57,7 +56,7 @@ func (t *sessions) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
 			return
 		}
 		for _, seq := range ses.members[ses.from:] {
-			if r := t.rows.find(seq); r != nil && r.deliverable() && !yield(seq) {
+			if t.deliverable(seq) && !yield(seq) {
 				return
 			}
 		}
@@ -73,7 +72,7 @@ type Sweep struct {
 }
 
 // Step looks at up to examine messages and returns the expired ones, at most limit. The pass is over when done; then the
-// slice knows when to look again.
+// slice knows when to look again: unlike what else asks, a step writes down what it found.
 func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil {
@@ -83,26 +82,20 @@ func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Mess
 		w.begun, w.soonest = true, event.EndOfTime
 		s.since = event.EndOfTime // what comes from now on makes it earlier
 	}
-	b := s.members[event.Main][Active]
-	if b == nil {
-		s.soonest = s.since
-		return nil, true
-	}
-	it := b.Iterator()
-	it.AdvanceIfNeeded(uint64(w.next))
-	for ; examine > 0 && len(found) < limit && it.HasNext(); examine-- {
-		seq := event.SequenceNumber(it.Next())
+	c := s.members[event.Main][Active].from(w.next)
+	for ; examine > 0 && len(found) < limit && c.hasNext(); examine-- {
+		seq := c.next()
 		w.next = seq + 1
-		r := s.find(seq)
-		switch {
+		p := s.rows.find(seq)
+		switch r := p.row(); {
 		case r.expiresAt == 0:
 		case r.expiresAt <= now:
-			found = append(found, s.message(seq, r))
+			found = append(found, s.describe(p))
 		default:
 			w.soonest = min(w.soonest, r.expiresAt)
 		}
 	}
-	if it.HasNext() {
+	if c.hasNext() {
 		return found, false
 	}
 	s.soonest = min(s.since, w.soonest) // a pass that is not ended leaves it as it was

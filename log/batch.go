@@ -5,16 +5,17 @@ import (
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // keepBytes is the size up to which a batch's buffers are kept for reuse.
 const keepBytes = 4 << 20
 
 // Batch is the frame being filled: bodies stand where they will stand on disk, records are collected beside them and
-// put behind them by Append. It belongs to the goroutine that appends.
+// put behind them by Append. It belongs to the goroutine that appends. It knows nothing of the log it is for but where the frame will begin.
 type Batch struct {
-	at  placer
-	lsn event.LSN // 0: not handed out yet, a Skip frame may still come before
+	next func() event.LSN // see NewBatch
+	lsn  event.LSN        // 0: not handed out yet, a Skip frame may still come before
 
 	buf     []byte // prefix, header, bodies
 	records []byte
@@ -26,25 +27,24 @@ type Batch struct {
 	kind Kind
 }
 
-// placer says where the next frame of a log begins. It is asked once per batch.
-type placer interface {
-	place() event.LSN
-}
-
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-func newBatch(at placer, kind Kind) *Batch {
+// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its log begins; it is asked once, by whoever
+// first wants to know an address in the batch.
+func NewBatch(next func() event.LSN) *Batch { return newBatch(next, Events) }
+
+func newBatch(next func() event.LSN, kind Kind) *Batch {
 	b := batches.Get().(*Batch)
 	buf, records := b.buf, b.records
-	if cap(buf) < bodiesAt {
-		buf = make([]byte, bodiesAt, 64<<10)
+	if cap(buf) < format.BodiesAt {
+		buf = make([]byte, format.BodiesAt, 64<<10)
 	}
-	*b = Batch{at: at, kind: kind, buf: buf[:bodiesAt], records: records[:0]}
+	*b = Batch{next: next, kind: kind, buf: buf[:format.BodiesAt], records: records[:0]}
 	return b
 }
 
 func (b *Batch) free() {
-	b.at = nil
+	b.next = nil
 	if cap(b.buf)+cap(b.records) <= keepBytes {
 		batches.Put(b)
 	}
@@ -53,7 +53,7 @@ func (b *Batch) free() {
 // LSN is the frame's place in the log. It is final: from this call on nothing comes before.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
-		b.lsn = b.at.place()
+		b.lsn = b.next()
 	}
 	return b.lsn
 }
@@ -84,7 +84,9 @@ func (b *Batch) AppendRecord(at event.Time, events []event.Event, level Durabili
 }
 
 // Len is the size the entry has on disk now, in bytes. The caller keeps it under MaxFrameBytes.
-func (b *Batch) Len() int { return prefixSize + frameLength(len(b.buf)-bodiesAt, len(b.records)) }
+func (b *Batch) Len() int {
+	return format.PrefixSize + format.FrameLength(len(b.buf)-format.BodiesAt, len(b.records))
+}
 
 // Count is the number of records.
 func (b *Batch) Count() int { return int(b.count) }
@@ -93,19 +95,21 @@ func (b *Batch) Count() int { return int(b.count) }
 func (b *Batch) Level() Durability { return b.level }
 
 // empty tells that there is nothing to write.
-func (b *Batch) empty() bool { return b.kind == Events && b.count == 0 && len(b.buf) == bodiesAt }
+func (b *Batch) empty() bool {
+	return b.kind == Events && b.count == 0 && len(b.buf) == format.BodiesAt
+}
 
-// close puts the records behind the bodies and pads. It returns the whole entry, the header still blank.
-func (b *Batch) close() header {
-	h := header{
-		kind: b.kind, level: b.level, lsn: b.lsn, count: b.count,
-		bodies: uint32(len(b.buf) - bodiesAt), records: uint32(len(b.records)),
-		first: b.first, span: spanOf(b.first, b.last),
-	}
-	h.length = uint32(frameLength(int(h.bodies), int(h.records)))
+// Seal ends the batch and returns the entry as it stands in a log. A [Writer] calls it, and fills in of the header what a batch cannot know:
+// partition, namespace tag, chapter, epoch, how far the log is durable, and the chain. The rest is filled in here.
+func (b *Batch) Seal(h *format.Header) (entry []byte) {
+	h.Kind, h.Level, h.LSN, h.Count = b.kind, b.level, b.LSN(), b.count
+	h.Bodies, h.Records = uint32(len(b.buf)-format.BodiesAt), uint32(len(b.records))
+	h.First, h.Span = b.first, format.SpanOf(b.first, b.last)
+	h.Length = uint32(format.FrameLength(int(h.Bodies), int(h.Records)))
 	b.buf = append(b.buf, b.records...)
-	for int64(len(b.buf)) < h.entry() {
+	for int64(len(b.buf)) < h.Entry() {
 		b.buf = append(b.buf, 0)
 	}
-	return h
+	h.Seal(b.buf)
+	return b.buf
 }

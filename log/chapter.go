@@ -3,17 +3,20 @@ package log
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io.
 
 // nextSegment follows the tail into the file it has just created. The file before it was synced by that.
 func (w *writer) nextSegment() error {
-	s := &segment{chapter: w.chapter.id, index: w.index, base: w.seg.end, end: w.seg.end}
+	s := newSegment(w.chapter.ID, w.index, w.seg.end)
 	if err := w.follow(s); err != nil {
 		return fmt.Errorf("next segment: %w", err)
 	}
-	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.relative()))); err != nil {
+	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.kind.path()))); err != nil {
 		return fmt.Errorf("next segment: %w", err)
 	}
 	w.reached(w.head())
@@ -22,13 +25,17 @@ func (w *writer) nextSegment() error {
 
 // follow opens the file that the tail writes to next, and checks that it is the one we think.
 func (w *writer) follow(s *segment) error {
-	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.relative()))
+	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.kind.path()))
 	if err != nil {
 		return err
 	}
-	if size, err := f.Size(); err != nil || size != 0 {
+	size, err := f.Size()
+	if err == nil && size != 0 {
+		err = fmt.Errorf("new segment has %d bytes", size)
+	}
+	if err != nil {
 		f.Close()
-		return fmt.Errorf("new segment has %d bytes: %w", size, err)
+		return err
 	}
 	old := w.file
 	w.file, w.seg = f, s
@@ -42,8 +49,8 @@ func (w *writer) follow(s *segment) error {
 // over reports whether the chapter is long or old enough.
 func (w *writer) over() bool {
 	opts := &w.p.store.opts
-	return int64(w.seg.end-w.chapter.first) >= int64(opts.ChapterBytes) ||
-		w.seg.end > w.chapter.first && opts.Now().Sub(w.opened) >= opts.ChapterAge
+	return int64(w.seg.end-w.chapter.First) >= int64(opts.ChapterBytes) ||
+		w.seg.end > w.chapter.First && opts.Now().Sub(w.opened) >= opts.ChapterAge
 }
 
 // rotate ends a chapter that is over.
@@ -67,16 +74,16 @@ func (w *writer) newChapter() error {
 	end := w.writ
 	w.mu.Unlock()
 	m := w.p.manifest
-	c := chapterEntry{id: 1, first: end.lsn, chain: end.chain, created: opts.Now().UnixMilli(), segmentBytes: uint32(opts.SegmentBytes)}
-	if n := len(m.chapters); n > 0 {
-		c.id = m.chapters[n-1].id + 1
+	c := format.Chapter{ID: 1, First: end.LSN, Chain: end.Chain, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}
+	if n := len(m.Chapters); n > 0 {
+		c.ID = m.Chapters[n-1].ID + 1
 	}
 	if err := w.firstSegment(c); err != nil {
 		return fmt.Errorf("new chapter: %w", err)
 	}
-	m.generation++
-	m.chapters = append(m.chapters, c)
-	if err := replaceFile(fsys, filepath.Join(w.p.dir, "manifest"), m.encode(w.p.id, w.p.store.tag)); err != nil {
+	m.Generation++
+	m.Chapters = append(m.Chapters, c)
+	if err := disk.Replace(fsys, filepath.Join(w.p.dir, "manifest"), m.Encode(w.p.id, w.p.store.tag)); err != nil {
 		return fmt.Errorf("new chapter: %w", err)
 	}
 	w.p.manifest = m
@@ -85,17 +92,17 @@ func (w *writer) newChapter() error {
 }
 
 // firstSegment makes a chapter's directory with an empty first file in it, durably.
-func (w *writer) firstSegment(c chapterEntry) (err error) {
+func (w *writer) firstSegment(c format.Chapter) (err error) {
 	fsys, opts := w.p.store.fs, &w.p.store.opts
 	wal := filepath.Join(w.p.dir, "wal")
-	dir := filepath.Join(wal, chapterName(c.id))
+	dir := filepath.Join(wal, format.ChapterName(c.ID))
 	if err := fsys.Mkdir(dir); err != nil {
 		return err
 	}
 	if w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes); err != nil {
 		return err
 	}
-	if err := w.follow(&segment{chapter: c.id, index: 1, base: c.first, end: c.first}); err != nil {
+	if err := w.follow(newSegment(c.ID, 1, c.First)); err != nil {
 		return err
 	}
 	if err := w.file.Sync(); err != nil {

@@ -12,16 +12,17 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// A checkpoint file (log-format.md 4): header 40 · state as one zstd stream · trailer 64.
 const (
-	checkpointHead    = 40
-	checkpointTrailer = 64
-	keepCheckpoints   = 2
-	maxWindow         = 8 << 20 // of the zstd stream, bytes; what SpeedFastest writes is less
+	keepCheckpoints = 2
+	maxWindow       = 8 << 20 // of the zstd stream, bytes; what SpeedFastest writes is less
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var encoders = sync.Pool{New: func() any {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
@@ -31,93 +32,28 @@ var encoders = sync.Pool{New: func() any {
 	return z
 }}
 
-func checkpointName(at event.LSN) string { return fmt.Sprintf("%020d.ckpt", at) }
-
-// checkpoint is what header and trailer say.
-type checkpoint struct {
-	lsn        event.LSN
-	epoch      Epoch
-	chain      uint32
-	payloadSum uint32
-	payload    int64 // bytes
-	size       int64 // of the state
-	hash       [32]byte
-}
-
-func (c *checkpoint) head(part PartitionID, tag uint32) []byte {
-	p := make([]byte, 0, checkpointHead)
-	p = append(p, "LBCK"...)
-	p = le.AppendUint16(p, formatVersion)
-	p = le.AppendUint16(p, uint16(part))
-	p = le.AppendUint32(p, tag)
-	p = le.AppendUint32(p, c.chain)
-	p = le.AppendUint64(p, uint64(c.lsn))
-	p = le.AppendUint64(p, uint64(c.epoch))
-	p = le.AppendUint32(p, event.Sum(p))
-	return le.AppendUint32(p, 0)
-}
-
-func (c *checkpoint) trailer() []byte {
-	p := make([]byte, 0, checkpointTrailer)
-	p = append(p, "LBCT"...)
-	p = le.AppendUint32(p, c.payloadSum)
-	p = le.AppendUint64(p, uint64(c.payload))
-	p = le.AppendUint64(p, uint64(c.size))
-	p = append(p, c.hash[:]...)
-	p = le.AppendUint32(p, 0)
-	return le.AppendUint32(p, event.Sum(p))
-}
-
-// decodeCheckpoint checks header and trailer of a file of the given size.
-func decodeCheckpoint(head, trailer []byte, size int64, part PartitionID, tag uint32) (checkpoint, error) {
-	bad := func(what string) (checkpoint, error) { return checkpoint{}, fmt.Errorf("%w: %s", errDamaged, what) }
-	switch {
-	case len(head) != checkpointHead || len(trailer) != checkpointTrailer:
-		return bad("length")
-	case string(head[:4]) != "LBCK" || le.Uint32(head[32:]) != event.Sum(head[:32]) || le.Uint32(head[36:]) != 0:
-		return bad("header")
-	case le.Uint16(head[4:]) != formatVersion:
-		return bad(fmt.Sprintf("version %d", le.Uint16(head[4:])))
-	case le.Uint16(head[6:]) != uint16(part):
-		return bad(fmt.Sprintf("belongs to partition %d", le.Uint16(head[6:])))
-	case le.Uint32(head[8:]) != tag:
-		return bad("belongs to another namespace")
-	case string(trailer[:4]) != "LBCT" || le.Uint32(trailer[60:]) != event.Sum(trailer[:60]) || le.Uint32(trailer[56:]) != 0:
-		return bad("trailer")
-	}
-	c := checkpoint{
-		chain: le.Uint32(head[12:]), lsn: event.LSN(le.Uint64(head[16:])), epoch: Epoch(le.Uint64(head[24:])),
-		payloadSum: le.Uint32(trailer[4:]), payload: int64(le.Uint64(trailer[8:])), size: int64(le.Uint64(trailer[16:])),
-		hash: [32]byte(trailer[24:56]),
-	}
-	if c.payload < 0 || c.size < 0 || checkpointHead+c.payload+checkpointTrailer != size {
-		return bad("length")
-	}
-	return c, nil
-}
-
 // readCheckpoint reads header and trailer of a file.
-func readCheckpoint(fs FS, name string, part PartitionID, tag uint32) (checkpoint, error) {
+func readCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32) (format.Checkpoint, error) {
 	f, err := fs.Open(name)
 	if err != nil {
-		return checkpoint{}, err
+		return format.Checkpoint{}, err
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil {
-		return checkpoint{}, err
+		return format.Checkpoint{}, err
 	}
-	if size < checkpointHead+checkpointTrailer {
-		return checkpoint{}, fmt.Errorf("%w: length", errDamaged)
+	if size < format.CheckpointHead+format.CheckpointTrailer {
+		return format.Checkpoint{}, fmt.Errorf("%w: length", format.ErrDamaged)
 	}
-	var p [checkpointHead + checkpointTrailer]byte
-	if _, err := f.ReadAt(p[:checkpointHead], 0); err != nil {
-		return checkpoint{}, err
+	var p [format.CheckpointHead + format.CheckpointTrailer]byte
+	if _, err := f.ReadAt(p[:format.CheckpointHead], 0); err != nil {
+		return format.Checkpoint{}, err
 	}
-	if _, err := f.ReadAt(p[checkpointHead:], size-checkpointTrailer); err != nil && !errors.Is(err, io.EOF) {
-		return checkpoint{}, err
+	if _, err := f.ReadAt(p[format.CheckpointHead:], size-format.CheckpointTrailer); err != nil && !errors.Is(err, io.EOF) {
+		return format.Checkpoint{}, err
 	}
-	return decodeCheckpoint(p[:checkpointHead], p[checkpointHead:], size, part, tag)
+	return format.DecodeCheckpoint(p[:format.CheckpointHead], p[format.CheckpointHead:], size, part, tag)
 }
 
 // summed counts and sums what is written through it.
@@ -145,14 +81,14 @@ func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) er
 	if err != nil {
 		return fmt.Errorf("log: checkpoint at LSN %d: %w", at, err)
 	}
-	c := checkpoint{lsn: at, epoch: epoch, chain: chain}
+	c := format.Checkpoint{LSN: at, Epoch: epoch, Chain: chain}
 	if err := p.writeCheckpoint(&c, write); err != nil {
 		return fmt.Errorf("log: checkpoint at LSN %d: %w", at, err)
 	}
 	p.mu.Lock()
-	p.ckpts = slices.DeleteFunc(p.ckpts, func(o checkpoint) bool { return o.lsn == at })
+	p.ckpts = slices.DeleteFunc(p.ckpts, func(o format.Checkpoint) bool { return o.LSN == at })
 	p.ckpts = append(p.ckpts, c)
-	slices.SortFunc(p.ckpts, func(a, b checkpoint) int { return int(int64(a.lsn) - int64(b.lsn)) })
+	slices.SortFunc(p.ckpts, func(a, b format.Checkpoint) int { return int(int64(a.LSN) - int64(b.LSN)) })
 	if n := len(p.ckpts); n > keepCheckpoints {
 		p.ckpts = slices.Clone(p.ckpts[n-keepCheckpoints:])
 	}
@@ -161,14 +97,10 @@ func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) er
 	return p.pruneCheckpoints(keep)
 }
 
-func (p *partition) writeCheckpoint(c *checkpoint, write func(io.Writer) error) error {
-	name := filepath.Join(p.dir, "checkpoints", checkpointName(c.lsn))
-	f, err := p.store.fs.Create(name + tempSuffix)
-	if err != nil {
-		return err
-	}
-	err = func() error {
-		if _, err := f.Write(c.head(p.id, p.store.tag)); err != nil {
+func (p *partition) writeCheckpoint(c *format.Checkpoint, write func(io.Writer) error) error {
+	name := filepath.Join(p.dir, "checkpoints", format.CheckpointName(c.LSN))
+	return disk.Write(p.store.fs, name, func(f disk.File) error {
+		if _, err := f.Write(c.Head(p.id, p.store.tag)); err != nil {
 			return err
 		}
 		out := &summed{w: f}
@@ -177,31 +109,25 @@ func (p *partition) writeCheckpoint(c *checkpoint, write func(io.Writer) error) 
 		z.Reset(out)
 		h := sha256.New()
 		state := &summed{w: io.MultiWriter(z, h)}
-		err = write(state)
+		err := write(state)
 		if err2 := z.Close(); err == nil {
 			err = err2
 		}
 		if err != nil {
 			return err
 		}
-		c.payload, c.payloadSum, c.size = out.n, out.crc, state.n
-		h.Sum(c.hash[:0])
-		if _, durable := p.Bounds(); c.lsn > durable {
+		c.Payload, c.PayloadSum, c.Size = out.n, out.crc, state.n
+		h.Sum(c.Hash[:0])
+		if _, durable := p.Bounds(); c.LSN > durable {
 			return fmt.Errorf("log is durable up to LSN %d only", durable)
 		}
-		_, err = f.Write(c.trailer())
+		_, err = f.Write(c.Trailer())
 		return err
-	}()
-	if err != nil {
-		f.Close()
-		dropTemp(p.store.fs, name)
-		return err
-	}
-	return commitFile(p.store.fs, f, name)
+	})
 }
 
 // pruneCheckpoints removes all files but the ones to keep.
-func (p *partition) pruneCheckpoints(keep []checkpoint) error {
+func (p *partition) pruneCheckpoints(keep []format.Checkpoint) error {
 	dir := filepath.Join(p.dir, "checkpoints")
 	entries, err := p.store.fs.ReadDir(dir)
 	if err != nil {
@@ -209,7 +135,7 @@ func (p *partition) pruneCheckpoints(keep []checkpoint) error {
 	}
 	removed := false
 	for _, e := range entries {
-		if e.Dir || slices.ContainsFunc(keep, func(c checkpoint) bool { return checkpointName(c.lsn) == e.Name }) {
+		if e.Dir || slices.ContainsFunc(keep, func(c format.Checkpoint) bool { return format.CheckpointName(c.LSN) == e.Name }) {
 			continue
 		}
 		if filepath.Ext(e.Name) != ".ckpt" {
@@ -233,8 +159,8 @@ func (p *partition) Checkpoints() []CheckpointInfo {
 	var list []CheckpointInfo
 	for _, c := range slices.Backward(p.ckpts) {
 		list = append(list, CheckpointInfo{
-			LSN: c.lsn, Epoch: c.epoch, Size: c.size, Hash: c.hash,
-			File: filepath.Join(partitionName(p.id), "checkpoints", checkpointName(c.lsn)),
+			LSN: c.LSN, Epoch: c.Epoch, Size: c.Size, Hash: c.Hash,
+			File: filepath.Join(format.PartitionDir(p.id), "checkpoints", format.CheckpointName(c.LSN)),
 		})
 	}
 	return list
@@ -243,8 +169,8 @@ func (p *partition) Checkpoints() []CheckpointInfo {
 // OpenCheckpoint implements [Checkpoints].
 func (p *partition) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	p.mu.RLock()
-	i := slices.IndexFunc(p.ckpts, func(c checkpoint) bool { return c.lsn == at })
-	var want checkpoint
+	i := slices.IndexFunc(p.ckpts, func(c format.Checkpoint) bool { return c.LSN == at })
+	var want format.Checkpoint
 	if i >= 0 {
 		want = p.ckpts[i]
 	}
@@ -252,7 +178,7 @@ func (p *partition) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("log: partition %d has no checkpoint at LSN %d", p.id, at)
 	}
-	name := filepath.Join(p.dir, "checkpoints", checkpointName(at))
+	name := filepath.Join(p.dir, "checkpoints", format.CheckpointName(at))
 	r, err := openCheckpoint(p.store.fs, name, p.id, p.store.tag, want)
 	if err != nil {
 		return nil, fmt.Errorf("log: partition %d checkpoint at LSN %d: %w", p.id, at, err)
@@ -260,7 +186,7 @@ func (p *partition) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	return r, nil
 }
 
-func openCheckpoint(fs FS, name string, part PartitionID, tag uint32, want checkpoint) (io.ReadCloser, error) {
+func openCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32, want format.Checkpoint) (io.ReadCloser, error) {
 	c, err := readCheckpoint(fs, name, part, tag)
 	if err != nil || c != want {
 		return nil, errors.Join(ErrChecksum, err)
@@ -269,18 +195,7 @@ func openCheckpoint(fs FS, name string, part PartitionID, tag uint32, want check
 	if err != nil {
 		return nil, err
 	}
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	w := window{file: f, size: checkpointHead + c.payload, buf: buf[:]}
-	sum, err := w.sum(checkpointHead, c.payload)
-	if err == nil && sum != c.payloadSum {
-		err = ErrChecksum
-	}
-	var z *zstd.Decoder
-	if err == nil {
-		z, err = zstd.NewReader(io.NewSectionReader(f, checkpointHead, c.payload), zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-	}
+	z, err := decompress(f, &c)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -288,11 +203,28 @@ func openCheckpoint(fs FS, name string, part PartitionID, tag uint32, want check
 	return &checkpointReader{file: f, z: z, want: c, sum: sha256.New()}, nil
 }
 
+// decompress compares the checksum of what is stored of the state before it trusts it to be decompressed.
+func decompress(f disk.File, c *format.Checkpoint) (*zstd.Decoder, error) {
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	w := format.Window{Buf: buf[:]}
+	w.Reset(f, format.CheckpointHead+c.Payload)
+	sum, err := w.Sum(format.CheckpointHead, c.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if sum != c.PayloadSum {
+		return nil, ErrChecksum
+	}
+	return zstd.NewReader(io.NewSectionReader(f, format.CheckpointHead, c.Payload), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+}
+
 // checkpointReader yields the state and compares its size and hash at the end.
 type checkpointReader struct {
-	file File
+	file disk.File
 	z    *zstd.Decoder
-	want checkpoint
+	want format.Checkpoint
 	sum  hash.Hash
 	n    int64
 }
@@ -301,8 +233,8 @@ func (r *checkpointReader) Read(p []byte) (int, error) {
 	n, err := r.z.Read(p)
 	r.sum.Write(p[:n])
 	r.n += int64(n)
-	if r.n > r.want.size || errors.Is(err, io.EOF) && (r.n != r.want.size || [32]byte(r.sum.Sum(nil)) != r.want.hash) {
-		return 0, fmt.Errorf("log: checkpoint at LSN %d: %w", r.want.lsn, ErrChecksum)
+	if r.n > r.want.Size || errors.Is(err, io.EOF) && (r.n != r.want.Size || [32]byte(r.sum.Sum(nil)) != r.want.Hash) {
+		return 0, fmt.Errorf("log: checkpoint at LSN %d: %w", r.want.LSN, ErrChecksum)
 	}
 	return n, err
 }

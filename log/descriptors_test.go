@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
@@ -115,7 +116,7 @@ func TestF18OutOfDescriptors(t *testing.T) {
 				return faultfs.Fault{}
 			})
 			first := w.part.Segments()[0]
-			if _, err := w.part.ReadAt(8, make([]byte, 8)); first.First != 8 || !errors.Is(err, log.ErrDescriptors) {
+			if _, err := w.part.ReadInto(event.Blob{Position: 8, Size: 9}, make([]byte, 8)); first.First != 8 || !errors.Is(err, log.ErrDescriptors) {
 				t.Errorf("read: %v", err)
 			}
 			began := time.Now()
@@ -133,7 +134,7 @@ func TestF18OutOfDescriptors(t *testing.T) {
 			if waited := time.Since(began); waited < time.Minute {
 				t.Errorf("went on after %v", waited)
 			}
-			if _, err := w.part.ReadAt(8, make([]byte, 8)); err != nil {
+			if _, err := w.part.ReadInto(event.Blob{Position: 8, Size: 9}, make([]byte, 8)); err != nil {
 				t.Errorf("read: %v", err)
 			}
 			if err := w.stop(); err != nil {

@@ -1,6 +1,7 @@
 // Package log keeps records durably and in order: one append-only event log per partition, and nothing else that is true.
-// It knows frames, checksums, segment files, torn tails and checkpoints. It does not know what an event means, which
+// It knows frames, segment files, torn tails and checkpoints. It does not know what an event means, which
 // queue it belongs to, or what time it is (callers stamp records).
+// Two rooms below it have what it stands on: package format the bytes, package disk the files.
 //
 // A [Store] is a data directory. [Open] reads every frame of every partition, compares every checksum, and decides what
 // the end of each log is; it writes nothing. A [Partition] is then read with Read, and written after Lead, by the one
@@ -25,6 +26,6 @@
 //  5. No file is changed in place but the last segment of the running chapter, and there nothing but what is behind its entries:
 //     room, which entries are written over, comes and goes.
 //
-// Every byte is described in docs/log-format.md. All I/O goes through [FS], so that a simulation can be the disk. Chapters are
+// Every byte is described in docs/log-format.md. All I/O goes through [disk.FS], so that a simulation can be the disk. Chapters are
 // tidwall/wal directories, written by a writer of our own; a test proves that the library makes the same bytes.
 package log

@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func goldenOptions(fsys FS) Options {
+func goldenOptions(fsys disk.FS) Options {
 	return Options{
 		FS: fsys, Partitions: 1, SegmentBytes: 500, Manual: true, BootID: "7e8f7a3c-0000-4000-8000-000000000001",
 		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: func() time.Time { return time.UnixMilli(1_600_000_000_000) },
@@ -44,7 +47,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(t.Context(), dir, goldenOptions(osFS{}))
+	s, err := Open(t.Context(), dir, goldenOptions(disk.OS{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,30 +67,30 @@ func TestGoldenBytes(t *testing.T) {
 // TestGoldenHeader has a different value in every field, so that swapping two shows.
 func TestGoldenHeader(t *testing.T) {
 	t.Parallel()
-	h := header{
-		kind: Events, level: Durable, bodies: 0x21, records: 0x43, count: 5, partition: 6, chapter: 7, epoch: 8, lsn: 0x1000,
-		first: 1_600_000_000_123, durable: 0xff8, chain: 0xc0ffee01, tag: 0x1234abcd, span: 17,
+	h := format.Header{
+		Kind: Events, Level: Durable, Bodies: 0x21, Records: 0x43, Count: 5, Partition: 6, Chapter: 7, Epoch: 8, LSN: 0x1000,
+		First: 1_600_000_000_123, Durable: 0xff8, Chain: 0xc0ffee01, Tag: 0x1234abcd, Span: 17,
 	}
-	h.length = uint32(frameLength(int(h.bodies), int(h.records)))
-	entry := make([]byte, h.entry())
-	for i := bodiesAt; i < bodiesAt+0x21+0x43; i++ {
+	h.Length = uint32(format.FrameLength(int(h.Bodies), int(h.Records)))
+	entry := make([]byte, h.Entry())
+	for i := format.BodiesAt; i < format.BodiesAt+0x21+0x43; i++ {
 		entry[i] = byte(i)
 	}
-	h.seal(entry)
+	h.Seal(entry)
 	golden(t, "frame", entry)
-	var back header
-	if ok, err := back.get(entry[prefixSize:]); !ok || err != nil || back != h {
+	var back format.Header
+	if ok, err := back.Decode(entry); !ok || err != nil || back != h {
 		t.Fatalf("%v %v\n%+v\n%+v", ok, err, back, h)
 	}
 }
 
 func TestGoldenNotes(t *testing.T) {
 	t.Parallel()
-	golden(t, "fault", sealNote("LBFT", 3, 0xabcd, mark{lsn: 80, epoch: 2, chain: 0x77}.append(nil)))
-	c := checkpoint{lsn: 0x1000, epoch: 9, chain: 0xc0ffee02, payloadSum: 0x11223344, payload: 100, size: 1000, hash: [32]byte{1, 2, 3, 31: 32}}
-	head, trailer := c.head(3, 0xabcd), c.trailer()
+	golden(t, "fault", format.Fault.Encode(3, 0xabcd, format.Mark{LSN: 80, Epoch: 2, Chain: 0x77}))
+	c := format.Checkpoint{LSN: 0x1000, Epoch: 9, Chain: 0xc0ffee02, PayloadSum: 0x11223344, Payload: 100, Size: 1000, Hash: [32]byte{1, 2, 3, 31: 32}}
+	head, trailer := c.Head(3, 0xabcd), c.Trailer()
 	golden(t, "checkpoint", append(append([]byte(nil), head...), trailer...))
-	back, err := decodeCheckpoint(head, trailer, checkpointHead+100+checkpointTrailer, 3, 0xabcd)
+	back, err := format.DecodeCheckpoint(head, trailer, format.CheckpointHead+100+format.CheckpointTrailer, 3, 0xabcd)
 	if err != nil || back != c {
 		t.Fatalf("%v %+v", err, back)
 	}
@@ -97,25 +100,25 @@ func TestGoldenNotes(t *testing.T) {
 func TestGoldenCheckpoint(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "checkpoint.ckpt")
-	c := checkpoint{lsn: 8, epoch: 1}
+	c := format.Checkpoint{LSN: 8, Epoch: 1}
 	if *update {
-		p := &partition{store: &store{fs: osFS{}, tag: 5}, dir: t.TempDir(), first: 8, end: mark{lsn: 8}}
+		p := &partition{store: &store{fs: disk.OS{}, tag: 5}, dir: t.TempDir(), first: 8, end: format.Mark{LSN: 8}}
 		if err := os.Mkdir(filepath.Join(p.dir, "checkpoints"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.writeCheckpoint(&c, func(w io.Writer) error { _, err := io.WriteString(w, "the state"); return err }); err != nil {
 			t.Fatal(err)
 		}
-		b, _ := os.ReadFile(filepath.Join(p.dir, "checkpoints", checkpointName(8)))
+		b, _ := os.ReadFile(filepath.Join(p.dir, "checkpoints", format.CheckpointName(8)))
 		if err := os.WriteFile(file, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, err := readCheckpoint(osFS{}, file, 0, 5)
+	c, err := readCheckpoint(disk.OS{}, file, 0, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openCheckpoint(osFS{}, file, 0, 5, c)
+	r, err := openCheckpoint(disk.OS{}, file, 0, 5, c)
 	if err != nil {
 		t.Fatal(err)
 	}

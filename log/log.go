@@ -9,47 +9,31 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// PartitionID numbers the logs of a namespace from 0. Partition 0 holds the catalogue.
-type PartitionID uint16
-
-// Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
-type Epoch uint64
-
-// Durability says what a ticket waits for.
-type Durability uint8
+// What frames say of themselves is package format's: here are the names for those who read and write them.
+type (
+	PartitionID = format.PartitionID
+	Epoch       = format.Epoch
+	Durability  = format.Durability
+	Kind        = format.Kind
+)
 
 const (
-	Ordered Durability = iota // written and in its place; survives the death of the process, not a power loss
-	Durable                   // synced, with all before it
+	Ordered = format.Ordered // written and in its place; survives the death of the process, not a power loss
+	Durable = format.Durable // synced, with all before it
+
+	Events     = format.Events     // records
+	EpochStart = format.EpochStart // a run begins
+	Skip       = format.Skip       // nothing happened for a second
 )
-
-// Kind is what a frame is for.
-type Kind uint8
-
-const (
-	Events     Kind = 1 // records
-	EpochStart Kind = 2 // a run begins
-	Skip       Kind = 3 // nothing happened for a second
-)
-
-func (k Kind) String() string {
-	switch k {
-	case Events:
-		return "Events"
-	case EpochStart:
-		return "EpochStart"
-	case Skip:
-		return "Skip"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
 
 // Options are the settings of a store. The zero value of each means its default.
 type Options struct {
-	FS           FS               // default: the operating system
+	FS           disk.FS          // default: the operating system
 	Partitions   int              // number of partitions when the directory is created, 1 to 64; default 4
 	SegmentBytes int              // a segment file ends with the frame that reaches it; default 8 MiB
 	RoomBytes    int              // by how much a segment file is extended in front of small frames; default 64 KiB, negative: never
@@ -62,7 +46,10 @@ type Options struct {
 	Now          func() time.Time // ages chapters, nothing else; default time.Now
 	// Manual starts no goroutine: writers are each a [ManualWriter], whose work the caller does. Partitions are recovered one after the
 	// other. For simulations.
-	Manual        bool
+	Manual bool
+	// Capabilities are the words of namespace.json that the caller knows what to do with; default: those of this version. Where others are
+	// in use Open fails with ErrFormat.
+	Capabilities  []string
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
@@ -70,10 +57,6 @@ type Options struct {
 }
 
 var (
-	// ErrInUse: another process has the directory (reliability.md F13).
-	ErrInUse = errors.New("log: directory is in use by another process")
-	// ErrFormat: written by a newer version of this program (F23).
-	ErrFormat = errors.New("log: newer data format than this program knows")
 	// ErrPoisoned: a write or sync failed earlier; the partition takes no more writes in this process (F9).
 	ErrPoisoned = errors.New("log: no writes after an I/O error")
 	// ErrUnknown: the append may or may not be found in the log after a restart.
@@ -84,8 +67,13 @@ var (
 	ErrChecksum = errors.New("log: checksum mismatch")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
-	// ErrReadOnly: the store was opened to be looked at.
-	ErrReadOnly = errors.New("log: opened read-only")
+
+	// Of the rooms below, by the names under which a user of this package meets them:
+
+	ErrInUse       = disk.ErrInUse       // another process has the directory
+	ErrReadOnly    = disk.ErrReadOnly    // the store was opened to be looked at
+	ErrDescriptors = disk.ErrDescriptors // no file could be opened; what was to be done can be done later
+	ErrFormat      = format.ErrNewer     // written by a newer version of this program
 )
 
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
@@ -93,7 +81,7 @@ type CorruptError struct {
 	Partition PartitionID
 	All       bool      // the file concerns all partitions; Partition says nothing
 	File      string    // path below the data directory
-	Offset    int64     // bytes from the start of the file
+	Offset    int64     // bytes from the start of the file; of a segment that is not hot from its first address
 	LSN       event.LSN // address of the place; 0 when it has none
 	Reason    string
 	Cause     error // an I/O error, or nil
@@ -113,20 +101,16 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
-// Namespace is what a data directory is.
-type Namespace struct {
-	ID         string // UUID
-	Format     int
-	Partitions int
-	Created    time.Time
-}
-
 // Store is a data directory, held exclusively until Close. Its methods may be called concurrently.
 type Store interface {
-	Namespace() Namespace
+	Namespace() format.Namespace
 	Partitions() []PartitionID // all of them, refused ones too
 	// Open returns a partition, always the same one. The error is a *CorruptError for a partition that was refused.
 	Open(ctx context.Context, id PartitionID) (Partition, error)
+	// Use makes it durable that the directory may hold, from now on, what only those can read who know the capability: call it before the
+	// first byte of that is written. It is kept for ever, and costs nothing where it is in use already. An error leaves open
+	// whether the word is there.
+	Use(capability string) error
 	// Close gives the directory back. When every partition's writer was closed without error, or none was needed, it
 	// first writes the clean marker. Writers must be closed before.
 	Close() error
@@ -156,11 +140,12 @@ type Reader interface {
 	// kinds. The frame's bytes are valid until the next. Bodies are not read. After an error nothing follows; damage is a
 	// *CorruptError.
 	Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error]
-	// ReadAt reads what is written from pos on, up to len(dst) bytes of one segment file. It returns io.EOF with fewer
-	// bytes, or none, when the segment or the written log ends before; the next segment begins at pos+n. Nothing is
-	// verified: see [event.Blob.Matches]. Positions outside the log are an error.
-	ReadAt(pos event.Position, dst []byte) (int, error)
-	// ReadBlob appends the blob's bytes to dst. An error that wraps ErrChecksum names the place of the damage (F5).
+	// ReadInto reads a body: the blob's bytes into the beginning of dst, and as far as dst goes what lies behind them, where that is read
+	// along for nothing. The blob is compared with its checksum, what lies behind it is not: see [event.Blob.Matches]. Of a blob that is
+	// longer than dst the beginning is read, and nothing is compared. An error that wraps ErrChecksum names the place of the damage (F5);
+	// one that wraps [event.ErrErased] says that history no longer keeps the body, which is no damage.
+	ReadInto(b event.Blob, dst []byte) (int, error)
+	// ReadBlob appends the blob's bytes to dst, with the errors of ReadInto.
 	ReadBlob(b event.Blob, dst []byte) ([]byte, error)
 }
 
@@ -190,11 +175,12 @@ type Frame struct {
 	Records     []byte         // for an EpochStart the boot id
 }
 
-// SegmentInfo is a file of the hot log.
+// SegmentInfo is a stretch of a log's addresses, and the file that has the bytes.
 type SegmentInfo struct {
 	File       string // path below the data directory
 	Chapter    uint32
 	First, End event.LSN
+	Erased     uint64 // frames of which not all bodies are kept any more; all else of them was verified
 }
 
 // Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine; the other methods may be called

@@ -167,7 +167,7 @@ func TestTick(t *testing.T) {
 	}
 }
 
-func TestReadAt(t *testing.T) {
+func TestReadInto(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{-1, 1024} {
 		w := newWorld(t, fmt.Sprintf("room %d", room), 4)
@@ -190,23 +190,37 @@ func TestReadAt(t *testing.T) {
 		}
 		first, end := list[0].First, list[len(list)-1].End
 		for range 2000 {
-			at := first + event.LSN(w.rng.IntN(len(all)+1))
-			dst := make([]byte, w.rng.IntN(3000))
-			n, err := w.part.ReadAt(event.Position(at), dst)
-			if !bytes.Equal(dst[:n], all[at-first:][:n]) {
-				w.failf("wrong bytes at %d", at)
+			seg := list[w.rng.IntN(len(list))]
+			if seg.First == seg.End {
+				continue
 			}
-			if (n < len(dst) || at == end) != errors.Is(err, io.EOF) {
-				w.failf("at %d: %d of %d bytes, %v", at, n, len(dst), err)
+			rest := all[seg.First-first:][:seg.End-seg.First][w.rng.IntN(int(seg.End-seg.First)):]
+			at := seg.End - event.LSN(len(rest))
+			blob := rest[:1+w.rng.IntN(len(rest))]
+			b := event.Blob{Position: event.Position(at), Size: uint32(len(blob)), Sum: event.Sum(blob)}
+			dst := make([]byte, w.rng.IntN(3000))
+			n, err := w.part.ReadInto(b, dst)
+			if err != nil || !bytes.Equal(dst[:n], rest[:min(len(dst), len(rest))]) {
+				w.failf("wrong bytes at %d: %d of %d, %v", at, n, len(dst), err)
+			}
+			if p, err := w.part.ReadBlob(b, nil); err != nil || !bytes.Equal(p, blob) {
+				w.failf("wrong blob at %d: %d of %d, %v", at, len(p), len(blob), err)
+			}
+			b.Sum++
+			if _, err := w.part.ReadInto(b, dst); errors.Is(err, log.ErrChecksum) != (len(dst) >= len(blob)) {
+				w.failf("wrong sum at %d: %v", at, err)
 			}
 		}
-		for _, bad := range []event.Position{0, 7, event.Position(end) + 1, 1 << 60} {
-			if n, err := w.part.ReadAt(bad, make([]byte, 1)); n != 0 || err == nil || errors.Is(err, io.EOF) {
+		for _, bad := range []event.Position{0, 7, event.Position(end), event.Position(end) + 1, 1 << 60} {
+			if n, err := w.part.ReadInto(event.Blob{Position: bad, Size: 1}, make([]byte, 1)); n != 0 || err == nil {
 				w.failf("at %d: %d %v", bad, n, err)
 			}
 		}
 		if _, err := w.part.ReadBlob(event.Blob{Position: 100, Size: 1 << 31}, nil); err == nil {
 			w.failf("blob longer than its segment")
+		}
+		if n, err := w.part.ReadInto(event.Blob{Position: 1 << 60}, make([]byte, 1)); n != 0 || err != nil {
+			w.failf("blob without bytes: %d, %v", n, err)
 		}
 	}
 }

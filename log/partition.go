@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 type partition struct {
@@ -25,18 +27,18 @@ type partition struct {
 	saving sync.Mutex // held by SaveCheckpoint
 
 	// Lead's, and while there is a writer the writer's:
-	manifest manifest  // guarded by its io
-	noted    event.LSN // of the progress note; guarded by its noting
+	manifest format.Manifest // guarded by its io
+	noted    event.LSN       // of the progress note; guarded by its noting
 
 	mu sync.RWMutex // guards what follows
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
 	first    event.LSN
-	end      mark // of the recovered log, or of what a closed writer left
-	clean    bool // all up to end is synced: after a clean stop, a repair, or a writer's close
+	end      format.Mark // of the recovered log, or of what a closed writer left
+	clean    bool        // all up to end is synced: after a clean stop, a repair, or a writer's close
 	writer   *writer
 	poison   error
-	ckpts    []checkpoint // usable ones, oldest first
+	ckpts    []format.Checkpoint // usable ones, oldest first
 }
 
 // take adopts what recovery found.
@@ -61,7 +63,7 @@ func (p *partition) Bounds() (first, committed event.LSN) {
 	if p.writer != nil {
 		return p.first, p.writer.Durable()
 	}
-	return p.first, p.end.lsn
+	return p.first, p.end.LSN
 }
 
 // Segments implements [Partition].
@@ -70,13 +72,13 @@ func (p *partition) Segments() []SegmentInfo {
 	defer p.mu.RUnlock()
 	list := make([]SegmentInfo, len(p.segments))
 	for i, s := range p.segments {
-		list[i] = SegmentInfo{File: filepath.Join(partitionName(p.id), s.relative()), Chapter: s.chapter, First: s.base, End: s.end}
+		list[i] = SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.kind.path()), Chapter: s.chapter, First: s.base, End: s.end, Erased: s.erased}
 	}
 	return list
 }
 
 // settled returns the end of the log, and whether a clean marker may vouch for it.
-func (p *partition) settled() (mark, bool) {
+func (p *partition) settled() (format.Mark, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.end, p.err == nil && p.clean && p.writer == nil && p.poison == nil
@@ -100,14 +102,12 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	}
 	p.lead.Lock()
 	defer p.lead.Unlock()
-	p.mu.RLock()
-	busy, poison, clean := p.writer != nil, p.poison, p.clean
-	p.mu.RUnlock()
-	if err := errors.Join(poison, ctx.Err()); err != nil {
+	_, err := p.ready()
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	if busy {
-		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
+	if err := p.store.raise(); err != nil {
+		return nil, err
 	}
 	if err := p.replaceNotes(); err != nil {
 		return nil, p.fail(fmt.Errorf("notes: %w", err))
@@ -115,9 +115,14 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if err := p.store.unmark(); err != nil {
 		return nil, err
 	}
+	p.store.cutTails()
+	clean, err := p.ready()
+	if err != nil {
+		return nil, err
+	}
 	if !clean {
 		if err := p.repair(); err != nil {
-			return nil, p.failRepair(fmt.Errorf("repair: %w", err))
+			return nil, p.failRepair(err)
 		}
 	}
 	w, err := p.start()
@@ -134,16 +139,29 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	return w, nil
 }
 
+// ready refuses a partition that has a writer or failed, and says whether all up to its end is synced.
+func (p *partition) ready() (clean bool, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	switch {
+	case p.poison != nil:
+		return false, p.poison
+	case p.writer != nil:
+		return false, fmt.Errorf("log: partition %d has a writer", p.id)
+	}
+	return p.clean, nil
+}
+
 // replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches for the end of the log:
 // without it the next start would have to refuse them.
 func (p *partition) replaceNotes() error {
 	for _, name := range p.found.badNotes {
 		path := filepath.Join(p.dir, name)
-		if name == "progress" && p.end.lsn > firstLSN {
-			if err := replaceFile(p.store.fs, path, sealNote("LBPR", p.id, p.store.tag, p.end.append(nil))); err != nil {
+		if name == progressName && p.end.LSN > format.FirstLSN {
+			if err := disk.Replace(p.store.fs, path, format.Progress.Encode(p.id, p.store.tag, p.end)); err != nil {
 				return err
 			}
-			p.noted = p.end.lsn
+			p.noted = p.end.LSN
 			continue
 		}
 		if err := p.remove(name); err != nil {
@@ -162,7 +180,7 @@ func (p *partition) start() (*writer, error) {
 	fsys := p.store.fs
 	for _, stray := range p.found.stray {
 		dir := filepath.Join(p.dir, stray)
-		for _, name := range []string{filepath.Join(dir, segmentName(1)), filepath.Join(dir, segmentName(1)+tempSuffix), dir} {
+		for _, name := range []string{filepath.Join(dir, format.SegmentName(1)), filepath.Join(dir, format.SegmentName(1)+disk.TempSuffix), dir} {
 			if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -192,8 +210,8 @@ func (p *partition) tidy() error {
 		}
 	}
 	p.found.temps = nil
-	for _, t := range []string{"manifest", "progress", "fault"} {
-		if err := p.remove(t + tempSuffix); err != nil {
+	for _, t := range []string{"manifest", progressName, faultName} {
+		if err := p.remove(t + disk.TempSuffix); err != nil {
 			return err
 		}
 	}
@@ -201,7 +219,7 @@ func (p *partition) tidy() error {
 		return nil
 	}
 	p.found.fault = false
-	if err := p.remove("fault"); err != nil {
+	if err := p.remove(faultName); err != nil {
 		return err
 	}
 	return p.store.fs.SyncDir(p.dir)

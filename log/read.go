@@ -1,7 +1,6 @@
 package log
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -13,106 +12,13 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // readWindow is how much Read reads at once, bytes.
 const readWindow = 256 << 10
 
 var readWindows = sync.Pool{New: func() any { return new([readWindow]byte) }}
-
-// fileCache keeps segment files open for reading, the least recently used ones closing first.
-type fileCache struct {
-	limit int
-
-	mu     sync.Mutex // guards what follows
-	open   map[*segment]*list.Element
-	recent list.List // of *openFile, newest first
-}
-
-type openFile struct {
-	seg  *segment
-	file File
-	refs int // readers, and one for the cache
-}
-
-// get returns the segment's file; done gives it back. It waits no longer than readPatience for a descriptor.
-func (c *fileCache) get(fs FS, dir string, s *segment) (*openFile, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f := c.find(s); f != nil {
-		return f, nil
-	}
-	c.mu.Unlock() // others read what is open already meanwhile
-	file, err := opener(fs.Open).within(readPatience, filepath.Join(dir, s.relative()), c.closeIdle)
-	c.mu.Lock()
-	if err != nil {
-		return nil, err
-	}
-	if f := c.find(s); f != nil { // somebody else was faster
-		file.Close()
-		return f, nil
-	}
-	f := &openFile{seg: s, file: file, refs: 2}
-	if c.open == nil {
-		c.open = make(map[*segment]*list.Element)
-	}
-	c.open[s] = c.recent.PushFront(f)
-	for c.recent.Len() > c.limit {
-		c.evict(c.recent.Back())
-	}
-	return f, nil
-}
-
-// find returns the file if it is open.
-func (c *fileCache) find(s *segment) *openFile {
-	e, ok := c.open[s]
-	if !ok {
-		return nil
-	}
-	c.recent.MoveToFront(e)
-	f := e.Value.(*openFile)
-	f.refs++
-	return f
-}
-
-// closeIdle closes the file that nobody has read for the longest time and reports whether there was one.
-func (c *fileCache) closeIdle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e := c.recent.Back(); e != nil; e = e.Prev() {
-		if e.Value.(*openFile).refs == 1 {
-			c.evict(e)
-			return true
-		}
-	}
-	return false
-}
-
-func (c *fileCache) done(f *openFile) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.release(f)
-}
-
-func (c *fileCache) release(f *openFile) {
-	if f.refs--; f.refs == 0 {
-		f.file.Close() // read only: nothing can be lost
-	}
-}
-
-func (c *fileCache) evict(e *list.Element) {
-	f := c.recent.Remove(e).(*openFile)
-	delete(c.open, f.seg)
-	c.release(f)
-}
-
-func (c *fileCache) closeAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.recent.Len() > 0 {
-		c.evict(c.recent.Back())
-	}
-}
 
 // locate finds the segment that holds the address, and its end. Segments may be empty: the last one that begins at or
 // before the address is it.
@@ -131,59 +37,68 @@ func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 	return p.segments[i-1], p.segments[i-1].end
 }
 
-// ReadAt implements [Reader].
-func (p *partition) ReadAt(pos event.Position, dst []byte) (int, error) {
-	s, end := p.locate(event.LSN(pos))
-	if s == nil {
-		return 0, fmt.Errorf("log: partition %d: position %d is before the log", p.id, pos)
-	}
-	if event.LSN(pos) >= end {
-		if event.LSN(pos) > end {
-			return 0, fmt.Errorf("log: partition %d: position %d is behind the log", p.id, pos)
-		}
-		return 0, io.EOF
-	}
-	short := uint64(len(dst)) > uint64(end)-uint64(pos)
-	if short {
-		dst = dst[:uint64(end)-uint64(pos)]
-	}
-	f, err := p.files.get(p.store.opts.FS, p.dir, s)
+// ReadInto implements [Reader].
+func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
+	s, end, err := p.holding(b)
 	if err != nil {
-		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
+		return 0, err
 	}
-	n, err := f.file.ReadAt(dst, int64(pos)-int64(s.base))
-	p.files.done(f)
-	switch {
-	case n < len(dst):
-		if err == nil || errors.Is(err, io.EOF) { // not the end: the file has lost bytes
-			err = io.ErrUnexpectedEOF
-		}
-		return n, fmt.Errorf("log: partition %d: %s: %w", p.id, s.relative(), err)
-	case short:
-		return n, io.EOF
-	}
-	return n, nil
+	return p.readInto(s, end, b, dst)
 }
 
 // ReadBlob implements [Reader].
 func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
-	if b.Size == 0 {
-		return dst, nil
-	}
-	s, end := p.locate(event.LSN(b.Position))
-	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) { // a blob never leaves its segment
-		return dst, fmt.Errorf("log: partition %d: blob of %d bytes at position %d is outside of the log", p.id, b.Size, b.Position)
+	s, end, err := p.holding(b)
+	if err != nil {
+		return dst, err
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, int(b.Size))[:start+int(b.Size)]
-	if _, err := p.ReadAt(b.Position, dst[start:]); err != nil {
+	if _, err := p.readInto(s, end, b, dst[start:]); err != nil {
 		return dst[:start], err
 	}
-	if !b.Matches(dst[start:]) && !mutant.On(mutant.NoPayloadChecksum) {
-		return dst[:start], fmt.Errorf("log: partition %d: %s: blob of %d bytes at byte %d (position %d): %w",
-			p.id, s.relative(), b.Size, int64(b.Position)-int64(s.base), b.Position, ErrChecksum)
-	}
 	return dst, nil
+}
+
+// holding finds the segment of a blob, and its end. A blob never leaves its segment; one without bytes stands nowhere, and has none.
+func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
+	if b.Size == 0 {
+		return nil, 0, nil
+	}
+	s, end := p.locate(event.LSN(b.Position))
+	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) {
+		return nil, 0, fmt.Errorf("log: partition %d: blob of %d bytes at position %d is outside of the log", p.id, b.Size, b.Position)
+	}
+	return s, end, nil
+}
+
+// readInto reads a blob, and what lies behind it in the segment, which ends at end: see [Reader]. All bodies that leave a log are read here.
+func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte) (int, error) {
+	if s == nil {
+		return 0, nil
+	}
+	off := int64(b.Position) - int64(s.base)
+	dst = dst[:min(uint64(len(dst)), uint64(end)-uint64(b.Position))]
+	asked := min(len(dst), int(b.Size))
+	f, err := p.files.get(p.store.opts.FS, p.dir, s)
+	if err != nil {
+		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
+	}
+	n, err := f.ReadAt(dst, off)
+	p.files.done(f)
+	switch {
+	case n >= asked:
+		err = nil
+		if asked == int(b.Size) && !b.Matches(dst[:asked]) && !mutant.On(mutant.NoPayloadChecksum) {
+			err = ErrChecksum
+		}
+	case err == nil || errors.Is(err, io.EOF): // not the end: the file has lost bytes
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return 0, fmt.Errorf("log: partition %d: %s: blob of %d bytes at byte %d (position %d): %w", p.id, s.kind.path(), b.Size, off, b.Position, err)
+	}
+	return n, nil
 }
 
 // extent is a segment as a reader saw it.
@@ -211,7 +126,7 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		_, committed := p.Bounds()
 		buf := readWindows.Get().(*[readWindow]byte)
 		defer readWindows.Put(buf)
-		r := frameReader{p: p, win: window{buf: buf[:]}}
+		r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
 		for _, e := range p.extents(from, committed) {
 			if more, err := r.segment(ctx, e, from, yield); err != nil {
 				yield(Frame{}, err)
@@ -225,7 +140,7 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 
 type frameReader struct {
 	p   *partition
-	win window
+	win format.Window
 	big []byte // records that are longer than the window
 }
 
@@ -235,7 +150,7 @@ func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yie
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
-	r.win.reset(f.file, int64(e.end-e.seg.base))
+	r.win.Reset(f, int64(e.end-e.seg.base))
 	for lsn := e.seg.base; lsn < e.end; {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -253,56 +168,56 @@ func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yie
 				return false, nil
 			}
 		}
-		lsn = h.next()
+		lsn = h.Next()
 	}
 	return true, nil
 }
 
 func (r *frameReader) corrupt(s *segment, lsn event.LSN, reason string, cause error) error {
 	return &CorruptError{
-		Partition: r.p.id, File: filepath.Join(partitionName(r.p.id), s.relative()), Offset: int64(lsn - s.base), LSN: lsn,
+		Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), s.kind.path()), Offset: int64(lsn - s.base), LSN: lsn,
 		Reason: reason, Cause: cause,
 	}
 }
 
 // header reads and checks the header of the frame at lsn, which must lie in the window's file.
-func (r *frameReader) header(s *segment, lsn event.LSN) (header, error) {
-	var h header
+func (r *frameReader) header(s *segment, lsn event.LSN) (format.Header, error) {
+	var h format.Header
 	off := int64(lsn - s.base)
-	p, err := r.win.bytes(off, bodiesAt)
+	p, err := r.win.Bytes(off, format.BodiesAt)
 	if err != nil {
 		return h, r.corrupt(s, lsn, "cannot be read", err)
 	}
-	intact, err := h.get(p[prefixSize:])
+	intact, err := h.Decode(p)
 	if err != nil {
 		return h, err
 	}
-	if !intact || h.lsn != lsn || h.tag != r.p.store.tag || h.partition != r.p.id || h.chapter != s.chapter || h.entry() > r.win.size-off {
+	if !intact || h.LSN != lsn || h.Tag != r.p.store.tag || h.Partition != r.p.id || h.Chapter != s.chapter || h.Entry() > r.win.Size-off {
 		return h, r.corrupt(s, lsn, "frame header is not what was recovered", nil)
 	}
 	return h, nil
 }
 
-func (r *frameReader) frame(s *segment, h *header) (Frame, error) {
-	off := int64(h.lsn-s.base) + h.recordsAt()
+func (r *frameReader) frame(s *segment, h *format.Header) (Frame, error) {
+	off := int64(h.LSN-s.base) + h.RecordsAt()
 	var records []byte
 	var err error
-	if n := int(h.records); n <= len(r.win.buf) {
-		records, err = r.win.bytes(off, n)
+	if n := int(h.Records); n <= len(r.win.Buf) {
+		records, err = r.win.Bytes(off, n)
 	} else {
 		r.big = slices.Grow(r.big[:0], n)[:n]
 		records = r.big
-		_, err = r.win.file.ReadAt(records, off)
+		err = r.win.ReadAt(records, off)
 	}
 	if err != nil {
-		return Frame{}, r.corrupt(s, h.lsn, "cannot be read", err)
+		return Frame{}, r.corrupt(s, h.LSN, "cannot be read", err)
 	}
-	if !sumOK(event.Sum(records), h.recordSum) {
-		return Frame{}, r.corrupt(s, h.lsn, "records", ErrChecksum)
+	if !h.RecordsMatch(records) {
+		return Frame{}, r.corrupt(s, h.LSN, "records", ErrChecksum)
 	}
 	return Frame{
-		LSN: h.lsn, Next: h.next(), Epoch: h.epoch, Kind: h.kind, Level: h.level, DurableUpTo: h.durable, Time: h.first,
-		Count: h.count, Base: event.Position(h.lsn), Bodies: [2]uint32{bodiesAt, bodiesAt + h.bodies}, Records: records,
+		LSN: h.LSN, Next: h.Next(), Epoch: h.Epoch, Kind: h.Kind, Level: h.Level, DurableUpTo: h.Durable, Time: h.First,
+		Count: h.Count, Base: event.Position(h.LSN), Bodies: [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, Records: records,
 	}, nil
 }
 
@@ -315,10 +230,10 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 	}
 	first := p.first
 	p.mu.RUnlock()
-	if at == end.lsn {
-		return end.chain, end.epoch, nil
+	if at == end.LSN {
+		return end.Chain, end.Epoch, nil
 	}
-	if at == firstLSN {
+	if at == format.FirstLSN {
 		return 0, 0, nil
 	}
 	s, e := p.locate(at)
@@ -330,14 +245,14 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 		return 0, 0, err
 	}
 	defer p.files.done(f)
-	r := frameReader{p: p, win: window{buf: make([]byte, bodiesAt)}}
-	r.win.reset(f.file, int64(e-s.base))
+	r := frameReader{p: p, win: format.Window{Buf: make([]byte, format.BodiesAt)}}
+	r.win.Reset(f, int64(e-s.base))
 	h, err := r.header(s, at)
 	if err != nil {
 		return 0, 0, err
 	}
-	if h.kind == EpochStart {
-		h.epoch--
+	if h.Kind == EpochStart {
+		h.Epoch--
 	}
-	return h.chain, h.epoch, nil
+	return h.Chain, h.Epoch, nil
 }

@@ -6,7 +6,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 const (
@@ -16,8 +17,28 @@ const (
 	maxHeldTail = 16 << 20
 )
 
+// cutTails repairs the partitions whose logs end in a tail, one after the other, before any partition of this run is led. A copy of a
+// tail that does not fit fills the disk until it is removed again: others that had begun their chapters meanwhile would find no room for
+// their manifests, and fail where there is enough for everybody.
+func (s *store) cutTails() {
+	s.cutting.Lock()
+	defer s.cutting.Unlock()
+	if s.cut {
+		return
+	}
+	s.cut = true
+	for _, p := range s.parts {
+		if p.err != nil || p.found.cut == 0 {
+			continue
+		}
+		if err := p.repair(); err != nil {
+			_ = p.failRepair(err) // its Lead says so
+		}
+	}
+}
+
 // repair makes the last segment file durable and ends it behind its good frames (log-format.md 5.4). It needs no room but for the
-// tail, if there is one, and for that only what it gives back right after; so one partition at a time keeps its tail.
+// tail, if there is one, and for that only what it gives back right after.
 func (p *partition) repair() error {
 	p.mu.RLock()
 	n := len(p.segments)
@@ -26,7 +47,7 @@ func (p *partition) repair() error {
 		return nil
 	}
 	last := p.segments[n-1]
-	f, err := p.store.fs.Edit(filepath.Join(p.dir, last.relative()))
+	f, err := p.store.fs.Edit(filepath.Join(p.dir, last.kind.path()))
 	if err != nil {
 		return err
 	}
@@ -44,7 +65,7 @@ func (p *partition) repair() error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := p.store.fs.SyncDir(filepath.Dir(filepath.Join(p.dir, last.relative()))); err != nil {
+	if err := p.store.fs.SyncDir(filepath.Dir(filepath.Join(p.dir, last.kind.path()))); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -55,7 +76,7 @@ func (p *partition) repair() error {
 
 // rewrite writes what stands between two places of a file once more. After a failed sync the page cache may show what the disk lacks,
 // and hold it for written (F9): a sync alone would not bring it there.
-func rewrite(f File, from, to int64) error {
+func rewrite(f disk.File, from, to int64) error {
 	buf := make([]byte, min(repairBytes, max(to-from, 0)))
 	for from < to {
 		part := buf[:min(int64(len(buf)), to-from)]
@@ -72,18 +93,16 @@ func rewrite(f File, from, to int64) error {
 
 // cutTail ends the file behind its good frames and syncs it. A tail goes to a side file before. Where the disk has no room for both, it
 // is held in memory meanwhile, and is lost when the process dies just then: nobody was promised it.
-func (p *partition) cutTail(f File, good int64) error {
+func (p *partition) cutTail(f disk.File, good int64) error {
 	cut := p.found.cut
 	if cut == 0 {
 		return end(f, good)
 	}
-	p.store.cutting.Lock()
-	defer p.store.cutting.Unlock()
 	side, err := p.sideFile()
 	if err == nil {
 		err = copyTo(p.store.fs, io.NewSectionReader(f, good, cut), cut, side)
 	}
-	if !noRoom(err) || cut > maxHeldTail {
+	if !disk.Full(err) || cut > maxHeldTail {
 		if err != nil {
 			return err
 		}
@@ -97,9 +116,9 @@ func (p *partition) cutTail(f File, good int64) error {
 		return err
 	}
 	if side, err = p.sideFile(); err == nil {
-		err = replaceFile(p.store.fs, side, tail)
+		err = disk.Replace(p.store.fs, side, tail)
 	}
-	if noRoom(err) {
+	if disk.Full(err) {
 		p.store.opts.Logger.Warn("unacknowledged tail is not kept: there is no room for it", "partition", p.id, "bytes", cut, "error", err)
 		return nil
 	}
@@ -108,14 +127,14 @@ func (p *partition) cutTail(f File, good int64) error {
 
 // sideFile is where the tail goes; it makes the directory.
 func (p *partition) sideFile() (string, error) {
-	if err := makeDir(p.store.fs, filepath.Join(p.dir, "cut")); err != nil {
+	if err := disk.MakeDir(p.store.fs, filepath.Join(p.dir, "cut")); err != nil {
 		return "", err
 	}
 	return filepath.Join(p.store.root, p.found.report.CutFile), p.store.fs.SyncDir(p.dir) // an interrupted repair may have made it
 }
 
 // end makes the file end there, durably.
-func end(f File, size int64) error {
+func end(f disk.File, size int64) error {
 	if now, err := f.Size(); err != nil {
 		return err
 	} else if now > size {
@@ -127,42 +146,32 @@ func end(f File, size int64) error {
 }
 
 // copyTo writes n bytes to a durable file of that name.
-func copyTo(fsys FS, src io.Reader, n int64, name string) error {
-	dst, err := fsys.Create(name + tempSuffix)
-	if err != nil {
+func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
+	return disk.Write(fsys, name, func(dst disk.File) error {
+		copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
+		if err == nil && copied != n {
+			err = io.ErrUnexpectedEOF
+		}
 		return err
-	}
-	copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
-	if err == nil && copied != n {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		dst.Close()
-		dropTemp(fsys, name)
-		return err
-	}
-	return commitFile(fsys, dst, name)
+	})
 }
-
-// noRoom tells whether an error says that the disk, or a quota, is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // failRepair stops the partition. A sync that failed may have dropped frames that were good, so the next start must judge the tail as
 // one that a failed sync left; unless a note about an earlier failure says so already. What is sure to be durable is what the
 // chapter began with.
 func (p *partition) failRepair(cause error) error {
-	err := p.fail(cause)
-	if c := p.manifest.chapters; !p.found.fault && len(c) > 0 {
+	err := p.fail(fmt.Errorf("repair: %w", cause))
+	if c := p.manifest.Chapters; !p.found.fault && len(c) > 0 {
 		last := c[len(c)-1]
-		p.noteFault(mark{lsn: max(last.first, firstLSN), epoch: p.end.epoch, chain: last.chain})
+		p.noteFault(format.Mark{LSN: max(last.First, format.FirstLSN), Epoch: p.end.Epoch, Chain: last.Chain})
 	}
 	return err
 }
 
 // noteFault leaves, once, how far the log was durable for the next start (log-format.md 5.2).
-func (p *partition) noteFault(durable mark) {
-	note := sealNote("LBFT", p.id, p.store.tag, durable.append(nil))
-	if err := replaceFile(p.store.opts.FS, filepath.Join(p.dir, "fault"), note); err != nil { // without patience: the end is near
+func (p *partition) noteFault(durable format.Mark) {
+	note := format.Fault.Encode(p.id, p.store.tag, durable)
+	if err := disk.Replace(p.store.opts.FS, filepath.Join(p.dir, faultName), note); err != nil { // without patience: the end is near
 		p.store.opts.Logger.Error("fault note", "partition", p.id, "err", err)
 	}
 }

@@ -57,6 +57,22 @@ func crowded(t *testing.T, dir string, opts log.Options, full func()) {
 	}
 }
 
+// orderly fails the test when something is tried that may fill the disk for a moment, a copy of a tail or room, once a partition
+// has begun to make its chapter: its manifest could then find no room where there is enough for it.
+func orderly(t *testing.T, disk *faultfs.FS) {
+	began := ""
+	disk.Hook(func(c faultfs.Call) faultfs.Fault {
+		tries := strings.Contains(c.Name, "/cut/") || c.Op == faultfs.OpTruncate && strings.Contains(c.Name, "/wal/")
+		switch {
+		case tries && began != "":
+			t.Errorf("%v, after %s", c, began)
+		case c.Op == faultfs.OpMkdir && strings.Contains(c.Name, "/wal/"):
+			began = c.String()
+		}
+		return faultfs.Fault{}
+	})
+}
+
 // lead starts all partitions at once, as the engine does, and returns what went wrong.
 func lead(t *testing.T, dir string, opts log.Options) error {
 	t.Helper()
@@ -105,9 +121,11 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	}
 
 	disk.Limit(disk.Used() + blockRoom)
+	orderly(t, disk)
 	if err := lead(t, simDir, opts); err != nil {
 		t.Fatalf("with room for small files: %v", err)
 	}
+	disk.Hook(nil)
 	kept := 0
 	for _, name := range disk.Files(simDir) {
 		if strings.Contains(name, "/cut/") {

@@ -51,11 +51,15 @@ func TestRoomComesAndGoes(t *testing.T) {
 	if err := errors.Join(w.open(), w.lead()); err != nil {
 		t.Fatal(err)
 	}
-	if _, p := w.last(); len(p) != room {
-		t.Fatalf("%d bytes after the first frame", len(p))
+	if s, p := w.last(); len(p) != int(s.End-s.First) {
+		t.Fatalf("%d bytes after the EpochStart", len(p))
 	}
-	if file, _, entries := send(50); file != room || entries >= room {
-		t.Fatalf("a small frame: %d of %d bytes", entries, file)
+	file, before, _ := send(50)
+	if file != before+room {
+		t.Fatalf("a small frame behind %d bytes: %d", before, file)
+	}
+	if again, _, entries := send(50); again != file || entries >= file {
+		t.Fatalf("another: %d of %d bytes", entries, again)
 	}
 	if file, _, entries := send(4000); file != entries {
 		t.Fatalf("a large frame: %d of %d bytes", entries, file)

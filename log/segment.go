@@ -1,27 +1,58 @@
 package log
 
 import (
-	"fmt"
+	"io"
 	"path/filepath"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// segment is a file of the hot log and the addresses it holds.
+// segment is a stretch of a log's addresses, and where the bytes are kept. LSNs and positions are addresses in the row of bytes as it was
+// first written, for ever: how a segment keeps them now is its kind's business.
 type segment struct {
 	chapter uint32
-	index   uint64    // of its first frame in the chapter; its name
 	base    event.LSN // address of its first byte
-	end     event.LSN // address behind its last written byte; grows in the last segment only
+	end     event.LSN // address behind its last written byte; grows in the last segment only, which is hot
+	erased  uint64    // frames that a walk has found to lack bodies
+	kind    kind
 }
 
-func segmentName(index uint64) string { return fmt.Sprintf("%020d", index) }
-func chapterName(id uint32) string    { return fmt.Sprintf("%010d", id) }
-func partitionName(id PartitionID) string {
-	return filepath.Join("partitions", fmt.Sprintf("%02d", id))
+// kind is how the bytes of a segment are kept.
+type kind interface {
+	// path is where, below the partition's directory.
+	path() string
+	// open gives access to them. It opens files with files, which takes a path below the partition's directory.
+	open(files opener) (content, error)
 }
 
-// relative is the segment's path below the partition's directory.
-func (s *segment) relative() string {
-	return filepath.Join("wal", chapterName(s.chapter), segmentName(s.index))
+// opener opens a file for reading, by its path below the partition's directory.
+type opener func(path string) (disk.File, error)
+
+// content is the bytes of an open segment. ReadAt takes a distance from the segment's first address, and may be called concurrently. It may
+// return fewer bytes than it was asked for, with any error, but goes on at least to the end of what it begins in: a frame's header, its
+// bodies, or its records. Where bytes of a body are no longer kept it stops, with an error that wraps [event.ErrErased].
+type content interface {
+	io.ReaderAt
+	// Size is how far the bytes may go, from the first address. There may be room behind the last written one.
+	Size() (int64, error)
+	io.Closer
+}
+
+// hot is the kind that is written: a file in which a byte stands where its address is, less the segment's first. The file is the content.
+type hot struct {
+	chapter uint32
+	index   uint64 // of its first frame in the chapter
+}
+
+func (h hot) path() string {
+	return filepath.Join("wal", format.ChapterName(h.chapter), format.SegmentName(h.index))
+}
+
+func (h hot) open(files opener) (content, error) { return files(h.path()) }
+
+// newSegment is an empty one of the hot kind.
+func newSegment(chapter uint32, index uint64, base event.LSN) *segment {
+	return &segment{chapter: chapter, base: base, end: base, kind: hot{chapter, index}}
 }

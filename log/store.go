@@ -15,10 +15,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 const (
-	maxPartitions     = 64
+	defaultMaxFrame   = 128 << 20 // bytes
 	defaultPartitions = 4
 	defaultOpenFiles  = 256
 	// fewestOpenFiles is how many segment files a partition may keep open for reading in any case.
@@ -35,13 +38,13 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, defaultMaxFrame)
 	o.OpenFiles = cmp.Or(o.OpenFiles, defaultOpenFiles)
 	if o.FS == nil {
-		o.FS = osFS{}
+		o.FS = disk.OS{}
 	}
-	if _, ok := o.FS.(osFS); ok && o.BootID == "" {
-		o.BootID = bootID()
+	if _, ok := o.FS.(disk.OS); ok && o.BootID == "" {
+		o.BootID = disk.BootID()
 	}
-	if _, ok := o.FS.(osFS); ok && o.ReadOnly {
-		o.FS = lookFS{root: dir}
+	if _, ok := o.FS.(disk.OS); ok && o.ReadOnly {
+		o.FS = disk.Look(dir)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -49,14 +52,20 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Capabilities == nil {
+		o.Capabilities = format.Capabilities
+	}
 	if o.NamespaceID == "" {
 		o.NamespaceID = uuid.NewString()
 	}
-	if o.Partitions < 1 || o.Partitions > maxPartitions {
-		return o, fmt.Errorf("log: %d partitions: 1 to %d are possible", o.Partitions, maxPartitions)
+	if o.Partitions < 1 || o.Partitions > format.MaxPartitions {
+		return o, fmt.Errorf("log: %d partitions: 1 to %d are possible", o.Partitions, format.MaxPartitions)
 	}
-	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.RoomBytes > 1<<30 || o.RoomBytes > 0 && o.RoomBytes%8 != 0 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < bodiesAt || o.MaxFrameBytes > maxFrame {
+	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.RoomBytes > 1<<30 || o.RoomBytes > 0 && o.RoomBytes%8 != 0 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < format.BodiesAt || o.MaxFrameBytes > format.MaxFrame {
 		return o, errors.New("log: sizes are out of bounds")
+	}
+	if !format.AreCapabilities(o.Capabilities) {
+		return o, fmt.Errorf("log: capabilities %q", o.Capabilities)
 	}
 	if len(o.BootID) > 64 {
 		return o, errors.New("log: boot id is too long")
@@ -64,22 +73,28 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	return o, nil
 }
 
+// windowBytes is how much of a file a walk reads at once.
+const windowBytes = 2 << 20
+
+var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
+
 type store struct {
 	// set once in Open
-	fs    FS // waits for a descriptor, unless it is only looked at
+	fs    disk.FS // waits for a descriptor, unless it is only looked at
 	root  string
 	opts  Options
-	ns    Namespace
 	tag   uint32
 	lock  io.Closer
 	parts []*partition // refused ones have err
 
-	cutting sync.Mutex // held while a tail is copied: the room for one is enough
+	cutting sync.Mutex // guards what follows, and is held while tails are cut
+	cut     bool       // no tail of the run before is left
 
-	mu sync.Mutex // guards the rest
+	mu sync.Mutex       // guards the rest
+	ns format.Namespace // its format and capabilities grow, nothing else of it changes
 	// unmarked: the clean marker is known to be gone, so partitions may be written.
 	unmarked bool
-	fault    error // of removing the marker
+	fault    error // of removing the marker, or of raising the format
 	closed   bool
 }
 
@@ -93,8 +108,8 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	}
 	s := &store{fs: opts.FS, root: dir, opts: opts}
 	if !opts.ReadOnly {
-		s.fs = patient{opts.FS, opts.Logger}
-		if err := makeDir(s.fs, dir); err != nil {
+		s.fs = disk.Patient(opts.FS, opts.Logger)
+		if err := disk.MakeDir(s.fs, dir); err != nil {
 			return nil, fmt.Errorf("log: %w", err)
 		}
 	} else if _, err := s.fs.ReadDir(dir); err != nil {
@@ -115,9 +130,9 @@ func (o Options) at(dir string) (string, Options, error) {
 	if err != nil {
 		return "", o, err
 	}
-	_, onDisk := o.FS.(osFS)
+	_, onDisk := o.FS.(disk.OS)
 	if onDisk = onDisk || o.FS == nil; onDisk {
-		dir = realPath(dir)
+		dir = disk.RealPath(dir)
 	}
 	if o, err = o.withDefaults(dir); err != nil {
 		return "", o, err
@@ -137,52 +152,16 @@ func lockError(dir string, err error) error {
 	return fmt.Errorf("log: %s: %w", dir, err)
 }
 
-// makeDir makes a directory and those above it that are missing. That they are durable is the caller's business: an
-// earlier run may have died between making and syncing one.
-func makeDir(fsys FS, dir string) error {
-	_, err := fsys.Stat(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if parent == dir {
-		return err
-	}
-	if err := makeDir(fsys, parent); err != nil {
-		return err
-	}
-	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
-// syncPath makes the entries that lead to dir durable. Directories far above that may not be read are not ours.
-func syncPath(fsys FS, dir string) error {
-	for near := true; ; near = false {
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return nil
-		}
-		if err := fsys.SyncDir(parent); errors.Is(err, fs.ErrPermission) && !near {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		dir = parent
-	}
-}
-
 func (s *store) open(ctx context.Context) error {
-	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
+	var err error
+	s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if errors.Is(err, fs.ErrNotExist) {
-		p, err = s.missing(err)
+		if err = s.missing(err); err == nil {
+			s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
+		}
 	}
-	if err == nil {
-		s.ns, s.tag, err = decodeNamespace(p)
-	}
-	if errors.Is(err, errDamaged) {
-		return &CorruptError{All: true, File: "namespace.json", Reason: err.Error()}
+	if errors.Is(err, format.ErrDamaged) {
+		return &CorruptError{All: true, File: format.NamespaceName, Reason: err.Error()}
 	}
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
@@ -202,72 +181,71 @@ func (s *store) open(ctx context.Context) error {
 
 // missing judges a directory without a namespace.json: one with chapters or a clean marker in it has lost it and is refused.
 // Another is new, or what an interrupted creation left, and is made unless it is only looked at.
-func (s *store) missing(cause error) ([]byte, error) {
+func (s *store) missing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
-		return nil, fmt.Errorf("%w: missing, but the clean marker is there", errDamaged)
+		return fmt.Errorf("%w: missing, but the clean marker is there", format.ErrDamaged)
 	}
 	all := filepath.Join(s.root, "partitions")
 	old, err := s.fs.ReadDir(all)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
 	for _, e := range old {
 		chapters, err := s.fs.ReadDir(filepath.Join(all, e.Name, "wal"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return err
 		}
 		if len(chapters) > 0 {
-			return nil, fmt.Errorf("%w: missing, but partition %s has a log", errDamaged, e.Name)
+			return fmt.Errorf("%w: missing, but partition %s has a log", format.ErrDamaged, e.Name)
 		}
 	}
 	if s.opts.ReadOnly {
-		return nil, cause
+		return cause
 	}
 	return s.create()
 }
 
 // create makes a new directory. What an interrupted creation left is made again.
-func (s *store) create() ([]byte, error) {
-	id, err := uuid.Parse(s.opts.NamespaceID)
+func (s *store) create() error {
+	ns := format.Namespace{ID: s.opts.NamespaceID, Format: format.Directory, Partitions: s.opts.Partitions, Created: s.opts.Now()}
+	tag, err := ns.Tag()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ns := Namespace{ID: s.opts.NamespaceID, Format: formatVersion, Partitions: s.opts.Partitions, Created: s.opts.Now()}
 	all := filepath.Join(s.root, "partitions")
-	if err := makeDir(s.fs, all); err != nil {
-		return nil, err
+	if err := disk.MakeDir(s.fs, all); err != nil {
+		return err
 	}
 	for i := range ns.Partitions {
-		dir := filepath.Join(s.root, partitionName(PartitionID(i)))
+		dir := filepath.Join(s.root, format.PartitionDir(PartitionID(i)))
 		for _, d := range []string{dir, filepath.Join(dir, "wal"), filepath.Join(dir, "checkpoints")} {
 			if err := s.fs.Mkdir(d); err != nil && !errors.Is(err, fs.ErrExist) {
-				return nil, err
+				return err
 			}
 		}
-		m := manifest{generation: 1}
-		if err := replaceFile(s.fs, filepath.Join(dir, "manifest"), m.encode(PartitionID(i), le.Uint32(id[:4]))); err != nil {
-			return nil, err
+		m := format.Manifest{Generation: 1}
+		if err := disk.Replace(s.fs, filepath.Join(dir, "manifest"), m.Encode(PartitionID(i), tag)); err != nil {
+			return err
 		}
 	}
 	if err := s.fs.SyncDir(all); err != nil {
-		return nil, err
+		return err
 	}
-	if err := syncPath(s.fs, all); err != nil {
-		return nil, err
+	if err := disk.SyncPath(s.fs, all); err != nil {
+		return err
 	}
-	p := encodeNamespace(ns)
-	return p, replaceFile(s.fs, filepath.Join(s.root, "namespace.json"), p)
+	return disk.Replace(s.fs, filepath.Join(s.root, format.NamespaceName), format.EncodeNamespace(ns))
 }
 
 // readClean returns the end of every log from the clean marker, nil without one.
-func (s *store) readClean() ([]mark, error) {
-	p, err := readFile(s.fs, filepath.Join(s.root, "clean"), noteMax)
+func (s *store) readClean() ([]format.Mark, error) {
+	p, err := readFile(s.fs, filepath.Join(s.root, "clean"), format.MaxNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var ends []mark
+	var ends []format.Mark
 	if err == nil {
-		ends, err = decodeClean(p, s.tag, s.ns.Partitions)
+		ends, err = format.DecodeClean(p, s.tag, s.ns.Partitions)
 	}
 	if err != nil && !errors.Is(err, ErrFormat) {
 		return nil, &CorruptError{All: true, File: "clean", Reason: "nobody can say where the logs ended", Cause: err}
@@ -276,7 +254,7 @@ func (s *store) readClean() ([]mark, error) {
 }
 
 // recover reads all partitions, a few at a time.
-func (s *store) recover(ctx context.Context, ends []mark) error {
+func (s *store) recover(ctx context.Context, ends []format.Mark) error {
 	s.parts = make([]*partition, s.ns.Partitions)
 	workers := min(runtime.GOMAXPROCS(0), len(s.parts))
 	if s.opts.Manual {
@@ -336,9 +314,9 @@ func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 	return w.run(ctx)
 }
 
-func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mark, buf []byte) *partition {
+func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []format.Mark, buf []byte) *partition {
 	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
-	w.scan.win.buf = buf
+	w.scan.Win.Buf = buf
 	if ends != nil {
 		w.clean = &ends[id]
 	}
@@ -356,9 +334,9 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mar
 	p.take(out)
 	rep := &out.report
 	logger.Info("log recovered", "clean", rep.Clean, "frames", rep.Frames, "records", rep.Records, "bytes", rep.Bytes,
-		"end", out.end.lsn, "epoch", rep.Epoch, "took", time.Since(start))
+		"end", out.end.LSN, "epoch", rep.Epoch, "took", time.Since(start))
 	if rep.CutBytes > 0 {
-		logger.Warn("unacknowledged tail is cut off", "bytes", rep.CutBytes, "at", out.end.lsn, "reason", rep.CutReason, "kept", rep.CutFile)
+		logger.Warn("unacknowledged tail is cut off", "bytes", rep.CutBytes, "at", out.end.LSN, "reason", rep.CutReason, "kept", rep.CutFile)
 	}
 	for _, d := range rep.Discarded {
 		logger.Warn("file is not used", "file", d.File, "reason", d.Reason)
@@ -367,7 +345,11 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []mar
 }
 
 // Namespace implements [Store].
-func (s *store) Namespace() Namespace { return s.ns }
+func (s *store) Namespace() format.Namespace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
+}
 
 // Partitions implements [Store].
 func (s *store) Partitions() []PartitionID {
@@ -390,7 +372,7 @@ func (s *store) Open(_ context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// unmark removes the clean marker before the first write of this run.
+// unmark removes the clean marker before the first write of this run, and temp files beside it.
 func (s *store) unmark() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -400,8 +382,14 @@ func (s *store) unmark() error {
 	if s.unmarked || s.fault != nil {
 		return s.fault
 	}
-	err := s.fs.Remove(filepath.Join(s.root, "clean"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	var err error
+	for _, name := range []string{"clean", "clean" + disk.TempSuffix, format.NamespaceName + disk.TempSuffix} {
+		if err = s.fs.Remove(filepath.Join(s.root, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		err = nil
+	}
+	if err == nil {
 		err = s.fs.SyncDir(s.root)
 	}
 	s.unmarked = err == nil
@@ -419,7 +407,7 @@ func (s *store) Close() error {
 		return ErrClosed
 	}
 	s.closed = true
-	ends := make([]mark, len(s.parts))
+	ends := make([]format.Mark, len(s.parts))
 	clean := s.unmarked
 	var errs []error
 	for i, p := range s.parts {
@@ -429,7 +417,7 @@ func (s *store) Close() error {
 		p.files.closeAll()
 	}
 	if clean {
-		if err := replaceFile(s.fs, filepath.Join(s.root, "clean"), encodeClean(s.tag, ends)); err != nil {
+		if err := disk.Replace(s.fs, filepath.Join(s.root, "clean"), format.EncodeClean(s.tag, ends)); err != nil {
 			errs = append(errs, fmt.Errorf("log: clean marker: %w", err))
 		}
 	}

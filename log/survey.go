@@ -7,19 +7,23 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // Survey is a look at a damaged directory. A start stops at the first damaged place of a partition and refuses with it; a survey is the same
 // walk, told to go on behind the place, and names every one (log-format.md 5.6). It finds none in a partition that a start accepts, and the
 // first it finds is the one a start refuses with. It writes nothing and holds no more of a log than a start.
 type Survey struct {
-	fs   FS
-	root string
-	boot string
-	lock io.Closer
-	tag  *uint32 // nil: nobody can say, so that each partition's manifest does
-	ends []mark  // from the clean marker; nil without a good one
-	ids  []PartitionID
+	fs    disk.FS
+	root  string
+	boot  string
+	known []string // capabilities
+	lock  io.Closer
+	tag   *uint32       // nil: nobody can say, so that each partition's manifest does
+	ends  []format.Mark // from the clean marker; nil without a good one
+	ids   []PartitionID
 }
 
 // Surveyed is what a survey found in a partition beside the damaged places.
@@ -31,14 +35,14 @@ type Surveyed struct {
 }
 
 // OpenSurvey takes a directory that nobody uses. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
-// stop it: it does without. Of the options FS and BootID count.
+// stop it: it does without. Of the options FS, BootID and Capabilities count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
 	opts.ReadOnly = true
 	dir, opts, err := opts.at(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID}
+	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID, known: opts.Capabilities}
 	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, lockError(dir, err)
 	}
@@ -49,13 +53,8 @@ func OpenSurvey(dir string, opts Options) (*Survey, error) {
 }
 
 func (s *Survey) open() error {
-	p, err := readFile(s.fs, filepath.Join(s.root, "namespace.json"), 1<<16)
-	var ns Namespace
-	var tag uint32
-	if err == nil {
-		ns, tag, err = decodeNamespace(p)
-	}
-	if err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
+	ns, tag, err := readNamespace(s.fs, s.root, s.known)
+	if err != nil && !errors.Is(err, format.ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err != nil {
@@ -65,8 +64,8 @@ func (s *Survey) open() error {
 	for i := range ns.Partitions {
 		s.ids = append(s.ids, PartitionID(i))
 	}
-	if p, err = readFile(s.fs, filepath.Join(s.root, "clean"), noteMax); err == nil {
-		if ends, err := decodeClean(p, tag, ns.Partitions); err == nil {
+	if p, err := readFile(s.fs, filepath.Join(s.root, "clean"), format.MaxNote); err == nil {
+		if ends, err := format.DecodeClean(p, tag, ns.Partitions); err == nil {
 			s.ends = ends
 		}
 	}
@@ -84,7 +83,7 @@ func (s *Survey) listPartitions() error {
 	}
 	for _, e := range entries {
 		var id PartitionID
-		if _, err := fmt.Sscanf(e.Name, "%d", &id); err == nil && id < maxPartitions && partitionName(id) == filepath.Join("partitions", e.Name) {
+		if _, err := fmt.Sscanf(e.Name, "%d", &id); err == nil && id < format.MaxPartitions && format.PartitionDir(id) == filepath.Join("partitions", e.Name) {
 			s.ids = append(s.ids, id)
 		}
 	}
@@ -111,7 +110,7 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 		before = c
 		return found(c)
 	}
-	w.scan.win.buf = buf[:]
+	w.scan.Win.Buf = buf[:]
 	if s.ends != nil {
 		w.clean = &s.ends[id]
 	}
@@ -130,11 +129,11 @@ func (s *Survey) tagOf(id PartitionID) uint32 {
 	if s.tag != nil {
 		return *s.tag
 	}
-	p, err := readFile(s.fs, filepath.Join(s.root, partitionName(id), "manifest"), noteMax)
-	if err != nil || len(p) < noteHead {
+	p, err := readFile(s.fs, filepath.Join(s.root, format.PartitionDir(id), "manifest"), format.MaxNote)
+	if err != nil {
 		return 0
 	}
-	return le.Uint32(p[8:])
+	return format.TagOf(p)
 }
 
 // OpenCheckpoint is that of [Partition], for the ones that a survey lists.
@@ -143,11 +142,11 @@ func (s *Survey) OpenCheckpoint(c CheckpointInfo) (io.ReadCloser, error) {
 	if _, err := fmt.Sscanf(filepath.ToSlash(c.File), "partitions/%d/", &id); err != nil {
 		return nil, err
 	}
-	p := &partition{store: &store{fs: s.fs, tag: s.tagOf(id)}, id: id, dir: filepath.Join(s.root, partitionName(id))}
+	p := &partition{store: &store{fs: s.fs, tag: s.tagOf(id)}, id: id, dir: filepath.Join(s.root, format.PartitionDir(id))}
 	want, err := readCheckpoint(s.fs, filepath.Join(s.root, c.File), id, p.store.tag)
 	if err != nil {
 		return nil, err
 	}
-	p.ckpts = []checkpoint{want}
+	p.ckpts = []format.Checkpoint{want}
 	return p.OpenCheckpoint(c.LSN)
 }

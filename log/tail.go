@@ -2,15 +2,12 @@ package log
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
-
-// blank is what room is filled with (log-format.md 3.1): no entry begins or ends with eight of these.
-const blank = 0xff
 
 // roomShare is how many entries like the one at hand must fit into the room that is made for it.
 const roomShare = 4
@@ -23,24 +20,24 @@ const roomShare = 4
 // grows has to write the file's new size as well, one that fills room has not, and that is a quarter of the time a lone
 // sender waits (docs/decisions/0012).
 type tail struct {
-	fs    FS
+	fs    disk.FS
 	dir   string
 	limit int    // bytes of a segment
 	blank []byte // as much as is made room of at a time; empty: none is
-	file  File
+	file  disk.File
 	size  int  // bytes of entries
 	room  int  // size of the file
-	tight bool // no room is made in this file any more
+	tight bool // no room is made in this file
 }
 
-func newTail(fsys FS, dir string, segmentBytes, roomBytes int) (*tail, error) {
-	t := &tail{fs: fsys, dir: dir, limit: segmentBytes, blank: bytes.Repeat([]byte{blank}, max(roomBytes, 0))}
+func newTail(fsys disk.FS, dir string, segmentBytes, roomBytes int) (*tail, error) {
+	t := &tail{fs: fsys, dir: dir, limit: segmentBytes, blank: bytes.Repeat([]byte{format.Blank}, max(roomBytes, 0))}
 	return t, t.create(1)
 }
 
 func (t *tail) create(index uint64) (err error) {
 	t.size, t.room, t.tight = 0, 0, false
-	t.file, err = t.fs.Create(filepath.Join(t.dir, segmentName(index)))
+	t.file, err = t.fs.Create(filepath.Join(t.dir, format.SegmentName(index)))
 	return err
 }
 
@@ -77,7 +74,7 @@ func (t *tail) makeRoom() error {
 		t.room = t.size + len(t.blank)
 		return nil
 	}
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.EFBIG) {
+	if !disk.CannotGrow(err) {
 		return err
 	}
 	t.tight = true

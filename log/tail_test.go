@@ -2,6 +2,7 @@ package log
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // library opens tidwall/wal on an empty directory, to be written to and no more.
@@ -47,7 +50,7 @@ func TestTailBytes(t *testing.T) {
 	for range 60 {
 		limit := 1 + rng.IntN(40000)
 		dirs := [2]string{t.TempDir(), t.TempDir()}
-		ours, err := newTail(osFS{}, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
+		ours, err := newTail(disk.OS{}, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +60,15 @@ func TestTailBytes(t *testing.T) {
 		}
 		for index := uint64(1); index <= uint64(1+rng.IntN(30)); index++ {
 			sizes := []int{0, rng.IntN(200), rng.IntN(20000), rng.IntN(100)}
-			h := header{kind: Events, bodies: uint32(sizes[rng.IntN(4)]), records: uint32(sizes[rng.IntN(4)])}
-			h.length = uint32(frameLength(int(h.bodies), int(h.records)))
-			entry := make([]byte, h.entry())
-			for i := bodiesAt; i < len(entry); i++ {
+			h := format.Header{Kind: Events, Bodies: uint32(sizes[rng.IntN(4)]), Records: uint32(sizes[rng.IntN(4)])}
+			h.Length = uint32(format.FrameLength(int(h.Bodies), int(h.Records)))
+			entry := make([]byte, h.Entry())
+			for i := format.BodiesAt; i < len(entry); i++ {
 				entry[i] = byte(rng.Uint32())
 			}
-			h.seal(entry)
-			if err := errors.Join(ours.write(index, entry), theirs.Write(index, entry[prefixLen(h.length):])); err != nil {
+			h.Seal(entry)
+			_, own := binary.Uvarint(entry) // the library writes the length itself
+			if err := errors.Join(ours.write(index, entry), theirs.Write(index, entry[own:])); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,45 +87,12 @@ func TestTailBytes(t *testing.T) {
 	}
 }
 
-// TestPrefix: every length has exactly one prefix, and it is what tidwall/wal reads.
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	check := func(length uint32) {
-		var p [prefixSize]byte
-		u := putPrefix(p[:], length)
-		fits := 0
-		for n := 1; n < prefixSize; n++ {
-			v := uint64(length) + uint64(prefixSize-n)
-			if size := len(le.AppendUint64(nil, v)); size == 8 && uvarintLen(v) == n {
-				fits++
-			}
-		}
-		if fits != 1 || u != uvarintLen(uint64(length)+uint64(prefixSize-u)) || !prefixOK(p[:], length) {
-			t.Fatalf("length %d: %d bytes, %d fit", length, u, fits)
-		}
-	}
-	for length := uint32(headerSize); length < 1<<22; length += 8 {
-		check(length)
-	}
-	for length := uint32(1<<28 - 1<<12); length < 1<<28+1<<12; length += 8 {
-		check(length)
-	}
-}
-
-func uvarintLen(v uint64) int {
-	n := 1
-	for ; v >= 0x80; v >>= 7 {
-		n++
-	}
-	return n
-}
-
 // TestModes: nobody but the owner reads a data directory.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
-		s, err := Open(t.Context(), dir, goldenOptions(osFS{}))
+		s, err := Open(t.Context(), dir, goldenOptions(disk.OS{}))
 		if err != nil {
 			t.Fatal(err)
 		}

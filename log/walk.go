@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // walk goes through the files of one partition, reads every frame and judges what is damaged (log-format.md 5.3). A start and a survey are
@@ -16,17 +18,17 @@ import (
 // behind it (5.6). What a walk knows of the place where it is goes with it, so that a survey compares only what the damage does not hide; in a
 // start, where nothing was passed over, all of it is known.
 type walk struct {
-	fs    FS
+	fs    disk.FS
 	root  string // data directory
 	id    PartitionID
 	tag   uint32
-	boot  string // of the running kernel; empty: unknown
-	clean *mark  // where the clean marker says the log ends
+	boot  string       // of the running kernel; empty: unknown
+	clean *format.Mark // where the clean marker says the log ends
 	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
 	// as its error.
 	report func(*CorruptError) error
 
-	scan scanner
+	scan format.Scanner
 	out  *found
 
 	sure    bool // the scanner's LSN is where a frame ends or a chapter begins
@@ -38,31 +40,31 @@ type walk struct {
 
 // found is what a walk makes of a partition's files. Nothing has been changed yet.
 type found struct {
-	manifest manifest
+	manifest format.Manifest
 	segments []*segment
 	first    event.LSN
-	end      mark      // of the good frames
-	solid    event.LSN // everything below was synced
-	cached   bool      // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
+	end      format.Mark // of the good frames
+	solid    event.LSN   // everything below was synced
+	cached   bool        // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
 	clean    bool
 	cut      int64 // bytes behind the end in the last segment's file
 	stray    []string
 	temps    []string
 	fault    bool
 	report   Recovery
-	stop     event.Stop   // of the last run
-	ckpts    []checkpoint // usable ones, oldest first
-	noted    event.LSN    // progress note
-	badNotes []string     // damaged progress or fault notes that a clean marker made up for
+	stop     event.Stop          // of the last run
+	ckpts    []format.Checkpoint // usable ones, oldest first
+	noted    event.LSN           // progress note
+	badNotes []string            // damaged progress or fault notes that a clean marker made up for
 }
 
-func (w *walk) dir() string { return filepath.Join(w.root, partitionName(w.id)) }
+func (w *walk) dir() string { return filepath.Join(w.root, format.PartitionDir(w.id)) }
 
 // corrupt names a place below the partition's directory.
-func (w *walk) corrupt(file string, off int64, lsn event.LSN, format string, args ...any) error {
+func (w *walk) corrupt(file string, off int64, lsn event.LSN, reason string, args ...any) error {
 	return &CorruptError{
-		Partition: w.id, File: filepath.Join(partitionName(w.id), file), Offset: off, LSN: lsn,
-		Reason: fmt.Sprintf(format, args...),
+		Partition: w.id, File: filepath.Join(format.PartitionDir(w.id), file), Offset: off, LSN: lsn,
+		Reason: fmt.Sprintf(reason, args...),
 	}
 }
 
@@ -74,7 +76,7 @@ func (w *walk) wrap(file string, off int64, lsn event.LSN, err error) error {
 		return err
 	}
 	return &CorruptError{
-		Partition: w.id, File: filepath.Join(partitionName(w.id), file), Offset: off, LSN: lsn,
+		Partition: w.id, File: filepath.Join(format.PartitionDir(w.id), file), Offset: off, LSN: lsn,
 		Reason: "cannot be read", Cause: err,
 	}
 }
@@ -86,7 +88,7 @@ func (w *walk) damaged(file string, off int64, lsn event.LSN, err error) error {
 		return err
 	}
 	if errors.Is(err, ErrFormat) { // the log of a newer program would have been refused as such before
-		err = w.corrupt(file, off, w.scan.lsn, "%v", err)
+		err = w.corrupt(file, off, w.scan.LSN, "%v", err)
 	}
 	var c *CorruptError
 	if errors.As(err, &c) {
@@ -97,17 +99,17 @@ func (w *walk) damaged(file string, off int64, lsn event.LSN, err error) error {
 
 // leave is what holds behind bytes of which nothing is known.
 func (w *walk) leave() {
-	if w.scan.fresh { // the epoch's first frame has the boot id
-		w.scan.boot = ""
+	if w.scan.Fresh { // the epoch's first frame has the boot id
+		w.scan.Boot = ""
 	}
-	w.sure, w.counted, w.chained, w.reigned, w.lost, w.scan.fresh = false, false, false, false, true, false
+	w.sure, w.counted, w.chained, w.reigned, w.lost, w.scan.Fresh = false, false, false, false, true, false
 }
 
 func (w *walk) run(ctx context.Context) (*found, error) {
-	w.out = &found{first: firstLSN}
+	w.out = &found{first: format.FirstLSN}
 	s := &w.scan
-	s.partition, s.tag, s.lsn = w.id, w.tag, firstLSN
-	s.watch = make(map[event.LSN]passed)
+	s.Partition, s.Tag, s.LSN = w.id, w.tag, format.FirstLSN
+	s.Watch = make(map[event.LSN]format.Passed)
 	w.sure, w.chained, w.reigned = true, true, true
 	listed := w.readManifest()
 	if err := w.damaged("manifest", 0, 0, listed); err != nil {
@@ -119,14 +121,14 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	}
 	files := w.listCheckpoints()
 	for _, c := range files {
-		s.watch[c.lsn] = passed{}
+		s.Watch[c.LSN] = format.Passed{}
 	}
 	if err := w.chapters(ctx, listed == nil); err != nil {
 		return nil, err
 	}
-	w.out.end = mark{s.lsn, s.epoch, s.chain}
-	if w.out.end.lsn > w.out.first && w.chained { // places before any frame have no chain
-		s.watch[w.out.end.lsn] = passed{true, s.chain}
+	w.out.end = format.Mark{LSN: s.LSN, Epoch: s.Epoch, Chain: s.Chain}
+	if w.out.end.LSN > w.out.first && w.chained { // places before any frame have no chain
+		s.Watch[w.out.end.LSN] = format.Passed{There: true, Chain: s.Chain}
 	}
 	if err := w.ends(notes); err != nil {
 		return nil, err
@@ -139,65 +141,74 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 // conclude fills in what follows from the walk as a whole.
 func (w *walk) conclude(notes []note) {
 	out, s := w.out, &w.scan
-	out.cached = w.boot == "" || w.boot == s.boot
-	out.solid = s.durable
+	out.cached = w.boot == "" || w.boot == s.Boot
+	out.solid = s.Durable
 	for _, n := range notes {
-		out.solid = max(out.solid, n.lsn)
+		out.solid = max(out.solid, n.LSN)
 		if n.name == progressName {
-			out.noted = n.lsn
+			out.noted = n.LSN
 		}
 	}
 	out.clean, out.stop = w.clean != nil, w.stop()
 	p := &out.report
-	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.frames, s.records, s.bytes
-	p.Chapters, p.Epoch, p.Newest = len(out.manifest.chapters), s.epoch, s.newest
+	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.Frames, s.Records, s.Bytes
+	p.Chapters, p.Epoch, p.Newest = len(out.manifest.Chapters), s.Epoch, s.Newest
 	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
 }
 
 // stop is how the last run ended.
 func (w *walk) stop() event.Stop {
 	switch {
-	case w.scan.frames == 0:
+	case w.scan.Frames == 0:
 		return event.StopNone
 	case w.clean != nil:
 		return event.StopClean
 	case w.out.fault:
 		return event.StopFailed
-	case w.boot != "" && w.boot == w.scan.boot:
+	case w.boot != "" && w.boot == w.scan.Boot:
 		return event.StopKilled
 	}
 	return event.StopCrash
 }
 
 func (w *walk) readManifest() error {
-	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), noteMax)
+	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w.corrupt("manifest", 0, 0, "is missing")
 	}
 	if err == nil {
-		w.out.manifest, err = decodeManifest(p, w.id, w.tag)
+		w.out.manifest, err = format.DecodeManifest(p, w.id, w.tag)
 	}
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, format.ErrDamaged) {
 		return w.corrupt("manifest", 0, 0, "%v", err)
 	}
-	if c := w.out.manifest.chapters; len(c) > 0 {
-		w.scan.lsn, w.scan.chain, w.out.first = c[0].first, c[0].chain, c[0].first
+	if c := w.out.manifest.Chapters; len(c) > 0 {
+		w.scan.LSN, w.scan.Chain, w.out.first = c[0].First, c[0].Chain, c[0].First
 	}
 	return err
 }
 
-// note is what progress or fault says: how far the log was durable.
+// The files that say how far a log was durable.
+const (
+	progressName = "progress"
+	faultName    = "fault"
+)
+
+// note is what one of them says.
 type note struct {
 	name string
-	mark
+	format.Mark
 }
 
 // readNotes reads those that are there and good, and asks for what stands at their LSNs.
 func (w *walk) readNotes() (notes []note, err error) {
-	for _, n := range [...][2]string{{progressName, "LBPR"}, {"fault", "LBFT"}} {
-		name := n[0]
-		m, err := w.readMark(name, n[1])
-		if name == "fault" {
+	for _, n := range [...]struct {
+		name string
+		kind format.Note
+	}{{progressName, format.Progress}, {faultName, format.Fault}} {
+		name := n.name
+		m, err := w.readMark(name, n.kind)
+		if name == faultName {
 			w.out.fault = m != nil || err != nil
 		}
 		if err := w.damaged(name, 0, 0, err); err != nil {
@@ -205,30 +216,26 @@ func (w *walk) readNotes() (notes []note, err error) {
 		}
 		if m != nil {
 			notes = append(notes, note{name, *m})
-			w.scan.watch[m.lsn] = passed{}
+			w.scan.Watch[m.LSN] = format.Passed{}
 		}
 	}
 	return notes, nil
 }
 
 // readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches for the end, a damaged one is no error.
-func (w *walk) readMark(name, magic string) (*mark, error) {
-	p, err := readFile(w.fs, filepath.Join(w.dir(), name), noteMax)
+func (w *walk) readMark(name string, kind format.Note) (*format.Mark, error) {
+	p, err := readFile(w.fs, filepath.Join(w.dir(), name), format.MaxNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var m mark
-	var fields []byte
+	var m format.Mark
 	if err == nil {
-		fields, err = openNote(p, magic, w.id, w.tag)
-	}
-	if err == nil {
-		m, err = decodeMark(fields)
+		m, err = kind.Decode(p, w.id, w.tag)
 	}
 	switch {
 	case err == nil:
 		return &m, nil
-	case !errors.Is(err, errDamaged):
+	case !errors.Is(err, format.ErrDamaged):
 		return nil, err
 	case w.clean != nil:
 		w.discard(name, err)
@@ -240,16 +247,16 @@ func (w *walk) readMark(name, magic string) (*mark, error) {
 
 func (w *walk) discard(file string, err error) {
 	w.out.report.Discarded = append(w.out.report.Discarded,
-		Discard{File: filepath.Join(partitionName(w.id), file), Reason: err.Error()})
+		Discard{File: filepath.Join(format.PartitionDir(w.id), file), Reason: err.Error()})
 }
 
 // ends compares the end of the log, as far as it is known, with what the notes and the clean marker say.
 func (w *walk) ends(notes []note) error {
 	for _, n := range notes {
-		if w.missed(n.lsn) {
+		if w.missed(n.LSN) {
 			continue
 		}
-		if err := w.damaged(n.name, 0, n.lsn, w.reached(n)); err != nil {
+		if err := w.damaged(n.name, 0, n.LSN, w.reached(n)); err != nil {
 			return err
 		}
 	}
@@ -257,30 +264,30 @@ func (w *walk) ends(notes []note) error {
 	if c == nil || *c == end || !w.sure || !w.chained || !w.reigned {
 		return nil
 	}
-	return w.damaged("clean", 0, end.lsn, &CorruptError{Partition: w.id, File: "clean", LSN: end.lsn,
+	return w.damaged("clean", 0, end.LSN, &CorruptError{Partition: w.id, File: "clean", LSN: end.LSN,
 		Reason: fmt.Sprintf("log ends at %d in epoch %d, the clean marker says %d in epoch %d, or its chain is another",
-			end.lsn, end.epoch, c.lsn, c.epoch)})
+			end.LSN, end.Epoch, c.LSN, c.Epoch)})
 }
 
 // missed reports whether nothing can be said about a place, since it may have been among what was passed over.
 func (w *walk) missed(at event.LSN) bool {
-	return w.lost && !w.scan.watch[at].there && (at <= w.out.end.lsn || !w.sure)
+	return w.lost && !w.scan.Watch[at].There && (at <= w.out.end.LSN || !w.sure)
 }
 
 // reached checks that the log holds what a note says was durable.
 func (w *walk) reached(n note) error {
-	if n.lsn <= w.out.first && len(w.out.segments) == 0 {
-		if n.lsn > firstLSN {
-			return w.corrupt(n.name, 0, n.lsn, "the log was durable up to LSN %d and is empty", n.lsn)
+	if n.LSN <= w.out.first && len(w.out.segments) == 0 {
+		if n.LSN > format.FirstLSN {
+			return w.corrupt(n.name, 0, n.LSN, "the log was durable up to LSN %d and is empty", n.LSN)
 		}
 		return nil
 	}
-	if n.lsn > w.out.end.lsn {
+	if n.LSN > w.out.end.LSN {
 		file, off := w.endPlace()
-		return w.corrupt(file, off, w.out.end.lsn, "the log ends here, but %s says it was durable up to LSN %d", n.name, n.lsn)
+		return w.corrupt(file, off, w.out.end.LSN, "the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN)
 	}
-	if n.lsn > w.out.first && w.scan.watch[n.lsn] != (passed{true, n.chain}) {
-		return w.corrupt(n.name, 0, n.lsn, "%s names a frame at LSN %d that is not in this log", n.name, n.lsn)
+	if n.LSN > w.out.first && w.scan.Watch[n.LSN] != (format.Passed{There: true, Chain: n.Chain}) {
+		return w.corrupt(n.name, 0, n.LSN, "%s names a frame at LSN %d that is not in this log", n.name, n.LSN)
 	}
 	return nil
 }
@@ -289,13 +296,13 @@ func (w *walk) reached(n note) error {
 func (w *walk) endPlace() (string, int64) {
 	if n := len(w.out.segments); n > 0 {
 		s := w.out.segments[n-1]
-		return s.relative(), int64(s.end - s.base)
+		return s.kind.path(), int64(s.end - s.base)
 	}
 	return "wal", 0
 }
 
 // listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded, never fatal (F6).
-func (w *walk) listCheckpoints() []checkpoint {
+func (w *walk) listCheckpoints() []format.Checkpoint {
 	entries, err := w.fs.ReadDir(filepath.Join(w.dir(), "checkpoints"))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -303,10 +310,10 @@ func (w *walk) listCheckpoints() []checkpoint {
 		}
 		return nil
 	}
-	var list []checkpoint
+	var list []format.Checkpoint
 	for _, e := range entries {
 		name := filepath.Join("checkpoints", e.Name)
-		if isTemp(e.Name) {
+		if disk.IsTemp(e.Name) {
 			w.out.temps = append(w.out.temps, name)
 			continue
 		}
@@ -314,8 +321,8 @@ func (w *walk) listCheckpoints() []checkpoint {
 			continue
 		}
 		c, err := readCheckpoint(w.fs, filepath.Join(w.dir(), name), w.id, w.tag)
-		if err == nil && checkpointName(c.lsn) != e.Name {
-			err = fmt.Errorf("%w: is of LSN %d", errDamaged, c.lsn)
+		if err == nil && format.CheckpointName(c.LSN) != e.Name {
+			err = fmt.Errorf("%w: is of LSN %d", format.ErrDamaged, c.LSN)
 		}
 		if err != nil {
 			w.discard(name, err)
@@ -327,15 +334,15 @@ func (w *walk) listCheckpoints() []checkpoint {
 }
 
 // keepCheckpoints leaves those that are of this log, or may be.
-func (w *walk) keepCheckpoints(list []checkpoint) {
+func (w *walk) keepCheckpoints(list []format.Checkpoint) {
 	for _, c := range list {
-		name := filepath.Join("checkpoints", checkpointName(c.lsn))
+		name := filepath.Join("checkpoints", format.CheckpointName(c.LSN))
 		switch {
-		case w.missed(c.lsn):
+		case w.missed(c.LSN):
 			w.out.ckpts = append(w.out.ckpts, c)
-		case c.lsn > w.out.end.lsn:
-			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.lsn))
-		case c.lsn < w.out.first || c.lsn > w.out.first && w.scan.watch[c.lsn] != (passed{true, c.chain}) || c.lsn == w.out.first && c.lsn != firstLSN:
+		case c.LSN > w.out.end.LSN:
+			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.LSN))
+		case c.LSN < w.out.first || c.LSN > w.out.first && w.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}) || c.LSN == w.out.first && c.LSN != format.FirstLSN:
 			w.discard(name, errors.New("is of another log"))
 		default:
 			w.out.ckpts = append(w.out.ckpts, c)

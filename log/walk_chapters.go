@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // How a walk goes from chapter to chapter, and in them from file to file.
@@ -15,7 +18,7 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 	if err != nil {
 		return w.damaged("wal", 0, 0, err)
 	}
-	list := w.out.manifest.chapters
+	list := w.out.manifest.Chapters
 	if !good {
 		list = chaptersIn(entries)
 	}
@@ -24,7 +27,7 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 		return err
 	}
 	for i, c := range list {
-		if !there[chapterName(c.id)] {
+		if !there[format.ChapterName(c.ID)] {
 			w.leave()
 			continue
 		}
@@ -36,36 +39,35 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 }
 
 // chaptersIn is what stands in for the list of a manifest.
-func chaptersIn(entries []Entry) (list []chapterEntry) {
+func chaptersIn(entries []disk.Entry) (list []format.Chapter) {
 	for _, e := range entries {
 		if id, ok := chapterID(e); ok {
-			list = append(list, chapterEntry{id: id})
+			list = append(list, format.Chapter{ID: id})
 		}
 	}
 	return list
 }
 
-func chapterID(e Entry) (uint32, bool) {
-	var id uint32
-	_, err := fmt.Sscanf(e.Name, "%010d", &id)
-	return id, err == nil && e.Dir && chapterName(id) == e.Name
+func chapterID(e disk.Entry) (uint32, bool) {
+	id, ok := format.ChapterID(e.Name)
+	return id, ok && e.Dir
 }
 
 // compare compares the list of chapters with the directory, whose names it returns.
-func (w *walk) compare(list []chapterEntry, entries []Entry, good bool) (there map[string]bool, err error) {
+func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (there map[string]bool, err error) {
 	there = make(map[string]bool)
 	for _, e := range entries {
 		there[e.Name] = true
 	}
 	listed, last := make(map[string]bool), uint32(0)
 	for _, c := range list {
-		name := chapterName(c.id)
-		listed[name], last = true, c.id
+		name := format.ChapterName(c.ID)
+		listed[name], last = true, c.ID
 		if there[name] {
 			continue
 		}
 		name = filepath.Join("wal", name)
-		if err := w.damaged(name, 0, 0, w.corrupt(name, 0, c.first, "chapter is missing")); err != nil {
+		if err := w.damaged(name, 0, 0, w.corrupt(name, 0, c.First, "chapter is missing")); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +96,7 @@ func (w *walk) stray(name string) error {
 		return w.damaged(name, 0, 0, err)
 	}
 	for _, f := range files {
-		if !f.Dir && (f.Name == segmentName(1) || f.Name == segmentName(1)+tempSuffix) && f.Size == 0 {
+		if !f.Dir && (f.Name == format.SegmentName(1) || f.Name == format.SegmentName(1)+disk.TempSuffix) && f.Size == 0 {
 			continue
 		}
 		file := filepath.Join(name, f.Name)
@@ -107,20 +109,20 @@ func (w *walk) stray(name string) error {
 }
 
 // chapter reads the files of a chapter. listed says that the manifest names its beginning.
-func (w *walk) chapter(ctx context.Context, c chapterEntry, listed, last bool) error {
+func (w *walk) chapter(ctx context.Context, c format.Chapter, listed, last bool) error {
 	s := &w.scan
-	name := filepath.Join("wal", chapterName(c.id))
+	name := filepath.Join("wal", format.ChapterName(c.ID))
 	if err := w.enter(c, listed); err != nil {
 		return err
 	}
 	entries, err := w.fs.ReadDir(filepath.Join(w.dir(), name))
 	if err != nil {
 		w.leave()
-		return w.damaged(name, 0, s.lsn, err)
+		return w.damaged(name, 0, s.LSN, err)
 	}
-	var files []Entry
+	var files []disk.Entry
 	for _, e := range entries {
-		if isTemp(e.Name) && !e.Dir {
+		if disk.IsTemp(e.Name) && !e.Dir {
 			w.out.temps = append(w.out.temps, filepath.Join(name, e.Name))
 			continue
 		}
@@ -128,8 +130,8 @@ func (w *walk) chapter(ctx context.Context, c chapterEntry, listed, last bool) e
 	}
 	if len(files) == 0 {
 		w.leave()
-		first := filepath.Join(name, segmentName(1))
-		return w.damaged(first, 0, s.lsn, w.corrupt(first, 0, s.lsn, "segment is missing"))
+		first := filepath.Join(name, format.SegmentName(1))
+		return w.damaged(first, 0, s.LSN, w.corrupt(first, 0, s.LSN, "segment is missing"))
 	}
 	for k, e := range files {
 		ok, err := w.isSegment(name, e)
@@ -144,76 +146,82 @@ func (w *walk) chapter(ctx context.Context, c chapterEntry, listed, last bool) e
 }
 
 // enter compares where a chapter begins with where the one before it ended, and goes there.
-func (w *walk) enter(c chapterEntry, listed bool) error {
+func (w *walk) enter(c format.Chapter, listed bool) error {
 	s := &w.scan
 	var err error
 	switch {
 	case !listed:
 		w.leave()
-	case w.sure && (c.first != s.lsn || w.chained && c.chain != s.chain):
+	case w.sure && (c.First != s.LSN || w.chained && c.Chain != s.Chain):
 		file, off := w.endPlace()
-		err = w.damaged(file, off, s.lsn, w.corrupt(file, off, s.lsn,
-			"chapter %d begins at LSN %d, the one before it ends at %d, or the chain is broken", c.id, c.first, s.lsn))
+		err = w.damaged(file, off, s.LSN, w.corrupt(file, off, s.LSN,
+			"chapter %d begins at LSN %d, the one before it ends at %d, or the chain is broken", c.ID, c.First, s.LSN))
 		w.leave()
 	}
 	if listed {
-		s.lsn, s.chain, w.sure, w.chained = c.first, c.chain, true, true
+		s.LSN, s.Chain, w.sure, w.chained = c.First, c.Chain, true, true
 	}
-	s.chapter, s.fresh, s.index, w.counted = c.id, true, 1, true
+	s.Chapter, s.Fresh, s.Index, w.counted = c.ID, true, 1, true
 	return err
 }
 
 // isSegment compares a file's name, the index of its first frame, with the frames counted so far, and reports whether it is a segment's.
-func (w *walk) isSegment(chapter string, e Entry) (ok bool, err error) {
+func (w *walk) isSegment(chapter string, e disk.Entry) (bool, error) {
 	s := &w.scan
-	var index uint64
-	_, err = fmt.Sscanf(e.Name, "%020d", &index)
-	ok = err == nil && !e.Dir && index > 0 && segmentName(index) == e.Name
+	index, ok := format.SegmentIndex(e.Name)
+	ok = ok && !e.Dir
 	counted := w.counted
 	w.counted = ok
-	if ok && (index == s.index || !counted) {
-		s.index = index
+	if ok && (index == s.Index || !counted) {
+		s.Index = index
 		return true, nil
 	}
 	reason := "does not belong to this log"
 	if counted {
-		reason = fmt.Sprintf("segment %s is expected here", segmentName(s.index))
+		reason = fmt.Sprintf("segment %s is expected here", format.SegmentName(s.Index))
 	}
-	fresh := s.fresh
+	fresh := s.Fresh
 	w.leave()
-	if w.counted, s.fresh = ok, fresh; ok {
-		s.index = index
+	if w.counted, s.Fresh = ok, fresh; ok {
+		s.Index = index
 	}
 	file := filepath.Join(chapter, e.Name)
-	return ok, w.damaged(file, 0, s.lsn, w.corrupt(file, 0, s.lsn, "%s", reason))
+	return ok, w.damaged(file, 0, s.LSN, w.corrupt(file, 0, s.LSN, "%s", reason))
 }
 
 // file reads the segment file that begins at the walk's place, or where its first header says if nobody knows that.
 func (w *walk) file(ctx context.Context, last bool) error {
 	s := &w.scan
-	seg := &segment{chapter: s.chapter, index: s.index, base: s.lsn, end: s.lsn}
+	seg := newSegment(s.Chapter, s.Index, s.LSN)
+	return w.segment(ctx, seg, last)
+}
+
+// segment reads the frames of a segment, of whatever kind.
+func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
+	s := &w.scan
 	w.out.segments = append(w.out.segments, seg)
-	name := seg.relative()
-	f, size, err := w.open(name)
+	name := seg.kind.path()
+	f, size, err := w.open(seg)
 	if err != nil {
 		w.leave()
-		return w.damaged(name, 0, s.lsn, err)
+		return w.damaged(name, 0, s.LSN, err)
 	}
 	defer f.Close()
-	s.win.reset(f, size)
+	s.Win.Reset(f, size)
+	erased := s.Erased
 	if err = w.anchor(ctx, name, last); err == nil {
-		seg.base = s.lsn
+		seg.base = s.LSN
 		err = w.frames(ctx, name, seg.base, last)
 	}
-	seg.end = s.lsn
+	seg.end, seg.erased = s.LSN, s.Erased-erased
 	if errors.Is(err, errTail) {
 		return nil
 	}
 	return err
 }
 
-func (w *walk) open(name string) (File, int64, error) {
-	f, err := w.fs.Open(filepath.Join(w.dir(), name))
+func (w *walk) open(seg *segment) (content, int64, error) {
+	f, err := seg.kind.open(func(path string) (disk.File, error) { return w.fs.Open(filepath.Join(w.dir(), path)) })
 	if err != nil {
 		return nil, 0, err
 	}

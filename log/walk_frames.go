@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // How a walk goes from frame to frame, and on behind those that are damaged (log-format.md 5.6).
@@ -14,67 +15,67 @@ import (
 // anchor finds the address of the file's first byte. Where the frame before does not lead to it, that is a damaged place of its own.
 func (w *walk) anchor(ctx context.Context, name string, last bool) error {
 	s := &w.scan
-	var h header
-	if w.ours(0, &h) && h.lsn == s.lsn || w.sure && !w.ours(0, &h) {
+	var h format.Header
+	if w.ours(0, &h) && h.LSN == s.LSN || w.sure && !w.ours(0, &h) {
 		return nil // there, or its first frame is damaged
 	}
-	base, err := w.base(ctx, s.lsn)
-	if err != nil || base == s.lsn {
+	base, err := w.base(ctx, s.LSN)
+	if err != nil || base == s.LSN {
 		return err
 	}
 	if w.sure {
-		v, err := s.frame(0, &h)
+		v, err := s.Judge(0, &h)
 		if err == nil {
-			err = w.judge(name, 0, s.lsn, v, last, nil)
+			err = w.judge(name, 0, s.LSN, v, last, nil)
 		}
 		if errors.Is(err, errTail) {
 			return err
 		}
-		if err := w.damaged(name, 0, s.lsn, err); err != nil {
+		if err := w.damaged(name, 0, s.LSN, err); err != nil {
 			return err
 		}
-		fresh := s.fresh
+		fresh := s.Fresh
 		w.leave()
-		s.fresh, w.counted = fresh, true
+		s.Fresh, w.counted = fresh, true
 	}
-	s.lsn = base
+	s.LSN = base
 	return nil
 }
 
 // ours reports whether an intact header of this chapter stands at off, for whatever LSN. What cannot be read is none.
-func (w *walk) ours(off int64, h *header) bool {
+func (w *walk) ours(off int64, h *format.Header) bool {
 	s := &w.scan
-	if off+bodiesAt > s.win.size {
+	if off+format.BodiesAt > s.Win.Size {
 		return false
 	}
-	p, err := s.win.bytes(off, bodiesAt)
+	p, err := s.Win.Bytes(off, format.BodiesAt)
 	if err != nil {
 		return false
 	}
-	intact, err := h.get(p[prefixSize:])
-	return err == nil && intact && h.tag == s.tag && h.partition == s.partition && h.chapter == s.chapter
+	intact, err := h.Decode(p)
+	return err == nil && intact && h.Tag == s.Tag && h.Partition == s.Partition && h.Chapter == s.Chapter
 }
 
 // base returns want when a header of the file agrees with it, else what the first header says.
 func (w *walk) base(ctx context.Context, want event.LSN) (event.LSN, error) {
 	var first event.LSN
-	for off := int64(0); off+bodiesAt <= w.scan.win.size; {
+	for off := int64(0); off+format.BodiesAt <= w.scan.Win.Size; {
 		if off%(1<<20) == 0 && ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		var h header
+		var h format.Header
 		if !w.ours(off, &h) {
 			off = w.next(off)
 			continue
 		}
-		base := h.lsn - event.LSN(off)
+		base := h.LSN - event.LSN(off)
 		if base == want {
 			return want, nil
 		}
-		if first == 0 && h.lsn >= firstLSN+event.LSN(off) {
+		if first == 0 && h.LSN >= format.FirstLSN+event.LSN(off) {
 			first = base
 		}
-		off += h.entry()
+		off += h.Entry()
 	}
 	if first == 0 {
 		return want, nil
@@ -87,7 +88,7 @@ const block = 4096
 
 // next is where a header may stand behind off, where none is.
 func (w *walk) next(off int64) int64 {
-	if _, err := w.scan.win.bytes(off, bodiesAt); err != nil {
+	if _, err := w.scan.Win.Bytes(off, format.BodiesAt); err != nil {
 		return (off/block + 1) * block
 	}
 	return off + 8
@@ -96,80 +97,80 @@ func (w *walk) next(off int64) int64 {
 // frames goes from frame to frame, and behind a damaged one to the next intact header of this place.
 func (w *walk) frames(ctx context.Context, name string, base event.LSN, last bool) error {
 	s := &w.scan
-	var h header
-	for s.lsn < base+event.LSN(s.win.size) {
-		from := s.lsn
+	var h format.Header
+	for s.LSN < base+event.LSN(s.Win.Size) {
+		from := s.LSN
 		w.follow(&h, int64(from-base))
-		off, v, err := s.advance(ctx, base, &h)
-		w.sure = w.sure || s.lsn > from
-		if err == nil && v.good {
+		off, v, err := s.Advance(ctx, base, &h)
+		w.sure = w.sure || s.LSN > from
+		if err == nil && v.Good {
 			return nil
 		}
 		err = w.judge(name, off, base, v, last, err)
 		if errors.Is(err, errTail) {
 			return err
 		}
-		if err := w.damaged(name, off, s.lsn, err); err != nil {
+		if err := w.damaged(name, off, s.LSN, err); err != nil {
 			return err
 		}
-		if v.ours {
+		if v.Ours {
 			w.pass(&h, base)
 			continue
 		}
 		at := w.ahead(off)
 		w.leave()
-		s.lsn = base + event.LSN(at)
+		s.LSN = base + event.LSN(at)
 	}
 	return nil
 }
 
 // follow takes chain and epoch from an intact header of this place, if they are not known.
-func (w *walk) follow(h *header, off int64) {
+func (w *walk) follow(h *format.Header, off int64) {
 	s := &w.scan
-	if w.chained && w.reigned || !w.ours(off, h) || h.lsn != s.lsn {
+	if w.chained && w.reigned || !w.ours(off, h) || h.LSN != s.LSN {
 		return
 	}
 	if !w.chained {
-		s.chain = h.chain
+		s.Chain = h.Chain
 	}
 	if !w.reigned {
-		if s.epoch = h.epoch; h.kind == EpochStart {
-			s.epoch--
+		if s.Epoch = h.Epoch; h.Kind == EpochStart {
+			s.Epoch--
 		}
 	}
 	w.chained, w.reigned = true, true
 }
 
 // pass goes behind a damaged frame with an intact header of this place.
-func (w *walk) pass(h *header, base event.LSN) {
+func (w *walk) pass(h *format.Header, base event.LSN) {
 	s := &w.scan
-	if h.kind == EpochStart || s.fresh {
-		s.boot = ""
+	if h.Kind == EpochStart || s.Fresh {
+		s.Boot = ""
 	}
-	s.chain, s.epoch, s.fresh = h.sum, h.epoch, false
-	s.index++
-	if h.next() > base+event.LSN(s.win.size) { // the file was cut short
+	s.Chain, s.Epoch, s.Fresh = h.Sum, h.Epoch, false
+	s.Index++
+	if h.Next() > base+event.LSN(s.Win.Size) { // the file was cut short
 		w.leave()
-		s.lsn = base + event.LSN(s.win.size)
+		s.LSN = base + event.LSN(s.Win.Size)
 		return
 	}
-	s.lsn, w.sure = h.next(), true
-	if _, ok := s.watch[s.lsn]; ok {
-		s.watch[s.lsn] = passed{true, s.chain}
+	s.LSN, w.sure = h.Next(), true
+	if _, ok := s.Watch[s.LSN]; ok {
+		s.Watch[s.LSN] = format.Passed{There: true, Chain: s.Chain}
 	}
 }
 
 // ahead returns where the next intact header of this place stands behind off, or the end of the file.
 func (w *walk) ahead(off int64) int64 {
 	s := &w.scan
-	base := s.lsn - event.LSN(off)
-	var h header
-	for off = w.next(off); off+bodiesAt <= s.win.size; off = w.next(off) {
-		if w.ours(off, &h) && h.lsn == base+event.LSN(off) && h.epoch >= s.epoch {
+	base := s.LSN - event.LSN(off)
+	var h format.Header
+	for off = w.next(off); off+format.BodiesAt <= s.Win.Size; off = w.next(off) {
+		if w.ours(off, &h) && h.LSN == base+event.LSN(off) && h.Epoch >= s.Epoch {
 			return off
 		}
 	}
-	return s.win.size
+	return s.Win.Size
 }
 
 // errTail: what stands there may be cut off; nobody was promised it.
@@ -177,41 +178,41 @@ var errTail = errors.New("unacknowledged tail")
 
 // judge says of a frame that is not good why it is damaged (log-format.md 5.3), or errTail, which is noted. cause is why it cannot be read, if
 // so.
-func (w *walk) judge(name string, off int64, base event.LSN, v verdict, last bool, cause error) error {
+func (w *walk) judge(name string, off int64, base event.LSN, v format.Verdict, last bool, cause error) error {
 	s := &w.scan
 	switch {
 	case cause != nil:
 		return cause
 	case !last:
-		return w.corrupt(name, off, s.lsn, "%s; segments follow, so it was durable", v.reason)
+		return w.corrupt(name, off, s.LSN, "%s; segments follow, so it was durable", v.Reason)
 	case w.clean != nil:
-		return w.corrupt(name, off, s.lsn, "%s; the last stop was clean", v.reason)
+		return w.corrupt(name, off, s.LSN, "%s; the last stop was clean", v.Reason)
 	}
-	written, err := s.win.written(off)
+	written, err := s.Win.Written(off)
 	if err != nil {
 		return err
 	}
 	if written == 0 {
 		return errTail // room for the frame that did not come
 	}
-	sameBoot := w.boot != "" && w.boot == s.boot && !w.out.fault
-	reason, err := s.classify(off, written, base, v, sameBoot)
+	sameBoot := w.boot != "" && w.boot == s.Boot && !w.out.fault
+	reason, err := s.Classify(off, written, base, v, sameBoot)
 	if err != nil {
 		return err
 	}
 	if reason != "" {
-		return w.corrupt(name, off, s.lsn, "%s", reason)
+		return w.corrupt(name, off, s.LSN, "%s", reason)
 	}
-	return w.cut(off, written, v.reason)
+	return w.cut(off, written, v.Reason)
 }
 
 // cut notes what is behind the good frames, and the name of the file that is to keep it.
 func (w *walk) cut(off, written int64, reason string) error {
-	sum, err := w.scan.win.sum(off, written)
+	sum, err := w.scan.Win.Sum(off, written)
 	if err != nil {
 		return err
 	}
 	w.out.cut, w.out.report.CutReason = written, reason
-	w.out.report.CutFile = filepath.Join(partitionName(w.id), "cut", fmt.Sprintf("%020d-%08x.cut", w.scan.lsn, sum))
+	w.out.report.CutFile = filepath.Join(format.PartitionDir(w.id), "cut", fmt.Sprintf("%020d-%08x.cut", w.scan.LSN, sum))
 	return errTail
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // maxUnsynced is how much is written before a sync that somebody waits for, bytes.
@@ -43,17 +45,19 @@ type writer struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 
-	durable atomic.Uint64 // LSN; the same as synced.lsn
-	written atomic.Uint64 // LSN; the same as writ.lsn
+	begins func() event.LSN // place, for batches
+
+	durable atomic.Uint64 // LSN; the same as synced.LSN
+	written atomic.Uint64 // LSN; the same as writ.LSN
 
 	mu      sync.Mutex // guards what follows
 	open    *Batch
 	next    event.LSN // of the next frame
 	queue   []queued
 	pending []*ticket // written, in order, waiting for a sync
-	synced  mark
-	writ    mark      // written
-	wanted  event.LSN // everything below is to be synced
+	synced  format.Mark
+	writ    format.Mark // written
+	wanted  event.LSN   // everything below is to be synced
 	syncing bool
 	appends uint64
 	seen    uint64 // appends at the last tick
@@ -63,14 +67,14 @@ type writer struct {
 
 	io      sync.Mutex // held while something is written; guards what follows
 	tail    *tail
-	file    File // our descriptor of the last segment; only who syncs changes it
+	file    disk.File // our descriptor of the last segment; only who syncs changes it
 	seg     *segment
 	index   uint64 // of the next frame in its chapter
-	chapter chapterEntry
+	chapter format.Chapter
 	opened  time.Time // of the chapter
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
-	progress progress
+	progress *disk.Replacer
 }
 
 // queued is a sealed batch on its way to the disk.
@@ -83,12 +87,13 @@ type queued struct {
 func newWriter(p *partition) *writer {
 	w := &writer{
 		p: p, lost: make(chan struct{}), wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), stop: make(chan struct{}),
-		epoch: p.end.epoch + 1, synced: p.end, writ: p.end, next: p.end.lsn,
-		progress: progress{fs: p.store.opts.FS, dir: p.dir},
+		epoch: p.end.Epoch + 1, synced: p.end, writ: p.end, next: p.end.LSN,
+		progress: disk.NewReplacer(p.store.opts.FS, p.dir, progressName),
 	}
-	w.durable.Store(uint64(p.end.lsn))
-	w.written.Store(uint64(p.end.lsn))
-	w.open = newBatch(w, Events)
+	w.begins = w.place
+	w.durable.Store(uint64(p.end.LSN))
+	w.written.Store(uint64(p.end.LSN))
+	w.open = NewBatch(w.begins)
 	return w
 }
 
@@ -99,13 +104,17 @@ func (w *writer) begin() error {
 	if err := w.newChapter(); err != nil {
 		return err
 	}
-	b := newBatch(w, EpochStart)
+	b := newBatch(w.begins, EpochStart)
 	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
 	b.lsn = w.place()
 	w.next += event.LSN(b.Len())
+	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
+	// others must find room for their manifests meanwhile.
+	w.tail.tight = true
 	if err := w.write(queued{Batch: b}); err != nil {
 		return err
 	}
+	w.tail.tight = false
 	return w.flush()
 }
 
@@ -181,13 +190,13 @@ func (w *writer) Err() error {
 func (w *writer) Batch() *Batch { return w.open }
 
 // head is the end of what is written.
-func (w *writer) head() mark {
+func (w *writer) head() format.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writ
 }
 
-// place implements [placer].
+// place is where the next frame begins.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,13 +276,13 @@ func (w *writer) append(b queued) *ticket {
 			w.dirty = true
 		}
 	}
-	w.open = newBatch(w, Events)
+	w.open = NewBatch(w.begins)
 	w.mu.Unlock()
 	if err != nil {
 		t.complete(err)
 		b.free()
-	} else if size-prefixSize > w.p.store.opts.MaxFrameBytes {
-		w.fail(fmt.Errorf("frame of %d bytes is over the limit of %d", size-prefixSize, w.p.store.opts.MaxFrameBytes))
+	} else if size-format.PrefixSize > w.p.store.opts.MaxFrameBytes {
+		w.fail(fmt.Errorf("frame of %d bytes is over the limit of %d", size-format.PrefixSize, w.p.store.opts.MaxFrameBytes))
 	}
 	return t
 }
@@ -312,8 +321,8 @@ func (w *writer) take() (b queued, sync bool) {
 	if w.err != nil || w.syncing {
 		return b, false
 	}
-	unsynced := w.writ.lsn - w.synced.lsn
-	wanted := w.wanted > w.synced.lsn
+	unsynced := w.writ.LSN - w.synced.LSN
+	wanted := w.wanted > w.synced.LSN
 	if len(w.queue) == 0 {
 		w.syncing = wanted && unsynced > 0
 		return b, w.syncing
@@ -361,7 +370,7 @@ func (w *writer) writeQueued() (all bool) {
 
 // ends reports whether a file is closed before or behind the next batch.
 func (w *writer) ends(b *Batch) bool {
-	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.segmentBytes) || w.over()
+	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || w.over()
 }
 
 // write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
@@ -377,34 +386,31 @@ func (w *writer) write(b queued) error {
 		return err
 	}
 	w.mu.Lock()
-	h := b.close()
-	h.partition, h.tag, h.epoch = w.p.id, w.p.store.tag, w.epoch
-	h.chapter, h.durable, h.chain = w.chapter.id, w.synced.lsn, w.writ.chain
-	end := w.writ.lsn
+	h := format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
+	end := w.writ.LSN
 	w.mu.Unlock()
-	if h.lsn != end {
-		panic(fmt.Sprintf("log: frame of LSN %d written at %d", h.lsn, end))
+	if b.lsn != end {
+		panic(fmt.Sprintf("log: frame of LSN %d written at %d", b.lsn, end))
 	}
-	h.seal(b.buf)
-	err := w.tail.write(w.index, b.buf)
+	err := w.tail.write(w.index, b.Seal(&h))
 	level := b.level
 	b.free()
 	if err != nil {
 		w.complete(t, Durable)
-		return fmt.Errorf("write of frame %d: %w", h.lsn, err)
+		return fmt.Errorf("write of frame %d: %w", h.LSN, err)
 	}
 	w.index++
-	w.p.written(w.seg, h.next())
+	w.p.written(w.seg, h.Next())
 	w.mu.Lock()
-	w.writ = mark{h.next(), h.epoch, h.sum}
-	w.written.Store(uint64(w.writ.lsn))
+	w.writ = format.Mark{LSN: h.Next(), Epoch: h.Epoch, Chain: h.Sum}
+	w.written.Store(uint64(w.writ.LSN))
 	if mutant.On(mutant.AckBeforeSync) {
-		w.durable.Store(uint64(w.writ.lsn))
+		w.durable.Store(uint64(w.writ.LSN))
 		level = Ordered
 	}
 	w.settle(t, level) // before a sync that has this frame can end
 	w.mu.Unlock()
-	if int64(h.next()-w.seg.base) >= int64(w.chapter.segmentBytes) {
+	if int64(h.Next()-w.seg.base) >= int64(w.chapter.SegmentBytes) {
 		return w.nextSegment()
 	}
 	return nil
@@ -447,16 +453,16 @@ func (w *writer) flush() error {
 }
 
 // reached notes that everything before a mark is synced.
-func (w *writer) reached(m mark) {
+func (w *writer) reached(m format.Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
 		return
 	}
 	w.synced = m
-	w.durable.Store(max(w.durable.Load(), uint64(m.lsn)))
+	w.durable.Store(max(w.durable.Load(), uint64(m.LSN)))
 	n := 0
-	for ; n < len(w.pending) && w.pending[n].end <= m.lsn; n++ {
+	for ; n < len(w.pending) && w.pending[n].end <= m.LSN; n++ {
 		w.pending[n].complete(nil)
 	}
 	rest := copy(w.pending, w.pending[n:])
@@ -487,7 +493,7 @@ func (w *writer) fail(cause error) error {
 	synced := w.synced
 	close(w.lost)
 	w.mu.Unlock()
-	if synced.lsn > firstLSN {
+	if synced.LSN > format.FirstLSN {
 		w.p.noteFault(synced)
 	}
 	return err
@@ -500,11 +506,11 @@ func (w *writer) tick() {
 		w.mu.Unlock()
 		return
 	}
-	w.wanted = max(w.wanted, w.writ.lsn)
+	w.wanted = max(w.wanted, w.writ.LSN)
 	if w.appends != w.seen {
 		w.seen = w.appends
 	} else if w.dirty && w.open.lsn == 0 {
-		b := newBatch(w, Skip)
+		b := newBatch(w.begins, Skip)
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
 		w.wanted = w.next
@@ -525,17 +531,17 @@ func (w *writer) note() error {
 	w.mu.Lock()
 	m, err := w.synced, w.err
 	w.mu.Unlock()
-	if err != nil || m.lsn <= w.p.noted {
+	if err != nil || m.LSN <= w.p.noted {
 		return nil
 	}
-	err = w.progress.put(sealNote("LBPR", w.p.id, w.p.store.tag, m.append(nil)))
-	if outOfDescriptors(err) {
+	err = w.progress.Put(format.Progress.Encode(w.p.id, w.p.store.tag, m))
+	if disk.OutOfDescriptors(err) {
 		return nil // the old note stands; the next one is a second away
 	}
 	if err != nil {
 		return err
 	}
-	w.p.noted = m.lsn
+	w.p.noted = m.LSN
 	return nil
 }
 
@@ -555,10 +561,10 @@ func (w *writer) Close() error {
 	w.io.Lock()
 	defer w.io.Unlock()
 	w.mu.Lock()
-	err, unsynced := w.err, w.writ.lsn > w.synced.lsn
+	err, unsynced := w.err, w.writ.LSN > w.synced.LSN
 	w.mu.Unlock()
 	if err != nil {
-		_ = w.progress.close()
+		_ = w.progress.Close()
 		if w.file != nil {
 			w.file.Close() // of a failed log nothing more is asked; the tail's descriptor stays, closing it would sync
 		}
@@ -579,7 +585,7 @@ func (w *writer) Close() error {
 		if err := w.note(); err != nil {
 			return err
 		}
-		return w.progress.end()
+		return w.progress.End()
 	}()
 	if err != nil {
 		return w.fail(fmt.Errorf("close: %w", err))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -26,11 +27,12 @@ type DumpOptions struct {
 	Partition int       // which one; -1: all, one after the other
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
-	Bodies    bool      // print message bodies too
+	Bodies    bool      // print message bodies too, and of those that history no longer keeps that they are erased
 }
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
-// escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others.
+// escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others; so is a record that cannot be
+// decoded, after those before it.
 // A number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
@@ -61,40 +63,30 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 }
 
 type dumper struct {
-	out     *bufio.Writer
-	opts    DumpOptions
-	part    log.Partition
-	decoder event.Decoder
-	body    []byte
-	line    []byte
+	out  *bufio.Writer
+	opts DumpOptions
+	part log.Partition
+	body []byte
+	line []byte
 
 	origins map[event.OriginID]event.Origin
 	order   []event.OriginID // of the origins, oldest first
 }
 
 func (d *dumper) run(ctx context.Context) error {
-	for f, err := range d.part.Read(ctx, 0) { // from the start: origins are defined before From
+	for rec, err := range replay.Records(ctx, d.part, 0) { // from the start: origins are defined before From
 		if err != nil {
-			return err
+			return located(d.part, err)
 		}
-		if f.Kind != log.Events {
-			continue
-		}
-		for rest := f.Records; len(rest) > 0; {
-			var rec event.Record
-			if rec, rest, err = d.decoder.Record(f.Base, f.Bodies, rest); err != nil {
-				return fmt.Errorf("frame %d: %w", f.LSN, err)
+		for _, ev := range rec.Events {
+			if o, ok := ev.(*event.OriginDefined); ok {
+				d.define(o)
 			}
-			for _, ev := range rec.Events {
-				if o, ok := ev.(*event.OriginDefined); ok {
-					d.define(o)
-				}
-				if f.LSN < d.opts.From {
-					continue
-				}
-				if err := d.event(f.LSN, rec.At, ev); err != nil {
-					return err
-				}
+			if rec.LSN < d.opts.From {
+				continue
+			}
+			if err := d.event(rec.LSN, rec.At, ev); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -57,10 +58,19 @@ func (d *dumper) blob(list object, name string, b event.Blob) (object, error) {
 		return list, nil
 	}
 	var err error
-	if d.body, err = d.part.ReadBlob(b, d.body[:0]); err != nil {
+	d.body, err = d.part.ReadBlob(b, d.body[:0])
+	if errors.Is(err, event.ErrErased) {
+		return append(list, field{name + "Erased", true}), nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	return append(list, field{name, text(d.body)}), nil
+	if name == "Changes" {
+		if c, err := event.ReadChanges(d.body); err == nil {
+			return d.append(list, name, reflect.ValueOf(c))
+		}
+	}
+	return append(list, field{name, text(d.body)}), nil // of changes: those of format 1, or damaged ones
 }
 
 // before appends what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
@@ -164,13 +174,16 @@ func plain(name string, x []byte) any {
 var typeNames = [...]string{"null", "bool", "int", "long", "double", "decimal", "string", "uuid", "time", "span"}
 
 func typeName(t event.ValueType) string {
-	if int(t) < len(typeNames) {
+	switch {
+	case int(t) < len(typeNames):
 		return typeNames[t]
+	case t == event.Encoded:
+		return "encoded"
 	}
 	return "unknown"
 }
 
-// simple is a value of a rule in words: numbers of 64 bits would lose digits in JSON.
+// simple is a value of a rule or of property changes in words: numbers of 64 bits would lose digits in JSON.
 func simple(v event.Value) string {
 	switch v.Type {
 	case event.Null:

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -149,6 +151,77 @@ func TestVerifyComparesStates(t *testing.T) {
 	}
 }
 
+// A checkpoint that a clean stop made stands in front of the frame with which the next run begins, which has no events. Its state is compared
+// as any other is.
+func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var end event.LSN
+	for run := range event.SequenceNumber(2) {
+		d := logdir.Open(t, dir, log.Options{Partitions: 1})
+		p, w := d.Lead(0)
+		env := event.Envelope{Slice: event.Slice{Entity: 4}}
+		next := d.Append(w, 2000, &event.MessageEnqueued{Envelope: env, Sequence: run + 1, EnqueuedAt: 2000})
+		if run == 0 {
+			end = next
+			d.Save(p, end, index.New().Encode(nil))
+		}
+		d.Close()
+	}
+	r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+	if err != nil || len(r.Damaged) != 1 || r.Damaged[0].LSN != end {
+		t.Errorf("%v, damaged: %v", err, r.Damaged)
+	}
+}
+
+// strange is an event of a kind that this program does not know.
+type strange struct{ *event.MessageExpired }
+
+func (strange) Kind() event.Kind { return 200 }
+
+// Records that frames without a fault hold, and that no start takes: both tools name partition, frame and record, as the start does. One that
+// does not fit the state is damage, and dump, which has no state, prints it; one of a newer program is an error of both.
+func TestRecordsThatNoStartTakes(t *testing.T) {
+	t.Parallel()
+	env := event.Envelope{Slice: event.Slice{Entity: 4}}
+	sent := &event.MessageEnqueued{Envelope: env, Sequence: 1, EnqueuedAt: 2000}
+	made := func(bad event.Event) (dir string, at log.CorruptError) {
+		dir = t.TempDir()
+		d := logdir.Open(t, dir, log.Options{Partitions: 2})
+		_, w := d.Lead(1)
+		w.Batch().AppendRecord(2000, []event.Event{sent}, log.Durable)
+		d.Append(w, 2000, sent, bad)
+		d.Close()
+		return dir, frames(t, dir, 1)[0]
+	}
+
+	dir, at := made(sent)
+	_, got := verify(t, dir, tools.VerifyOptions{})
+	want := []string{
+		"ok partition 0 LSN 8 to 8 epoch 0: 0 frames, 0 records, 0 bytes, newest -",
+		fmt.Sprintf(`DAMAGED partition 1 file "%s" byte %d LSN %d: "record 2: index: message 1 stored in slice 4/0 after 1"`, at.File, at.Offset, at.LSN),
+		"unsound partition 1: 1 damaged places, though all 2 frames are good",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	var out bytes.Buffer
+	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err != nil || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+
+	dir, at = made(strange{&event.MessageExpired{Envelope: env, Sequence: 1}})
+	text := fmt.Sprintf("tools: partition 1: frame %d: record 2: event: unknown event: kind 200 version 1", at.LSN)
+	if _, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); !errors.Is(err, event.ErrUnknown) || err.Error() != text {
+		t.Errorf("verify: %v, want %s", err, text)
+	}
+	out.Reset()
+	err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1})
+	if !errors.Is(err, event.ErrUnknown) || err.Error() != text || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("dump: %v, want %s\n%s", err, text, out.String())
+	}
+}
+
 // A checkpoint in another encoding is no use to this program, and no damage: replay begins earlier.
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
@@ -228,4 +301,45 @@ func FuzzVerify(f *testing.F) {
 			}
 		}
 	})
+}
+
+// With bodies, property changes are printed by what they are; those of format 1, and damaged ones, as the text that they hold.
+func TestDumpChanges(t *testing.T) {
+	t.Parallel()
+	set := event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "blau\x1b"}}, {Name: "n", Value: event.Value{Type: event.Encoded, Text: "\x54\xff"}}}
+	rule := event.RuleChanges{Removed: []string{"x"}, Set: set[:1], System: event.Changes{{Name: "To"}, {Name: "TimeToLive", Value: event.Value{Type: event.Span, Bits: 10_000_000}}}}
+	dir := t.TempDir()
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	_, w := d.Lead(0)
+	for i, b := range [][]byte{set.Append(nil), rule.Append(nil), event.Changes(nil).Append(nil), []byte("\xc1\x06\x02\xa1\x01a\xa1\x00"), []byte("\x01\x00\x09")} {
+		d.Append(w, 1000, &event.MessageAbandoned{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: event.SequenceNumber(i + 1), Changes: event.Blob{Data: b}})
+	}
+	d.Close()
+	for _, c := range []struct {
+		opts tools.DumpOptions
+		want []string
+	}{
+		{tools.DumpOptions{Bodies: true}, []string{
+			`Changes.Set=[{Name="color" Type="string" Value="blau\x1b"} {Name="n" Type="encoded" Value="T\\xff"}]`,
+			`Changes.Removed=["x"] Changes.Set=[{Name="color" Type="string" Value="blau\x1b"}] Changes.System=[{Name="To" Type="null" Value="null"} {Name="TimeToLive" Type="span" Value="0.00:00:01"}]`,
+			``, `Changes="\\xc1\x06\x02\\xa1\x01a\\xa1\x00"`, `Changes="\x01\x00\t"`}},
+		{tools.DumpOptions{Bodies: true, JSON: true}, []string{
+			`,"Changes":{"Set":[{"Name":"color","Type":"string","Value":"blau\u001b"},{"Name":"n","Type":"encoded","Value":"T\\xff"}]}}`,
+			`,"Changes":{"Removed":["x"],"Set":[{"Name":"color","Type":"string","Value":"blau\u001b"}],"System":[{"Name":"To","Type":"null","Value":"null"},{"Name":"TimeToLive","Type":"span","Value":"0.00:00:01"}]}}`,
+			`,"Changes":{}}`, `,"Changes":"\\xc1\u0006\u0002\\xa1\u0001a\\xa1\u0000"}`, `,"Changes":"\u0001\u0000\t"}`}},
+	} {
+		var out bytes.Buffer
+		if err := tools.Dump(&out, dir, c.opts); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != len(c.want) {
+			t.Fatalf("%d lines: %s", len(lines), out.String())
+		}
+		for i, line := range lines {
+			if !strings.HasSuffix(line, c.want[i]) {
+				t.Errorf("got  %s\nwant %s", line, c.want[i])
+			}
+		}
+	}
 }

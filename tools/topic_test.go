@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
@@ -299,31 +299,20 @@ func TestVerifySharedBodies(t *testing.T) {
 // readable reads every message of the newest checkpoint: bodies, then changes, by slice.
 func readable(t *testing.T, dir string, want map[event.EntityID][]string) {
 	t.Helper()
-	s, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
+	store, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	p, err := s.Open(t.Context(), 0)
+	defer store.Close()
+	p, err := store.Open(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := p.Checkpoints()
-	if len(all) == 0 {
+	s := replay.Newest(p, 0, func(c log.CheckpointInfo, err error) { t.Fatal(c.File, err) })
+	if s.From == 0 {
 		t.Fatal("no checkpoint")
 	}
-	f, err := p.OpenCheckpoint(all[len(all)-1].LSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	x, err := index.Decode(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := s.Index
 	got := map[event.EntityID][]string{}
 	for _, id := range x.Slices() {
 		for q := range event.TransferDeadLetter {

@@ -7,9 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
-	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // maxDamaged is how many damaged places a Report remembers. All are printed.
@@ -140,7 +139,7 @@ func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error 
 	r.Frames, r.Records, r.Bytes = r.Frames+found.Frames, r.Records+found.Records, r.Bytes+found.Bytes
 	discarded := found.Discarded
 	for _, c := range found.Checkpoints {
-		if d, _ := unusable(c, v.survey.OpenCheckpoint); d != nil {
+		if d := unusable(c, v.survey.OpenCheckpoint); d != nil {
 			discarded = append(discarded, *d)
 		}
 	}
@@ -180,17 +179,16 @@ func (v *verifier) partition(p log.Partition) error {
 	r.Records += rec.Records
 	r.Bytes += rec.Bytes
 	discarded := slices.Clone(rec.Discarded)
-	states := map[event.LSN]log.CheckpointInfo{} // to be compared
+	var states []log.CheckpointInfo // to be compared
 	for _, c := range p.Checkpoints() {
-		d, good := unusable(c, func(c log.CheckpointInfo) (io.ReadCloser, error) { return p.OpenCheckpoint(c.LSN) })
-		if good {
-			states[c.LSN] = c
-		} else {
+		if d := unusable(c, func(c log.CheckpointInfo) (io.ReadCloser, error) { return p.OpenCheckpoint(c.LSN) }); d != nil {
 			discarded = append(discarded, *d)
+		} else {
+			states = append(states, c)
 		}
 	}
 	before := r.Places
-	if err := replay(v.ctx, p, states, v.damage); err != nil {
+	if err := v.replay(p, states); err != nil {
 		return err
 	}
 	if r.Places > before {
@@ -210,6 +208,9 @@ func (v *verifier) partition(p log.Partition) error {
 		r.Tail += rec.CutBytes
 		err = v.print(fmt.Sprintf("tail partition %d LSN %d: %d unacknowledged bytes: %+q", p.ID(), end, rec.CutBytes, rec.CutReason),
 			object{{"Found", "tail"}, {"Partition", uint64(p.ID())}, {"LSN", uint64(end)}, {"Bytes", uint64(rec.CutBytes)}, {"Reason", rec.CutReason}})
+	}
+	if err == nil {
+		err = v.erased(p)
 	}
 	if err != nil {
 		return err
@@ -240,29 +241,14 @@ func (v *verifier) print(line string, o object) (err error) {
 	return err
 }
 
-// unusable reads a whole checkpoint, which compares its checksums, and says what is wrong with it, if it is not good.
-func unusable(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) (d *log.Discard, good bool) {
-	version, err := readAll(c, open)
-	switch {
-	case err != nil:
-		return &log.Discard{File: c.File, Reason: err.Error()}, false
-	case version != index.EncodingVersion:
-		return &log.Discard{File: c.File, Reason: fmt.Sprintf("the state has encoding version %d, this program reads and writes %d",
-			version, index.EncodingVersion)}, false
-	}
-	return nil, true
-}
-
-// readAll returns the version of the state's encoding.
-func readAll(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) (version byte, err error) {
+// unusable says what is wrong with a checkpoint, which is read to its end; nil: a start can use it.
+func unusable(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) *log.Discard {
 	f, err := open(c)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = errors.Join(replay.Usable(f), f.Close())
 	}
-	var first [1]byte
-	n, err := io.ReadFull(f, first[:])
-	if n == 1 {
-		_, err = io.Copy(io.Discard, f)
+	if err == nil {
+		return nil
 	}
-	return first[0], errors.Join(err, f.Close())
+	return &log.Discard{File: c.File, Reason: err.Error()}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,64 @@ MessageCompleted (client)
 	} {
 		if histories[n] != want {
 			t.Errorf("message %d:\n%swant\n%s", n, histories[n], want)
+		}
+	}
+}
+
+// What was refused stands in the log with whom and why, be it that the engine was asked or not, and so does what ran, and with what settings.
+func TestRefusalsAreInTheLog(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	s.Version = "1.2.3"
+	for range 2 {
+		srv := start(t, s)
+		c := dial(t, srv)
+		live, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
+		must(t, err)
+		dead, err := c.NewReceiver(t.Context(), "orders/$DeadLetterQueue", client.PeekLock)
+		must(t, err)
+		sender, err := c.NewSender(t.Context(), "orders")
+		must(t, err)
+		must(t, sender.Send(t.Context(), client.NewMessage([]byte("bad"))))
+		must(t, live.DeadLetter(t.Context(), receiveOne(t, live), "bad", "it is"))
+		m := receiveOne(t, dead)
+		if err := dead.DeadLetter(t.Context(), m, "worse", "still"); err == nil {
+			t.Error("a dead letter is dead-lettered")
+		}
+		if _, err := c.RenewLocks(t.Context(), "orders", client.LockToken(m)); err == nil {
+			t.Error("a lock of the dead-letter queue is renewed in the main one")
+		}
+		must(t, srv.Close())
+	}
+	var dump bytes.Buffer
+	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	var settlements, runs []string
+	for line := range strings.Lines(dump.String()) {
+		var e struct {
+			Event, Wanted, Why, Stop, Version, Settings, By, SubQueue string
+			Sequence, Partition                                       int
+		}
+		must(t, json.Unmarshal([]byte(line), &e))
+		switch e.Event {
+		case "SettlementRefused":
+			settlements = append(settlements, fmt.Sprint(e.Sequence, " ", e.SubQueue, " ", e.Wanted, " ", e.Why))
+			if !strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:") {
+				t.Errorf("%s says it was %q", e.Event, e.By)
+			}
+		case "RunStarted":
+			runs = append(runs, fmt.Sprint(e.Partition, " ", e.Version, " ", e.Stop, " ", e.Settings == s.Fingerprint()))
+		}
+	}
+	slices.Sort(runs)
+	for _, x := range []struct {
+		what      string
+		got, want []string
+	}{
+		{"settlements", settlements, []string{"1 dead-letter dead-letter not-allowed", "1  renew lock-lost", "2 dead-letter dead-letter not-allowed", "2  renew lock-lost"}},
+		{"runs", runs[:2], []string{"0 1.2.3 clean true", "0 1.2.3 none true"}},
+	} {
+		if !slices.Equal(x.got, x.want) {
+			t.Errorf("%s: %q, it must be %q", x.what, x.got, x.want)
 		}
 	}
 }

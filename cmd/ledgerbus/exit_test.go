@@ -265,16 +265,50 @@ func TestServeAfterAKill(t *testing.T) {
 	}
 }
 
-// F21: an event that does not fit the state it meets.
+// as is an event that is written as another kind than it is.
+type as struct {
+	event.Event
+	kind event.Kind
+}
+
+func (e as) Kind() event.Kind { return e.kind }
+
+// F21, R11: a record of a sound frame that no start takes. The start, log verify and log dump name partition, frame and record in the same
+// words, and what is wrong: it does not fit the state (which dump does not have), cannot be decoded, or is a newer program's.
 func TestServeFindsANonsensicalEvent(t *testing.T) {
-	data := t.TempDir()
-	d := logdir.Open(t, data, log.Options{})
-	_, w := d.Lead(2)
-	d.Append(w, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3})
-	d.Close()
-	if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != exitInternal || r.out != "" ||
-		!strings.Contains(r.errOut, "\nledgerbus: engine: partition 2: engine: internal fault: ") {
-		t.Errorf("%+v", r)
+	completed := &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}
+	for _, c := range []struct {
+		bad          event.Event
+		reason       string
+		serve        int
+		prefix       string // of what serve says
+		verify, dump int
+	}{
+		{completed, "index: *event.MessageCompleted of message 3 in slice 9/0, which does not exist", exitInternal, "engine: internal fault: ", exitCorruption, exitWell},
+		{as{completed, event.KindMessageScheduled}, "5 bytes follow the last record", exitInternal, "engine: internal fault: ", exitCorruption, exitCorruption},
+		{as{completed, 200}, "event: unknown event: kind 200 version 1", exitFormat, "engine: ", exitFormat, exitFormat},
+	} {
+		data := t.TempDir()
+		d := logdir.Open(t, data, log.Options{})
+		_, w := d.Lead(2)
+		d.Append(w, 1, c.bad)
+		d.Close()
+		place := "partition 2: frame 144: record 1: "
+		want := func(r result, code int, text string) {
+			t.Helper()
+			if r.code != code || !strings.Contains("\n"+r.errOut+r.out, text) {
+				t.Errorf("exit code %d, want %d and %q in\n%s%s", r.code, code, text, r.errOut, r.out)
+			}
+		}
+		want(execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"), c.serve, "\nledgerbus: "+c.prefix+place+c.reason+"\n")
+		byTools := map[int]string{
+			exitWell:       " MessageCompleted ",
+			exitCorruption: "byte 136 (LSN 144): record 1: " + c.reason + "\n",
+			exitFormat:     "\nledgerbus: tools: " + place + c.reason + "\n",
+		}
+		want(execute(t, "", "", "log", "dump", data), c.dump, byTools[c.dump])
+		byTools[exitCorruption] = fmt.Sprintf("byte 136 LSN 144: %q\n", "record 1: "+c.reason)
+		want(execute(t, "", "", "log", "verify", data), c.verify, byTools[c.verify])
 	}
 }
 

@@ -17,7 +17,8 @@ const verifyHelp = "Reads all there is and replays it. A line for each partition
 	"  DAMAGED partition 0 file \"partitions/00/wal/0000000001/00000000000000000001\" byte 1032 LSN 1040: \"why\"\n" +
 	"  refused partition 0: ...             the broker would not serve it: the verdict is that of a start\n" +
 	"  unsound partition 0: ...             every frame is good, but an event, or a checkpoint, does not fit the others\n" +
-	"  unused file ...                      a checkpoint or note that is no good; only a slower start follows\n\n" +
+	"  unused file ...                      a checkpoint or note that is no good; only a slower start follows\n" +
+	"  erased file ...                      history no longer keeps all bodies of its frames, which are good\n\n" +
 	"A start stops at the first damage of a partition. This goes on behind it, at the next frame that says it belongs there, in the\n" +
 	"same file and in later ones, so that the lines name all damage; a damaged stretch without a good frame in it is one place.\n" +
 	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
@@ -41,7 +42,7 @@ func logCommand() *cli.Command {
 					outputFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
 					&cli.Uint64Flag{Name: "from", Usage: "LSN of the first frame to print", DefaultText: "the first there is"},
-					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too"},
+					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too, or that they are erased"},
 				},
 				Action: dumpLog,
 			},

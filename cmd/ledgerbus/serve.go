@@ -50,6 +50,7 @@ func serveCommand() *cli.Command {
 				return err
 			}
 			startLogging(s.Logging)
+			s.Version = versionText()
 			return serve(c.Context, s, func() (settings.Settings, error) { return loadSettings(c) }, c.App.Writer)
 		},
 	}

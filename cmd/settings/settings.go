@@ -24,6 +24,8 @@ type Settings struct {
 	Access    []AccessRule // never empty after Load
 	Identity  Identity
 	Limits    Limits
+	// Version is that of the program, which the log of each run names. It is no setting: whoever starts a broker says it.
+	Version string
 }
 
 // Mode is what the broker is for.

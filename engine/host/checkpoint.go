@@ -3,6 +3,7 @@ package host
 import (
 	"io"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -18,8 +19,8 @@ const (
 	checkpointRatio = 16
 )
 
-// saver decides when a checkpoint is made and writes it beside the loop. A checkpoint is never the truth: when one cannot
-// be written the next start is slower and nothing else (architecture.md 4).
+// saver decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
+// the truth: when one cannot be written the next start is slower and nothing else.
 type saver struct {
 	plog   log.Checkpoints
 	index  *index.Index
@@ -27,10 +28,10 @@ type saver struct {
 	every  int64 // bytes of log; negative: never
 	inline bool
 	newest event.LSN
-	size   int64         // of the last state encoded
-	state  []byte        // that of the group being synced, when a checkpoint is to be made of it; else nil
-	at     event.LSN     // and where that ends
-	busy   chan struct{} // closed when the save that runs is over; nil when none was ever started
+	state  *index.Snapshot // that of the group being synced, when a checkpoint is to be made of it; else nil
+	at     event.LSN       // and where that ends
+	busy   chan struct{}   // closed when the save that runs is over; nil when none was ever started
+	size   int64           // of the last state encoded; of the save that runs, while one does
 }
 
 func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
@@ -46,8 +47,8 @@ func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
 
 // sealed is called when the sync of everything up to an LSN begins: the state there is what a checkpoint is made of.
 func (s *saver) sealed(at event.LSN) {
-	if s.due(at) {
-		s.at, s.state = at, s.index.Encode(nil)
+	if s.state == nil && s.due(at) {
+		s.at, s.state = at, s.index.Snapshot()
 	}
 }
 
@@ -61,7 +62,7 @@ func (s *saver) landed() {
 
 // due tells whether a checkpoint should be made of the state at an LSN.
 func (s *saver) due(at event.LSN) bool {
-	return s.every > 0 && int64(at-s.newest) >= max(s.every, checkpointRatio*s.size) && !s.running()
+	return s.every > 0 && int64(at-s.newest) >= s.every && !s.running() && int64(at-s.newest) >= checkpointRatio*s.size
 }
 
 func (s *saver) running() bool {
@@ -76,9 +77,9 @@ func (s *saver) running() bool {
 	}
 }
 
-// save writes a checkpoint of the state at an LSN that is committed.
-func (s *saver) save(at event.LSN, state []byte) {
-	s.newest, s.size = at, int64(len(state))
+// save writes a checkpoint of the state at an LSN that is committed, and closes the snapshot.
+func (s *saver) save(at event.LSN, state *index.Snapshot) {
+	s.newest = at
 	if s.inline {
 		s.write(at, state)
 		return
@@ -87,7 +88,7 @@ func (s *saver) save(at event.LSN, state []byte) {
 	go func(done chan struct{}) {
 		defer close(done)
 		defer func() {
-			if v := recover(); v != nil { // no state but the bytes to be written was in its hands
+			if v := recover(); v != nil { // it only read, what nobody changes
 				s.logger.Error("checkpoint writer panicked; the next start replays more", "lsn", at, "panic", v, "stack", string(debug.Stack()))
 			}
 		}()
@@ -95,14 +96,28 @@ func (s *saver) save(at event.LSN, state []byte) {
 	}(s.busy)
 }
 
-func (s *saver) write(at event.LSN, state []byte) {
+func (s *saver) write(at event.LSN, state *index.Snapshot) {
+	defer state.Close()
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
-		_, err := w.Write(state)
+		size, err := state.Encode(considerate{w})
+		if err == nil {
+			s.size = size
+		}
 		return err
 	})
 	if err != nil {
 		s.logger.Warn("checkpoint not written; the next start replays more", "lsn", at, "error", err)
 	}
+}
+
+// considerate lets other goroutines run after each write: what comes in one write takes half a millisecond to make and to take in, and the
+// scheduler would let the loop wait for 10 ms.
+type considerate struct{ io.Writer }
+
+func (c considerate) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	runtime.Gosched()
+	return n, err
 }
 
 func (s *saver) wait() {
@@ -114,6 +129,6 @@ func (s *saver) wait() {
 // last writes a checkpoint at a clean stop, when there is anything new to save.
 func (s *saver) last(at event.LSN) {
 	if s.every > 0 && at > s.newest {
-		s.write(at, s.index.Encode(nil))
+		s.write(at, s.index.Snapshot())
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -132,11 +133,11 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 		if err != nil {
 			return nil, err
 		}
-		x, _, _, err := Replay(t.Context(), p, slog.New(slog.DiscardHandler))
-		if err != nil {
+		s := replay.Newest(p, 0, nil)
+		if err := s.Run(t.Context(), replay.Watch{}); err != nil {
 			return nil, err
 		}
-		parts, states = append(parts, p), append(states, x)
+		parts, states = append(parts, p), append(states, s.Index)
 	}
 	begin, err := ClockRules{Accept: accept}.Begin(wall, states)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts: what it prefetched has
 // outlived its locks. Of these each is noted, since each explains a repeat; what goes on all the time says nothing new. So a log takes
-// notedBurst refusals of settlements at once and one each notedEvery on average, at most 40 MB a day, and the next one says how many it did not
+// notedBurst refusals of settlements at once and one each notedEvery on average, at most 40 MB a day beside the origins, and the next one says how many it did not
 // take. It is one budget for a log, not one for each link or entity, for a peer makes as many of these as it likes.
 const (
 	notedBurst = 1000
@@ -53,7 +53,7 @@ func (f *facts) sends(now event.Time, fact event.SendsRefused, from *engine.Orig
 			return
 		}
 	}
-	if len(f.windows) < maxWindows {
+	if fact.Count > 0 && len(f.windows) < maxWindows {
 		fact.Since = now
 		f.windows = append(f.windows, &engine.Note{Fact: &fact, Origin: from})
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,5 +285,37 @@ func TestEachRunIsNoted(t *testing.T) {
 		if len(stops) != 3 || stops[0] != event.StopNone || stops[1] != event.StopClean || stops[2] != event.StopClean {
 			t.Errorf("partition %d: %v", id, stops)
 		}
+	}
+}
+
+// A peer with many links and long names makes no frame too large: what waits for company goes when it is much.
+func TestFactsOfManyOrigins(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	w := h.counted()
+	text := strings.Repeat("x", 4096)
+	var all []engine.Command
+	for i := range 2 * notedBurst {
+		link := &engine.Origin{Connection: uint64(i), RemoteAddress: text, ContainerID: text, Product: text, Principal: text, Link: text, Entity: text}
+		all = append(all, &engine.Settle{Slice: handEntity, Token: event.LockToken{1}, Outcome: engine.Complete, Origin: link})
+	}
+	h.turn(all...)
+	h.loop.Finish()
+	if w.syncs != 0 {
+		t.Errorf("%d syncs", w.syncs)
+	}
+	h.sync()
+	var largest event.LSN
+	for f, err := range h.plog.Read(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, f.Next-f.LSN)
+	}
+	if largest > maxOpen+maxOpen/4 {
+		t.Errorf("a frame of %d bytes", largest)
+	}
+	if n := len(kept[event.SettlementRefused](h)); n != notedBurst {
+		t.Errorf("%d are noted", n)
 	}
 }

@@ -15,7 +15,9 @@ import (
 // back.
 type publisher struct {
 	part   *engine.Partition
-	plog   log.Reader
+	stored interface {
+		ReadBlob(b event.Blob, dst []byte) ([]byte, error) // that of [log.Reader]
+	}
 	frames *frames
 	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
 	// every send takes it along.
@@ -69,9 +71,9 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	if m.Body.Size == 0 {
 		return new(filter.Message), 0, nil // it stands nowhere
 	}
-	body, err := p.plog.ReadBlob(m.Body, nil)
+	body, err := p.stored.ReadBlob(m.Body, nil)
 	if err != nil {
-		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, ofLive(err))
 	}
 	see = new(filter.Message)
 	if p.properties == nil {

@@ -55,25 +55,6 @@ func TestFaultWhileIdle(t *testing.T) {
 	}
 }
 
-// F21: an event that does not fit the state it meets is an internal fault, also when it is found by a start.
-func TestPanicInReplay(t *testing.T) {
-	t.Parallel()
-	for _, partition := range []log.PartitionID{0, 1} {
-		dir := t.TempDir()
-		b := open(t, dir)
-		b.close(t)
-		d := logdir.Open(t, dir, log.Options{})
-		_, writer := d.Lead(partition)
-		d.Append(writer, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}) // never enqueued
-		d.Close()
-		d = logdir.Open(t, dir, log.Options{})
-		if n, err := Open(t.Context(), d.Store, Options{}); !errors.Is(err, ErrInternal) || n != nil {
-			t.Errorf("partition %d: %v", partition, err)
-		}
-		d.Close()
-	}
-}
-
 // F21: a panic of what looks after the catalogue is told as one of a partition is, and the others still end in order.
 func TestPanicBesideThePartitions(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 const maxOpen = 4 << 20
 
 // maxAlone is how long facts wait for company in the frame being filled: for something that goes on its way by itself. So they cost a busy
-// broker no frame, and an idle one a frame a second at most and no sync that somebody waits for.
+// loop no frame, an idle one a frame a second at most, and nobody a sync.
 const maxAlone = time.Second
 
 // maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
@@ -31,7 +31,7 @@ type frames struct {
 	inline bool // the writer's work is done in the caller's goroutine
 
 	// owned by the loop
-	wrote      event.LSN  // of the frame with the newest record; 0: none yet
+	wrote      event.LSN  // of the frame with the newest record that is no fact; 0: none yet
 	solid      event.LSN  // of the one with the newest record that has to be durable
 	end        event.LSN  // of the last that the writer has
 	asked      event.LSN  // end of the group that is being synced; 0: none is
@@ -74,6 +74,9 @@ func (f *frames) appendedFact(now event.Time) {
 	}
 	if f.alone++; f.aloneBy == 0 {
 		f.aloneBy = now.Add(maxAlone)
+	}
+	if f.writer.Batch().Len() > maxBackground { // the origins of a thousand links
+		f.alone = 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -76,12 +78,18 @@ func (h *hand) restart() {
 	if err := h.loop.frames.writer.Close(); err != nil {
 		h.t.Fatal(err)
 	}
-	x, _, _, err := Replay(h.t.Context(), h.plog, h.loop.recorder.logger)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.lead(x)
+	h.lead(replayed(h.t, h.plog).Index)
 	h.loop.Recover()
+}
+
+// replayed is the state that a start finds in a log.
+func replayed(t testing.TB, p log.Partition) *replay.State {
+	t.Helper()
+	s := replay.Newest(p, 0, nil)
+	if err := s.Run(context.Background(), replay.Watch{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // Post implements [engine.Sink].

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"runtime"
@@ -133,84 +132,6 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 func isCorrupt(err error) bool {
 	var c *log.CorruptError
 	return errors.As(err, &c)
-}
-
-// recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
-func (n *Namespace) recover(ctx context.Context, store log.Store, id engine.PartitionID) *index.Index {
-	began := time.Now()
-	r := Recovered{Partition: id}
-	x, err := n.replay(ctx, store, id, &r)
-	if err != nil {
-		x, r.Err = nil, fmt.Errorf("engine: partition %d: %w", id, err)
-		n.refused[id] = r.Err
-		if ctx.Err() == nil { // told to stop, it says nothing of the partition
-			n.logger.Error("partition refused", "partition", id, "error", err)
-		}
-	} else {
-		r.Messages, r.Locks = x.Live(), x.Locks()
-	}
-	r.Took = time.Since(began)
-	n.recovered[id] = r
-	return x
-}
-
-func (n *Namespace) replay(ctx context.Context, store log.Store, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
-	defer n.rescue(id, &err) // an event that does not fit the state: a bug when it was written, or now
-	p, err := store.Open(ctx, log.PartitionID(id))
-	if err != nil {
-		return nil, err
-	}
-	n.logs[id], r.Log = p, p.Recovery()
-	x, from, replayed, err := Replay(ctx, p, n.logger)
-	r.Checkpoint, r.Replayed = from, replayed
-	return x, err
-}
-
-// Replay rebuilds the state of a partition from its log: the newest checkpoint that can be read, and every event behind
-// it. It says where it began and how many events it applied.
-func Replay(ctx context.Context, p log.Partition, logger *slog.Logger) (x *index.Index, from event.LSN, events int, err error) {
-	for _, c := range p.Checkpoints() {
-		if x, err = loadCheckpoint(p, c.LSN); err == nil {
-			from = c.LSN
-			break
-		}
-		logger.Warn("checkpoint discarded; replaying more of the log", "lsn", c.LSN, "error", err)
-		x = nil
-	}
-	if x == nil {
-		x = index.New()
-	}
-	var dec event.Decoder
-	for f, err := range p.Read(ctx, from) {
-		if err != nil {
-			return nil, from, events, err
-		}
-		rest := f.Records
-		for range f.Count {
-			var rec event.Record
-			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
-				return nil, from, events, fmt.Errorf("frame %d: %w", f.LSN, err)
-			}
-			for _, ev := range rec.Events {
-				x.Apply(rec.At, ev)
-			}
-			events += len(rec.Events)
-		}
-	}
-	return x, from, events, nil
-}
-
-func loadCheckpoint(p log.Checkpoints, at event.LSN) (*index.Index, error) {
-	r, err := p.OpenCheckpoint(at)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	state, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	return index.Decode(state)
 }
 
 // startClock begins broker time and says how, or refuses the clock.

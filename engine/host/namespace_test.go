@@ -120,7 +120,7 @@ func TestSendRestartReceive(t *testing.T) {
 	for i, r := range replies[:n] {
 		d := r.Delivery()
 		body := make([]byte, d.Body.Size)
-		if _, err := b.ReadAt(q.Host(0), d.Body.Position, body); err != nil {
+		if _, err := b.ReadInto(q.Host(0), d.Body, body); err != nil {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf("body %d", i); string(body) != want || event.Sum(body) != d.Body.Sum || d.Sequence != event.SequenceNumber(i+1) {

@@ -28,13 +28,21 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 	turnAway(requests, engine.Refuse(engine.Busy, "The partition is not available: its log is damaged."))
 }
 
-// ReadAt implements [engine.Broker].
-func (ps *partitions) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
-	read, err := ps.logs[p].ReadAt(at, dst)
+// ReadInto implements [engine.Broker].
+func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, error) {
+	read, err := ps.logs[p].ReadInto(b, dst)
 	if errors.Is(err, log.ErrDescriptors) {
-		err = engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
+		return 0, engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
 	}
-	return read, err
+	return read, ofLive(err)
+}
+
+// ofLive names the fault when the body of something that is still there was erased. History erases no such body, so the fault is ours.
+func ofLive(err error) error {
+	if errors.Is(err, event.ErrErased) {
+		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
+	}
+	return err
 }
 
 // answer is a sink for one request at a time.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
@@ -74,21 +74,14 @@ func TestRecoverSessions(t *testing.T) {
 	h.turn()
 	var kinds []event.Kind
 	var causes [5]int
-	var dec event.Decoder
-	for f, err := range h.plog.Read(t.Context(), 0) {
+	for rec, err := range replay.Records(t.Context(), h.plog, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for rest := f.Records; len(rest) > 0 && f.Kind == log.Events; {
-			var rec event.Record
-			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
-				t.Fatal(err)
-			}
-			for _, ev := range rec.Events {
-				kinds = append(kinds, ev.Kind())
-				if ev, ok := ev.(*event.SessionReleased); ok {
-					causes[ev.Cause]++
-				}
+		for _, ev := range rec.Events {
+			kinds = append(kinds, ev.Kind())
+			if ev, ok := ev.(*event.SessionReleased); ok {
+				causes[ev.Cause]++
 			}
 		}
 	}
@@ -266,8 +259,8 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	if r := b.Recovered()[old.Host(0)]; r.Messages != 0 || r.Locks != 0 {
 		t.Errorf("%+v", r)
 	}
-	if _, _, events, err := Replay(context.Background(), b.logs[old.Host(0)], b.logger); err != nil || events > 1 {
-		t.Errorf("%d events behind the checkpoint, %v", events, err)
+	if s := replayed(t, b.logs[old.Host(0)]); s.Events > 1 {
+		t.Errorf("%d events behind the checkpoint", s.Events)
 	}
 }
 
@@ -309,16 +302,13 @@ func TestReplayReadsNoClock(t *testing.T) {
 	}
 	live := h.loop.part.Index()
 	before, want := live.Encode(nil), counters(live)
-	if fmt.Sprint(want) != "[2 2 1 0 1 3 0 0 0 0 9 2 268]" {
+	if fmt.Sprint(want) != "[2 2 1 0 1 3 0 0 0 0 9 2 258]" {
 		t.Fatalf("counters before: %v", want)
 	}
 	for _, wait := range []time.Duration{0, 50 * 365 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
 			time.Sleep(wait)
-			x, _, _, err := Replay(t.Context(), h.plog, h.loop.recorder.logger)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := replayed(t, h.plog).Index
 			if !bytes.Equal(x.Encode(nil), before) {
 				t.Errorf("in %d the state is another", time.Now().Year())
 			}
@@ -353,7 +343,7 @@ func TestUnknownEventRefusesTheStart(t *testing.T) {
 		d.Close()
 		d = logdir.Open(t, dir, log.Options{})
 		_, err := Open(t.Context(), d.Store, Options{})
-		want := fmt.Sprintf("engine: partition %d: frame %d: event: unknown event: kind 200 version 1", partition, at)
+		want := fmt.Sprintf("engine: partition %d: frame %d: record 1: event: unknown event: kind 200 version 1", partition, at)
 		if !errors.Is(err, event.ErrUnknown) || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // When replies leave (docs/decisions/0017). A reply leaves once everything that was decided before it is written and, locks and
-// renewals apart, durable. Only what grants or renews a lock waits for less: for the frame that the grant is in to be written, and
+// renewals apart, durable; facts (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the frame that the grant is in to be written, and
 // for what it shows, the message's own last event, to be durable (reliability.md P6, P7, P16).
 
 // held is a reply that waits for the log.

@@ -11,8 +11,9 @@ import (
 
 // sized are changes that take so many bytes of log.
 func sized(size int) event.Changes {
-	c := event.Changes{{Name: "p", Value: event.Value{Type: event.Encoded}}}
-	c[0].Value.Text = string(make([]byte, size-c.Size()))
+	text := string(make([]byte, size))
+	c := event.Changes{{Name: "p", Value: event.Value{Type: event.Encoded, Text: text}}}
+	c[0].Value.Text = text[c.Size()-size:]
 	return c
 }
 

@@ -69,7 +69,7 @@ func (b *broker) holds(t testing.TB, sub *engine.Entity) (ids []string) {
 	}
 	for _, m := range reply.Messages() {
 		body := make([]byte, m.Body.Size)
-		if _, err := b.ReadAt(sub.Hosts[0], m.Body.Position, body); err != nil || event.Sum(body) != m.Body.Sum {
+		if _, err := b.ReadInto(sub.Hosts[0], m.Body, body); err != nil || event.Sum(body) != m.Body.Sum {
 			t.Fatal(err)
 		}
 		var see filter.Message

@@ -2,11 +2,11 @@ package event
 
 import (
 	"encoding/binary"
-	"math/big"
-	"strconv"
+	"fmt"
+	"math/bits"
 )
 
-// Changes are application properties that are added to a message or replaced, in order.
+// Changes are application properties that are added to a message or replaced, in order. No name comes twice.
 type Changes []Property
 
 // RuleChanges are what the action of a rule makes of a copy of a message. They are applied in the order of the fields, the removals
@@ -21,176 +21,124 @@ type RuleChanges struct {
 // alone, not in rules or messages that filters see.
 const Encoded ValueType = 254
 
-// The form of property changes in a log is that of AMQP 1.0 part 1.6, as docs/log-format.md says: what a reader passes on to a client
-// needs no second encoding. These are the constructors that changes need.
-const (
-	codeDescribed  = 0x00
-	codeNull       = 0x40
-	codeTrue       = 0x41
-	codeFalse      = 0x42
-	codeInt        = 0x71
-	codeUlong      = 0x80
-	codeLong       = 0x81
-	codeDouble     = 0x82
-	codeTimestamp  = 0x83 // ms since 1970
-	codeDecimal128 = 0x94
-	codeUUID       = 0x98
-	codeStr8       = 0xa1
-	codeSym8       = 0xa3
-	codeStr32      = 0xb1
-	codeMap8       = 0xc1
-	codeList32     = 0xd0
-	codeMap32      = 0xd1
-)
-
-// timeSpan describes a long of ticks of 100 ns: how Service Bus clients encode time spans.
-const timeSpan = "com.microsoft:timespan"
-
-// compoundHeader is how many bytes a list or map has before its first element, a short one [shortHeader].
-const (
-	compoundHeader = 9
-	shortHeader    = 3
-)
+// changesForm is the first byte of property changes in a log (docs/log-format.md, section 8). Those of format 1 were AMQP, and begin with
+// the constructor of a map or list instead.
+const changesForm = 1
 
 // Size is how many bytes [Changes.Append] appends.
 func (c Changes) Size() int {
-	n := compoundHeader
+	n := 3 + uvarintSize(uint64(len(c))) // the form, and that nothing is removed and no system property changed
 	for i := range c {
 		n += c[i].size()
 	}
 	return n
 }
 
-// Append appends the form that changes have in a log: a map.
+// Append appends the form that changes have in a log.
 func (c Changes) Append(dst []byte) []byte {
-	m := beginCompound(&dst, codeMap32)
-	for i := range c {
-		dst = appendValue(appendText(dst, c[i].Name), c[i].Value)
-	}
-	m.end(dst, 2*len(c))
-	return dst
+	rule := RuleChanges{Set: c}
+	return rule.Append(dst)
 }
 
-// AppendShort is Append, with the header of a short map where that will do: 6 bytes less. A log has had both forms from the beginning,
-// this one for what clients ask for, and the sizes of both count in a limit.
-func (c Changes) AppendShort(dst []byte) []byte {
-	body := c.Size() - compoundHeader
-	if body > 254 || 2*len(c) > 255 {
-		return c.Append(dst)
-	}
-	dst = append(dst, codeMap8, byte(body+1), byte(2*len(c)))
-	for i := range c {
-		dst = appendValue(appendText(dst, c[i].Name), c[i].Value)
-	}
-	return dst
-}
-
-// Append appends the form that changes have in a log: a list of a map of what is set, a list of names of what is removed, and a map of
-// system properties.
+// Append appends the form that changes have in a log: that of [Changes.Append], with more in it.
 func (c *RuleChanges) Append(dst []byte) []byte {
-	list := beginCompound(&dst, codeList32)
-	dst = c.Set.Append(dst)
-	names := beginCompound(&dst, codeList32)
+	dst = append(dst, changesForm)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Removed)))
 	for _, name := range c.Removed {
 		dst = appendText(dst, name)
 	}
-	names.end(dst, len(c.Removed))
-	dst = c.System.Append(dst)
-	list.end(dst, 3)
+	return appendProperties(appendProperties(dst, c.Set), c.System)
+}
+
+// appendProperties differs from what an encoder does for the properties of a rule in that texts have any length: changes are encoded
+// before anybody has found them too large to be stored.
+func appendProperties(dst []byte, ps Changes) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ps)))
+	for i := range ps {
+		v := ps[i].Value.storable()
+		dst = append(appendText(dst, ps[i].Name), byte(v.Type))
+		dst = appendText(binary.AppendUvarint(dst, v.Bits), v.Text)
+	}
 	return dst
 }
 
-// size is how many bytes a property takes.
 func (p *Property) size() int {
-	switch n := textSize(p.Name); p.Value.Type {
-	case String:
-		return n + textSize(p.Value.Text)
-	case Encoded:
-		return n + len(p.Value.Text)
-	default:
-		return n + len(appendValue(nil, p.Value))
+	v := p.Value.storable()
+	return textSize(p.Name) + 1 + uvarintSize(v.Bits) + textSize(v.Text)
+}
+
+// storable is a value as changes store it: what has no form in a message, of which filters know no more than that it is there, is null.
+func (v Value) storable() Value {
+	switch {
+	case v.Type == Bool:
+		v.Bits = min(v.Bits, 1)
+	case v.Type == Encoded:
+		v.Bits = 0
+	case v.Type > Span:
+		return Value{}
 	}
-}
-
-// compound is where a list or map stands that is being written: its size and count are filled in behind its elements.
-type compound int
-
-func beginCompound(dst *[]byte, code byte) compound {
-	at := compound(len(*dst))
-	*dst = append(*dst, code, 0, 0, 0, 0, 0, 0, 0, 0)
-	return at
-}
-
-func (at compound) end(dst []byte, elements int) {
-	binary.BigEndian.PutUint32(dst[at+1:], uint32(len(dst)-int(at)-5))
-	binary.BigEndian.PutUint32(dst[at+5:], uint32(elements))
-}
-
-// appendValue appends a value: an Int as int, or as long if it has more than 32 bits; an Instant as timestamp, cut to the
-// millisecond; a Span as long of ticks described by com.microsoft:timespan; a Decimal as ulong if it is an integer that only
-// a ulong holds, as messages bring them, and as decimal128 otherwise. What has no form is null.
-func appendValue(dst []byte, v Value) []byte {
-	switch v.Type {
-	case Encoded:
-		return append(dst, v.Text...)
-	case Bool:
-		if v.Bits == 0 {
-			return append(dst, codeFalse)
-		}
-		return append(dst, codeTrue)
-	case Int:
-		if n := int64(v.Bits); n == int64(int32(n)) {
-			return binary.BigEndian.AppendUint32(append(dst, codeInt), uint32(n))
-		}
-		return binary.BigEndian.AppendUint64(append(dst, codeLong), v.Bits)
-	case Long:
-		return binary.BigEndian.AppendUint64(append(dst, codeLong), v.Bits)
-	case Double:
-		return binary.BigEndian.AppendUint64(append(dst, codeDouble), v.Bits)
-	case Decimal:
-		return appendDecimal(dst, v)
-	case String:
-		return appendText(dst, v.Text)
-	case UUID:
-		return append(append(dst, codeUUID), v.Text...)
-	case Instant:
-		return binary.BigEndian.AppendUint64(append(dst, codeTimestamp), uint64(FromTicks(int64(v.Bits))))
-	case Span:
-		dst = append(dst, codeDescribed, codeSym8, byte(len(timeSpan)))
-		dst = append(append(dst, timeSpan...), codeLong)
-		return binary.BigEndian.AppendUint64(dst, v.Bits)
-	}
-	return append(dst, codeNull)
-}
-
-func textSize(s string) int {
-	if len(s) < 256 {
-		return 2 + len(s)
-	}
-	return 5 + len(s)
+	return v
 }
 
 func appendText(dst []byte, s string) []byte {
-	if len(s) < 256 {
-		return append(append(dst, codeStr8, byte(len(s))), s...)
-	}
-	return append(binary.BigEndian.AppendUint32(append(dst, codeStr32), uint32(len(s))), s...)
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendDecimal writes IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of exponent, 113 of coefficient.
-func appendDecimal(dst []byte, v Value) []byte {
-	const bias, exponentAt = 6176, 49 // of the upper 64 bits
-	if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil && n > 1<<63-1 {
-		return binary.BigEndian.AppendUint64(append(dst, codeUlong), n)
+func textSize(s string) int { return uvarintSize(uint64(len(s))) + len(s) }
+
+func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+
+// ReadChanges reads what [Changes.Append] or [RuleChanges.Append] wrote, all of stored. The texts do not alias it. What the values mean in a
+// message is not looked at: neither texts nor what the protocol has encoded.
+func ReadChanges(stored []byte) (c RuleChanges, err error) {
+	d := changesDecoder{decoder{src: stored}, string(stored)}
+	if form := d.byte(); d.err == nil && form != changesForm {
+		d.fail("%#x is no form of property changes", form)
 	}
-	coef, exp, ok := v.Decimal()
-	if !ok {
-		coef, exp = big.NewInt(int64(v.Bits)), 0
+	if n := d.count(1); n > 0 {
+		c.Removed = make([]string, 0, n)
+		for range n {
+			c.Removed = append(c.Removed, d.text())
+		}
 	}
-	digits := new(big.Int).Abs(coef).FillBytes(make([]byte, 16))
-	upper := binary.BigEndian.Uint64(digits) | uint64(exp+bias)<<exponentAt
-	if coef.Sign() < 0 {
-		upper |= 1 << 63
+	c.Set, c.System = d.properties(), d.properties()
+	if len(d.src) > 0 {
+		d.fail("%d bytes too many", len(d.src))
 	}
-	return append(binary.BigEndian.AppendUint64(append(dst, codeDecimal128), upper), digits[8:]...)
+	if d.err != nil {
+		return RuleChanges{}, fmt.Errorf("event: property changes, at byte %d: %w", len(stored)-len(d.src), d.err)
+	}
+	return c, nil
+}
+
+// changesDecoder is a decoder of which all texts are parts of one.
+type changesDecoder struct {
+	decoder
+	all string // what it had at first
+}
+
+func (d *changesDecoder) text() string {
+	n := len(d.bytes())
+	at := len(d.all) - len(d.src)
+	return d.all[at-n : at]
+}
+
+func (d *changesDecoder) properties() Changes {
+	n := d.count(4)
+	if n == 0 {
+		return nil
+	}
+	ps := make(Changes, 0, n)
+	for i := uint64(0); i < n && d.err == nil; i++ {
+		p := Property{Name: d.text()}
+		if p.Value.Type = ValueType(d.byte()); p.Value.Type > Span && p.Value.Type != Encoded {
+			d.fail("%d is no type of value", p.Value.Type)
+		}
+		p.Value.Bits, p.Value.Text = d.uvarint(), d.text()
+		if p.Value != p.Value.storable() {
+			d.fail("number %d of a value of type %d", p.Value.Bits, p.Value.Type)
+		}
+		ps = append(ps, p)
+	}
+	return ps
 }

@@ -6,90 +6,133 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// The bytes of each type, as AMQP 1.0 part 1.6 has them.
-func TestEncodedValues(t *testing.T) {
+func textValue(s string) Value { return Value{Type: String, Text: s} }
+
+// The bytes of changes in a log (docs/log-format.md, section 8).
+func TestAppendChanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name  string
-		value Value
-		bytes string
+		name    string
+		changes RuleChanges
+		bytes   string // in hexadecimal; spaces are for the reader
 	}{
-		{"null", Value{}, "40"},
-		{"of no known type", Value{Type: 255}, "40"},
-		{"encoded", Value{Type: Encoded, Text: "\x54\x05"}, "5405"},
-		{"true", Value{Type: Bool, Bits: 1}, "41"},
-		{"false", Value{Type: Bool}, "42"},
-		{"int", Value{Type: Int, Bits: math.MaxUint64 - 1}, "71fffffffe"},
-		{"int of 33 bits", Value{Type: Int, Bits: 1 << 31}, "810000000080000000"},
-		{"long", Value{Type: Long, Bits: 5}, "810000000000000005"},
-		{"double", Value{Type: Double, Bits: math.Float64bits(1.5)}, "823ff8000000000000"},
-		{"string", textValue("ü"), "a102c3bc"},
-		{"string of 255", textValue(strings.Repeat("a", 255)), "a1ff" + strings.Repeat("61", 255)},
-		{"string of 256", textValue(strings.Repeat("a", 256)), "b100000100" + strings.Repeat("61", 256)},
-		{"uuid", Value{Type: UUID, Text: "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"}, "9800112233445566778899aabbccddeeff"},
-		{"timestamp", InstantOf(TimeOf(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))), "830000018cc251f400"},
-		{"timestamp before 1970, cut down", Value{Type: Instant, Bits: uint64(Time(0).Ticks() - 1)}, "83ffffffffffffffff"},
-		{"span", Value{Type: Span, Bits: 100_000_000}, "00a316" + hex.EncodeToString([]byte("com.microsoft:timespan")) + "810000000005f5e100"},
-		{"decimal", decimalValue("-19.99"), "94b03c00000000000000000000000007cf"},
-		{"decimal of 34 digits", decimalValue(strings.Repeat("9", 34)), "943041ed09bead87c0378d8e63ffffffff"},
-		{"decimal that a long holds", decimalValue("5"), "9430400000000000000000000000000005"},
-		{"ulong", decimalValue("18446744073709551615"), "80ffffffffffffffff"},
+		{"none", RuleChanges{}, "01 00 00 00"},
+		{"a text", RuleChanges{Set: Changes{{"a", textValue("bc")}}}, "01 00 01 0161 06 00 026263 00"},
+		{"null", RuleChanges{Set: Changes{{Name: "a"}}}, "01 00 01 0161 00 00 00 00"},
+		{"true", RuleChanges{Set: Changes{{"a", Value{Type: Bool, Bits: 1}}}}, "01 00 01 0161 01 01 00 00"},
+		{"int", RuleChanges{Set: Changes{{"a", Value{Type: Int, Bits: math.MaxUint64}}}}, "01 00 01 0161 02 ffffffffffffffffff01 00 00"},
+		{"long", RuleChanges{Set: Changes{{"a", Value{Type: Long, Bits: 300}}}}, "01 00 01 0161 03 ac02 00 00"},
+		{"double", RuleChanges{Set: Changes{{"a", Value{Type: Double, Bits: math.Float64bits(2)}}}}, "01 00 01 0161 04 808080808080808040 00 00"},
+		{"decimal", RuleChanges{Set: Changes{{"a", Value{Type: Decimal, Text: "-1.5"}}}}, "01 00 01 0161 05 00 042d312e35 00"},
+		{"uuid", RuleChanges{Set: Changes{{"a", Value{Type: UUID, Text: "0123456789abcdef"}}}}, "01 00 01 0161 07 00 10 30313233343536373839616263646566 00"},
+		{"instant with a zone", RuleChanges{Set: Changes{{"a", Value{Type: Instant, Bits: 5, Text: "+02:00"}}}}, "01 00 01 0161 08 05 062b30323a3030 00"},
+		{"span", RuleChanges{Set: Changes{{"a", Value{Type: Span, Bits: 5}}}}, "01 00 01 0161 09 05 00 00"},
+		{"encoded", RuleChanges{Set: Changes{{"a", Value{Type: Encoded, Text: "\x54\x05"}}}}, "01 00 01 0161 fe 00 025405 00"},
+		{"of no type that has a form", RuleChanges{Set: Changes{{"a", Value{Type: 255, Bits: 7, Text: "x"}}}}, "01 00 01 0161 00 00 00 00"},
+		{"a boolean of two", RuleChanges{Set: Changes{{"a", Value{Type: Bool, Bits: 2}}}}, "01 00 01 0161 01 01 00 00"},
+		{"in order", RuleChanges{Set: Changes{{"b", textValue("")}, {"a", textValue("")}}}, "01 00 02 0162 06 00 00 0161 06 00 00 00"},
+		{"all of a rule", RuleChanges{Removed: []string{"x", "yz"}, Set: Changes{{"a", textValue("b")}}, System: Changes{{Name: "To"}, {"Label", textValue("l")}}},
+			"01 02 0178 02797a 01 0161 06 00 0162 02 02546f 00 00 00 054c6162656c 06 00 016c"},
 	} {
-		got := appendValue(nil, c.value)
-		if hex.EncodeToString(got) != c.bytes {
-			t.Errorf("%s is %x, want %s", c.name, got, c.bytes)
+		want, err := hex.DecodeString(strings.ReplaceAll(c.bytes, " ", ""))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n := (&Property{Value: c.value}).size(); n != 2+len(got) {
-			t.Errorf("%s has a size of %d, not %d", c.name, n, 2+len(got))
+		if got := c.changes.Append([]byte("before")); string(got) != "before"+string(want) {
+			t.Errorf("%s: %x, want %x", c.name, got, want)
 		}
-		if _, rest, err := amqp.DecodeValue(got, lax); err != nil || len(rest) != 0 {
-			t.Errorf("%s: %v, %d bytes left", c.name, err, len(rest))
+		if c.changes.Removed == nil && c.changes.System == nil {
+			if got := c.changes.Set.Append(nil); string(got) != string(want) || c.changes.Set.Size() != len(want) {
+				t.Errorf("%s: %x in %d bytes, want %x", c.name, got, c.changes.Set.Size(), want)
+			}
 		}
 	}
 }
 
-var lax = amqp.Limits{Depth: 8, Described: 8, Elements: 1000, ZeroWidth: 1000}
-
-func textValue(s string) Value { return Value{Type: String, Text: s} }
-
-func decimalValue(s string) Value { return Value{Type: Decimal, Text: s} }
-
-// Changes are a map, with a short header where that will do for those of a client; what a rule has changed is a list of what to set, what
-// to remove, and system properties.
-func TestAppendChanges(t *testing.T) {
+// The size of changes is that of what is appended, wherever a length or a count gets longer.
+func TestSizeOfChanges(t *testing.T) {
 	t.Parallel()
-	for n := range 300 {
-		set := Changes{{Name: "text", Value: textValue(strings.Repeat("x", n))}, {Name: "n", Value: Value{Type: Encoded, Text: "\x54\x05"}}, {Name: "none"}}
-		values := amqp.Map{{Key: "text", Value: strings.Repeat("x", n)}, {Key: "n", Value: int32(5)}, {Key: "none", Value: nil}}
-		long, short := set.Append([]byte("before")), set.AppendShort([]byte("before"))
-		if len(long) != len("before")+set.Size() {
-			t.Errorf("%d bytes, not %d", len(long), set.Size())
-		}
-		want := set.Size()
-		if want <= 9+254 { // what a short map has room for
-			want -= 6
-		}
-		if n := len(short) - len("before"); n != want {
-			t.Errorf("%d bytes, and %d short, not %d", set.Size(), n, want)
-		}
-		for _, b := range [][]byte{long, short} {
-			if v, rest, err := amqp.DecodeValue(b[len("before"):], lax); err != nil || len(rest) != 0 || !reflect.DeepEqual(v, values) {
-				t.Errorf("%#v, %v, want %#v", v, err, values)
+	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 16, 1<<16 + 1} {
+		text := strings.Repeat("x", n)
+		for _, c := range []Changes{
+			{{"a", textValue(text)}}, {{text, textValue("a")}}, {{"a", Value{Type: Encoded, Text: text}}}, {{"a", Value{Type: Long, Bits: uint64(n)}}},
+			{{"a", Value{Type: Long, Bits: -uint64(n)}}}, make(Changes, n),
+		} {
+			if got := len(c.Append(nil)); got != c.Size() {
+				t.Errorf("%d bytes, not %d", got, c.Size())
 			}
 		}
 	}
-	many := make(Changes, 128) // more keys and values than the count of a short map holds
-	if b := many.AppendShort(nil); b[0] != codeMap32 {
-		t.Errorf("% x", b)
+}
+
+// What is written is read; of what is not written, each is told by what is wrong with it, and where.
+func TestReadChanges(t *testing.T) {
+	t.Parallel()
+	whole := RuleChanges{Removed: []string{"x", ""}, Set: Changes{{"a", textValue("b")}, {"n", Value{Type: Encoded, Text: "\x40"}}, {Name: "none"}},
+		System: Changes{{"TimeToLive", Value{Type: Span, Bits: 1 << 40}}}}
+	b := whole.Append(nil)
+	if got, err := ReadChanges(b); err != nil || !reflect.DeepEqual(got, whole) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	rule := RuleChanges{Set: Changes{{Name: "a", Value: textValue("b")}}, Removed: []string{"X"}, System: Changes{{Name: "Label"}}}
-	v, rest, err := amqp.DecodeValue(rule.Append(nil), lax)
-	if want := (amqp.List{amqp.Map{{Key: "a", Value: "b"}}, amqp.List{"X"}, amqp.Map{{Key: "Label", Value: nil}}}); err != nil || len(rest) != 0 || !reflect.DeepEqual(v, want) {
-		t.Errorf("%#v, %v, want %#v", v, err, want)
+	for n := range b {
+		if c, err := ReadChanges(b[:n]); err == nil {
+			t.Errorf("%d bytes of %d: %+v", n, len(b), c)
+		}
 	}
+	for _, c := range []struct{ bytes, want string }{
+		{"", "at byte 0: needs 1 bytes, 0 left"},
+		{"\x02\x00\x00\x00", "at byte 1: 0x2 is no form of property changes"},
+		{"\xc1\x01\x00", "at byte 1: 0xc1 is no form of property changes"},
+		{"\x01\x00\x00\x00\x00", "at byte 4: 1 bytes too many"},
+		{"\x01\x05\x00", "at byte 2: list of 5 entries is out of bounds"},
+		{"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "at byte 11: list of 18446744073709551615 entries is out of bounds"},
+		{"\x01\x00\x02\x01a\x06\x00", "at byte 3: list of 2 entries is out of bounds"},
+		{"\x01\x00\x01\x01a\x0a\x00\x00\x00", "at byte 6: 10 is no type of value"},
+		{"\x01\x00\x01\x01a\xff\x00\x00\x00", "at byte 6: 255 is no type of value"},
+		{"\x01\x00\x01\x01a\x01\x02\x00\x00", "at byte 8: number 2 of a value of type 1"},
+		{"\x01\x00\x01\x01a\xfe\x02\x01\x40\x00", "at byte 9: number 2 of a value of type 254"},
+		{"\x01\x00\x01\x06a\x06\x00\x00\x00", "at byte 4: needs 6 bytes, 5 left"},
+		{"\x01\x00\x01\x01a\x06\x80", "at byte 6: bad number"},
+	} {
+		_, err := ReadChanges([]byte(c.bytes))
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%x: %v, want %s", c.bytes, err, c.want)
+		}
+	}
+}
+
+// Reading costs no more allocations for many properties than for few: their texts are parts of one.
+func TestReadChangesAllocations(t *testing.T) {
+	b := (&RuleChanges{Removed: make([]string, 50), Set: make(Changes, 100), System: make(Changes, 5)}).Append(nil)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := ReadChanges(b); err != nil {
+			t.Error(err)
+		}
+	}); n > 4 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzReadChanges: whatever stands on the disk, it is read or refused, and what is read is written and read again as it is.
+func FuzzReadChanges(f *testing.F) {
+	f.Add([]byte("\x01\x01\x01x\x02\x01a\x06\x00\x01b\x01n\xfe\x00\x02T\x05\x01\x02To\x00\x00\x00"))
+	f.Add([]byte("\x01\x00\x01\x01a\x04\x80\x80\x80\x80\x80\x80\x80\x80\x40\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := ReadChanges(b)
+		if err != nil {
+			return
+		}
+		again := c.Append(nil)
+		if got, err := ReadChanges(again); err != nil || !reflect.DeepEqual(got, c) {
+			t.Errorf("%x: %+v became %+v, %v", b, c, got, err)
+		}
+		if len(again) > len(b) {
+			t.Errorf("%d bytes became %d", len(b), len(again))
+		}
+		if n := len(c.Set.Append(nil)); n != c.Set.Size() {
+			t.Errorf("%d bytes, not %d", n, c.Set.Size())
+		}
+	})
 }

@@ -233,7 +233,7 @@ type MessageAbandoned struct {
 	Sequence      SequenceNumber
 	Token         LockToken
 	DeliveryCount uint32 // new
-	Changes       Blob   // application properties to add or replace, an encoded AMQP map; may be empty
+	Changes       Blob   // application properties to add or replace; may be empty ([ReadChanges])
 }
 
 // MessageCompleted ends a locked message: it is never delivered again.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -137,7 +138,8 @@ func (t Time) String() string {
 // MarshalText makes times readable in JSON.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// Blob is bytes of a client beside the events of a frame: a message as sent, or property changes as an encoded AMQP map.
+// Blob is bytes beside the events of a frame: a message as sent, the state of a session, or property changes, which [ReadChanges] reads; those
+// of format 1 are an encoded AMQP map or list.
 // On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
 type Blob struct {
 	Data     []byte   `json:"-"`
@@ -146,6 +148,9 @@ type Blob struct {
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
 }
+
+// ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has been damaged.
+var ErrErased = errors.New("log: erased")
 
 // Matches reports whether bytes that were read are the blob's: its size and checksum are theirs.
 func (b Blob) Matches(read []byte) bool { return uint32(len(read)) == b.Size && Sum(read) == b.Sum }

@@ -1,6 +1,9 @@
 package amqp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"iter"
+)
 
 // AppendHeader appends a header section with all five fields.
 func AppendHeader(dst []byte, h *Header) []byte {
@@ -191,28 +194,34 @@ func optSymbol(b []byte) Opt[Symbol] {
 // ok is false if the field is null or behind the end of the list. It allocates nothing; the result aliases section. It
 // trusts that ScanMessage has passed the section, and does not panic if not.
 func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
-	b := withoutDescriptor(section)
-	if len(b) == 0 {
-		return nil, false
-	}
-	n, count := plainLen(b), 0
-	switch {
-	case b[0] == CodeList8 && n >= narrowHeader:
-		b, count = b[narrowHeader:n], int(b[2])
-	case b[0] == CodeList32 && n >= wideHeader:
-		b, count = b[wideHeader:n], int(min(binary.BigEndian.Uint32(b[5:]), 1<<16))
-	}
-	if i >= count {
-		return nil, false
-	}
-	for ; i > 0; i-- {
-		if n = RawSize(b); n < 0 {
-			return nil, false
+	for at, raw := range PropertiesFields(section) {
+		if at >= i {
+			return raw, at == i
 		}
-		b = b[n:]
 	}
-	if n = RawSize(b); n < 0 || b[0] == CodeNull {
-		return nil, false
+	return nil, false
+}
+
+// PropertiesFields walks over the encoded fields of a properties section that are not null, in their order, each with its number, one
+// of the Field constants. What is said of [PropertiesField] holds for each of them.
+func PropertiesFields(section []byte) iter.Seq2[int, []byte] {
+	return func(yield func(i int, raw []byte) bool) {
+		b := withoutDescriptor(section)
+		n, count := plainLen(b), 0
+		switch {
+		case n >= narrowHeader && b[0] == CodeList8:
+			b, count = b[narrowHeader:n], int(b[2])
+		case n >= wideHeader && b[0] == CodeList32:
+			b, count = b[wideHeader:n], int(min(binary.BigEndian.Uint32(b[5:]), 1<<16))
+		}
+		for i := range count {
+			n := 1
+			if len(b) == 0 || b[0] != CodeNull { // most fields are null
+				if n = RawSize(b); n < 0 || !yield(i, b[:n:n]) {
+					return
+				}
+			}
+			b = b[n:]
+		}
 	}
-	return b[:n:n], true
 }

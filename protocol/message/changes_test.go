@@ -1,11 +1,14 @@
 package message
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"flag"
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +22,7 @@ import (
 
 var record = flag.Bool("record", false, "write the bytes of stored property changes into testdata")
 
-// The bytes of property changes in events, from what a peer says to what the engine hands to the log: they are those of the first
-// broker that stored any (docs/log-format.md).
+// The bytes of property changes in events, from what a peer says to what the engine hands to the log, in the form of docs/log-format.md.
 func TestStoredChanges(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/changes.txt"
@@ -30,14 +32,99 @@ func TestStoredChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	want := lines(t, file)
+	for i, line := range strings.Split(got, "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Fatalf("%s, line %d:\ngot  %s\nwant %s", file, i+1, line, want[min(i, len(want)-1)])
+		}
+	}
+}
+
+// What logs of format 1 have is delivered as it ever was: as what stands in its place now, byte by byte, for everything that the brokers of
+// then stored. Only texts that were cut to fit are a little shorter in one of the forms.
+func TestChangesOfFormat1(t *testing.T) {
+	t.Parallel()
+	was, is := lines(t, "testdata/changes-format-1.txt"), lines(t, "testdata/changes.txt")
+	if len(was) != len(is) {
+		t.Fatalf("%d lines, and %d of format 1", len(is), len(was))
+	}
+	compared := 0
+	for i := range was {
+		name, _, _ := strings.Cut(was[i], ": ")
+		if now, _, _ := strings.Cut(is[i], ": "); now != name {
+			t.Fatalf("line %d is %q, not %q", i+1, now, name)
+		}
+		if name == "" || strings.HasSuffix(name, "each room") { // a sum
+			continue
+		}
+		old, own := changesIn(t, was[i]), changesIn(t, is[i])
+		for _, sent := range [][]byte{fullMessage(), message("a", "b")} {
+			want, now := delivered(t, sent, old), delivered(t, sent, own)
+			if strings.Contains(name, "cut to") {
+				sameButForCuts(t, name, want, now)
+			} else if !bytes.Equal(want, now) {
+				t.Errorf("%s:\nformat 1 % x\nnow      % x", name, want, now)
+			}
+		}
+		compared++
+	}
+	if compared < 80 {
+		t.Errorf("%d lines compared", compared)
+	}
+}
+
+func lines(t *testing.T, file string) []string {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Split(string(text), "\n")
-	for i, line := range strings.Split(got, "\n") {
-		if i >= len(want) || line != want[i] {
-			t.Fatalf("%s, line %d:\ngot  %s\nwant %s", file, i+1, line, want[min(i, len(want)-1)])
+	return strings.Split(string(text), "\n")
+}
+
+// changesIn is the property changes of a line: in hexadecimal, with a space between them; those of format 1 have none.
+func changesIn(t *testing.T, line string) (all [][]byte) {
+	t.Helper()
+	_, text, _ := strings.Cut(line, ": ")
+	for _, word := range strings.Fields(text) {
+		b, err := hex.DecodeString(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := amqp.RawSize(b); n > 0 && n < len(b) {
+			all, b = append(all, b[:n]), b[n:]
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// delivered is a message as it is delivered with changes.
+func delivered(t *testing.T, stored []byte, changes [][]byte) []byte {
+	t.Helper()
+	b, err := AppendDelivery(nil, stored, &engine.Delivery{TimeToLive: time.Minute, EnqueuedAt: 100, ExpiresAt: 60_100, Sequence: 7}, changes, View{})
+	if err != nil {
+		t.Fatalf("%x: %v", changes, err)
+	}
+	return b
+}
+
+// sameButForCuts wants the same of two messages but for the ends of texts.
+func sameButForCuts(t *testing.T, name string, x, y []byte) {
+	t.Helper()
+	a, b := decoded(t, x).application, decoded(t, y).application
+	if len(a) != len(b) {
+		t.Fatalf("%s: %+v and %+v", name, a, b)
+	}
+	for i := range a {
+		s, isText := a[i].Value.(string)
+		u, _ := b[i].Value.(string)
+		const overhead = 14 // bytes by which the forms differ in what is around two texts
+		switch {
+		case a[i].Key != b[i].Key || !isText && !reflect.DeepEqual(a[i].Value, b[i].Value):
+			t.Errorf("%s: %+v and %+v", name, a[i], b[i])
+		case isText && (!strings.HasPrefix(s, u) && !strings.HasPrefix(u, s) || len(s)-len(u) > overhead || len(u)-len(s) > overhead):
+			t.Errorf("%s: %d bytes %q and %d bytes %q", name, len(s), s, len(u), u)
 		}
 	}
 }
@@ -79,11 +166,11 @@ func settledChanges(t *testing.T) string {
 		{"a symbol for a key", amqp.Modified{MessageAnnotations: amqp.Map{{Key: amqp.Symbol("k"), Value: "a"}, {Key: "l", Value: "b"}}}},
 	} {
 		if c.state != nil {
-			fmt.Fprintf(&out, "%s: %x\n", c.name, storedBy(t, c.state, 0, 10))
+			fmt.Fprintf(&out, "%s: %s\n", c.name, storedBy(t, c.state, 0, 10))
 			continue
 		}
 		for _, p := range each {
-			fmt.Fprintf(&out, "%T alone: %x\n", p.Value, storedBy(t, amqp.Modified{MessageAnnotations: amqp.Map{p}}, 0, 10))
+			fmt.Fprintf(&out, "%T alone: %s\n", p.Value, storedBy(t, amqp.Modified{MessageAnnotations: amqp.Map{p}}, 0, 10))
 		}
 	}
 	return out.String()
@@ -106,10 +193,10 @@ func cutChanges(t *testing.T) string {
 	} {
 		all := sha256.New()
 		for room := range 2000 {
-			stored := storedBy(t, c.state, 64<<10-room, 10)
-			fmt.Fprintf(all, "%d %x\n", room, stored)
+			changes := storedBy(t, c.state, 64<<10-room, 10)
+			fmt.Fprintf(all, "%d %s\n", room, changes)
 			if room == 80 || room == 330 || room == 400 {
-				fmt.Fprintf(&out, "%s, cut to %d: %x\n", c.name, room, stored)
+				fmt.Fprintf(&out, "%s, cut to %d: %s\n", c.name, room, changes)
 			}
 		}
 		fmt.Fprintf(&out, "%s, cut to each room: %x\n", c.name, all.Sum(nil))
@@ -122,19 +209,19 @@ func brokersChanges(t *testing.T) string {
 	var out strings.Builder
 	all := sha256.New()
 	for room := range 300 {
-		stored := storedBy(t, amqp.Modified{}, 64<<10-room, 1)
-		fmt.Fprintf(all, "%d %x\n", room, stored)
+		changes := storedBy(t, amqp.Modified{}, 64<<10-room, 1)
+		fmt.Fprintf(all, "%d %s\n", room, changes)
 		if room == 299 {
-			fmt.Fprintf(&out, "delivered too often: %x\n", stored)
+			fmt.Fprintf(&out, "delivered too often: %s\n", changes)
 		}
 	}
 	fmt.Fprintf(&out, "delivered too often, cut to each room: %x\n", all.Sum(nil))
-	fmt.Fprintf(&out, "delivered too often, with changes: %x\n", storedBy(t, amqp.Modified{MessageAnnotations: amqp.Map{{Key: "a", Value: "b"}}}, 0, 1))
+	fmt.Fprintf(&out, "delivered too often, with changes: %s\n", storedBy(t, amqp.Modified{MessageAnnotations: amqp.Map{{Key: "a", Value: "b"}}}, 0, 1))
 	return out.String()
 }
 
 // storedBy is the property changes in the events of a settlement of the first message of a queue whose deliveries may fail so often.
-func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) []byte {
+func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) stored {
 	t.Helper()
 	p := engine.NewPartition(0, 1, index.New())
 	e := &engine.Entity{ID: 1, Kind: event.Queue, Path: "q", Properties: engine.DefaultProperties(event.Queue), Hosts: []engine.PartitionID{0}}
@@ -148,8 +235,25 @@ func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) []
 	return decided(t, p, cmd)
 }
 
-// decided has a partition decide and apply a command, and returns the property changes in its events, one after the other.
-func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (stored []byte) {
+// stored is property changes of events, in the order of these.
+type stored [][]byte
+
+func (s stored) String() string {
+	words := make([]string, len(s))
+	for i := range s {
+		words[i] = hex.EncodeToString(s[i])
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *stored) add(changes event.Blob) {
+	if len(changes.Data) > 0 {
+		*s = append(*s, changes.Data)
+	}
+}
+
+// decided has a partition decide and apply a command, and returns the property changes in its events.
+func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (found stored) {
 	t.Helper()
 	out := p.Decide(1_000_000, cmd)
 	if out.Reply.Err != nil {
@@ -158,14 +262,14 @@ func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (stored []by
 	for _, ev := range out.Events {
 		switch ev := ev.(type) {
 		case *event.MessageAbandoned:
-			stored = append(stored, ev.Changes.Data...)
+			found.add(ev.Changes)
 		case *event.MessageDeferred:
-			stored = append(stored, ev.Changes.Data...)
+			found.add(ev.Changes)
 		case *event.MessageDeadLettered:
-			stored = append(stored, ev.Changes.Data...)
+			found.add(ev.Changes)
 		case *event.MessagePublished:
 			for i := range ev.Copies {
-				stored = append(stored, ev.Copies[i].Changes.Data...)
+				found.add(ev.Copies[i].Changes)
 			}
 		}
 	}
@@ -173,7 +277,7 @@ func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (stored []by
 	for _, ev := range out.Events {
 		p.Apply(1_000_000, ev)
 	}
-	return stored
+	return found
 }
 
 // sums is a frame that keeps nothing.
@@ -200,14 +304,14 @@ func ruleChanges(t *testing.T) string {
 		"SET RuleName = 'mine'; REMOVE absent; SET new = 1; REMOVE new", "SET a = missing", "SET wide = 'größe'",
 	} {
 		for _, sessions := range []bool{false, true} {
-			fmt.Fprintf(&out, "%s, sessions %t: %x\n", action, sessions, changedBy(t, action, sessions, see))
+			fmt.Fprintf(&out, "%s, sessions %t: %s\n", action, sessions, changedBy(t, action, sessions, see))
 		}
 	}
 	return out.String()
 }
 
 // changedBy is the property changes in a publishing to a subscription with a rule of that action.
-func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) []byte {
+func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) stored {
 	t.Helper()
 	p := engine.NewPartition(0, 1, index.New())
 	topic := &engine.Entity{ID: 1, Kind: event.Topic, Path: "t", Properties: engine.DefaultProperties(event.Topic), Hosts: []engine.PartitionID{0}}

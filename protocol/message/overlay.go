@@ -1,9 +1,12 @@
 package message
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -13,7 +16,8 @@ import (
 // overlay is what has become of a message since it was sent: application properties that settlements and rule actions have
 // set or removed, and system properties that rule actions have changed (semantics.md 5.3, 15.5).
 //
-// It is read from stored bytes, the oldest change first, each in one of two forms:
+// It is read from stored bytes, the oldest change first. Each is in the form of log/event, or in one of the two that logs of format 1
+// have (docs/log-format.md, section 8); the first byte tells:
 //
 //	map                   application properties to add or replace
 //	list of three         a map of application properties to set, a list of names of those to remove before, and a map of
@@ -28,8 +32,18 @@ type overlay struct {
 // property is a change of one application property.
 type property struct {
 	key     string
-	entry   []byte // key and value as they are encoded
+	entry   []byte // key and value as they are encoded in a change of format 1; nil: value counts
+	value   event.Value
 	removed bool
+	by      int // which change it is part of
+}
+
+// append appends key and value.
+func (p *property) append(dst []byte) []byte {
+	if p.entry != nil {
+		return append(dst, p.entry...)
+	}
+	return appendValue(amqp.AppendString(dst, p.key), p.value)
 }
 
 // systemChange is a new value of a system property.
@@ -46,40 +60,85 @@ var changeable = [...]filter.SystemProperty{
 	filter.ReplyToSessionID, filter.ScheduledEnqueueTimeUtc, filter.SessionID, filter.TimeToLive, filter.To,
 }
 
+var errChanges = errors.New("message: stored property changes are none that a message can have")
+
 // readOverlay reads the changes of a delivery. It is nil when there are none. What is not well-formed is damage.
 func readOverlay(changes [][]byte) (*overlay, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
 	o := new(overlay)
-	for _, b := range changes {
-		if rest, err := amqp.SkipValue(b, amqp.DefaultLimits); err != nil || len(rest) > 0 {
-			return nil, errStored
+	for i, b := range changes {
+		var err error
+		if e := (encoded{raw: b}); isMap(e) || isList(e) {
+			err = o.changeEncoded(b)
+		} else {
+			err = o.change(b, i)
 		}
-		if err := o.change(encodedOf(b)); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return o, nil
 }
 
-func (o *overlay) change(e encoded) error {
+// change reads change number i. What stands in it must be what a message can carry: it is passed on to whoever receives it.
+func (o *overlay) change(b []byte, i int) error {
+	c, err := event.ReadChanges(b)
+	if err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	for _, name := range c.Removed { // before those that are set
+		if !utf8.ValidString(name) {
+			return errChanges
+		}
+		o.put(property{key: name, removed: true, by: i})
+	}
+	for _, p := range c.Set {
+		at := o.place(p.Name)
+		twice := at >= 0 && o.application[at].by == i && !o.application[at].removed
+		if twice || !utf8.ValidString(p.Name) || !carriable(p.Value) {
+			return errChanges
+		}
+		o.put(property{key: p.Name, value: p.Value, by: i})
+	}
+	return o.changeSystem(c.System)
+}
+
+// carriable reports whether a stored value can be one of an application property.
+func carriable(v event.Value) bool {
+	switch v.Type {
+	case event.String:
+		return utf8.ValidString(v.Text)
+	case event.UUID:
+		return len(v.Text) == 16
+	case event.Encoded:
+		raw := []byte(v.Text)
+		rest, err := amqp.SkipValue(raw, amqp.DefaultLimits)
+		return err == nil && len(rest) == 0 && simpleRaw(raw)
+	}
+	return true
+}
+
+// changeEncoded reads a change of format 1.
+func (o *overlay) changeEncoded(b []byte) error {
+	if rest, err := amqp.SkipValue(b, amqp.DefaultLimits); err != nil || len(rest) > 0 {
+		return errChanges
+	}
+	e := encodedOf(b)
 	if isMap(e) {
 		return o.setAll(e)
-	}
-	if !isList(e) {
-		return errStored
 	}
 	var parts [3]encoded
 	items := e.items()
 	for i := range parts {
 		var ok bool
 		if parts[i], ok = items.next(); !ok {
-			return errStored
+			return errChanges
 		}
 	}
 	if len(items.raw) > 0 {
-		return errStored
+		return errChanges
 	}
 	if err := o.removeAll(parts[1]); err != nil { // before those that are set
 		return err
@@ -87,7 +146,7 @@ func (o *overlay) change(e encoded) error {
 	if err := o.setAll(parts[0]); err != nil {
 		return err
 	}
-	return o.changeSystem(parts[2])
+	return o.changeSystemEncoded(parts[2])
 }
 
 func isMap(e encoded) bool { return e.isCode(amqp.CodeMap8) || e.isCode(amqp.CodeMap32) }
@@ -102,7 +161,7 @@ func itemsOf(e encoded, expected func(encoded) bool) (items encoded, err error) 
 	case amqp.RawIsNull(e.raw):
 		return encoded{}, nil
 	case !expected(e):
-		return encoded{}, errStored
+		return encoded{}, errChanges
 	}
 	return e.items(), nil
 }
@@ -117,7 +176,7 @@ func (o *overlay) setAll(e encoded) error {
 		key, _ := items.next()
 		name, ok := key.string()
 		if _, more := items.next(); !ok || !more {
-			return errStored
+			return errChanges
 		}
 		n := len(start) - len(items.raw)
 		o.put(property{key: name, entry: start[:n:n]})
@@ -134,7 +193,7 @@ func (o *overlay) removeAll(e encoded) error {
 		v, _ := items.next()
 		name, ok := v.string()
 		if !ok {
-			return errStored
+			return errChanges
 		}
 		o.put(property{key: name, removed: true})
 	}
@@ -172,35 +231,78 @@ func (o *overlay) place(key string) int {
 	return -1
 }
 
-func (o *overlay) changeSystem(e encoded) error {
+func (o *overlay) changeSystem(properties event.Changes) error {
+	seen := 0
+	for _, p := range properties {
+		at, ok := systemNamed(p.Name)
+		if !ok || seen>>at&1 == 1 {
+			return errChanges
+		}
+		seen |= 1 << at
+		c := systemChange{set: true, null: p.Value.Type == event.Null}
+		if !c.null && !c.take(at, p.Value) {
+			return errChanges
+		}
+		o.putSystem(at, c)
+	}
+	return nil
+}
+
+func (o *overlay) changeSystemEncoded(e encoded) error {
 	items, err := itemsOf(e, isMap)
 	if err != nil {
 		return err
 	}
 	for len(items.raw) > 0 {
 		key, _ := items.next()
-		v, ok := items.next()
+		v, ok1 := items.next()
 		name, _ := key.string()
-		at := slices.IndexFunc(changeable[:], func(p filter.SystemProperty) bool { return p.String() == name })
-		if !ok || at < 0 {
-			return errStored
+		at, ok2 := systemNamed(name)
+		if !ok1 || !ok2 {
+			return errChanges
 		}
-		p := changeable[at]
 		c := systemChange{set: true, null: amqp.RawIsNull(v.raw)}
-		if !c.null && !c.read(p, v) {
-			return errStored
+		if !c.null && !c.read(at, v) {
+			return errChanges
 		}
-		o.system[p] = c
-		switch p {
-		case filter.PartitionKey, filter.ScheduledEnqueueTimeUtc, filter.TimeToLive:
-		default:
-			o.properties = true
-		}
+		o.putSystem(at, c)
 	}
 	return nil
 }
 
-// read takes a value that is not null. It reports whether it is of the property's type.
+// systemNamed is the system property that an action can change under a name.
+func systemNamed(name string) (p filter.SystemProperty, ok bool) {
+	at := slices.IndexFunc(changeable[:], func(p filter.SystemProperty) bool { return p.String() == name })
+	if at < 0 {
+		return 0, false
+	}
+	return changeable[at], true
+}
+
+func (o *overlay) putSystem(p filter.SystemProperty, c systemChange) {
+	o.system[p] = c
+	switch p {
+	case filter.PartitionKey, filter.ScheduledEnqueueTimeUtc, filter.TimeToLive:
+	default:
+		o.properties = true
+	}
+}
+
+// take takes a value that is not null. It reports whether it is of the property's type.
+func (c *systemChange) take(p filter.SystemProperty, v event.Value) bool {
+	switch p {
+	case filter.ScheduledEnqueueTimeUtc:
+		c.time = int64(event.FromTicks(int64(v.Bits)))
+		return v.Type == event.Instant
+	case filter.TimeToLive:
+		c.time = spanOf(v).Milliseconds()
+		return v.Type == event.Span
+	}
+	c.text = v.Text
+	return v.Type == event.String && utf8.ValidString(v.Text)
+}
+
+// read is take of an encoded value.
 func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 	switch p {
 	case filter.ScheduledEnqueueTimeUtc:
@@ -208,19 +310,16 @@ func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 		c.time = int64(at)
 		return isTime
 	case filter.TimeToLive:
-		d, isSpan := spanOf(v)
-		c.time = max(d, 0).Milliseconds()
-		return isSpan
+		return c.take(p, v.value())
 	}
 	c.text, ok = v.string()
 	return ok
 }
 
-// spanOf is a span of time as .NET writes it.
-func spanOf(v encoded) (time.Duration, bool) {
-	d := v.value()
-	ms := min(int64(d.Bits)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
-	return time.Duration(ms) * time.Millisecond, d.Type == event.Span
+// spanOf is the duration of a span, 0 of a negative one, and at most as long as one can be.
+func spanOf(v event.Value) time.Duration {
+	ms := min(max(int64(v.Bits), 0)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
+	return time.Duration(ms) * time.Millisecond
 }
 
 // changed tells whether a system property is another one than was sent.
@@ -243,18 +342,21 @@ func (o *overlay) appendApplication(dst, sent []byte) []byte {
 	pairs := 0
 	written := make([]bool, len(o.application))
 	for entry, key := range mapEntries(sent) {
-		if at := o.place(string(key)); at >= 0 {
-			if entry = o.application[at].entry; o.application[at].removed || written[at] {
-				continue
-			}
+		at := o.place(string(key))
+		switch {
+		case at < 0:
+			dst = append(dst, entry...)
+		case o.application[at].removed || written[at]:
+			continue
+		default:
+			dst = o.application[at].append(dst)
 			written[at] = true
 		}
-		dst = append(dst, entry...)
 		pairs++
 	}
-	for i, p := range o.application {
-		if !p.removed && !written[i] {
-			dst = append(dst, p.entry...)
+	for i := range o.application {
+		if p := &o.application[i]; !p.removed && !written[i] {
+			dst = p.append(dst)
 			pairs++
 		}
 	}

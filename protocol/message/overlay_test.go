@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -13,16 +14,76 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// ruled encodes what a rule's action did.
+// ruled encodes what a rule's action did, in the form of format 1.
 func ruled(set, removed, system any) []byte {
 	return amqp.AppendValue(nil, amqp.List{set, removed, system})
 }
 
+// inOwnForm is changes of format 1 in the form that followed.
+func inOwnForm(t testing.TB, changes [][]byte) (own [][]byte) {
+	t.Helper()
+	entries := func(v any) (all event.Changes) {
+		m, _ := v.(amqp.Map)
+		for _, p := range m {
+			all = append(all, event.Property{Name: p.Key.(string), Value: carried(p.Value)})
+		}
+		return all
+	}
+	for _, b := range changes {
+		v, _, err := amqp.DecodeValue(b, amqp.DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, isRule := v.(amqp.List)
+		if !isRule {
+			own = append(own, entries(v).Append(nil))
+			continue
+		}
+		c := event.RuleChanges{Set: entries(list[0]), System: entries(list[2])}
+		names, _ := list[1].(amqp.List)
+		for _, name := range names {
+			c.Removed = append(c.Removed, name.(string))
+		}
+		for i, p := range c.System {
+			if p.Value.Type == event.Encoded {
+				c.System[i].Value = Value([]byte(p.Value.Text))
+			}
+		}
+		own = append(own, c.Append(nil))
+	}
+	return own
+}
+
+// inFormat1 is changes as logs of format 1 have them.
+func inFormat1(c *event.RuleChanges) []byte {
+	entries := func(dst []byte, all event.Changes) []byte {
+		dst, mark := amqp.BeginMap(dst)
+		for _, p := range all {
+			dst = appendValue(amqp.AppendString(dst, p.Name), p.Value)
+		}
+		return amqp.EndMap(dst, mark, len(all))
+	}
+	dst, mark := amqp.BeginList(nil)
+	dst = entries(dst, c.Set)
+	dst, names := amqp.BeginList(dst)
+	for _, name := range c.Removed {
+		dst = amqp.AppendString(dst, name)
+	}
+	dst = amqp.EndList(dst, names, len(c.Removed))
+	return amqp.EndList(entries(dst, c.System), mark, 3)
+}
+
+// rendered is a message as it is delivered with changes of format 1, which is how it is delivered with the same in the own form.
 func rendered(t testing.TB, stored []byte, d *engine.Delivery, v View, changes ...[]byte) shown {
 	t.Helper()
 	b, err := AppendDelivery(nil, stored, d, changes, v)
 	if err != nil {
 		t.Fatal(err)
+	}
+	own := inOwnForm(t, changes)
+	now, err := AppendDelivery(nil, stored, d, own, v)
+	if err != nil || !bytes.Equal(b, now) {
+		t.Errorf("% x, in format 1 % x: %v\ngot  % x\nwant % x", own, changes, err, now, b)
 	}
 	return decoded(t, b)
 }
@@ -154,7 +215,13 @@ func TestOverlayOfRule(t *testing.T) {
 	if err := matches[0].Actions[0].Run(&seen, newID, &c); err != nil {
 		t.Fatal(err)
 	}
-	m := rendered(t, stored, &engine.Delivery{}, View{}, rendering(&c, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}}))
+	var values event.RuleChanges
+	c.Values(&values, event.Property{Name: "RuleName", Value: event.Value{Type: event.String, Text: "r"}})
+	b, err := AppendDelivery(nil, stored, &engine.Delivery{}, [][]byte{values.Append(nil)}, View{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, b)
 	at, _ := m.annotations.Get(keyScheduled)
 	if m.properties.Subject.Value != "other" || m.properties.GroupID.Value != "12" || m.properties.To.Set || m.header.TTL.Value != 90_000 || at != amqp.Timestamp(1000) {
 		t.Errorf("%+v", m)
@@ -202,10 +269,68 @@ func TestOverlayDamaged(t *testing.T) {
 	}
 }
 
+// The same of the own form.
+func TestOwnChangesDamaged(t *testing.T) {
+	t.Parallel()
+	set := func(name string, v event.Value) event.RuleChanges {
+		return event.RuleChanges{Set: event.Changes{{Name: name, Value: v}}}
+	}
+	system := func(name string, v event.Value) event.RuleChanges {
+		return event.RuleChanges{System: event.Changes{{Name: name, Value: v}}}
+	}
+	value := func(of event.ValueType, text string) event.Value { return event.Value{Type: of, Text: text} }
+	encoded := func(v any) event.Value { return value(event.Encoded, string(amqp.AppendValue(nil, v))) }
+	for name, c := range map[string]event.RuleChanges{
+		"a name twice":        {Set: event.Changes{{Name: "a"}, {Name: "b"}, {Name: "a"}}},
+		"a name, no UTF-8":    set("\xff", event.Value{}),
+		"a removed name":      {Removed: []string{"a\xc3"}},
+		"a text":              set("a", value(event.String, "\xff")),
+		"a uuid":              set("a", value(event.UUID, "short")),
+		"nothing encoded":     set("a", value(event.Encoded, "")),
+		"half encoded":        set("a", value(event.Encoded, "\xa1\x02x")),
+		"two encoded":         set("a", value(event.Encoded, "\x41\x41")),
+		"encoded, no UTF-8":   set("a", value(event.Encoded, "\xa1\x01\xff")),
+		"an encoded list":     set("a", encoded(amqp.List{"a"})),
+		"an encoded map":      set("a", encoded(amqp.Map{})),
+		"a described list":    set("a", encoded(dotNet("x", amqp.List{}))),
+		"an unknown one":      system("Size", value(event.String, "x")),
+		"without a name":      system("", value(event.String, "x")),
+		"another case":        system("label", value(event.String, "x")),
+		"a label":             system("Label", event.Value{Type: event.Long}),
+		"an encoded label":    system("Label", encoded("x")),
+		"a label, no UTF-8":   system("Label", value(event.String, "\xff")),
+		"a time":              system("ScheduledEnqueueTimeUtc", value(event.String, "now")),
+		"a time to live":      system("TimeToLive", event.Value{Type: event.Long, Bits: 1}),
+		"a system name twice": {System: event.Changes{{Name: "To"}, {Name: "To"}}},
+	} {
+		if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{c.Append(nil)}, View{}); err == nil {
+			t.Errorf("%s: % x", name, out)
+		}
+	}
+	whole := set("a", value(event.String, "b"))
+	b := whole.Append(nil)
+	for n := range b { // an end within it
+		if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b[:n]}, View{}); err == nil {
+			t.Errorf("%d bytes: % x", n, out)
+		}
+	}
+	if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b, append(b, 0)}, View{}); err == nil {
+		t.Errorf("a byte too many: % x", out)
+	}
+	again := event.RuleChanges{Removed: []string{"a", "a", "b"}, Set: event.Changes{{Name: "a"}}}
+	if _, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b, again.Append(nil), b}, View{}); err != nil { // each change may say more of a name
+		t.Error(err)
+	}
+}
+
 // FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or nothing.
 func FuzzOverlay(f *testing.F) {
-	f.Add(fullMessage(), amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
-		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}}))
+	first, second := amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
+		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}})
+	own := inOwnForm(f, [][]byte{first, second})
+	f.Add(fullMessage(), first, second)
+	f.Add(fullMessage(), own[0], own[1])
+	f.Add(fullMessage(), first, own[1])
 	f.Add(message("a", "b"), ruled(nil, nil, nil), []byte{amqp.CodeList0})
 	f.Fuzz(func(t *testing.T, stored, first, second []byte) {
 		s, err := amqp.ScanMessage(stored, amqp.DefaultLimits)
@@ -223,9 +348,47 @@ func FuzzOverlay(f *testing.F) {
 	})
 }
 
-// rendering is the stored form of what an action changed, with properties of the broker's.
-func rendering(c *filter.Changes, extra ...event.Property) []byte {
-	var values event.RuleChanges
-	c.Values(&values, extra...)
-	return values.Append(nil)
+// FuzzOwnChanges: whatever a log has, it is delivered as the same changes in a log of format 1 are, or is damage where those are.
+func FuzzOwnChanges(f *testing.F) {
+	changes := event.RuleChanges{Removed: []string{"n", "absent"}, Set: event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "red"}},
+		{Name: "e", Value: event.Value{Type: event.Encoded, Text: "\x54\x05"}}, {Name: "u", Value: event.Value{Type: event.UUID, Text: "0123456789abcdef"}},
+		{Name: "d", Value: event.Value{Type: event.Decimal, Text: "-1.50"}}, {Name: "i", Value: event.Value{Type: event.Int, Bits: 1 << 40}}, {Name: "t", Value: event.InstantOf(5)}},
+		System: event.Changes{{Name: "Label", Value: event.Value{Type: event.String, Text: "l"}}, {Name: "To"}, {Name: "TimeToLive", Value: span(5)},
+			{Name: "ScheduledEnqueueTimeUtc", Value: event.InstantOf(1000)}}}
+	f.Add(changes.Append(nil), changes.Set[:2].Append(nil))
+	f.Add([]byte{1, 0, 0, 0}, []byte{1, 1, 1, 'b', 1, 1, 'b', 1, 1, 0, 0})
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var old [][]byte
+		comparable := true
+		for _, b := range [][]byte{first, second} {
+			c, err := event.ReadChanges(b)
+			if err != nil {
+				return
+			}
+			for _, p := range c.System { // of another type in format 1, where no broker has put it
+				comparable = comparable && p.Value.Type != event.Encoded
+			}
+			for _, p := range c.Set { // what is no value, or not one alone, makes other entries of those behind it
+				comparable = comparable && (p.Value.Type != event.Encoded && p.Value.Type != event.UUID || carriable(p.Value))
+			}
+			old = append(old, inFormat1(&c))
+		}
+		d := engine.Delivery{TimeToLive: time.Second, EnqueuedSequence: 1, ExpiresAt: 5000}
+		for _, stored := range [][]byte{fullMessage(), message("a", "b")} {
+			x, y := d, d
+			got, err := AppendDelivery(nil, stored, &x, [][]byte{first, second}, View{})
+			want, oldErr := AppendDelivery(nil, stored, &y, old, View{})
+			switch {
+			case !comparable:
+				if err != nil {
+					continue
+				}
+				t.Errorf("% x and % x: delivered as % x", first, second, got)
+			case (err == nil) != (oldErr == nil):
+				t.Errorf("% x and % x: %v, in format 1 %v", first, second, err, oldErr)
+			case err == nil && !bytes.Equal(got, want):
+				t.Errorf("% x and % x:\ngot  % x\nwant % x", first, second, got, want)
+			}
+		}
+	})
 }

@@ -20,7 +20,8 @@ func Properties(message []byte, into *filter.Message) (header int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	ttl, e := timeToLive(s.TTL, s.Properties.Of(message))
+	between := timesOf(s.Properties.Of(message))
+	ttl, e := timeToLive(s.TTL, &between)
 	if e != nil {
 		return 0, e
 	}

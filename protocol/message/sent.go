@@ -31,6 +31,12 @@ const (
 	keyLockToken        = "x-opt-lock-token"
 )
 
+// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context), the first of them where both are there.
+const (
+	keyDiagnosticID = "Diagnostic-Id"
+	keyTraceParent  = "traceparent"
+)
+
 // Limits bounds a message that is sent.
 type Limits struct {
 	Decode       amqp.Limits // of the decoder
@@ -66,6 +72,7 @@ func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	if err != nil {
 		return in, DecodeError(err)
 	}
+	in.Message.Details.BodySize = uint32(s.Body.Len())
 	if !s.Regular() { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
 		if s, err = amqp.ScanMessage(b, limits.Decode); err != nil {
@@ -76,54 +83,97 @@ func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	if in.Message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.Message.Header > limits.HeaderSize {
 		return in, ArgumentError("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)
 	}
-	if e = inspectProperties(s.Properties.Of(b), limits, &in); e != nil {
+	between, e := inspectProperties(s.Properties.Of(b), limits, &in)
+	if e != nil {
 		return in, e
 	}
 	if e = inspectAnnotations(s.MessageAnnotations.Of(b), limits, &in.Message); e != nil {
 		return in, e
 	}
-	if e = inspectApplicationProperties(s.ApplicationProperties.Of(b), limits); e != nil {
+	if e = inspectApplicationProperties(s.ApplicationProperties.Of(b), limits, &in.Message.Details); e != nil {
 		return in, e
 	}
 	m := &in.Message
 	if len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
 		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
 	}
-	m.TimeToLive, e = timeToLive(s.TTL, s.Properties.Of(b))
+	m.TimeToLive, e = timeToLive(s.TTL, &between)
 	return in, e
 }
 
-func inspectProperties(section []byte, limits *Limits, in *Sent) *amqp.Error {
+// inspectProperties looks at each field once; what it returns is what the time to live may follow from.
+func inspectProperties(section []byte, limits *Limits, in *Sent) (between times, _ *amqp.Error) {
 	if section == nil {
-		return nil
+		return between, nil
 	}
-	m := &in.Message
 	if len(section) > limits.PropertySize {
-		for i := amqp.FieldMessageID; i <= amqp.FieldReplyToGroupID; i++ {
-			if raw, ok := amqp.PropertiesField(section, i); ok && len(raw) > limits.PropertySize+5 {
-				return ArgumentError("A property is larger than %d bytes.", limits.PropertySize)
+		for _, raw := range amqp.PropertiesFields(section) {
+			if len(raw) > limits.PropertySize+5 {
+				return between, ArgumentError("A property is larger than %d bytes.", limits.PropertySize)
 			}
 		}
 	}
-	if raw, ok := amqp.PropertiesField(section, amqp.FieldMessageID); ok {
-		in.hasID = true
-		m.ID, m.IDType = idText(raw)
-		if utf8.RuneCount(m.ID) > limits.IDLength {
-			return ArgumentError("The message id is longer than %d characters.", limits.IDLength)
+	m := &in.Message
+	for i, raw := range amqp.PropertiesFields(section) {
+		switch i {
+		case amqp.FieldMessageID:
+			in.hasID = true
+			m.ID, m.IDType = idText(raw)
+			if utf8.RuneCount(m.ID) > limits.IDLength {
+				return between, ArgumentError("The message id is longer than %d characters.", limits.IDLength)
+			}
+		case amqp.FieldSubject:
+			m.Details.Subject = detail(raw)
+		case amqp.FieldCorrelationID:
+			m.Details.CorrelationID = idDetail(raw)
+		case amqp.FieldContentType:
+			m.Details.ContentType = detail(raw)
+		case amqp.FieldAbsoluteExpiryTime:
+			between.expiry = raw
+		case amqp.FieldCreationTime:
+			between.creation = raw
+		case amqp.FieldGroupID:
+			m.SessionID, m.HasSession = amqp.RawText(raw)
+			if utf8.RuneCount(m.SessionID) > limits.IDLength {
+				return between, ArgumentError("The session id is longer than %d characters.", limits.IDLength)
+			}
+		case amqp.FieldReplyToGroupID:
+			if text, _ := amqp.RawText(raw); utf8.RuneCount(text) > limits.IDLength {
+				return between, ArgumentError("The reply-to session id is longer than %d characters.", limits.IDLength)
+			}
 		}
 	}
-	if raw, ok := amqp.PropertiesField(section, amqp.FieldGroupID); ok {
-		m.SessionID, m.HasSession = amqp.RawText(raw)
-		if utf8.RuneCount(m.SessionID) > limits.IDLength {
-			return ArgumentError("The session id is longer than %d characters.", limits.IDLength)
+	return between, nil
+}
+
+// detail is a text as history keeps it: the value of an encoded string or symbol, cut to [event.MaxDetail] bytes at a character. It
+// aliases raw, and is nil where that is neither, or no UTF-8.
+func detail(raw []byte) []byte {
+	text, ok := amqp.RawText(raw)
+	n := len(text)
+	if n > event.MaxDetail {
+		for n = event.MaxDetail; n > 0 && !utf8.RuneStart(text[n]); n-- {
 		}
 	}
-	if raw, ok := amqp.PropertiesField(section, amqp.FieldReplyToGroupID); ok {
-		if text, _ := amqp.RawText(raw); utf8.RuneCount(text) > limits.IDLength {
-			return ArgumentError("The reply-to session id is longer than %d characters.", limits.IDLength)
-		}
+	if !ok || !utf8.Valid(text[:n]) {
+		return nil
 	}
-	return nil
+	return text[:n:n]
+}
+
+// idDetail is [detail] of a correlation id, which may be of any of the types of a message-id. Of a binary no more is written out than is kept.
+func idDetail(raw []byte) []byte {
+	if text := detail(raw); text != nil {
+		return text
+	}
+	if b, ok := amqp.RawBinary(raw); ok {
+		return hex.AppendEncode(nil, b[:min(len(b), event.MaxDetail/2)])
+	}
+	if _, ok := amqp.RawText(raw); ok {
+		return nil
+	}
+	text, _ := idText(raw)
+	return text
 }
 
 // idText is a message-id as text, as it is or in the usual form of its type, and its type.
@@ -197,10 +247,12 @@ func makeString(value []byte) (text []byte, ok bool) {
 	return text, true
 }
 
-func inspectApplicationProperties(section []byte, limits *Limits) *amqp.Error {
+// inspectApplicationProperties looks at each property once: whether it may be one, and whether it says the trace.
+func inspectApplicationProperties(section []byte, limits *Limits, d *event.Details) *amqp.Error {
 	if section == nil {
 		return nil
 	}
+	var parent []byte
 	for name, value := range amqp.MapEntries(section) {
 		switch {
 		case len(name)+len(value) > limits.PropertySize:
@@ -208,6 +260,15 @@ func inspectApplicationProperties(section []byte, limits *Limits) *amqp.Error {
 		case !simpleRaw(value):
 			return ArgumentError("The property '%s' is not of a simple type.", clip(name))
 		}
+		switch string(name) {
+		case keyDiagnosticID:
+			d.TraceParent = detail(value)
+		case keyTraceParent:
+			parent = detail(value)
+		}
+	}
+	if len(d.TraceParent) == 0 {
+		d.TraceParent = parent
 	}
 	return nil
 }
@@ -234,20 +295,22 @@ func simpleRaw(value []byte) bool {
 	return value[0] != amqp.CodeList0
 }
 
-// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, milliseconds.
-func timeToLive(ttl uint32, properties []byte) (time.Duration, *amqp.Error) {
-	if ttl != 0 && ttl != math.MaxUint32 || properties == nil {
-		return time.Duration(ttl) * time.Millisecond, nil
-	}
-	// Longer than 32 bits hold: the difference of the two times says it.
-	expiry, ok1 := amqp.PropertiesField(properties, amqp.FieldAbsoluteExpiryTime)
-	created, ok2 := amqp.PropertiesField(properties, amqp.FieldCreationTime)
-	if !ok1 || !ok2 {
-		return time.Duration(ttl) * time.Millisecond, nil
-	}
-	end, ok1 := amqp.RawTimestamp(expiry)
-	start, ok2 := amqp.RawTimestamp(created)
-	if !ok1 || !ok2 {
+// times is two fields of the properties section, encoded; nil where there is none.
+type times struct{ expiry, creation []byte }
+
+// timesOf finds them in a section.
+func timesOf(properties []byte) (t times) {
+	t.expiry, _ = amqp.PropertiesField(properties, amqp.FieldAbsoluteExpiryTime)
+	t.creation, _ = amqp.PropertiesField(properties, amqp.FieldCreationTime)
+	return t
+}
+
+// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, milliseconds. Where it is longer
+// than 32 bits hold, the difference of the two times says it.
+func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
+	end, ok1 := amqp.RawTimestamp(between.expiry)
+	start, ok2 := amqp.RawTimestamp(between.creation)
+	if ttl != 0 && ttl != math.MaxUint32 || !ok1 || !ok2 {
 		return time.Duration(ttl) * time.Millisecond, nil
 	}
 	end = min(end, amqp.Timestamp(event.EndOfTime)) // .NET's "never" is one millisecond later (5.4)

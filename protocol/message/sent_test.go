@@ -67,10 +67,16 @@ func TestSplice(t *testing.T) {
 func FuzzInspect(f *testing.F) {
 	f.Add(fullMessage())
 	f.Add(message(nil, "x"))
+	f.Add(detailed())
 	f.Add(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyPartitionKey), Value: []byte("k")}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		sent := slices.Clone(b)
 		in, e := Inspect(b, &testLimits)
-		if e != nil || in.HasID() {
+		if e != nil {
+			return
+		}
+		checkDetails(t, sent, &in.Message.Details)
+		if in.HasID() {
 			return
 		}
 		body := string(in.sections.Body.Of(in.Message.Body))
@@ -87,4 +93,23 @@ func FuzzInspect(f *testing.F) {
 			t.Errorf("%v: % x became % x", e, b, stored)
 		}
 	})
+}
+
+// BenchmarkInspect is the check of a message of 1 KiB as SDKs send it: with little beside its body, and with what traces and
+// conversations need.
+func BenchmarkInspect(b *testing.B) {
+	plain := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "0123456789abcdef0123456789abcdef"})
+	for _, m := range []struct {
+		name  string
+		bytes []byte
+	}{{"plain", amqp.AppendData(plain, make([]byte, 1024))}, {"detailed", detailed()}} {
+		b.Run(m.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if _, e := Inspect(m.bytes, &testLimits); e != nil {
+					b.Fatal(e)
+				}
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -75,7 +76,8 @@ func TestDispositionOf(t *testing.T) {
 	}
 }
 
-// FuzzChanges: whatever properties a client changes, they are stored as package amqp encodes the map, and a receiver gets them.
+// FuzzChanges: whatever properties a client changes, a receiver gets them as package amqp encodes them, and as it got them from a log of
+// format 1, which has the map in that encoding.
 func FuzzChanges(f *testing.F) {
 	f.Add(amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}, {Key: amqp.Symbol("c"), Value: int64(1)}, {Key: "d", Value: amqp.UUID{1}}}))
 	f.Add(amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: string(make([]byte, 300))}, {Key: "b", Value: dotNet(describedSpan, int64(5))}, {Key: "c"}}))
@@ -96,15 +98,23 @@ func FuzzChanges(f *testing.F) {
 				want = append(want, amqp.Pair{Key: name, Value: p.Value})
 			}
 		}
-		stored := w.Changes.AppendShort(nil)
-		if !bytes.Equal(stored, amqp.AppendValue(nil, want)) {
-			t.Errorf("% x is stored as % x", b, stored)
+		stored, deliver := w.Changes.Append(nil), func(changes []byte) []byte {
+			out, err := AppendDelivery(nil, message("a", "b"), &engine.Delivery{}, [][]byte{changes}, View{})
+			if err != nil {
+				t.Fatalf("% x: %v", changes, err)
+			}
+			return out
 		}
-		if n := len(w.Changes.Append(nil)); n != w.Changes.Size() {
-			t.Errorf("%d bytes, not %d", n, w.Changes.Size())
+		got := deliver(stored)
+		if old := deliver(amqp.AppendValue(nil, want)); !bytes.Equal(got, old) {
+			t.Errorf("% x:\ngot  % x\nwant % x", b, got, old)
 		}
-		if _, err := AppendDelivery(nil, message("a", "b"), &engine.Delivery{}, [][]byte{stored}, View{}); err != nil {
-			t.Errorf("% x: %v", stored, err)
+		s, err := amqp.ScanMessage(got, amqp.DefaultLimits)
+		if section := amqp.AppendSection(nil, amqp.SectionApplicationProperties, want); err != nil || len(want) > 0 && !bytes.Equal(s.ApplicationProperties.Of(got), section) {
+			t.Errorf("% x: %v\ngot  % x\nwant % x", b, err, s.ApplicationProperties.Of(got), section)
+		}
+		if read, err := event.ReadChanges(stored); err != nil || !slices.Equal(read.Set, w.Changes) || len(stored) != w.Changes.Size() {
+			t.Errorf("%+v is stored in %d bytes as % x, %v", w.Changes, w.Changes.Size(), stored, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package message
 import (
 	"encoding/binary"
 	"math"
+	"math/big"
 	"strconv"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
@@ -152,6 +153,59 @@ func integerType(code byte, n int64) event.ValueType {
 // span is a duration in ticks.
 func span(ms int64) event.Value {
 	return event.Value{Type: event.Span, Bits: uint64(ms * event.TicksPerMillisecond)}
+}
+
+// appendValue appends a value that settlements and rules have given a property, as a message carries it: an Int as int, or as long if it
+// has more than 32 bits; an Instant as timestamp, cut to the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer
+// that only a ulong holds, as messages bring them, and as decimal128 otherwise. What has no form is null.
+func appendValue(dst []byte, v event.Value) []byte {
+	switch v.Type {
+	case event.Encoded:
+		return append(dst, v.Text...)
+	case event.Bool:
+		if v.Bits == 0 {
+			return append(dst, amqp.CodeFalse)
+		}
+		return append(dst, amqp.CodeTrue)
+	case event.Int:
+		if n := int64(v.Bits); n == int64(int32(n)) {
+			return binary.BigEndian.AppendUint32(append(dst, amqp.CodeInt), uint32(n))
+		}
+		return appendLong(dst, int64(v.Bits))
+	case event.Long:
+		return appendLong(dst, int64(v.Bits))
+	case event.Double:
+		return binary.BigEndian.AppendUint64(append(dst, amqp.CodeDouble), v.Bits)
+	case event.Decimal:
+		return appendDecimal(dst, v)
+	case event.String:
+		return amqp.AppendString(dst, v.Text)
+	case event.UUID:
+		return append(append(dst, amqp.CodeUUID), v.Text...)
+	case event.Instant:
+		return amqp.AppendTimestamp(dst, amqp.Timestamp(event.FromTicks(int64(v.Bits))))
+	case event.Span:
+		return appendLong(amqp.AppendSymbol(append(dst, amqp.CodeDescribed), describedSpan), int64(v.Bits))
+	}
+	return amqp.AppendNull(dst)
+}
+
+// appendDecimal writes IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of exponent, 113 of coefficient.
+func appendDecimal(dst []byte, v event.Value) []byte {
+	const bias, exponentAt = 6176, 49 // of the upper 64 bits
+	if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil && n > math.MaxInt64 {
+		return binary.BigEndian.AppendUint64(append(dst, amqp.CodeUlong), n)
+	}
+	coef, exp, ok := v.Decimal()
+	if !ok {
+		coef, exp = big.NewInt(int64(v.Bits)), 0
+	}
+	digits := new(big.Int).Abs(coef).FillBytes(make([]byte, 16))
+	upper := binary.BigEndian.Uint64(digits) | uint64(exp+bias)<<exponentAt
+	if coef.Sign() < 0 {
+		upper |= 1 << 63
+	}
+	return append(binary.BigEndian.AppendUint64(append(dst, amqp.CodeDecimal128), upper), digits[8:]...)
 }
 
 // OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null and for what it cannot carry. A

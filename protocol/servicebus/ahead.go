@@ -21,24 +21,20 @@ const aheadSize = 128 << 10
 
 var aheadBuffers = sync.Pool{New: func() any { b := make([]byte, aheadSize); return &b }}
 
-// blob returns the bytes of a blob, checked against its sum. They are good until the next call. far allows to read more
+// blob returns the bytes of a blob, which were compared with its checksum. They are good until the next call. far allows to read more
 // than asked for.
 func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event.Blob, far bool) ([]byte, error) {
 	size := int(b.Size)
 	if size == 0 {
 		return nil, nil
 	}
-	data := r.within(host, b)
-	if data == nil {
-		if err := r.fill(broker, host, b, far); err != nil {
-			return nil, err
-		}
-		data = (*r.buf)[:size]
+	if data := r.within(host, b); data != nil && b.Matches(data) {
+		return data, nil
 	}
-	if !b.Matches(data) {
-		return nil, fmt.Errorf("servicebus: body at position %d of partition %d: checksum %08x instead of %08x", b.Position, host, event.Sum(data), b.Sum)
+	if err := r.fill(broker, host, b, size, far); err != nil { // which says what is wrong with it
+		return nil, err
 	}
-	return data, nil
+	return (*r.buf)[:size], nil
 }
 
 func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
@@ -52,8 +48,8 @@ func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
 	return (*r.buf)[from : from+uint64(b.Size)]
 }
 
-func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event.Blob, far bool) error {
-	size := int(b.Size)
+// fill reads the first size bytes of a blob, and if far is set as much behind it as may serve the next deliveries.
+func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event.Blob, size int, far bool) error {
 	if r.buf == nil || len(*r.buf) < size {
 		r.drop()
 		if size <= aheadSize {
@@ -68,22 +64,14 @@ func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event
 		want = max(size, min(len(*r.buf), aheadSize))
 	}
 	r.host, r.at, r.n = host, b.Position, 0
-	for r.n < size {
-		n, err := broker.ReadAt(host, b.Position+event.Position(r.n), (*r.buf)[r.n:want])
-		r.n += n
-		if r.n >= size {
-			break
-		}
-		if err != nil {
-			r.n = 0
-			return err
-		}
-		if n == 0 {
-			r.n = 0
-			return fmt.Errorf("servicebus: body at position %d of partition %d: %d bytes missing", b.Position, host, size-r.n)
-		}
+	n, err := broker.ReadInto(host, *b, (*r.buf)[:want])
+	if err == nil && n < size {
+		err = fmt.Errorf("servicebus: body at position %d of partition %d: %d bytes missing", b.Position, host, size-n)
 	}
-	return nil
+	if err == nil {
+		r.n = n
+	}
+	return err
 }
 
 // drop gives the buffer back.

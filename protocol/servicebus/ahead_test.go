@@ -2,22 +2,27 @@ package servicebus
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// logs is a broker of which only ReadAt is asked: each partition's log is the bytes given.
+// logs is a broker of which only ReadInto is asked: each partition's log is the bytes given.
 type logs struct {
 	engine.Broker
 	bytes [][]byte
 	reads int
 }
 
-func (l *logs) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
+func (l *logs) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, error) {
 	l.reads++
-	return copy(dst, l.bytes[p][at:]), nil
+	n := copy(dst, l.bytes[p][b.Position:])
+	if !b.Matches(dst[:b.Size]) {
+		return 0, errors.New("checksum")
+	}
+	return n, nil
 }
 
 // What was read ahead serves the messages behind it, of the same log: another has other bytes at the same places.
@@ -36,5 +41,26 @@ func TestReadAheadKnowsItsLog(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) || broker.reads != c.reads {
 			t.Errorf("partition %d at %d: %q after %d reads, want %q after %d; %v", c.host, c.at, got, broker.reads, want, c.reads, err)
 		}
+	}
+}
+
+// What was read ahead was not compared by the log: a message in it that is not what was stored is read once more, and refused.
+func TestReadAheadIsCompared(t *testing.T) {
+	t.Parallel()
+	broker := &logs{bytes: [][]byte{bytes.Repeat([]byte("a"), 100)}}
+	var ahead readAhead
+	defer ahead.drop()
+	body := func(at event.Position) *event.Blob {
+		return &event.Blob{Position: at, Size: 20, Sum: event.Sum([]byte("aaaaaaaaaaaaaaaaaaaa"))}
+	}
+	broker.bytes[0][45] ^= 1
+	if _, err := ahead.blob(broker, 0, body(10), true); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ahead.blob(broker, 0, body(40), true); err == nil || broker.reads != 2 {
+		t.Errorf("%q after %d reads, %v", got, broker.reads, err)
+	}
+	if _, err := ahead.blob(broker, 0, body(10), true); err != nil || broker.reads != 3 {
+		t.Errorf("what is good cannot be read after %d reads: %v", broker.reads, err)
 	}
 }

@@ -165,11 +165,12 @@ func (b *emptyBroker) delivery() *engine.Delivery {
 	return &engine.Delivery{Sequence: 1, Token: token, LockedUntil: b.Now(), Body: event.Blob{Position: 1, Size: uint32(len(b.stored)), Sum: event.Sum(b.stored)}}
 }
 
-func (b *emptyBroker) ReadAt(_ engine.PartitionID, at event.Position, dst []byte) (int, error) {
-	if at < 1 || int(at) > len(b.stored) {
+func (b *emptyBroker) ReadInto(_ engine.PartitionID, blob event.Blob, dst []byte) (int, error) {
+	at := blob.Position
+	if blob.Size > 0 && (at < 1 || int(at) > len(b.stored)) {
 		return 0, io.EOF
 	}
-	return copy(dst, b.stored[at-1:]), nil
+	return copy(dst, b.stored[max(at, 1)-1:]), nil
 }
 
 // Manage lists one rule, as often as is asked for, and refuses names that are not those of rules.

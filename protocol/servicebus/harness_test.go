@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
@@ -73,12 +73,11 @@ func (b *bench) put(entity string, messages ...[]byte) {
 // faultyBroker is the engine with the faults a test asks for.
 type faultyBroker struct {
 	engine.Broker
-	refuse  func(engine.Command) error // of a request instead of carrying it out
-	corrupt atomic.Bool
-	damage  atomic.Int32
+	refuse func(engine.Command) error // of a request instead of carrying it out
+	damage atomic.Int32
 
-	unreadable atomic.Bool
-	starved    atomic.Bool // of file descriptors
+	unreadable atomic.Pointer[error] // why stored bytes cannot be read; nil: they can
+	starved    atomic.Bool           // of file descriptors
 
 	mu      sync.Mutex
 	holding bool
@@ -142,19 +141,15 @@ func (b *faultyBroker) Manage(r engine.Request) {
 	}
 }
 
-func (b *faultyBroker) ReadAt(p engine.PartitionID, at event.Position, dst []byte) (int, error) {
-	if b.unreadable.Load() {
-		return 0, io.ErrUnexpectedEOF
+func (b *faultyBroker) ReadInto(p engine.PartitionID, blob event.Blob, dst []byte) (int, error) {
+	if err := b.unreadable.Load(); err != nil {
+		return 0, *err
 	}
 	if b.starved.Load() {
 		time.Sleep(100 * time.Millisecond) // so long it waits for one
 		return 0, &engine.Error{Code: engine.Busy, Text: "Not now."}
 	}
-	n, err := b.Broker.ReadAt(p, at, dst)
-	if b.corrupt.Load() && n > 0 {
-		dst[n/2] ^= 1
-	}
-	return n, err
+	return b.Broker.ReadInto(p, blob, dst)
 }
 
 func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage.Add(1) }
@@ -171,13 +166,13 @@ func bubble(t *testing.T, change func(*Options), test func(b *bench)) {
 }
 
 // bubbleOn is bubble on a disk of the test's.
-func bubbleOn(t *testing.T, disk log.FS, change func(*Options), test func(b *bench)) {
+func bubbleOn(t *testing.T, disk disk.FS, change func(*Options), test func(b *bench)) {
 	t.Helper()
 	bubbleIn(t, t.TempDir(), disk, change, test)
 }
 
 // bubbleIn is bubbleOn in a directory of the test's, which may have been used before.
-func bubbleIn(t *testing.T, dir string, disk log.FS, change func(*Options), test func(b *bench)) {
+func bubbleIn(t *testing.T, dir string, disk disk.FS, change func(*Options), test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := log.Open(context.Background(), dir, log.Options{FS: disk, Partitions: 2})

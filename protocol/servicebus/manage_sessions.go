@@ -94,7 +94,7 @@ func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 		defer ahead.drop()
 		b, err := ahead.blob(c.broker, host, stored, false)
 		if err != nil {
-			c.log.Error("servicebus: session state not shown, its stored bytes are damaged", "entity", req.l.at.path,
+			c.log.Error("servicebus: session state not shown, "+unreadableBecause(err), "entity", req.l.at.path,
 				"partition", host, "position", uint64(stored.Position), "error", err)
 			c.broker.ReportDamage(host, err)
 			req.refuse(503, amqp.CondServerBusy, "The stored session state cannot be read now.")

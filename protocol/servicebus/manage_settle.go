@@ -44,17 +44,19 @@ func updateDisposition(req *request, body amqp.Map) {
 		return
 	}
 	w, e := message.DispositionOf(body)
-	t := req.l.target
+	t, why := req.l.target, engine.InvalidArgument
 	if e == nil && w.Outcome == engine.MoveToDeadLetter && t.SubQueue != event.Main {
-		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}
+		e, why = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}, engine.NotAllowed
 	}
 	if e != nil {
+		req.l.noteRefused(tokens[0], w.Outcome, why)
 		req.refuseFor(e)
 		return
 	}
 	var held []event.LockToken
 	if ofSessions(t) {
 		if held = req.messageSessionLocks(id, named); held == nil {
+			req.l.noteRefused(tokens[0], w.Outcome, engine.SessionLockLost)
 			req.refuseMessageSession()
 			return
 		}

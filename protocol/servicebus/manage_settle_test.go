@@ -3,6 +3,7 @@ package servicebus
 import (
 	"context"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -176,12 +177,12 @@ func TestHeaderSizeUnreadable(t *testing.T) {
 		p.credit(2, 0, 1, false)
 		token := uuidOf(p.receive().tag)
 		p.attachManagement("q")
-		b.broker.unreadable.Store(true)
+		b.broker.unreadable.Store(&io.ErrUnexpectedEOF)
 		p.disposed(503, amqp.CondServerBusy, "abandoned", []amqp.UUID{token}, amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "c", Value: "x"}}})
 		if n := b.broker.damage.Load(); n != 1 {
 			t.Errorf("%d reports of damage", n)
 		}
-		b.broker.unreadable.Store(false)
+		b.broker.unreadable.Store(nil)
 		p.disposed(200, "", "completed", []amqp.UUID{token})
 	})
 }

@@ -14,7 +14,7 @@ const (
 	linkCost     = 3 << 10 // with what the engine knows of it
 	tokenCost    = 1 << 10 // a claim
 	detachedCost = 512     // a link that is refused, until the peer has detached it
-	sendCost     = 256     // a send without an answer, beside its bytes
+	sendCost     = 384     // a message in a send without an answer, beside its bytes
 	deliveryCost = 256     // a message in the engine's answer to a request, beside its bytes
 	answerCost   = 64      // an answer that waits for credit, beside its bytes
 )

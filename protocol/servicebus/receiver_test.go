@@ -1,11 +1,14 @@
 package servicebus
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -116,21 +119,36 @@ func TestUnsentGoesBack(t *testing.T) {
 	})
 }
 
-// A body that is not what was stored is never delivered, and the partition hears of it.
-func TestDamagedBody(t *testing.T) {
-	bubble(t, nil, func(b *bench) {
-		p := b.loaded(1)
-		b.broker.corrupt.Store(true)
-		p.credit(2, 0, 1, false)
-		p.quiet(time.Second)
-		if b.broker.damage.Load() == 0 {
-			t.Error("not reported")
-		}
-		b.broker.corrupt.Store(false)
-		if m := p.receive(); m.body != "body 0" { // its lock ran out
-			t.Errorf("%+v", m)
-		}
-	})
+// A body that is not what was stored is never delivered, and the partition hears of it. Of one that was erased the operator's log says so:
+// that is no damage but a fault of the broker.
+func TestUnreadableBody(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		said string
+	}{
+		{log.ErrChecksum, "servicebus: message not delivered, its stored bytes are damaged"},
+		{event.ErrErased, "servicebus: message not delivered, internal fault: its stored bytes were erased"},
+	} {
+		t.Run(c.err.Error(), func(t *testing.T) {
+			var said bytes.Buffer
+			bubble(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&said, nil)) }, func(b *bench) {
+				p := b.loaded(1)
+				b.broker.unreadable.Store(&c.err)
+				p.credit(2, 0, 1, false)
+				p.quiet(time.Second)
+				if b.broker.damage.Load() == 0 {
+					t.Error("not reported")
+				}
+				b.broker.unreadable.Store(nil)
+				if m := p.receive(); m.body != "body 0" { // its lock ran out
+					t.Errorf("%+v", m)
+				}
+			})
+			if !strings.Contains(said.String(), c.said) {
+				t.Errorf("the log says %s, want %q", said.String(), c.said)
+			}
+		})
+	}
 }
 
 // reliability.md F18: what cannot be read for want of a file descriptor is not called damaged, and is delivered when it can be, in order.

@@ -191,7 +191,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		}
 		return
 	}
-	size := len(body) + sendCost
+	size := len(body) + len(cmd.Messages)*sendCost
 	if seen, ok := cmd.Buffer.(*published); ok {
 		size += seen.size()
 	}

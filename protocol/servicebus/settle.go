@@ -119,14 +119,18 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settleme
 		}
 	}
 	l.receiver.pass()
+	why := engine.InvalidArgument
 	switch {
 	case bad != nil:
 	case w.Outcome == 0:
 		return // settled without an outcome: the lock runs out
 	case w.Outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
-		bad = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}
+		bad, why = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}, engine.NotAllowed
 	}
 	if bad != nil {
+		if !l.browses {
+			l.noteRefused(u.token, w.Outcome, why)
+		}
 		if !d.Settled {
 			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
 		}
@@ -151,6 +155,16 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settleme
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome})
 	}
 	c.batch.add(l.target.Host(at), req)
+}
+
+// noteRefused puts into the log that a settlement was refused of which the engine was not asked. One that is none has no name there.
+func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, why engine.Code) {
+	if wanted == 0 {
+		return
+	}
+	at := l.target.OfToken(token)
+	l.c.batch.add(l.target.Host(at), engine.Request{Command: &engine.Note{Origin: l.origin, Fact: &event.SettlementRefused{
+		Envelope: event.Envelope{Slice: l.target.Slice(at)}, SubQueue: l.target.SubQueue, Token: token, Wanted: wanted.Wanted(), Why: why.Refusal()}}})
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).

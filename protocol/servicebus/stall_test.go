@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
@@ -33,11 +33,11 @@ func (d *stallingDisk) hold() *stall {
 	return s
 }
 
-func (d *stallingDisk) Create(name string) (log.File, error) { return d.wrap(d.FS.Create(name)) }
+func (d *stallingDisk) Create(name string) (disk.File, error) { return d.wrap(d.FS.Create(name)) }
 
-func (d *stallingDisk) Open(name string) (log.File, error) { return d.wrap(d.FS.Open(name)) }
+func (d *stallingDisk) Open(name string) (disk.File, error) { return d.wrap(d.FS.Open(name)) }
 
-func (d *stallingDisk) wrap(f log.File, err error) (log.File, error) {
+func (d *stallingDisk) wrap(f disk.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (d *stallingDisk) wrap(f log.File, err error) (log.File, error) {
 }
 
 type stallingFile struct {
-	log.File
+	disk.File
 	disk *stallingDisk
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
@@ -49,9 +50,17 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 		return
 	}
 	host := target.Host(target.OfSequence(d.Sequence))
-	s.log.Error("servicebus: message not delivered, its stored bytes are damaged", "entity", target.Entity.Path,
+	s.log.Error("servicebus: message not delivered, "+unreadableBecause(err), "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
 	s.broker.ReportDamage(host, err)
+}
+
+// unreadableBecause is what is wrong with stored bytes in words of the operator's log.
+func unreadableBecause(err error) string {
+	if errors.Is(err, event.ErrErased) {
+		return "internal fault: its stored bytes were erased"
+	}
+	return "its stored bytes are damaged"
 }
 
 // list makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
@@ -98,13 +107,12 @@ const (
 
 // headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
 func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
-	start := d.Body
-	start.Size = min(start.Size, uint32(s.limits.HeaderSize)+headerRoom)
+	start := int(min(d.Body.Size, uint32(s.limits.HeaderSize)+headerRoom))
 	host := t.Host(t.OfSequence(d.Sequence))
-	if err := ahead.fill(s.broker, host, &start, false); err != nil {
+	if err := ahead.fill(s.broker, host, &d.Body, start, false); err != nil {
 		return 0, err
 	}
-	b := (*ahead.buf)[:start.Size]
+	b := (*ahead.buf)[:start]
 	n, err := message.HeaderSize(b)
 	if err == nil {
 		return n, nil

@@ -3,7 +3,10 @@ package compatible
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,9 +25,10 @@ type build struct {
 	name   string
 	broker string // path of the binary
 	state  string // path of the one of package state
+	format int    // of the data directories it makes, the newest that it knows
 }
 
-// TestCompatible has each of two builds open what the other has written.
+// TestCompatible has each of two builds open what the other has written, and refuse what has a format that is newer than it.
 func TestCompatible(t *testing.T) {
 	t.Parallel()
 	this := &build{name: "this build"}
@@ -47,6 +51,9 @@ func TestCompatible(t *testing.T) {
 				t.Fatal(err)
 			}
 			x.open(x.writer, stopped)
+			if got := x.format(killed); got != x.writer.format {
+				t.Errorf("format %d is written, and %d into a new directory", got, x.writer.format)
+			}
 			x.pass(killed)
 			x.pass(stopped)
 		})
@@ -85,6 +92,10 @@ func (b *build) make(t *testing.T, source string) {
 	b.broker, b.state = filepath.Join(dir, "ledgerbus"), filepath.Join(dir, "state")
 	command(t, source, "go", "build", "-o", b.broker, "./cmd/ledgerbus")
 	command(t, source, "go", "build", "-o", b.state, "./test/compatible/state")
+	x := exchange{t: t, writer: b}
+	empty := filepath.Join(dir, "data")
+	x.open(b, empty)
+	b.format = x.format(empty)
 }
 
 // command runs a program and returns what it prints.
@@ -105,12 +116,34 @@ type exchange struct {
 	writer, opener *build
 }
 
+// format is that of a directory.
+func (x *exchange) format(dir string) int {
+	x.t.Helper()
+	var n struct{ Format int }
+	p, err := os.ReadFile(filepath.Join(dir, "namespace.json"))
+	if err == nil {
+		err = json.Unmarshal(p, &n)
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return n.Format
+}
+
 // pass has the other build open a directory, and then the one that wrote it.
 func (x *exchange) pass(dir string) {
 	x.t.Helper()
 	seen := x.look(dir)
 	for _, b := range []*build{x.opener, x.writer} {
+		before := x.format(dir)
+		if before > b.format {
+			x.refuse(b, dir)
+			continue
+		}
 		x.open(b, dir)
+		if got := x.format(dir); got != b.format {
+			x.t.Errorf("%s made format %d of %d, and makes new directories of format %d", b.name, got, before, b.format)
+		}
 		now := x.look(dir)
 		now.wantBehind(x.t, b, seen)
 		seen = now
@@ -130,6 +163,43 @@ func (x *exchange) open(b *build, dir string) {
 	}
 }
 
+// exitFormat is the exit code of a program that meets data of a newer version.
+const exitFormat = 7
+
+// refuse holds that a build that does not know the format of a directory says so, whatever it is to do with it, and changes nothing.
+func (x *exchange) refuse(b *build, dir string) {
+	x.t.Helper()
+	before := contents(x.t, dir)
+	for _, args := range [][]string{{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, {"log", "verify", dir}, {"log", "dump", dir}} {
+		out, err := exec.Command(b.broker, args...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitFormat || !bytes.Contains(out, []byte("namespace.json")) {
+			x.t.Errorf("%s, which knows format %d, about format %d: %s: %v, want exit code %d\n%s",
+				b.name, b.format, x.format(dir), strings.Join(args[:len(args)-1], " "), err, exitFormat, out)
+		}
+	}
+	if !maps.EqualFunc(before, contents(x.t, dir), bytes.Equal) {
+		x.t.Errorf("%s refused the directory and changed it", b.name)
+	}
+	x.t.Logf("%s refuses format %d", b.name, x.format(dir))
+}
+
+// contents is all files of a directory, by path.
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			files[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // view is what is to be seen in a directory.
 type view struct {
 	events      []byte // a line each
@@ -137,13 +207,18 @@ type view struct {
 	checkpoints int
 }
 
-// look has both builds read a directory, which must be the same for them, without damage and with every checkpoint that of the log.
+// look has the builds that know its format read a directory, which must be the same for them, without damage and with every checkpoint
+// that of the log.
 func (x *exchange) look(dir string) view {
 	x.t.Helper()
-	views := [2]view{}
-	for i, b := range []*build{x.writer, x.opener} {
+	var views []view
+	for _, b := range []*build{x.writer, x.opener} {
+		if x.format(dir) > b.format {
+			continue
+		}
+		var v view
 		command(x.t, "", b.broker, "log", "verify", dir) // compares the states of checkpoints with those of the log
-		views[i].events = command(x.t, "", b.broker, "log", "dump", "--output", "json", "--bodies", dir)
+		v.events = command(x.t, "", b.broker, "log", "dump", "--output", "json", "--bodies", dir)
 		var frames, checkpoints []string
 		ends := map[string]string{} // by partition: the state of its log
 		for line := range strings.Lines(string(command(x.t, "", b.state, dir))) {
@@ -160,9 +235,10 @@ func (x *exchange) look(dir string) view {
 			id, _, _ := strings.Cut(place, " LSN ")
 			ends[id] = hash
 		}
-		views[i].states, views[i].checkpoints = []byte(strings.Join(append(frames, checkpoints...), "")), len(checkpoints)
+		v.states, v.checkpoints = []byte(strings.Join(append(frames, checkpoints...), "")), len(checkpoints)
+		views = append(views, v)
 	}
-	a, b := &views[0], &views[1]
+	a, b := &views[0], &views[len(views)-1]
 	if !bytes.Equal(a.states, b.states) {
 		x.t.Errorf("%s and %s come to different states:\n%s", x.writer.name, x.opener.name, firstDifference(a.states, b.states))
 	}

@@ -34,17 +34,28 @@ type author struct {
 // write makes a data directory in which everything has happened to messages, and leaves it as a kill does.
 func write(t *testing.T, binary, data string) {
 	t.Helper()
-	config := data + ".json"
-	if err := os.WriteFile(config, []byte(entities), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a := &author{t: t, ctx: t.Context(), process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
-	defer func() { _ = a.process.Kill() }()
+	a, end := newAuthor(t, binary, data, entities)
+	defer end()
 	for _, chapter := range []func(*author){(*author).sends, (*author).settles, (*author).sessions, (*author).topics, (*author).changes, (*author).leavesOpen} {
 		a.start()
 		chapter(a)
 		a.must(a.process.Kill())
 	}
+}
+
+// newAuthor prepares a broker with entities, of an entity file, on a data directory. The function returned kills what still runs.
+func newAuthor(t *testing.T, binary, data, entities string, flags ...string) (*author, func()) {
+	t.Helper()
+	flags = append(flags, "--log-level", "warn")
+	if entities != "" {
+		config := data + ".json"
+		if err := os.WriteFile(config, []byte(entities), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--entities", config)
+	}
+	a := &author{t: t, ctx: t.Context(), process: harness.NewProcess(binary, data, flags...)}
+	return a, func() { _ = a.process.Kill() }
 }
 
 func (a *author) start() {
@@ -140,6 +151,18 @@ func (a *author) sends() {
 // settles settles messages in every way, and leaves one lock to end by itself.
 func (a *author) settles() {
 	r := a.receiver("orders", azservicebus.ReceiverOptions{})
+	got := a.settleEach(r)
+	deferred, err := r.ReceiveDeferredMessages(a.ctx, []int64{*got[2].SequenceNumber}, nil)
+	a.must(err)
+	a.must(r.CompleteMessage(a.ctx, deferred[0], nil))
+	dead := a.receiver("orders", azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+	a.must(dead.CompleteMessage(a.ctx, a.receive(dead, 1)[0], nil))
+	a.receive(a.receiver("orders", azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}), 2)
+}
+
+// settleEach receives ten messages and settles them in every way, each with what a client may add; the last of five is left locked.
+func (a *author) settleEach(r *azservicebus.Receiver) []*azservicebus.ReceivedMessage {
+	a.t.Helper()
 	got := a.receive(r, 10)
 	for i, m := range got {
 		switch i % 5 {
@@ -148,19 +171,15 @@ func (a *author) settles() {
 		case 1:
 			a.must(r.AbandonMessage(a.ctx, m, &azservicebus.AbandonMessageOptions{PropertiesToModify: map[string]any{"tries": int64(i)}}))
 		case 2:
-			a.must(r.DeferMessage(a.ctx, m, nil))
+			a.must(r.DeferMessage(a.ctx, m, &azservicebus.DeferMessageOptions{PropertiesToModify: map[string]any{"why": "later"}}))
 		case 3:
-			a.must(r.DeadLetterMessage(a.ctx, m, &azservicebus.DeadLetterOptions{Reason: to.Ptr("reason"), ErrorDescription: to.Ptr("description")}))
+			a.must(r.DeadLetterMessage(a.ctx, m, &azservicebus.DeadLetterOptions{Reason: to.Ptr("reason"), ErrorDescription: to.Ptr("description"),
+				PropertiesToModify: map[string]any{"by": "hand", "when": time.Unix(1e9, 0)}}))
 		case 4:
 			a.must(r.RenewMessageLock(a.ctx, m, nil))
 		}
 	}
-	deferred, err := r.ReceiveDeferredMessages(a.ctx, []int64{*got[2].SequenceNumber}, nil)
-	a.must(err)
-	a.must(r.CompleteMessage(a.ctx, deferred[0], nil))
-	dead := a.receiver("orders", azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
-	a.must(dead.CompleteMessage(a.ctx, a.receive(dead, 1)[0], nil))
-	a.receive(a.receiver("orders", azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}), 2)
+	return got
 }
 
 // sessions uses sessions, and holds one when it is killed.
@@ -212,7 +231,7 @@ func (a *author) topics() {
 	a.must(r.DeadLetterMessage(a.ctx, got[1], nil))
 }
 
-// changes changes and deletes entities, gives a message back, and deletes messages in one go.
+// changes changes and deletes entities.
 func (a *author) changes() {
 	c := a.administer()
 	defer c.Close()
@@ -229,7 +248,11 @@ func (a *author) changes() {
 	orders.Properties.MaxDeliveryCount = 7
 	_, err = c.Update(a.ctx, orders)
 	a.must(err)
+	a.releases()
+}
 
+// releases gives a message back, and deletes messages in one go.
+func (a *author) releases() {
 	cs, err := client.ParseConnectionString(a.process.ConnectionString())
 	a.must(err)
 	bus, err := client.Dial(a.ctx, cs, client.Options{})

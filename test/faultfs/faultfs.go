@@ -1,4 +1,4 @@
-// Package faultfs is a disk in memory that can lose power. It implements log.FS: of every file it knows the synced and
+// Package faultfs is a disk in memory that can lose power. It implements disk.FS: of every file it knows the synced and
 // the current bytes, of every directory the synced and the current entries, so that [FS.Crash] can make any image that
 // a power loss may leave (reliability.md F2). Calls are numbered; errors are injected, and crashes happen, by number.
 //
@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
 // Sector is the unit in which unsynced bytes are kept or lost, bytes.
@@ -217,8 +217,8 @@ func (f *FS) parent(op Op, name string) (*node, string, error) {
 	return dir, filepath.Base(name), nil
 }
 
-// Create implements log.FS.
-func (f *FS) Create(name string) (log.File, error) {
+// Create implements disk.FS.
+func (f *FS) Create(name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := f.begin(OpCreate, name); fault.Err != nil {
@@ -237,13 +237,13 @@ func (f *FS) Create(name string) (log.File, error) {
 	return &file{fs: f, node: n, name: name}, nil
 }
 
-// Open implements log.FS.
-func (f *FS) Open(name string) (log.File, error) { return f.open(OpOpen, name) }
+// Open implements disk.FS.
+func (f *FS) Open(name string) (disk.File, error) { return f.open(OpOpen, name) }
 
-// Edit implements log.FS.
-func (f *FS) Edit(name string) (log.File, error) { return f.open(OpEdit, name) }
+// Edit implements disk.FS.
+func (f *FS) Edit(name string) (disk.File, error) { return f.open(OpEdit, name) }
 
-func (f *FS) open(op Op, name string) (log.File, error) {
+func (f *FS) open(op Op, name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := f.begin(op, name); fault.Err != nil {
@@ -256,8 +256,8 @@ func (f *FS) open(op Op, name string) (log.File, error) {
 	return &file{fs: f, node: n, name: name}, nil
 }
 
-// ReadDir implements log.FS.
-func (f *FS) ReadDir(name string) ([]log.Entry, error) {
+// ReadDir implements disk.FS.
+func (f *FS) ReadDir(name string) ([]disk.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := f.begin(OpReadDir, name); fault.Err != nil {
@@ -267,29 +267,29 @@ func (f *FS) ReadDir(name string) ([]log.Entry, error) {
 	if n == nil || !n.dir {
 		return nil, notExist(OpReadDir, name)
 	}
-	var list []log.Entry
+	var list []disk.Entry
 	for _, k := range slices.Sorted(maps.Keys(n.entries)) {
 		e := n.entries[k]
-		list = append(list, log.Entry{Name: k, Size: int64(len(e.data)), Dir: e.dir})
+		list = append(list, disk.Entry{Name: k, Size: int64(len(e.data)), Dir: e.dir})
 	}
 	return list, nil
 }
 
-// Stat implements log.FS.
-func (f *FS) Stat(name string) (log.Entry, error) {
+// Stat implements disk.FS.
+func (f *FS) Stat(name string) (disk.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := f.begin(OpStat, name); fault.Err != nil {
-		return log.Entry{}, fault.Err
+		return disk.Entry{}, fault.Err
 	}
 	n := f.find(name)
 	if n == nil {
-		return log.Entry{}, notExist(OpStat, name)
+		return disk.Entry{}, notExist(OpStat, name)
 	}
-	return log.Entry{Name: filepath.Base(name), Size: int64(len(n.data)), Dir: n.dir}, nil
+	return disk.Entry{Name: filepath.Base(name), Size: int64(len(n.data)), Dir: n.dir}, nil
 }
 
-// Mkdir implements log.FS.
+// Mkdir implements disk.FS.
 func (f *FS) Mkdir(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,7 +307,7 @@ func (f *FS) Mkdir(name string) error {
 	return nil
 }
 
-// Rename implements log.FS. Both names must be in the same directory: then a power loss shows one of them, never both
+// Rename implements disk.FS. Both names must be in the same directory: then a power loss shows one of them, never both
 // or none.
 func (f *FS) Rename(from, to string) error {
 	f.mu.Lock()
@@ -331,7 +331,7 @@ func (f *FS) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements log.FS.
+// Remove implements disk.FS.
 func (f *FS) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -353,7 +353,7 @@ func (f *FS) Remove(name string) error {
 	return nil
 }
 
-// SyncDir implements log.FS.
+// SyncDir implements disk.FS.
 func (f *FS) SyncDir(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -369,7 +369,7 @@ func (f *FS) SyncDir(name string) error {
 }
 
 // OpenDir opens a directory, for its names to be exchanged.
-func (f *FS) OpenDir(name string) (log.Dir, error) {
+func (f *FS) OpenDir(name string) (disk.Dir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := f.begin(OpOpen, name); fault.Err != nil {
@@ -386,7 +386,7 @@ type folder struct {
 	name string
 }
 
-// Exchange implements log.Dir. A power loss may undo it for either name: then both names lead to one file.
+// Exchange implements disk.Dir. A power loss may undo it for either name: then both names lead to one file.
 func (d *folder) Exchange(a, b string) error {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
@@ -401,17 +401,17 @@ func (d *folder) Exchange(a, b string) error {
 	return nil
 }
 
-// Sync implements log.Dir.
+// Sync implements disk.Dir.
 func (d *folder) Sync() error { return d.fs.SyncDir(d.name) }
 
-// Close implements log.Dir.
+// Close implements disk.Dir.
 func (d *folder) Close() error {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
 	return d.fs.begin(OpClose, d.name).Err
 }
 
-// Lock implements log.FS.
+// Lock implements disk.FS.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -419,7 +419,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 		return nil, fault.Err
 	}
 	if f.locked[name] {
-		return nil, log.ErrInUse
+		return nil, disk.ErrInUse
 	}
 	dir, base, err := f.parent(OpLock, name)
 	if err != nil {

@@ -15,7 +15,7 @@ type file struct {
 	at   int // where Write goes on
 }
 
-// ReadAt implements log.File.
+// ReadAt implements disk.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Write implements log.File.
+// Write implements disk.File.
 func (f *file) Write(p []byte) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt implements log.File.
+// WriteAt implements disk.File.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -72,7 +72,7 @@ func (f *file) put(p []byte, at int) (n int, err error) {
 	return n, err
 }
 
-// Truncate implements log.File. It only makes files shorter.
+// Truncate implements disk.File. It only makes files shorter.
 func (f *file) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -83,10 +83,10 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Sync implements log.File.
+// Sync implements disk.File.
 func (f *file) Sync() error { return f.sync(OpSync) }
 
-// Datasync implements log.File.
+// Datasync implements disk.File.
 func (f *file) Datasync() error { return f.sync(OpDatasync) }
 
 func (f *file) sync(op Op) error {
@@ -150,7 +150,7 @@ func (n *node) durable() []byte {
 	return data
 }
 
-// Size implements log.File.
+// Size implements disk.File.
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -160,7 +160,7 @@ func (f *file) Size() (int64, error) {
 	return int64(len(f.node.data)), nil
 }
 
-// Close implements log.File.
+// Close implements disk.File.
 func (f *file) Close() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

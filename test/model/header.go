@@ -19,27 +19,17 @@ type Change struct {
 const ValueName = "v"
 
 // Words is the change of a client that sets properties to strings: names and values in turn.
-func Words(words ...string) Change { return Change{Bytes: short(properties(words...)), Words: words} }
+func Words(words ...string) Change { return Change{Bytes: properties(words...), Words: words} }
 
 // Value is the change of a client that sets a property to an encoded value.
 func Value(b []byte) Change {
-	return Change{Bytes: short(compound(0xd1, 2, slices.Concat(text(ValueName), b))), Value: b}
+	return Change{Bytes: stored(0, nil, 1, entry(ValueName, encodedValue(b)), 0, nil), Value: b}
 }
 
 // ValueOf is how long an encoded value is whose change takes so many bytes, or as nearly as there is one.
 func ValueOf(size int) int {
-	if size -= len(text(ValueName)); size-3 > 251 {
-		return max(size-9, 252)
-	}
-	return max(size-3, 1)
-}
-
-// short is a map with the header that those of clients have where all of it is small enough.
-func short(b []byte) []byte {
-	if count := b[8]; len(b) <= 9+254 {
-		return slices.Concat([]byte{0xc1, byte(len(b) - 9 + 1), count}, b[9:])
-	}
-	return b
+	n := size - len(Value(nil).Bytes)
+	return max(n+1-len(number(uint64(max(n, 0)))), 1)
 }
 
 // changed is how many bytes the changes of a message have so far.
@@ -61,13 +51,13 @@ func (p *Partition) cut(c Change, room int) []byte {
 	words := slices.Clone(c.Words)
 	for _, name := range [...]string{"DeadLetterErrorDescription", "DeadLetterReason"} {
 		for i := 0; i < len(words); i += 2 {
-			for words[i] == name && words[i+1] != "" && size(words) > room {
+			for words[i] == name && words[i+1] != "" && len(properties(words...)) > room {
 				_, n := utf8.DecodeLastRuneInString(words[i+1])
 				words[i+1] = words[i+1][:len(words[i+1])-n]
 			}
 		}
 	}
-	if c.Words == nil || size(words) > room {
+	if c.Words == nil || len(properties(words...)) > room {
 		p.TooLarge++
 		return nil
 	}
@@ -86,14 +76,3 @@ func (p *Partition) told(room int, reason, description string) []byte {
 
 var headerTooLarge = properties("DeadLetterReason", "HeaderSizeExceeded",
 	"DeadLetterErrorDescription", "The size quota for this stream has been exceeded.")
-
-// size is that of properties.
-func size(words []string) (n int) {
-	for _, w := range words {
-		n += len(w) + 2
-		if len(w) > 255 {
-			n += 3
-		}
-	}
-	return n + 9
-}

@@ -197,20 +197,21 @@ func (c *changed) touch(name string, sent bool) *property {
 	return &c.touched[i]
 }
 
-// encoded is the changes as they are stored with a copy: an AMQP list of properties to set, RuleName first, then more of the
-// broker's, the names of those to remove, and the system properties.
+// encoded is the changes as they are stored with a copy: the names of properties to remove, those to set, RuleName first, then more of
+// the broker's, and the system properties.
 func (c *changed) encoded(rule string, more ...string) []byte {
-	set := append(text("RuleName"), text(rule)...)
-	for _, s := range more {
-		set = append(set, text(s)...)
+	set, sets := entry("RuleName", rule), 1
+	for ; len(more) > 0; more = more[2:] {
+		set = append(set, entry(more[0], more[1])...)
+		sets++
 	}
 	var names, system []byte
-	sets, removed, systems := 2+len(more), 0, 0
+	removed, systems := 0, 0
 	for _, p := range c.touched {
 		switch {
 		case !p.removed:
-			set = append(append(set, text(p.name)...), value(p.value)...)
-			sets += 2
+			set = append(set, entry(p.name, p.value)...)
+			sets++
 		case p.sent:
 			names = append(names, text(p.name)...)
 			removed++
@@ -221,44 +222,44 @@ func (c *changed) encoded(rule string, more ...string) []byte {
 		if c.hasSession {
 			id = c.session
 		}
-		system = append(text("SessionId"), value(id)...)
-		systems = 2
+		system, systems = entry("SessionId", id), 1
 	}
-	list := slices.Concat(compound(0xd1, sets, set), compound(0xd0, removed, names), compound(0xd1, systems, system))
-	return compound(0xd0, 3, list)
+	return stored(removed, names, sets, set, systems, system)
 }
 
-// compound is an AMQP list or map.
-func compound(code byte, count int, items []byte) []byte {
-	p := binary.BigEndian.AppendUint32([]byte{code}, uint32(len(items)+4))
-	return append(binary.BigEndian.AppendUint32(p, uint32(count)), items...)
+// stored is property changes in the form of docs/log-format.md, section 8.
+func stored(removed int, names []byte, sets int, set []byte, systems int, system []byte) []byte {
+	return slices.Concat([]byte{1}, number(uint64(removed)), names, number(uint64(sets)), set, number(uint64(systems)), system)
 }
 
-// text is an AMQP string.
-func text(s string) []byte {
-	if len(s) < 256 {
-		return append([]byte{0xa1, byte(len(s))}, s...)
-	}
-	return append(binary.BigEndian.AppendUint32([]byte{0xb1}, uint32(len(s))), s...)
-}
+func number(n uint64) []byte { return binary.AppendUvarint(nil, n) }
 
-func value(v any) []byte {
+func text(s string) []byte { return append(number(uint64(len(s))), s...) }
+
+// encodedValue is a value of which nothing is known but its bytes.
+type encodedValue []byte
+
+// entry is a property: its name, the type of its value, a number and a text, of which one is the value.
+func entry(name string, v any) []byte {
+	kind, n, s := byte(0), uint64(0), ""
 	switch v := v.(type) {
 	case int64:
-		return binary.BigEndian.AppendUint64([]byte{0x81}, uint64(v))
+		kind, n = 3, uint64(v)
 	case string:
-		return text(v)
+		kind, s = 6, v
 	case Token:
-		return append([]byte{0x98}, v[:]...)
+		kind, s = 7, string(v[:])
+	case encodedValue:
+		kind, s = 254, string(v)
 	}
-	return []byte{0x40}
+	return slices.Concat(text(name), []byte{kind}, number(n), text(s))
 }
 
-// properties is an AMQP map of strings.
+// properties is changes that set properties to strings: names and values in turn.
 func properties(words ...string) []byte {
-	var items []byte
-	for _, w := range words {
-		items = append(items, text(w)...)
+	var set []byte
+	for i := 0; i < len(words); i += 2 {
+		set = append(set, entry(words[i], words[i+1])...)
 	}
-	return compound(0xd1, len(words), items)
+	return stored(0, nil, len(words)/2, set, 0, nil)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
@@ -222,34 +222,34 @@ func (w *world) contents(p *part, x *index.Index) {
 	}
 }
 
-// bare is a log without its checkpoints.
-type bare struct{ log.Partition }
-
-func (bare) Checkpoints() []log.CheckpointInfo { return nil }
-
 // replays compares replays of the log, with and without checkpoints, with each other and with the state, unless that is
 // nil because the log does not hold all of it yet (I24). A state that was just replayed from the newest checkpoint stands for
 // that replay.
 func (w *world) replays(p *part, x *index.Index, replayed bool) {
 	ctx := context.Background()
-	whole, _, _, err := host.Replay(ctx, bare{p.plog}, w.logger())
+	whole := replay.Begin(p.plog)
+	err := whole.Run(ctx, replay.Watch{Checkpoints: p.plog.Checkpoints(), Differs: func(c log.CheckpointInfo) error {
+		w.broken("I24", "partition %d: the state of %s differs from the replay of the log up to there", p.id, c.File)
+		return nil
+	}})
 	if w.gone() {
 		return
 	}
 	if err != nil {
 		w.broken("I24", "partition %d: replay of the whole log: %v", p.id, err)
 	}
-	want := whole.Encode(nil)
+	want := whole.Index.Encode(nil)
 	w.stats.ReplaysCompared++
 	if !replayed {
-		short, _, _, err := host.Replay(ctx, p.plog, w.logger())
+		short := replay.Newest(p.plog, 0, nil)
+		err := short.Run(ctx, replay.Watch{})
 		if w.gone() {
 			return
 		}
 		if err != nil {
 			w.broken("I24", "partition %d: replay from the newest checkpoint: %v", p.id, err)
 		}
-		if !bytes.Equal(short.Encode(nil), want) {
+		if !bytes.Equal(short.Index.Encode(nil), want) {
 			w.broken("I24", "partition %d: replay from the newest checkpoint differs from replay of the whole log", p.id)
 		}
 	}
@@ -436,27 +436,19 @@ func (w *world) latest() (at int64) {
 
 // count adds up what the logs hold at the end.
 func (w *world) count() {
-	var dec event.Decoder
 	for _, p := range w.parts {
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
 		record := 0
-		for f, err := range p.plog.Read(context.Background(), 0) {
+		for rec, err := range replay.Records(context.Background(), p.plog, 0) {
 			if err != nil {
-				w.broken("F4", "partition %d: %v", p.id, err)
+				w.broken("F4", "%v", err)
 			}
-			w.stats.Records += int64(f.Count)
-			rest := f.Records
-			for range f.Count {
-				var rec event.Record
-				if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
-					w.broken("F4", "partition %d: frame %d: %v", p.id, f.LSN, err)
-				}
-				w.stats.Events += int64(len(rec.Events))
-				record++
-				p.factsOf(record, rec.Events)
-				for _, ev := range rec.Events {
-					w.stats.Kinds[ev.Kind()]++
-				}
+			w.stats.Records++
+			w.stats.Events += int64(len(rec.Events))
+			record++
+			p.factsOf(record, rec.Events)
+			for _, ev := range rec.Events {
+				w.stats.Kinds[ev.Kind()]++
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -255,20 +256,20 @@ func (w *world) replay(how stop, damaged bool) (states []*index.Index, err error
 		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
 			return nil, err
 		}
-		x, _, events, err := host.Replay(ctx, p.plog, w.logger())
-		if err != nil {
+		s := replay.Newest(p.plog, 0, func(c log.CheckpointInfo, err error) { w.say("unusable", fmt.Sprintf("%s: %v", c.File, err)) })
+		if err := s.Run(ctx, replay.Watch{}); err != nil {
 			return nil, err
 		}
-		states = append(states, x)
+		states = append(states, s.Index)
 		rec := p.plog.Recovery()
-		w.note("recovered", int64(i), int64(rec.Records), int64(events), rec.CutBytes)
+		w.note("recovered", int64(i), int64(rec.Records), int64(s.Events), rec.CutBytes)
 		w.stats.Recoveries++
 		if rec.CutBytes > 0 {
 			w.stats.Cuts++
 			w.stats.CutBytes += rec.CutBytes
 		}
 		p.stops = w.stopped(p, how, damaged)
-		w.survived(p, x, how, damaged)
+		w.survived(p, s.Index, how, damaged)
 		if w.ended || w.crashed {
 			return nil, nil
 		}

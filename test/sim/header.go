@@ -28,10 +28,10 @@ func (w *world) headerOf(t model.Token) int {
 }
 
 // change is what a settlement changes, of a message with so many bytes beside its body: now and then exactly as much as fits, or
-// so much that what is left for a text is near 255 bytes, where it gets a longer length.
+// so much that what is left for a text is near 127 bytes, where it gets a longer length.
 func (w *world) change(how model.Outcome, header int) (c model.Change) {
 	room := model.MaxHeader - header
-	left := room - len("DeadLetterReason") - len("DeadLetterErrorDescription") - 15 - 255 - w.rng.IntN(10)
+	left := room - len("DeadLetterReason") - len("DeadLetterErrorDescription") - 13 - 127 - w.rng.IntN(10)
 	switch {
 	case !w.o.headers || w.chance(30):
 		c = model.Value(noise[w.rng.IntN(1000):][:1+w.rng.IntN(60)])

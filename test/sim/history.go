@@ -113,7 +113,8 @@ func (h *history) message(q *queue) *sent {
 		copy(body, noise[w.rng.IntN(len(noise)-n):])
 		if w.o.forge && n > 200 && w.chance(50) { // a piece of the log itself
 			if _, end := q.host.plog.Bounds(); end > 300 {
-				q.host.plog.ReadAt(event.Position(w.rng.IntN(int(end)-200)&^7|8), body[8:])
+				piece := event.Blob{Position: event.Position(w.rng.IntN(int(end)-200)&^7 | 8), Size: uint32(n - 7)} // longer than what it is read into: nothing is compared
+				q.host.plog.ReadInto(piece, body[8:])
 			}
 		}
 		binary.BigEndian.PutUint64(body, id)

@@ -55,7 +55,7 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
 		{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
 		{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
-		{mutant.FactAwaited, 200, false, []string{"I26"}}, // a reply does not come, and what it stands for is in the log
+		{mutant.FactAwaited, 200, false, []string{"I26"}},    // a reply does not come, and what it stands for is in the log
 		{mutant.FactSynced, 200, false, []string{"I26"}},
 		{mutant.FactMisnamed, 1000, false, []string{"facts"}},
 		{canary, 1, false, []string{string(canary)}},

@@ -19,7 +19,7 @@ var unreadable = ratchet{
 	list: "unreadable in test/tidy/citations_test.go", unit: "citations",
 	why: "It is not in the repository: say the reason itself, or cite a document or a decision that is.",
 	known: map[string]int{
-		"architecture.md":   4,
+		"architecture.md":   3,
 		"management-api.md": 91,
 		"reliability.md":    179,
 		"semantics.md":      215,

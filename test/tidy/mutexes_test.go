@@ -17,8 +17,8 @@ import (
 // mutexes are the locks of the product, by package, type and field, with what each guards. State that one goroutine owns needs none:
 // another mutex is a decision.
 var mutexes = map[string]string{
-	"log.store.cutting":              "the room for one copy of a tail",
-	"log.store.mu":                   "the clean marker, and whether the store is closed",
+	"log.store.cutting":              "cutting tails: before any partition is led",
+	"log.store.mu":                   "namespace.json and the clean marker, and whether the store is closed",
 	"log.partition.lead":             "Lead: one at a time",
 	"log.partition.saving":           "SaveCheckpoint: one at a time",
 	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",

@@ -65,6 +65,9 @@ func (s *suite) deliver(ctx context.Context, round int, to side, l ladder, unans
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", to.name, name, err)
 		}
+		if r.EndToEnd == nil {
+			return fmt.Errorf("%s, %s: no message came within %v", to.name, name, load.Duration)
+		}
 		s.Log("round %d: %s, %s: %.0f/s, end to end %v, %v", round+1, to.name, name, r.PerSecond, short(r.EndToEnd.P50), short(r.EndToEnd.P99))
 		add("sends/s", r.PerSecond)
 		add("end to end p50, µs", micros(r.EndToEnd.P50))

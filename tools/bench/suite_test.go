@@ -117,7 +117,7 @@ func TestDeliveriesAtAFloorThatKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s := &suite{SuiteOptions: SuiteOptions{Size: 100, Duration: 50 * time.Millisecond, Log: t.Logf}, report: &Report{}}
+	s := &suite{SuiteOptions: SuiteOptions{Size: 100, Duration: 400 * time.Millisecond, Log: t.Logf}, report: &Report{}}
 	for _, l := range ladders {
 		l.capacity = 200_000
 		for _, unanswered := range []bool{false, true} {

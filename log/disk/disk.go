@@ -1,8 +1,21 @@
-package log
+// Package disk is the disk as package log sees it: the interface [FS], the operating system's implementation of it, and what is done with files
+// and names whatever they hold: giving a file its contents whole or not at all, waiting for a descriptor, refusing links inside a data directory.
+// It does not know what is in a file.
+package disk
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
-// FS is the disk as this package sees it. Names are paths of the operating system. Errors for missing and existing names
+var (
+	// ErrInUse: another process has the directory (reliability.md F13).
+	ErrInUse = errors.New("log: directory is in use by another process")
+	// ErrReadOnly: the file system is only looked at.
+	ErrReadOnly = errors.New("log: opened read-only")
+)
+
+// FS is a file system. Names are paths of the operating system. Errors for missing and existing names
 // satisfy errors.Is with fs.ErrNotExist and fs.ErrExist. Its methods may be called concurrently.
 // An implementation other than the operating system's is a simulation; everything else is the same code.
 type FS interface {
@@ -42,4 +55,13 @@ type Entry struct {
 	Name string
 	Size int64 // bytes, of a file
 	Dir  bool
+}
+
+// Dir is an open directory.
+type Dir interface {
+	// Exchange swaps two names in it in one step. It wraps errors.ErrUnsupported where the file system cannot.
+	Exchange(a, b string) error
+	// Sync makes the directory's entries durable.
+	Sync() error
+	Close() error
 }

@@ -1,4 +1,4 @@
-package log
+package disk
 
 import (
 	"errors"
@@ -12,20 +12,22 @@ import (
 // the disk, and what was to be done can be done later (reliability.md F18).
 var ErrDescriptors = errors.New("log: out of file descriptors")
 
-// outOfDescriptors reports whether a file was not opened for want of a descriptor.
-func outOfDescriptors(err error) bool {
+// OutOfDescriptors reports whether a file was not opened for want of a descriptor.
+func OutOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 const (
-	// readPatience is how long a read waits for a descriptor before it fails with ErrDescriptors.
+	// readPatience is how long OpenSoon waits for a descriptor, which a read waits for.
 	readPatience = 100 * time.Millisecond
 	// complainEvery is how often a wait for a descriptor is reported.
 	complainEvery = 10 * time.Second
 )
 
-// patient is a file system on which what needs a descriptor waits until there is one. Nothing has happened when a call fails for
+// Patient returns a file system on which what needs a descriptor waits until there is one. Nothing has happened when a call fails for
 // want of one, so calling again is safe: this is no retry of a failed write or sync.
+func Patient(fsys FS, logger *slog.Logger) FS { return patient{fsys, logger} }
+
 type patient struct {
 	FS
 	logger *slog.Logger
@@ -57,11 +59,11 @@ func (p patient) SyncDir(name string) error {
 // wait calls try until it fails for no want of a descriptor. A broker that stops ends its connections first, which gives it some.
 func (p patient) wait(name string, try func() error) error {
 	err := try()
-	if !outOfDescriptors(err) {
+	if !OutOfDescriptors(err) {
 		return err
 	}
 	var told time.Time
-	for pause := time.Millisecond; outOfDescriptors(err); pause = min(2*pause, 250*time.Millisecond) {
+	for pause := time.Millisecond; OutOfDescriptors(err); pause = min(2*pause, 250*time.Millisecond) {
 		if time.Since(told) >= complainEvery {
 			told = time.Now()
 			p.logger.Warn("out of file descriptors, the log waits for one", "path", name, "err", err)
@@ -72,20 +74,18 @@ func (p patient) wait(name string, try func() error) error {
 	return err
 }
 
-// opener opens the files of partitions for reading.
-type opener func(name string) (File, error)
-
-// within opens a file, waiting a little for a descriptor. spare gives one back if it can.
-func (open opener) within(patience time.Duration, name string, spare func() bool) (File, error) {
+// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it fails with ErrDescriptors. spare gives a
+// descriptor back and reports whether there was one.
+func OpenSoon(fsys FS, name string, spare func() bool) (File, error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause *= 2 {
-		f, err := open(name)
-		if !outOfDescriptors(err) {
+		f, err := fsys.Open(name)
+		if !OutOfDescriptors(err) {
 			return f, err
 		}
 		if spare() {
 			continue
 		}
-		if time.Since(began)+pause > patience {
+		if time.Since(began)+pause > readPatience {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.Join(ErrDescriptors, err)}
 		}
 		time.Sleep(pause)

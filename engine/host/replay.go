@@ -1,0 +1,92 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// tellEvery is how long a replay may go on before a start says how far it is, and again.
+	tellEvery = 10 * time.Second
+	// tellBytes is after how much log it looks at the clock.
+	tellBytes = 64 << 20
+)
+
+// recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
+func (n *Namespace) recover(ctx context.Context, store log.Store, id engine.PartitionID) *index.Index {
+	began := time.Now()
+	r := Recovered{Partition: id}
+	x, err := n.replay(ctx, store, id, &r)
+	if err != nil {
+		x, r.Err = nil, refusal(id, err)
+		n.refused[id] = r.Err
+		if ctx.Err() == nil { // told to stop, it says nothing of the partition
+			about := []any{"partition", id, "error", err}
+			if at := (*replay.Error)(nil); errors.As(err, &at) && at.Stack != nil {
+				about = append(about, "stack", string(at.Stack))
+			}
+			n.logger.Error("partition refused", about...)
+		}
+	} else {
+		r.Messages, r.Locks = x.Live(), x.Locks()
+	}
+	r.Took = time.Since(began)
+	n.recovered[id] = r
+	return x
+}
+
+func (n *Namespace) replay(ctx context.Context, store log.Store, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
+	defer n.rescue(id, &err)
+	p, err := store.Open(ctx, log.PartitionID(id))
+	if err != nil {
+		return nil, err
+	}
+	n.logs[id], r.Log = p, p.Recovery()
+	s := replay.Newest(p, 0, func(c log.CheckpointInfo, err error) {
+		n.logger.Warn("checkpoint discarded; replaying more of the log", "partition", id, "lsn", c.LSN, "error", err)
+	})
+	_, end := p.Bounds()
+	err = s.Run(ctx, replay.Watch{Progress: tellProgress(n.logger, id, end)})
+	r.Checkpoint, r.Replayed = s.From, s.Events
+	if err != nil {
+		return nil, err
+	}
+	return s.Index, nil
+}
+
+// refusal is the error of a partition that cannot be recovered. A record of a sound frame that cannot be decoded or does not fit the state
+// is a bug, of this program or of the one that wrote it, unless that was a newer one.
+func refusal(id engine.PartitionID, err error) error {
+	switch at := (*replay.Error)(nil); {
+	case !errors.As(err, &at):
+		return fmt.Errorf("engine: partition %d: %w", id, err)
+	case errors.Is(err, event.ErrUnknown):
+		return fmt.Errorf("engine: %w", err) // names the partition by itself
+	}
+	return fmt.Errorf("%w: %w", ErrInternal, err)
+}
+
+// tellProgress is told how far a replay is, and says so where one takes long.
+func tellProgress(logger *slog.Logger, id engine.PartitionID, end event.LSN) func(event.LSN) {
+	var look event.LSN
+	told := time.Now()
+	return func(at event.LSN) {
+		if at < look {
+			return
+		}
+		look = at + tellBytes
+		if now := time.Now(); now.Sub(told) >= tellEvery {
+			told = now
+			logger.Info("replaying the log", "partition", id, "lsn", at, "end", end)
+		}
+	}
+}

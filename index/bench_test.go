@@ -1,0 +1,72 @@
+package index
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// A message's life in a queue that has nothing waiting: each is locked and completed before the next comes.
+func BenchmarkMessageAlone(b *testing.B) {
+	x := New()
+	b.ReportAllocs()
+	for i := range b.N {
+		seq := x.NextSequence(q1.Slice)
+		x.Apply(1, enqueued(seq))
+		tok := event.LockToken{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}
+		x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: seq, Token: tok, LockedUntil: event.Time(60000 + i/100)})
+		x.Apply(1, &event.MessageCompleted{Envelope: q1, Sequence: seq, Token: tok})
+	}
+}
+
+// Sends with duplicate detection, of ids that stay for 10,000 sends.
+func BenchmarkRememberedID(b *testing.B) {
+	x := New()
+	b.ReportAllocs()
+	ev := enqueued(0)
+	for i := range b.N {
+		ev.Sequence, ev.EnqueuedAt = event.SequenceNumber(i+1), event.Time(i+1)
+		ev.MessageID, ev.DuplicateUntil = fmt.Appendf(ev.MessageID[:0], "id %d", i), ev.EnqueuedAt+10_000
+		x.Apply(ev.EnqueuedAt, ev)
+		x.Apply(ev.EnqueuedAt, &event.MessageReceivedAndDeleted{Envelope: q1, Sequence: ev.Sequence})
+	}
+}
+
+// A message in a session: sent, the session accepted, locked, completed, the session given back.
+func BenchmarkSessionLife(b *testing.B) {
+	x := New()
+	ids := make([][]byte, 1000)
+	for i := range ids {
+		ids[i] = fmt.Appendf(nil, "session-%d", i)
+	}
+	b.ReportAllocs()
+	for i := range b.N {
+		ev := enqueued(x.NextSequence(q1.Slice))
+		ev.InSession, ev.SessionID = true, ids[i%len(ids)]
+		x.Apply(1, ev)
+		tok, held := event.LockToken{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}, event.LockToken{15: 1}
+		x.Apply(1, &event.SessionAccepted{Envelope: q1, SessionID: ev.SessionID, Token: held, LockedUntil: event.Time(60000 + i/100)})
+		x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: ev.Sequence, Token: tok})
+		x.Apply(1, &event.MessageCompleted{Envelope: q1, Sequence: ev.Sequence, Token: tok})
+		x.Apply(1, &event.SessionReleased{Envelope: q1, SessionID: ev.SessionID, Cause: event.ReleaseClosed})
+	}
+}
+
+// A message to 1000 subscriptions, which each take their copy.
+func BenchmarkFanOut(b *testing.B) {
+	const n = 1000
+	x := New()
+	ev := &event.MessagePublished{Envelope: q1, EnqueuedAt: 1000, Body: event.Blob{Position: 100, Size: 10}, Copies: make([]event.Copy, n)}
+	b.ReportAllocs()
+	for i := range b.N {
+		ev.Sequence = event.SequenceNumber(i + 1)
+		for s := range ev.Copies {
+			ev.Copies[s] = event.Copy{Subscription: event.EntityID(100 + s), Sequence: ev.Sequence}
+		}
+		x.Apply(1000, ev)
+		for s := range n {
+			x.Apply(1000, &event.MessageReceivedAndDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(100 + s)}}, Sequence: ev.Sequence})
+		}
+	}
+}

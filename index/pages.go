@@ -1,0 +1,59 @@
+package index
+
+import "slices"
+
+const (
+	pageBits = 8
+	pageSize = 1 << pageBits
+)
+
+// pages is an array that grows at its end and is shared with snapshots page by page: the first change of a page that a snapshot sees
+// copies that page and, once in a version, the list of pages.
+type pages[T any] struct {
+	list []*page[T]
+	made version // the list
+}
+
+type page[T any] struct {
+	made   version
+	values []T
+}
+
+// at is a value that is not to be changed.
+func (p *pages[T]) at(i int) *T { return &p.list[i>>pageBits].values[i&(pageSize-1)] }
+
+// edit is a value that may be changed until the next snapshot.
+func (p *pages[T]) edit(v *versions, i int) *T { return &p.own(v, i>>pageBits).values[i&(pageSize-1)] }
+
+// own returns a page that may be changed.
+func (p *pages[T]) own(v *versions, n int) *page[T] {
+	if g := p.list[n]; v.owned(g.made) {
+		return g
+	}
+	p.ownList(v)
+	was := p.list[n]
+	p.list[n] = &page[T]{made: v.now, values: append(make([]T, 0, cap(was.values)), was.values...)}
+	return p.list[n]
+}
+
+func (p *pages[T]) ownList(v *versions) {
+	if !v.owned(p.made) {
+		p.list, p.made = slices.Clone(p.list), v.now
+	}
+}
+
+// add appends a value, which becomes number n. A snapshot that shares the list does not see what stands behind its end.
+func (p *pages[T]) add(v *versions, n int, value T) {
+	if n&(pageSize-1) == 0 {
+		if len(p.list) == 0 {
+			p.made = v.now
+		}
+		g := &page[T]{made: v.now}
+		if len(p.list) > 0 { // the first page grows: most arrays are short
+			g.values = make([]T, 0, pageSize)
+		}
+		p.list = append(p.list, g)
+	}
+	g := p.own(v, n>>pageBits)
+	g.values = append(g.values, value)
+}

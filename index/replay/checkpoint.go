@@ -1,0 +1,55 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// maxAhead is how much memory the size that a checkpoint gives is believed for, bytes. A larger state grows as it is read.
+const maxAhead = 256 << 20
+
+// load reads and decodes the state of a checkpoint.
+func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
+	r, err := p.OpenCheckpoint(c.LSN)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var buf bytes.Buffer
+	buf.Grow(int(min(c.Size, maxAhead)) + bytes.MinRead) // with room to find the end in
+	if _, err := buf.ReadFrom(r); err != nil {
+		return nil, err
+	}
+	state := buf.Bytes()
+	if len(state) > 0 {
+		if err := known(state[0]); err != nil {
+			return nil, err
+		}
+	}
+	return index.Decode(state)
+}
+
+// Usable reads a checkpoint that was opened, to the end, which compares its checksums, and says why no replay can begin there; nil when
+// one can. It holds nothing of it.
+func Usable(r io.Reader) error {
+	var first [1]byte
+	if _, err := io.ReadFull(r, first[:]); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return err
+	}
+	return known(first[0])
+}
+
+// known refuses a state whose encoding is of another program: it is no use to this one, and no damage.
+func known(version byte) error {
+	if version == index.EncodingVersion {
+		return nil
+	}
+	return fmt.Errorf("the state has encoding version %d, this program reads and writes %d", version, index.EncodingVersion)
+}

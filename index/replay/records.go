@@ -1,0 +1,109 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Record is one decision, where it stands in the log.
+type Record struct {
+	event.Record
+	LSN, Next event.LSN // of the frame it is in, and of the frame behind that one
+	Number    int       // which record of its frame it is, from 1
+	Last      bool      // it is the last one there
+}
+
+// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does not fit the state. That is a bug of this
+// program or of the one that wrote it, unless that was a newer one.
+type Error struct {
+	Partition log.PartitionID
+	LSN       event.LSN // of the frame
+	Number    int       // of the record there, from 1
+	Reason    error     // wraps [event.ErrUnknown] where a newer program wrote the record
+	// Stack is that of the index's panic where an event does not fit the state; nil where it could not be decoded.
+	Stack []byte
+}
+
+// Error names the place and the reason.
+func (e *Error) Error() string {
+	return fmt.Sprintf("partition %d: frame %d: record %d: %v", e.Partition, e.LSN, e.Number, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Reason }
+
+// Records yields the records of a log, from the first frame at or after an LSN up to what is durable when it is called. A record, its
+// events and their bytes are valid until the next one. After an error, of [log.Reader.Read] or an [*Error], nothing follows.
+func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) { walk(ctx, r, from, 0, yield) }
+}
+
+// walk is [Records], without the first done records of the frame at from.
+func walk(ctx context.Context, r log.Reader, from event.LSN, done int, yield func(*Record, error) bool) {
+	rd := recordReader{log: r, yield: yield}
+	for f, err := range r.Read(ctx, from) {
+		more := true
+		if err == nil && f.Kind == log.Events {
+			skip := 0
+			if f.LSN == from {
+				skip = done
+			}
+			more, err = rd.frame(&f, skip)
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// recordReader decodes into one record, again and again.
+type recordReader struct {
+	log   log.Reader
+	yield func(*Record, error) bool
+	dec   event.Decoder
+	rec   Record
+}
+
+// frame yields the records of a frame, without the first ones. It reports whether more are wanted.
+func (rd *recordReader) frame(f *log.Frame, skip int) (more bool, err error) {
+	rec, rest := &rd.rec, f.Records
+	rec.LSN, rec.Next, rec.Number, rec.Last = f.LSN, f.Next, 0, f.Count == 0
+	for !rec.Last {
+		rec.Number++
+		rec.Last = rec.Number == int(f.Count)
+		if rec.Record, rest, err = rd.dec.Record(f.Base, f.Bodies, rest); err != nil {
+			return false, rec.wrong(rd.log, err)
+		}
+		if rec.Last && len(rest) > 0 { // before the last one is yielded
+			break
+		}
+		if rec.Number > skip && !rd.yield(rec, nil) {
+			return false, nil
+		}
+	}
+	if len(rest) > 0 {
+		return false, rec.wrong(rd.log, fmt.Errorf("%d bytes follow the last record", len(rest)))
+	}
+	return true, nil
+}
+
+func (rec *Record) wrong(r log.Reader, reason error) *Error {
+	return &Error{Partition: r.ID(), LSN: rec.LSN, Number: rec.Number, Reason: reason}
+}
+
+// errPanic is what a panic of the index was about.
+func errPanic(v any) error {
+	if err, ok := v.(error); ok {
+		return err
+	}
+	return errors.New(fmt.Sprint(v))
+}

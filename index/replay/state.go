@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// State is the state of a partition at a place in its log. It only goes forward, and belongs to one goroutine. After an [*Error] it has
+// part of a record and is of no use.
+type State struct {
+	Index  *index.Index
+	From   event.LSN // of the checkpoint it began with; 0: it began at the first byte
+	Events int       // applied since
+
+	log     log.Reader
+	next    event.LSN // all frames below are in the state
+	applied int       // records of the frame at next that are
+	stepped int       // events of the record behind those that are
+	encoded []byte    // by the last Hash, to be used again
+}
+
+// Begin is the empty state at the first byte of a log.
+func Begin(r log.Reader) *State { return &State{Index: index.New(), log: r} }
+
+// Newest is the state of the newest checkpoint that can be used and holds nothing behind an LSN, which 0 leaves out; where there is none,
+// the empty one. Unusable, unless nil, is told of each that had to be passed over, and why.
+func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, error)) *State {
+	for _, c := range p.Checkpoints() {
+		if limit != 0 && c.LSN > limit {
+			continue
+		}
+		x, err := load(p, c)
+		if err == nil {
+			return &State{Index: x, From: c.LSN, log: p, next: c.LSN}
+		}
+		if unusable != nil {
+			unusable(c, err)
+		}
+	}
+	return Begin(p)
+}
+
+// At is where the state stands: all frames below are in it, none from there on, unless it stopped between records of a frame, when the
+// first ones of the frame at this LSN are.
+func (s *State) At() event.LSN { return s.next }
+
+// Hash is the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It costs encoding the whole state.
+func (s *State) Hash() [sha256.Size]byte {
+	s.encoded = s.Index.Encode(s.encoded[:0])
+	return sha256.Sum256(s.encoded)
+}
+
+// Records yields what follows the place where the state stands, as the function of this name does. It applies nothing: Apply or Step does, with
+// each record in its turn. After a break it can be called again, and goes on with the first record that was not applied.
+func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) { walk(ctx, s.log, s.next, s.applied, yield) }
+}
+
+// Apply applies what is left of the next record, mostly all of it. An event that does not fit the state is an [*Error].
+func (s *State) Apply(rec *Record) (err error) {
+	s.expect(rec)
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.misfit(rec, v)
+		}
+	}()
+	for _, ev := range rec.Events[s.stepped:] {
+		s.Index.Apply(rec.At, ev)
+	}
+	s.Events += len(rec.Events) - s.stepped
+	s.passed(rec)
+	return nil
+}
+
+// Step applies the next event of the next record. The state is at the record's end with the last of them.
+func (s *State) Step(rec *Record) (err error) {
+	s.expect(rec)
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.misfit(rec, v)
+		}
+	}()
+	if s.stepped < len(rec.Events) {
+		s.Index.Apply(rec.At, rec.Events[s.stepped])
+		s.stepped++
+		s.Events++
+	}
+	if s.stepped == len(rec.Events) {
+		s.passed(rec)
+	}
+	return nil
+}
+
+// expect asserts that the record is the next one.
+func (s *State) expect(rec *Record) {
+	if rec.Number != s.applied+1 || rec.LSN < s.next || s.applied > 0 && rec.LSN != s.next {
+		panic(fmt.Sprintf("replay: record %d of frame %d applied to the state at record %d of frame %d", rec.Number, rec.LSN, s.applied+1, s.next))
+	}
+}
+
+// passed notes that a record is in the state.
+func (s *State) passed(rec *Record) {
+	s.stepped = 0
+	if s.next, s.applied = rec.LSN, rec.Number; rec.Last {
+		s.next, s.applied = rec.Next, 0
+	}
+}
+
+func (s *State) misfit(rec *Record, v any) *Error {
+	e := rec.wrong(s.log, errPanic(v))
+	e.Stack = debug.Stack()
+	return e
+}
+
+// Watch is what is to be seen of a replay while it runs. The zero value is nothing.
+type Watch struct {
+	// Checkpoints are to be compared with the state where it comes past them. Differs, which must be there then, is told of each whose
+	// state hash is another; its error ends the replay. Those below the place where the state stands at first are not looked at.
+	Checkpoints []log.CheckpointInfo
+	Differs     func(log.CheckpointInfo) error
+	// Progress, unless nil, is told behind each frame of events that all frames below an LSN are in the state.
+	Progress func(event.LSN)
+}
+
+// Run applies everything that follows, up to what is durable when it is called.
+func (s *State) Run(ctx context.Context, w Watch) error {
+	_, end := s.log.Bounds()
+	w.sort(s)
+	for rec, err := range s.Records(ctx) {
+		if err == nil && len(w.Checkpoints) > 0 {
+			err = w.compare(s, rec.LSN)
+		}
+		if err == nil {
+			err = s.Apply(rec)
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Last && w.Progress != nil {
+			w.Progress(rec.Next)
+		}
+	}
+	s.next = max(s.next, end) // what follows the last record are frames without any
+	return w.compare(s, s.next)
+}
+
+// sort puts the checkpoints that can be compared in the order in which they are passed.
+func (w *Watch) sort(s *State) {
+	inside := s.applied+s.stepped > 0
+	w.Checkpoints = slices.DeleteFunc(slices.Clone(w.Checkpoints), func(c log.CheckpointInfo) bool {
+		return c.LSN < s.next || c.LSN == s.next && inside
+	})
+	slices.SortFunc(w.Checkpoints, func(a, b log.CheckpointInfo) int { return cmp.Compare(a.LSN, b.LSN) })
+}
+
+// compare compares the state, which holds all that is below an LSN, with the checkpoints up to there. No record stands between them
+// and the LSN, though frames that have none may: a run that begins, or a second without traffic.
+func (w *Watch) compare(s *State, at event.LSN) error {
+	for len(w.Checkpoints) > 0 && w.Checkpoints[0].LSN <= at {
+		c := w.Checkpoints[0]
+		w.Checkpoints = w.Checkpoints[1:]
+		if s.Hash() == c.Hash {
+			continue
+		}
+		if err := w.Differs(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package index
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Snapshot is the state as it was at one moment. Taking one costs the same however large the state is: it shares everything with the
+// index, whose owner copies what it changes from then on, part by part. Any number of goroutines may read it. Several may be open.
+type Snapshot struct {
+	view
+	version version
+	closed  atomic.Bool
+	byID    func() map[event.Slice]*kept // made when the first question comes
+}
+
+// view is what the state consists of: all that a canonical encoding is made from.
+type view struct {
+	lastAt     event.Time
+	nextOrigin event.OriginID
+	clock      Clock
+	lastEntity event.EntityID
+	entities   slots[*Entity]
+	slices     slots[*kept]
+	locks      slots[lock]
+	schedule   slots[scheduled]
+}
+
+func viewOf(x *Index) view {
+	sh := x.shared
+	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, sh.kept, sh.locks.slots, sh.schedule.slots}
+}
+
+// Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then what changes is kept twice.
+func (x *Index) Snapshot() *Snapshot {
+	v := &x.shared.versions
+	x.open.release(v)
+	s := &Snapshot{view: viewOf(x), version: v.now}
+	s.byID = sync.OnceValue(s.view.byID)
+	v.frozen = v.now
+	v.now++
+	x.open.list = append(x.open.list, s)
+	return s
+}
+
+// Close tells the owner that nobody reads the snapshot any more, and lets go of what only it still has. Any goroutine may call it, and
+// more than once.
+func (s *Snapshot) Close() {
+	if !s.closed.Swap(true) {
+		s.view, s.byID = view{}, nil // the owner has the snapshot itself on its list until the next event comes
+	}
+}
+
+// snapshots are those that are open, by age.
+type snapshots struct{ list []*Snapshot }
+
+// release lets the owner change again where it stands what only closed snapshots see.
+func (o *snapshots) release(v *versions) {
+	n := len(o.list)
+	o.list = slices.DeleteFunc(o.list, func(s *Snapshot) bool { return s.closed.Load() })
+	if len(o.list) == n {
+		return
+	}
+	v.frozen = 0
+	if n = len(o.list); n > 0 {
+		v.frozen = o.list[n-1].version
+	}
+}
+
+// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how many bytes that were. It needs little
+// memory: besides the pieces that it writes, some bytes for each entity, slice and session.
+func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
+	e := &encoding{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
+	e.state()
+	e.flush()
+	return e.written, e.err
+}
+
+// sorted is what is kept of each slice, by id.
+func (v *view) sorted() (all []*kept) {
+	for _, k := range v.slices.all() {
+		if *k != nil {
+			all = append(all, *k)
+		}
+	}
+	slices.SortFunc(all, func(a, b *kept) int { return compareSlices(a.id, b.id) })
+	return all
+}
+
+func (v *view) byID() map[event.Slice]*kept {
+	all := map[event.Slice]*kept{}
+	for _, k := range v.slices.all() {
+		if *k != nil {
+			all[(*k).id] = *k
+		}
+	}
+	return all
+}
+
+// sorted is the slots of the sessions, by id.
+func (t *keptSessions) sorted() (all []uint32) {
+	for slot, r := range t.records.all() {
+		if r.there {
+			all = append(all, slot)
+		}
+	}
+	slices.SortFunc(all, func(a, b uint32) int { return cmp.Compare(t.records.at(a).id, t.records.at(b).id) })
+	return all
+}

@@ -1,0 +1,149 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// OS is the operating system's file system.
+type OS struct{}
+
+type osFile struct{ *os.File }
+
+// Create implements [FS].
+func (OS) Create(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Open implements [FS].
+func (OS) Open(name string) (File, error) { return openExisting(name, os.O_RDONLY) }
+
+// Edit implements [FS].
+func (OS) Edit(name string) (File, error) { return openExisting(name, os.O_RDWR) }
+
+// openExisting opens an existing regular file.
+func openExisting(name string, mode int) (File, error) {
+	f, err := os.OpenFile(name, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("is not a regular file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// ReadDir implements [FS].
+func (OS) ReadDir(name string) ([]Entry, error) {
+	list, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(list))
+	for _, e := range list {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, Entry{Name: e.Name(), Size: info.Size(), Dir: e.IsDir()})
+	}
+	return entries, nil
+}
+
+// Stat implements [FS].
+func (OS) Stat(name string) (Entry, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Name: info.Name(), Size: info.Size(), Dir: info.IsDir()}, nil
+}
+
+// Mkdir implements [FS].
+func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o700) }
+
+// Rename implements [FS].
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove implements [FS].
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// SyncDir implements [FS].
+func (OS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}
+
+// OpenDir implements [dirOpener].
+func (OS) OpenDir(name string) (Dir, error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return osDir{d}, nil
+}
+
+type osDir struct{ *os.File }
+
+// Lock implements [FS].
+func (OS) Lock(name string) (io.Closer, error) {
+	l := flock.New(name, flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, ErrInUse
+	}
+	return l, nil
+}
+
+// Size implements [File].
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// BootID asks the kernel for the id of this boot; empty when it has none.
+func BootID() string {
+	p, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(p))
+}
+
+// RealPath follows the symbolic links on the way to a data directory, its own name included: they are the operator's. What is not
+// there, or cannot be resolved, stays as it is for others to complain about.
+func RealPath(dir string) string {
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to
+	}
+	return dir
+}

@@ -1,0 +1,105 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// TempSuffix ends the name of a file on its way to its name. What an interrupted run left under such a name may be removed.
+const TempSuffix = ".tmp"
+
+// IsTemp reports whether a file of that name was on its way to another.
+func IsTemp(name string) bool { return strings.HasSuffix(name, TempSuffix) }
+
+// Replace gives the file new contents, whole or not at all.
+func Replace(fsys FS, name string, contents []byte) error {
+	return Write(fsys, name, func(f File) error {
+		_, err := f.Write(contents)
+		return err
+	})
+}
+
+// Write makes a file of what write writes, whole or not at all, in the place of what has the name: temp, sync, rename, sync of the
+// directory (3.5).
+func Write(fsys FS, name string, write func(File) error) error {
+	f, err := fsys.Create(name + TempSuffix)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		dropTemp(fsys, name)
+		return err
+	}
+	return commit(fsys, f, name)
+}
+
+// dropTemp gives back the room of a temp file that does not get its name: a disk that is full stays so for it otherwise. Best effort:
+// the next start removes it too.
+func dropTemp(fsys FS, name string) { _ = fsys.Remove(name + TempSuffix) }
+
+// commit makes the temp file f durable under its name, or removes it.
+func commit(fsys FS, f File, name string) (err error) {
+	defer func() {
+		if err != nil {
+			dropTemp(fsys, name)
+		}
+	}()
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := fsys.Rename(name+TempSuffix, name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// MakeDir makes a directory and those above it that are missing. That they are durable is the caller's business: an
+// earlier run may have died between making and syncing one.
+func MakeDir(fsys FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return err
+	}
+	if err := MakeDir(fsys, parent); err != nil {
+		return err
+	}
+	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// SyncPath makes the entries that lead to dir durable. Directories far above that may not be read are not ours.
+func SyncPath(fsys FS, dir string) error {
+	for near := true; ; near = false {
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		if err := fsys.SyncDir(parent); errors.Is(err, fs.ErrPermission) && !near {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		dir = parent
+	}
+}
+
+// Full reports whether an error says that the disk, or a quota, is full.
+func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// CannotGrow reports whether an error says that a file cannot become longer: the disk is [Full], or the file as large as one may be.
+func CannotGrow(err error) bool { return Full(err) || errors.Is(err, unix.EFBIG) }

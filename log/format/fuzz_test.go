@@ -1,0 +1,153 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// validSegment is a segment of n frames and the addresses where they begin and end.
+func validSegment(n int, tag uint32) ([]byte, []event.LSN) {
+	var file []byte
+	at := []event.LSN{FirstLSN}
+	prev := Header{Epoch: 1}
+	for i := range n {
+		h := Header{
+			Kind: Events, Level: Durable, Bodies: uint32(i * 37 % 200), Records: uint32(10 + i), Count: 1, Chapter: 1, Epoch: 1,
+			LSN: at[i], First: event.Time(i), Durable: at[i], Chain: prev.Sum, Tag: tag,
+		}
+		if i == 0 {
+			h.Kind, h.Count, h.Durable = EpochStart, 0, FirstLSN
+		}
+		h.Length = uint32(FrameLength(int(h.Bodies), int(h.Records)))
+		entry := make([]byte, h.Entry())
+		for k := BodiesAt; k < BodiesAt+int(h.Bodies+h.Records); k++ {
+			entry[k] = byte(k * (i + 1))
+		}
+		h.Seal(entry)
+		file, prev = append(file, entry...), h
+		at = append(at, h.Next())
+	}
+	return file, at
+}
+
+func scanBytes(t testing.TB, data []byte, sameBoot bool) (s Scanner, off int64, reason string, err error) {
+	s = Scanner{Tag: 9, Chapter: 1, Fresh: true, LSN: FirstLSN, Index: 1, Watch: map[event.LSN]Passed{}}
+	s.Win.Buf = make([]byte, 4096)
+	s.Win.Reset(bytes.NewReader(data), int64(len(data)))
+	off, v, err := s.Advance(t.Context(), FirstLSN, new(Header))
+	if err != nil {
+		return s, off, "", err
+	}
+	if !v.Good {
+		written, err := s.Win.Written(off)
+		if err != nil {
+			return s, off, "", err
+		}
+		if written > 0 {
+			reason, err = s.Classify(off, written, FirstLSN, v, sameBoot)
+		}
+		return s, off, reason, err
+	}
+	return s, off, reason, err
+}
+
+// FuzzScan reads any bytes as a segment: no panic, and what is taken for a frame encodes to the same bytes.
+func FuzzScan(f *testing.F) {
+	valid, _ := validSegment(8, 9)
+	f.Add(valid)
+	f.Add(valid[:len(valid)-7])
+	f.Add(append(bytes.Clone(valid[:len(valid)-16]), bytes.Repeat([]byte{Blank}, 300)...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, off, _, err := scanBytes(t, data, false)
+		if err != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, io.ErrUnexpectedEOF) && s.Frames > 0 && s.Epoch > 0 && len(data) < 300 {
+			t.Fatal(err)
+		}
+		if off > int64(len(data)) || int64(s.LSN-FirstLSN) != s.Bytes {
+			t.Fatalf("stopped at %d of %d", off, len(data))
+		}
+		scanBytes(t, data, true)
+		var h Header
+		if ok, err := h.get(data); ok && err == nil {
+			p := make([]byte, headerSize)
+			if h.put(p); !bytes.Equal(p, data[:headerSize]) {
+				t.Fatal("header is not what it decodes to")
+			}
+		}
+	})
+}
+
+// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with room behind it and without, after
+// a restart of the machine and without: no frame that was not written comes out, and damage below the last frame is never taken
+// for a torn tail. When only the process died, no damage is; a frame cut short still is.
+func FuzzMutate(f *testing.F) {
+	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff), uint16(0), false)
+	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200), uint16(0), true)
+	f.Add(uint16(0), byte(0), uint16(0), byte(0), uint16(1200), uint16(4096), true)
+	f.Add(uint16(1500), byte(0xff), uint16(0), byte(0), uint16(0xffff), uint16(4097), true)
+	valid, at := validSegment(12, 9)
+	f.Fuzz(func(t *testing.T, off1 uint16, mask1 byte, off2 uint16, mask2 byte, size, room uint16, sameBoot bool) {
+		data := bytes.Clone(valid)
+		data[int(off1)%len(data)] ^= mask1
+		data[int(off2)%len(data)] ^= mask2
+		damaged := !bytes.Equal(data, valid)
+		cut := int(size) < len(data)
+		if cut && room > 0 {
+			size &^= 7 // as a write stops (log-format.md 5.1)
+		}
+		if cut {
+			data = data[:size]
+		}
+		data = append(data, bytes.Repeat([]byte{Blank}, int(room))...)
+		s, off, reason, err := scanBytes(t, data, sameBoot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(off) > len(valid) || !bytes.Equal(data[:off], valid[:off]) {
+			t.Fatal("a changed frame was taken")
+		}
+		last := at[len(at)-2] // of the last frame, which says that all before it was durable
+		intact := len(data) >= int(last-FirstLSN)+BodiesAt && bytes.Equal(data[last-FirstLSN:][PrefixSize:BodiesAt], valid[last-FirstLSN:][PrefixSize:BodiesAt])
+		if s.LSN < last && intact && reason == "" {
+			t.Fatalf("log ends at %d, frame %d is intact, and it was taken for a torn tail", s.LSN, last)
+		}
+		if sameBoot && damaged && !cut && reason == "" {
+			t.Fatalf("log ends at %d, the machine was not restarted, and damage was taken for a torn tail", s.LSN)
+		}
+		if !damaged && reason != "" {
+			t.Fatalf("nothing is damaged: %s", reason)
+		}
+	})
+}
+
+// FuzzManifest: decode of anything that decodes encodes to the same bytes.
+func FuzzManifest(f *testing.F) {
+	m := Manifest{Generation: 3, Chapters: []Chapter{{ID: 1, First: 8, SegmentBytes: 100}, {ID: 2, Chain: 7, First: 800, Created: 5}}}
+	f.Add(m.Encode(1, 9)[noteHead:])
+	f.Fuzz(func(t *testing.T, fields []byte) {
+		if back, err := DecodeManifest(fields, 1, 9); err == nil {
+			_ = back
+		}
+		file := seal("LBMF", 1, 9, fields) // the checksum is no obstacle
+		back, err := DecodeManifest(file, 1, 9)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := DecodeManifest(back.Encode(1, 9), 1, 9)
+		if err != nil || again.Generation != back.Generation || len(again.Chapters) != len(back.Chapters) {
+			t.Fatal(err)
+		}
+		DecodeClean(seal("LBCM", noPartition, 9, fields), 9, 2)
+		if m, err := decodeMark(fields); err == nil && !bytes.Equal(m.append(nil)[:20], fields[:20]) {
+			t.Fatal("mark")
+		}
+		DecodeNamespace(fields, nil)
+	})
+}

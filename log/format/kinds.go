@@ -1,0 +1,48 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNewer: written by a newer version of this program (F23).
+	ErrNewer = errors.New("log: newer data format than this program knows")
+	// ErrDamaged is wrapped by errors about notes and checkpoints that are not what was written.
+	ErrDamaged = errors.New("damaged")
+)
+
+// PartitionID numbers the logs of a namespace from 0. Partition 0 holds the catalogue.
+type PartitionID uint16
+
+// Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
+type Epoch uint64
+
+// Durability says what a ticket waits for.
+type Durability uint8
+
+const (
+	Ordered Durability = iota // written and in its place; survives the death of the process, not a power loss
+	Durable                   // synced, with all before it
+)
+
+// Kind is what a frame is for.
+type Kind uint8
+
+const (
+	Events     Kind = 1 // records
+	EpochStart Kind = 2 // a run begins
+	Skip       Kind = 3 // nothing happened for a second
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Events:
+		return "Events"
+	case EpochStart:
+		return "EpochStart"
+	case Skip:
+		return "Skip"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}

@@ -1,0 +1,36 @@
+package format
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Names below a data directory (log-format.md 1).
+
+// PartitionDir is a partition's directory.
+func PartitionDir(id PartitionID) string {
+	return filepath.Join("partitions", fmt.Sprintf("%02d", id))
+}
+
+// ChapterName is a chapter's directory in wal.
+func ChapterName(id uint32) string { return fmt.Sprintf("%010d", id) }
+
+// ChapterID is the chapter whose directory has the name.
+func ChapterID(name string) (id uint32, ok bool) {
+	_, err := fmt.Sscanf(name, "%010d", &id)
+	return id, err == nil && ChapterName(id) == name
+}
+
+// SegmentName is a segment file in the directory of its chapter, by the index of its first frame there.
+func SegmentName(index uint64) string { return fmt.Sprintf("%020d", index) }
+
+// SegmentIndex is the index that a segment file's name says.
+func SegmentIndex(name string) (index uint64, ok bool) {
+	_, err := fmt.Sscanf(name, "%020d", &index)
+	return index, err == nil && index > 0 && SegmentName(index) == name
+}
+
+// CheckpointName is a checkpoint file in checkpoints.
+func CheckpointName(at event.LSN) string { return fmt.Sprintf("%020d.ckpt", at) }

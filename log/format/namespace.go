@@ -1,0 +1,129 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// How namespace.json is read and written (log-format.md 4). It alone says of which format a directory is, and which capabilities are in
+// use in it: what may be found there that not every binary of that format can read.
+const (
+	NamespaceName = "namespace.json"
+	MaxNamespace  = 1 << 16 // longest that is read, bytes
+
+	oldestDirectory = 1
+	Directory       = 2 // format of a directory that this version writes
+
+	maxCapabilities = 64
+	maxCapability   = 32 // bytes of a word
+)
+
+// MaxPartitions is how many a namespace may have.
+const MaxPartitions = 64
+
+// Namespace is what a data directory is.
+type Namespace struct {
+	ID         string // UUID
+	Format     int    // of the data directory; Lead raises an older one
+	Partitions int
+	Created    time.Time
+	// Capabilities are the words for what the directory may hold beyond its format, in ascending order. It is not to be changed.
+	Capabilities []string
+}
+
+// Tag is the first bytes of the id, by which files know that they belong together.
+func (n Namespace) Tag() (uint32, error) {
+	id, err := uuid.Parse(n.ID)
+	return le.Uint32(id[:4]), err
+}
+
+// Capabilities are the words that this version knows, in ascending order. It writes nothing yet that needs one.
+var Capabilities = []string{}
+
+// namespaceFile is namespace.json. The first five members are those of every format.
+type namespaceFile struct {
+	Format          int      `json:"format"`
+	Namespace       string   `json:"namespace"`
+	Partitions      int      `json:"partitions"`
+	Created         string   `json:"created"`
+	Sum             string   `json:"sum"`
+	Capabilities    []string `json:"capabilities,omitzero"` // since format 2, like the next: an empty list is written, none is not
+	CapabilitiesSum string   `json:"capabilitiesSum,omitzero"`
+}
+
+func (n *namespaceFile) sum() string {
+	return sumOf(fmt.Sprintf("%d %s %d %s", n.Format, n.Namespace, n.Partitions, n.Created))
+}
+
+func (n *namespaceFile) capabilitiesSum() string {
+	return sumOf(strings.Join(append([]string{n.Namespace}, n.Capabilities...), " "))
+}
+
+func sumOf(text string) string { return fmt.Sprintf("%08x", event.Sum([]byte(text))) }
+
+// EncodeNamespace returns the contents of namespace.json.
+func EncodeNamespace(n Namespace) []byte {
+	f := namespaceFile{Format: n.Format, Namespace: n.ID, Partitions: n.Partitions, Created: n.Created.UTC().Format(time.RFC3339Nano)}
+	f.Sum = f.sum()
+	if n.Format > oldestDirectory {
+		f.Capabilities = append([]string{}, n.Capabilities...)
+		f.CapabilitiesSum = f.capabilitiesSum()
+	}
+	p, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return append(p, '\n')
+}
+
+// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their namespace. It believes nothing, the format neither, before the sums: one flipped bit makes a 3 of its 2, or another word of one. The
+// error is ErrNewer for a newer format and for a capability that is not among those known.
+func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
+	var f namespaceFile
+	if err := json.Unmarshal(p, &f); err != nil {
+		return Namespace{}, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if f.Sum != f.sum() {
+		return Namespace{}, 0, fmt.Errorf("%w: checksum", ErrDamaged)
+	}
+	if f.Format > Directory {
+		return Namespace{}, 0, fmt.Errorf("%w: namespace.json has format %d, this program knows up to %d", ErrNewer, f.Format, Directory)
+	}
+	if f.Format > oldestDirectory && f.CapabilitiesSum != f.capabilitiesSum() {
+		return Namespace{}, 0, fmt.Errorf("%w: checksum of the capabilities", ErrDamaged)
+	}
+	id, err := uuid.Parse(f.Namespace)
+	created, err2 := time.Parse(time.RFC3339Nano, f.Created)
+	if err != nil || err2 != nil || f.Format < oldestDirectory || f.Partitions < 1 || f.Partitions > MaxPartitions || !AreCapabilities(f.Capabilities) {
+		return Namespace{}, 0, fmt.Errorf("%w: contents do not agree", ErrDamaged)
+	}
+	n := Namespace{ID: f.Namespace, Format: f.Format, Partitions: f.Partitions, Created: created, Capabilities: f.Capabilities}
+	if !bytes.Equal(EncodeNamespace(n), p) { // JSON is read more leniently than it is written
+		return Namespace{}, 0, fmt.Errorf("%w: not as it was written", ErrDamaged)
+	}
+	for _, word := range n.Capabilities {
+		if !slices.Contains(known, word) {
+			return Namespace{}, 0, fmt.Errorf("%w: the directory uses %q", ErrNewer, word)
+		}
+	}
+	return n, le.Uint32(id[:4]), nil
+}
+
+// AreCapabilities reports whether words may stand in namespace.json: few, short, of lower-case letters, digits and dashes, and in
+// ascending order, none twice.
+func AreCapabilities(words []string) bool {
+	for i, word := range words {
+		strange := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+		if word == "" || len(word) > maxCapability || strange || i > 0 && word <= words[i-1] {
+			return false
+		}
+	}
+	return len(words) <= maxCapabilities
+}

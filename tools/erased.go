@@ -1,0 +1,22 @@
+package tools
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// erased reports the files in which not all bodies are kept any more. That is no damage: what their frames say was verified without.
+func (v *verifier) erased(p log.Partition) error {
+	for _, s := range p.Segments() {
+		if s.Erased == 0 {
+			continue
+		}
+		err := v.print(fmt.Sprintf("erased file %+q: %d frames without all of their bodies", s.File, s.Erased),
+			object{{"Found", "erased"}, {"Partition", uint64(p.ID())}, {"File", s.File}, {"Frames", s.Erased}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
