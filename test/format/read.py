@@ -362,6 +362,10 @@ class Bytes:
             raise ValueError(f"a list of {n}")
         return range(n)
 
+    def finish(self):
+        if self.at != len(self.data):
+            raise ValueError(f"{len(self.data) - self.at} bytes behind the end")
+
 
 def names(first, *words):
     return dict(enumerate(words, first))
@@ -567,28 +571,20 @@ def value(kind, number, data):
     return uuid(data) if kind == "uuid" and len(data) == 16 else text(data)
 
 
-def check_changes(data):
-    """Property changes must be well-formed in one of their two encodings (the end of section 8)."""
-    r = Bytes(data)
-    if data[0] == 1:
-        r.byte()
-        for _ in r.count():
-            r.bytes()
-        for _ in range(2):
-            for _ in r.count():
-                r.bytes()
-                kind, _, encoded = r.byte(), r.number(), r.bytes()
-                if kind == 254:
-                    inner = Bytes(encoded)
-                    skip_amqp(inner)
-                    end_of(inner)
-                elif kind not in ENUMS["type"]:
-                    raise ValueError(f"{kind} is no type of a value")
-    elif data[0] in (0xC1, 0xD1, 0xC0, 0xD0, 0x45):
+def read_changes(data):
+    """Property changes, in one of their two encodings (the end of section 8): what they are, or the bytes of those of format 1."""
+    r = Record(data)
+    if data[0] != 1:
+        if data[0] not in (0xC1, 0xD1, 0xC0, 0xD0, 0x45):
+            raise ValueError("property changes in no encoding that there is")
         skip_amqp(r)
-    else:
-        raise ValueError("property changes in no encoding that there is")
-    end_of(r)
+        r.finish()
+        return text(data)
+    r.byte()
+    removed = [text(r.bytes()) for _ in r.count()]
+    out = {"Removed": Value(removed, removed), "Set": r.values(True), "System": r.values()}
+    r.finish()
+    return shown(out)
 
 
 def skip_amqp(r):
@@ -610,24 +606,19 @@ def skip_amqp(r):
             return
         for _ in range(count):
             skip_amqp(inner)
-        end_of(inner)
+        inner.finish()
     else:
         raise ValueError(f"{code:02x} begins no AMQP value")
-
-
-def end_of(r):
-    if r.at != len(r.data):
-        raise ValueError(f"{len(r.data) - r.at} bytes behind the end")
 
 
 # ---- events ----
 
 class Record(Bytes):
-    """The records of a frame."""
+    """Records: those of a frame, whose bodies have the blobs."""
 
-    def __init__(self, frame, bodies):
-        super().__init__(frame.records)
-        self.frame, self.with_bodies = frame, bodies
+    def __init__(self, data, frame=None, with_bodies=False):
+        super().__init__(data)
+        self.frame, self.with_bodies = frame, with_bodies
 
     def fields(self, spec, version):
         """Reads what a line of KINDS says."""
@@ -706,11 +697,10 @@ class Record(Bytes):
         data = self.frame.bodies[distance - Frame.SIZE:][:size] if distance >= Frame.SIZE else b""
         if len(data) != size or crc(data) != checksum:
             raise ValueError(f"the checksum of {name}, at distance {distance}, is wrong")
-        if kind == "changes":
-            check_changes(data)
+        printed = read_changes(data) if kind == "changes" else text(data)
         out = {name + "Size": size, name + "Position": self.frame.lsn + distance}
         if self.with_bodies:
-            out[name] = text(data)
+            out[name] = Value(size, printed)
         return out
 
     def ascending(self, _):
@@ -768,21 +758,25 @@ class Record(Bytes):
         action = {"Text": self.field("text", 1), "Parameters": self.values()}
         return {"Name": name, "Filter": rule_filter, "Action": action, "CreatedAt": self.field("time", 1)}
 
-    def value(self, kind):
-        number, data = self.number(), self.bytes()
-        return Value((number, data), value(kind, number, data))
-
-    def values(self):
+    def values(self, encoded=False):
+        """Values of a rule, or of property changes, some of which may be encoded as AMQP."""
         out = []
         for _ in self.count():
-            name, kind = text(self.bytes()), ENUMS["type"][self.byte()]
-            out.append({"Name": name, "Type": kind, "Value": self.value(kind)})
+            name, kind, number, data = text(self.bytes()), self.byte(), self.number(), self.bytes()
+            if encoded and kind == 254:
+                inner = Bytes(data)
+                skip_amqp(inner)
+                inner.finish()
+                printed = {"Type": "encoded", "Value": text(data)}
+            else:
+                printed = {"Type": ENUMS["type"][kind], "Value": value(ENUMS["type"][kind], number, data)}
+            out.append(Value((name, kind, number, data), {"Name": name} | printed))
         return Value(out, out)
 
 
 def events(frame, partition, origins, bodies):
     """Yields what is printed for each event of a frame."""
-    r = Record(frame, bodies)
+    r = Record(frame.records, frame, bodies)
     times = []
     for _ in range(frame.count):
         times.append(r.number())
@@ -803,7 +797,7 @@ def events(frame, partition, origins, bodies):
                 known = [word for word in origins.get(origin, ()) if word]
                 out["By"] = f"origin {origin}" + (": " + " ".join(known) if known else "")
             yield out
-    end_of(r)
+    r.finish()
     if times and times[0] != frame.time or times and min(times[-1] - times[0], 0xFFFFFFFF) != frame.newest:
         raise ValueError("the header has other times than the records")
 
