@@ -22,6 +22,11 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 		}
 		t.Skip(err)
 	}
+	for _, source := range []string{"read.py", "records.py"} { // opened here, so that go test runs again when they have changed
+		if _, err := os.ReadFile(source); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), python, append([]string{"-B", "read.py"}, arguments...)...)
 	c.Stdout, c.Stderr = &out, &errs
