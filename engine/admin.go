@@ -52,6 +52,7 @@ type PutEntity struct {
 	Rules     []event.Rule
 	OnlyRules bool
 	Origin    *Origin
+	Why       event.ReasonGiven // see [CheckReason]
 }
 
 // DeleteEntity ends an entity with everything in it. A topic takes its subscriptions along.
@@ -59,6 +60,7 @@ type DeleteEntity struct {
 	Path   string
 	Origin *Origin
 	Reason string // client, idle
+	Why    event.ReasonGiven
 }
 
 // PutRule gives a subscription a rule, behind those it has, or replaces filter and action of one.
@@ -67,6 +69,7 @@ type PutRule struct {
 	Rule         event.Rule
 	Mode         PutMode
 	Origin       *Origin
+	Why          event.ReasonGiven
 }
 
 // DeleteRule takes a rule of a subscription away.
@@ -74,6 +77,7 @@ type DeleteRule struct {
 	Subscription string // path
 	Name         string
 	Origin       *Origin
+	Why          event.ReasonGiven
 }
 
 // ListRules asks for rules of a subscription by lower-cased name. The answer is [Rules], at most Top of them behind the first Skip.

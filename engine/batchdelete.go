@@ -35,6 +35,10 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 		origin := s.origin(cmd.Origin)
 		ev := add[*event.MessagesBatchDeleted](d, event.KindMessagesBatchDeleted)
 		ev.Envelope, ev.Before, ev.Sequences = s.envelope(origin), rest.Before, doomed
+		if cmd.Why.Reason != "" { // clients delete messages as part of their work, each request with a tracking id
+			s.because(cmd.Why, ev.Envelope)
+		}
+		rest.Why = event.ReasonGiven{} // said once
 	}
 	d.reply.Answer, d.looks = Deleted(rest.deleted), lookStep-walk.Left+len(doomed)
 	if walk.More && len(doomed) < limit {

@@ -134,17 +134,21 @@ func (c cataloguing) createEntity(cmd *PutEntity) *Error {
 	ev.Envelope, ev.EntityKind, ev.Path, ev.Topic = about(e.ID, origin), cmd.Kind, e.Path, e.Topic
 	ev.Properties = effective(cmd.Kind, cmd.Properties)
 	ev.HashVersion, ev.Hosts = hashVersion, e.Hosts
-	if cmd.Kind != event.Subscription {
-		return nil
+	if cmd.Kind == event.Subscription {
+		c.firstRules(e.ID, origin, cmd.Rules)
 	}
-	rules := cmd.Rules
+	c.because(cmd.Why, about(e.ID, origin))
+	return nil
+}
+
+// firstRules gives a new subscription its rules; nil: the one that every message matches.
+func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules []event.Rule) {
 	if rules == nil {
 		rules = []event.Rule{{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}}
 	}
 	for _, r := range rules {
-		c.addRule(e.ID, origin, r)
+		c.addRule(sub, origin, r)
 	}
-	return nil
 }
 
 // newEntity is what a new entity is called, where it is, and of which topic. It refuses one that cannot be made.
@@ -221,6 +225,9 @@ func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	if ruled {
 		c.replaceRules(old.ID, cmd)
 	}
+	if len(c.events) > 0 {
+		c.because(cmd.Why, about(old.ID, c.origin(cmd.Origin)))
+	}
 	return nil
 }
 
@@ -246,6 +253,7 @@ func (c cataloguing) deleteEntity(cmd *DeleteEntity) *Error {
 		c.end(&sub, origin, cmd.Reason)
 	}
 	c.end(&old, origin, cmd.Reason)
+	c.because(cmd.Why, about(old.ID, origin))
 	return nil
 }
 

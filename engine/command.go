@@ -123,7 +123,10 @@ type SessionRequest struct {
 // Attach makes a receiver known. It has no credit yet. One that wants a session is answered when it has it, with a
 // [SessionGrant]. It is refused with SessionCannotBeLocked when the session is held by another, and with Timeout when none
 // became available in time.
-type Attach struct{ Receiver *Receiver }
+type Attach struct {
+	Receiver *Receiver
+	Noted    bool // the log is told of the link, when it is served and when it is no more
+}
 
 // Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
 // 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
@@ -140,6 +143,7 @@ type Detach struct {
 	Receiver *Receiver
 	Unsent   []event.LockToken
 	Cause    event.ReleaseCause
+	Closed   event.LinkClosed // why the link is no more; without a cause: the client has detached it
 }
 
 // SettleOutcome is one of the ways to settle (semantics.md 5.3).
@@ -231,6 +235,7 @@ type BatchDelete struct {
 	Before     event.Time // 0: now
 	SessionID  []byte     // only messages of this session, when HasSession is set
 	HasSession bool
+	Why        event.ReasonGiven // see [CheckReason]; without a reason nothing of it is kept
 
 	// How far it has come; see [Outcome.Rest].
 	deleted int

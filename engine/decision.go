@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -21,7 +19,7 @@ type decision struct {
 	origins  *origins
 
 	events []event.Event // one record
-	named  []*Origin     // each has its definition among the events, and the number that comes next
+	named  []named       // each has its definition among the events
 	early  bool          // the reply may leave once the events are written, before they are durable
 	reply  Reply
 	again  bool    // see [Outcome.Again]
@@ -71,17 +69,30 @@ func (d *decision) origin(o *Origin) event.OriginID {
 	if o == nil {
 		return 0
 	}
-	if id, ok := d.origins.numbers[o]; ok {
-		return id
+	known, again := d.origins.numbers[o]
+	if again && known.chapter == d.origins.chapter {
+		return known.id
 	}
-	next := d.index.NextOrigin()
-	if i := slices.Index(d.named, o); i >= 0 {
-		return next + event.OriginID(i)
+	id := d.index.NextOrigin()
+	for _, n := range d.named {
+		if n.origin == o {
+			return n.id
+		}
+		id = max(id, n.id+1)
+	}
+	if again {
+		id = known.id
 	}
 	def := add[*event.OriginDefined](d, event.KindOriginDefined)
-	def.ID, def.Origin = next+event.OriginID(len(d.named)), clipped(o)
-	d.named = append(d.named, o)
-	return def.ID
+	def.ID, def.Origin = id, clipped(o)
+	d.named = append(d.named, named{o, id})
+	return id
+}
+
+// named is an origin that a decision defines.
+type named struct {
+	origin *Origin
+	id     event.OriginID
 }
 
 // slice is the slice of an entity. It refuses with NotFound.

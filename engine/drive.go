@@ -23,13 +23,17 @@ type Receive struct {
 	From       event.SequenceNumber // where one that browses goes on
 }
 
-// Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
-type Tick struct {
-	// Properties is what filters see of the message of a topic that is to be published next, and Header how many bytes of it stand
-	// beside its body's sections. Nil: the next is no such message, or it shows them nothing.
-	Properties *filter.Message
-	Header     int
-	NewID      func() [16]byte // the value of newid() in rules
+type endDue struct {
+	properties *filter.Message
+	header     int
+	newID      func() [16]byte
+}
+
+// Tick is the command that ends locks whose time has passed, at most a batch of them, or makes a scheduled message active. NewID is the
+// value of newid() in rules. Properties are what filters see of the message of a topic that is to be published next, and header is how
+// many bytes of it stand beside its body's sections; nil: the next is no such message, or it shows them nothing.
+func Tick(newID func() [16]byte, properties *filter.Message, header int) Command {
+	return &endDue{properties, header, newID}
 }
 
 type acceptSession struct {
@@ -82,7 +86,7 @@ func DropSlice(id event.Slice) Command { return &dropSlice{id} }
 type Internal struct{}
 
 func (*Receive) command()        {}
-func (*Tick) command()           {}
+func (*endDue) command()         {}
 func (*acceptSession) command()  {}
 func (*releaseSession) command() {}
 func (*releaseAll) command()     {}

@@ -2,10 +2,17 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// origins holds the numbers of origins that this log knows already. A cache: losing an entry defines it again.
+// origins holds the numbers of origins that this log knows already. A cache: losing an entry defines it again, with another number.
 type origins struct {
-	numbers map[*Origin]event.OriginID
-	bytes   int // they take, with their texts
+	numbers map[*Origin]numbered
+	bytes   int    // they take, with their texts
+	chapter uint32 // of the log, counted from the start of the run; what an older one defined is defined again, with its number
+}
+
+// numbered is an origin whose definition is in the log.
+type numbered struct {
+	id      event.OriginID
+	chapter uint32 // the newest that has the definition
 }
 
 // maxOriginBytes bounds the cache of origin numbers; a full one is emptied.
@@ -21,12 +28,14 @@ func bytesOf(o *Origin) int {
 
 // learn notes the number of an origin whose definition is in the log.
 func (c *origins) learn(o *Origin, id event.OriginID) {
-	size := bytesOf(o)
-	if c.numbers == nil || c.bytes+size > maxOriginBytes {
-		c.numbers, c.bytes = map[*Origin]event.OriginID{}, 0 // a map that is cleared keeps its room
+	if _, again := c.numbers[o]; !again {
+		size := bytesOf(o)
+		if c.numbers == nil || c.bytes+size > maxOriginBytes {
+			c.numbers, c.bytes = map[*Origin]numbered{}, 0 // a map that is cleared keeps its room
+		}
+		c.bytes += size
 	}
-	c.bytes += size
-	c.numbers[o] = id
+	c.numbers[o] = numbered{id, c.chapter}
 }
 
 // clipped is an origin as it is defined in the log: its texts are for the audit alone.

@@ -115,9 +115,16 @@ func (p *Partition) Adopt(out *Outcome) {
 		panic(fmt.Sprintf("engine: partition %d: an outcome of turn %d in turn %d", p.id, out.turn, p.turn))
 	}
 	p.turn++
-	for i, o := range p.decision.named {
-		p.origins.learn(o, p.index.NextOrigin()+event.OriginID(i))
+	for _, n := range p.decision.named {
+		p.origins.learn(n.origin, n.id)
 	}
+}
+
+// BeginChapter tells that what is decided from here on stands in another chapter of the log, which has to define the origins that its
+// events name: those that are known already keep their numbers. An outcome that was not adopted is overtaken by it.
+func (p *Partition) BeginChapter() {
+	p.turn++
+	p.origins.chapter++
 }
 
 // Decide looks at a command and answers what follows from it at the given broker time. It does not touch the state: the
@@ -144,7 +151,7 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		return renew(d, cmd)
 	case *Peek:
 		return peek(d, cmd)
-	case *Tick:
+	case *endDue:
 		tick(d, cmd)
 	case *ReceiveDeferred:
 		return receiveDeferred(d, cmd)
@@ -172,6 +179,8 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		drop(d, cmd)
 	case *Note:
 		note(d, cmd)
+	case *NoteLink:
+		noteLink(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

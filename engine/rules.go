@@ -139,11 +139,13 @@ func (c cataloguing) putRule(cmd *PutRule) *Error {
 	if err := c.roomForFilters(sub.Topic, more); err != nil {
 		return err
 	}
-	if origin := c.origin(cmd.Origin); old == nil {
+	origin := c.origin(cmd.Origin)
+	if old == nil {
 		c.addRule(sub.ID, origin, cmd.Rule)
 	} else {
 		c.updateRule(sub.ID, origin, old, cmd.Rule)
 	}
+	c.because(cmd.Why, about(sub.ID, origin))
 	return nil
 }
 
@@ -162,7 +164,9 @@ func (c cataloguing) deleteRule(cmd *DeleteRule) *Error {
 	if r == nil {
 		return noRule(cmd.Name, &sub)
 	}
-	c.removeRule(sub.ID, c.origin(cmd.Origin), r)
+	origin := c.origin(cmd.Origin)
+	c.removeRule(sub.ID, origin, r)
+	c.because(cmd.Why, about(sub.ID, origin))
 	return nil
 }
 

@@ -177,19 +177,18 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 }
 
 // tick is the command the loop makes when something is due: with what filters see of a scheduled message of a topic.
-func (s *script) tick(t *testing.T) *Tick {
-	cmd := &Tick{NewID: s.newID}
+func (s *script) tick(t *testing.T) Command {
 	due, ok := s.part.index.DueScheduled(s.now)
 	if e := s.part.settings.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
-		return cmd
+		return Tick(s.newID, nil, 0)
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)
-	cmd.Properties = new(filter.Message)
-	var err error
-	if cmd.Header, err = readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.Properties); err != nil {
+	see := new(filter.Message)
+	header, err := readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], see)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return cmd
+	return Tick(s.newID, see, header)
 }
 
 func (s *script) newID() [16]byte {

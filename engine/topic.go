@@ -152,18 +152,18 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 
 // activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
 // (semantics.md 7.6, SM-292).
-func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
+func (p *publishing) activate(next index.ScheduledMessage, cmd *endDue) {
 	p.fan.reset()
 	m, _ := p.index.Message(p.id, next.Sequence)
 	number := p.index.NextSequence(p.id)
 	ttl, _ := timeToLive(p.now, next.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
-	see := cmd.Properties
+	see := cmd.properties
 	if see == nil {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
 	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
-		size: int(m.Body.Size), header: cmd.Header, see: see, newID: cmd.NewID}, false)
+		size: int(m.Body.Size), header: cmd.header, see: see, newID: cmd.newID}, false)
 	ev := add[*event.ScheduledPublished](p.decision, event.KindScheduledPublished)
 	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(0), next.Sequence, number, p.now
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]

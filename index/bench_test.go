@@ -70,3 +70,57 @@ func BenchmarkFanOut(b *testing.B) {
 		}
 	}
 }
+
+// A start reads the state of a million waiting messages.
+func BenchmarkDecode(b *testing.B) {
+	x := New()
+	const n = 1_000_000
+	for seq := range event.SequenceNumber(n) {
+		x.Apply(1, enqueued(seq+1))
+	}
+	src := x.Encode(nil)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if _, err := Decode(src); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/message")
+}
+
+func BenchmarkEncode(b *testing.B) {
+	x := New()
+	const n = 1_000_000
+	for seq := range event.SequenceNumber(n) {
+		x.Apply(1, enqueued(seq+1))
+	}
+	var dst []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		dst = x.Encode(dst[:0])
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/message")
+}
+
+// Messages come until a million wait, and then leave from the front.
+func BenchmarkBacklog(b *testing.B) {
+	const n = 1_000_000
+	b.ReportAllocs()
+	for range b.N {
+		x := New()
+		ev := enqueued(0)
+		for seq := range event.SequenceNumber(n) {
+			ev.Sequence = seq + 1
+			x.Apply(1, ev)
+		}
+		gone := &event.MessageReceivedAndDeleted{Envelope: q1}
+		for range n {
+			m, _ := x.First(q1.Slice, event.Main)
+			gone.Sequence = m.Sequence
+			x.Apply(1, gone)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/message")
+}

@@ -24,15 +24,22 @@ type Entity struct {
 	AccessedAt  event.Time // last use, coarsely; 0: none noted
 
 	slot  uint32        // where it stands
-	added []*event.Rule // of a subscription, in the order in which they were added; neither rules nor the elements are ever changed
+	added []*event.Rule // of a subscription, in the order in which they were added
+	made  version       // added
 	rules *rules        // of a subscription; the owner finds by it
 	below *below        // of a topic; the owner counts by it
 }
 
 // rules finds those of one subscription by name.
 type rules struct {
-	sorted []*event.Rule          // by lower-cased name
-	byName map[string]*event.Rule // by lower-cased name
+	sorted []*event.Rule    // by lower-cased name
+	byName map[string]*rule // by lower-cased name
+}
+
+// rule is a rule and what it was made in. Lists of rules point into it.
+type rule struct {
+	event.Rule
+	made version
 }
 
 // place finds where a rule stands, or would stand, among the sorted ones.
@@ -165,7 +172,9 @@ func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
 // Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be changed.
 func (c *Catalogue) Rule(subscription event.EntityID, name string) *event.Rule {
 	if e := c.at(subscription); e != nil && e.rules != nil {
-		return e.rules.byName[strings.ToLower(name)]
+		if r := e.rules.byName[strings.ToLower(name)]; r != nil {
+			return &r.Rule
+		}
 	}
 	return nil
 }
@@ -197,9 +206,8 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 	case *event.RuleUpdated:
 		e := *c.must(id, ev)
 		c.countFilter(&e, c.mustRule(&e, ev.Rule.Name, ev), -1)
-		r := ev.Rule
-		e.setRule(&r)
-		c.countFilter(&e, &r, 1)
+		e.setRule(c.versions, &ev.Rule)
+		c.countFilter(&e, &ev.Rule, 1)
 		c.put(&e)
 	case *event.RuleRemoved:
 		c.removeRule(*c.must(id, ev), ev.Rule.Name, ev)
@@ -210,7 +218,7 @@ func (c *Catalogue) add(e *Entity, ev event.Event) {
 	switch e.Kind {
 	case event.Subscription:
 		c.topic(e, ev).subscriptions[e.ID] = struct{}{}
-		e.rules = &rules{byName: map[string]*event.Rule{}}
+		e.rules, e.made = &rules{byName: map[string]*rule{}}, c.versions.now
 	case event.Topic:
 		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
 	}
@@ -258,24 +266,25 @@ func (c *Catalogue) countRoot(e *Entity, by int) {
 	}
 }
 
-func (c *Catalogue) addRule(e Entity, rule event.Rule, ev event.Event) {
-	name := strings.ToLower(rule.Name)
+func (c *Catalogue) addRule(e Entity, added event.Rule, ev event.Event) {
+	name := strings.ToLower(added.Name)
 	if e.rules == nil || e.rules.byName[name] != nil {
-		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, rule.Name, e.ID))
+		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, added.Name, e.ID))
 	}
-	r := &rule
-	e.added = append(e.added, r) // what has the list so far does not see what stands behind its end
-	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), r)
+	r := &rule{added, c.versions.now}
+	e.added = append(e.added, &r.Rule) // what has the list so far does not see what stands behind its end
+	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), &r.Rule)
 	e.rules.byName[name] = r
-	c.countFilter(&e, r, 1)
+	c.countFilter(&e, &r.Rule, 1)
 	c.put(&e)
 }
 
 func (c *Catalogue) removeRule(e Entity, name string, ev event.Event) {
 	r := c.mustRule(&e, name, ev)
 	name = strings.ToLower(name)
+	e.ownAdded(c.versions)
 	i := slices.Index(e.added, r)
-	e.added = slices.Concat(e.added[:i], e.added[i+1:])
+	e.added = slices.Delete(e.added, i, i+1)
 	i = e.rules.place(name)
 	e.rules.sorted = slices.Delete(e.rules.sorted, i, i+1)
 	delete(e.rules.byName, name)
@@ -283,13 +292,25 @@ func (c *Catalogue) removeRule(e Entity, name string, ev event.Event) {
 	c.put(&e)
 }
 
-// setRule lets a rule take the place of the one that has its name.
-func (e *Entity) setRule(r *event.Rule) {
-	name := strings.ToLower(r.Name)
+// ownAdded makes sure that the list of rules of a copy of an entity may be changed.
+func (e *Entity) ownAdded(v *versions) {
+	if !v.owned(e.made) {
+		e.added, e.made = slices.Clone(e.added), v.now
+	}
+}
+
+// setRule lets what a rule says now take the place of what it said.
+func (e *Entity) setRule(v *versions, is *event.Rule) {
+	name := strings.ToLower(is.Name)
 	was := e.rules.byName[name]
-	e.added = slices.Clone(e.added)
-	e.added[slices.Index(e.added, was)] = r
-	e.rules.sorted[e.rules.place(name)] = r
+	if v.owned(was.made) {
+		was.Rule = *is
+		return
+	}
+	r := &rule{*is, v.now}
+	e.ownAdded(v)
+	e.added[slices.Index(e.added, &was.Rule)] = &r.Rule
+	e.rules.sorted[e.rules.place(name)] = &r.Rule
 	e.rules.byName[name] = r
 }
 

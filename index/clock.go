@@ -104,7 +104,7 @@ func (c *Catalogue) moveTimes(by event.Time) {
 		for i := range e.added {
 			r := *e.added[i]
 			r.CreatedAt = moved(r.CreatedAt, by)
-			e.setRule(&r)
+			e.setRule(c.versions, &r)
 		}
 		c.put(&e)
 	}

@@ -89,14 +89,14 @@ func (c *Catalogue) fits(e *Entity) bool {
 // rules reads those of a subscription. They are sorted once, at the end: there may be very many.
 func (d *decoding) rules(c *Catalogue, e *Entity) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		r := read(d, event.ReadRule)
+		r := &rule{read(d, event.ReadRule), c.versions.now}
 		name := strings.ToLower(r.Name)
 		if e.rules.byName[name] != nil {
 			d.fail("rule %q twice", r.Name)
 		}
-		e.added = append(e.added, &r)
-		e.rules.byName[name] = &r
-		c.countFilter(e, &r, 1)
+		e.added = append(e.added, &r.Rule)
+		e.rules.byName[name] = r
+		c.countFilter(e, &r.Rule, 1)
 	}
 	e.rules.sorted = slices.Clone(e.added)
 	slices.SortFunc(e.rules.sorted, byLowerName)

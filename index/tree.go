@@ -222,7 +222,11 @@ type rows struct {
 
 // find returns where the row of a live message stands.
 func (t *rows) find(seq event.SequenceNumber) (p place) {
-	if l := t.root.leaf(seq); l != nil && l.live>>(seq&(fan-1))&1 != 0 {
+	l := t.recent
+	if l == nil || !l.has(seq) {
+		l = t.root.leaf(seq)
+	}
+	if l != nil && l.live>>(seq&(fan-1))&1 != 0 {
 		p = place{l, uint8(seq & (fan - 1))}
 	}
 	return p
@@ -310,7 +314,7 @@ func (t *rows) remove(v *versions, seq event.SequenceNumber) {
 		return
 	}
 	if t.root == l { // kept for the next message, if it is small
-		if l.rows, l.used, l.extra = l.rows[:0], 0, nil; cap(l.rows) > 4 {
+		if l.pack(); cap(l.rows) > 4 {
 			t.root, t.recent = nil, nil
 		}
 		return

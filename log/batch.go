@@ -24,7 +24,8 @@ type Batch struct {
 	first   event.Time
 	last    event.Time
 
-	kind Kind
+	kind   Kind
+	begins bool // its frame is the first of a chapter
 }
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
@@ -90,6 +91,10 @@ func (b *Batch) Len() int {
 
 // Count is the number of records.
 func (b *Batch) Count() int { return int(b.count) }
+
+// BeginsChapter reports whether the frame is the first of a chapter that begins in the middle of a run. What its events and those behind it
+// name has to be defined again: a chapter can be read alone (log-format.md 10).
+func (b *Batch) BeginsChapter() bool { return b.begins }
 
 // Level is what its ticket will wait for.
 func (b *Batch) Level() Durability { return b.level }

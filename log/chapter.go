@@ -5,10 +5,35 @@ import (
 	"path/filepath"
 
 	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io.
+// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, but that of begin.
+
+// begin starts a chapter and commits the EpochStart.
+func (w *writer) begin() error {
+	w.io.Lock()
+	defer w.io.Unlock()
+	if err := w.newChapter(); err != nil {
+		return err
+	}
+	b := newBatch(w.where, EpochStart)
+	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
+	w.mu.Lock()
+	b.lsn = w.next
+	w.from, w.since = w.next, w.p.store.opts.Now()
+	w.next += event.LSN(b.Len())
+	w.mu.Unlock()
+	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
+	// others must find room for their manifests meanwhile.
+	w.tail.tight = true
+	if err := w.write(queued{Batch: b}); err != nil {
+		return err
+	}
+	w.tail.tight = false
+	return w.flush()
+}
 
 // nextSegment follows the tail into the file it has just created. The file before it was synced by that.
 func (w *writer) nextSegment() error {
@@ -46,18 +71,20 @@ func (w *writer) follow(s *segment) error {
 	return nil
 }
 
-// over reports whether the chapter is long or old enough.
-func (w *writer) over() bool {
-	opts := &w.p.store.opts
-	return int64(w.seg.end-w.chapter.First) >= int64(opts.ChapterBytes) ||
-		w.seg.end > w.chapter.First && opts.Now().Sub(w.opened) >= opts.ChapterAge
+// ends reports whether a file is closed before or behind the next batch.
+func (w *writer) ends(b *Batch) bool {
+	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || b.begins
 }
 
-// rotate ends a chapter that is over.
+// over reports whether the chapter that batches are filled for is long or old enough with what ends there. So a batch that begins the next
+// one knows it before anything is in it: what a chapter names it has to define. The caller holds mu.
+func (w *writer) over(end event.LSN) bool {
+	opts := &w.p.store.opts
+	return int64(end-w.from) >= int64(opts.ChapterBytes) || end > w.from && opts.Now().Sub(w.since) >= opts.ChapterAge
+}
+
+// rotate ends the chapter being written and begins the next.
 func (w *writer) rotate() error {
-	if !w.over() {
-		return nil
-	}
 	if err := w.flush(); err != nil { // before the manifest names the next
 		return err
 	}
@@ -87,7 +114,7 @@ func (w *writer) newChapter() error {
 		return fmt.Errorf("new chapter: %w", err)
 	}
 	w.p.manifest = m
-	w.chapter, w.index, w.opened = c, 1, opts.Now()
+	w.chapter, w.index = c, 1
 	return nil
 }
 

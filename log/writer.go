@@ -45,14 +45,17 @@ type writer struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
 
-	begins func() event.LSN // place, for batches
+	where func() event.LSN // place, for batches
 
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
 	mu      sync.Mutex // guards what follows
 	open    *Batch
+	placed  bool      // the open batch has been told its place, which nothing else may take any more
 	next    event.LSN // of the next frame
+	from    event.LSN // of the first frame of the chapter that the last batch is in
+	since   time.Time // when that was begun
 	queue   []queued
 	pending []*ticket // written, in order, waiting for a sync
 	synced  format.Mark
@@ -71,7 +74,6 @@ type writer struct {
 	seg     *segment
 	index   uint64 // of the next frame in its chapter
 	chapter format.Chapter
-	opened  time.Time // of the chapter
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
 	progress *disk.Replacer
@@ -90,32 +92,11 @@ func newWriter(p *partition) *writer {
 		epoch: p.end.Epoch + 1, synced: p.end, writ: p.end, next: p.end.LSN,
 		progress: disk.NewReplacer(p.store.opts.FS, p.dir, progressName),
 	}
-	w.begins = w.place
+	w.where = w.place
 	w.durable.Store(uint64(p.end.LSN))
 	w.written.Store(uint64(p.end.LSN))
-	w.open = NewBatch(w.begins)
+	w.open = NewBatch(w.where)
 	return w
-}
-
-// begin starts a chapter and commits the EpochStart.
-func (w *writer) begin() error {
-	w.io.Lock()
-	defer w.io.Unlock()
-	if err := w.newChapter(); err != nil {
-		return err
-	}
-	b := newBatch(w.begins, EpochStart)
-	b.records, b.level = append(b.records, w.p.store.opts.BootID...), Durable
-	b.lsn = w.place()
-	w.next += event.LSN(b.Len())
-	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
-	// others must find room for their manifests meanwhile.
-	w.tail.tight = true
-	if err := w.write(queued{Batch: b}); err != nil {
-		return err
-	}
-	w.tail.tight = false
-	return w.flush()
 }
 
 // manual is a writer whose work is done by its caller.
@@ -196,10 +177,11 @@ func (w *writer) head() format.Mark {
 	return w.writ
 }
 
-// place is where the next frame begins.
+// place is where the next frame begins. Who asks has it: from then on no Skip comes in between.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.placed = true
 	return w.next
 }
 
@@ -276,7 +258,11 @@ func (w *writer) append(b queued) *ticket {
 			w.dirty = true
 		}
 	}
-	w.open = NewBatch(w.begins)
+	w.open, w.placed = NewBatch(w.where), false
+	if b.begins && !empty {
+		w.from, w.since = b.lsn, w.p.store.opts.Now()
+	}
+	w.open.begins = b.begins && empty || w.over(t.end)
 	w.mu.Unlock()
 	if err != nil {
 		t.complete(err)
@@ -368,11 +354,6 @@ func (w *writer) writeQueued() (all bool) {
 	}
 }
 
-// ends reports whether a file is closed before or behind the next batch.
-func (w *writer) ends(b *Batch) bool {
-	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || w.over()
-}
-
 // write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
 func (w *writer) write(b queued) error {
 	t := b.ticket
@@ -381,9 +362,11 @@ func (w *writer) write(b queued) error {
 		w.complete(t, Ordered)
 		return nil
 	}
-	if err := w.rotate(); err != nil {
-		w.complete(t, Durable) // where the failure finds it
-		return err
+	if b.begins {
+		if err := w.rotate(); err != nil {
+			w.complete(t, Durable) // where the failure finds it
+			return err
+		}
 	}
 	w.mu.Lock()
 	h := format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
@@ -509,8 +492,8 @@ func (w *writer) tick() {
 	w.wanted = max(w.wanted, w.writ.LSN)
 	if w.appends != w.seen {
 		w.seen = w.appends
-	} else if w.dirty && w.open.lsn == 0 {
-		b := newBatch(w.begins, Skip)
+	} else if w.dirty && !w.placed {
+		b := newBatch(w.where, Skip)
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
 		w.wanted = w.next

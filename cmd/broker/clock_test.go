@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
+	"github.com/ledgerbus/ledgerbus/tools"
 )
 
 // directoryOf makes a data directory whose newest event has the given time.
@@ -100,6 +102,31 @@ func TestClockOfAStart(t *testing.T) {
 				again.Close()
 			}
 		})
+	}
+}
+
+// Who says which clock is to be believed can say why: it stands in the log beside what that changes, of every partition, and nowhere when
+// nothing had to be believed.
+func TestReasonOfAClock(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]int{2 * time.Hour: 4, -time.Second: 0} {
+		dir := directoryOf(t, time.Now().Add(ahead))
+		must(t, start(t, load(t, dir, map[string][]string{"accept-clock": {"wall"}, "reason": {"the battery was flat"}})).Close())
+		var dump bytes.Buffer
+		must(t, tools.Dump(&dump, dir, tools.DumpOptions{Partition: -1}))
+		said, before := 0, ""
+		for line := range strings.Lines(dump.String()) {
+			if strings.Contains(line, " ReasonGiven ") {
+				said++
+				if !strings.Contains(before, " ClockSet ") || !strings.Contains(line, `Reason="the battery was flat"`) {
+					t.Errorf("%s%s", before, line)
+				}
+			}
+			before = line
+		}
+		if said != want {
+			t.Errorf("%v ahead: said %d times\n%s", ahead, said, dump.String())
+		}
 	}
 }
 

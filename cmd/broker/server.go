@@ -62,7 +62,7 @@ func built(info *debug.BuildInfo, ok bool) time.Time {
 
 // clockRules are those for the clock of a start.
 func clockRules(c settings.Clock) host.ClockRules {
-	return host.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept}
+	return host.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept, Reason: c.Reason}
 }
 
 // checkClock refuses a clock that is wrong whatever stands in the log.

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -26,11 +27,15 @@ type administration struct {
 
 // administer finds the namespace and does something there. Nothing is sent to it before.
 func administer(c *cli.Context, do func(a *administration) error) error {
+	reason := c.String("reason")
+	if err := engine.CheckReason(reason); err != nil {
+		return usageError{fmt.Errorf("--reason: %s", err.Text)}
+	}
 	ns, err := chooseNamespace(c)
 	if err != nil {
 		return err
 	}
-	a := &administration{Client: admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust})}
+	a := &administration{Client: admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust, Reason: reason})}
 	var stop context.CancelFunc
 	a.ctx, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -87,6 +92,11 @@ func pathOf(c *cli.Context, kind event.EntityKind) (string, error) {
 		return "", usageError{fmt.Errorf("%q is not the name of a %s: those have no $", path, name)}
 	}
 	return c.Args().First(), nil
+}
+
+// reasonFlag belongs to every command that changes something.
+func reasonFlag() cli.Flag {
+	return &cli.StringFlag{Name: "reason", Usage: "why, in one line: Ledgerbus keeps it in the log beside the change; other namespaces ignore it"}
 }
 
 func confirmFlag() cli.Flag {

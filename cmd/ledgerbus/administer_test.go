@@ -50,6 +50,7 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"queue|create|a|--status|Gone", 2, `--status: "Gone" is none of Active, Disabled, SendDisabled, ReceiveDisabled`},
 		{"queue|create|a|--access-rule|p=Read", 2, `--access-rule: "Read" is none of the rights Send, Listen, Manage`},
 		{"queue|create|a|--dead-lettering-on-filter-error", 2, "flag provided but not defined: -dead-lettering-on-filter-error; see ledgerbus queue create --help"},
+		{"queue|create|a|--reason|two\nlines", 2, "--reason: The reason is not one line of UTF-8."},
 		{"queue|list", 1, "list queues: connect: connection refused; is the broker running at 127.0.0.1:1?"},
 		{"queue|list|--context|a|-c|b", 2, "give either --connection-string or --context"},
 		{"queue|list|--ca-file|/nonexistent", 2, "--ca-file: open /nonexistent: no such file or directory"},

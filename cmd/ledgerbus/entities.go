@@ -53,6 +53,7 @@ func entitiesCommand() *cli.Command {
 					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit code 1 when there is something to be done"},
 					&cli.BoolFlag{Name: "prune", Usage: "delete entities that the file does not have, with all they hold"},
 					&cli.StringFlag{Name: "confirm", Usage: "the name of the namespace's host, in place of typing it when asked"},
+					reasonFlag(),
 				),
 				Action: applyEntities,
 			},

@@ -42,7 +42,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 	args := argumentsOf(kind)
 	example := func(verb string) string { return "   ledgerbus " + examplesOf[kind][verb] }
 	withKeys := cli.Flag(&cli.BoolFlag{Name: "with-keys", Usage: "show the keys of access rules"})
-	show, create, update := []cli.Flag{tableFlag()}, []cli.Flag{tableFlag()}, []cli.Flag{tableFlag()}
+	show, create, update := []cli.Flag{tableFlag()}, []cli.Flag{tableFlag(), reasonFlag()}, []cli.Flag{tableFlag(), reasonFlag()}
 	if kind != event.Subscription {
 		show, create, update = append(show, withKeys), append(create, withKeys), append(update, withKeys)
 	} else {
@@ -86,7 +86,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 			{
 				Name: "delete", Usage: "delete a " + name + " and everything in it", ArgsUsage: args,
 				Description: "Says what will be lost, and asks for the name. A script gives it with --confirm.\n\n" + example("delete"),
-				Flags:       connectionFlags(confirmFlag()),
+				Flags:       connectionFlags(confirmFlag(), reasonFlag()),
 				Action:      func(c *cli.Context) error { return deleteEntity(c, kind) },
 			},
 		},

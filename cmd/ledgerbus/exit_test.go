@@ -285,7 +285,7 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 		verify, dump int
 	}{
 		{completed, "index: *event.MessageCompleted of message 3 in slice 9/0, which does not exist", exitInternal, "engine: internal fault: ", exitCorruption, exitWell},
-		{as{completed, event.KindMessageScheduled}, "5 bytes follow the last record", exitInternal, "engine: internal fault: ", exitCorruption, exitCorruption},
+		{as{completed, event.KindMessageScheduled}, "3 bytes follow the last record", exitInternal, "engine: internal fault: ", exitCorruption, exitCorruption},
 		{as{completed, 200}, "event: unknown event: kind 200 version 1", exitFormat, "engine: ", exitFormat, exitFormat},
 	} {
 		data := t.TempDir()

@@ -34,20 +34,20 @@ func ruleCommand() *cli.Command {
 				Description: "Without a filter it matches everything.\n\n" +
 					"   ledgerbus rule create events audit big --sql 'qty > @min' --param @min=int:5 --action \"SET size = 'big'\"\n" +
 					"   ledgerbus rule create events audit eu --correlation label=eu --correlation property.tier=int:1",
-				Flags: connectionFlags(append([]cli.Flag{tableFlag()}, filterFlags()...)...), Action: createRule,
+				Flags: connectionFlags(append([]cli.Flag{tableFlag(), reasonFlag()}, filterFlags()...)...), Action: createRule,
 			},
 			{
 				Name: "update", Usage: "change filter or action of a rule", ArgsUsage: args,
 				Description: "What is not given stays as it is; --action '' takes the action away.\n\n" +
 					"   ledgerbus rule update events audit big --sql 'qty > 100'",
-				Flags: connectionFlags(append([]cli.Flag{tableFlag()}, filterFlags()...)...), Action: updateRule,
+				Flags: connectionFlags(append([]cli.Flag{tableFlag(), reasonFlag()}, filterFlags()...)...), Action: updateRule,
 			},
 			{
 				Name: "delete", Usage: "take a rule away", ArgsUsage: args,
 				Description: "Messages in the subscription stay; those that only this rule matched come no more. Asks for the rule's name; a script\n" +
 					"gives it with --confirm.\n\n" +
 					"   ledgerbus rule delete events audit '$Default' --confirm '$Default'",
-				Flags: connectionFlags(confirmFlag()), Action: deleteRule,
+				Flags: connectionFlags(confirmFlag(), reasonFlag()), Action: deleteRule,
 			},
 		},
 	}

@@ -58,6 +58,7 @@ type Storage struct {
 type Clock struct {
 	MaxGap time.Duration    // how far it may be ahead of the newest event in the log; 0: 400 days
 	Accept host.AcceptClock // which of the two is believed where they are apart; a decision about one start
+	Reason string           // why; "": nobody says
 }
 
 // Listening says where clients connect.

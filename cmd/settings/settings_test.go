@@ -330,13 +330,16 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		file + ":1":              {File: file},
 		"neither log nor wall":   {Flags: map[string][]string{"accept-clock": {"yes"}}},
 		"--clock-max-gap":        {Flags: map[string][]string{"clock-max-gap": {"59m"}}},
+		"LEDGERBUS_REASON":       {Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_REASON", "x")},
+		"goes with":              {Flags: map[string][]string{"reason": {"x"}}},
+		"not one line":           {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
 	} {
 		if _, err := Load(from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
-	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog}) {
+	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"no time server"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
+	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog, Reason: "no time server"}) {
 		t.Errorf("%+v, %v", s.Clock, err)
 	}
 }

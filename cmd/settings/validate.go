@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -27,6 +28,9 @@ func (l *loader) finish() {
 	l.checkTLS()
 	l.checkListening()
 	l.checkEntities()
+	if s.Clock.Reason != "" && s.Clock.Accept == host.AcceptNone {
+		l.problems.add("", "--reason: goes with --accept-clock")
+	}
 }
 
 // addresses settles what is listened on.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
@@ -65,6 +66,7 @@ var words = []Word{
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
 		set: setAcceptClock},
+	{Name: "reason", Once: true, Usage: "why --accept-clock is given, in one line: kept in the log beside what that changes; as a flag only", set: setReason},
 	{Name: "log-level", Usage: "debug, info, warn or error", Default: "info", set: setLevel},
 	{Name: "log-format", Usage: "text or json", Default: "text", set: setFormat},
 	{Name: "tls", Usage: "generated (a development authority of its own, in the data directory), files or off", Default: "generated in development mode, files when they are given, else off",
@@ -199,6 +201,14 @@ func setFormat(s *Settings, values []string) error {
 	if s.Logging.Format = values[0]; values[0] != "text" && values[0] != "json" {
 		return fmt.Errorf("%q is neither text nor json", values[0])
 	}
+	return nil
+}
+
+func setReason(s *Settings, values []string) error {
+	if err := engine.CheckReason(values[0]); err != nil {
+		return errors.New(err.Text)
+	}
+	s.Clock.Reason = values[0]
 	return nil
 }
 

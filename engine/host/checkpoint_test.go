@@ -49,6 +49,45 @@ func (h heldLog) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	return err
 }
 
+// What is applied while a group is synced, and while the checkpoint of it is written, is not in the checkpoint.
+func TestCheckpointIsOfItsMoment(t *testing.T) {
+	t.Parallel()
+	plog := leading(t)
+	_, end := plog.Bounds()
+	x, env := index.New(), event.Envelope{Slice: event.Slice{Entity: 1}}
+	next := event.SequenceNumber(1)
+	send := func() {
+		x.Apply(1000, &event.MessageEnqueued{Envelope: env, Sequence: next, EnqueuedAt: 1000, Body: event.Blob{Position: 8, Size: 1}})
+		next++
+	}
+	for range 10_000 {
+		send()
+	}
+	s := newSaver(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: 1})
+	if s.landed(); s.busy != nil {
+		t.Fatal("a checkpoint of nothing")
+	}
+	want := x.Encode(nil)
+	s.sealed(end)
+	send()
+	x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: 5000})
+	s.landed()
+	for s.running() {
+		send()
+	}
+	saved, err := plog.OpenCheckpoint(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer saved.Close()
+	if got, err := io.ReadAll(saved); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the checkpoint is of another state: %d bytes, not %d, %v", len(got), len(want), err)
+	}
+	if s.size != int64(len(want)) || s.due(end+1) || !s.due(end+event.LSN(checkpointRatio*len(want))) {
+		t.Errorf("a state of %d bytes: %d are noted; due at once: %t", len(want), s.size, s.due(end+1))
+	}
+}
+
 // stop is how long a turn kept its loop from others: by the clock, among that what the machine gave to other processes meanwhile, and by
 // what its thread worked.
 type stop struct{ wall, cpu time.Duration }
@@ -81,7 +120,7 @@ func threadTime() time.Duration {
 }
 
 // leading is a partition of a new log that can be written.
-func leading(b *testing.B) log.Partition {
+func leading(b testing.TB) log.Partition {
 	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 1})
 	if err != nil {
 		b.Fatal(err)

@@ -32,6 +32,7 @@ const (
 type ClockRules struct {
 	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: none is
 	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
+	Reason   string        // why Accept is given, for the log; see [engine.CheckReason]
 	Accept   AcceptClock   // what is done about a clock that is refused, or over ten minutes from the newest record; no effect on any other
 }
 

@@ -154,7 +154,7 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	}
 	for i, set := range begin.Sets {
 		if set != nil {
-			if err := loops[i].SetClock(set); err != nil {
+			if err := loops[i].SetClock(set, ""); err != nil {
 				return nil, err
 			}
 		}

@@ -19,6 +19,7 @@ type dispatcher struct {
 	tokens   func() event.LockToken
 	waiting  *waiting
 	recorder *recorder
+	links    *linkFacts
 	frames   *frames
 	replies  *replies
 
@@ -36,8 +37,8 @@ func (d *dispatcher) turn(now event.Time) {
 }
 
 // attach makes a receiver known and says so. One that wants a session is told when it has it (semantics.md 8.3).
-func (d *dispatcher) attach(now event.Time, link *engine.Receiver, req *engine.Request) {
-	r := &receiver{Receiver: link, asked: address{req.Sink, req.Tag}}
+func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, req *engine.Request) {
+	r := &receiver{Receiver: link, noted: noted, asked: address{req.Sink, req.Tag}}
 	if r.Session != nil {
 		d.attachSession(now, r)
 		return
@@ -50,6 +51,7 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, req *engine.R
 		d.replies.answer(req, engine.Reply{Err: err})
 	} else {
 		d.replies.tell(r, r.asked.held(engine.Reply{}), 0)
+		d.links.attached(now, r)
 	}
 }
 
@@ -222,6 +224,9 @@ func (d *dispatcher) accept(now event.Time, r *receiver) (answered, again bool) 
 		shows = d.replies.showsSession(r, grant.ID, d.part.Index())
 	}
 	d.replies.tell(r, r.asked.held(out.Reply), shows)
+	if grant != nil {
+		d.links.attached(now, r)
+	}
 	return true, false
 }
 

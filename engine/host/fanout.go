@@ -29,14 +29,13 @@ type publisher struct {
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
 // are read back.
-func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
-	tick := &engine.Tick{NewID: p.newID}
+func (p *publisher) tick(now event.Time) (engine.Command, error) {
 	s, ok := p.part.Index().DueScheduled(now)
 	if !ok {
-		return tick, nil
+		return engine.Tick(p.newID, nil, 0), nil
 	}
 	if e, gone := p.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
-		return tick, nil
+		return engine.Tick(p.newID, nil, 0), nil
 	}
 	if p.seen.see == nil || p.seen.of != s {
 		see, header, err := p.readBack(s)
@@ -48,8 +47,7 @@ func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
 		}
 		p.seen = seen{see, header, s}
 	}
-	tick.Properties, tick.Header = p.seen.see, p.seen.header
-	return tick, nil
+	return engine.Tick(p.newID, p.seen.see, p.seen.header), nil
 }
 
 // seen is what was read back of the message of a topic that is to be published next.

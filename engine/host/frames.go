@@ -28,6 +28,7 @@ const maxBackground = 256 << 10
 type frames struct {
 	// set once in NewLoop
 	writer log.Writer
+	part   *engine.Partition
 	inline bool // the writer's work is done in the caller's goroutine
 
 	// owned by the loop
@@ -152,6 +153,9 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.records += b.Count()
 	f.bytes += b.Len()
 	f.end = how(b).End()
+	if f.writer.Batch().BeginsChapter() {
+		f.part.BeginChapter()
+	}
 	f.urgent, f.alone, f.aloneBy = false, 0, 0
 	f.forgetSynced()
 }

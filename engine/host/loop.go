@@ -32,6 +32,7 @@ type Loop struct {
 	dispatcher dispatcher       // serves them
 	publisher  publisher        // prepares what is due by itself
 	recorder   recorder         // writes and applies what is decided
+	links      linkFacts        // notes who is there
 	frames     frames           // on their way into the log
 	replies    replies          // that wait for it
 	facts      facts            // of what was refused
@@ -62,12 +63,14 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l := &Loop{
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
 		waiting: newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
-		frames: frames{writer: writer, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
+		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
 			saver: newSaver(plog, part.Index(), opts)},
 	}
 	l.replies.frames = &l.frames
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
-	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
+	l.links = newLinkFacts(part, &l.recorder)
+	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
+		frames: &l.frames, replies: &l.replies}
 	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties,
 		newID: func() [16]byte { return l.dispatcher.tokens() }}
 	return l

@@ -171,7 +171,11 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*ev
 		if set == nil {
 			continue
 		}
-		if err := n.loops[i].SetClock(set); err != nil {
+		reason := opts.Clock.Reason
+		if set.Basis == event.BasisCatalogue { // decided at an earlier start
+			reason = ""
+		}
+		if err := n.loops[i].SetClock(set, reason); err != nil {
 			return err
 		}
 	}

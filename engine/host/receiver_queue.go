@@ -18,6 +18,7 @@ type receiver struct {
 	drainTo  uint32
 	active   bool                 // it has asked for messages of a main queue: expired ones are looked for
 	next     event.SequenceNumber // where a receiver that browses goes on
+	noted    bool                 // the log is told of it
 	shown    event.LSN            // address of what must be durable before it is told anything more
 
 	// of one that wants a session

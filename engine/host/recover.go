@@ -41,12 +41,17 @@ func (l *Loop) makeRoom() {
 }
 
 // SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before
-// anything else is written: the record may be older than the one in front of it, which no record of its frame may be.
-func (l *Loop) SetClock(set *event.ClockSet) error {
+// anything else is written: the record may be older than the one in front of it, which no record of its frame may be. Reason is what the
+// operator says about it; "": nothing.
+func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	if l.frames.writer.Batch().Count() > 0 {
 		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.ID()))
 	}
-	l.frames.writer.Batch().AppendRecord(set.To, []event.Event{set}, log.Durable)
+	events := []event.Event{set}
+	if reason != "" {
+		events = append(events, &event.ReasonGiven{Reason: reason})
+	}
+	l.frames.writer.Batch().AppendRecord(set.To, events, log.Durable)
 	l.part.Apply(set.To, set)
 	ticket := l.frames.writer.Append(l.frames.writer.Batch())
 	l.frames.work()

@@ -94,6 +94,7 @@ type LinkOpened struct {
 	SubQueue  SubQueue // of a receiver
 	SessionID []byte   // that a receiver was given
 	InSession bool     // it was given one
+	Missed    uint64   // links of the slice between the one noted before and this one, too many at a time to be noted each
 }
 
 // Role is what a link does.
@@ -260,10 +261,14 @@ type SendsRefused struct {
 	Since Time // of the first of them
 }
 
-// ReasonGiven says why an operator did what the other events of its record are, in the operator's words.
+// MaxReason bounds the texts of a [ReasonGiven], bytes.
+const MaxReason = 1024
+
+// ReasonGiven says why an operator did what the other events of its record are, in the operator's words. One that has only the tracking id
+// says by what the request can be found in the log of the client.
 type ReasonGiven struct {
 	Envelope
-	Reason     string
+	Reason     string // "": none was given
 	TrackingID string // of the request; "": none
 }
 
@@ -292,6 +297,7 @@ func (l *LinkOpened) encode(e *encoder) {
 	e.byte(byte(l.SubQueue))
 	e.bool(l.InSession)
 	e.bytes(l.SessionID)
+	e.uvarint(l.Missed)
 }
 
 func (l *LinkOpened) decode(d *decoder) {
@@ -299,6 +305,7 @@ func (l *LinkOpened) decode(d *decoder) {
 	l.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
 	l.InSession = d.bool()
 	l.SessionID = d.bytes()
+	l.Missed = d.uvarint()
 }
 
 // Kind implements [Event].

@@ -140,6 +140,8 @@ const (
 	maxProduct = 128
 	maxAddress = 64
 	maxPath    = 400
+
+	maxRequestID = 256
 )
 
 // origin says where a change comes from.

@@ -61,7 +61,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	if d.Kind == event.Subscription {
 		r.quota = overSubscriptions
 	}
-	cmd := engine.PutEntity{Kind: d.Kind, Path: path, Mode: mode, Origin: r.origin()}
+	cmd := engine.PutEntity{Kind: d.Kind, Path: path, Mode: mode, Origin: r.origin(), Why: r.why}
 	if cmd.Properties, err = (&wanted{r, d, old, path}).properties(); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *request) deleteEntity(w http.ResponseWriter) error {
 	if e == nil {
 		return missing
 	}
-	err := r.h.Admin.DeleteEntity(r.Context(), engine.DeleteEntity{Path: e.Path, Origin: r.origin(), Reason: "client"})
+	err := r.h.Admin.DeleteEntity(r.Context(), engine.DeleteEntity{Path: e.Path, Origin: r.origin(), Reason: "client", Why: r.why})
 	if err != nil {
 		return r.refused(err, missing)
 	}

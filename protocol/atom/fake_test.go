@@ -20,8 +20,9 @@ type fake struct {
 	rules    map[string][]event.Rule   // of a subscription
 	runtimes map[string]engine.Runtime
 	origins  []*engine.Origin
-	fail     error // of the next change
-	panics   bool  // at the next Runtime
+	whys     []event.ReasonGiven // as the origins
+	fail     error               // of the next change
+	panics   bool                // at the next Runtime
 }
 
 func newFake() *fake {
@@ -33,20 +34,20 @@ func no(code engine.Code, format string, args ...any) *engine.Error {
 }
 
 // change is what every change begins with. The caller holds mu.
-func (f *fake) change(o *engine.Origin) error {
+func (f *fake) change(o *engine.Origin, why event.ReasonGiven) error {
 	f.now++
 	if err := f.fail; err != nil {
 		f.fail = nil
 		return err
 	}
-	f.origins = append(f.origins, o)
+	f.origins, f.whys = append(f.origins, o), append(f.whys, why)
 	return nil
 }
 
 func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.change(cmd.Origin); err != nil {
+	if err := f.change(cmd.Origin, cmd.Why); err != nil {
 		return nil, err
 	}
 	if faults := engine.CheckProperties(cmd.Kind, engine.Unbound, &cmd.Properties); len(faults) > 0 {
@@ -121,7 +122,7 @@ func checkRule(r *event.Rule) error {
 func (f *fake) DeleteEntity(_ context.Context, cmd engine.DeleteEntity) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.change(cmd.Origin); err != nil {
+	if err := f.change(cmd.Origin, cmd.Why); err != nil {
 		return err
 	}
 	key := strings.ToLower(cmd.Path)
@@ -149,7 +150,7 @@ func (f *fake) rule(subscription, name string) (rules []event.Rule, at int, err 
 func (f *fake) PutRule(_ context.Context, cmd engine.PutRule) (event.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.change(cmd.Origin); err != nil {
+	if err := f.change(cmd.Origin, cmd.Why); err != nil {
 		return event.Rule{}, err
 	}
 	rules, at, err := f.rule(cmd.Subscription, cmd.Rule.Name)
@@ -177,7 +178,7 @@ func (f *fake) PutRule(_ context.Context, cmd engine.PutRule) (event.Rule, error
 func (f *fake) DeleteRule(_ context.Context, cmd engine.DeleteRule) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.change(cmd.Origin); err != nil {
+	if err := f.change(cmd.Origin, cmd.Why); err != nil {
 		return err
 	}
 	rules, at, err := f.rule(cmd.Subscription, cmd.Name)

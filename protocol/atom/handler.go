@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -69,6 +70,7 @@ type request struct {
 	now     event.Time
 	token   string
 	grant   access.Grant
+	why     event.ReasonGiven
 	entity  *engine.Entity // the queue, or the topic of what the path names; nil: there is none
 	quota   int            // sub-code of the quota that a change may exceed
 }
@@ -89,8 +91,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "no-store") // answers hold keys
-	if id := hr.Header.Get("x-ms-client-request-id"); id != "" && len(id) <= 256 {
-		head.Set("x-ms-client-request-id", id)
+	if id := requestID(hr); id != "" {
+		head.Set(requestHeader, id)
 	}
 	if err := r.answer(w); err != nil {
 		r.fail(w, err)
@@ -134,8 +136,11 @@ func (r *request) acceptable() error {
 	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root { // nothing that a version changes is at the root
 		return badRequest("The api-version in the query of the request is missing or is not a year and a month.")
 	}
-	if r.Method == http.MethodGet || r.ContentLength == 0 {
+	if r.Method == http.MethodGet {
 		return nil
+	}
+	if err := r.readReason(); err != nil || r.ContentLength == 0 {
+		return err
 	}
 	for _, text := range r.Header.Values("Content-Type") { // old tools send none
 		if !isXML(text) {
@@ -143,6 +148,35 @@ func (r *request) acceptable() error {
 		}
 	}
 	return nil
+}
+
+// Headers that say why something is changed, and under which name the client has the request in its own log.
+const (
+	reasonHeader  = "X-Ledgerbus-Reason"
+	requestHeader = "x-ms-client-request-id"
+)
+
+// readReason reads what the client says of a change.
+func (r *request) readReason() error {
+	given := r.Header.Values(reasonHeader)
+	if len(given) > 1 {
+		return badRequest("The request has more than one header %s.", reasonHeader)
+	}
+	r.why.Reason = r.Header.Get(reasonHeader)
+	if err := engine.CheckReason(r.why.Reason); err != nil {
+		return badRequest("%s: %s", reasonHeader, err.Text)
+	}
+	r.why.TrackingID = requestID(r.Request)
+	return nil
+}
+
+// requestID is the client's name of a request; "": it has none, or none that could be a name.
+func requestID(r *http.Request) string {
+	id := r.Header.Get(requestHeader)
+	if len(id) > maxRequestID || !utf8.ValidString(id) {
+		return ""
+	}
+	return id
 }
 
 // isXML reports whether a Content-Type is one of XML, whatever its parameters.

@@ -52,7 +52,7 @@ func (r *request) putRule(w http.ResponseWriter) error {
 	if err := storable(entry.Rule); err != nil {
 		return err
 	}
-	cmd := engine.PutRule{Subscription: path, Rule: *entry.Rule, Mode: engine.CreateOnly, Origin: r.origin()}
+	cmd := engine.PutRule{Subscription: path, Rule: *entry.Rule, Mode: engine.CreateOnly, Origin: r.origin(), Why: r.why}
 	cmd.Rule.Name = r.route.rule
 	if r.quota = overSQLFilters; cmd.Rule.Filter.Kind == event.CorrelationFilter {
 		r.quota = overCorrelationFilters
@@ -73,7 +73,7 @@ func (r *request) deleteRule(w http.ResponseWriter) error {
 	if sub == nil {
 		return r.couldNotBeFound()
 	}
-	err := r.h.Admin.DeleteRule(r.Context(), engine.DeleteRule{Subscription: path, Name: r.route.rule, Origin: r.origin()})
+	err := r.h.Admin.DeleteRule(r.Context(), engine.DeleteRule{Subscription: path, Name: r.route.rule, Origin: r.origin(), Why: r.why})
 	if err != nil {
 		return r.refused(err, r.couldNotBeFound())
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
@@ -359,7 +360,7 @@ func (c *conn) open(o *amqp.Open) {
 	}
 	c.writeOpen()
 	if c.refusal != "" {
-		c.closeWith(&amqp.Error{Condition: amqp.CondResourceLimit, Description: c.texts.suffixed(c.refusal, "", c.now)})
+		c.closeFor(event.ClosedByBroker, amqp.CondResourceLimit, c.refusal)
 		return
 	}
 	c.timers.opened(c)
@@ -404,7 +405,7 @@ func (c *conn) peerClosed(p *amqp.Close) {
 	if p.Error != nil {
 		c.log.Debug("servicebus: closed by peer", "condition", p.Error.Condition, "text", p.Error.Description)
 	}
-	c.closeWith(nil)
+	c.closeWith(nil, closedBy(event.ClosedByPeer, p.Error))
 	c.phase = over
 }
 
@@ -423,15 +424,21 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 		if early {
 			c.writeOpen()
 		}
-		c.closeWith(&amqp.Error{Condition: symbol, Description: c.texts.suffixed(text, "", c.now)})
+		c.closeFor(event.ClosedByBroker, symbol, text)
 	}
 	if early {
 		c.phase = over
 	}
 }
 
-// closeWith sends close once; after it nothing else is sent.
-func (c *conn) closeWith(e *amqp.Error) {
+// closeFor closes the connection with an error, which the log has of its links, too.
+func (c *conn) closeFor(cause event.CloseCause, symbol amqp.Symbol, text string) {
+	e := &amqp.Error{Condition: symbol, Description: c.texts.suffixed(text, "", c.now)}
+	c.closeWith(e, closedBy(cause, e))
+}
+
+// closeWith sends close once; after it nothing else is sent. The log is told why the links are closed.
+func (c *conn) closeWith(e *amqp.Error, closed event.LinkClosed) {
 	if c.phase >= closing {
 		return
 	}
@@ -441,7 +448,7 @@ func (c *conn) closeWith(e *amqp.Error) {
 	c.phase = closing
 	c.timers.closing(c)
 	for _, s := range c.sessions {
-		s.leave()
+		s.leave(closed)
 	}
 	clear(c.sessions)
 	c.pump.stop()
@@ -453,10 +460,11 @@ func (c *conn) shutdown() {
 		c.phase = over
 		return
 	}
-	c.closeWith(&amqp.Error{
+	e := &amqp.Error{
 		Condition:   amqp.CondConnectionForced,
 		Description: c.texts.suffixed("The connection is closed because the server is stopping.", "", c.now),
-	})
+	}
+	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop}) // that says all, and there may be many
 }
 
 // leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
@@ -464,8 +472,9 @@ func (c *conn) shutdown() {
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()
+	closed := c.lost()
 	for _, s := range c.sessions {
-		s.leave()
+		s.leave(closed)
 	}
 	clear(c.sessions)
 	c.batch.submit()

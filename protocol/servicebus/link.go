@@ -77,6 +77,7 @@ func (s *session) attach(a *amqp.Attach) {
 	switch {
 	case l.sender != nil:
 		if l.writeAttach(a) {
+			l.sender.open()
 			l.sender.grant()
 		}
 	case l.filter != nil:
@@ -246,7 +247,7 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 		"text", loggable(e.Description))
 	l.c.out.frame(l.s.channel, l.refusalOf(a))
 	l.detached = true
-	l.writeDetach(e.Condition, e.Description)
+	l.writeDetach(l.failure(e.Condition, e.Description))
 	l.bare()
 	l.s.links[l.handle] = l
 	l.hold(detachedCost)
@@ -344,11 +345,12 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 		return
 	}
 	l.c.log.Info("servicebus: link detached", "link", loggable(l.name), "entity", loggable(l.at.path), "condition", symbol, "text", loggable(text))
-	l.leave(cause)
+	e := l.failure(symbol, text)
+	l.leave(cause, closedBy(event.ClosedByBroker, e))
 	l.c.links.awaitDetach()
 	l.c.answers.flush()
 	l.answerAttach()
-	l.writeDetach(symbol, text)
+	l.writeDetach(e)
 }
 
 // answerAttach refuses an attach that has no answer yet: a detach may only follow an attach.
@@ -359,24 +361,26 @@ func (l *link) answerAttach() {
 	}
 }
 
-func (l *link) writeDetach(symbol amqp.Symbol, text string) {
-	l.c.out.frame(l.s.channel, &amqp.Detach{
-		Handle: l.handle, Closed: true,
-		Error: &amqp.Error{Condition: symbol, Description: l.c.texts.suffixed(text, l.at.path, l.c.now)},
-	})
+// failure is an error that ends the link, with its whole text: the client is told it, and the log.
+func (l *link) failure(symbol amqp.Symbol, text string) *amqp.Error {
+	return &amqp.Error{Condition: symbol, Description: l.c.texts.suffixed(text, l.at.path, l.c.now)}
 }
 
-// leave lets go of everything the link holds, a message session for the cause given; nothing is sent.
-func (l *link) leave(cause event.ReleaseCause) {
+func (l *link) writeDetach(e *amqp.Error) {
+	l.c.out.frame(l.s.channel, &amqp.Detach{Handle: l.handle, Closed: true, Error: e})
+}
+
+// leave lets go of everything the link holds, a message session for the cause given, and tells the log why; nothing is sent.
+func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	if l.detached {
 		return
 	}
 	l.detached = true
 	c := l.c
 	if l.sender != nil {
-		l.sender.leave()
+		l.sender.leave(closed)
 	} else {
-		l.receiver.leave(cause)
+		l.receiver.leave(cause, closed)
 	}
 	c.links.remove(l)
 	if !l.at.cbs {

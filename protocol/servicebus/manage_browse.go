@@ -63,10 +63,14 @@ func batchDelete(req *request, body amqp.Map) {
 		req.bad(badSessionText)
 		return
 	}
+	why, ok := req.why()
+	if !ok {
+		return
+	}
 	t := req.l.target
 	at := t.OfAll()
 	cmd := &engine.BatchDelete{
-		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin,
+		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Why: why,
 		Count: int(min(count, 1<<31-1)), SessionID: []byte(id), HasSession: named,
 	}
 	switch v, _ := body.Get("enqueued-time-utc"); v := v.(type) {

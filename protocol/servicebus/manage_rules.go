@@ -20,8 +20,12 @@ func addRule(req *request, body amqp.Map) {
 		req.refuseFor(e)
 		return
 	}
+	why, ok := req.why()
+	if !ok {
+		return
+	}
 	req.rule = rule.Name
-	cmd := &engine.PutRule{Subscription: req.l.target.Entity.Path, Rule: rule, Mode: engine.CreateOnly, Origin: req.l.origin}
+	cmd := &engine.PutRule{Subscription: req.l.target.Entity.Path, Rule: rule, Mode: engine.CreateOnly, Origin: req.l.origin, Why: why}
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
@@ -32,8 +36,12 @@ func removeRule(req *request, body amqp.Map) {
 		req.bad(needsRuleName)
 		return
 	}
+	why, ok := req.why()
+	if !ok {
+		return
+	}
 	req.rule = name
-	cmd := &engine.DeleteRule{Subscription: req.l.target.Entity.Path, Name: name, Origin: req.l.origin}
+	cmd := &engine.DeleteRule{Subscription: req.l.target.Entity.Path, Name: name, Origin: req.l.origin, Why: why}
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
 const operationPrefix = "com.microsoft:"
@@ -102,6 +103,32 @@ func (req *request) manage() {
 	op.run(req, body)
 }
 
+// Application properties of a request that say why it was made, and under which name the client has it in its own log.
+const (
+	keyReason     = "ledgerbus:reason"
+	keyTrackingID = operationPrefix + "tracking-id"
+)
+
+// maxTrackingID bounds the tracking ids that are kept, bytes. Clients send UUIDs.
+const maxTrackingID = 256
+
+// why is what the client says of a change that it asks for; false: it was refused for that.
+func (req *request) why() (why event.ReasonGiven, ok bool) {
+	v, _ := req.properties.Get(keyReason)
+	if why.Reason, ok = message.Text(v); !ok && v != nil {
+		req.bad("The property '" + keyReason + "' of the request must be a string.")
+		return why, false
+	}
+	if err := engine.CheckReason(why.Reason); err != nil {
+		req.bad(err.Text)
+		return why, false
+	}
+	if id := req.text(keyTrackingID); len(id) <= maxTrackingID {
+		why.TrackingID = id
+	}
+	return why, true
+}
+
 // touchAssociated lets the request count as activity of the link it names (1.8).
 func (req *request) touchAssociated() {
 	name := req.text(keyAssociatedLink)
@@ -179,8 +206,8 @@ func (req *request) answer(status int32, symbol amqp.Symbol, text string, body a
 	if symbol != "" {
 		p = append(p, amqp.Pair{Key: "errorCondition", Value: symbol})
 	}
-	if id := req.text("com.microsoft:tracking-id"); id != "" {
-		p = append(p, amqp.Pair{Key: "com.microsoft:tracking-id", Value: id})
+	if id := req.text(keyTrackingID); id != "" {
+		p = append(p, amqp.Pair{Key: keyTrackingID, Value: id})
 	}
 	req.respond(p, body)
 }

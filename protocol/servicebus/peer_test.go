@@ -201,13 +201,18 @@ func (p *peerConn) begin(channel uint16) *amqp.Begin {
 // login is open with SASL PLAIN.
 func (b *bench) login(user, password string) *peerConn {
 	b.Helper()
-	p := b.dial()
+	return b.dial().logIn(user, password)
+}
+
+// logIn is login on a connection that is there.
+func (p *peerConn) logIn(user, password string) *peerConn {
+	p.Helper()
 	p.raw(amqp.ProtocolSASL[:])
 	p.next()
 	expect[*amqp.SASLMechanisms](p)
 	p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00" + user + "\x00" + password)}))
 	if o := expect[*amqp.SASLOutcome](p); o.Code != amqp.SASLOK {
-		b.Fatalf("login: %+v", o)
+		p.Fatalf("login: %+v", o)
 	}
 	return p.open()
 }

@@ -65,7 +65,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 // start makes the link known to the engine.
 func (r *receiver) start() {
 	if r.engine != nil {
-		r.submit(&engine.Attach{Receiver: r.engine}, r.tag)
+		r.submit(&engine.Attach{Receiver: r.engine, Noted: true}, r.tag)
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *receiver) makeReady() {
 
 // leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). What
 // the peer still settles of its deliveries is looked at by [session.settle].
-func (r *receiver) leave(cause event.ReleaseCause) {
+func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	c := r.l.c
 	for _, a := range r.answers {
 		c.memory.dequeueAnswer(a)
@@ -144,7 +144,7 @@ func (r *receiver) leave(cause event.ReleaseCause) {
 		c.links.release(r.l)
 		r.grant = nil
 	}
-	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
+	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 
 // forget drops the deliveries that the peer has not settled, when its link is gone for good. Nothing is said any more about

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -12,6 +13,7 @@ type sender struct {
 	l       *link
 	maxSize int
 	credit  grantedCredit
+	noted   bool // the log was told that it is there
 
 	// the delivery of which frames are missing
 	joining  bool
@@ -138,9 +140,12 @@ func (s *sender) tooLarge(limit int) {
 }
 
 // leave drops what was begun. Sends in the engine go on; their answers find the link gone.
-func (s *sender) leave() {
+func (s *sender) leave(closed event.LinkClosed) {
 	s.joining, s.skipping = false, false
 	s.discard()
+	if s.noted {
+		s.note(func() event.Event { own := closed; return &own })
+	}
 }
 
 // deliver handles a whole delivery, of which buf holds the bytes.

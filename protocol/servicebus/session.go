@@ -94,7 +94,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 	case *amqp.Detach:
 		s.detach(p)
 	case *amqp.End:
-		s.leave()
+		s.leave(closedBy(event.ClosedByPeer, p.Error))
 		s.c.answers.flush()
 		s.c.out.frame(s.channel, &amqp.End{})
 		s.gone()
@@ -109,9 +109,10 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 		return
 	}
 	s.c.log.Info("servicebus: session ended", "channel", s.channel, "condition", symbol, "text", text)
-	s.leave()
+	e := &amqp.Error{Condition: symbol, Description: s.c.texts.suffixed(text, "", s.c.now)}
+	s.leave(closedBy(event.ClosedByBroker, e))
 	s.c.answers.flush()
-	s.c.out.frame(s.channel, &amqp.End{Error: &amqp.Error{Condition: symbol, Description: s.c.texts.suffixed(text, "", s.c.now)}})
+	s.c.out.frame(s.channel, &amqp.End{Error: e})
 	s.ended = true
 }
 
@@ -121,14 +122,14 @@ func (s *session) gone() {
 	delete(s.c.sessions, s.channel)
 }
 
-// leave lets go of all links; nothing is sent.
-func (s *session) leave() {
+// leave lets go of all links, which the log is told are closed; nothing is sent.
+func (s *session) leave(closed event.LinkClosed) {
 	s.c.answers.flush()
 	for _, l := range s.links {
 		if l.detached {
 			s.c.links.detachCame()
 		}
-		l.leave(event.ReleaseLinkLost)
+		l.leave(event.ReleaseLinkLost, closed)
 		l.free()
 	}
 	clear(s.links)
@@ -229,7 +230,7 @@ func (s *session) detach(d *amqp.Detach) {
 	if l.detached {
 		s.c.links.detachCame()
 	} else {
-		l.leave(event.ReleaseClosed)
+		l.leave(event.ReleaseClosed, closedBy(event.ClosedByPeer, d.Error))
 		s.c.answers.flush()
 		l.answerAttach()
 		s.c.out.frame(s.channel, &amqp.Detach{Handle: l.handle, Closed: d.Closed})

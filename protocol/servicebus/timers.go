@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -100,8 +101,9 @@ func (t *timers) fire(c *conn) {
 	t.rearm(c)
 }
 
+// force closes a connection that its peer makes no use of. Where there are still links the peer has fallen silent: they are lost.
 func (t *timers) force(c *conn, text string) {
-	c.closeWith(&amqp.Error{Condition: amqp.CondConnectionForced, Description: c.texts.suffixed(text, "", c.now)})
+	c.closeFor(event.ClosedConnection, amqp.CondConnectionForced, text)
 }
 
 // rearm sets the timer to the earliest deadline.

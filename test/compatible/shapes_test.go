@@ -39,6 +39,11 @@ func TestShapes(t *testing.T) {
 			note, theirs := readNote(t, s.name), extract(t, s.name, dir)
 			x := exchange{t: t}
 			before := look(t, dir)
+			for _, what := range strings.Fields(s.has) {
+				if what == "room" && !hasRoom(t, dir) || what != "room" && !bytes.Contains(before.events, []byte(`"Event":"`+what+`"`)) {
+					t.Errorf("has no %s", what)
+				}
+			}
 			wantTold(t, theirs, before.events)
 			if got := states(t, dir); !slices.Equal(got, note.States) {
 				t.Errorf("states\n%q, want\n%q", got, note.States)
@@ -61,6 +66,17 @@ func TestShapes(t *testing.T) {
 			b.close()
 		})
 	}
+}
+
+// hasRoom reports whether a file ends in room.
+func hasRoom(t *testing.T, dir string) bool {
+	t.Helper()
+	for name, p := range contents(t, dir) {
+		if strings.Contains(name, "wal") && bytes.HasSuffix(p, bytes.Repeat([]byte{0xff}, 8)) {
+			return true
+		}
+	}
+	return false
 }
 
 // look verifies a directory and dumps its log.

@@ -36,18 +36,20 @@ type shape struct {
 	commit string // "": today's
 	format int
 	write  func(t *testing.T, binary, data string) map[string]int
+	has    string // what is to be seen in it: kinds of events, and whether a file ends in room
 }
 
 // shapes are all there are. A directory that is in testdata was written once, but for the last: that is written again whenever what
 // this version writes changes.
 var shapes = []shape{
-	{"first", "854086d", 1, queuesOnly},
-	{"sessions", "5055814", 1, withoutTopics},
-	{"topics", "e75b808", 1, everything},
-	{"room", "61673d2", 1, everything},
-	{"payload-4", "4b18ece", 1, everything},
-	{"payload-5", "e16abb6", 1, everything},
-	{"format-2", "", 2, everything},
+	{"first", "854086d", 1, queuesOnly, "MessageAbandoned MessageDeferred MessageDeadLettered"},
+	{"sessions", "5055814", 1, withoutTopics, "SessionStateSet SessionReleased MessageScheduled DuplicateDropped MessagesBatchDeleted"},
+	{"topics", "e75b808", 1, everything, "MessagePublished ScheduledPublished RuleUpdated EntityDeleted SliceDropped"},
+	{"room", "61673d2", 1, everything, "MessagePublished room"},
+	{"payload-4", "4b18ece", 1, everything, "MessagePublished room"},
+	{"payload-5", "e16abb6", 1, everything, "MessagePublished room"},
+	{"clock", "e16abb6", 1, clockSet, "MessagePublished ClockSet"},
+	{"format-2", "", 2, everything, "MessagePublished room"},
 }
 
 // told is what stands beside a directory in testdata.
@@ -99,6 +101,16 @@ func withoutTopics(t *testing.T, binary, data string) map[string]int {
 func everything(t *testing.T, binary, data string) map[string]int {
 	return live(t, binary, data, entities, []begin{{(*author).sends, false}, {(*author).settles, true}, {(*author).sessions, false}, {(*author).topics, true},
 		{(*author).changes, false}, {(*author).leavesOpen, false}})
+}
+
+// clockSet goes on with a directory that was written more than ten minutes ago, as decisions about a clock demand: one is for the log,
+// the other for the clock.
+func clockSet(t *testing.T, binary, data string) map[string]int {
+	extract(t, "payload-4", data)
+	if peeked := live(t, binary, data, "", []begin{{(*author).holds, false}}, "--accept-clock", "log"); len(peeked) == 0 {
+		t.Fatal("nothing to be seen")
+	}
+	return live(t, binary, data, "", []begin{{(*author).holds, true}}, "--accept-clock", "wall")
 }
 
 // sendsFirst sends messages, one of which expires.

@@ -152,7 +152,7 @@ KINDS = {
     42: "ScheduledPublished 1 Sequence:number NewSequence:number EnqueuedAt:time Copies:copies",
     59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
     60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
-    61: "LinkOpened 1 Role:role SubQueue:subqueue InSession:session",
+    61: "LinkOpened 1 Role:role SubQueue:subqueue InSession:session Missed:number",
     62: "LinkClosed 1 Cause:closed Condition:text Description:text",
     63: "SettlementRefused 1 Sequence:number SubQueue:subqueue Token:token Wanted:wanted Why:refusal Missed:number",
     64: "SendsRefused 1 Why:refusal Count:number Since:time",

@@ -439,9 +439,14 @@ func (w *world) count() {
 	for _, p := range w.parts {
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
 		record := 0
+		segments := p.plog.Segments()
+		defined := map[event.OriginID]uint32{} // the newest chapter that defines it
 		for rec, err := range replay.Records(context.Background(), p.plog, 0) {
 			if err != nil {
 				w.broken("F4", "%v", err)
+			}
+			for rec.LSN >= segments[0].End {
+				segments = segments[1:]
 			}
 			w.stats.Records++
 			w.stats.Events += int64(len(rec.Events))
@@ -449,6 +454,11 @@ func (w *world) count() {
 			p.factsOf(record, rec.Events)
 			for _, ev := range rec.Events {
 				w.stats.Kinds[ev.Kind()]++
+				if def, ok := ev.(*event.OriginDefined); ok {
+					defined[def.ID] = segments[0].Chapter
+				} else if by := ev.Common().Origin; by != 0 && defined[by] != segments[0].Chapter {
+					w.broken("I25", "partition %d: frame %d names origin %d, which its chapter does not define", p.id, rec.LSN, by)
+				}
 			}
 		}
 	}

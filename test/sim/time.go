@@ -180,7 +180,7 @@ func (w *world) setClock(p *part, set *event.ClockSet) error {
 		w.armed = 1 + w.rng.IntN(6)
 	}
 	p.starting = true
-	err := p.loop.SetClock(set)
+	err := p.loop.SetClock(set, "")
 	p.starting = false
 	if err == nil {
 		p.needKill, p.needPower = p.model.Records, p.model.Records

@@ -35,6 +35,7 @@ type Options struct {
 	Timeout time.Duration // of one request; 0: a minute
 	TLS     *tls.Config   // nil: the system's roots; ignored for an emulator
 	Product string        // named to the broker; "": ledgerbus-client
+	Reason  string        // why things are changed, for the broker's log: one line; "": nothing is said. Others than Ledgerbus ignore it
 	Now     func() time.Time
 }
 
@@ -199,6 +200,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	if r.update {
 		req.Header.Set("If-Match", "*")
+	}
+	if c.o.Reason != "" && r.method != http.MethodGet {
+		req.Header.Set("X-Ledgerbus-Reason", c.o.Reason)
 	}
 	for i, target := range r.send {
 		if target != "" {

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Links that are opened and closed stand in the log, each under its origin. What a peer that does nothing else can make of that is bounded
+// by a token bucket for each slice: it holds linksAtOnce links and gets one back every linkPause. A link beyond that is left out, its
+// end with it, and counted in the next one that is not. Links that were given a session are all noted: their session is, anyway.
+const (
+	linksAtOnce = 8192
+	linkPause   = 250 * time.Millisecond
+)
+
+// linkFacts notes links that are opened and closed. It dies with the process: the next run says that there are none any more.
+type linkFacts struct {
+	// set once in NewLoop
+	part     *engine.Partition
+	recorder *recorder
+
+	// owned by the loop
+	open    map[*engine.Origin]event.OriginID // links whose opening is in the log
+	buckets map[event.Slice]linkBucket        // those that are not full
+	sweep   int                               // how many buckets make it worth looking for full ones
+}
+
+// linkBucket is the bucket of a slice.
+type linkBucket struct {
+	full   event.Time // when it will be, if nothing is taken
+	missed uint64     // links left out since the last that was noted
+}
+
+func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
+	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]event.OriginID{}, buckets: map[event.Slice]linkBucket{}, sweep: 64}
+}
+
+// attached notes a receiver that is served from now on.
+func (f *linkFacts) attached(now event.Time, r *receiver) {
+	if !r.noted {
+		return
+	}
+	fact := &event.LinkOpened{Role: event.Receiver, SubQueue: r.SubQueue}
+	switch r.Mode {
+	case engine.ReceiveAndDelete:
+		fact.Role = event.DeletingReceiver
+	case engine.Browse:
+		fact.Role = event.Browser
+	}
+	if r.Session != nil {
+		fact.InSession, fact.SessionID = true, r.sessionID
+	}
+	f.opened(now, r.Slice, r.Origin, fact)
+}
+
+// note notes what is known of a sender's link.
+func (f *linkFacts) note(now event.Time, cmd *engine.NoteLink) {
+	switch fact := cmd.Fact.(type) {
+	case *event.LinkOpened:
+		if _, gone := f.part.Entity(cmd.Slice); gone == nil {
+			f.opened(now, cmd.Slice, cmd.Origin, fact)
+		}
+	case *event.LinkClosed:
+		f.closed(now, cmd.Slice, cmd.Origin, fact)
+	}
+}
+
+// opened notes a link, unless nobody says whose it is or there are too many.
+func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkOpened) {
+	if _, known := f.open[link]; known || link == nil || !fact.InSession && !f.take(now, id) {
+		return
+	}
+	if b, ok := f.buckets[id]; ok {
+		fact.Missed, b.missed = b.missed, 0
+		f.buckets[id] = b
+	}
+	f.recorder.note(now, f.part.Decide(now, &engine.NoteLink{Slice: id, Origin: link, Fact: fact}))
+	f.open[link] = fact.Origin
+}
+
+// closed notes the end of a link whose opening is in the log.
+func (f *linkFacts) closed(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkClosed) {
+	number, noted := f.open[link]
+	if !noted {
+		return
+	}
+	delete(f.open, link)
+	if fact.Cause == 0 {
+		fact.Cause = event.ClosedByPeer
+	}
+	fact.Origin = number
+	f.recorder.note(now, f.part.Decide(now, &engine.NoteLink{Slice: id, Fact: fact}))
+}
+
+// take takes a link out of the bucket of a slice, or counts it as one that is left out.
+func (f *linkFacts) take(now event.Time, id event.Slice) bool {
+	b, known := f.buckets[id]
+	if !known && len(f.buckets) >= f.sweep {
+		f.forget(now)
+	}
+	full := max(b.full, now).Add(linkPause)
+	there := full.Sub(now) <= linksAtOnce*linkPause
+	if there {
+		b.full = full
+	} else {
+		b.missed++
+	}
+	f.buckets[id] = b
+	return there
+}
+
+// forget drops the buckets that are full and have nothing to tell.
+func (f *linkFacts) forget(now event.Time) {
+	for id, b := range f.buckets {
+		if b.full <= now && b.missed == 0 {
+			delete(f.buckets, id)
+		}
+	}
+	f.sweep = max(64, 2*len(f.buckets))
+}

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Who changes something by hand may say why. That stands in the record of the change, so whoever reads of the one reads of the other. A
+// command takes it as the event that it becomes, whose envelope is filled in; the zero value says nothing.
+
+// CheckReason refuses a reason that cannot be kept: one line of at most [event.MaxReason] bytes of UTF-8 can.
+func CheckReason(reason string) *Error {
+	switch {
+	case len(reason) > event.MaxReason:
+		return Refuse(InvalidArgument, "The reason has %d bytes; at most %d are kept.", len(reason), event.MaxReason)
+	case !utf8.ValidString(reason), strings.ContainsFunc(reason, unicode.IsControl):
+		return Refuse(InvalidArgument, "The reason is not one line of UTF-8.")
+	}
+	return nil
+}
+
+// because adds what is said of a change whose events are in the record already, or nothing.
+func (d *decision) because(why event.ReasonGiven, of event.Envelope) {
+	if why.Reason == "" && why.TrackingID == "" {
+		return
+	}
+	ev := add[*event.ReasonGiven](d, event.KindReasonGiven)
+	ev.Envelope, ev.Reason, ev.TrackingID = of, clipTo(why.Reason, event.MaxReason), clipTo(why.TrackingID, event.MaxReason)
+}

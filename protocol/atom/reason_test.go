@@ -1,0 +1,62 @@
+package atom
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Who changes something says why in a header, and every change takes that along with the client's id of the request.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("topic:t", "t/Subscriptions/s")
+	n := len(a.fake.whys)
+	said := []string{reasonHeader, "Störung 4711", requestHeader, "7e0d"}
+	a.put("/q", queue(""), said...).is(201)
+	a.update("/q", queue(""), said...).is(200)
+	a.put("/t/Subscriptions/u", subscription(""), said...).is(201)
+	a.put("/t/Subscriptions/s/Rules/r", rule(`<Filter i:type="FalseFilter"/>`), said...).is(201)
+	a.update("/t/Subscriptions/s/Rules/r", rule(`<Filter i:type="TrueFilter"/>`), said...).is(200)
+	a.delete("/t/Subscriptions/s/Rules/r", said...).is(200)
+	a.delete("/q", said...).is(200)
+	for i, why := range a.fake.whys[n:] {
+		if want := (event.ReasonGiven{Reason: "Störung 4711", TrackingID: "7e0d"}); why != want {
+			t.Errorf("change %d: %+v", i, why)
+		}
+	}
+	if got := len(a.fake.whys) - n; got != 7 {
+		t.Errorf("%d changes", got)
+	}
+	a.put("/q", queue("")).is(201)
+	a.update("/q", queue(""), requestHeader, strings.Repeat("x", 257)).is(200)
+	if silent := a.fake.whys[n+7:]; len(silent) != 2 || silent[0] != silent[1] || silent[0] != (event.ReasonGiven{}) {
+		t.Errorf("%+v", silent)
+	}
+}
+
+// What cannot be kept is refused before anything is changed. A look needs no reason, and is not refused for one.
+func TestReasonsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	n := len(a.fake.whys)
+	for reason, text := range map[string]string{
+		strings.Repeat("x", event.MaxReason+1): "The reason has 1025 bytes; at most 1024 are kept.", "\xff": "The reason is not one line of UTF-8.",
+	} {
+		a.put("/q", queue(""), reasonHeader, reason).is(400, text)
+		a.delete("/q", reasonHeader, reason).is(400, text)
+		a.get("/missing", reasonHeader, reason).is(200)
+	}
+	r := httptest.NewRequest("DELETE", "/q?api-version=2021-05", nil)
+	r.Host = host
+	r.Header.Set("Authorization", a.token)
+	r.Header.Add(reasonHeader, "one")
+	r.Header.Add(reasonHeader, "two")
+	a.serve(r).is(400, "more than one header")
+	if got := len(a.fake.whys) - n; got != 0 {
+		t.Errorf("%d changes", got)
+	}
+	a.put("/q", queue(""), reasonHeader, strings.Repeat("x", event.MaxReason)).is(201)
+}

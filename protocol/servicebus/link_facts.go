@@ -1,0 +1,59 @@
+package servicebus
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// closedBy is what the log says of a link that somebody closed, with an error or without.
+func closedBy(cause event.CloseCause, e *amqp.Error) event.LinkClosed {
+	closed := event.LinkClosed{Cause: cause}
+	if e != nil {
+		closed.Condition, closed.Description = string(e.Condition), e.Description
+	}
+	return closed
+}
+
+// lost is what the log says of links that are there when the connection is gone: a close, of whichever side, has left none.
+func (c *conn) lost() event.LinkClosed {
+	if c.teardown.stopping {
+		return event.LinkClosed{Cause: event.ClosedStop}
+	}
+	closed := event.LinkClosed{Cause: event.ClosedConnection}
+	var op *net.OpError
+	switch {
+	case errors.As(c.failed, &op): // without the addresses, which stand in the origin
+		closed.Description = op.Err.Error()
+		if !strings.HasPrefix(closed.Description, op.Op+": ") {
+			closed.Description = op.Op + ": " + closed.Description
+		}
+	case errors.Is(c.failed, io.EOF):
+		closed.Description = "read: EOF"
+	case c.failed != nil:
+		closed.Description = c.failed.Error()
+	}
+	return closed
+}
+
+// note tells the log of the link, in each partition that hosts its entity.
+func (s *sender) note(fact func() event.Event) {
+	t := s.l.target
+	for i, host := range t.Entity.Hosts {
+		s.l.c.batch.add(host, engine.Request{Command: &engine.NoteLink{Slice: t.Slice(uint8(i)), Origin: s.l.origin, Fact: fact()}})
+	}
+}
+
+// open tells the log that the link to an entity is attached.
+func (s *sender) open() {
+	if s.l.at.cbs || s.l.at.management {
+		return
+	}
+	s.noted = true
+	s.note(func() event.Event { return &event.LinkOpened{Role: event.Sender} })
+}
