@@ -299,7 +299,7 @@ def read(directory, bodies, damages):
                 try:
                     if frame.kind == EVENTS:
                         lines.extend(as_json(event) for event in events(frame, number, origins, bodies))
-                except (ValueError, KeyError, IndexError, OverflowError, AttributeError) as e:
+                except (ValueError, KeyError, IndexError, OverflowError, AttributeError, RecursionError) as e:
                     raise Damage(f"records that make no sense: {e}", file, offset, frame.lsn) from None
             for line in lines:
                 print(line)

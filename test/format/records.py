@@ -1,4 +1,4 @@
-"""Reads the records of a frame, and says what is printed of each event: section 8 of docs/log-format.md, and the part about printing."""
+"""Reads the records of a frame, and says what is printed of each event: section 8 of docs/log-format.md, and docs/guide/log-dump.md."""
 
 import datetime
 import re
@@ -113,8 +113,8 @@ ENUMS = {
     "type": names(0, "null", "bool", "int", "long", "double", "decimal", "string", "uuid", "time", "span"),
 }
 
-# The fields of every event, in their order: name:type, and since which version where that is not the first. A type with a
-# capital letter says to print the field when it is zero too.
+# Name and newest version of every event and its fields, in their order: name:type, and since which version where that is not the first.
+# A Text is printed when it is empty too.
 KINDS = {
     1: "OriginDefined 1 ID:number Origin:origin",
     2: "EntityCreated 2 EntityKind:kind Path:text HashVersion:byte Hosts:list properties Topic:number:2",
