@@ -65,11 +65,17 @@ func add[E event.Event](d *decision, kind event.Kind) E {
 }
 
 // origin is the number of an origin in this log; the first use of one adds its definition to the record.
-func (d *decision) origin(o *Origin) event.OriginID {
+func (d *decision) origin(o *Origin) event.OriginID { return d.originAs(o, 0) }
+
+// originAs is the number of an origin, which is the one given unless that is 0: the cache may have lost it since.
+func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	if o == nil {
 		return 0
 	}
 	known, again := d.origins.numbers[o]
+	if given != 0 && known.id != given {
+		known, again = numbered{id: given, chapter: d.origins.chapter - 1}, true
+	}
 	if again && known.chapter == d.origins.chapter {
 		return known.id
 	}

@@ -10,19 +10,26 @@ import (
 // its own, behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal
 // ([Outcome.Note]); who refuses without asking the partition gives it one.
 //
-// A [event.SettlementRefused] is left out where there are too many of them, and the [event.SendsRefused] of a second are added up, whoever they are
-// from: whoever drives the partition fills in what they say of that.
+// A [event.SettlementRefused] is left out where there are too many of them, so is a link that is opened with its end, and the [event.SendsRefused] of a
+// second are added up, whoever they are from: whoever drives the partition fills in what they say of that. A receiver's link need not be noted:
+// [Attach] and [Detach] say enough. A sender's is known to no partition.
 type Note struct {
-	Fact   event.Event // without its origin; the partition's from now on
+	Fact   event.Event // the partition's from now on. Its origin is filled in, with the number it has if that is there already
 	Origin *Origin     // nil: none
 }
+
+// maxLinkText bounds what a fact says of the end of a link: texts of peers and of operating systems.
+const maxLinkText = 1024
 
 func (*Note) command() {}
 
 // note adds the event of a fact.
 func note(d *decision, cmd *Note) {
-	cmd.Fact.Common().Origin = d.origin(cmd.Origin)
+	of := cmd.Fact.Common()
+	of.Origin = d.originAs(cmd.Origin, of.Origin)
 	switch fact := cmd.Fact.(type) {
+	case *event.LinkClosed:
+		fact.Condition, fact.Description = clipTo(fact.Condition, maxLinkText), clipTo(fact.Description, maxLinkText)
 	case *event.SettlementRefused:
 		if fact.Sequence == 0 {
 			fact.Sequence = d.lockedBy(fact)

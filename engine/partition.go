@@ -179,8 +179,6 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		drop(d, cmd)
 	case *Note:
 		note(d, cmd)
-	case *NoteLink:
-		noteLink(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

@@ -133,18 +133,25 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 		if _, err := c.RenewLocks(t.Context(), "orders", client.LockToken(m)); err == nil {
 			t.Error("a lock of the dead-letter queue is renewed in the main one")
 		}
+		strange := client.NewMessage([]byte("strange"))
+		strange.Format = 7
+		if err := sender.Send(t.Context(), strange); err == nil {
+			t.Error("a message of a format that nobody knows is taken")
+		}
 		must(t, srv.Close())
 	}
 	var dump bytes.Buffer
 	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
-	var settlements, runs []string
+	var settlements, sends, runs []string
 	for line := range strings.Lines(dump.String()) {
 		var e struct {
 			Event, Wanted, Why, Stop, Version, Settings, By, SubQueue string
-			Sequence, Partition                                       int
+			Sequence, Partition, Count                                int
 		}
 		must(t, json.Unmarshal([]byte(line), &e))
 		switch e.Event {
+		case "SendsRefused":
+			sends = append(sends, fmt.Sprint(e.Count, " ", e.Why, " ", strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:")))
 		case "SettlementRefused":
 			settlements = append(settlements, fmt.Sprint(e.Sequence, " ", e.SubQueue, " ", e.Wanted, " ", e.Why))
 			if !strings.Contains(e.By, "RootManageSharedAccessKey 127.0.0.1:") {
@@ -160,10 +167,45 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 		got, want []string
 	}{
 		{"settlements", settlements, []string{"1 dead-letter dead-letter not-allowed", "1  renew lock-lost", "2 dead-letter dead-letter not-allowed", "2  renew lock-lost"}},
+		{"sends", sends, []string{"1 other true", "1 other true"}},
 		{"runs", runs[:2], []string{"0 1.2.3 clean true", "0 1.2.3 none true"}},
 	} {
 		if !slices.Equal(x.got, x.want) {
 			t.Errorf("%s: %q, it must be %q", x.what, x.got, x.want)
+		}
+	}
+}
+
+// Who was there stands in the log, from when to when and why no longer: what is asked on the links stands between.
+func TestHistoryOfLinks(t *testing.T) {
+	t.Parallel()
+	s := load(t, t.TempDir(), nil)
+	srv := start(t, s)
+	c := dial(t, srv)
+	liveThreeMessages(t, c)
+	must(t, srv.Close())
+	var dump bytes.Buffer
+	must(t, tools.Dump(&dump, s.Storage.Data, tools.DumpOptions{Partition: -1, JSON: true}))
+	histories := map[string][]string{}
+	for line := range strings.Lines(dump.String()) {
+		var e struct{ Event, Role, SubQueue, Cause, By string }
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.By != "" {
+			histories[e.By] = append(histories[e.By], strings.Join(strings.Fields(e.Event+" "+e.Role+" "+e.SubQueue+" "+e.Cause), " "))
+		}
+	}
+	links := map[string]bool{}
+	for by, history := range histories {
+		last := history[len(history)-1]
+		if strings.HasPrefix(history[0], "LinkOpened ") && len(history) > 2 && last == "LinkClosed stop" {
+			links[history[0]] = true
+		} else if slices.Contains(history, "LinkClosed stop") || strings.HasPrefix(history[0], "LinkOpened ") {
+			t.Errorf("%s: %q", by, history)
+		}
+	}
+	for _, want := range []string{"LinkOpened sender", "LinkOpened receiver", "LinkOpened receiver dead-letter"} {
+		if !links[want] {
+			t.Errorf("%s is not there among %v", want, histories)
 		}
 	}
 }

@@ -99,6 +99,9 @@ func (l *Loop) note(now event.Time, cmd *engine.Note) {
 	case *event.SendsRefused:
 		l.facts.sends(now, *fact, cmd.Origin)
 		return
+	case *event.LinkOpened, *event.LinkClosed:
+		l.links.note(now, cmd)
+		return
 	}
 	l.recorder.write(now, l.part.Decide(now, cmd))
 }

@@ -56,14 +56,15 @@ func (f *linkFacts) attached(now event.Time, r *receiver) {
 }
 
 // note notes what is known of a sender's link.
-func (f *linkFacts) note(now event.Time, cmd *engine.NoteLink) {
+func (f *linkFacts) note(now event.Time, cmd *engine.Note) {
+	slice := cmd.Fact.Common().Slice
 	switch fact := cmd.Fact.(type) {
 	case *event.LinkOpened:
-		if _, gone := f.part.Entity(cmd.Slice); gone == nil {
-			f.opened(now, cmd.Slice, cmd.Origin, fact)
+		if _, gone := f.part.Entity(slice); gone == nil {
+			f.opened(now, slice, cmd.Origin, fact)
 		}
 	case *event.LinkClosed:
-		f.closed(now, cmd.Slice, cmd.Origin, fact)
+		f.closed(now, slice, cmd.Origin, fact)
 	}
 }
 
@@ -76,7 +77,8 @@ func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, 
 		fact.Missed, b.missed = b.missed, 0
 		f.buckets[id] = b
 	}
-	f.recorder.note(now, f.part.Decide(now, &engine.NoteLink{Slice: id, Origin: link, Fact: fact}))
+	fact.Slice = id
+	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
 	f.open[link] = fact.Origin
 }
 
@@ -90,8 +92,8 @@ func (f *linkFacts) closed(now event.Time, id event.Slice, link *engine.Origin, 
 	if fact.Cause == 0 {
 		fact.Cause = event.ClosedByPeer
 	}
-	fact.Origin = number
-	f.recorder.note(now, f.part.Decide(now, &engine.NoteLink{Slice: id, Fact: fact}))
+	fact.Slice, fact.Origin = id, number
+	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
 }
 
 // take takes a link out of the bucket of a slice, or counts it as one that is left out.

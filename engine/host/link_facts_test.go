@@ -77,12 +77,13 @@ func (h *hand) opens(name string, change func(*engine.Receiver)) *engine.Receive
 // sender is a sender's link of a name, and what notes that it is open.
 func sender(name string) (*engine.Origin, engine.Command) {
 	link := &engine.Origin{Link: name}
-	return link, &engine.NoteLink{Slice: handEntity, Origin: link, Fact: &event.LinkOpened{Role: event.Sender}}
+	return link, &engine.Note{Origin: link, Fact: &event.LinkOpened{Envelope: event.Envelope{Slice: handEntity}, Role: event.Sender}}
 }
 
 // closes notes the end of a sender's link.
 func closes(link *engine.Origin, closed event.LinkClosed) engine.Command {
-	return &engine.NoteLink{Slice: handEntity, Origin: link, Fact: &closed}
+	closed.Slice = handEntity
+	return &engine.Note{Origin: link, Fact: &closed}
 }
 
 // Who sends, receives and looks stands in the log, from when to when and why no longer.

@@ -48,13 +48,6 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 	}
 }
 
-// note writes a fact: it leaves with what is written next, and what is answered from now on does not wait for that.
-func (r *recorder) note(now event.Time, out engine.Outcome) {
-	wrote := r.frames.wrote
-	r.write(now, out)
-	r.frames.wrote = wrote
-}
-
 // background writes what nobody asked for.
 func (r *recorder) background(now event.Time, out engine.Outcome) {
 	before := r.frames.writer.Batch().Len()

@@ -33,9 +33,6 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.dispatcher.detach(now, cmd)
 		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.frames.solid) // behind all it was told
 		l.links.closed(now, cmd.Receiver.Slice, cmd.Receiver.Origin, &cmd.Closed)
-	case *engine.NoteLink:
-		l.replies.answer(req, engine.Reply{})
-		l.links.note(now, cmd)
 	case *engine.Send:
 		l.replies.answer(req, l.send(now, cmd))
 	case *engine.ReceiveDeferred:

@@ -45,7 +45,9 @@ func (c *conn) lost() event.LinkClosed {
 func (s *sender) note(fact func() event.Event) {
 	t := s.l.target
 	for i, host := range t.Entity.Hosts {
-		s.l.c.batch.add(host, engine.Request{Command: &engine.NoteLink{Slice: t.Slice(uint8(i)), Origin: s.l.origin, Fact: fact()}})
+		own := fact()
+		own.Common().Slice = t.Slice(uint8(i))
+		s.l.c.batch.add(host, engine.Request{Command: &engine.Note{Fact: own, Origin: s.l.origin}})
 	}
 }
 

@@ -238,6 +238,7 @@ func (s *sender) sent(delivery uint32, settled bool, err error) {
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
 	c.log.Debug("servicebus: delivery rejected", "link", loggable(s.l.name), "condition", symbol, "text", loggable(text))
+	s.l.noteUnsent(symbol)
 	if !s.delivery.settled {
 		c.answers.reject(s.l.s, amqp.RoleReceiver, s.delivery.id, symbol, c.texts.suffixed(text, s.l.at.path, c.now))
 	}

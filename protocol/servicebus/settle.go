@@ -157,16 +157,6 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settleme
 	c.batch.add(l.target.Host(at), req)
 }
 
-// noteRefused puts into the log that a settlement was refused of which the engine was not asked. One that is none has no name there.
-func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, why engine.Code) {
-	if wanted == 0 {
-		return
-	}
-	at := l.target.OfToken(token)
-	l.c.batch.add(l.target.Host(at), engine.Request{Command: &engine.Note{Origin: l.origin, Fact: &event.SettlementRefused{
-		Envelope: event.Envelope{Slice: l.target.Slice(at)}, SubQueue: l.target.SubQueue, Token: token, Wanted: wanted.Wanted(), Why: why.Refusal()}}})
-}
-
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).
 func (l *link) settled(p *pending, err error) {
 	c := l.c

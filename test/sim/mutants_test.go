@@ -40,7 +40,7 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20"}}, // of a queue, of a subscription
 		{mutant.AbandonedToBack, 500, false, []string{"I8"}},
 		{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
-		{mutant.DeliverExpired, 500, false, []string{"I14", "I17"}},
+		{mutant.DeliverExpired, 500, false, []string{"I14", "I17", "I19"}}, // the lock of the delivery is a record that should not be
 		{mutant.DeadLetterInTwo, 1000, false, []string{"I19"}},
 		{mutant.TakeBeforeDurable, 1000, false, []string{"I1", "I13"}}, // SM-022: the power is cut while receive-and-delete delivers
 		{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own

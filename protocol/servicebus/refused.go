@@ -1,0 +1,37 @@
+package servicebus
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// What is refused here, without asking the engine, stands in the log beside what the engine refuses.
+
+// noteRefused puts into the log that a settlement was refused. One that is none has no name there.
+func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, why engine.Code) {
+	if wanted == 0 {
+		return
+	}
+	at := l.target.OfToken(token)
+	l.c.batch.add(l.target.Host(at), engine.Request{Command: &engine.Note{Origin: l.origin, Fact: &event.SettlementRefused{
+		Envelope: event.Envelope{Slice: l.target.Slice(at)}, SubQueue: l.target.SubQueue, Token: token, Wanted: wanted.Wanted(), Why: why.Refusal()}}})
+}
+
+// noteUnsent puts into the log that a delivery was not let in: one, whatever is in it. The log adds them up.
+func (l *link) noteUnsent(symbol amqp.Symbol) {
+	if l.at.cbs || l.at.management {
+		return // a request
+	}
+	why := event.RefusedInvalid
+	switch symbol {
+	case amqp.CondMessageSizeExceeded:
+		why = event.RefusedTooLarge
+	case amqp.CondNotAllowed:
+		why = event.RefusedNotAllowed
+	case amqp.CondNotImplemented:
+		why = event.RefusedOther
+	}
+	l.c.batch.add(l.target.Host(0), engine.Request{Command: &engine.Note{Origin: l.origin, Fact: &event.SendsRefused{
+		Envelope: event.Envelope{Slice: l.target.Slice(0)}, Why: why, Count: 1}}})
+}
