@@ -138,15 +138,15 @@ func (d *dumper) origin(id event.OriginID) string {
 	if id == 0 {
 		return ""
 	}
-	o, ok := d.origins[id]
-	if !ok {
-		return fmt.Sprintf("origin %d", id)
-	}
+	o := d.origins[id]
 	var words []string
 	for _, s := range []string{o.Principal, o.RemoteAddress, o.ContainerID, o.Product, o.Link} {
 		if s != "" {
-			words = append(words, s)
+			words = append(words, text([]byte(s)))
 		}
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf("origin %d", id)
 	}
 	return fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
 }

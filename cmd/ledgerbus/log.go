@@ -36,7 +36,8 @@ func logCommand() *cli.Command {
 				Name:      "dump",
 				Usage:     "print everything that happened, one event per line",
 				ArgsUsage: "DIR",
-				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for.\n" +
+				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so is what is zero:\n" +
+					"docs/guide/log-dump.md says how each field is printed.\n" +
 					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.",
 				Flags: []cli.Flag{
 					outputFlag(),
