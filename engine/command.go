@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
@@ -97,18 +98,19 @@ const (
 	Browse
 )
 
-// Receiver is one receiver link. Make one per link and keep it: it is known by its address.
+// Receiver is one receiver link. Make one per link and keep it: it is known by its address. Its commands ([Attach], [Flow], [Detach]) go to
+// each of [Receiver.Hosts], all in the same order, and each is answered once: by the first that refuses, else when all have carried it out.
 type Receiver struct {
 	Entity   *Entity
-	Slice    event.Slice
+	Slice    event.Slice // what it receives from; zero: all slices of the entity
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
-	// Runtime is what whoever drives the partition keeps of the receiver while it is attached, else nil. Only they touch it.
-	Runtime any
+	// Runtime is what those who drive partitions keep of the receiver while it is attached. Only they touch it.
+	Runtime atomic.Value
 }
 
 // SessionRequest says which session a receiver wants (semantics.md 8.3).
@@ -123,9 +125,10 @@ type SessionRequest struct {
 // became available in time.
 type Attach struct{ Receiver *Receiver }
 
-// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
-// 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
-// the credit is given up and a ReplyDrained follows. There is no other answer, unless the partition has stopped.
+// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach, by all its hosts together. Limit counts
+// modulo 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
+// the credit is given up and a ReplyDrained follows, unless another Flow comes before that. There is no other answer, unless the
+// partition has stopped.
 type Flow struct {
 	Receiver *Receiver
 	Limit    uint32

@@ -40,15 +40,15 @@ type acceptSession struct {
 	token   event.LockToken
 }
 
-// AcceptSession is the command that gives a session to a receiver that has attached for one, under a fresh and random token. The
+// AcceptSession is the command that gives a session of a slice to a receiver that has attached for one, under a fresh and random token. The
 // answer is a [*SessionGrant]; there is none when no session is available now. It is refused with SessionCannotBeLocked when another
 // holds the session it names.
-func AcceptSession(r *Receiver, token event.LockToken) Command {
+func AcceptSession(id event.Slice, r *Receiver, token event.LockToken) Command {
 	session := r.Session.ID
 	if session == nil {
 		session = []byte{} // "" is a session id too
 	}
-	return &acceptSession{r.Slice, r.Origin, session, r.Session.Any, token}
+	return &acceptSession{id, r.Origin, session, r.Session.Any, token}
 }
 
 type releaseSession struct {

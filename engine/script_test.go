@@ -197,7 +197,7 @@ func (s *script) receive(out *strings.Builder, cmd *Receive) {
 func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
 		token := event.LockToken{14: s.grants + 1}
-		o := s.do(out, AcceptSession(r, token))
+		o := s.do(out, AcceptSession(r.Slice, r, token))
 		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++
 			s.holders[name] = &holder{r.Slice, g.Token, g.ID}

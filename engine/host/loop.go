@@ -241,7 +241,7 @@ func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
 	l.replies.abandon(unknown)
 	for _, r := range l.waiting.waiters() {
-		if to := r.asked; to.sink != nil {
+		if to := r.asked; to.sink != nil && r.link.speak() {
 			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: unknown}})
 		}
 	}
@@ -258,7 +258,7 @@ func turnAway(requests []engine.Request, err error) {
 		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
 			send.Buffer.Release()
 		}
-		if req.Sink != nil {
+		if req.Sink != nil && turnedAway(req.Command) {
 			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
 		}
 	}

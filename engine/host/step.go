@@ -31,7 +31,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.dispatcher.flow(now, cmd)
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
-		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.frames.solid) // behind all it was told
+		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: detaching(cmd.Receiver)}, l.frames.solid) // behind all it was told
 	case *engine.Send:
 		l.replies.answer(req, l.send(now, cmd))
 	case *engine.ReceiveDeferred:

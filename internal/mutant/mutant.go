@@ -41,4 +41,9 @@ const (
 	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
 	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
+
+	// Of receivers that have ports in several loops; a test of package host finds these.
+
+	CreditGivenBack Bug = "X13" // a loop that finds nothing to deliver gives credit back that it did not take
+	TwoSessions     Bug = "X14" // two loops give one receiver a session each
 )

@@ -21,7 +21,7 @@ var exportedNames = ratchet{
 		"engine/host":            25,
 		"engine/filter":          35,
 		"index":                  21,
-		"internal/mutant":        27,
+		"internal/mutant":        29,
 		"internal/private":       2,
 		"log":                    43,
 		"log/event":              186,
