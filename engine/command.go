@@ -63,9 +63,6 @@ type Send struct {
 	Buffer Buffer
 	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
 	Numbers bool
-
-	// NewID is the value of newid() in rules. Whoever hands the command to a partition fills it in.
-	NewID func() [16]byte
 }
 
 // Buffer is memory that bytes of a command are part of.
@@ -273,7 +270,9 @@ type ListSessions struct {
 	Skip  int
 	Top   int
 
-	listing *index.Listing // how far it has come; see [Outcome.Rest]
+	// How far it has come; see [Outcome.Rest].
+	begun   bool
+	listing index.Listing
 }
 
 func (*Send) command()            {}

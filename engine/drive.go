@@ -29,7 +29,6 @@ type Tick struct {
 	// beside its body's sections. Nil: the next is no such message, or it shows them nothing.
 	Properties *filter.Message
 	Header     int
-	NewID      func() [16]byte // the value of newid() in rules
 }
 
 type acceptSession struct {
@@ -67,10 +66,11 @@ type releaseAll struct{}
 // ReleaseAll is the command that ends every session lock: after a start nobody holds one (semantics.md 4.3 R3).
 func ReleaseAll() Command { return &releaseAll{} }
 
-type sweep struct{ pass *index.Sweep }
+type sweep struct{ pass index.Sweep }
 
-// Sweep is the command that looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
-func Sweep(pass *index.Sweep) Command { return &sweep{pass} }
+// Sweep is the command that looks through the main queue of a slice in search of expired messages (semantics.md 7.4), some at a time; see
+// [Outcome.Rest].
+func Sweep(id event.Slice) Command { return &sweep{index.Sweep{Slice: id}} }
 
 type dropSlice struct{ slice event.Slice }
 

@@ -178,7 +178,7 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 
 // tick is the command the loop makes when something is due: with what filters see of a scheduled message of a topic.
 func (s *script) tick(t *testing.T) *Tick {
-	cmd := &Tick{NewID: s.newID}
+	cmd := &Tick{}
 	due, ok := s.part.index.DueScheduled(s.now)
 	if e := s.part.settings.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
 		return cmd
@@ -190,6 +190,12 @@ func (s *script) tick(t *testing.T) *Tick {
 		t.Fatal(err)
 	}
 	return cmd
+}
+
+// start makes a partition of a state.
+func (s *script) start(x *index.Index) {
+	s.part = NewPartition(0, 1, x)
+	s.part.DrawIDs(s.newID)
 }
 
 func (s *script) newID() [16]byte {

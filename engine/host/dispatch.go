@@ -337,8 +337,10 @@ func (d *dispatcher) sweep(now event.Time) {
 	if w == nil || d.frames.spent() {
 		return
 	}
-	out := d.part.Decide(now, engine.Sweep(w.pass))
-	if d.recorder.background(now, out); !out.Again {
+	out := d.part.Decide(now, w.pass)
+	if d.recorder.background(now, out); out.Again {
+		w.pass = out.Rest
+	} else {
 		d.waiting.sweeps.Done(now, d.part.Index())
 	}
 }

@@ -17,9 +17,6 @@ type publisher struct {
 	part   *engine.Partition
 	plog   log.Reader
 	frames *frames
-	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
-	// every send takes it along.
-	newID func() [16]byte
 	// properties finds what filters see of an encoded message, and its bytes beside the body
 	properties func(message []byte, into *filter.Message) (header int, err error)
 	seen       seen // owned by the loop; the rest is set once in NewLoop
@@ -28,7 +25,7 @@ type publisher struct {
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
 // are read back.
 func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
-	tick := &engine.Tick{NewID: p.newID}
+	tick := &engine.Tick{}
 	s, ok := p.part.Index().DueScheduled(now)
 	if !ok {
 		return tick, nil

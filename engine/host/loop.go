@@ -67,8 +67,8 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l.replies.frames = &l.frames
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
-	l.publisher = publisher{part: part, plog: plog, frames: &l.frames, properties: opts.Properties,
-		newID: func() [16]byte { return l.dispatcher.tokens() }}
+	l.publisher = publisher{part: part, plog: plog, frames: &l.frames, properties: opts.Properties}
+	part.DrawIDs(func() [16]byte { return opts.Tokens() }) // of the source of tokens, so that a seed decides them
 	return l
 }
 

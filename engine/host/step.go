@@ -75,7 +75,6 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	if l.damaged != nil {
 		return engine.Reply{Err: engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")}
 	}
-	cmd.NewID = l.publisher.newID
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)
 	return out.Reply

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -27,9 +28,9 @@ type sweeps struct {
 // sweeper looks through one main queue.
 type sweeper struct {
 	slice     event.Slice
-	receivers int          // active ones
-	after     event.Time   // no pass before
-	pass      *index.Sweep // nil: none goes on
+	receivers int            // active ones
+	after     event.Time     // no pass before
+	pass      engine.Command // what is left of one; nil: none goes on
 	place     *list.Element
 }
 
@@ -99,7 +100,7 @@ func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 			switch w := e.Value.(*sweeper); {
 			case w.pass != nil:
 			case x.Soonest(w.slice) <= now && w.after <= now:
-				w.pass = &index.Sweep{Slice: w.slice}
+				w.pass = engine.Sweep(w.slice)
 				s.running.push(w)
 			default:
 				s.schedule(w, x)
