@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 )
 
 // Every step of a credit, by ports that take it at any time. A line is what a port does, and behind the equals sign what comes of it: what
@@ -247,5 +250,39 @@ func TestCreditAtOnce(t *testing.T) {
 	wg.Wait()
 	if over.Load() != flows/2 || taken.Load()+given.Load() != flows*more || shared.left() != 0 {
 		t.Errorf("%d drains are over, %d were taken and %d given up of %d, %d are left", over.Load(), taken.Load(), given.Load(), flows*more, shared.left())
+	}
+}
+
+// Credit is served in the order in which it came, in each loop: what other ports have used of it was what had waited longest.
+func TestCreditOfOtherPorts(t *testing.T) {
+	t.Parallel()
+	entity := &engine.Entity{ID: 1, Hosts: []engine.PartitionID{0, 1}}
+	w := newWaiting(engine.NewPartition(0, 2, index.New()), 10)
+	var both, alone *receiver
+	for _, r := range []**receiver{&both, &alone} {
+		*r = &receiver{Receiver: &engine.Receiver{Entity: entity}}
+		if err := w.Attach(*r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Flow(both, 4, false)
+	w.Flow(alone, 2, false)
+	w.Flow(both, 6, false)
+	both.link.credit.take(0, false) // by the other port
+	both.link.credit.take(0, false)
+	serve := func(want ...*receiver) {
+		t.Helper()
+		for i, r := range want {
+			if got := both.queue.Next(); got != r || !got.queue.Assigned(1) {
+				t.Errorf("%d: it is another's turn", i)
+			}
+		}
+	}
+	serve(both)
+	both.link.credit.take(0, false)
+	w.Flow(both, 7, false)
+	serve(alone, alone, both, both, both)
+	if r := both.queue.Next(); r != nil || both.queued != 0 || both.credit() != 0 {
+		t.Errorf("there is more: %v, %d of %d", r, both.queued, both.credit())
 	}
 }
