@@ -22,8 +22,8 @@ var allCommands = []Command{
 // references is what commands hold that is no plain value, by its type, and why.
 var references = map[string]string{
 	"*engine.Entity": "the version that the caller knows: never changed, but that loops note the use of the entity there. No rule looks at it.",
-	"*event.Origin": "texts that are made once for a link and never changed; they are looked up in every decision, by their address, in a cache " +
-		"of this run. What a decision says of them is equal for equal texts, but for the number.",
+	"*event.Origin": "texts that are made once for a link and never changed. The address tells links with equal texts apart, in a cache of this " +
+		"run; what stands in the log is a number and the texts.",
 	"*filter.Message": "what filters see of one message. It is the command's own. What only the broker knows of the message is filled in by the " +
 		"decision, all of it each time.",
 	"*engine.Receiver": "known by its address. Attach, Flow and Detach are answered by the loop; no rule gets them, and nothing about them is in a log.",

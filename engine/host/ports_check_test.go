@@ -25,6 +25,9 @@ func (w *ports) check() {
 			w.checkCredit(l)
 		}
 	}
+	if n := w.members[w.entity.Hosts[0]].loop.waiting.counts[w.entity.ID]; n != len(w.links) || w.limit > 0 && n > w.limit {
+		w.broken("%d receivers are counted, there are %d, and may be %d", n, len(w.links), w.limit)
+	}
 	held := 0
 	for _, m := range w.members {
 		held += len(m.loop.part.Index().HeldSessions())

@@ -55,7 +55,7 @@ func TestPorts(t *testing.T) {
 
 // portStats is what the seeds came across.
 type portStats struct {
-	deliveries, late, drains, superseded, reopened, grants, waitsOver, lost int
+	deliveries, late, drains, superseded, reopened, grants, waitsOver, lost, tooMany, evicted int
 }
 
 func (s *portStats) add(o portStats) {
@@ -67,11 +67,13 @@ func (s *portStats) add(o portStats) {
 	s.grants += o.grants
 	s.waitsOver += o.waitsOver
 	s.lost += o.lost
+	s.tooMany += o.tooMany
+	s.evicted += o.evicted
 }
 
 // met fails where the seeds did not come across what they are for.
 func (s *portStats) met(t *testing.T) {
-	if min(s.deliveries, s.late, s.drains, s.superseded, s.reopened, s.grants, s.waitsOver, s.lost) == 0 {
+	if min(s.deliveries, s.late, s.drains, s.superseded, s.reopened, s.grants, s.waitsOver, s.lost, s.tooMany, s.evicted) == 0 {
 		t.Errorf("something was never met: %+v", *s)
 	}
 }
@@ -82,6 +84,7 @@ type ports struct {
 	now      event.Time
 	entity   *engine.Entity
 	sessions int // session ids; 0: it has none
+	limit    int // of receivers; 0: many
 	store    log.Store
 	members  []*portMember
 	current  *portMember // whose coroutine runs
@@ -174,6 +177,9 @@ func (w *ports) open(t *testing.T) (err error) {
 		w.sessions = 1 + w.rng.IntN(6)
 		w.entity.Properties.RequiresSession = true
 	}
+	if w.rng.IntN(4) == 0 {
+		w.limit = 1 + w.rng.IntN(3)
+	}
 	for i := range max(loops, 1+w.rng.IntN(8)) {
 		w.entity.Hosts = append(w.entity.Hosts, engine.PartitionID((i+int(w.entity.ID))%loops))
 	}
@@ -188,7 +194,8 @@ func (w *ports) open(t *testing.T) (err error) {
 		}
 		m := &portMember{writer: writer.(log.ManualWriter)}
 		m.loop = NewLoop(engine.NewPartition(engine.PartitionID(i), loops, index.New()), plog, writer, LoopOptions{
-			Clock: func() event.Time { return w.now }, Tokens: w.token, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true})
+			Clock: func() event.Time { return w.now }, Tokens: w.token, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true,
+			MaxReceivers: w.limit})
 		m.loop.configure(&configure{entity: w.entity})
 		w.members = append(w.members, m)
 	}
@@ -482,6 +489,11 @@ func (w *ports) hear(r *engine.Reply) {
 		w.stats.deliveries++
 		l.hand = append(l.hand, r.Delivery())
 		w.within(l)
+	case r.Kind == engine.ReplyEnded && w.limit > 0 && l.r.Session != nil:
+		w.stats.evicted++ // another port had given it a session
+		if !l.detached {
+			w.detach(l)
+		}
 	default:
 		w.broken("%d hears kind %d, %v", l.r.Tag, r.Kind, r.Err)
 	}
@@ -502,6 +514,8 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 		return
 	case !errors.As(r.Err, &e):
 		w.broken("the attach of %d: %v", l.r.Tag, r.Err)
+	case e.Code == engine.QuotaExceeded && w.limit > 0:
+		w.stats.tooMany++
 	case e.Code == engine.Timeout && l.any:
 		w.stats.waitsOver++
 	case e.Code == engine.SessionCannotBeLocked && !l.any:
