@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
@@ -62,9 +63,6 @@ type Send struct {
 	Buffer Buffer
 	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
 	Numbers bool
-
-	// NewID is the value of newid() in rules. Whoever hands the command to a partition fills it in.
-	NewID func() [16]byte
 }
 
 // Buffer is memory that bytes of a command are part of.
@@ -99,18 +97,19 @@ const (
 	Browse
 )
 
-// Receiver is one receiver link. Make one per link and keep it: it is known by its address.
+// Receiver is one receiver link. Make one per link and keep it: it is known by its address. Its commands ([Attach], [Flow], [Detach]) go to
+// each of [Receiver.Hosts], all in the same order, and each is answered once: by the first that refuses, else when all have carried it out.
 type Receiver struct {
 	Entity   *Entity
-	Slice    event.Slice
+	Slice    event.Slice // what it receives from; zero: all slices of the entity
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
-	// Runtime is what whoever drives the partition keeps of the receiver while it is attached, else nil. Only they touch it.
-	Runtime any
+	// Runtime is what those who drive partitions keep of the receiver while it is attached. Only they touch it.
+	Runtime atomic.Value
 }
 
 // SessionRequest says which session a receiver wants (semantics.md 8.3).
@@ -128,9 +127,10 @@ type Attach struct {
 	Noted    bool // the log is told of the link, when it is served and when it is no more
 }
 
-// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach. Limit counts modulo
-// 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
-// the credit is given up and a ReplyDrained follows. There is no other answer, unless the partition has stopped.
+// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach, by all its hosts together. Limit counts
+// modulo 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit). With Drain, what is deliverable now is delivered, the rest of
+// the credit is given up and a ReplyDrained follows, unless another Flow comes before that. There is no other answer, unless the
+// partition has stopped.
 type Flow struct {
 	Receiver *Receiver
 	Limit    uint32
@@ -277,7 +277,9 @@ type ListSessions struct {
 	Skip  int
 	Top   int
 
-	listing *index.Listing // how far it has come; see [Outcome.Rest]
+	// How far it has come; see [Outcome.Rest].
+	begun   bool
+	listing index.Listing
 }
 
 func (*Send) command()            {}

@@ -23,17 +23,12 @@ type Receive struct {
 	From       event.SequenceNumber // where one that browses goes on
 }
 
-type endDue struct {
-	properties *filter.Message
-	header     int
-	newID      func() [16]byte
-}
-
-// Tick is the command that ends locks whose time has passed, at most a batch of them, or makes a scheduled message active. NewID is the
-// value of newid() in rules. Properties are what filters see of the message of a topic that is to be published next, and header is how
-// many bytes of it stand beside its body's sections; nil: the next is no such message, or it shows them nothing.
-func Tick(newID func() [16]byte, properties *filter.Message, header int) Command {
-	return &endDue{properties, header, newID}
+// Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
+type Tick struct {
+	// Properties is what filters see of the message of a topic that is to be published next, and Header how many bytes of it stand
+	// beside its body's sections. Nil: the next is no such message, or it shows them nothing.
+	Properties *filter.Message
+	Header     int
 }
 
 type acceptSession struct {
@@ -44,15 +39,15 @@ type acceptSession struct {
 	token   event.LockToken
 }
 
-// AcceptSession is the command that gives a session to a receiver that has attached for one, under a fresh and random token. The
+// AcceptSession is the command that gives a session of a slice to a receiver that has attached for one, under a fresh and random token. The
 // answer is a [*SessionGrant]; there is none when no session is available now. It is refused with SessionCannotBeLocked when another
 // holds the session it names.
-func AcceptSession(r *Receiver, token event.LockToken) Command {
+func AcceptSession(id event.Slice, r *Receiver, token event.LockToken) Command {
 	session := r.Session.ID
 	if session == nil {
 		session = []byte{} // "" is a session id too
 	}
-	return &acceptSession{r.Slice, r.Origin, session, r.Session.Any, token}
+	return &acceptSession{id, r.Origin, session, r.Session.Any, token}
 }
 
 type releaseSession struct {
@@ -71,10 +66,11 @@ type releaseAll struct{}
 // ReleaseAll is the command that ends every session lock: after a start nobody holds one (semantics.md 4.3 R3).
 func ReleaseAll() Command { return &releaseAll{} }
 
-type sweep struct{ pass *index.Sweep }
+type sweep struct{ pass index.Sweep }
 
-// Sweep is the command that looks at some more messages of a pass in search of expired ones (semantics.md 7.4).
-func Sweep(pass *index.Sweep) Command { return &sweep{pass} }
+// Sweep is the command that looks through the main queue of a slice in search of expired messages (semantics.md 7.4), some at a time; see
+// [Outcome.Rest].
+func Sweep(id event.Slice) Command { return &sweep{index.Sweep{Slice: id}} }
 
 type dropSlice struct{ slice event.Slice }
 
@@ -86,7 +82,7 @@ func DropSlice(id event.Slice) Command { return &dropSlice{id} }
 type Internal struct{}
 
 func (*Receive) command()        {}
-func (*endDue) command()         {}
+func (*Tick) command()           {}
 func (*acceptSession) command()  {}
 func (*releaseSession) command() {}
 func (*releaseAll) command()     {}

@@ -84,6 +84,10 @@ func (p *Partition) Forget(id event.EntityID) { p.settings.forget(id) }
 // Avoid names the partitions on which no new entity is placed, by their numbers. Only the catalogue's partition is told.
 func (p *Partition) Avoid(partitions []bool) { p.avoid = partitions }
 
+// DrawIDs gives the source of what newid() is in rules, which is random. What was drawn stands in the events. It is drawn from when a
+// rule asks: as often as it does, and by no other decision.
+func (p *Partition) DrawIDs(from func() [16]byte) { p.settings.newID = from }
+
 // ID is the number of the partition.
 func (p *Partition) ID() PartitionID { return p.id }
 
@@ -151,7 +155,7 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		return renew(d, cmd)
 	case *Peek:
 		return peek(d, cmd)
-	case *endDue:
+	case *Tick:
 		tick(d, cmd)
 	case *ReceiveDeferred:
 		return receiveDeferred(d, cmd)

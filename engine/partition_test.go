@@ -96,7 +96,7 @@ func TestForeignDefinitions(t *testing.T) {
 func TestOvertakenOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, overtake := range map[string]func(*Partition, *Outcome){
-		"a decision": func(p *Partition, _ *Outcome) { p.Decide(1, Tick(nil, nil, 0)) },
+		"a decision": func(p *Partition, _ *Outcome) { p.Decide(1, &Tick{}) },
 		"an event":   func(p *Partition, _ *Outcome) { p.Apply(1, &event.OriginDefined{ID: p.index.NextOrigin()}) },
 		"itself":     func(p *Partition, out *Outcome) { p.Adopt(out) },
 	} {

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. Whoever
 // holds a token, a number or a session id is told here which one that is about. What names a partition that the entity does not have is
@@ -37,4 +41,37 @@ func (t Target) known(partition uint8) uint8 {
 		return partition
 	}
 	return onlyPartition
+}
+
+// Hosts are the log partitions that a receiver's commands go to, each once. The first hosts the entity's first partition and counts the
+// entity's receivers, this one too if it receives nothing from there.
+func (r *Receiver) Hosts() []PartitionID {
+	all := r.Entity.Hosts
+	if len(all) <= 1 {
+		return all
+	}
+	hosts := []PartitionID{all[0]}
+	for i, h := range all {
+		if r.receivesFrom(i) && !slices.Contains(hosts, h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// At is the entity partitions that a receiver receives from and a log partition hosts, as a set: a bit for each.
+func (r *Receiver) At(host PartitionID) (partitions uint16) {
+	if len(r.Entity.Hosts) <= 1 {
+		return 1 << r.Slice.Partition
+	}
+	for i, h := range r.Entity.Hosts {
+		if h == host && r.receivesFrom(i) {
+			partitions |= 1 << i
+		}
+	}
+	return partitions
+}
+
+func (r *Receiver) receivesFrom(partition int) bool {
+	return r.Slice.Entity == 0 || int(r.Slice.Partition) == partition
 }

@@ -9,7 +9,7 @@ import (
 const maxTick = 1024
 
 // tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.
-func tick(d *decision, cmd *endDue) {
+func tick(d *decision, cmd *Tick) {
 	locks := d.index.LockDeadline()
 	if next, ok := d.index.DueScheduled(d.now); ok && (locks == 0 || next.For < locks) {
 		activate(d, next, cmd)
@@ -22,7 +22,7 @@ func tick(d *decision, cmd *endDue) {
 }
 
 // activate adds the event that makes a scheduled message active: as if it were sent now (semantics.md 7.6).
-func activate(d *decision, next index.ScheduledMessage, cmd *endDue) {
+func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 	ceiling := event.Forever
 	if s, err := d.slice(next.Slice); err == nil {
 		if s.entity.Kind == event.Topic {

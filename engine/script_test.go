@@ -114,7 +114,9 @@ func (m *memory) AppendBlob(head, tail []byte) (event.Position, uint32) {
 
 func newScript() *script {
 	base := event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	return &script{part: NewPartition(0, 1, index.New()), now: base, base: base, slice: testSlice, holders: map[string]*holder{}}
+	s := &script{now: base, base: base, slice: testSlice, holders: map[string]*holder{}}
+	s.start(index.New())
+	return s
 }
 
 var testSlice = event.Slice{Entity: 1}
@@ -157,7 +159,7 @@ func (s *script) restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.part = NewPartition(0, 1, x)
+	s.start(x)
 	for _, e := range x.Catalogue.All() {
 		s.configure(t, e)
 	}
@@ -197,7 +199,7 @@ func (s *script) receive(out *strings.Builder, cmd *Receive) {
 func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
 		token := event.LockToken{14: s.grants + 1}
-		o := s.do(out, AcceptSession(r, token))
+		o := s.do(out, AcceptSession(r.Slice, r, token))
 		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++
 			s.holders[name] = &holder{r.Slice, g.Token, g.ID}

@@ -177,18 +177,25 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 }
 
 // tick is the command the loop makes when something is due: with what filters see of a scheduled message of a topic.
-func (s *script) tick(t *testing.T) Command {
+func (s *script) tick(t *testing.T) *Tick {
+	cmd := &Tick{}
 	due, ok := s.part.index.DueScheduled(s.now)
 	if e := s.part.settings.entities[due.Slice.Entity]; !ok || e == nil || e.Kind != event.Topic {
-		return Tick(s.newID, nil, 0)
+		return cmd
 	}
 	m, _ := s.part.index.Message(due.Slice, due.Sequence)
-	see := new(filter.Message)
-	header, err := readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], see)
-	if err != nil {
+	cmd.Properties = new(filter.Message)
+	var err error
+	if cmd.Header, err = readPacked(s.frame.blobs[m.Body.Position:m.Body.Position+event.Position(m.Body.Size)], cmd.Properties); err != nil {
 		t.Fatal(err)
 	}
-	return Tick(s.newID, see, header)
+	return cmd
+}
+
+// start makes a partition of a state.
+func (s *script) start(x *index.Index) {
+	s.part = NewPartition(0, 1, x)
+	s.part.DrawIDs(s.newID)
 }
 
 func (s *script) newID() [16]byte {

@@ -126,7 +126,7 @@ func (s *script) drop(l *line) {
 
 // send sends the messages whose ids are given, all alike; schedule asks for their numbers.
 func (s *script) send(l *line) {
-	cmd := &Send{Slice: s.slice, Numbers: l.verb == "schedule", NewID: s.newID}
+	cmd := &Send{Slice: s.slice, Numbers: l.verb == "schedule"}
 	for _, id := range l.words {
 		cmd.Messages = append(cmd.Messages, s.message(l, id))
 	}
@@ -286,7 +286,7 @@ func (s *script) list(l *line) {
 
 // sweep is a whole pass, as the loop makes it while a receiver is attached.
 func (s *script) sweep(l *line) {
-	for pass := Sweep(&index.Sweep{Slice: s.slice}); s.do(l.out, pass).Again; {
+	for out := s.do(l.out, Sweep(s.slice)); out.Again; out = s.do(l.out, out.Rest) {
 	}
 }
 

@@ -198,15 +198,15 @@ func listSessions(d *decision, cmd *ListSessions) *Error {
 	if _, err := d.slice(cmd.Slice); err != nil {
 		return err
 	}
-	listing := index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
-	if cmd.listing != nil {
-		listing = *cmd.listing
+	listing := cmd.listing
+	if !cmd.begun {
+		listing = index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
 	}
 	looks, done := d.index.List(&listing, lookStep)
 	d.looks, d.reply.Answer = looks, SessionIDs(listing.IDs)
 	if !done {
 		rest := *cmd
-		rest.listing = &listing
+		rest.begun, rest.listing = true, listing
 		d.goOn(&rest)
 	}
 	return nil

@@ -13,6 +13,7 @@ type settings struct {
 	entities map[event.EntityID]*Entity
 	topics   map[event.EntityID]*filter.Set // the rules of their subscriptions
 	history  int                            // ids in the duplicate history of a slice, at most
+	newID    func() [16]byte                // the value of newid() in rules: see [Partition.DrawIDs]
 }
 
 // of is the version of an entity that is in force for a slice of it. It refuses with NotFound.

@@ -10,11 +10,14 @@ const (
 // sweepSome ends messages whose time to live has passed, wherever in the main queue they stand. It asks to be
 // decided again until the pass is over.
 func sweepSome(d *decision, cmd *sweep) {
-	found, done := d.index.Step(cmd.pass, d.now, sweepStep, sweepEnds)
-	if s, err := d.slice(cmd.pass.Slice); err == nil {
+	pass := cmd.pass
+	found, done := d.index.Step(&pass, d.now, sweepStep, sweepEnds)
+	if s, err := d.slice(pass.Slice); err == nil {
 		s.end(passed{messages: found})
 	}
-	d.again = !done
+	if !done {
+		d.goOn(&sweep{pass})
+	}
 }
 
 // maxFront is how many expired messages at the head of a queue one decision ends.

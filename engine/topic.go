@@ -61,7 +61,6 @@ type published struct {
 	size      int  // bytes of the body
 	header    int  // bytes of the message as sent beside its body
 	see       *filter.Message
-	newID     func() [16]byte
 }
 
 // planned is what becomes of one message of a send.
@@ -100,7 +99,7 @@ func (p *publishing) check(cmd *Send) *Error {
 		} else {
 			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
 			err := p.copiesOf(&published{sequence: seq, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
-				size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties, newID: cmd.NewID}, p.entity.Properties.FilteringBeforePublishing)
+				size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return err
 			}
@@ -152,18 +151,18 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 
 // activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
 // (semantics.md 7.6, SM-292).
-func (p *publishing) activate(next index.ScheduledMessage, cmd *endDue) {
+func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 	p.fan.reset()
 	m, _ := p.index.Message(p.id, next.Sequence)
 	number := p.index.NextSequence(p.id)
 	ttl, _ := timeToLive(p.now, next.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
-	see := cmd.properties
+	see := cmd.Properties
 	if see == nil {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
 	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
-		size: int(m.Body.Size), header: cmd.header, see: see, newID: cmd.newID}, false)
+		size: int(m.Body.Size), header: cmd.Header, see: see}, false)
 	ev := add[*event.ScheduledPublished](p.decision, event.KindScheduledPublished)
 	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(0), next.Sequence, number, p.now
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
@@ -176,7 +175,7 @@ func (p *publishing) copiesOf(m *published, filtering bool) *Error {
 	before := len(p.fan.copies)
 	if set != nil {
 		p.show(m)
-		for _, match := range set.Match(m.see, m.newID) {
+		for _, match := range set.Match(m.see, p.settings.newID) {
 			sub := p.settings.entities[match.Subscription]
 			if sub == nil {
 				continue // it is just being deleted
@@ -222,7 +221,7 @@ func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
 func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
-	if err := r.Run(m.see, m.newID, c); err != nil {
+	if err := r.Run(m.see, p.settings.newID, c); err != nil {
 		return err
 	}
 	session, inSession := m.session, m.inSession

@@ -54,8 +54,8 @@ func TestBrowser(t *testing.T) {
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)
 	h.hears()
-	if len(h.loop.waiting.slices) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.len() != 0 {
-		t.Errorf("left behind: %v %v %v", h.loop.waiting.slices, h.loop.waiting.counts, h.loop.waiting.ready)
+	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.len() != 0 {
+		t.Errorf("left behind: %v %v %v", h.loop.waiting.entities, h.loop.waiting.counts, h.loop.waiting.ready)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -43,23 +44,29 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 		d.attachSession(now, r)
 		return
 	}
-	_, err := d.part.Entity(r.Slice) // deleted since the receiver looked it up
+	_, err := d.part.Entity(event.Slice{Entity: r.Entity.ID}) // deleted since the receiver looked it up
 	if err == nil {
 		err = d.waiting.Attach(r)
 	}
 	if err != nil {
-		d.replies.answer(req, engine.Reply{Err: err})
-	} else {
-		d.replies.tell(r, r.asked.held(engine.Reply{}), 0)
-		d.links.attached(now, r)
+		if linkOf(link).speak() {
+			d.replies.answer(req, engine.Reply{Err: err})
+		}
+		return
 	}
+	said := r.asked.held(engine.Reply{})
+	if r.link.shared() {
+		said.ports = &r.link.pending
+	}
+	d.replies.tell(r, said, 0)
+	d.links.attached(now, r)
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
 func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
-	r := receiverOf(cmd.Receiver)
+	r := d.waiting.receiver(cmd.Receiver)
 	if r == nil || r.queue == nil {
-		return // it has lost its session, or waits for one
+		return // it has lost its session, or waits for one, or another port has it
 	}
 	q := r.queue
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
@@ -72,30 +79,42 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	}
 }
 
-// endDrains tells the receivers that drain a queue which has nothing more to deliver.
+// endDrains tells the receivers that drain a queue which has nothing more to deliver. Where other ports have not answered, what is held back
+// is the answer of this one: it becomes a reply if it is the last when it leaves.
 func (d *dispatcher) endDrains(q *receiverQueue) {
 	for _, r := range q.Drained() {
-		d.replies.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}, d.frames.solid)
+		said := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
+		if r.drain == drainSaid {
+			said.receiver = r
+		}
+		d.replies.tell(r, said, d.frames.solid)
 	}
 }
 
 // detach forgets a receiver and takes back what never reached the wire.
 func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
-	r := receiverOf(cmd.Receiver)
+	r := d.waiting.receiver(cmd.Receiver)
 	if r == nil {
 		return // it has lost its session
 	}
+	r.link.pause()
+	r.link.credit.close()
 	if r.place != nil {
 		d.giveUp(r)
+	}
+	if d.waiting.receiver(cmd.Receiver) == nil {
 		return
 	}
+	holds := r.queue != nil
 	d.waiting.Detach(r)
 	switch {
-	case r.Session != nil:
+	case r.Session != nil && holds:
 		d.releaseSession(now, r, cmd.Cause)
-	case r.Mode != engine.Browse:
+	case r.Session == nil && r.Mode != engine.Browse:
 		for _, t := range cmd.Unsent {
-			d.releaseLock(now, r.Receiver, t)
+			if !r.link.shared() || r.local.has(t.Partition()) {
+				d.releaseLock(now, r.Receiver, t)
+			}
 		}
 	}
 }
@@ -128,15 +147,21 @@ func (d *dispatcher) serveReady(now event.Time) {
 // serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame, and
 // when many expired messages are in the way.
 func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
+	q.Look()
 	for r := q.Next(); r != nil; r = q.Next() {
+		partition, any := q.Turn()
+		if !any {
+			return true
+		}
 		if d.recorder.commitLarge(); d.frames.full() {
 			return false
 		}
-		d.take = engine.Receive{Slice: r.Slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
-			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.next}
+		slice := event.Slice{Entity: q.entity, Partition: partition}
+		d.take = engine.Receive{Slice: slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
+			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.from(partition)}
 		switch r.Mode {
 		case engine.PeekLock:
-			d.take.Token = d.tokens().In(r.Slice.Partition)
+			d.take.Token = d.tokens().In(partition)
 		case engine.Browse:
 			if d.shown++; d.shown > maxShown {
 				return false
@@ -149,15 +174,21 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			}
 			continue
 		}
-		d.recorder.write(now, out)
-		out.Reply.Tag = r.Tag
 		message := out.Reply.Delivery()
+		if message != nil && !q.Assigned(message.Sequence) {
+			continue // another port has used the credit: nothing was decided
+		}
+		d.recorder.write(now, out)
 		if message == nil {
 			d.waiting.LockLimit(q)
-			return true
+			q.Empty(partition)
+			if mutant.On(mutant.CreditGivenBack) {
+				r.link.credit.word.Add(1)
+			}
+			continue
 		}
-		q.Assigned(message.Sequence)
-		d.replies.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, d.replies.showsDelivery(r, message))
+		out.Reply.Tag = r.Tag
+		d.replies.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, d.replies.showsDelivery(r, slice, message))
 	}
 	return true
 }
@@ -178,7 +209,8 @@ func (d *dispatcher) returnUnsent(returned []unsent) {
 
 // releaseLock ends the lock of a delivery that nobody has seen.
 func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event.LockToken) {
-	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: r.Slice, SubQueue: r.SubQueue, Origin: r.Origin,
+	slice := event.Slice{Entity: r.Entity.ID, Partition: engine.Target{Entity: r.Entity}.OfToken(token)}
+	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: slice, SubQueue: r.SubQueue, Origin: r.Origin,
 		Token: token, Outcome: engine.Release}))
 }
 
@@ -186,34 +218,67 @@ func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event
 func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	r.until = now.Add(r.Session.Wait)
 	if err := d.waiting.Attach(r); err != nil {
-		d.replies.tell(r, r.asked.held(engine.Reply{Err: err}), d.frames.solid)
+		d.refuseSession(r, err)
 		return
+	}
+	if r.local == 0 {
+		return // it is only counted here
 	}
 	var answered, again bool
 	if !r.Session.Any || r.at.sessions.waiters.Len() == 0 {
-		answered, again = d.accept(now, r)
+		answered, again = d.accept(now, r, r.local)
 	}
 	if !answered {
 		d.waiting.Wait(r)
 	}
 	if again {
-		d.waiting.OpenSessions(r.Slice)
+		for partition := range r.local.all() {
+			d.waiting.openSessions(r.at, partition)
+		}
 	}
 }
 
-// accept tries to give a session to one that wants it, and reports whether it is answered, with a session or a refusal.
+// refuseSession turns away a receiver that wants a session. If another port has given it one it loses that.
+func (d *dispatcher) refuseSession(r *receiver, err error) {
+	if r.link.speak() {
+		d.replies.tell(r, r.asked.held(engine.Reply{Err: err}), d.frames.solid)
+	} else {
+		d.replies.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, d.frames.solid)
+	}
+}
+
+// accept tries to give a session of some slices to one that wants it, and reports whether it is answered, with a session or a refusal.
 // When so many expired messages are in the way that others should have their turn first, it asks to be called again.
-func (d *dispatcher) accept(now event.Time, r *receiver) (answered, again bool) {
-	cmd := engine.AcceptSession(r.Receiver, d.tokens().In(r.Slice.Partition))
+func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
+	for partition := range in.all() {
+		if r.link.shared() && r.link.spoken.Load() {
+			break // it has a session of another port
+		}
+		if answered, again = d.acceptIn(now, r, partition); answered || again {
+			return answered, again
+		}
+	}
+	if answered = r.link.shared() && r.link.spoken.Load(); answered {
+		d.waiting.stopWaiting(r)
+	}
+	return answered, false
+}
+
+// acceptIn is accept for one slice. What the partition decides has no effect when another port was faster.
+func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (answered, again bool) {
+	cmd := engine.AcceptSession(event.Slice{Entity: r.Entity.ID, Partition: partition}, r.Receiver, d.tokens().In(partition))
 	out := d.part.Decide(now, cmd)
 	for ; out.Again; out = d.part.Decide(now, cmd) {
 		if d.recorder.background(now, out); r.Session.Any && d.frames.spent() {
 			return false, true
 		}
 	}
+	grant := out.Reply.SessionGrant()
+	if (grant != nil || out.Reply.Err != nil) && !r.link.speak() && !mutant.On(mutant.TwoSessions) {
+		return false, false
+	}
 	d.recorder.write(now, out)
 	shows := d.frames.solid
-	grant := out.Reply.SessionGrant()
 	switch {
 	case out.Reply.Err != nil:
 		d.waiting.Detach(r)
@@ -234,7 +299,7 @@ func (d *dispatcher) accept(now event.Time, r *receiver) (answered, again bool) 
 // end; else there is more than one turn should do.
 func (d *dispatcher) acceptWaiting(now event.Time) bool {
 	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
-		answered, again := d.accept(now, r)
+		answered, again := d.accept(now, r, r.at.sessions.look&r.local)
 		if again {
 			return false
 		}
@@ -252,8 +317,12 @@ func (d *dispatcher) endWaits(now event.Time) {
 	}
 }
 
-// giveUp ends a wait for a session without one.
+// giveUp ends a wait for a session without one, unless another port has one for it.
 func (d *dispatcher) giveUp(r *receiver) {
+	if !r.link.speak() {
+		d.waiting.stopWaiting(r)
+		return
+	}
 	d.waiting.Detach(r)
 	d.replies.tell(r, r.asked.held(engine.Reply{Err: engine.Refuse(engine.Timeout,
 		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait))}), d.frames.solid)
@@ -264,7 +333,7 @@ func (d *dispatcher) releaseSession(now event.Time, r *receiver, cause event.Rel
 	if cause == 0 {
 		cause = event.ReleaseClosed
 	}
-	d.recorder.write(now, d.part.Decide(now, engine.ReleaseSession(r.Slice, r.session, cause)))
+	d.recorder.write(now, d.part.Decide(now, engine.ReleaseSession(event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}, r.session, cause)))
 }
 
 // sweep takes one step of a search for expired messages.
@@ -273,8 +342,10 @@ func (d *dispatcher) sweep(now event.Time) {
 	if w == nil || d.frames.spent() {
 		return
 	}
-	out := d.part.Decide(now, engine.Sweep(w.pass))
-	if d.recorder.background(now, out); !out.Again {
+	out := d.part.Decide(now, w.pass)
+	if d.recorder.background(now, out); out.Again {
+		w.pass = out.Rest
+	} else {
 		d.waiting.sweeps.Done(now, d.part.Index())
 	}
 }

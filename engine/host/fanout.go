@@ -19,9 +19,6 @@ type publisher struct {
 		ReadBlob(b event.Blob, dst []byte) ([]byte, error) // that of [log.Reader]
 	}
 	frames *frames
-	// newID is the value of newid() in a rule: a UUID from the source of tokens, so that a seed decides it. It is made once, for
-	// every send takes it along.
-	newID func() [16]byte
 	// properties finds what filters see of an encoded message, and its bytes beside the body
 	properties func(message []byte, into *filter.Message) (header int, err error)
 	seen       seen // owned by the loop; the rest is set once in NewLoop
@@ -29,13 +26,14 @@ type publisher struct {
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
 // are read back.
-func (p *publisher) tick(now event.Time) (engine.Command, error) {
+func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
+	tick := &engine.Tick{}
 	s, ok := p.part.Index().DueScheduled(now)
 	if !ok {
-		return engine.Tick(p.newID, nil, 0), nil
+		return tick, nil
 	}
 	if e, gone := p.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
-		return engine.Tick(p.newID, nil, 0), nil
+		return tick, nil
 	}
 	if p.seen.see == nil || p.seen.of != s {
 		see, header, err := p.readBack(s)
@@ -47,7 +45,8 @@ func (p *publisher) tick(now event.Time) (engine.Command, error) {
 		}
 		p.seen = seen{see, header, s}
 	}
-	return engine.Tick(p.newID, p.seen.see, p.seen.header), nil
+	tick.Properties, tick.Header = p.seen.see, p.seen.header
+	return tick, nil
 }
 
 // seen is what was read back of the message of a topic that is to be published next.

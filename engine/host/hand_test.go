@@ -129,7 +129,7 @@ func (h *hand) land() {
 // pulls makes a receiver an active one that has no credit left.
 func (h *hand) pulls(r *engine.Receiver) {
 	h.t.Helper()
-	h.loop.waiting.activate(receiverOf(r), 1)
+	h.loop.waiting.activate(h.loop.waiting.receiver(r), 1)
 	h.turn()
 }
 

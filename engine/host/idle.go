@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (l *Loop) usage() (busy inUse) {
 	for e := range l.part.Entities() {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if l.waiting.Has(slice) || l.part.Index().Scheduled(slice) > 0 {
+			if l.waiting.Has(e.ID) || l.part.Index().Scheduled(slice) > 0 {
 				busy.ids = append(busy.ids, e.ID)
 				break
 			}
@@ -98,8 +99,8 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 	look := engine.NewIdleness(n.started, all, busy)
 	var errs []error
 	for _, e := range all {
-		if n.loops[e.Hosts[0]] == nil {
-			continue // it cannot be asked
+		if slices.ContainsFunc(e.Hosts, func(h engine.PartitionID) bool { return n.loops[h] == nil }) {
+			continue // not all of it can be asked
 		}
 		if now := n.clock.Now(); look.Over(now, e) {
 			errs = append(errs, n.deleteIdle(ctx, e, busy))

@@ -2,12 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -185,5 +187,47 @@ func TestIdleMeanwhile(t *testing.T) {
 	note := engine.NewIdleness(0, nil, nil).Note(b.Now(), gone)
 	if _, err := b.ask(ctx, 0, note); err != nil {
 		t.Error("the note of a queue that is gone:", err)
+	}
+}
+
+// What keeps an entity with several partitions may be at any of its hosts, and one that cannot be asked may have it.
+func TestIdleAsksAllHosts(t *testing.T) {
+	t.Parallel()
+	d := &dial{}
+	b := openAt(t, t.TempDir(), d)
+	defer b.close(t)
+	props := testQueue()
+	props.AutoDeleteOnIdle = 5 * time.Minute
+	wide := engine.View(index.Entity{ID: 99, Kind: event.Queue, Path: "wide", Properties: props, Hosts: []byte{0, 1}}, nil)
+	b.directory.put(wide)
+	tried := func() bool { // the catalogue does not know it
+		var e *engine.Error
+		return errors.As(b.CollectIdle(t.Context()), &e) && e.Code == engine.NotFound
+	}
+	ask := func(cmd engine.Command) {
+		t.Helper()
+		if _, err := b.ask(t.Context(), 1, cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(&configure{entity: wide})
+	r := &engine.Receiver{Entity: wide, Slice: event.Slice{Entity: wide.ID, Partition: 1}, Sink: newInbox()}
+	b.Submit(1, []engine.Request{{Command: &engine.Attach{Receiver: r}}})
+	ask(&ping{})
+	d.turn(6 * time.Minute)
+	if tried() {
+		t.Error("an entity with a receiver at its second host is idle")
+	}
+	b.Submit(1, []engine.Request{{Command: &engine.Detach{Receiver: r}}})
+	ask(&ping{})
+	d.turn(6 * time.Minute)
+	loop := b.loops[1]
+	b.loops[1] = nil
+	if tried() {
+		t.Error("an entity is idle of which one host cannot be asked")
+	}
+	b.loops[1] = loop
+	if !tried() {
+		t.Error("an entity that nobody uses is not idle")
 	}
 }

@@ -22,9 +22,15 @@ type linkFacts struct {
 	recorder *recorder
 
 	// owned by the loop
-	open    map[*engine.Origin]event.OriginID // links whose opening is in the log
-	buckets map[event.Slice]linkBucket        // those that are not full
-	sweep   int                               // how many buckets make it worth looking for full ones
+	open    map[*engine.Origin]openLink // links whose opening is in the log
+	buckets map[event.Slice]linkBucket  // those that are not full
+	sweep   int                         // how many buckets make it worth looking for full ones
+}
+
+// openLink is how the log knows a link.
+type openLink struct {
+	number event.OriginID
+	slice  event.Slice // of those that it has here the one that its opening is in: it says so once
 }
 
 // linkBucket is the bucket of a slice.
@@ -34,12 +40,12 @@ type linkBucket struct {
 }
 
 func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
-	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]event.OriginID{}, buckets: map[event.Slice]linkBucket{}, sweep: 64}
+	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]linkBucket{}, sweep: 64}
 }
 
-// attached notes a receiver that is served from now on.
+// attached notes a receiver that is served from now on. A port that serves none, and is only counted, is no news.
 func (f *linkFacts) attached(now event.Time, r *receiver) {
-	if !r.noted {
+	if !r.noted || r.queue == nil {
 		return
 	}
 	fact := &event.LinkOpened{Role: event.Receiver, SubQueue: r.SubQueue}
@@ -52,7 +58,8 @@ func (f *linkFacts) attached(now event.Time, r *receiver) {
 	if r.Session != nil {
 		fact.InSession, fact.SessionID = true, r.sessionID
 	}
-	f.opened(now, r.Slice, r.Origin, fact)
+	first, _ := r.queue.local.after(15)
+	f.opened(now, event.Slice{Entity: r.Entity.ID, Partition: first}, r.Origin, fact)
 }
 
 // note notes what is known of a sender's link.
@@ -64,7 +71,7 @@ func (f *linkFacts) note(now event.Time, cmd *engine.Note) {
 			f.opened(now, slice, cmd.Origin, fact)
 		}
 	case *event.LinkClosed:
-		f.closed(now, slice, cmd.Origin, fact)
+		f.closed(now, cmd.Origin, fact)
 	}
 }
 
@@ -79,12 +86,12 @@ func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, 
 	}
 	fact.Slice = id
 	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
-	f.open[link] = fact.Origin
+	f.open[link] = openLink{fact.Origin, id}
 }
 
 // closed notes the end of a link whose opening is in the log.
-func (f *linkFacts) closed(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkClosed) {
-	number, noted := f.open[link]
+func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.LinkClosed) {
+	as, noted := f.open[link]
 	if !noted {
 		return
 	}
@@ -92,7 +99,7 @@ func (f *linkFacts) closed(now event.Time, id event.Slice, link *engine.Origin, 
 	if fact.Cause == 0 {
 		fact.Cause = event.ClosedByPeer
 	}
-	fact.Slice, fact.Origin = id, number
+	fact.Slice, fact.Origin = as.slice, as.number
 	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
 }
 

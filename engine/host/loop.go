@@ -71,8 +71,8 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l.links = newLinkFacts(part, &l.recorder)
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
-	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties,
-		newID: func() [16]byte { return l.dispatcher.tokens() }}
+	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties}
+	part.DrawIDs(func() [16]byte { return opts.Tokens() }) // of the source of tokens, so that a seed decides them
 	return l
 }
 
@@ -249,7 +249,7 @@ func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
 	l.replies.abandon(unknown)
 	for _, r := range l.waiting.waiters() {
-		if to := r.asked; to.sink != nil {
+		if to := r.asked; to.sink != nil && r.link.speak() {
 			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: unknown}})
 		}
 	}
@@ -266,7 +266,7 @@ func turnAway(requests []engine.Request, err error) {
 		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
 			send.Buffer.Release()
 		}
-		if req.Sink != nil {
+		if req.Sink != nil && turnedAway(req.Command) {
 			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
 		}
 	}

@@ -7,30 +7,44 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receiver is the volatile state of one that is attached. It dies with the process.
+// receiver is a port of a receiver link: the volatile state that this loop keeps of one that is attached. It dies with the process.
 type receiver struct {
 	*engine.Receiver
-	at       *sliceReceivers
-	queue    *receiverQueue // nil: it waits for a session, or is gone
-	assigned uint32         // deliveries decided since Attach, modulo 2^32
-	limit    uint32         // see [engine.Flow]
-	draining bool           // its credit is given up once its queue has nothing more to deliver
-	drainTo  uint32
-	active   bool                 // it has asked for messages of a main queue: expired ones are looked for
-	next     event.SequenceNumber // where a receiver that browses goes on
-	noted    bool                 // the log is told of it
-	shown    event.LSN            // address of what must be durable before it is told anything more
+	link   *link
+	home   bool  // it is counted here
+	local  parts // that it receives from and this partition hosts; none: it is only counted here
+	at     *entityReceivers
+	queue  *receiverQueue         // nil: it waits for a session, has none here, or is gone
+	flows  uint32                 // taken so far, as [credit] counts them
+	limit  uint32                 // of the newest: see [engine.Flow]
+	queued int32                  // of its credit, what waits in the queue: no less than what is left
+	drain  drainState             // of the newest flow
+	saying int                    // answers to drains that have not left
+	noted  bool                   // the log is told of it
+	active bool                   // it has asked for messages of a main queue: expired ones are looked for
+	next   []event.SequenceNumber // by entity partition, where a receiver that browses goes on
+	shown  event.LSN              // address of what must be durable before it is told anything more
 
 	// of one that wants a session
 	session   event.LockToken // of the session it holds
 	sessionID []byte
 	asked     address       // of the answer: it has a session, or none became available
 	until     event.Time    // when it gives up
-	place     *list.Element // among those that wait for a session of the slice; nil: it does not wait
-	index     int           // index in waiting.deadlines
+	place     *list.Element // among those that wait for a session of the entity; nil: it does not wait
+	index     int           // index in waiting.deadlines; -1: another port has it
 }
 
-func (r *receiver) credit() int32 { return int32(r.limit - r.assigned) }
+// drainState is how far a port has come with a drain.
+type drainState uint8
+
+const (
+	drainNone     drainState = iota
+	drainOwed                // it may have more to deliver
+	drainSaid                // it has nothing more, and its answer comes behind its deliveries
+	drainAnswered            // the answer has left
+)
+
+func (r *receiver) credit() int32 { return r.link.credit.left() }
 
 // counted is the entity whose receivers are counted together.
 func (r *receiver) counted() event.EntityID {
@@ -40,13 +54,26 @@ func (r *receiver) counted() event.EntityID {
 	return r.Entity.ID
 }
 
+// from is where a receiver that browses a partition goes on; of another it means nothing.
+func (r *receiver) from(partition uint8) event.SequenceNumber {
+	if int(partition) >= len(r.next) {
+		return 0
+	}
+	return r.next[partition]
+}
+
 // receiverQueue is where receivers with credit wait for the messages of one sub-queue, or the one receiver of a session for those of
 // the session; a receiver that browses has one to itself. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3).
+// Slices take turns, a message each.
 type receiverQueue struct {
-	slice    event.Slice
+	entity   event.EntityID
+	subQueue event.SubQueue
+	local    parts       // of the entity: those with messages for it
+	look     parts       // of these, where there may be something
+	last     uint8       // partition of the one that had the last turn
 	grants   fifo[grant] // of credit, none of them used up
 	marked   bool        // is among waiting.ready
-	limited  bool        // is among sliceSessions.limited
+	limited  bool        // is among entitySessions.limited
 	draining []*receiver
 	holder   *receiver // of the session the queue is for; nil: of a sub-queue
 	attached int       // receivers; not counted where there is one only
@@ -57,15 +84,16 @@ type grant struct {
 	credit   int32
 }
 
-// setCredit changes a receiver's credit: more of it waits behind the others, less is taken from its newest grants.
-func (q *receiverQueue) setCredit(r *receiver, credit int32) {
-	more := credit - r.credit()
-	r.limit = r.assigned + uint32(credit)
-	switch {
-	case more > 0:
+// setCredit notes that a receiver's credit was changed by so much, and so much is left: more of it waits behind the others, less is taken
+// from its newest grants. What other ports have used was the oldest.
+func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
+	if change < 0 {
+		q.revoke(r, min(-change, r.queued))
+	}
+	q.used(r, r.queued-(left-min(max(change, 0), left)))
+	if more := left - r.queued; more > 0 {
 		q.grants.push(grant{r, more})
-	case more < 0:
-		q.revoke(r, -more)
+		r.queued += more
 	}
 }
 
@@ -73,45 +101,138 @@ func (q *receiverQueue) setCredit(r *receiver, credit int32) {
 func (q *receiverQueue) revoke(r *receiver, credit int32) {
 	all := q.grants.all()
 	for i := len(all) - 1; i >= 0 && credit > 0; i-- {
-		if g := &all[i]; g.receiver == r {
-			n := min(g.credit, credit)
-			g.credit -= n
-			credit -= n
-		}
+		credit -= all[i].take(r, credit)
 	}
 	q.grants.keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// Next is the receiver whose credit has waited longest; nil: none has any.
-func (q *receiverQueue) Next() *receiver {
-	if q.grants.len() == 0 {
-		return nil
+// used takes credit from a receiver's oldest grants.
+func (q *receiverQueue) used(r *receiver, credit int32) {
+	if credit <= 0 {
+		return
 	}
-	return q.grants.front().receiver
+	all := q.grants.all()
+	for i := 0; i < len(all) && credit > 0; i++ {
+		credit -= all[i].take(r, credit)
+	}
+	q.grants.keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// Assigned takes one credit from Next, for a message.
-func (q *receiverQueue) Assigned(seq event.SequenceNumber) {
+// take takes up to so much credit from a grant, if it is the receiver's, and returns how much.
+func (g *grant) take(r *receiver, credit int32) int32 {
+	if g.receiver != r {
+		return 0
+	}
+	n := min(g.credit, credit)
+	g.credit -= n
+	r.queued -= n
+	return n
+}
+
+// Next is the receiver whose credit has waited longest; nil: none has any.
+func (q *receiverQueue) Next() *receiver {
+	for q.grants.len() > 0 {
+		g := q.grants.front()
+		r := g.receiver
+		if !r.link.shared() {
+			return r
+		}
+		r.link.pause()
+		if g.take(r, max(0, r.queued-max(0, r.credit()))); g.credit > 0 {
+			return r
+		}
+		q.grants.pop()
+	}
+	return nil
+}
+
+// slice is that of the session the queue is for.
+func (q *receiverQueue) slice() event.Slice {
+	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
+}
+
+// Look begins to serve the queue: who was told of nothing looks at everything.
+func (q *receiverQueue) Look() {
+	if q.look == 0 {
+		q.look = q.local
+	}
+}
+
+// Turn is the partition of the slice whose turn it is; false: in none of them there is anything.
+func (q *receiverQueue) Turn() (partition uint8, ok bool) { return q.look.after(q.last) }
+
+// Empty says that there is nothing in a slice until something is put there.
+func (q *receiverQueue) Empty(partition uint8) { q.look &^= 1 << partition }
+
+// Assigned takes one credit from Next, for a message; false: another port has used up what there was.
+func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	g := q.grants.front()
-	g.receiver.assigned++
-	g.receiver.next = seq + 1
+	r := g.receiver
+	r.link.pause()
+	ok, owing := r.link.credit.take(r.flows, r.drain == drainAnswered)
+	if !ok {
+		return false
+	}
+	if r.drain >= drainSaid { // its answer has to come behind this
+		if owing || r.drain == drainSaid {
+			r.drain = drainOwed
+			q.draining = append(q.draining, r)
+		} else {
+			r.drain = drainNone
+		}
+	}
+	q.last = seq.Partition()
+	if r.next != nil {
+		r.next[q.last] = seq + 1
+	}
+	r.queued--
 	if g.credit--; g.credit == 0 {
 		q.grants.pop()
 	}
+	return true
 }
 
-// Drained is called when the queue has nothing more to deliver. It returns the receivers whose drain is over, until the next call: the
-// rest of their credit is given up.
+// Drained is called when the queue has nothing more to deliver. It returns the receivers that say so for a drain, until the next call. The
+// drain is over where no other port owes an answer, and the rest of the credit is given up; else the receiver is left with drainSaid.
 func (q *receiverQueue) Drained() []*receiver {
-	over := q.draining[:0]
+	said := q.draining[:0]
 	for _, r := range q.draining {
-		if !r.draining || r.queue != q {
+		if r.drain != drainOwed || r.queue != q {
 			continue // it thought better of it, or is gone
 		}
-		q.setCredit(r, 0)
-		r.assigned, r.limit, r.draining = r.drainTo, r.drainTo, false
-		over = append(over, r)
+		r.link.pause()
+		switch r.link.credit.end(r.flows) {
+		case drainOver:
+			q.revoke(r, r.queued)
+			r.drain = drainNone
+			said = append(said, r)
+		case drainOpen:
+			r.drain = drainSaid
+			r.saying++
+			said = append(said, r)
+		case drainMoved:
+			r.drain = drainNone
+		}
 	}
+	clear(q.draining[len(said):])
 	q.draining = q.draining[:0]
-	return over
+	return said
+}
+
+// answered is called when a receiver's answer to a drain leaves, behind its deliveries. It reports whether the drain is over with that.
+func (r *receiver) answered() bool {
+	if r.saying--; r.saying > 0 || r.drain != drainSaid {
+		return false // there is more behind it
+	}
+	r.link.pause()
+	switch r.link.credit.answered(r.flows) {
+	case drainOver:
+		r.drain = drainNone
+		return true
+	case drainOpen:
+		r.drain = drainAnswered
+	case drainMoved:
+		r.drain = drainNone
+	}
+	return false
 }

@@ -222,7 +222,7 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 	h.turn(&engine.DeleteEntity{Path: "orders"}, &dropSlice{slice: handEntity})
 	h.hears("1:A", "2:!1")
 	h.turn(&engine.Flow{Receiver: a, Limit: 1}, &engine.Detach{Receiver: a})
-	if len(h.loop.waiting.slices) != 0 || len(h.loop.waiting.deadlines) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
+	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.deadlines) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
 		t.Error("something is left of it")
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -17,10 +18,11 @@ import (
 type held struct {
 	sink     engine.Sink
 	reply    engine.Reply
-	receiver *receiver // of a delivery
-	written  event.LSN // of the last frame that must be written; 0: none
-	durable  event.LSN // address of what must be durable; 0: nothing
-	number   uint64    // of all replies, in the order of the decisions
+	receiver *receiver     // of a delivery, or of an answer to a drain that others have to answer, too
+	ports    *atomic.Int32 // of a request that went to several ports of a link: those that have not answered
+	written  event.LSN     // of the last frame that must be written; 0: none
+	durable  event.LSN     // address of what must be durable; 0: nothing
+	number   uint64        // of all replies, in the order of the decisions
 }
 
 // queue is replies that leave in order.
@@ -147,13 +149,13 @@ func (p *replies) showsAll(id event.Slice, messages []engine.Delivery) (at event
 
 // showsDelivery is the newest of what a delivery shows: under a lock, that the message is there, and in a session that nothing comes
 // before it (P19); else that the message is gone.
-func (p *replies) showsDelivery(r *receiver, d *engine.Delivery) event.LSN {
+func (p *replies) showsDelivery(r *receiver, id event.Slice, d *engine.Delivery) event.LSN {
 	if r.Mode != engine.PeekLock {
 		return p.frames.solid
 	}
-	at := p.recent.newest(r.Slice, d.Sequence, &d.Body)
+	at := p.recent.newest(id, d.Sequence, &d.Body)
 	if r.Session != nil {
-		at = max(at, p.recent.cleared(r.Slice))
+		at = max(at, p.recent.cleared(id))
 	}
 	return at
 }
@@ -161,9 +163,10 @@ func (p *replies) showsDelivery(r *receiver, d *engine.Delivery) event.LSN {
 // showsSession is the newest of what the grant of a session shows: that nobody has its lock any more and, when it was not asked for by its
 // name, that there is a message.
 func (p *replies) showsSession(r *receiver, session string, x *index.Index) event.LSN {
-	at := p.recent.freed(r.Slice, session)
-	if m, ok := x.FirstOf(r.Slice, []byte(session)); ok && r.Session.Any {
-		at = max(at, p.recent.newest(r.Slice, m.Sequence, &m.Body))
+	id := r.queue.slice()
+	at := p.recent.freed(id, session)
+	if m, ok := x.FirstOf(id, []byte(session)); ok && r.Session.Any {
+		at = max(at, p.recent.newest(id, m.Sequence, &m.Body))
 	}
 	return at
 }
@@ -230,18 +233,39 @@ func (p *replies) post(hs []held) {
 		sink := hs[i].sink
 		p.posts = p.posts[:0]
 		for ; i < len(hs) && hs[i].sink == sink; i++ {
-			h := &hs[i]
-			if h.receiver != nil && h.receiver.queue == nil {
-				p.returned = append(p.returned, unsent{h.receiver.Receiver, h.reply.Delivery().Token})
-				continue
+			if h := &hs[i]; h.receiver == nil && h.ports == nil || p.leaves(h) {
+				p.posts = append(p.posts, h.reply)
 			}
-			p.posts = append(p.posts, h.reply)
 		}
 		if len(p.posts) > 0 {
 			sink.Post(p.posts)
 		}
 	}
 	clear(p.posts)
+}
+
+// leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is gone; what several ports answer
+// together, from the last of them. Before that counts as said here, what comes before it has to be on its way.
+func (p *replies) leaves(h *held) bool {
+	r := h.receiver
+	switch {
+	case r != nil && r.queue == nil:
+		if d := h.reply.Delivery(); d != nil {
+			p.returned = append(p.returned, unsent{r.Receiver, d.Token})
+		}
+		return false
+	case r != nil && h.reply.Kind == engine.ReplyDelivery:
+		return true
+	}
+	if len(p.posts) > 0 {
+		h.sink.Post(p.posts)
+		clear(p.posts)
+		p.posts = p.posts[:0]
+	}
+	if r != nil {
+		return r.answered()
+	}
+	return h.ports.Add(-1) == 0
 }
 
 // unsent is a delivery whose receiver was gone when it could leave.
@@ -253,7 +277,7 @@ type unsent struct {
 // abandon answers whoever still waits for a reply that the outcome is unknown.
 func (p *replies) abandon(unknown error) {
 	for _, h := range append(p.acks.rest(), p.grants...) {
-		if h.receiver == nil {
+		if h.receiver == nil && (h.ports == nil || h.ports.Add(-1) == 0) {
 			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}
 	}

@@ -8,17 +8,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sliceSessions is the part of a slice's receivers that have a session, each with a queue of its own, or wait for one.
-type sliceSessions struct {
-	held    map[string]*receiverQueue // by session id
-	waiters list.List                 // of *receiver: first come, first served
-	open    bool                      // is among waiting.open
-	limited []*receiverQueue          // whose receivers have as many messages as may be locked under one session
+// entitySessions is the part of an entity's receivers that have a session, each with a queue of its own, or wait for one.
+type entitySessions struct {
+	held    map[messageSession]*receiverQueue
+	waiters list.List        // of *receiver: first come, first served
+	open    bool             // is among waiting.open
+	look    parts            // where one may have become available
+	limited []*receiverQueue // whose receivers have as many messages as may be locked under one session
+}
+
+// messageSession names a session of an entity.
+type messageSession struct {
+	partition uint8
+	id        string
 }
 
 // leave takes the session from the receiver that holds it.
-func (s *sliceSessions) leave(r *receiver, q *receiverQueue) {
-	delete(s.held, string(r.sessionID))
+func (s *entitySessions) leave(r *receiver, q *receiverQueue) {
+	delete(s.held, messageSession{q.slice().Partition, string(r.sessionID)})
 	if q.limited {
 		q.limited = false
 		s.limited = slices.DeleteFunc(s.limited, func(other *receiverQueue) bool { return other == q })
@@ -59,10 +66,12 @@ func (h waitDeadlines) first() event.Time {
 	return h[0].until
 }
 
-// Wait puts a receiver behind the others that wait for a session.
+// Wait puts a receiver behind the others that wait for a session. When it gives up is the affair of one port.
 func (w *waiting) Wait(r *receiver) {
-	r.place = r.at.sessions.waiters.PushBack(r)
-	heap.Push(&w.deadlines, r)
+	r.place, r.index = r.at.sessions.waiters.PushBack(r), -1
+	if r.home {
+		heap.Push(&w.deadlines, r)
+	}
 }
 
 // stopWaiting takes a receiver from among those that wait for a session, if it is there.
@@ -71,19 +80,21 @@ func (w *waiting) stopWaiting(r *receiver) {
 		return
 	}
 	r.at.sessions.waiters.Remove(r.place)
-	r.place = nil
-	heap.Remove(&w.deadlines, r.index)
+	if r.place = nil; r.index >= 0 {
+		heap.Remove(&w.deadlines, r.index)
+	}
 }
 
-// Granted gives a receiver the session it got.
+// Granted gives a receiver the session it got, which is in a slice that its token tells.
 func (w *waiting) Granted(r *receiver, id string, token event.LockToken) {
 	w.stopWaiting(r)
 	s := &r.at.sessions
 	if s.held == nil {
-		s.held = map[string]*receiverQueue{}
+		s.held = map[messageSession]*receiverQueue{}
 	}
-	r.queue = &receiverQueue{slice: r.Slice, holder: r}
-	s.held[id] = r.queue
+	partition := token.Partition()
+	r.queue = &receiverQueue{entity: r.at.entity, local: 1 << partition, holder: r}
+	s.held[messageSession{partition, id}] = r.queue
 	r.session, r.sessionID = token, []byte(id)
 }
 
@@ -99,7 +110,10 @@ func (w *waiting) NextWaiter() *receiver {
 }
 
 // NoSession says that there is none for the receiver that NextWaiter gave, nor for those behind it.
-func (w *waiting) NoSession() { w.open.pop().sessions.open = false }
+func (w *waiting) NoSession() {
+	s := &w.open.pop().sessions
+	s.open, s.look = false, 0
+}
 
 // Overdue is a receiver that has waited for a session for as long as it would; nil: there is none, or it comes after those that
 // NextWaiter gives.
@@ -112,46 +126,50 @@ func (w *waiting) Overdue(now event.Time) *receiver {
 
 // OpenSessions notes that a session of a slice may have become available, or that there will be none.
 func (w *waiting) OpenSessions(id event.Slice) {
-	if s := w.slices[id]; s != nil {
-		w.openSessions(s)
+	if e := w.entities[id.Entity]; e != nil {
+		w.openSessions(e, id.Partition)
 	}
 }
 
-func (w *waiting) openSessions(s *sliceReceivers) {
-	if !s.sessions.open && s.sessions.waiters.Len() > 0 {
-		s.sessions.open = true
-		w.open.push(s)
+func (w *waiting) openSessions(e *entityReceivers, partition uint8) {
+	s := &e.sessions
+	if s.waiters.Len() == 0 {
+		return
+	}
+	if s.look |= 1 << partition; !s.open {
+		s.open = true
+		w.open.push(e)
 	}
 }
 
 // sessionMessage marks whoever may get a message of a session that has just become deliverable.
-func (w *waiting) sessionMessage(s *sliceReceivers, seq event.SequenceNumber) {
-	if len(s.sessions.held) == 0 && s.sessions.waiters.Len() == 0 {
+func (w *waiting) sessionMessage(e *entityReceivers, id event.Slice, seq event.SequenceNumber) {
+	if len(e.sessions.held) == 0 && e.sessions.waiters.Len() == 0 {
 		return
 	}
-	m, ok := w.part.Index().Message(s.slice, seq)
+	m, ok := w.part.Index().Message(id, seq)
 	if !ok || !m.InSession {
 		return
 	}
-	if q := s.sessions.held[m.SessionID]; q != nil {
-		w.mark(q)
+	if q := e.sessions.held[messageSession{id.Partition, m.SessionID}]; q != nil {
+		w.wake(q, id.Partition)
 	} else {
-		w.openSessions(s)
+		w.openSessions(e, id.Partition)
 	}
 }
 
 // sessionEnded takes the end of a session's lock. Its holder is detached and returned, unless it was the one to end it.
 func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
-	s := w.slices[ev.Slice]
-	if s == nil {
+	e := w.entities[ev.Slice.Entity]
+	if e == nil {
 		return nil
 	}
-	w.sweeps.stored(s, w.part.Index())
-	if q := s.sessions.held[string(ev.SessionID)]; q != nil {
+	w.sweeps.stored(e, ev.Slice, w.part.Index())
+	if q := e.sessions.held[messageSession{ev.Slice.Partition, string(ev.SessionID)}]; q != nil {
 		lost = q.holder
 		w.Detach(lost)
 	}
-	w.openSessions(s)
+	w.openSessions(e, ev.Slice.Partition)
 	return lost
 }
 
@@ -166,20 +184,22 @@ func (w *waiting) LockLimit(q *receiverQueue) {
 }
 
 // atLimit reports whether the session that a queue is for has as many locked messages as it may.
-func (w *waiting) atLimit(q *receiverQueue) bool { return w.part.Crowded(q.slice, q.holder.sessionID) }
+func (w *waiting) atLimit(q *receiverQueue) bool {
+	return w.part.Crowded(q.slice(), q.holder.sessionID)
+}
 
 // settled marks the queues of sessions that were at their limit of locks and are below it again.
 func (w *waiting) settled(id event.Slice) {
-	s := w.slices[id]
-	if s == nil || len(s.sessions.limited) == 0 {
+	e := w.entities[id.Entity]
+	if e == nil || len(e.sessions.limited) == 0 {
 		return
 	}
-	s.sessions.limited = slices.DeleteFunc(s.sessions.limited, func(q *receiverQueue) bool {
+	e.sessions.limited = slices.DeleteFunc(e.sessions.limited, func(q *receiverQueue) bool {
 		if w.atLimit(q) {
 			return false
 		}
 		q.limited = false
-		w.mark(q)
+		w.wake(q, q.slice().Partition)
 		return true
 	})
 }

@@ -31,8 +31,8 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.dispatcher.flow(now, cmd)
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
-		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}}, l.frames.solid) // behind all it was told
-		l.links.closed(now, cmd.Receiver.Slice, cmd.Receiver.Origin, &cmd.Closed)
+		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: detaching(cmd.Receiver)}, l.frames.solid) // behind all it was told
+		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		l.replies.answer(req, l.send(now, cmd))
 	case *engine.ReceiveDeferred:
@@ -84,7 +84,6 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 		l.refused(now, cmd, err)
 		return engine.Reply{Err: err}
 	}
-	cmd.NewID = l.publisher.newID
 	out := l.part.Decide(now, cmd)
 	if l.recorder.write(now, out); out.Reply.Err != nil {
 		l.refused(now, cmd, out.Reply.Err)

@@ -2,8 +2,10 @@ package host
 
 import (
 	"container/list"
+	"slices"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -26,38 +28,55 @@ type sweeps struct {
 // sweeper looks through one main queue.
 type sweeper struct {
 	slice     event.Slice
-	receivers int          // active ones
-	after     event.Time   // no pass before
-	pass      *index.Sweep // nil: none goes on
+	receivers int            // active ones
+	after     event.Time     // no pass before
+	pass      engine.Command // what is left of one; nil: none goes on
 	place     *list.Element
 }
 
-// begin counts an active receiver of a main queue.
-func (s *sweeps) begin(at *sliceReceivers) {
-	if at.sweep == nil {
-		at.sweep = &sweeper{slice: at.slice}
-		at.sweep.place = s.list.PushBack(at.sweep)
-		s.next = 1 // look
+// begin counts an active receiver of main queues.
+func (s *sweeps) begin(r *receiver) {
+	for partition := range r.local.all() {
+		id := event.Slice{Entity: r.at.entity, Partition: partition}
+		w := r.at.sweeper(id)
+		if w == nil {
+			w = &sweeper{slice: id}
+			r.at.sweepers = append(r.at.sweepers, w)
+			w.place = s.list.PushBack(w)
+			s.next = 1 // look
+		}
+		w.receivers++
 	}
-	at.sweep.receivers++
 }
 
 // end counts one out.
-func (s *sweeps) end(at *sliceReceivers) {
-	w := at.sweep
-	if w.receivers--; w.receivers > 0 {
-		return
-	}
-	at.sweep = nil
-	s.list.Remove(w.place)
-	if w.pass != nil {
-		s.running.keep(func(o *sweeper) bool { return o != w })
+func (s *sweeps) end(r *receiver) {
+	for partition := range r.local.all() {
+		w := r.at.sweeper(event.Slice{Entity: r.at.entity, Partition: partition})
+		if w.receivers--; w.receivers > 0 {
+			continue
+		}
+		r.at.sweepers = slices.DeleteFunc(r.at.sweepers, func(o *sweeper) bool { return o == w })
+		s.list.Remove(w.place)
+		if w.pass != nil {
+			s.running.keep(func(o *sweeper) bool { return o != w })
+		}
 	}
 }
 
-// stored is called when a message became deliverable.
-func (s *sweeps) stored(at *sliceReceivers, x *index.Index) {
-	if w := at.sweep; w != nil && w.pass == nil { // the end of a pass looks
+// sweeper is what looks through the main queue of a slice; nil: nothing does.
+func (e *entityReceivers) sweeper(id event.Slice) *sweeper {
+	for _, w := range e.sweepers {
+		if w.slice == id {
+			return w
+		}
+	}
+	return nil
+}
+
+// stored is called when a message of a slice became deliverable.
+func (s *sweeps) stored(e *entityReceivers, id event.Slice, x *index.Index) {
+	if w := e.sweeper(id); w != nil && w.pass == nil { // the end of a pass looks
 		s.schedule(w, x)
 	}
 }
@@ -81,7 +100,7 @@ func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 			switch w := e.Value.(*sweeper); {
 			case w.pass != nil:
 			case x.Soonest(w.slice) <= now && w.after <= now:
-				w.pass = &index.Sweep{Slice: w.slice}
+				w.pass = engine.Sweep(w.slice)
 				s.running.push(w)
 			default:
 				s.schedule(w, x)

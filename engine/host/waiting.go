@@ -1,6 +1,7 @@
 package host
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -12,82 +13,108 @@ import (
 const maxReceivers = 5000
 
 // waiting is who is attached to the slices of a partition and what each waits for: credit for messages, a session, or expired
-// messages to be looked for. It dies with the process (docs/decisions/0026).
+// messages to be looked for. It dies with the process (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own
+// port, and what the ports share (link.go).
 //
 // Attach, Wait, Flow and Detach say what receivers want, Observe what has happened. Next, NextWaiter, Overdue and sweeps.Next say who may
 // have something to do now; whoever carries that out says with Served, Granted or NoSession what came of it. It looks things up in the
 // partition and decides nothing; log, replies and time are not its business.
 type waiting struct {
 	part      *engine.Partition
-	limit     int                             // see [Options].MaxReceivers
-	counts    map[event.EntityID]int          // receivers
-	slices    map[event.Slice]*sliceReceivers // those that have any
-	ready     fifo[*receiverQueue]            // queues that may have both credit and messages
-	later     []*receiverQueue                // of these, what is left for the next turn
-	open      fifo[*sliceReceivers]           // in which a session may have become available
-	deadlines waitDeadlines                   // of those that wait for a session
+	limit     int                                 // see [Options].MaxReceivers
+	counts    map[event.EntityID]int              // receivers
+	entities  map[event.EntityID]*entityReceivers // those that have any
+	ready     fifo[*receiverQueue]                // queues that may have both credit and messages
+	later     []*receiverQueue                    // of these, what is left for the next turn
+	open      fifo[*entityReceivers]              // in which a session may have become available
+	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
 }
 
-// sliceReceivers is who is attached to one slice.
-type sliceReceivers struct {
-	slice    event.Slice
+// entityReceivers is who is attached to the slices of one entity.
+type entityReceivers struct {
+	entity   event.EntityID
 	attached int
-	queues   [3]*receiverQueue // by sub-queue; nil: nobody receives from it
+	queues   []*receiverQueue // of those without session: one for each sub-queue, and for each set of slices that somebody receives from
 	browsers []*receiverQueue
-	sessions sliceSessions
-	sweep    *sweeper // nil: no receiver of its main queue is active
+	sessions entitySessions
+	sweepers []*sweeper // of the slices with active receivers of their main queue
 }
 
 func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, slices: map[event.Slice]*sliceReceivers{}}
+	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}}
 }
 
-// receiverOf is what is kept of a receiver; nil: it is not attached.
-func receiverOf(link *engine.Receiver) *receiver {
-	r, _ := link.Runtime.(*receiver)
-	return r
+// receiver is the port of a receiver link; nil: it is not attached.
+func (w *waiting) receiver(of *engine.Receiver) *receiver {
+	l := attachedLink(of)
+	if l == nil {
+		return nil
+	}
+	return *l.port(w.part.ID())
 }
 
 // Attach makes a receiver known, or refuses it when there are too many. One that wants a session either gets one, with Granted, or Wait is
 // called.
 func (w *waiting) Attach(r *receiver) *engine.Error {
-	if w.counts[r.counted()] >= w.limit {
-		return engine.Refuse(engine.QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", w.limit, r.Entity.TopicPath())
-	}
-	w.counts[r.counted()]++
-	s := w.slices[r.Slice]
-	if s == nil {
-		s = &sliceReceivers{slice: r.Slice}
-		w.slices[r.Slice] = s
-	}
-	s.attached++
-	r.at, r.Runtime = s, r
-	switch {
-	case r.Session != nil:
-	case r.Mode == engine.Browse:
-		r.queue = &receiverQueue{slice: r.Slice}
-		s.browsers = append(s.browsers, r.queue)
-	default:
-		if s.queues[r.SubQueue] == nil {
-			s.queues[r.SubQueue] = &receiverQueue{slice: r.Slice}
+	here := w.part.ID()
+	r.link, r.local = linkOf(r.Receiver), parts(r.At(here))
+	if r.home = !r.link.shared() || r.link.hosts[0] == here; r.home {
+		if w.counts[r.counted()] >= w.limit {
+			return engine.Refuse(engine.QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", w.limit, r.Entity.TopicPath())
 		}
-		r.queue = s.queues[r.SubQueue]
+		w.counts[r.counted()]++
+	}
+	e := w.entities[r.Entity.ID]
+	if e == nil {
+		e = &entityReceivers{entity: r.Entity.ID}
+		w.entities[r.Entity.ID] = e
+	}
+	e.attached++
+	r.at, *r.link.port(here) = e, r
+	switch {
+	case r.Session != nil || r.local == 0:
+	case r.Mode == engine.Browse:
+		r.queue = &receiverQueue{entity: e.entity, local: r.local}
+		r.next = make([]event.SequenceNumber, bits.Len16(uint16(r.local)))
+		e.browsers = append(e.browsers, r.queue)
+	default:
+		r.queue = e.queueOf(r)
 		r.queue.attached++
 	}
 	return nil
 }
 
+// queueOf is the queue in which a receiver without session waits. The main queue's stands first.
+func (e *entityReceivers) queueOf(r *receiver) *receiverQueue {
+	at := len(e.queues)
+	for i, q := range e.queues {
+		if q.subQueue == r.SubQueue && q.local == r.local {
+			return q
+		}
+		if q.subQueue > r.SubQueue {
+			at = min(at, i)
+		}
+	}
+	q := &receiverQueue{entity: e.entity, local: r.local, subQueue: r.SubQueue}
+	e.queues = slices.Insert(e.queues, at, q)
+	return q
+}
+
 // Flow sets the credit of a receiver that has a queue. One that drains is to be served at once.
 func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
-	credit := max(0, int32(limit-r.assigned))
-	r.queue.setCredit(r, credit)
-	w.activate(r, credit)
-	r.draining, r.drainTo = drain, limit
+	q, change := r.queue, int32(limit-r.limit)
+	r.limit, r.flows = limit, nextFlow(r.flows)
+	r.link.pause()
+	left := max(0, r.link.credit.flow(r.flows, change, drain, r.link.serving))
+	q.setCredit(r, change, left)
+	w.activate(r, left)
+	q.look, r.drain = q.local, drainNone
 	if drain {
-		r.queue.draining = append(r.queue.draining, r)
+		r.drain = drainOwed
+		q.draining = append(q.draining, r)
 	} else {
-		w.mark(r.queue)
+		w.mark(q)
 	}
 }
 
@@ -96,7 +123,7 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 func (w *waiting) activate(r *receiver, credit int32) {
 	if credit > 0 && !r.active && r.SubQueue == event.Main && r.Mode != engine.Browse {
 		r.active = true
-		w.sweeps.begin(r.at)
+		w.sweeps.begin(r)
 	}
 }
 
@@ -104,34 +131,38 @@ func (w *waiting) activate(r *receiver, credit int32) {
 func (w *waiting) Detach(r *receiver) {
 	w.stopWaiting(r)
 	if q := r.queue; q != nil {
-		q.setCredit(r, 0)
+		q.revoke(r, r.queued)
 		r.at.leave(r, q)
 		r.queue = nil
 	}
 	if r.active {
 		r.active = false
-		w.sweeps.end(r.at)
+		w.sweeps.end(r)
 	}
-	r.Runtime = nil
+	if *r.link.port(w.part.ID()) = nil; !r.link.shared() {
+		r.Runtime.Store((*link)(nil))
+	}
 	if r.at.attached--; r.at.attached == 0 {
-		delete(w.slices, r.at.slice)
+		delete(w.entities, r.at.entity)
 	}
-	id := r.counted()
-	if w.counts[id]--; w.counts[id] == 0 {
-		delete(w.counts, id)
+	if id := r.counted(); r.home {
+		if w.counts[id]--; w.counts[id] == 0 {
+			delete(w.counts, id)
+		}
 	}
 }
 
 // leave takes a receiver from its queue.
-func (s *sliceReceivers) leave(r *receiver, q *receiverQueue) {
+func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
+	same := func(other *receiverQueue) bool { return other == q }
 	switch {
 	case q.holder != nil:
-		s.sessions.leave(r, q)
+		e.sessions.leave(r, q)
 	case r.Mode == engine.Browse:
-		s.browsers = slices.DeleteFunc(s.browsers, func(other *receiverQueue) bool { return other == q })
+		e.browsers = slices.DeleteFunc(e.browsers, same)
 	default:
 		if q.attached--; q.attached == 0 {
-			s.queues[r.SubQueue] = nil
+			e.queues = slices.DeleteFunc(e.queues, same)
 		}
 	}
 }
@@ -143,7 +174,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	case *event.MessageEnqueued:
 		w.deliverable(ev.Slice, ev.Sequence)
 	case *event.MessageScheduled:
-		w.markBrowsers(w.slices[ev.Slice])
+		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
 		w.deliverable(ev.Slice, ev.Sequence)
 	case *event.MessageAbandoned:
@@ -171,17 +202,15 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 
 // deliverable marks whoever waits for a message that can be delivered now, or be looked at.
 func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
-	s := w.slices[id]
-	if s == nil {
+	e := w.entities[id.Entity]
+	if e == nil {
 		return
 	}
-	w.sweeps.stored(s, w.part.Index())
-	w.sessionMessage(s, seq)
-	w.markBrowsers(s)
-	for _, q := range s.queues {
-		if q != nil {
-			w.mark(q)
-		}
+	w.sweeps.stored(e, id, w.part.Index())
+	w.sessionMessage(e, id, seq)
+	w.markBrowsers(e, id.Partition)
+	for _, q := range e.queues {
+		w.wake(q, id.Partition)
 	}
 }
 
@@ -193,11 +222,19 @@ func (w *waiting) copied(partition uint8, copies []event.Copy) {
 }
 
 // markBrowsers marks those that look at a slice without taking.
-func (w *waiting) markBrowsers(s *sliceReceivers) {
-	if s == nil {
+func (w *waiting) markBrowsers(e *entityReceivers, partition uint8) {
+	if e == nil {
 		return
 	}
-	for _, q := range s.browsers {
+	for _, q := range e.browsers {
+		w.wake(q, partition)
+	}
+}
+
+// wake notes that a slice has something, and marks a queue if it is for that slice.
+func (w *waiting) wake(q *receiverQueue, partition uint8) {
+	if q.local.has(partition) {
+		q.look |= 1 << partition
 		w.mark(q)
 	}
 }
@@ -242,8 +279,8 @@ func (w *waiting) Any() bool {
 	return w.ready.len() > 0 || w.open.len() > 0 || w.sweeps.running.len() > 0
 }
 
-// Has reports whether a slice has receivers.
-func (w *waiting) Has(id event.Slice) bool { return w.slices[id] != nil }
+// Has reports whether an entity has receivers.
+func (w *waiting) Has(id event.EntityID) bool { return w.entities[id] != nil }
 
 // Deadline is when somebody gives up waiting for a session, or expired messages may have to be looked for; 0: never.
 func (w *waiting) Deadline() event.Time {

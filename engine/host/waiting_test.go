@@ -358,7 +358,7 @@ func (w *waitingTest) call(words []string) string {
 	case "deadline":
 		return fmt.Sprint(int64(w.w.Deadline()))
 	case "left": // slices with receivers
-		return fmt.Sprint(len(w.w.slices) + len(w.w.counts) + w.w.sweeps.list.Len() + len(w.w.deadlines))
+		return fmt.Sprint(len(w.w.entities) + len(w.w.counts) + w.w.sweeps.list.Len() + len(w.w.deadlines))
 	default:
 		return w.session(verb, words[0])
 	}
@@ -429,7 +429,7 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 // receiver is call for what one asks for. One that drains is served at once.
 func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
-	case receiverOf(r.Receiver) == nil: // it is gone
+	case w.w.receiver(r.Receiver) == nil: // it is gone
 	case verb == "detach":
 		w.w.Detach(r)
 	default:
@@ -462,7 +462,7 @@ func (w *waitingTest) turn(most int) string {
 func (w *waitingTest) serve(q *receiverQueue, most int) (names []string, all bool) {
 	for r := q.Next(); r != nil; r = q.Next() {
 		from := fmt.Sprint(r.Slice.Entity, string(r.sessionID))
-		if r.SubQueue != event.Main || w.sent[from] == 0 || r.Mode == engine.Browse && r.next > w.last {
+		if r.SubQueue != event.Main || w.sent[from] == 0 || r.Mode == engine.Browse && r.from(0) > w.last {
 			break
 		}
 		if len(names) == most {
@@ -577,7 +577,7 @@ func TestThousandsOfWaiters(t *testing.T) {
 		}
 		w.w.Detach(want)
 	}
-	if len(w.w.slices) != 0 || len(w.w.deadlines) != 0 {
+	if len(w.w.entities) != 0 || len(w.w.deadlines) != 0 {
 		t.Error("somebody waits still")
 	}
 }

@@ -47,4 +47,9 @@ const (
 	FactAwaited  Bug = "X13" // a reply waits for the facts before it to be written
 	FactSynced   Bug = "X14" // a fact has its frame synced
 	FactMisnamed Bug = "X15" // the refusal of a settlement is noted with the first of its tokens, not with the one that it is about
+
+	// Of receivers that have ports in several loops; a test of package host finds these.
+
+	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take
+	TwoSessions     Bug = "X17" // two loops give one receiver a session each
 )

@@ -328,7 +328,8 @@ func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) 
 		t.Fatal(err)
 	}
 	seen := *see
-	return decided(t, p, &engine.Send{Slice: event.Slice{Entity: 1}, NewID: func() [16]byte { return [16]byte{7} },
+	p.DrawIDs(func() [16]byte { return [16]byte{7} })
+	return decided(t, p, &engine.Send{Slice: event.Slice{Entity: 1},
 		Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x"), Properties: &seen}}})
 }
 

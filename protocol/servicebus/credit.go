@@ -53,6 +53,9 @@ func (c *credit) begin() { c.count++ }
 // grant says what flow the engine is to get, if any: with as much of the credit as there is room for, of at most most deliveries. unsent
 // deliveries have not been begun on the wire.
 func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bool) {
+	if c.draining {
+		return 0, false, false // a flow would end the drain without an answer: it is looked at again when that has come
+	}
 	limit = c.limit
 	if int64(c.left()) > room {
 		limit = c.count + uint32(room)
@@ -60,9 +63,6 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	offset := c.offset(unsent)
 	limit += offset
 	drain = c.drain && !c.dry
-	if drain && c.draining {
-		return 0, false, false // one at a time: it is looked at again when that is answered
-	}
 	if limit == c.granted && !drain {
 		return 0, false, false
 	}

@@ -193,3 +193,28 @@ func TestCreditDrain(t *testing.T) {
 		t.Errorf("after a drain the delivery-count is %d and %d are left, not 10 and 0", c.count, c.left())
 	}
 }
+
+// What the peer wants while a drain goes on comes behind the answer to it: the engine answers no drain that another flow has overtaken, and
+// the next one would wait for that for ever.
+func TestCreditBehindDrain(t *testing.T) {
+	t.Parallel()
+	var c credit
+	c.take(&amqp.Flow{LinkCredit: amqp.Some(uint32(5)), Drain: true})
+	c.grant(10, 10, 0)
+	for _, credit := range []uint32{9, 2} {
+		c.take(&amqp.Flow{LinkCredit: amqp.Some(credit)})
+		if limit, drain, ok := c.grant(10, 10, 0); ok {
+			t.Errorf("while a drain goes on the engine gets %d, %v", limit, drain)
+		}
+	}
+	if c.drained(0) || c.finish() {
+		t.Error("the end of a drain that the peer does not want any more is told")
+	}
+	if limit, drain, ok := c.grant(10, 10, 0); limit != 7 || drain || !ok {
+		t.Errorf("the engine gets %d, %v, %v, not 7: the drain used up 5 of which the peer does not know", limit, drain, ok)
+	}
+	c.take(&amqp.Flow{LinkCredit: amqp.Some(uint32(2)), Drain: true})
+	if limit, drain, ok := c.grant(10, 10, 0); limit != 7 || !drain || !ok {
+		t.Errorf("the engine gets %d, %v, %v, not the next drain, up to 7", limit, drain, ok)
+	}
+}

@@ -24,6 +24,7 @@ type receiver struct {
 
 	// deliveries of an entity
 	engine  *engine.Receiver // nil for a node
+	hosts   []engine.PartitionID
 	tag     uint64
 	waiting []*engine.Delivery
 	next    int // of waiting
@@ -44,9 +45,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	if l.at.cbs || l.at.management {
 		return r
 	}
-	r.engine = &engine.Receiver{
-		Entity: l.target.Entity, Slice: l.target.Slice(l.target.OfAll()), SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox,
-	}
+	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}
 	switch {
 	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to see to it
 		r.engine.Mode = engine.Browse
@@ -56,7 +55,11 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	}
 	if l.filter != nil {
 		r.engine.Session = l.filter.Request(a.Properties)
+		if !r.engine.Session.Any {
+			r.engine.Slice = l.target.Slice(l.target.OfSession(r.engine.Session.ID))
+		}
 	}
+	r.hosts = r.engine.Hosts()
 	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
 	r.engine.Tag = r.tag
 	return r
@@ -69,8 +72,11 @@ func (r *receiver) start() {
 	}
 }
 
+// submit hands a command of the receiver to all that host slices of it; they answer it together.
 func (r *receiver) submit(cmd engine.Command, tag uint64) {
-	r.l.c.batch.add(r.l.target.Host(r.engine.Slice.Partition), engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
+	for _, host := range r.hosts {
+		r.l.c.batch.add(host, engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
+	}
 }
 
 // done is the engine's answer to an attach or a flow: what matters is a message session, or a refusal.
@@ -104,12 +110,12 @@ func (r *receiver) release(d *engine.Delivery) {
 	if !r.locks() {
 		return // receive-and-delete: it is gone (5.2)
 	}
-	cmd := r.l.c.batch.newSettle()
+	cmd, at := r.l.c.batch.newSettle(), r.l.target.OfToken(d.Token)
 	*cmd = engine.Settle{
-		Entity: r.engine.Entity, Slice: r.engine.Slice, SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
+		Entity: r.engine.Entity, Slice: r.l.target.Slice(at), SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
 		Token: d.Token, Outcome: engine.Release,
 	}
-	r.l.c.batch.add(r.l.target.Host(r.engine.Slice.Partition), engine.Request{Command: cmd})
+	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd})
 }
 
 // makeReady puts the link in the row of those with something to write.

@@ -22,7 +22,7 @@ var exportedNames = ratchet{
 		"engine/filter":          35,
 		"index":                  22,
 		"index/replay":           8,
-		"internal/mutant":        30,
+		"internal/mutant":        32,
 		"internal/private":       2,
 		"log":                    39,
 		"log/disk":               25,
@@ -40,7 +40,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           25,
 		"tools/client/admin":     11,
-		"types of engine":        59,
+		"types of engine":        60,
 	},
 }
 

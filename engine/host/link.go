@@ -1,0 +1,113 @@
+package host
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// link is what the ports of a receiver link share. A port is the link's presence in a loop: a [receiver]. Loops know nothing of each other;
+// here they agree, without waiting, on what is to happen once (docs/decisions/0034).
+type link struct {
+	hosts   []engine.PartitionID // of the ports, in their order
+	ports   []*receiver          // each is touched by its own loop and by no other
+	serving int                  // of the ports, those with slices to receive from
+	credit  credit
+	spoken  atomic.Bool  // the attach has an answer, or is about to get one
+	pending atomic.Int32 // ports that have not attached
+	closing atomic.Int32 // ports that have not detached
+	only    [1]*receiver // memory of ports where there is one
+
+	// step, in a test, is called before each look at what is shared: there it says which loop goes on.
+	step func()
+}
+
+// newLink is what the ports of a receiver share, before any has attached.
+func newLink(r *engine.Receiver) *link {
+	l := &link{hosts: r.Hosts()}
+	if len(l.hosts) <= 1 {
+		l.serving, l.ports = 1, l.only[:]
+		return l
+	}
+	l.ports = make([]*receiver, len(l.hosts))
+	for _, h := range l.hosts {
+		if r.At(h) != 0 {
+			l.serving++
+		}
+	}
+	if r.Session != nil {
+		l.serving = 1 // the one that gets a session
+	}
+	l.pending.Store(int32(len(l.hosts)))
+	l.closing.Store(int32(len(l.hosts)))
+	return l
+}
+
+// linkOf is what the ports of a receiver share, whichever of them comes first.
+func linkOf(r *engine.Receiver) *link {
+	for {
+		if l := attachedLink(r); l != nil {
+			return l
+		}
+		l := newLink(r)
+		if r.Runtime.CompareAndSwap(nil, l) || r.Runtime.CompareAndSwap((*link)(nil), l) { // the latter if it was attached once before
+			return l
+		}
+	}
+}
+
+// attachedLink is what the ports of a receiver share; nil: there is none.
+func attachedLink(r *engine.Receiver) *link {
+	l, _ := r.Runtime.Load().(*link)
+	return l
+}
+
+// port is the place of a loop's port.
+func (l *link) port(of engine.PartitionID) **receiver {
+	if len(l.ports) == 1 {
+		return &l.ports[0]
+	}
+	return &l.ports[slices.Index(l.hosts, of)]
+}
+
+// shared reports whether there is more than one port.
+func (l *link) shared() bool { return len(l.ports) > 1 }
+
+// detaching counts the ports of a receiver that have not detached; nil: there is one.
+func detaching(r *engine.Receiver) *atomic.Int32 {
+	if l := attachedLink(r); l != nil && l.shared() {
+		return &l.closing
+	}
+	return nil
+}
+
+// turnedAway reports whether a request that no loop will look at is answered: one that went to several ports of a link may have an answer
+// of another.
+func turnedAway(cmd engine.Command) bool {
+	switch cmd := cmd.(type) {
+	case *engine.Attach:
+		return linkOf(cmd.Receiver).speak()
+	case *engine.Detach:
+		ports := detaching(cmd.Receiver)
+		return ports == nil || ports.Add(-1) == 0
+	}
+	return true
+}
+
+// pause is where a test lets other loops go on.
+func (l *link) pause() {
+	if l.step != nil {
+		l.step()
+	}
+}
+
+// speak reports whether the port that asks is the one to answer the attach: with a session, a refusal, or that it was in vain. The others
+// do nothing then.
+func (l *link) speak() bool {
+	if !l.shared() {
+		return true
+	}
+	l.pause()
+	return !l.spoken.Swap(true)
+}

@@ -1,0 +1,46 @@
+//go:build mutants
+
+package host
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+)
+
+// TestPlantedBugs runs TestPorts in a child process for each planted bug that is its to find, and demands that it finds it as what it is.
+// Where nothing is planted it must find nothing.
+func TestPlantedBugs(t *testing.T) {
+	if os.Getenv("LEDGERBUS_MUTANT") != "" {
+		t.Skip("is a child")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []struct {
+		bug   mutant.Bug
+		finds string
+	}{
+		{"", ""},
+		{mutant.CreditGivenBack, "has [0-9]+ deliveries for a credit of|left and must have"},
+		{mutant.TwoSessions, "is answered twice|sessions are locked for"},
+	} {
+		t.Run("bug "+string(m.bug), func(t *testing.T) {
+			cmd := exec.Command(self, "-test.run", "^TestPorts$", "-test.v", "-ports", "500")
+			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(m.bug))
+			out, err := cmd.CombinedOutput()
+			switch found := regexp.MustCompile(`(?m)^.*seed \d+: .*$`).Find(out); {
+			case m.bug == "" && err != nil:
+				t.Errorf("nothing is planted: %v\n%s", err, out)
+			case m.bug != "" && (err == nil || !regexp.MustCompile(m.finds).Match(found)):
+				t.Errorf("%s is not found as what it is: %v\n%s", m.bug, err, out)
+			default:
+				t.Logf("found: %s", found)
+			}
+		})
+	}
+}
