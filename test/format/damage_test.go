@@ -17,7 +17,7 @@ import (
 )
 
 // flips is how many bytes are changed in each kind of directory, each in a copy of its own.
-const flips = 80
+const flips = 60
 
 // TestDamage: a changed byte anywhere in a segment file, and an end of it that is missing, is damage to both readers, at the same place.
 // Where the last run was not stopped cleanly some look like a tail that was promised to nobody: then both take it for one.

@@ -181,7 +181,7 @@ func filled(t *testing.T, seed uint64, runs, records int) (dir string) {
 // TestFilled: events of every kind, filled by chance, are the same to both readers.
 func TestFilled(t *testing.T) {
 	t.Parallel()
-	dir := filled(t, 1, 3, 30)
+	dir := filled(t, 1, 3, 15)
 	seen := map[string]int{}
 	for _, line := range agree(t, dir) {
 		_, line, _ = strings.Cut(line, `"Event":"`)
@@ -189,7 +189,7 @@ func TestFilled(t *testing.T) {
 		seen[kind]++
 	}
 	for k := range 256 {
-		if name := event.Kind(k).String(); name != "" && seen[name] != 2*3*30 {
+		if name := event.Kind(k).String(); name != "" && seen[name] != 2*3*15 {
 			t.Errorf("%d of %s", seen[name], name)
 		}
 	}
