@@ -288,6 +288,7 @@ func adminTimes(b *bus) {
 	if p.AccessedAt.Year() != 1 {
 		b.Errorf("a new queue was accessed at %s", p.AccessedAt)
 	}
+	later()
 	b.updateQueue(queue, func(p *queueProperties) { p.UserMetadata = to.Ptr("meta") })
 	p = b.queueRuntime(queue)
 	b.wantOrder(p.CreatedAt, p.UpdatedAt)
@@ -301,6 +302,7 @@ func adminTimes(b *bus) {
 	b.wantOrder(p.CreatedAt, p.UpdatedAt, p.AccessedAt)
 
 	b.createTopic(topic, topicProperties{}, "one")
+	later()
 	b.updateSubscription(topic, "one", func(p *subscriptionProperties) { p.UserMetadata = to.Ptr("meta") })
 	one := b.at(topic).on("one")
 	one.send("B")
@@ -310,6 +312,13 @@ func adminTimes(b *bus) {
 	b.wantAbout("accessed", s.AccessedAt, time.Now(), 30*time.Second)
 	b.deleteQueue(queue)
 	b.deleteTopic(topic)
+}
+
+// later waits for a later instant of the broker's, which are whole milliseconds: two requests can come in one.
+func later() {
+	for now := time.Now().UnixMilli(); time.Now().UnixMilli() <= now+1; {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // wantOrder checks that each time is later than the one before.
