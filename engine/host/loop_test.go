@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -146,25 +147,22 @@ func TestLargeMailIsSpreadOverFrames(t *testing.T) {
 // What is only looked at waits for the frame before it, too: what it shows must not be taken back by a crash (reliability.md P1).
 func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	t.Parallel()
-	h := byHand(t, testQueue())
-	request := func(tag uint64, cmd engine.Command) engine.Request {
-		return engine.Request{Command: cmd, Sink: h, Tag: tag}
+	s := onSlowDisk(t, testQueue())
+	s.asks(1, &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x")}}})
+	var shown kept
+	s.loop.Turn([]engine.Request{{Command: &engine.Peek{Slice: handEntity, Count: 1, MaxBytes: 1}, Sink: &shown}})
+	s.asks(3, &engine.CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})
+	if !s.loop.frames.syncing() || len(s.heard)+len(shown) > 0 {
+		t.Fatalf("%q and %+v left before the frame was durable", s.heard, shown)
 	}
-	h.loop.Turn([]engine.Request{request(1, &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x")}}})})
-	if !h.loop.frames.syncing() {
-		t.Fatal("nothing is under way")
-	}
-	h.loop.Turn([]engine.Request{request(2, &engine.Peek{Slice: handEntity, Count: 1, MaxBytes: 1}), request(3, &engine.CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})})
-	if len(h.got) > 0 {
-		t.Fatalf("%+v left before the frame was durable", h.got)
-	}
-	h.turn()
-	for i, r := range h.got {
-		if r.Tag != uint64(i+1) {
-			t.Errorf("answer %d is that to request %d", i+1, r.Tag)
-		}
-	}
-	if len(h.got) != 3 || len(h.got[1].Messages()) != 1 || h.got[2].Err == nil {
-		t.Errorf("%+v", h.got)
+	s.syncs()
+	if want := []string{"1", "3 refused"}; !slices.Equal(s.heard, want) || len(shown) != 1 || len(shown[0].Messages()) != 1 {
+		t.Errorf("%q, it must be %q; %+v was shown", s.heard, want, shown)
 	}
 }
+
+// kept are replies.
+type kept []engine.Reply
+
+// Post implements [engine.Sink].
+func (k *kept) Post(rs []engine.Reply) { *k = append(*k, rs...) }
