@@ -149,7 +149,7 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
 	s.asks(1, &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x")}}})
-	var shown kept
+	var shown seenReplies
 	s.loop.Turn([]engine.Request{{Command: &engine.Peek{Slice: handEntity, Count: 1, MaxBytes: 1}, Sink: &shown}})
 	s.asks(3, &engine.CancelScheduled{Slice: handEntity, Sequences: []event.SequenceNumber{1}})
 	if !s.loop.frames.syncing() || len(s.heard)+len(shown) > 0 {
@@ -161,8 +161,8 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	}
 }
 
-// kept are replies.
-type kept []engine.Reply
+// seenReplies are those that came.
+type seenReplies []engine.Reply
 
 // Post implements [engine.Sink].
-func (k *kept) Post(rs []engine.Reply) { *k = append(*k, rs...) }
+func (k *seenReplies) Post(rs []engine.Reply) { *k = append(*k, rs...) }
