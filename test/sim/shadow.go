@@ -527,9 +527,12 @@ func (s *shadow) urgent(x *want) bool {
 	return x.told() && x.upto > s.handed && x.solid <= s.durable
 }
 
-// told: it is a lock or a renewal, or concerns a receiver.
+// told: it is a lock or a renewal, or concerns a receiver. There is none where an attach is refused: that is an answer as others are.
 func (x *want) told() bool {
-	return x.granted || x.kind != engine.ReplyDone || x.ask != nil && (x.ask.op == opAttach || x.ask.op == opAccept || x.ask.op == opDetach)
+	if x.granted || x.kind != engine.ReplyDone {
+		return true
+	}
+	return x.ask != nil && (x.ask.op == opAttach && x.refusal == model.Accepted || x.ask.op == opAccept || x.ask.op == opDetach)
 }
 
 // hand gives the frame being filled to the writer.
