@@ -177,6 +177,8 @@ type Settle struct {
 	Unread      bool
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
+
+	recycled bool // see [Settle.Recycled]
 }
 
 // Renew moves the ends of locks to now + LockDuration: of all tokens or none. The answer is [Times].

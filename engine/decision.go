@@ -116,16 +116,9 @@ func (d *decision) remains(id event.Slice) slice {
 	return slice{d, id, e}
 }
 
-// deliverySlab is how many deliveries are allocated at once.
-const deliverySlab = 64
-
-// deliver answers with a message. Its description lives as long as the protocol side needs it.
+// deliver answers with a message. Its description lives as long as the protocol side needs it ([Delivery.Recycle]).
 func (d *decision) deliver(m *index.Message) *Delivery {
-	if len(d.slab) == 0 {
-		d.slab = make([]Delivery, deliverySlab)
-	}
-	given := &d.slab[0]
-	d.slab = d.slab[1:]
+	given := d.newDelivery()
 	*given = describe(m)
 	d.reply = Reply{Kind: ReplyDelivery, Answer: given}
 	return given

@@ -71,6 +71,7 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	} else {
 		l.replies.answer(req, out.Reply)
 	}
+	engine.Recycle(cmd)
 	return true
 }
 

@@ -8,8 +8,7 @@ type batch struct {
 	host     engine.PartitionID
 	requests []engine.Request
 
-	sends   []single
-	settles []engine.Settle
+	sends []single
 }
 
 const slab = 64
@@ -35,8 +34,8 @@ func (b *batch) submit() {
 	clear(run)
 }
 
-// newSend and newSettle hand out parts of slabs: one allocation for many. A send of which the engine releases the bytes has
-// its place beside them, and takes none.
+// newSend hands out a part of a slab: one allocation for many. A send of which the engine releases the bytes has its place beside them,
+// and takes none.
 func (b *batch) newSend(bytes *chunk) *single {
 	if s := bytes.newSend(); s != nil {
 		return s
@@ -46,14 +45,5 @@ func (b *batch) newSend(bytes *chunk) *single {
 	}
 	s := &b.sends[0]
 	b.sends = b.sends[1:]
-	return s
-}
-
-func (b *batch) newSettle() *engine.Settle {
-	if len(b.settles) == 0 {
-		b.settles = make([]engine.Settle, slab)
-	}
-	s := &b.settles[0]
-	b.settles = b.settles[1:]
 	return s
 }

@@ -142,6 +142,7 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	}
 	payload := c.out.endTransfer(frame, buf)
 	r.sent(d)
+	d.Recycle()
 	if payload != nil {
 		r.split(&t, payload)
 		return true

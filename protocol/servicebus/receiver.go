@@ -110,12 +110,12 @@ func (r *receiver) release(d *engine.Delivery) {
 	if !r.locks() {
 		return // receive-and-delete: it is gone (5.2)
 	}
-	cmd, at := r.l.c.batch.newSettle(), r.l.target.OfToken(d.Token)
-	*cmd = engine.Settle{
+	at := r.l.target.OfToken(d.Token)
+	cmd := engine.Settle{
 		Entity: r.engine.Entity, Slice: r.l.target.Slice(at), SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
 		Token: d.Token, Outcome: engine.Release,
 	}
-	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd})
+	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd.Recycled()})
 }
 
 // makeReady puts the link in the row of those with something to write.

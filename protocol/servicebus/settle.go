@@ -143,12 +143,11 @@ func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settleme
 		return
 	}
 	at := l.target.OfToken(u.token)
-	cmd := c.batch.newSettle()
-	*cmd = engine.Settle{
+	cmd := engine.Settle{
 		Entity: l.target.Entity, Slice: l.target.Slice(at), SubQueue: l.target.SubQueue, Origin: l.origin,
 		Token: u.token, Outcome: w.Outcome, Changes: w.Changes, Header: int(u.header), Reason: w.Reason, Description: w.Description,
 	}
-	req := engine.Request{Command: cmd}
+	req := engine.Request{Command: cmd.Recycled()}
 	if d.Settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {

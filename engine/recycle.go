@@ -1,0 +1,49 @@
+package engine
+
+import "sync"
+
+// What comes once for each message that is received, and is done with at once, is used again: a settlement and the description of a delivery are
+// some hundred bytes each, and new memory for them is most of what receiving costs the collector and the operating system.
+
+var settles, deliveries sync.Pool
+
+// Recycled is a copy of the command for somebody who submits it and never looks at it again: the partition that carries it out uses its memory for another one.
+func (cmd Settle) Recycled() *Settle {
+	s, _ := settles.Get().(*Settle)
+	if s == nil {
+		s = new(Settle)
+	}
+	*s = cmd
+	s.recycled = true
+	return s
+}
+
+// Recycle takes the memory of a command that has been carried out, if whoever submitted it agreed to that.
+func Recycle(cmd Command) {
+	if s, ok := cmd.(*Settle); ok && s.recycled {
+		*s = Settle{}
+		settles.Put(s)
+	}
+}
+
+// deliverySlab is how many deliveries are allocated at once.
+const deliverySlab = 64
+
+// newDelivery is room for the description of a message on its way to a client.
+func (d *decision) newDelivery() *Delivery {
+	if used, ok := deliveries.Get().(*Delivery); ok {
+		return used
+	}
+	if len(d.slab) == 0 {
+		d.slab = make([]Delivery, deliverySlab)
+	}
+	given := &d.slab[0]
+	d.slab = d.slab[1:]
+	return given
+}
+
+// Recycle gives the memory of a delivery back, of which nothing is needed any more. A receiver need not do so.
+func (d *Delivery) Recycle() {
+	*d = Delivery{}
+	deliveries.Put(d)
+}

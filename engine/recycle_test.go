@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Only a command whose sender agreed to it is taken back: another one may be looked at again.
+func TestRecycle(t *testing.T) {
+	t.Parallel()
+	kept := &Settle{Token: event.LockToken{1}, Outcome: Complete}
+	lent := kept.Recycled()
+	if lent == kept || lent.Token != kept.Token || lent.Outcome != Complete {
+		t.Fatalf("a copy of %v is %v", kept.Token, lent)
+	}
+	Recycle(kept)
+	Recycle(&Send{})
+	if kept.Token != (event.LockToken{1}) {
+		t.Error("a command that is its sender's was taken")
+	}
+}
