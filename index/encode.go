@@ -405,7 +405,7 @@ func (d *decoding) lock(s *slice, seq event.SequenceNumber, r *row) {
 	copy(l.token[:], d.take(16))
 	l.until = event.Time(d.number(uint64(event.EndOfTime)))
 	held := r.session != 0 && r.marks.subQueue() == event.Main && s.sessions.record(r.session).lock != 0
-	if _, twice := s.shared.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 != held {
+	if s.shared.locks.find(l.token) != 0 || d.err != nil || l.until == 0 != held {
 		d.fail("lock of message %d", seq)
 		return
 	}

@@ -92,7 +92,7 @@ func (d *decoding) sessions(s *slice) uint64 {
 			l := lock{slice: s.id, session: slot}
 			copy(l.token[:], d.take(16))
 			l.until = event.Time(d.number(uint64(event.EndOfTime)))
-			if _, twice := s.shared.locks.byTok[l.token]; twice || d.err != nil || l.until == 0 {
+			if s.shared.locks.find(l.token) != 0 || d.err != nil || l.until == 0 {
 				d.fail("lock of session %q", id)
 				return 0
 			}

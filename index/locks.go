@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -24,20 +25,20 @@ const peak = 1 << 16
 type lockTable struct {
 	slots[lock]
 	versions *versions
-	byTok    map[event.LockToken]uint32
+	byToken  tokens
 	ends     deadlines
 }
 
 func newLockTable(v *versions) lockTable {
-	return lockTable{versions: v, byTok: map[event.LockToken]uint32{}, ends: newDeadlines()}
+	return lockTable{versions: v, byToken: newTokens(), ends: newDeadlines()}
 }
 
 func (t *lockTable) add(l lock) uint32 {
-	if _, ok := t.byTok[l.token]; ok {
+	if t.find(l.token) != 0 {
 		panic(fmt.Sprintf("index: lock token %v is in use", l.token))
 	}
 	slot := t.slots.add(t.versions, l)
-	t.byTok[l.token] = slot
+	t.byToken.add(l.token, slot)
 	if l.until != 0 {
 		t.ends.add(l.until, slot)
 	}
@@ -49,10 +50,49 @@ func (t *lockTable) remove(slot uint32) {
 	if l.until != 0 {
 		t.ends.remove(l.until, slot)
 	}
-	delete(t.byTok, l.token)
+	t.byToken.remove(l.token, slot)
 	t.slots.remove(t.versions, slot)
-	if len(t.byTok) == 0 && t.end > peak { // give its memory back
-		t.slots, t.byTok = slots[lock]{}, map[event.LockToken]uint32{}
+	if t.byToken.len() == 0 && t.end > peak { // give its memory back
+		t.slots, t.byToken = slots[lock]{}, newTokens()
+	}
+}
+
+// find is the slot of the lock with a token; 0: there is none.
+func (t *lockTable) find(token event.LockToken) uint32 {
+	if slot := t.byToken.halves[half(token)]; slot != 0 && t.at(slot).token == token {
+		return slot
+	}
+	return t.byToken.others[token]
+}
+
+// tokens finds slots by token: by its first half, for which maps have a faster way than for the whole, and which is as random. The lock in the slot says
+// whether it is the one.
+type tokens struct {
+	halves map[uint64]uint32
+	others map[event.LockToken]uint32 // those that came while there was another one with the same half
+}
+
+func newTokens() tokens {
+	return tokens{halves: map[uint64]uint32{}, others: map[event.LockToken]uint32{}}
+}
+
+func half(token event.LockToken) uint64 { return binary.LittleEndian.Uint64(token[:8]) }
+
+func (t *tokens) len() int { return len(t.halves) + len(t.others) }
+
+func (t *tokens) add(token event.LockToken, slot uint32) {
+	if h := half(token); t.halves[h] == 0 {
+		t.halves[h] = slot
+	} else {
+		t.others[token] = slot
+	}
+}
+
+func (t *tokens) remove(token event.LockToken, slot uint32) {
+	if h := half(token); t.halves[h] == slot {
+		delete(t.halves, h)
+	} else {
+		delete(t.others, token)
 	}
 }
 

@@ -144,8 +144,8 @@ func (k *kept) describe(p place, schedule *slots[scheduled]) Message {
 
 // Lock finds a lock by its token.
 func (x *Index) Lock(token event.LockToken) (Lock, bool) {
-	slot, ok := x.shared.locks.byTok[token]
-	if !ok {
+	slot := x.shared.locks.find(token)
+	if slot == 0 {
 		return Lock{}, false
 	}
 	return x.slices.lock(slot), true
@@ -161,7 +161,7 @@ func (t *sliceTable) lock(slot uint32) Lock {
 }
 
 // Locks is the number of locks there are, those of sessions included.
-func (x *Index) Locks() int { return len(x.shared.locks.byTok) }
+func (x *Index) Locks() int { return x.shared.locks.byToken.len() }
 
 // LockDeadline is when [Index.Due] has something next; 0 is never.
 func (x *Index) LockDeadline() event.Time {
