@@ -26,6 +26,12 @@ const (
 	CondLinkStolen          Symbol = "amqp:link:stolen"
 )
 
+// Conditions of transactions (AMQP 4.5.9).
+const (
+	CondTransactionUnknownID Symbol = "amqp:transaction:unknown-id"
+	CondTransactionRollback  Symbol = "amqp:transaction:rollback"
+)
+
 // Conditions of Service Bus.
 const (
 	CondTimeout                Symbol = "com.microsoft:timeout"

@@ -29,7 +29,7 @@ var exportedNames = ratchet{
 		"log/format":             54,
 		"log/event":              243, // most are the values of the facts, which have names for people who read a dump
 		"protocol/access":        21,
-		"protocol/amqp":          219,
+		"protocol/amqp":          226,
 		"protocol/atom":          2,
 		"protocol/atom/document": 67,
 		"protocol/listen":        11,
