@@ -19,10 +19,10 @@ func (cmd Settle) Recycled() *Settle {
 }
 
 // Recycle takes the memory of a command that has been carried out, if whoever submitted it agreed to that.
-func Recycle(cmd Command) {
-	if s, ok := cmd.(*Settle); ok && s.recycled {
-		*s = Settle{}
-		settles.Put(s)
+func (cmd *Settle) Recycle() {
+	if cmd.recycled {
+		*cmd = Settle{}
+		settles.Put(cmd)
 	}
 }
 

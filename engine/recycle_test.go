@@ -14,8 +14,7 @@ func TestRecycle(t *testing.T) {
 	if lent == kept || lent.Token != kept.Token || lent.Outcome != Complete {
 		t.Fatalf("a copy of %v is %v", kept.Token, lent)
 	}
-	Recycle(kept)
-	Recycle(&Send{})
+	kept.Recycle()
 	if kept.Token != (event.LockToken{1}) {
 		t.Error("a command that is its sender's was taken")
 	}

@@ -71,7 +71,9 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	} else {
 		l.replies.answer(req, out.Reply)
 	}
-	engine.Recycle(cmd)
+	if done, ok := cmd.(*engine.Settle); ok {
+		done.Recycle()
+	}
 	return true
 }
 
