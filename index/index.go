@@ -54,7 +54,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.MessagePublished:
 		x.slices.publish(ev)
 	case *event.DuplicateDropped, *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
-		*event.ReasonGiven: // facts: they change nothing
+		*event.ReasonGiven, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing
 	case *event.MessageScheduled:
 		x.slices.of(ev.Slice).schedule(at, ev)
 	case *event.ScheduledActivated:

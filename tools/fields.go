@@ -130,7 +130,7 @@ func (d *dumper) value(v reflect.Value) (any, error) {
 		return x.String(), nil
 	case []event.Returned:
 		return returned(x), nil
-	case []event.SequenceNumber:
+	case []event.SequenceNumber, []event.TransferNumber:
 		return x, nil
 	case event.Property:
 		return object{{"Name", text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
@@ -146,6 +146,8 @@ func (d *dumper) value(v reflect.Value) (any, error) {
 		return text([]byte(v.String())), nil
 	case reflect.Struct:
 		return d.fields(object{}, v)
+	case reflect.Pointer: // what few events of a kind have
+		return d.value(v.Elem())
 	case reflect.Slice:
 		all := make(array, v.Len())
 		for i := range all {

@@ -56,6 +56,11 @@ func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch x := v.Addr().Interface().(type) {
+	case *event.Arrival:
+		type fields event.Arrival
+		fill(reflect.ValueOf((*fields)(x)).Elem(), n)
+		x.Hops = event.MaxHops
+		return
 	case *event.Blob:
 		x.Data = []byte("blob " + evil)
 	case *event.Slice:
@@ -82,7 +87,9 @@ func fill(v reflect.Value, n *int) {
 		*x = event.Cause(1 + *n%6)
 	case *event.ValueType:
 		*x = event.ValueType(*n % 10)
-	case *event.SubQueue, *event.Relation, *event.Stop, *event.Role, *event.CloseCause, *event.Wanted, *event.Refusal:
+	case *event.SubQueue:
+		*x = event.TransferDeadLetter
+	case *event.Relation, *event.Stop, *event.Role, *event.CloseCause, *event.Wanted, *event.Refusal, *event.Trigger, *event.AbortCause:
 		v.SetUint(uint64(1 + *n%2))
 	default:
 		switch v.Kind() {
@@ -101,6 +108,9 @@ func fill(v reflect.Value, n *int) {
 			}
 		case reflect.String:
 			v.SetString(fmt.Sprint(evil, *n)) // what is equal before and after is not printed twice
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), n)
 		case reflect.Bool:
 			v.SetBool(true)
 		default:
@@ -130,6 +140,8 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 	switch {
 	case t == reflect.TypeFor[event.Slice](): // a text
 		return nil
+	case t.Kind() == reflect.Pointer:
+		return missing(path, got, t.Elem())
 	case t.Kind() == reflect.Struct:
 		m, ok := got.(map[string]any)
 		if !ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// schemaVersion is the version an event of a kind is written with. A decoder reads that and all earlier ones and refuses
+// schemaVersion is the newest version of a kind of event. A decoder reads that and all earlier ones and refuses
 // those it does not know: history is never guessed at (semantics.md 4.3 R11).
 func schemaVersion(k Kind) byte {
 	switch k {
@@ -22,8 +22,26 @@ func schemaVersion(k Kind) byte {
 		return 2 // 2: more properties, Topic, what was before
 	case KindSessionStateSet:
 		return 2 // 2: Topic
+	case KindDuplicateDropped, KindMessageDeadLettered:
+		return 2 // 2: what moves need, and nothing else is written with it
 	}
 	return 1
+}
+
+// versionOf is the version that an event is written with: where only a capability needs the newest one, an event without it is written as
+// before, so that who does not know the capability reads it.
+func versionOf(ev Event) byte {
+	switch ev := ev.(type) {
+	case *DuplicateDropped:
+		if ev.Arrival == nil {
+			return 1
+		}
+	case *MessageDeadLettered:
+		if ev.SubQueue != TransferDeadLetter {
+			return 1
+		}
+	}
+	return schemaVersion(ev.Kind())
 }
 
 // Limits of a record, believed before anything is allocated.
@@ -62,7 +80,7 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 	e.uvarint(uint64(len(events)))
 	for _, ev := range events {
 		c := ev.Common()
-		e.dst = append(e.dst, byte(ev.Kind()), schemaVersion(ev.Kind()))
+		e.dst = append(e.dst, byte(ev.Kind()), versionOf(ev))
 		e.uvarint(uint64(c.Slice.Entity))
 		e.dst = append(e.dst, c.Slice.Partition)
 		e.uvarint(uint64(c.Origin))

@@ -336,6 +336,7 @@ type MessagePublished struct {
 	DuplicateUntil Time
 	Copies         []Copy
 	Details        Details
+	Arrival        *Arrival // nil: it was sent here
 }
 
 // Copy is a subscription's own message.

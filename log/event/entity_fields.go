@@ -245,7 +245,7 @@ func (m *MessagePublished) encode(e *encoder) {
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
 	e.copies(m.Copies)
-	e.details(&m.Details)
+	e.details(&m.Details, extras{arrival: m.Arrival})
 }
 
 func (m *MessagePublished) decode(d *decoder) {
@@ -262,7 +262,7 @@ func (m *MessagePublished) decode(d *decoder) {
 	m.DuplicateUntil = d.time()
 	m.Copies = d.copies()
 	if d.version >= 2 {
-		d.details(&m.Details)
+		m.Arrival = d.details(&m.Details, detailArrival).arrival
 	}
 }
 

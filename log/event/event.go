@@ -37,13 +37,21 @@ const (
 	KindRuleRemoved               Kind = 40
 	KindMessagePublished          Kind = 41
 	KindScheduledPublished        Kind = 42
-	KindClockSet                  Kind = 59 // 43 to 58 belong to capabilities that are not there yet (docs/log-format.md, section 8)
+	KindTransactionCommitted      Kind = 43
+	KindTransactionAborted        Kind = 44
+	KindTransferStarted           Kind = 45
+	KindMessageHandedOver         Kind = 46
+	KindTransfersFinished         Kind = 47
+	KindTransferFailed            Kind = 48
+	KindSourceForgotten           Kind = 49
+	KindClockSet                  Kind = 59 // 50 to 58 belong to capabilities that are not there yet (docs/log-format.md, section 8)
 	KindRunStarted                Kind = 60
 	KindLinkOpened                Kind = 61
 	KindLinkClosed                Kind = 62
 	KindSettlementRefused         Kind = 63
 	KindSendsRefused              Kind = 64
 	KindReasonGiven               Kind = 65
+	KindNumbersReserved           Kind = 66
 )
 
 var kindNames = map[Kind]string{
@@ -59,6 +67,9 @@ var kindNames = map[Kind]string{
 	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
 	KindRuleAdded: "RuleAdded", KindRuleUpdated: "RuleUpdated", KindRuleRemoved: "RuleRemoved",
 	KindMessagePublished: "MessagePublished", KindScheduledPublished: "ScheduledPublished",
+	KindTransactionCommitted: "TransactionCommitted", KindTransactionAborted: "TransactionAborted", KindNumbersReserved: "NumbersReserved",
+	KindTransferStarted: "TransferStarted", KindMessageHandedOver: "MessageHandedOver", KindTransfersFinished: "TransfersFinished",
+	KindTransferFailed: "TransferFailed", KindSourceForgotten: "SourceForgotten",
 	KindClockSet:   "ClockSet",
 	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
@@ -126,6 +137,7 @@ type MessageEnqueued struct {
 	IDType         IDType // of the message-id as sent
 	DuplicateUntil Time   // until when the id is in the duplicate history; 0: the entity keeps none
 	Details        Details
+	Arrival        *Arrival // nil: it was sent here
 }
 
 // IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
@@ -168,6 +180,8 @@ type MessageScheduled struct {
 	IDType         IDType
 	DuplicateUntil Time
 	Details        Details
+	Arrival        *Arrival // nil: it was sent here
+	Reserved       bool     // Sequence is one of a [NumbersReserved], and may be smaller than others given out since
 }
 
 // ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.
@@ -187,12 +201,13 @@ type ScheduleCancelled struct {
 }
 
 // DuplicateDropped says that a message was accepted and not stored, because its id was in the duplicate history. It is
-// for the audit and changes nothing (semantics.md 11).
+// for the audit and changes nothing but that an arrival has arrived.
 type DuplicateDropped struct {
 	Envelope
 	MessageID []byte
 	IDType    IDType
 	Original  SequenceNumber // of the message that was stored
+	Arrival   *Arrival       // nil: it was sent here
 }
 
 // MessageLocked hands an active or deferred message to one receiver.
@@ -268,6 +283,7 @@ const (
 	CauseHeaderSize  Cause = 4
 	CauseNoSession   Cause = 5 // a copy without session id for a subscription that requires sessions
 	CauseFilter      Cause = 6 // a rule's filter or action could not be evaluated
+	CauseHopLimit    Cause = 7 // it has moved [MaxHops] times and is not forwarded any more
 )
 
 func (c Cause) String() string {
@@ -284,6 +300,8 @@ func (c Cause) String() string {
 		return "session-id-null"
 	case CauseFilter:
 		return "filter-error"
+	case CauseHopLimit:
+		return "hop-limit"
 	}
 	return "unknown"
 }
@@ -291,7 +309,7 @@ func (c Cause) String() string {
 // MarshalText makes causes readable in JSON.
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// MessageDeadLettered moves a message from the main queue to the dead-letter queue, in one step: there is no instant at
+// MessageDeadLettered moves a message from the main queue to a dead-letter queue, in one step: there is no instant at
 // which it is in both or in neither. Its sequence number, enqueue time and delivery count stay.
 type MessageDeadLettered struct {
 	Envelope
@@ -300,7 +318,8 @@ type MessageDeadLettered struct {
 	Cause       Cause
 	Reason      string
 	Description string
-	Changes     Blob // all application properties to add or replace, reason and description included
+	Changes     Blob     // all application properties to add or replace, reason and description included
+	SubQueue    SubQueue // TransferDeadLetter; anything else is the dead-letter queue, and read as 0
 }
 
 // MessageExpired drops a message whose time to live ended. An expired message that goes to the dead-letter queue is a

@@ -379,10 +379,18 @@ const (
 	detailContentType
 	detailTrace
 	detailSource
-	detailFlags = 1<<iota - 1
+	detailArrival                      // of events that say so
+	detailReserved                     // of a MessageScheduled
+	detailFlags    = detailArrival - 1 // of every message
 )
 
-func (e *encoder) details(x *Details) {
+// extras are what follows the details of the messages of some kinds of events.
+type extras struct {
+	arrival  *Arrival
+	reserved bool
+}
+
+func (e *encoder) details(x *Details, also extras) {
 	e.uvarint(uint64(x.BodySize))
 	texts := [...][]byte{x.Subject, x.CorrelationID, x.ContentType, x.TraceParent}
 	var flags byte
@@ -394,6 +402,12 @@ func (e *encoder) details(x *Details) {
 	if x.Source.Relation != 0 {
 		flags |= detailSource
 	}
+	if also.arrival != nil {
+		flags |= detailArrival
+	}
+	if also.reserved {
+		flags |= detailReserved
+	}
 	e.byte(flags)
 	for _, text := range texts {
 		if len(text) > 0 {
@@ -402,16 +416,19 @@ func (e *encoder) details(x *Details) {
 	}
 	if flags&detailSource != 0 {
 		e.byte(byte(x.Source.Relation))
-		e.uvarint(uint64(x.Source.Slice.Entity))
-		e.byte(x.Source.Slice.Partition)
+		e.slice(x.Source.Slice)
 		e.seq(x.Source.Sequence)
+	}
+	if also.arrival != nil {
+		e.arrival(also.arrival)
 	}
 }
 
-func (d *decoder) details(x *Details) {
+// details reads those of a message and, of what may follow them, what the flags of its kind of event allow.
+func (d *decoder) details(x *Details, allowed byte) (also extras) {
 	*x = Details{BodySize: d.uint32()}
 	flags := d.byte()
-	if flags > detailFlags {
+	if flags&^(detailFlags|allowed) != 0 {
 		d.fail("flags %#x of a message's details", flags)
 	}
 	for i, text := range [...]*[]byte{&x.Subject, &x.CorrelationID, &x.ContentType, &x.TraceParent} {
@@ -421,8 +438,12 @@ func (d *decoder) details(x *Details) {
 	}
 	if flags&detailSource != 0 {
 		x.Source.Relation = Relation(d.among("relation", byte(Forwarded), byte(Replayed)))
-		x.Source.Slice.Entity = EntityID(d.uint32())
-		x.Source.Slice.Partition = d.byte()
+		x.Source.Slice = d.slice()
 		x.Source.Sequence = d.seq()
 	}
+	if flags&detailArrival != 0 {
+		also.arrival = d.arrival()
+	}
+	also.reserved = flags&detailReserved != 0
+	return also
 }

@@ -42,7 +42,7 @@ func (m *MessageEnqueued) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
-	e.details(&m.Details)
+	e.details(&m.Details, extras{arrival: m.Arrival})
 }
 
 func (m *MessageEnqueued) decode(d *decoder) {
@@ -62,7 +62,7 @@ func (m *MessageEnqueued) decode(d *decoder) {
 		m.DuplicateUntil = d.time()
 	}
 	if d.version >= 3 {
-		d.details(&m.Details)
+		m.Arrival = d.details(&m.Details, detailArrival).arrival
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *MessageScheduled) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
-	e.details(&m.Details)
+	e.details(&m.Details, extras{arrival: m.Arrival, reserved: m.Reserved})
 }
 
 func (m *MessageScheduled) decode(d *decoder) {
@@ -99,7 +99,8 @@ func (m *MessageScheduled) decode(d *decoder) {
 	m.IDType = IDType(d.byte())
 	m.DuplicateUntil = d.time()
 	if d.version >= 2 {
-		d.details(&m.Details)
+		x := d.details(&m.Details, detailArrival|detailReserved)
+		m.Arrival, m.Reserved = x.arrival, x.reserved
 	}
 }
 
@@ -134,12 +135,18 @@ func (m *DuplicateDropped) encode(e *encoder) {
 	e.bytes(m.MessageID)
 	e.byte(byte(m.IDType))
 	e.seq(m.Original)
+	if m.Arrival != nil { // version 2
+		e.arrival(m.Arrival)
+	}
 }
 
 func (m *DuplicateDropped) decode(d *decoder) {
 	m.MessageID = d.bytes()
 	m.IDType = IDType(d.byte())
 	m.Original = d.seq()
+	if d.version >= 2 {
+		m.Arrival = d.arrival()
+	}
 }
 
 // Kind implements [Event].
@@ -264,6 +271,9 @@ func (m *MessageDeadLettered) encode(e *encoder) {
 	e.text(m.Reason)
 	e.text(m.Description)
 	e.blob(&m.Changes)
+	if m.SubQueue == TransferDeadLetter { // version 2
+		e.byte(byte(m.SubQueue))
+	}
 }
 
 func (m *MessageDeadLettered) decode(d *decoder) {
@@ -273,6 +283,9 @@ func (m *MessageDeadLettered) decode(d *decoder) {
 	m.Reason = d.text()
 	m.Description = d.text()
 	d.blob(&m.Changes)
+	if d.version >= 2 {
+		m.SubQueue = SubQueue(d.among("sub-queue", byte(TransferDeadLetter), byte(TransferDeadLetter)))
+	}
 }
 
 // Kind implements [Event].

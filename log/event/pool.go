@@ -41,6 +41,14 @@ type Pool struct {
 	refused   shelf[SettlementRefused]
 	unsent    shelf[SendsRefused]
 	reasons   shelf[ReasonGiven]
+	committed shelf[TransactionCommitted]
+	aborted   shelf[TransactionAborted]
+	reserved  shelf[NumbersReserved]
+	started   shelf[TransferStarted]
+	handed    shelf[MessageHandedOver]
+	finished  shelf[TransfersFinished]
+	failed    shelf[TransferFailed]
+	unsourced shelf[SourceForgotten]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -108,15 +116,41 @@ func (p *Pool) New(k Kind) Event {
 		return p.published.next()
 	case KindScheduledPublished:
 		return p.fannedOut.next()
-	case KindClockSet:
-		return p.clocks.next()
+	}
+	if ev := p.newMove(k); ev != nil {
+		return ev
 	}
 	return p.newFact(k)
 }
 
-// newFact is New for the kinds of facts.go.
+// newMove is New for the kinds of moves.go and transactions.go.
+func (p *Pool) newMove(k Kind) Event {
+	switch k {
+	case KindTransactionCommitted:
+		return p.committed.next()
+	case KindTransactionAborted:
+		return p.aborted.next()
+	case KindNumbersReserved:
+		return p.reserved.next()
+	case KindTransferStarted:
+		return p.started.next()
+	case KindMessageHandedOver:
+		return p.handed.next()
+	case KindTransfersFinished:
+		return p.finished.next()
+	case KindTransferFailed:
+		return p.failed.next()
+	case KindSourceForgotten:
+		return p.unsourced.next()
+	}
+	return nil
+}
+
+// newFact is New for the kinds of facts.go, and for that of a clock.
 func (p *Pool) newFact(k Kind) Event {
 	switch k {
+	case KindClockSet:
+		return p.clocks.next()
 	case KindRunStarted:
 		return p.runs.next()
 	case KindLinkOpened:
@@ -144,6 +178,8 @@ func (p *Pool) Reset() {
 	p.touched.used, p.ruled.used, p.rewritten.used, p.unruled.used = 0, 0, 0, 0
 	p.published.used, p.fannedOut.used, p.clocks.used = 0, 0, 0
 	p.runs.used, p.opened.used, p.closed.used, p.refused.used, p.unsent.used, p.reasons.used = 0, 0, 0, 0, 0, 0
+	p.committed.used, p.aborted.used, p.reserved.used = 0, 0, 0
+	p.started.used, p.handed.used, p.finished.used, p.failed.used, p.unsourced.used = 0, 0, 0, 0, 0
 }
 
 type shelf[T any] struct {

@@ -47,6 +47,8 @@ var most = map[reflect.Type][2]uint64{
 	reflect.TypeFor[event.Refusal]():      {1, 11},
 	reflect.TypeFor[event.ReleaseCause](): {1, 4},
 	reflect.TypeFor[event.ClockBasis]():   {1, 3},
+	reflect.TypeFor[event.Trigger]():      {1, 2},
+	reflect.TypeFor[event.AbortCause]():   {1, 4},
 }
 
 func (f filler) text() string {
@@ -96,6 +98,8 @@ func (f filler) fill(v reflect.Value, name string) {
 	switch k := v.Kind(); {
 	case isWord:
 		v.SetUint(limits[0] + f.Uint64N(limits[1]-limits[0]+1))
+	case name == "Hops":
+		v.SetUint(1 + f.Uint64N(event.MaxHops))
 	case k == reflect.Struct && v.Type() != reflect.TypeFor[event.Blob]():
 		for i := range v.NumField() {
 			f.fill(v.Field(i), v.Type().Field(i).Name)
@@ -131,7 +135,8 @@ func (f filler) fillOne(v reflect.Value, name string) {
 				v.SetBytes([]byte(f.text()))
 				return
 			}
-			if v.Type() == reflect.TypeFor[[]event.SequenceNumber]() || v.Type() == reflect.TypeFor[[]event.Returned]() {
+			if v.Type() == reflect.TypeFor[[]event.SequenceNumber]() || v.Type() == reflect.TypeFor[[]event.Returned]() ||
+				v.Type() == reflect.TypeFor[[]event.TransferNumber]() {
 				f.ascend(v)
 				return
 			}
@@ -139,6 +144,9 @@ func (f filler) fillOne(v reflect.Value, name string) {
 			for i := range v.Len() {
 				f.fill(v.Index(i), name)
 			}
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			f.fill(v.Elem(), name)
 		case reflect.String:
 			v.SetString(f.text())
 		case reflect.Bool:
@@ -155,6 +163,8 @@ func (f filler) ascend(v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *[]event.SequenceNumber:
 		*x = []event.SequenceNumber{n, n + 1, n + 1000}
+	case *[]event.TransferNumber:
+		*x = []event.TransferNumber{event.TransferNumber(n), event.TransferNumber(n) + 1}
 	case *[]event.Returned:
 		*x = []event.Returned{{Sequence: n, DeliveryCount: 3}, {Sequence: n + 300}}
 	}
@@ -205,6 +215,9 @@ func (f filler) events() (list []event.Event) {
 		if ev := pool.New(event.Kind(k)); ev != nil {
 			ev = reflect.New(reflect.TypeOf(ev).Elem()).Interface().(event.Event)
 			f.fill(reflect.ValueOf(ev).Elem(), "")
+			if failed, ok := ev.(*event.TransferFailed); ok {
+				failed.SubQueue = event.SubQueue(1 + f.IntN(2))
+			}
 			list = append(list, ev)
 		}
 	}

@@ -97,7 +97,8 @@ ENUMS = {
     "status": names(0, "Active", "Disabled", "SendDisabled", "ReceiveDisabled"),
     "right": names(1, "Manage", "Send", "Listen"),
     "idtype": names(0, "string", "ulong", "uuid", "binary"),
-    "cause": names(1, "application", "expired", "max-delivery", "header-size", "session-id-null", "filter-error"),
+    "cause": names(1, "application", "expired", "max-delivery", "header-size", "session-id-null", "filter-error",
+                   "hop-limit"),
     "release": names(1, "closed", "link-lost", "expired", "entity-changed"),
     "basis": names(1, "log", "wall", "catalogue"),
     "stop": names(1, "none", "clean", "killed", "crash", "failed"),
@@ -107,6 +108,8 @@ ENUMS = {
     "refusal": names(1, "other", "lock-lost", "session-lost", "disabled", "not-allowed", "invalid", "too-large", "entity-full", "busy",
                      "no-match", "entity-gone"),
     "subqueue": names(0, "main", "dead-letter", "transfer-dead-letter"),
+    "trigger": names(1, "forward", "dead-letter", "via"),
+    "abort": names(1, "rolled-back", "timed-out", "lost", "failed"),
     "relation": names(1, "forwarded", "resubmitted", "replayed"),
     "filter": names(1, "SqlFilter", "TrueFilter", "FalseFilter", "CorrelationFilter"),
     "field": names(1, "CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"),
@@ -130,13 +133,14 @@ KINDS = {
     22: "MessageCompleted 1 Sequence:number Token:token",
     23: "MessageReceivedAndDeleted 1 Sequence:number",
     24: "MessageDeferred 1 Sequence:number Token:token DeliveryCount:number Changes:changes",
-    25: "MessageDeadLettered 1 Sequence:number Token:token Cause:cause Reason:text Description:text Changes:changes",
+    25: "MessageDeadLettered 2 Sequence:number Token:token Cause:cause Reason:text Description:text Changes:changes"
+        " SubQueue:subqueue:2",
     26: "MessageExpired 1 Sequence:number ExpiresAt:time",
     27: "MessageScheduled 2 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration ScheduledFor:time"
         " Batch:number Body:blob InSession:bool IDType:idtype DuplicateUntil:time Details:details:2",
     28: "ScheduledActivated 1 Sequence:number NewSequence:number TimeToLive:duration EnqueuedAt:time ExpiresAt:time",
     29: "ScheduleCancelled 1 Sequence:number",
-    30: "DuplicateDropped 1 MessageID:text IDType:idtype Original:number",
+    30: "DuplicateDropped 2 MessageID:text IDType:idtype Original:number Arrival:arrival:2",
     31: "SessionAccepted 1 SessionID:Text Token:token LockedUntil:time",
     32: "SessionLockRenewed 1 SessionID:Text LockedUntil:time",
     33: "SessionReleased 1 SessionID:Text Cause:release Returned:returned",
@@ -150,6 +154,14 @@ KINDS = {
     41: "MessagePublished 2 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
         " Batch:number Body:blob IDType:idtype DuplicateUntil:time Copies:copies Details:details:2",
     42: "ScheduledPublished 1 Sequence:number NewSequence:number EnqueuedAt:time Copies:copies",
+    43: "TransactionCommitted 1 ID:token Operations:number DeclaredAt:time",
+    44: "TransactionAborted 1 ID:token Cause:abort",
+    45: "TransferStarted 1 Destination:number Trigger:trigger First:number Sequences:ascending",
+    46: "MessageHandedOver 1 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
+        " Batch:number Body:blob IDType:idtype Destination:number Number:number Details:details",
+    47: "TransfersFinished 1 Numbers:ascending",
+    48: "TransferFailed 1 Number:number SubQueue:subqueue Why:refusal Reason:text Description:text Changes:changes",
+    49: "SourceForgotten 1 Source:slice",
     59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
     60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
     61: "LinkOpened 1 Role:role SubQueue:subqueue InSession:session Missed:number",
@@ -157,6 +169,7 @@ KINDS = {
     63: "SettlementRefused 1 Sequence:number SubQueue:subqueue Token:token Wanted:wanted Why:refusal Missed:number",
     64: "SendsRefused 1 Why:refusal Count:number Since:time",
     65: "ReasonGiven 1 Reason:text TrackingID:text",
+    66: "NumbersReserved 1 First:number Count:number",
 }
 
 ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"
@@ -355,6 +368,8 @@ class Record(Bytes):
             elif kind == "session":
                 has, session = self.bool(), text(self.bytes())
                 out |= {"SessionID": Value(session, session, has), name: Value(has, has)}
+            elif kind == "details":
+                out |= self.details()
             elif kind in ("blob", "changes"):
                 out.update(self.blob(name, kind))
             elif kind == "before":
@@ -438,17 +453,28 @@ class Record(Bytes):
             out.append({"Sequence": n, "DeliveryCount": self.number()})
         return Value(out, out)
 
-    def details(self, _):
+    def details(self):
+        """Those of a message, and what follows them when their flags say so."""
         out = {"BodySize": self.field("number", 1)}
         flags = self.byte()
         for flag, name in (1, "Subject"), (2, "CorrelationID"), (4, "ContentType"), (8, "TraceParent"):
             if flags & flag:
                 out[name] = self.field("text", 1)
         if flags & 16:
-            source = {"Relation": self.field("relation", 1)}
-            slice_ = f"{self.number()}/{self.byte()}"
-            out["Source"] = source | {"Slice": Value(slice_.strip("0/"), slice_), "Sequence": self.field("number", 1)}
-        return out
+            out["Source"] = self.fields("Relation:relation Slice:slice Sequence:number", 1)
+        also = {"Details": out}
+        if flags & 32:
+            also["Arrival"] = self.arrival(1)
+        if flags & 64:
+            also["Reserved"] = Value(True, True)
+        return also
+
+    def arrival(self, version):
+        return self.fields("Source:slice Number:number Floor:number Hops:number First:number DeadLetterSource:text Changes:changes", version)
+
+    def slice(self, _):
+        slice_ = f"{self.number()}/{self.byte()}"
+        return Value(slice_.strip("0/"), slice_)
 
     def copies(self, version):
         out = [self.copy(version) for _ in self.count()]

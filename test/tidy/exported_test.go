@@ -27,7 +27,7 @@ var exportedNames = ratchet{
 		"log":                    39,
 		"log/disk":               25,
 		"log/format":             54,
-		"log/event":              243, // most are the values of the facts, which have names for people who read a dump
+		"log/event":              273, // most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          226,
 		"protocol/atom":          2,

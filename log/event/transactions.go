@@ -1,0 +1,106 @@
+package event
+
+// A transaction's operations are staged in memory. What they are to the log is one record: TransactionCommitted and the events of the
+// operations, in order of staging. No event of the record can be understood without the others.
+
+// TransactionID is what the broker calls a transaction in its answer to a declare. No two have the same.
+type TransactionID [16]byte
+
+// String is the id's UUID text.
+func (t TransactionID) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }
+
+// MarshalText makes ids readable in JSON.
+func (t TransactionID) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// TransactionCommitted is the first event of a record that has a transaction's operations. By itself it changes nothing: it says what the
+// events behind it are.
+type TransactionCommitted struct {
+	Envelope
+	ID         TransactionID
+	Operations uint32 // one may take several events, or none
+	DeclaredAt Time
+}
+
+// TransactionAborted says that a transaction of which something was staged ended without a trace. It changes nothing.
+type TransactionAborted struct {
+	Envelope
+	ID    TransactionID
+	Cause AbortCause
+}
+
+// AbortCause is why a transaction ended without a trace.
+type AbortCause uint8
+
+const (
+	AbortRolledBack AbortCause = 1 // the client said so
+	AbortTimedOut   AbortCause = 2
+	AbortLost       AbortCause = 3 // its coordinator link or connection is gone
+	AbortFailed     AbortCause = 4 // the client wanted to commit, but an operation was refused
+)
+
+func (c AbortCause) String() string {
+	switch c {
+	case AbortRolledBack:
+		return "rolled-back"
+	case AbortTimedOut:
+		return "timed-out"
+	case AbortLost:
+		return "lost"
+	case AbortFailed:
+		return "failed"
+	}
+	return "unknown"
+}
+
+// MarshalText makes causes readable in JSON.
+func (c AbortCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// NumbersReserved gives out numbers for messages that a transaction has scheduled and may yet commit: the client learns them before, and
+// nobody else may get them, whether it commits or not and whatever dies in between. It is durable before anybody learns them. A
+// MessageScheduled that has one of them says so.
+type NumbersReserved struct {
+	Envelope
+	First SequenceNumber // the slice's next one
+	Count uint32         // at least 1
+}
+
+// Kind implements [Event].
+func (*TransactionCommitted) Kind() Kind { return KindTransactionCommitted }
+
+func (t *TransactionCommitted) encode(e *encoder) {
+	e.dst = append(e.dst, t.ID[:]...)
+	e.uvarint(uint64(t.Operations))
+	e.time(t.DeclaredAt)
+}
+
+func (t *TransactionCommitted) decode(d *decoder) {
+	copy(t.ID[:], d.take(16))
+	t.Operations = d.uint32()
+	t.DeclaredAt = d.time()
+}
+
+// Kind implements [Event].
+func (*TransactionAborted) Kind() Kind { return KindTransactionAborted }
+
+func (t *TransactionAborted) encode(e *encoder) {
+	e.dst = append(e.dst, t.ID[:]...)
+	e.byte(byte(t.Cause))
+}
+
+func (t *TransactionAborted) decode(d *decoder) {
+	copy(t.ID[:], d.take(16))
+	t.Cause = AbortCause(d.among("cause of an abort", byte(AbortRolledBack), byte(AbortFailed)))
+}
+
+// Kind implements [Event].
+func (*NumbersReserved) Kind() Kind { return KindNumbersReserved }
+
+func (n *NumbersReserved) encode(e *encoder) {
+	e.seq(n.First)
+	e.uvarint(uint64(n.Count))
+}
+
+func (n *NumbersReserved) decode(d *decoder) {
+	n.First = d.seq()
+	n.Count = d.uint32()
+}
