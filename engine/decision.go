@@ -28,6 +28,8 @@ type decision struct {
 	lazy   bool    // see [Outcome.Lazy]
 	note   *Note   // see [Outcome.Note]
 
+	scratch scratch
+
 	// Memory that the next decision uses again.
 	pool event.Pool
 	fan  fanOut
@@ -40,6 +42,8 @@ func (d *decision) begin(now event.Time) {
 	d.now, d.events, d.named = now, d.events[:0], d.named[:0]
 	d.early, d.reply, d.again, d.rest, d.looks = false, Reply{}, false, nil, 0
 	d.lazy, d.note = false, nil
+	d.scratch.reset()
+	d.fan.reset()
 }
 
 // outcome is the decision as the caller gets it; a refusal takes the place of an answer.
@@ -155,15 +159,24 @@ func (s *slice) receivable() *Error {
 // room refuses what would make a slice larger than its quota (semantics.md 16.3). What a subscription stores counts with its
 // topic.
 func (s *slice) room(more int64) *Error {
-	e, id := s.settings.storing(s.entity), s.id
+	e, id := s.storing()
 	if e == nil {
 		return nil // it is just being deleted
 	}
-	id.Entity = e.ID
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
-	if stored := s.index.Bytes(id); more > 0 && stored+more > quota {
+	if stored := s.index.Bytes(id) + s.scratch.bytes[id]; more > 0 && stored+more > quota {
 		return Refuse(EntityFull, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}
 	return nil
+}
+
+// storing is the entity whose quota what is stored in a slice counts toward, and the slice of it. The entity is nil when it is just being
+// deleted.
+func (s *slice) storing() (*Entity, event.Slice) {
+	e, id := s.settings.storing(s.entity), s.id
+	if e != nil {
+		id.Entity = e.ID
+	}
+	return e, id
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -11,30 +10,26 @@ import (
 // over, so a full history refuses sends (reliability.md P23).
 const maxHistory = 8 << 20
 
-// fresh tells which messages of one send were accepted before, in the history or earlier in the same send (semantics.md 11).
+// fresh tells which messages of one send were accepted before, in the history or earlier in the same record (semantics.md 11).
 type fresh struct {
-	x      *index.Index
-	slice  event.Slice
-	now    event.Time
+	*slice
 	window time.Duration // 0: the entity keeps no history
 	until  event.Time    // when ids of this send are forgotten
-	here   map[sentID]event.SequenceNumber
+	asked  bool          // somebody may ask for them in this decision
 }
 
 type sentID struct {
-	t  event.IDType
-	id string
+	slice event.Slice
+	t     event.IDType
+	id    string
 }
 
 // duplicates is to tell which of so many messages were accepted before.
 func (s *slice) duplicates(messages int) fresh {
-	f := fresh{x: s.index, slice: s.id, now: s.now}
+	f := fresh{slice: s, asked: messages > 1 || s.scratch.several}
 	if s.entity.Properties.RequiresDuplicateDetection {
 		f.window = s.entity.Properties.DuplicateDetectionWindow
 		f.until = f.now.Add(f.window)
-		if messages > 1 {
-			f.here = make(map[sentID]event.SequenceNumber, messages)
-		}
 	}
 	return f
 }
@@ -44,19 +39,26 @@ func (f *fresh) original(m *Message) (event.SequenceNumber, bool) {
 	if f.window == 0 {
 		return 0, false
 	}
-	if seq, ok := f.here[sentID{m.IDType, string(m.ID)}]; ok {
-		return seq, true
+	for at := &f.scratch; at != nil; at = at.before {
+		if seq, ok := at.ids[sentID{f.id, m.IDType, string(m.ID)}]; ok {
+			return seq, true
+		}
 	}
-	return f.x.Duplicate(f.slice, f.now, m.IDType, m.ID)
+	return f.index.Duplicate(f.id, f.now, m.IDType, m.ID)
 }
 
 // remember notes a message that is stored, and says until when its id is in the history; 0 when there is none.
 func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
-	if f.here != nil {
-		f.here[sentID{m.IDType, string(m.ID)}] = seq
+	if f.asked && f.window != 0 {
+		id := sentID{f.id, m.IDType, string(m.ID)}
+		enter(&f.scratch.ids, id, seq)
+		f.scratch.entered = append(f.scratch.entered, id)
 	}
 	return f.until
 }
+
+// remembered is how many ids the history of a slice holds.
+func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scratch.entered) }
 
 // drop adds the event of a message whose id was accepted before.
 func (s *sending) drop(m *Message, original event.SequenceNumber) {
@@ -66,13 +68,8 @@ func (s *sending) drop(m *Message, original event.SequenceNumber) {
 
 // stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.
 func (s *sending) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
-	if m, ok := s.index.Message(s.id, seq); ok && m.State == index.Scheduled {
+	if s.scheduled(seq) {
 		return seq
-	}
-	for _, ev := range s.events { // of this very send
-		if ev, ok := ev.(*event.MessageScheduled); ok && ev.Sequence == seq {
-			return seq
-		}
 	}
 	return 0
 }

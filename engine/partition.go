@@ -30,8 +30,7 @@ type Partition struct {
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
 	p := &Partition{id: id, width: width, index: x, settings: settings{entities: map[event.EntityID]*Entity{},
 		topics: map[event.EntityID]*filter.Set{}, history: maxHistory}}
-	p.decision = decision{index: x, settings: &p.settings, origins: &p.origins,
-		fan: fanOut{given: map[event.EntityID]event.SequenceNumber{}}}
+	p.decision = decision{index: x, settings: &p.settings, origins: &p.origins}
 	return p
 }
 

@@ -26,7 +26,7 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 	ceiling := event.Forever
 	if s, err := d.slice(next.Slice); err == nil {
 		if s.entity.Kind == event.Topic {
-			p := publishing{s, &d.fan}
+			p := publishing{slice: s, fan: &d.fan}
 			p.activate(next, cmd)
 			return
 		}
@@ -34,7 +34,7 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 	}
 	ev := add[*event.ScheduledActivated](d, event.KindScheduledActivated)
 	ev.Envelope, ev.Sequence = event.Envelope{Slice: next.Slice}, next.Sequence
-	ev.NewSequence, ev.EnqueuedAt = d.index.NextSequence(next.Slice), d.now
+	ev.NewSequence, ev.EnqueuedAt = d.next(next.Slice), d.now
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(d.now, next.TimeToLive, ceiling)
 }
 
@@ -46,6 +46,9 @@ func (s *sending) schedule(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.IDType, ev.DuplicateUntil, ev.Details = m.IDType, until, m.Details
+	if s.cmd.Numbers || s.scratch.several {
+		s.lives(seq, index.Scheduled)
+	}
 	return ev
 }
 
@@ -62,6 +65,9 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 	for _, seq := range cmd.Sequences {
 		ev := add[*event.ScheduleCancelled](d, event.KindScheduleCancelled)
 		ev.Envelope, ev.Sequence = s.envelope(origin), seq
+		if d.scratch.several {
+			s.lives(seq, index.Gone)
+		}
 	}
 	return nil
 }
@@ -73,8 +79,7 @@ func (s *slice) checkCancel(cmd *CancelScheduled) *Error {
 	}
 	seen := map[event.SequenceNumber]bool{}
 	for _, seq := range cmd.Sequences {
-		m, ok := s.index.Message(s.id, seq)
-		if !ok || m.State != index.Scheduled || seen[seq] {
+		if !s.scheduled(seq) || seen[seq] {
 			return Refuse(MessageNotFound, "There is no scheduled message with the sequence number %d.", seq)
 		}
 		seen[seq] = true

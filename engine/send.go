@@ -34,10 +34,11 @@ func send(d *decision, cmd *Send) *Error {
 		return err
 	}
 	if of.entity.Kind == event.Topic {
-		p := publishing{of, &d.fan}
+		p := publishing{slice: of, fan: &d.fan}
 		if err := p.check(cmd); err != nil {
 			return err
 		}
+		s.added(p.bytes)
 	}
 	s.from = d.origin(cmd.Origin)
 	if n := len(cmd.Messages); n > 1 {
@@ -73,7 +74,7 @@ func (s *sending) check() *Error {
 		}
 	}
 	n, history := len(s.cmd.Messages), s.settings.history
-	if s.entity.Properties.RequiresDuplicateDetection && s.index.Remembered(s.id)+n > history && s.index.Forgettable(s.id, s.now, n) < n {
+	if s.entity.Properties.RequiresDuplicateDetection && s.remembered()+n > history && s.index.Forgettable(s.id, s.now, n) < n {
 		return Refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", s.entity.Path, history)
 	}
 	return nil
@@ -107,8 +108,9 @@ func (s *sending) checkMessages() (size int64, _ *Error) {
 
 // store adds the events of messages that were let in, and says which numbers they have, if that was asked.
 func (s *sending) store() (numbers Numbers) {
-	seq := s.index.NextSequence(s.id)
+	seq := s.next(s.id)
 	fresh := s.duplicates(len(s.cmd.Messages))
+	var size int64
 	for i := range s.cmd.Messages {
 		m, number := &s.cmd.Messages[i], seq
 		if original, twice := fresh.original(m); twice {
@@ -118,12 +120,15 @@ func (s *sending) store() (numbers Numbers) {
 			}
 		} else {
 			s.storeOne(m, seq, fresh.remember(m, seq))
+			size += int64(len(m.Body) + len(m.Tail))
 			seq++
 		}
 		if s.cmd.Numbers {
 			numbers = append(numbers, number)
 		}
 	}
+	s.gave(s.id, seq)
+	s.added(size)
 	return numbers
 }
 

@@ -154,6 +154,10 @@ func setSessionState(d *decision, cmd *SetSessionState) *Error {
 	ev := add[*event.SessionStateSet](d, event.KindSessionStateSet)
 	ev.Envelope, ev.SessionID = s.envelope(origin), cmd.SessionID
 	ev.Cleared, ev.State.Data, ev.Topic = len(cmd.State) == 0, cmd.State, s.entity.Topic
+	if d.scratch.several {
+		s.added(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
+		enter(&d.scratch.states, sessionID{s.id, string(cmd.SessionID)}, len(cmd.State))
+	}
 	return nil
 }
 
@@ -165,8 +169,7 @@ func (s *slice) checkState(cmd *SetSessionState) (way passed, err *Error) {
 	if limit := s.messageLimit(); int64(len(cmd.State)) > limit {
 		return way, Refuse(MessageTooLarge, "The session state of %d bytes is over the limit of %d bytes of '%s'.", len(cmd.State), limit, s.entity.Path)
 	}
-	session, _ := s.index.Session(s.id, cmd.SessionID)
-	return way, s.room(int64(len(cmd.State)) - int64(session.State.Size))
+	return way, s.room(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
 }
 
 // messageLimit is the size limit of messages in bytes, which a subscription has from its topic.

@@ -18,17 +18,15 @@ const (
 	manyCopies     = 1 << 14   // more are added up before they are written, and their memory is not kept
 )
 
-// fanOut is the copies that one decision makes, and the plan they are part of. Everything in it is valid until the next.
+// fanOut is the copies that one decision makes, and the plan of the last of its sends. Everything in it is valid until the next.
 type fanOut struct {
 	plan    []planned // by message
 	copies  []event.Copy
-	changes []byte                                  // what the rules changed, as it stands in the log
-	given   map[event.EntityID]event.SequenceNumber // newest number given out in this decision, by subscription
+	changes []byte // what the rules changed, as it stands in the log
 	change  filter.Changes
 	values  event.RuleChanges // scratch
 	add     []event.Property  // scratch
 	blank   filter.Message
-	bytes   int64 // what the copies add to the topic's size
 }
 
 func (f *fanOut) reset() {
@@ -38,8 +36,7 @@ func (f *fanOut) reset() {
 	if cap(f.changes) > 1<<20 {
 		f.changes = nil
 	}
-	f.copies, f.changes, f.plan, f.bytes = f.copies[:0], f.changes[:0], f.plan[:0], 0
-	clear(f.given)
+	f.copies, f.changes, f.plan = f.copies[:0], f.changes[:0], f.plan[:0]
 }
 
 // size is how many bytes of log the copies take, or a little more.
@@ -76,14 +73,24 @@ type planned struct {
 // publishing finds out who gets copies of messages of a topic. What it finds stands in the fan-out.
 type publishing struct {
 	slice
-	fan *fanOut
+	fan   *fanOut
+	bytes int64 // what the copies add to the topic's size
 }
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
 func (p *publishing) check(cmd *Send) *Error {
-	p.fan.reset()
+	before := p.mark()
+	err := p.makePlan(cmd)
+	if err != nil {
+		p.takeBack(before, p.id.Partition)
+	}
+	return err
+}
+
+func (p *publishing) makePlan(cmd *Send) *Error {
+	p.fan.plan = p.fan.plan[:0]
 	fresh := p.duplicates(len(cmd.Messages))
-	seq := p.index.NextSequence(p.id)
+	seq := p.next(p.id)
 	var own int64
 	bodies := 0
 	for i := range cmd.Messages {
@@ -111,14 +118,17 @@ func (p *publishing) check(cmd *Send) *Error {
 	if len(p.fan.copies) > manyCopies && bodies+p.fan.size() > maxPublish {
 		return Refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish)
 	}
-	return p.room(own + p.fan.bytes)
+	p.bytes += own
+	return p.room(p.bytes)
 }
 
 // publish adds the events of a plan, one for each message with all its copies, and says which numbers they have, if that was asked.
 func (s *sending) publish(plan []planned) (numbers Numbers) {
+	next := s.next(s.id)
 	for i := range s.cmd.Messages {
 		m, pl := &s.cmd.Messages[i], &plan[i]
 		number := pl.sequence
+		next = max(next, number+1)
 		switch {
 		case pl.original != 0:
 			s.drop(m, pl.original)
@@ -134,6 +144,7 @@ func (s *sending) publish(plan []planned) (numbers Numbers) {
 			numbers = append(numbers, number)
 		}
 	}
+	s.gave(s.id, next)
 	return numbers
 }
 
@@ -152,9 +163,8 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 // activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
 // (semantics.md 7.6, SM-292).
 func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
-	p.fan.reset()
 	m, _ := p.index.Message(p.id, next.Sequence)
-	number := p.index.NextSequence(p.id)
+	number := p.next(p.id)
 	ttl, _ := timeToLive(p.now, next.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
 	see := cmd.Properties
 	if see == nil {
@@ -285,18 +295,13 @@ func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reas
 // counts from the same instant (semantics.md 7.1).
 func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
-	seq, ok := p.fan.given[sub.ID]
-	if !ok {
-		seq = p.index.NextSequence(id) - 1
-	}
-	p.fan.given[sub.ID] = seq + 1
 	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
 	if mutant.On(mutant.LongCopies) {
 		ceiling = p.entity.Properties.DefaultMessageTimeToLive
 	}
 	own, expires := timeToLive(p.now, m.ttl, ceiling)
-	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: seq + 1, OwnTTL: own != 0, ExpiresAt: expires})
-	p.fan.bytes += int64(m.size + changes)
+	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: p.take(id), OwnTTL: own != 0, ExpiresAt: expires})
+	p.bytes += int64(m.size + changes)
 	return &p.fan.copies[len(p.fan.copies)-1]
 }
 

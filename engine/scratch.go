@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// scratch is what a decision has given out and taken away so far, and the index does not show: nothing is applied before the record is
+// complete. Where one record is made of several operations, each rule asks here what those before it did; else most of it stays empty,
+// and costs nothing. What is added on behalf of an operation that is then refused can be taken back ([decision.mark]).
+type scratch struct {
+	several bool     // the record is made of several operations
+	before  *scratch // of operations that come before those of this decision, and are not in the index either; nil: there are none
+
+	next    map[event.Slice]event.SequenceNumber // number of the next message
+	bytes   map[event.Slice]int64                // stored, by the slice whose quota they count toward
+	ids     map[sentID]event.SequenceNumber      // accepted, with the messages they are of
+	entered []sentID                             // the same in order
+	life    map[messageID]index.State            // of scheduled messages: that they are, or are gone
+	states  map[sessionID]int                    // bytes of the states that were set
+}
+
+type messageID struct {
+	slice    event.Slice
+	sequence event.SequenceNumber
+}
+
+type sessionID struct {
+	slice event.Slice
+	name  string
+}
+
+// maxScratch is how many entries of a kind may have been there for their memory to be used again.
+const maxScratch = 1 << 10
+
+func (s *scratch) reset() {
+	s.several, s.before = false, nil
+	empty(&s.next)
+	empty(&s.bytes)
+	empty(&s.ids)
+	empty(&s.life)
+	empty(&s.states)
+	clear(s.entered)
+	if s.entered = s.entered[:0]; cap(s.entered) > maxScratch {
+		s.entered = nil
+	}
+}
+
+func empty[K comparable, V any](m *map[K]V) {
+	switch n := len(*m); {
+	case n > maxScratch:
+		*m = nil
+	case n > 0:
+		clear(*m)
+	}
+}
+
+func enter[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+// next is the number of the next message of a slice.
+func (d *decision) next(id event.Slice) event.SequenceNumber {
+	if len(d.scratch.next) > 0 {
+		if seq, ok := d.scratch.next[id]; ok {
+			return seq
+		}
+	}
+	return d.index.NextSequence(id)
+}
+
+// gave notes which number comes next in a slice, after some were given out.
+func (d *decision) gave(id event.Slice, next event.SequenceNumber) {
+	if d.scratch.several {
+		enter(&d.scratch.next, id, next)
+	}
+}
+
+// take gives out the next number of a slice of which one decision gives out many, each by itself.
+func (d *decision) take(id event.Slice) event.SequenceNumber {
+	seq := d.next(id)
+	enter(&d.scratch.next, id, seq+1)
+	return seq
+}
+
+// added notes bytes that are stored in a slice, whose quota is that of another where it is a subscription's.
+func (s *slice) added(more int64) {
+	if !s.scratch.several {
+		return
+	}
+	if _, id := s.storing(); more != 0 {
+		enter(&s.scratch.bytes, id, s.scratch.bytes[id]+more)
+	}
+}
+
+// scheduled tells whether a message waits to become active.
+func (s *slice) scheduled(seq event.SequenceNumber) bool {
+	for at := &s.scratch; at != nil; at = at.before {
+		if state, ok := at.life[messageID{s.id, seq}]; ok {
+			return state == index.Scheduled
+		}
+	}
+	m, ok := s.index.Message(s.id, seq)
+	return ok && m.State == index.Scheduled
+}
+
+// lives notes that a message is scheduled, or is gone.
+func (s *slice) lives(seq event.SequenceNumber, state index.State) {
+	enter(&s.scratch.life, messageID{s.id, seq}, state)
+}
+
+// stateSize is how many bytes the state of a session has.
+func (s *slice) stateSize(name []byte) int {
+	for at := &s.scratch; at != nil; at = at.before {
+		if n, ok := at.states[sessionID{s.id, string(name)}]; ok {
+			return n
+		}
+	}
+	session, _ := s.index.Session(s.id, name)
+	return int(session.State.Size)
+}
+
+// mark is how far a decision had come. What was added behind it by a check can be taken back, so that a refused operation leaves nothing
+// behind in a record that goes on with others.
+type mark struct{ ids, copies, changes int }
+
+func (d *decision) mark() mark {
+	return mark{len(d.scratch.entered), len(d.fan.copies), len(d.fan.changes)}
+}
+
+// takeBack forgets the ids and the copies behind a mark, and the numbers that these copies were given in an entity partition.
+func (d *decision) takeBack(to mark, partition uint8) {
+	for _, id := range d.scratch.entered[to.ids:] {
+		delete(d.scratch.ids, id)
+	}
+	d.scratch.entered = d.scratch.entered[:to.ids]
+	for i := len(d.fan.copies) - 1; i >= to.copies; i-- {
+		c := &d.fan.copies[i]
+		d.scratch.next[event.Slice{Entity: c.Subscription, Partition: partition}] = c.Sequence
+	}
+	d.fan.copies, d.fan.changes = d.fan.copies[:to.copies], d.fan.changes[:to.changes]
+}
