@@ -9,6 +9,7 @@
 //   - [Sent.Properties] and [Properties] take out what filters look at (properties.go, value.go).
 //   - [AppendDelivery] puts the broker's sections around a stored message (delivery.go), with what settlements and rules have changed
 //     (overlay.go).
+//   - [Reread] makes of a stored message what the next entity is asked to store, when it is moved (moved.go).
 //   - [SettlementOf] reads an outcome (settlement.go), [ReadFilters] what a receiver asks for (session_filter.go).
 //
 // Errors of type [amqp.Error] are refusals: they say what the peer is told. Other errors say that stored bytes are damaged.

@@ -45,6 +45,13 @@ type Limits struct {
 	HeaderSize   int         // bytes of all that stands beside body and footer
 }
 
+// otherKey refuses a session id with another partition key: both say the partition.
+const otherKey = "The partition key must equal the session id when both are set."
+
+func keysDiffer(m *engine.Message) bool {
+	return len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey)
+}
+
 // Sent is what the checks of one message found.
 type Sent struct {
 	// Message is what the engine is asked to store. Its slices alias the bytes inspected, or a regular copy of them; filters
@@ -68,37 +75,41 @@ func DecodeError(err error) *amqp.Error {
 // Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). What it returns aliases b, in which annotations
 // that are texts become strings. An error is what the peer is told; the message is then not sent.
 func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
+	if e = in.inspect(b, limits); e == nil && keysDiffer(&in.Message) {
+		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: otherKey}
+	}
+	return in, e
+}
+
+// inspect is Inspect of each field by itself.
+func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	s, err := amqp.ScanMessage(b, limits.Decode)
 	if err != nil {
-		return in, DecodeError(err)
+		return DecodeError(err)
 	}
 	in.Message.Details.BodySize = uint32(s.Body.Len())
 	if !s.Regular() { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
 		if s, err = amqp.ScanMessage(b, limits.Decode); err != nil {
-			return in, DecodeError(err)
+			return DecodeError(err)
 		}
 	}
 	in.sections, in.Message.Body = s, b
 	if in.Message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.Message.Header > limits.HeaderSize {
-		return in, ArgumentError("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)
+		return ArgumentError("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)
 	}
-	between, e := inspectProperties(s.Properties.Of(b), limits, &in)
+	between, e := inspectProperties(s.Properties.Of(b), limits, in)
 	if e != nil {
-		return in, e
+		return e
 	}
 	if e = inspectAnnotations(s.MessageAnnotations.Of(b), limits, &in.Message); e != nil {
-		return in, e
+		return e
 	}
 	if e = inspectApplicationProperties(s.ApplicationProperties.Of(b), limits, &in.Message.Details); e != nil {
-		return in, e
+		return e
 	}
-	m := &in.Message
-	if len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey) {
-		return in, &amqp.Error{Condition: amqp.CondNotAllowed, Description: "The partition key must equal the session id when both are set."}
-	}
-	m.TimeToLive, e = timeToLive(s.TTL, &between)
-	return in, e
+	in.Message.TimeToLive, e = timeToLive(s.TTL, &between)
+	return e
 }
 
 // inspectProperties looks at each field once; what it returns is what the time to live may follow from.
@@ -150,12 +161,20 @@ func inspectProperties(section []byte, limits *Limits, in *Sent) (between times,
 // aliases raw, and is nil where that is neither, or no UTF-8.
 func detail(raw []byte) []byte {
 	text, ok := amqp.RawText(raw)
+	if !ok {
+		return nil
+	}
+	return detailOf(text)
+}
+
+// detailOf is [detail] of a text.
+func detailOf(text []byte) []byte {
 	n := len(text)
 	if n > event.MaxDetail {
 		for n = event.MaxDetail; n > 0 && !utf8.RuneStart(text[n]); n-- {
 		}
 	}
-	if !ok || !utf8.Valid(text[:n]) {
+	if !utf8.Valid(text[:n]) {
 		return nil
 	}
 	return text[:n:n]

@@ -33,7 +33,7 @@ var exportedNames = ratchet{
 		"protocol/atom":          2,
 		"protocol/atom/document": 67,
 		"protocol/listen":        11,
-		"protocol/message":       29,
+		"protocol/message":       30,
 		"protocol/servicebus":    4,
 		"tools":                  6,
 		"tools/bench":            17,

@@ -1,0 +1,123 @@
+package message
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// storedLimits refuse nothing that was let in, under whatever settings that was.
+var storedLimits = Limits{Decode: amqp.DefaultLimits, IDLength: math.MaxInt, PropertySize: math.MaxInt, HeaderSize: math.MaxInt}
+
+// Reread makes of a stored message what another entity is asked to store when it is moved there: as it was sent, with
+// what settlements and rule actions have changed since, the oldest change first. Other than in the entity it leaves, what an action made of
+// a system property counts there (15.5): the session id, the partition key, the message-id, the times. An id that an action took away is
+// still the one that duplicates are known by.
+//
+// The time to live is that of an action, or else ttl: the message's own where it is, 0 for none; negative for the one it was sent with.
+//
+// The body is stored, unchanged; the message's other slices may alias it. merged is the changes in one, in the form of package event, nil
+// when there are none, and Header counts it, too. The time to live is not in merged: the entity that the message goes to keeps and shows
+// it. see, when not nil, is filled in with what filters see but for what only the broker knows, and the message keeps it.
+//
+// An error of type [*engine.Error] is a refusal, in the words that any entity would use; all others say that stored bytes are damaged.
+func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (m engine.Message, merged []byte, err error) {
+	var in Sent
+	if e := in.inspect(stored, &storedLimits); e != nil {
+		return m, nil, fmt.Errorf("%w: %s", errStored, e.Description)
+	}
+	if ttl < 0 {
+		ttl = in.Message.TimeToLive
+	}
+	if len(changes) > 0 {
+		o, err := readOverlay(changes)
+		if err != nil {
+			return m, nil, err
+		}
+		if c, ok := o.changed(filter.TimeToLive); ok {
+			ttl = time.Duration(c.time) * time.Millisecond
+		}
+		if merged, err = o.merged(); err != nil {
+			return m, nil, err
+		}
+		if err := in.change(o); err != nil {
+			return m, nil, err
+		}
+		in.Message.Header += len(merged)
+	}
+	in.Message.TimeToLive = ttl
+	if see != nil {
+		in.Properties(see)
+	}
+	m = in.Message
+	m.Body = stored
+	if keysDiffer(&m) {
+		return m, merged, engine.Refuse(engine.NotAllowed, otherKey)
+	}
+	return m, merged, nil
+}
+
+// change makes of what a stored message says what it says as whoever received it would send it on. The body is not part of it.
+func (in *Sent) change(o *overlay) error {
+	sent, s := in.Message.Body, &in.sections
+	now := appendMapSection(nil, amqp.SectionMessageAnnotations, s.MessageAnnotations.Of(sent), o.replaces, o.appendAnnotations)
+	now = appendProperties(now, s.Properties.Of(sent), 0, 0, o)
+	now = o.appendApplication(now, s.ApplicationProperties.Of(sent))
+	was := *in
+	*in = Sent{}
+	if e := in.inspect(now, &storedLimits); e != nil {
+		return fmt.Errorf("%w: changed: %s", errStored, e.Description)
+	}
+	if !in.hasID {
+		in.hasID, in.Message.ID, in.Message.IDType = was.hasID, was.Message.ID, was.Message.IDType
+	}
+	in.Message.Header, in.Message.Details.BodySize = was.Message.Header, was.Message.Details.BodySize
+	return nil
+}
+
+// merged is all changes in one, in the form of package event, but for the time to live. It is nil when nothing is left.
+func (o *overlay) merged() ([]byte, error) {
+	var c event.RuleChanges
+	for i := range o.application {
+		p := &o.application[i]
+		switch {
+		case p.removed:
+			c.Removed = append(c.Removed, p.key)
+			continue
+		case p.entry != nil:
+			raw := p.entry[amqp.RawSize(p.entry):]
+			c.Set = append(c.Set, event.Property{Name: p.key, Value: event.Value{Type: event.Encoded, Text: string(raw)}})
+		default:
+			c.Set = append(c.Set, event.Property{Name: p.key, Value: p.value})
+		}
+		if !utf8.ValidString(p.key) {
+			return nil, errChanges
+		}
+	}
+	for _, at := range changeable {
+		if change, ok := o.changed(at); ok && at != filter.TimeToLive {
+			c.System = append(c.System, event.Property{Name: at.String(), Value: change.value(at)})
+		}
+	}
+	if len(c.Removed)+len(c.Set)+len(c.System) == 0 {
+		return nil, nil
+	}
+	return c.Append(nil), nil
+}
+
+// value is what a system property but the time to live was changed to.
+func (c *systemChange) value(of filter.SystemProperty) event.Value {
+	switch {
+	case c.null:
+		return event.Value{}
+	case of == filter.ScheduledEnqueueTimeUtc:
+		return event.InstantOf(event.Time(c.time))
+	}
+	return event.Value{Type: event.String, Text: c.text}
+}
