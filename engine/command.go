@@ -63,6 +63,9 @@ type Send struct {
 	Buffer Buffer
 	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
 	Numbers bool
+	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
+	// over.
+	Destination *Entity
 }
 
 // Buffer is memory that bytes of a command are part of.

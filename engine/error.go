@@ -26,6 +26,8 @@ const (
 	Timeout                                // nothing came in time
 	NoMatchingSubscription                 // the topic filters before publishing and no rule matches
 	EntityFull                             // the messages and session states of the entity take as many bytes as they may
+	UnknownTransaction                     // there is no transaction with that id, or no more
+	TransactionFailed                      // an operation of the transaction, or its commit, was refused: it is rolled back
 )
 
 // Texts of refusals that the protocol also gives by itself, where it need not ask.
@@ -33,6 +35,7 @@ const (
 	LockLostText     = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
 	SessionLostText  = "The session lock was lost. Request a new session receiver."
 	DeadLetteredText = "A message of a dead-letter queue cannot be dead-lettered."
+	TooManySentText  = "Can't send more than 100 messages in a single transaction"
 )
 
 // Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.
@@ -56,6 +59,12 @@ func NoEntity(path string) *Error {
 // SessionLost is the refusal of a session lock that has ended.
 func SessionLost() *Error {
 	return Refuse(SessionLockLost, SessionLostText)
+}
+
+// NoTransaction is the refusal of an operation in a transaction that is not there, or no more.
+func NoTransaction(id []byte) *Error {
+	return Refuse(UnknownTransaction, "No active Transaction was found for ID '%x'. The Transaction may have timed out or attempted to span "+
+		"multiple top-level entities such as Queue or Topic. The server Transaction timeout is: 00:02:00.", id)
 }
 
 // ErrUnknown is the outcome of a command whose events may or may not be in the log: its partition stopped.

@@ -182,6 +182,8 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		drop(d, cmd)
 	case *Note:
 		note(d, cmd)
+	case *Stage, *Commit, *Rollback:
+		return Refuse(NotImplemented, "Transactions are not implemented.")
 	default:
 		return p.catalogue().decide(cmd)
 	}

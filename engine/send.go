@@ -29,6 +29,9 @@ func send(d *decision, cmd *Send) *Error {
 	if err != nil {
 		return err
 	}
+	if cmd.Destination != nil {
+		return Refuse(NotImplemented, "Sending through another entity is not implemented.")
+	}
 	s := sending{slice: of, cmd: cmd}
 	if err := s.check(); err != nil {
 		return err

@@ -55,6 +55,8 @@ var conditions = [...]condition{
 	engine.SessionCannotBeLocked:  {symbol: amqp.CondSessionCannotBeLocked, status: 410},
 	engine.Timeout:                {symbol: amqp.CondTimeout, status: 408},
 	engine.EntityFull:             {symbol: amqp.CondResourceLimit, status: 403, more: quotaText},
+	engine.UnknownTransaction:     {symbol: amqp.CondTransactionUnknownID, status: 400},
+	engine.TransactionFailed:      {symbol: amqp.CondTransactionRollback, status: 400},
 }
 
 // conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]

@@ -37,6 +37,8 @@ func TestConditions(t *testing.T) {
 		engine.Timeout:                {"com.microsoft:timeout", 408, own},
 		engine.NoMatchingSubscription: {"com.microsoft:no-matching-subscription", 500, own},
 		engine.EntityFull:             {"amqp:resource-limit-exceeded", 403, own + " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"},
+		engine.UnknownTransaction:     {"amqp:transaction:unknown-id", 400, own},
+		engine.TransactionFailed:      {"amqp:transaction:rollback", 400, own},
 	}
 	for code := range conditions {
 		code := engine.Code(code)
@@ -57,7 +59,7 @@ func TestConditions(t *testing.T) {
 	if len(conditions) != len(want)+1 {
 		t.Errorf("%d conditions", len(conditions)-1)
 	}
-	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.EntityFull + 1}, io.EOF} { // nobody knows what came of it
+	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.TransactionFailed + 1}, io.EOF} { // nobody knows what came of it
 		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
 			t.Errorf("%v: %+v %q", err, c, text)
 		}

@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 121,
+		"engine":                 129,
 		"engine/host":            25,
 		"engine/filter":          35,
 		"index":                  22,
@@ -40,7 +40,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           25,
 		"tools/client/admin":     11,
-		"types of engine":        60,
+		"types of engine":        63,
 	},
 }
 
