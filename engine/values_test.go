@@ -16,7 +16,8 @@ import (
 var allCommands = []Command{
 	&Send{}, &Attach{}, &Flow{}, &Detach{}, &Settle{}, &Renew{}, &Peek{}, &ReceiveDeferred{}, &CancelScheduled{}, &BatchDelete{}, &RenewSession{},
 	&SetSessionState{}, &GetSessionState{}, &ListSessions{}, &PutEntity{}, &DeleteEntity{}, &PutRule{}, &DeleteRule{}, &ListRules{}, &Receive{},
-	&Tick{}, &acceptSession{}, &releaseSession{}, &releaseAll{}, &sweep{}, &dropSlice{}, &touch{}, &Note{}, Internal{},
+	&Tick{}, &acceptSession{}, &releaseSession{}, &releaseAll{}, &sweep{}, &dropSlice{}, &touch{}, &Note{}, &Stage{}, &Commit{}, &Rollback{},
+	Internal{},
 }
 
 // references is what commands hold that is no plain value, by its type, and why.
@@ -28,6 +29,7 @@ var references = map[string]string{
 		"decision, all of it each time.",
 	"*engine.Receiver": "known by its address. Attach, Flow and Detach are answered by the loop; no rule gets them, and nothing about them is in a log.",
 	"event.Event":      "the event of a fact, values alone. It goes into the log as it is, with its origin filled in.",
+	"engine.Command":   "an operation that is part of a transaction, itself a value.",
 	"engine.Buffer":    "the memory of the message's bytes, which the loop gives back. No rule looks at it.",
 }
 
