@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -158,7 +159,7 @@ func (f *configFile) block(n *yaml.Node, prefix string) {
 			f.block(value, "tls.")
 		case known:
 			f.value(w, value)
-		case path == "limits", path == "jwt":
+		case slices.ContainsFunc(words, func(w Word) bool { return strings.HasPrefix(w.Name, path+".") }):
 			f.block(value, path+".")
 		case path == accessRules:
 			f.access(value, f.at)

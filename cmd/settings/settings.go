@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Settings is everything a person decides about one broker.
@@ -21,9 +22,11 @@ type Settings struct {
 	TLS       TLS
 	Entities  Entities
 	Logging   Logging
-	Access    []AccessRule // never empty after Load
-	Identity  Identity
-	Limits    Limits
+	// FailuresTo is the sub-queue of an entity that gets what its ForwardTo cannot deliver: the one for dead letters or that for transfers.
+	FailuresTo event.SubQueue
+	Access     []AccessRule // never empty after Load
+	Identity   Identity
+	Limits     Limits
 	// Version is that of the program, which the log of each run names. It is no setting: whoever starts a broker says it.
 	Version string
 }
@@ -180,10 +183,11 @@ const (
 
 func defaults() Settings {
 	return Settings{
-		Mode:    Development,
-		Tier:    Standard,
-		Storage: Storage{Data: "data"},
-		Logging: Logging{Level: slog.LevelInfo, Format: "text"},
+		Mode:       Development,
+		Tier:       Standard,
+		FailuresTo: event.DeadLetter,
+		Storage:    Storage{Data: "data"},
+		Logging:    Logging{Level: slog.LevelInfo, Format: "text"},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Word is the name of one setting, the same as a flag (--log-level), an environment variable (LEDGERBUS_LOG_LEVEL) and a
@@ -62,6 +63,8 @@ var words = []Word{
 	{Name: "tier", Usage: "standard or premium: which sizes clients may ask for when they make entities", Default: string(Standard), set: setTier},
 	{Name: "partitions", Usage: "number of partition logs, 1 to 64; fixed when the data directory is made", Default: "4",
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
+	{Name: "forwarding.failures-to", Usage: "sub-queue of an entity with ForwardTo that gets a message which cannot be forwarded: dead-letter, as in the cloud today, or transfer-dead-letter, as older documents have it",
+		Default: "dead-letter", set: setFailuresTo},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
@@ -179,6 +182,18 @@ func setTier(s *Settings, values []string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither %s nor %s", values[0], Standard, Premium)
+}
+
+func setFailuresTo(s *Settings, values []string) error {
+	switch values[0] {
+	case "dead-letter":
+		s.FailuresTo = event.DeadLetter
+	case "transfer-dead-letter":
+		s.FailuresTo = event.TransferDeadLetter
+	default:
+		return fmt.Errorf("%q is neither dead-letter nor transfer-dead-letter", values[0])
+	}
+	return nil
 }
 
 func setTLS(s *Settings, values []string) error {

@@ -42,6 +42,9 @@ type Options struct {
 	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
 	// 0: 5000.
 	MaxReceivers int
+	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
+	// else says, the dead-letter queue.
+	FailuresTo event.SubQueue
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
