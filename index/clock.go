@@ -49,7 +49,7 @@ func (t *lockTable) moveTimes(by event.Time) {
 		if l.until != 0 {
 			l = t.edit(t.versions, slot)
 			l.until = moved(l.until, by)
-			t.ends.add(l.until, slot)
+			t.enterEnds(slot)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
 // version is of no use: replay begins earlier instead.
-const EncodingVersion = 5
+const EncodingVersion = 6
 
 // errEncoding is wrapped by every error of [Decode].
 var errEncoding = errors.New("index: bad encoding")
@@ -87,7 +87,9 @@ const (
 	flagSession = 1 << 2
 	flagOrigin  = 1 << 3
 	flagWaited  = 1 << 4 // it was scheduled
-	rowFlags    = flagWaited<<1 - 1
+	flagHops    = 1 << 5 // it has moved
+	flagSource  = 1 << 6 // it was in a dead-letter queue before it came here
+	flagStays   = 1 << 7
 )
 
 func (e *encoding) slice(k *kept) {
@@ -97,6 +99,7 @@ func (e *encoding) slice(k *kept) {
 	e.number(uint64(k.topic))
 	ordinals := e.sessions(k.names)
 	e.history(k.seen)
+	e.moves(k)
 	e.number(uint64(k.live()))
 	if e.w == nil {
 		e.dst = slices.Grow(e.dst, k.live()*rowSize)
@@ -120,7 +123,7 @@ const rowSize = 20
 
 // row appends what is known of one message. last is the row before.
 func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
-	origin, state := p.origin(), r.marks.state()
+	origin, source, state, hops := p.origin(), p.source(), r.marks.state(), r.marks.hops()
 	var flags byte
 	if r.marks.has(ownTTL) {
 		flags |= flagOwnTTL
@@ -137,6 +140,15 @@ func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
 	if origin != 0 {
 		flags |= flagOrigin
 	}
+	if hops != 0 {
+		flags |= flagHops
+	}
+	if source != "" {
+		flags |= flagSource
+	}
+	if r.marks.has(stays) {
+		flags |= flagStays
+	}
 	dst := append(e.dst, byte(state), byte(r.marks.subQueue()), flags)
 	dst = binary.AppendVarint(dst, int64(r.position-last.position))
 	dst = binary.AppendUvarint(dst, uint64(r.size))
@@ -146,6 +158,12 @@ func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
 	dst = binary.AppendUvarint(dst, uint64(r.count))
 	if origin != 0 {
 		dst = binary.AppendUvarint(dst, uint64(origin))
+	}
+	if hops != 0 {
+		dst = append(dst, hops)
+	}
+	if source != "" {
+		dst = appendText(dst, source)
 	}
 	if r.session != 0 {
 		dst = binary.AppendUvarint(dst, uint64(ordinals[r.session]))
@@ -157,6 +175,8 @@ func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
 		t := e.schedule.at(r.lock)
 		dst = binary.AppendUvarint(dst, uint64(t.at))
 		dst = binary.AppendUvarint(dst, uint64(t.ttl))
+	case Transferring:
+		dst = e.transfers.at(r.lock).append(e, dst)
 	}
 	if r.marks.has(changed) {
 		blobs := p.changes()
@@ -314,6 +334,7 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	d.owner(x, s)
 	sessions := d.sessions(s)
 	d.history(s)
+	d.moves(s)
 	live := d.number(uint64(len(d.src)))
 	var seq event.SequenceNumber
 	var last row
@@ -348,8 +369,9 @@ func (d *decoding) owner(x *Index, s *slice) {
 // row reads what is known of one message. last is the row before.
 func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions uint64) {
 	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
-	if state == Gone || int(state) >= states || int(sub) >= subQueues || flags > rowFlags ||
-		state == Scheduled && (sub != event.Main || flags&(flagOrigin|flagWaited) != 0) {
+	if state == Gone || int(state) >= states || int(sub) >= subQueues ||
+		state == Scheduled && (sub != event.Main || flags&flagWaited != 0 || flags&flagOrigin != 0 && flags&flagHops == 0) ||
+		flags&flagSource != 0 && flags&flagHops == 0 {
 		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
 		return
 	}
@@ -365,12 +387,16 @@ func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions u
 	if flags&flagOrigin != 0 {
 		origin = event.SequenceNumber(d.atLeastOne(math.MaxUint64))
 	}
+	source := d.moved(&r, flags)
 	if flags&flagSession != 0 {
 		r.session = uint32(d.atLeastOne(sessions))
 	}
+	var t transfer
 	switch state {
 	case Locked, DeferredLocked:
 		d.lock(s, seq, &r)
+	case Transferring:
+		t = d.transfer(s, seq, &r)
 	case Scheduled:
 		r.lock = s.shared.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
 	}
@@ -381,16 +407,21 @@ func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions u
 	*at = r
 	s.addBytes(int64(r.size))
 	s.enter(seq, r.marks)
-	if origin != 0 {
-		s.rows.find(seq).setOrigin(origin)
-	}
+	along := carried{origin: origin, source: source}
+	along.give(s, seq)
 	if r.session != 0 {
 		s.sessions.addMessage(seq, at)
 	}
 	s.awaits(at)
-	if flags&flagChanged == 0 {
-		return
+	if flags&flagChanged != 0 {
+		d.changes(s, seq, at)
 	}
+	if state == Transferring {
+		at.lock = departures{s}.depart(t, departures{s}.stored(seq, at))
+	}
+}
+
+func (d *decoding) changes(s *slice, seq event.SequenceNumber, at *row) {
 	for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		b := d.blob()
 		if b.Size == 0 {

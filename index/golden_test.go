@@ -30,7 +30,7 @@ func TestEncodingStays(t *testing.T) {
 		x.Apply(w.now, &event.SliceDropped{Envelope: event.Envelope{Slice: news}})
 		hash.Write(x.Encode(nil))
 	}
-	const want = "27da4cda64abe3edd103655c290cf8a892451a7305fd23c8e8f9d67360fcc5f0"
+	const want = "cdedc347fa24811e01773a38551e78ee30bcda620197e8492ab2612981d596b4"
 	if got := fmt.Sprintf("%x", hash.Sum(nil)); got != want {
 		t.Errorf("the encodings of these histories have the hash %s, and had %s", got, want)
 	}

@@ -1,14 +1,14 @@
 package index
 
 import (
-	"fmt"
-
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Index is the state of one partition. It belongs to one goroutine. Only Apply and [Index.Step] change it; others may have a [Snapshot].
 type Index struct {
 	Catalogue Catalogue // entities; filled on partition 0 only
+	moves
+	holds
 
 	slices     sliceTable
 	shared     *shared
@@ -25,13 +25,18 @@ type shared struct {
 	kept     slots[*kept] // of each slice
 	locks    lockTable
 	schedule schedule
+	// transfers are the open ones of all slices.
+	transfers slots[transfer]
+	texts     map[string]string // that messages have in common
 }
 
 // New is the state before the first event.
 func New() *Index {
-	sh := &shared{versions: versions{now: 1}}
+	sh := &shared{versions: versions{now: 1}, texts: map[string]string{}}
 	sh.locks, sh.schedule = newLockTable(&sh.versions), newSchedule(&sh.versions)
-	return &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1}
+	x := &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1}
+	x.moves, x.holds = moves{&x.slices}, holds{sh}
+	return x
 }
 
 // Apply changes the state by one event, decided at the given broker time. Blobs of the event must say where they stand.
@@ -53,7 +58,11 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 		x.slices.of(ev.Slice).enqueue(ev)
 	case *event.MessagePublished:
 		x.slices.publish(ev)
-	case *event.DuplicateDropped, *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
+	case *event.DuplicateDropped:
+		if ev.Arrival != nil {
+			door{x.slices.of(ev.Slice)}.arrive(ev.Arrival, ev)
+		}
+	case *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
 		*event.ReasonGiven, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing
 	case *event.MessageScheduled:
 		x.slices.of(ev.Slice).schedule(at, ev)
@@ -98,6 +107,6 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.SliceDropped:
 		x.slices.drop(ev.Slice)
 	default:
-		panic(fmt.Sprintf("index: no rule for event %T", ev))
+		x.slices.applyMove(ev)
 	}
 }

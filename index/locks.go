@@ -26,7 +26,8 @@ type lockTable struct {
 	slots[lock]
 	versions *versions
 	byToken  tokens
-	ends     deadlines
+	ends     deadlines         // without those that are held
+	held     map[uint32]uint32 // slots of locks that do not end by time for now, and how often each is held; nil: none
 }
 
 func newLockTable(v *versions) lockTable {
@@ -47,9 +48,8 @@ func (t *lockTable) add(l lock) uint32 {
 
 func (t *lockTable) remove(slot uint32) {
 	l := t.at(slot)
-	if l.until != 0 {
-		t.ends.remove(l.until, slot)
-	}
+	t.leaveEnds(slot)
+	delete(t.held, slot)
 	t.byToken.remove(l.token, slot)
 	t.slots.remove(t.versions, slot)
 	if t.byToken.len() == 0 && t.end > peak { // give its memory back
@@ -98,10 +98,41 @@ func (t *tokens) remove(token event.LockToken, slot uint32) {
 
 // extend moves a lock's end.
 func (t *lockTable) extend(slot uint32, until event.Time) {
-	l := t.edit(t.versions, slot)
-	t.ends.remove(l.until, slot)
-	l.until = until
-	t.ends.add(until, slot)
+	t.leaveEnds(slot)
+	t.edit(t.versions, slot).until = until
+	t.enterEnds(slot)
+}
+
+// enterEnds and leaveEnds book when a lock ends, if it ends by time and is not held.
+func (t *lockTable) enterEnds(slot uint32) {
+	if until := t.at(slot).until; until != 0 && t.held[slot] == 0 {
+		t.ends.add(until, slot)
+	}
+}
+
+func (t *lockTable) leaveEnds(slot uint32) {
+	if until := t.at(slot).until; until != 0 && t.held[slot] == 0 {
+		t.ends.remove(until, slot)
+	}
+}
+
+func (t *lockTable) hold(slot uint32) {
+	t.leaveEnds(slot)
+	if t.held == nil {
+		t.held = map[uint32]uint32{}
+	}
+	t.held[slot]++
+}
+
+func (t *lockTable) unhold(slot uint32) {
+	switch t.held[slot] {
+	case 0:
+	case 1:
+		delete(t.held, slot)
+		t.enterEnds(slot)
+	default:
+		t.held[slot]--
+	}
 }
 
 // bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late; using its token notices

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -14,11 +15,16 @@ import (
 func (t *sliceTable) publish(ev *event.MessagePublished) {
 	topic := t.of(ev.Slice)
 	topic.takeNumber(ev.Sequence)
+	door{topic}.arrive(ev.Arrival, ev)
 	if ev.DuplicateUntil != 0 {
 		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
-	t.copies(topic, ev.Sequence, ev.Copies, row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
-		enqueuedAt: ev.EnqueuedAt})
+	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, brought(ev.Arrival)
+	if ev.Arrival != nil {
+		body.marks = body.marks.moves(ev.Arrival.Hops)
+	}
+	along.origin = cmp.Or(along.origin, ev.Sequence)
+	t.copies(topic, ev.Copies, body, &along)
 }
 
 // publishScheduled stores the copies of a message that waited in the topic.
@@ -28,14 +34,16 @@ func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
 	if old.marks.state() != Scheduled {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
-	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled}
+	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled.moves(old.marks.hops())}
+	along := topic.rows.find(ev.Sequence).carried()
+	along.origin = cmp.Or(along.origin, ev.NewSequence)
 	t.shared.schedule.remove(old.lock)
 	topic.remove(ev.Sequence, old)
 	topic.takeNumber(ev.NewSequence)
-	t.copies(topic, ev.NewSequence, ev.Copies, body)
+	t.copies(topic, ev.Copies, body, &along)
 }
 
-func (t *sliceTable) copies(topic *slice, number event.SequenceNumber, copies []event.Copy, body row) {
+func (t *sliceTable) copies(topic *slice, copies []event.Copy, body row, along *carried) {
 	for i := range copies {
 		c := &copies[i]
 		s := t.of(event.Slice{Entity: c.Subscription, Partition: topic.id.Partition})
@@ -53,7 +61,7 @@ func (t *sliceTable) copies(topic *slice, number event.SequenceNumber, copies []
 			r.session = s.session(c.SessionID)
 		}
 		s.store(c.Sequence, r)
-		s.rows.find(c.Sequence).setOrigin(number) // store has just made it
+		along.give(s, c.Sequence)
 		if c.Changes.Size > 0 {
 			s.change(c.Sequence, s.rows.edit(&s.shared.versions, c.Sequence), c.Changes)
 		}

@@ -26,8 +26,11 @@ type Message struct {
 	SessionID     string
 	ScheduledFor  event.Time    // of a scheduled message
 	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
-	// EnqueuedSequence is the number of a copy in its topic; 0 for a message that was sent here.
+	// EnqueuedSequence is the number it had where it was sent to first, in a topic or before it moved; 0 for a message that was sent here.
 	EnqueuedSequence event.SequenceNumber
+	Hops             uint8  // how many times it has moved
+	DeadLetterSource string // path of the entity in whose dead-letter queue it was before it came here; "": in none
+	Stays            bool   // it is in the dead-letter queue and is not forwarded from there
 }
 
 // Lock is a peek-lock or a session lock as stored; it may have ended by time without an event saying so yet.
@@ -37,6 +40,7 @@ type Lock struct {
 	Sequence event.SequenceNumber // 0: of a session
 	Session  string               // id of the session it is the lock of
 	Until    event.Time           // 0: of a message that is locked as long as its session
+	Held     bool                 // by [Index.Hold]
 }
 
 // OfSession tells whether it is the lock of a session.
@@ -96,6 +100,9 @@ func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
 		return Message{}, false
 	}
 	seq, ok := s.members[q][Active].first()
+	if stays, also := s.members[q][staying].first(); also && (!ok || stays < seq) {
+		seq, ok = stays, true
+	}
 	if !ok {
 		return Message{}, false
 	}
@@ -138,7 +145,8 @@ func (k *kept) describe(p place, schedule *slots[scheduled]) Message {
 	if r.marks.has(changed) {
 		m.Changes = p.changes()
 	}
-	m.EnqueuedSequence = p.origin()
+	m.EnqueuedSequence, m.DeadLetterSource = p.origin(), p.source()
+	m.Hops, m.Stays = r.marks.hops(), r.marks.class() == staying
 	return m
 }
 
@@ -153,7 +161,7 @@ func (x *Index) Lock(token event.LockToken) (Lock, bool) {
 
 func (t *sliceTable) lock(slot uint32) Lock {
 	l := t.shared.locks.at(slot)
-	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until}
+	found := Lock{Token: l.token, Slice: l.slice, Sequence: l.sequence, Until: l.until, Held: t.shared.locks.held[slot] > 0}
 	if l.sequence == 0 {
 		found.Session = t.byID[l.slice].names.records.at(l.session).id
 	}
@@ -220,7 +228,7 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 		if s == nil {
 			return
 		}
-		for c := s.members[q][Active].from(0); c.hasNext(); {
+		for c := s.members.active(q, 0); c.hasNext(); {
 			if !yield(s.message(c.next())) {
 				return
 			}
@@ -228,21 +236,24 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 	}
 }
 
-// Browse yields the messages of a sub-queue in sequence order from a number on, in every state.
+// Browse yields the messages of a sub-queue in sequence order from a number on, in every state that anybody is shown: those that leave the
+// main queue are not.
 func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)
 		if s == nil {
 			return
 		}
-		var cursors [states]cursor
-		for st := range cursors {
-			cursors[st] = s.members[q][st].from(from)
+		var cursors [classes]cursor
+		for c := range cursors {
+			if shown(q, State(c)) {
+				cursors[c] = s.members[q][c].from(from)
+			}
 		}
 		for {
 			var first *cursor
-			for st := range cursors {
-				if c := &cursors[st]; c.hasNext() && (first == nil || c.peek() < first.peek()) {
+			for i := range cursors {
+				if c := &cursors[i]; c.hasNext() && (first == nil || c.peek() < first.peek()) {
 					first = c
 				}
 			}

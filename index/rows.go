@@ -3,7 +3,7 @@ package index
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 const (
-	states    = int(Scheduled) + 1
+	states    = int(Transferring) + 1
 	subQueues = int(event.TransferDeadLetter) + 1
 )
 
@@ -15,12 +15,12 @@ type row struct {
 	size       uint32 // bytes of the body
 	sum        uint32 // checksum of the body
 	count      uint32 // failed deliveries
-	lock       uint32 // slot in the lock table, 0 when not locked; while scheduled, slot in the schedule
+	lock       uint32 // slot in the lock table, 0 when not locked; while scheduled, slot in the schedule; while in transfer, slot in the transfers
 	session    uint32 // slot in the slice's sessions, 0 when it belongs to none
 	marks      marks
 }
 
-// marks are in which state and sub-queue a message is, and what is true of it or not. Bits 8 to 15 are free.
+// marks are in which state and sub-queue a message is, and what is true of it or not. Bits 12 to 15 are free.
 type marks uint16
 
 const (
@@ -31,7 +31,31 @@ const (
 	ownTTL       marks = 1 << (stateBits + subQueueBits) // the sender gave a time to live
 	changed            = ownTTL << 1                     // there are property changes
 	wasScheduled       = changed << 1                    // it was scheduled before it became active
+	stays              = wasScheduled << 1               // it is not forwarded from its dead-letter queue
+
+	hopShift = stateBits + subQueueBits + 4 // how many times it has moved stands from here on
+	hopMask  = 7 << hopShift
 )
+
+// class tells apart the messages of a sub-queue whose sets are kept apart: by state, and of the active ones of the dead-letter queue those that
+// stay there.
+type class uint8
+
+const (
+	staying = class(states)
+	classes = states + 1
+)
+
+func (m marks) class() class {
+	if m&(stateMask|subQueueMask) == in(event.DeadLetter, Active) && (m.has(stays) || m.hops() >= event.MaxHops) {
+		return staying
+	}
+	return class(m.state())
+}
+
+func (m marks) hops() uint8 { return uint8(m & hopMask >> hopShift) }
+
+func (m marks) moves(hops uint8) marks { return m&^hopMask | marks(hops)<<hopShift&hopMask }
 
 func in(q event.SubQueue, st State) marks { return marks(q)<<stateBits | marks(st) }
 
@@ -61,4 +85,13 @@ func (r *row) deliverable() bool { return r.marks&(stateMask|subQueueMask) == in
 func (r *row) locked() bool {
 	st := r.marks.state()
 	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
+}
+
+// shown tells whether somebody who looks at a sub-queue sees messages of a state: a message that leaves the main queue has left it for
+// everybody, one that leaves a dead-letter queue may wait there for long.
+func shown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
+
+// shownIn tells whether somebody who looks at a sub-queue sees the message.
+func (r *row) shownIn(q event.SubQueue) bool {
+	return r.marks.subQueue() == q && shown(q, r.marks.state())
 }

@@ -89,7 +89,12 @@ func (d due) Before(o due) bool {
 
 // schedule makes the row of a message that is to become active.
 func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
-	s.takeNumber(ev.Sequence)
+	if ev.Reserved {
+		takeReserved(s, ev.Sequence)
+	} else {
+		s.takeNumber(ev.Sequence)
+	}
+	door{s}.arrive(ev.Arrival, ev)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at,
 		marks: in(event.Main, Scheduled).with(ownTTL, ev.TimeToLive != 0),
@@ -98,7 +103,14 @@ func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	if ev.InSession {
 		r.session = s.session(ev.SessionID)
 	}
+	if ev.Arrival != nil {
+		r.marks = r.marks.moves(ev.Arrival.Hops)
+	}
 	s.store(ev.Sequence, r)
+	if ev.Arrival != nil {
+		along := brought(ev.Arrival)
+		along.give(s, ev.Sequence)
+	}
 	if ev.DuplicateUntil != 0 {
 		s.remember(at, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
@@ -111,12 +123,13 @@ func (s *slice) activate(ev *event.ScheduledActivated) {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
 	s.takeNumber(ev.NewSequence)
-	r := *old
+	r, along := *old, s.rows.find(ev.Sequence).carried()
 	s.shared.schedule.remove(r.lock)
 	r.lock = 0
 	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
 	r.marks = (r.marks.moved(event.Main, Active) | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
 	s.store(ev.NewSequence, r) // before the old one goes: a session must not vanish in between
+	along.give(s, ev.NewSequence)
 	s.remove(ev.Sequence, s.must(ev.Sequence, ev))
 }
 

@@ -111,7 +111,8 @@ type Walk struct {
 	More bool                 // the step has ended before the walk has
 }
 
-// BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state, as far as a step goes.
+// BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state that [Index.Browse]
+// shows, as far as a step goes.
 func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *Walk) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s, ses := x.slices.session(id, name)
@@ -125,7 +126,7 @@ func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *
 				return
 			}
 			w.Left--
-			if p := s.rows.find(seq); p.leaf != nil && p.row().marks.subQueue() == q && !yield(s.describe(p)) {
+			if p := s.rows.find(seq); p.leaf != nil && p.row().shownIn(q) && !yield(s.describe(p)) {
 				return
 			}
 		}

@@ -187,10 +187,17 @@ func (s *session) place(seq event.SequenceNumber) int {
 // letters, may be any number, and nobody is to look at them again and again.
 const manyMembers = 1024
 
-// addMessage adds a message, which is younger than all others.
+// addMessage adds a message. It is younger than all others, but for one with a number that was reserved, which is not deliverable yet.
 func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	ses := t.table[r.session]
-	ses.members = append(ses.members, seq)
+	if n := len(ses.members); n == 0 || ses.members[n-1] < seq {
+		ses.members = append(ses.members, seq)
+	} else {
+		i := ses.place(seq)
+		if ses.members = slices.Insert(ses.members, i, seq); i <= ses.from {
+			ses.from++
+		}
+	}
 	t.messageChanged(r.session, seq, row{}, *r)
 	if len(ses.members) < manyMembers || ses.ready != nil {
 		return

@@ -19,15 +19,15 @@ type set struct {
 	many *roaring64.Bitmap
 }
 
-// members are the messages of a slice by sub-queue and state.
-type members [subQueues][states]*set
+// members are the messages of a slice by sub-queue and class.
+type members [subQueues][classes]*set
 
-// of is the set of a state, to be changed.
-func (m *members) of(q event.SubQueue, st State) *set {
-	if m[q][st] == nil {
-		m[q][st] = new(set)
+// of is the set of a class, to be changed.
+func (m *members) of(q event.SubQueue, c class) *set {
+	if m[q][c] == nil {
+		m[q][c] = new(set)
 	}
-	return m[q][st]
+	return m[q][c]
 }
 
 func (s *set) add(seq event.SequenceNumber) {
@@ -77,6 +77,23 @@ func (s *set) first() (event.SequenceNumber, bool) {
 		return s.few[0], true
 	}
 	return 0, false
+}
+
+// active is a cursor at the first active message of a sub-queue that is not before a number, those that stay included.
+func (m *members) active(q event.SubQueue, seq event.SequenceNumber) either {
+	return either{m[q][Active].from(seq), m[q][staying].from(seq)}
+}
+
+// either goes through two sets in order.
+type either [2]cursor
+
+func (e *either) hasNext() bool { return e[0].hasNext() || e[1].hasNext() }
+
+func (e *either) next() event.SequenceNumber {
+	if !e[0].hasNext() || e[1].hasNext() && e[1].peek() < e[0].peek() {
+		return e[1].next()
+	}
+	return e[0].next()
 }
 
 // cursor goes through a set in order. The set must not change meanwhile.

@@ -15,7 +15,7 @@ func (s *slice) renew(ev *event.LockRenewed) {
 }
 
 func (s *slice) lock(ev *event.MessageLocked) {
-	r := s.must(ev.Sequence, ev)
+	r := here(s, ev.Sequence, ev)
 	r.count = ev.DeliveryCount
 	r.lock = s.shared.locks.add(lock{token: ev.Token, slice: ev.Slice, sequence: ev.Sequence, until: ev.LockedUntil})
 	if r.marks.state() == Deferred {
@@ -65,12 +65,16 @@ func (s *slice) deferMessage(ev *event.MessageDeferred) {
 }
 
 func (s *slice) deadLetter(ev *event.MessageDeadLettered) {
-	r := s.must(ev.Sequence, ev)
+	r := here(s, ev.Sequence, ev)
 	if st := r.marks.state(); st == Locked || st == DeferredLocked {
 		s.unlock(ev.Sequence, ev.Token, ev)
 	}
 	s.change(ev.Sequence, r, ev.Changes)
-	s.shift(ev.Sequence, r, event.DeadLetter, Active)
+	q := event.DeadLetter
+	if ev.SubQueue == event.TransferDeadLetter {
+		q = ev.SubQueue
+	}
+	s.shift(ev.Sequence, r, r.marks.moved(q, Active).with(stays, ev.Cause == event.CauseHopLimit || r.marks.has(stays)))
 }
 
 func (s *slice) complete(ev *event.MessageCompleted) {
@@ -80,7 +84,7 @@ func (s *slice) complete(ev *event.MessageCompleted) {
 // removeAll removes messages that nobody holds.
 func (s *slice) removeAll(ev event.Event, sequences ...event.SequenceNumber) {
 	for _, seq := range sequences {
-		s.remove(seq, s.must(seq, ev))
+		s.remove(seq, here(s, seq, ev))
 	}
 }
 

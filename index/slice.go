@@ -17,10 +17,11 @@ const (
 	Deferred
 	DeferredLocked
 	Scheduled
+	Transferring // to another entity
 )
 
 func (s State) String() string {
-	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled"}[s]
+	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled", "transferring"}[s]
 }
 
 // kept is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
@@ -29,11 +30,14 @@ type kept struct {
 	made  version
 	topic event.EntityID       // of a subscription: its topic, once there was a message and while the topic's slice is there; else 0
 	last  event.SequenceNumber // newest ever given out
+	given event.TransferNumber // newest ever given out
 	bytes int64                // stored bytes of live messages and session states, for the quota
 	count [subQueues][states]uint32
 	rows  rows
 	names *keptSessions // nil until there is a session
 	seen  *keptHistory  // nil until there is something in the duplicate history
+
+	arrived *arrivals // nil while nothing has come from other slices
 }
 
 // live is the number of messages there are.
@@ -58,6 +62,8 @@ type slice struct {
 
 	sessions *sessions // nil until there is one
 	history  *history  // nil until there is something in it
+	moving   *moving   // nil while nothing is in transfer
+	stays    uint32    // messages of the class staying
 	// soonest is a time before which no deliverable message of the main queue expires; since is the same of those that came
 	// while a sweep is under way. Not part of the state: only the sweep that looks for expired messages asks.
 	soonest, since event.Time
@@ -90,15 +96,26 @@ func (s *slice) own() {
 
 // enter adds a message to those of its state, leave takes it out.
 func (s *slice) enter(seq event.SequenceNumber, m marks) {
-	q, st := m.subQueue(), m.state()
+	q, st, c := m.subQueue(), m.state(), m.class()
 	s.count[q][st]++
-	s.members.of(q, st).add(seq)
+	if c == staying {
+		s.stays++
+	}
+	s.members.of(q, c).add(seq)
 }
 
 func (s *slice) leave(seq event.SequenceNumber, m marks) {
-	q, st := m.subQueue(), m.state()
+	q, st, c := m.subQueue(), m.state(), m.class()
 	s.count[q][st]--
-	s.members.of(q, st).remove(seq, s.count[q][st])
+	left := s.count[q][st]
+	switch {
+	case c == staying:
+		s.stays--
+		left = s.stays
+	case q == event.DeadLetter && st == Active:
+		left -= s.stays
+	}
+	s.members.of(q, c).remove(seq, left)
 }
 
 func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
@@ -122,6 +139,7 @@ func (s *slice) takeNumber(seq event.SequenceNumber) {
 
 func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	s.takeNumber(ev.Sequence)
+	door{s}.arrive(ev.Arrival, ev)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
 		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, marks: in(event.Main, Active).with(ownTTL, ev.TimeToLive != 0),
@@ -129,7 +147,14 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	if ev.InSession {
 		r.session = s.session(ev.SessionID)
 	}
+	if ev.Arrival != nil {
+		r.marks = r.marks.moves(ev.Arrival.Hops)
+	}
 	s.store(ev.Sequence, r)
+	if ev.Arrival != nil {
+		along := brought(ev.Arrival)
+		along.give(s, ev.Sequence)
+	}
 	if ev.DuplicateUntil != 0 {
 		s.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
@@ -171,13 +196,13 @@ func (s *slice) awaits(r *row) {
 }
 
 func (s *slice) move(seq event.SequenceNumber, r *row, to State) {
-	s.shift(seq, r, r.marks.subQueue(), to)
+	s.shift(seq, r, r.marks.moved(r.marks.subQueue(), to))
 }
 
 // shift moves a message to another state, or sub-queue.
-func (s *slice) shift(seq event.SequenceNumber, r *row, q event.SubQueue, to State) {
+func (s *slice) shift(seq event.SequenceNumber, r *row, to marks) {
 	was := *r
-	r.marks = r.marks.moved(q, to)
+	r.marks = to
 	s.leave(seq, was.marks)
 	s.enter(seq, r.marks)
 	if r.session != 0 {

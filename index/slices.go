@@ -1,6 +1,10 @@
 package index
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // sliceTable finds the slices of a partition, and applies what concerns more than one of them: a topic's messages go to slices of its
 // subscriptions, which count towards its size.
@@ -47,6 +51,26 @@ func (t *sliceTable) setSessionState(at event.Time, ev *event.SessionStateSet) {
 	s.setSessionState(at, ev)
 }
 
+// applyMove applies what moves and transactions have of their own.
+func (t *sliceTable) applyMove(ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.NumbersReserved:
+		reserve(t.of(ev.Slice), ev)
+	case *event.TransferStarted:
+		departures{t.of(ev.Slice)}.start(ev)
+	case *event.MessageHandedOver:
+		departures{t.of(ev.Slice)}.handOver(ev)
+	case *event.TransfersFinished:
+		departures{t.of(ev.Slice)}.finish(ev)
+	case *event.TransferFailed:
+		departures{t.of(ev.Slice)}.fail(ev)
+	case *event.SourceForgotten:
+		door{t.of(ev.Slice)}.forget(ev)
+	default:
+		panic(fmt.Sprintf("index: no rule for event %T", ev))
+	}
+}
+
 // drop drops a slice with everything in it.
 func (t *sliceTable) drop(id event.Slice) {
 	s := t.byID[id]
@@ -79,6 +103,8 @@ func (s *slice) leaveShared() {
 			s.shared.locks.remove(r.lock)
 		case Scheduled:
 			s.shared.schedule.remove(r.lock)
+		case Transferring:
+			s.shared.transfers.remove(&s.shared.versions, r.lock)
 		}
 		return true
 	})

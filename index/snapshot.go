@@ -29,11 +29,12 @@ type view struct {
 	slices     slots[*kept]
 	locks      slots[lock]
 	schedule   slots[scheduled]
+	transfers  slots[transfer]
 }
 
 func viewOf(x *Index) view {
 	sh := x.shared
-	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, sh.kept, sh.locks.slots, sh.schedule.slots}
+	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, sh.kept, sh.locks.slots, sh.schedule.slots, sh.transfers}
 }
 
 // Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then what changes is kept twice.

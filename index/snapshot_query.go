@@ -67,7 +67,7 @@ func (s *Snapshot) Message(id event.Slice, seq event.SequenceNumber) (Message, b
 	return k.describe(p, &s.schedule), true
 }
 
-// Browse yields the messages of a sub-queue in sequence order from a number on, in every state.
+// Browse yields the messages of a sub-queue in sequence order from a number on, as [Index.Browse] does.
 func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		k := s.byID()[id]
@@ -75,7 +75,7 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 			return
 		}
 		k.rows.root.each(from, func(p place) bool {
-			return p.row().marks.subQueue() != q || yield(k.describe(p, &s.schedule))
+			return !p.row().shownIn(q) || yield(k.describe(p, &s.schedule))
 		})
 	}
 }

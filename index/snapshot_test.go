@@ -30,7 +30,7 @@ func questioned(x *Index) string {
 	for _, id := range x.Slices() {
 		fmt.Fprintln(&b, id, x.Bytes(id), slices.Collect(x.Sessions(id)))
 		for q := range event.SubQueue(subQueues) {
-			for st := Active; st <= Scheduled; st++ {
+			for st := Active; st <= Transferring; st++ {
 				fmt.Fprint(&b, x.Count(id, q, st), " ")
 			}
 			for m := range x.Browse(id, q, 3) {
@@ -52,7 +52,7 @@ func (s *Snapshot) answers() string {
 	for _, id := range s.Slices() {
 		fmt.Fprintln(&b, id, s.Bytes(id), s.Sessions(id))
 		for q := range event.SubQueue(subQueues) {
-			for st := Active; st <= Scheduled; st++ {
+			for st := Active; st <= Transferring; st++ {
 				fmt.Fprint(&b, s.Count(id, q, st), " ")
 			}
 			for m := range s.Browse(id, q, 3) {

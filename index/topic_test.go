@@ -40,11 +40,12 @@ func (w *walk) publish() {
 		MessageID: fmt.Appendf(nil, "%d", w.rng.IntN(300)), Copies: w.fanOut()}
 	if w.rng.IntN(2) == 0 {
 		if original, twice := w.x.Duplicate(news, w.now, ev.IDType, ev.MessageID); twice {
-			w.apply(&event.DuplicateDropped{Envelope: ev.Envelope, MessageID: ev.MessageID, Original: original})
+			w.apply(&event.DuplicateDropped{Envelope: ev.Envelope, MessageID: ev.MessageID, Original: original, Arrival: w.maybeArrival(news)})
 			return
 		}
 		ev.DuplicateUntil = w.now.Add(time.Duration(1+w.rng.IntN(20)) * time.Second)
 	}
+	ev.Arrival = w.maybeArrival(news)
 	if len(ev.Copies) > 0 {
 		ev.Body = w.blob()
 	}
@@ -71,7 +72,7 @@ func (s *slice) keepsChanges() (n int) {
 
 // model knows of topics and of the catalogue what an index should, in the most simple form.
 type model struct {
-	bodies   map[event.SequenceNumber]event.Blob // of what the topic has scheduled
+	bodies   map[event.SequenceNumber]sentCopy // of what the topic has scheduled: body, origin and what it came with
 	sent     map[event.Slice]map[event.SequenceNumber]sentCopy
 	belongs  map[event.Slice]bool // subscriptions whose slice belongs to the topic's
 	entities []modelEntity        // by id
@@ -83,11 +84,12 @@ type sentCopy struct {
 	origin     event.SequenceNumber
 	enqueuedAt event.Time
 	body       event.Blob
+	brought    event.Blob // the changes that it came with
 }
 
 func newModel() model {
 	m := model{belongs: map[event.Slice]bool{}, sent: map[event.Slice]map[event.SequenceNumber]sentCopy{},
-		bodies: map[event.SequenceNumber]event.Blob{}}
+		bodies: map[event.SequenceNumber]sentCopy{}}
 	for _, id := range []event.Slice{copies, grouped} {
 		m.sent[id] = map[event.SequenceNumber]sentCopy{}
 	}
@@ -98,12 +100,14 @@ func (m *model) apply(at event.Time, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageScheduled:
 		if ev.Slice == news {
-			m.bodies[ev.Sequence] = ev.Body
+			m.bodies[ev.Sequence] = cameWith(ev.Arrival, 0, ev.Body)
 		}
 	case *event.MessagePublished:
-		m.publish(ev.Copies, ev.Sequence, ev.EnqueuedAt, ev.Body)
+		m.publish(ev.Copies, ev.EnqueuedAt, cameWith(ev.Arrival, ev.Sequence, ev.Body))
 	case *event.ScheduledPublished:
-		m.publish(ev.Copies, ev.NewSequence, ev.EnqueuedAt, m.bodies[ev.Sequence])
+		c := m.bodies[ev.Sequence]
+		c.origin = cmp.Or(c.origin, ev.NewSequence)
+		m.publish(ev.Copies, ev.EnqueuedAt, c)
 	case *event.SliceDropped:
 		if clear(m.sent[ev.Slice]); ev.Slice == news {
 			clear(m.bodies)
@@ -115,11 +119,19 @@ func (m *model) apply(at event.Time, ev event.Event) {
 	}
 }
 
-func (m *model) publish(list []event.Copy, number event.SequenceNumber, at event.Time, body event.Blob) {
+// cameWith is what the copies of a message have in common that was sent to the topic, under a number, or moved there.
+func cameWith(a *event.Arrival, number event.SequenceNumber, body event.Blob) sentCopy {
+	if a == nil {
+		return sentCopy{origin: number, body: body}
+	}
+	return sentCopy{origin: a.First, body: body, brought: a.Changes}
+}
+
+func (m *model) publish(list []event.Copy, at event.Time, all sentCopy) {
 	for _, c := range list {
 		id := event.Slice{Entity: c.Subscription, Partition: news.Partition}
 		m.belongs[id] = true
-		m.sent[id][c.Sequence] = sentCopy{c, number, at, body}
+		m.sent[id][c.Sequence] = sentCopy{c, all.origin, at, all.body, all.brought}
 	}
 }
 
@@ -168,8 +180,16 @@ func same(msg *Message, sent map[event.SequenceNumber]sentCopy) error {
 		return fmt.Errorf("it is in session %q, the index says %t %q", c.SessionID, msg.InSession, msg.SessionID)
 	case c.Cause != 0 && msg.SubQueue != event.DeadLetter:
 		return fmt.Errorf("it was dead-lettered, the index has it in the %v queue", msg.SubQueue)
-	case c.Changes.Size > 0 && (len(msg.Changes) == 0 || !sameBlob(msg.Changes[0], c.Changes)):
-		return fmt.Errorf("it was changed by %+v, the index says %+v", c.Changes, msg.Changes)
+	}
+	changes := msg.Changes
+	for _, want := range []event.Blob{c.brought, c.Changes} {
+		if want.Size == 0 {
+			continue
+		}
+		if len(changes) == 0 || !sameBlob(changes[0], want) {
+			return fmt.Errorf("it was changed by %+v, and before by %+v, the index says %+v", c.Changes, c.brought, msg.Changes)
+		}
+		changes = changes[1:]
 	}
 	return nil
 }
@@ -178,7 +198,7 @@ func sameBlob(a, b event.Blob) bool {
 	return a.Position == b.Position && a.Size == b.Size && a.Sum == b.Sum
 }
 
-// everything yields the messages of a slice in all sub-queues.
+// everything yields the messages of a slice in all sub-queues, and those that leave it.
 func everything(x *Index, id event.Slice) func(func(Message) bool) {
 	return func(yield func(Message) bool) {
 		for q := range event.SubQueue(subQueues) {
@@ -186,6 +206,11 @@ func everything(x *Index, id event.Slice) func(func(Message) bool) {
 				if !yield(msg) {
 					return
 				}
+			}
+		}
+		for _, t := range x.Transfers() {
+			if msg, ok := x.Message(id, t.Sequence); t.Slice == id && ok && msg.SubQueue == event.Main && !yield(msg) {
+				return
 			}
 		}
 	}

@@ -30,6 +30,13 @@ type node struct {
 type extra struct {
 	origins []event.SequenceNumber // nil, or for each row the number the message had where it was sent to; 0: it was sent here
 	changes []change
+	sources []deadIn
+}
+
+// deadIn is in which entity's dead-letter queue a message was before it came here.
+type deadIn struct {
+	at   uint8 // which of the leaf's
+	path string
 }
 
 // change is the property changes of a message, oldest first.
@@ -88,6 +95,16 @@ func (p place) origin() event.SequenceNumber {
 	return 0
 }
 
+// source is the path of the entity in whose dead-letter queue the message was; "": in none.
+func (p place) source() string {
+	if e := p.leaf.extra; e != nil {
+		if i := slices.IndexFunc(e.sources, func(s deadIn) bool { return s.at == p.at }); i >= 0 {
+			return e.sources[i].path
+		}
+	}
+	return ""
+}
+
 // changes are the message's property changes. They are not to be changed.
 func (p place) changes() []event.Blob {
 	if e := p.leaf.extra; e != nil {
@@ -136,7 +153,7 @@ func (n *node) own(v *versions) *node {
 	}
 	c.rows = append(make([]row, 0, cap(n.rows)), n.rows...)
 	if n.extra != nil {
-		c.extra = &extra{slices.Clone(n.extra.origins), slices.Clone(n.extra.changes)}
+		c.extra = &extra{slices.Clone(n.extra.origins), slices.Clone(n.extra.changes), slices.Clone(n.extra.sources)}
 	}
 	return &c
 }
@@ -196,6 +213,7 @@ func (n *node) remove(seq event.SequenceNumber) {
 	*p.row() = row{}
 	if e := n.extra; e != nil {
 		e.changes = slices.DeleteFunc(e.changes, func(c change) bool { return c.at == p.at })
+		e.sources = slices.DeleteFunc(e.sources, func(s deadIn) bool { return s.at == p.at })
 		if e.origins != nil {
 			e.origins[p.rank()] = 0
 		}
@@ -343,6 +361,14 @@ func (p place) setOrigin(origin event.SequenceNumber) {
 		p.leaf.extra.origins = make([]event.SequenceNumber, len(p.leaf.rows), cap(p.leaf.rows))
 	}
 	p.leaf.extra.origins[p.rank()] = origin
+}
+
+// setSource notes in which entity's dead-letter queue a message was.
+func (p place) setSource(path string) {
+	if p.leaf.extra == nil {
+		p.leaf.extra = new(extra)
+	}
+	p.leaf.extra.sources = append(p.leaf.extra.sources, deadIn{p.at, path})
 }
 
 // addChange notes another property change of a message.

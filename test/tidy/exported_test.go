@@ -20,7 +20,7 @@ var exportedNames = ratchet{
 		"engine":                 129,
 		"engine/host":            25,
 		"engine/filter":          35,
-		"index":                  22,
+		"index":                  24,
 		"index/replay":           8,
 		"internal/mutant":        32,
 		"internal/private":       2,

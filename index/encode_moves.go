@@ -1,0 +1,119 @@
+package index
+
+import (
+	"math"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// moves appends the transfer numbers that a slice has given out, and what has come to it. Its open transfers stand with their rows.
+func (e *encoding) moves(k *kept) {
+	e.number(uint64(k.given))
+	if k.arrived == nil {
+		e.number(0)
+		return
+	}
+	e.number(uint64(len(k.arrived.sources)))
+	for i := range k.arrived.sources {
+		e.source(&k.arrived.sources[i])
+	}
+}
+
+func (e *encoding) source(src *source) {
+	e.number(uint64(src.slice.Entity))
+	e.dst = append(e.dst, src.slice.Partition)
+	e.number(uint64(src.floor))
+	if src.numbers == nil {
+		e.number(0)
+		return
+	}
+	e.number(src.numbers.GetCardinality())
+	before := uint64(src.floor)
+	for it := src.numbers.Iterator(); it.HasNext(); {
+		n := it.Next()
+		e.number(n - before)
+		before = n
+		e.piece()
+	}
+}
+
+func (t *transfer) append(e *encoding, dst []byte) []byte {
+	e.dst = dst
+	e.number(uint64(t.number))
+	e.number(uint64(t.destination))
+	return append(e.dst, byte(t.trigger))
+}
+
+func (d *decoding) moves(s *slice) {
+	s.given = event.TransferNumber(d.number(math.MaxUint64))
+	n := d.number(uint64(len(d.src)))
+	if n == 0 {
+		return
+	}
+	s.arrived = &arrivals{made: s.made}
+	for ; n > 0 && d.err == nil; n-- {
+		src := source{slice: event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}, made: s.made}
+		if all := s.arrived.sources; len(all) > 0 && compareSlices(all[len(all)-1].slice, src.slice) >= 0 {
+			d.fail("arrivals from slice %v after %v", src.slice, all[len(all)-1].slice)
+			return
+		}
+		src.floor = event.TransferNumber(d.number(math.MaxUint64))
+		src.numbers = d.arrived(uint64(src.floor))
+		s.arrived.sources = append(s.arrived.sources, src)
+	}
+}
+
+// arrived reads the numbers of one source, from its floor on.
+func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
+	count := d.number(uint64(len(d.src)))
+	if count == 0 {
+		return nil
+	}
+	numbers := roaring64.New()
+	for i := uint64(0); i < count && d.err == nil; i++ {
+		distance := d.number(math.MaxUint64)
+		if n := before + distance; n < before || i > 0 && distance == 0 {
+			d.fail("arrival after transfer %d", before)
+		} else {
+			numbers.Add(n)
+			before = n
+		}
+	}
+	return numbers
+}
+
+// moved reads what a message has from before it came here.
+func (d *decoding) moved(r *row, flags byte) (source string) {
+	if flags&flagHops != 0 {
+		hops := d.byte()
+		if hops == 0 || hops > event.MaxHops {
+			d.fail("a message that moved %d times", hops)
+		}
+		r.marks = r.marks.moves(hops)
+	}
+	if flags&flagSource != 0 {
+		if source = d.text(); source == "" {
+			d.fail("a message from the dead-letter queue of nothing")
+		}
+	}
+	r.marks = r.marks.with(stays, flags&flagStays != 0)
+	return source
+}
+
+// transfer reads what is known of a message in transfer beside its row.
+func (d *decoding) transfer(s *slice, seq event.SequenceNumber, r *row) transfer {
+	t := transfer{slice: s.id, sequence: seq, number: event.TransferNumber(d.atLeastOne(math.MaxUint64)),
+		destination: event.EntityID(d.number(math.MaxUint32)), trigger: event.Trigger(d.byte())}
+	q := event.Main
+	if t.trigger == event.TriggerDeadLetter {
+		q = event.DeadLetter
+	}
+	if d.err != nil || t.number > s.given || s.moving.find(t.number) != 0 || t.trigger == 0 || int(t.trigger) >= triggers ||
+		r.marks.subQueue() != q || r.marks.has(stays) || r.marks.hops() >= event.MaxHops {
+		d.fail("transfer %d of message %d", t.number, seq)
+		return transfer{}
+	}
+	return t
+}

@@ -1,0 +1,168 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// transfer is what is kept of a message in transfer, beside its row.
+type transfer struct {
+	slice       event.Slice
+	sequence    event.SequenceNumber
+	number      event.TransferNumber
+	destination event.EntityID
+	trigger     event.Trigger
+}
+
+const triggers = int(event.TriggerVia) + 1
+
+// moving finds the messages in transfer of one slice. It follows from the rows, so nothing of it is encoded.
+type moving struct {
+	slots map[event.TransferNumber]uint32
+	to    map[event.EntityID]*bound
+	open  [triggers]int
+	bytes [triggers]int64 // with property changes
+}
+
+// bound are the numbers of the open transfers to one destination.
+type bound struct {
+	numbers set
+	count   uint32
+}
+
+func newMoving() *moving {
+	return &moving{slots: map[event.TransferNumber]uint32{}, to: map[event.EntityID]*bound{}}
+}
+
+// find is the slot of an open transfer; 0: there is none.
+func (m *moving) find(n event.TransferNumber) uint32 {
+	if m == nil {
+		return 0
+	}
+	return m.slots[n]
+}
+
+// departures applies what happens to the messages that leave a slice.
+type departures struct{ *slice }
+
+// depart notes that a message with a number that is given out is in transfer, and returns its slot.
+func (s departures) depart(t transfer, size int64) uint32 {
+	if s.moving == nil {
+		s.moving = newMoving()
+	}
+	m, slot := s.moving, s.shared.transfers.add(&s.shared.versions, t)
+	m.slots[t.number] = slot
+	b := m.to[t.destination]
+	if b == nil {
+		b = new(bound)
+		m.to[t.destination] = b
+	}
+	b.numbers.add(event.SequenceNumber(t.number))
+	b.count++
+	m.open[t.trigger]++
+	m.bytes[t.trigger] += size
+	return slot
+}
+
+// land is the opposite: the transfer is over.
+func (s departures) land(slot uint32, size int64) {
+	m, t := s.moving, *s.shared.transfers.at(slot)
+	delete(m.slots, t.number)
+	b := m.to[t.destination]
+	b.count--
+	if b.numbers.remove(event.SequenceNumber(t.number), b.count); b.count == 0 {
+		delete(m.to, t.destination)
+	}
+	m.open[t.trigger]--
+	m.bytes[t.trigger] -= size
+	s.shared.transfers.remove(&s.shared.versions, slot)
+	if len(m.slots) == 0 {
+		s.moving = nil // maps do not give memory back
+	}
+}
+
+// take books a transfer number that is given out.
+func (s departures) take(n event.TransferNumber, ev event.Event) {
+	if n != s.given+1 {
+		panic(fmt.Sprintf("index: %T with transfer %d in slice %v after %d", ev, n, s.id, s.given))
+	}
+	s.given = n
+}
+
+// stored is the size of a message with its property changes, bytes.
+func (s departures) stored(seq event.SequenceNumber, r *row) int64 {
+	n := int64(r.size)
+	if r.marks.has(changed) {
+		for _, b := range s.rows.find(seq).changes() {
+			n += int64(b.Size)
+		}
+	}
+	return n
+}
+
+// start puts messages in transfer where they are.
+func (s departures) start(ev *event.TransferStarted) {
+	from := event.Main
+	if ev.Trigger == event.TriggerDeadLetter {
+		from = event.DeadLetter
+	}
+	for i, seq := range ev.Sequences {
+		r := s.must(seq, ev)
+		if m := r.marks; m.class() != class(Active) || m.subQueue() != from || m.hops() >= event.MaxHops {
+			panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v in %v after %d moves", ev, seq, s.id, m.state(), m.subQueue(), m.hops()))
+		}
+		n := ev.First + event.TransferNumber(i)
+		s.take(n, ev)
+		r.lock = s.depart(transfer{s.id, seq, n, ev.Destination, ev.Trigger}, s.stored(seq, r))
+		s.move(seq, r, Transferring)
+	}
+}
+
+// handOver stores a message that is in transfer from the beginning.
+func (s departures) handOver(ev *event.MessageHandedOver) {
+	s.takeNumber(ev.Sequence)
+	s.take(ev.Number, ev)
+	s.store(ev.Sequence, row{
+		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt,
+		marks: in(event.Main, Transferring).with(ownTTL, ev.TimeToLive != 0),
+		lock:  s.depart(transfer{s.id, ev.Sequence, ev.Number, ev.Destination, event.TriggerVia}, int64(ev.Body.Size)),
+	})
+}
+
+// end ends an open transfer and returns what it was and the row of its message, which the caller moves on.
+func (s departures) end(n event.TransferNumber, ev event.Event) (transfer, *row) {
+	slot := s.moving.find(n)
+	if slot == 0 {
+		panic(fmt.Sprintf("index: %T of transfer %d in slice %v, which is not open", ev, n, s.id))
+	}
+	t := *s.shared.transfers.at(slot)
+	r := s.must(t.sequence, ev)
+	s.land(slot, s.stored(t.sequence, r))
+	r.lock = 0
+	return t, r
+}
+
+func (s departures) finish(ev *event.TransfersFinished) {
+	for _, n := range ev.Numbers {
+		t, r := s.end(n, ev)
+		s.remove(t.sequence, r)
+	}
+}
+
+// fail puts a message into a dead-letter queue. One that was to leave that queue stays there from now on: nobody would take it
+// the next time either.
+func (s departures) fail(ev *event.TransferFailed) {
+	t, r := s.end(ev.Number, ev)
+	s.change(t.sequence, r, ev.Changes)
+	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter || r.marks.has(stays)))
+}
+
+// here is the row of a message that is not in transfer.
+func here(s *slice, seq event.SequenceNumber, ev event.Event) *row {
+	r := s.must(seq, ev)
+	if r.marks.state() == Transferring {
+		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is in transfer", ev, seq, s.id))
+	}
+	return r
+}
