@@ -323,8 +323,11 @@ type Delivery struct {
 	SubQueue      event.SubQueue
 	State         MessageState
 	WasScheduled  bool // before it became active
-	// EnqueuedSequence is the number a copy has in its topic; 0 for a message that was sent where it is.
+	// EnqueuedSequence is the number that a message has got where it was sent: of a copy that of its topic, of one that was moved that of
+	// the first entity. 0 for a message that was sent where it is.
 	EnqueuedSequence event.SequenceNumber
+	// DeadLetterSource is the path of the entity in whose dead-letter queue a message was that was forwarded out of there; "": of none.
+	DeadLetterSource string
 	Header           uint32 // bytes of the message as sent beside its body; set by whoever reads it
 	Body             event.Blob
 	Changes          []event.Blob // property changes, oldest first

@@ -151,13 +151,21 @@ func isLockToken(key []byte) bool { return string(key) == keyLockToken }
 
 // appendMessageAnnotations replaces the broker's annotations and keeps the user's, those left out that an action changed.
 func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *overlay) []byte {
-	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, o.replaces, func(dst []byte) ([]byte, int) {
+	drop := o.replaces
+	if d.DeadLetterSource != "" {
+		drop = func(key []byte) bool { return string(key) == keyDeadLetterSource || o.replaces(key) }
+	}
+	return appendMapSection(dst, amqp.SectionMessageAnnotations, sent, drop, func(dst []byte) ([]byte, int) {
 		dst, n := o.appendAnnotations(dst)
 		n += 2
 		dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyEnqueuedTime), amqp.Timestamp(d.EnqueuedAt))
 		dst = appendLong(amqp.AppendSymbol(dst, keySequence), int64(d.Sequence))
 		if d.EnqueuedSequence != 0 {
 			dst = appendLong(amqp.AppendSymbol(dst, keyEnqueueSequence), int64(d.EnqueuedSequence))
+			n++
+		}
+		if d.DeadLetterSource != "" {
+			dst = amqp.AppendString(amqp.AppendSymbol(dst, keyDeadLetterSource), d.DeadLetterSource)
 			n++
 		}
 		if d.LockedUntil != 0 && !v.Peek {

@@ -74,3 +74,28 @@ func TestDeliveryAllocations(t *testing.T) {
 		}
 	}
 }
+
+// SM-268: a message that was forwarded out of a dead-letter queue names the entity it was in, whatever its sender said of that; of one that
+// was not, that is passed on.
+func TestDeadLetterSource(t *testing.T) {
+	t.Parallel()
+	sent := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyDeadLetterSource), Value: "sender"}, {Key: amqp.Symbol("user"), Value: "u"}})
+	for stored, says := range map[string]bool{string(message("a", "x")): false, string(append(sent, message("a", "x")...)): true} {
+		for source, want := range map[string]any{"Orders": "Orders", "events/Subscriptions/audit": "events/Subscriptions/audit", "": "sender"} {
+			for _, v := range []View{{LockToken: true}, {Peek: true}, {Taken: true}} {
+				b, err := AppendDelivery(nil, []byte(stored), &engine.Delivery{Sequence: 3, EnqueuedSequence: 9, DeadLetterSource: source}, nil, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := decoded(t, b).annotations
+				got, there := m.Get(keyDeadLetterSource)
+				if there != (source != "" || says) || there && got != want {
+					t.Errorf("forwarded from %q: %v", source, got)
+				}
+				if n, _ := m.Get(keyEnqueueSequence); n != int64(9) {
+					t.Errorf("number at first submission: %v", n)
+				}
+			}
+		}
+	}
+}
