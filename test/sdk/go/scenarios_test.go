@@ -84,6 +84,7 @@ func newSuite(t *testing.T) *suite {
 	if err != nil {
 		t.Fatal(err)
 	}
+	list = list.For("go")
 	if only := os.Getenv("LEDGERBUS_ONLY"); only != "" {
 		if list, err = list.Only(strings.Split(only, ",")); err != nil {
 			t.Fatal(err)

@@ -11,45 +11,49 @@ import (
 	"strings"
 )
 
-// SDKs are the columns of every table, in their order.
+// SDKs are those of Service Bus, which show everything that the list does not say of others.
 var SDKs = []string{"go", "js", "python", "java"}
+
+// Clients are all columns of the tables, in their order: the SDKs and the clients of plain AMQP.
+var Clients = append(slices.Clone(SDKs), "qpid-jms", "qpid-proton")
 
 // Groups are the parts of the list, in their order.
 var Groups = []string{
 	"send", "receive", "locks", "settle", "dead-letter", "expiry", "schedule", "defer", "peek", "batch-delete", "sessions", "duplicates",
-	"status-quota", "credit", "connection", "topics", "rules", "admin",
+	"status-quota", "credit", "connection", "topics", "rules", "forwarding", "transactions", "jms", "proton", "admin",
 }
 
 // List is test/sdk/scenarios.json: what the suites show.
 type List struct {
 	About     []string                     `json:"about"`
-	Base      Properties                   `json:"base"`      // of queues and subscriptions
-	TopicBase Properties                   `json:"topicBase"` // of topics
-	Terms     map[string]string            `json:"terms"`     // words that steps use
-	Errors    map[string]map[string]string `json:"errors"`    // by kind, then by SDK
+	Base      Properties                   `json:"base"`              // of queues and subscriptions
+	TopicBase Properties                   `json:"topicBase"`         // of topics
+	Terms     map[string]string            `json:"terms"`             // words that steps use
+	Errors    map[string]map[string]string `json:"errors"`            // by kind, then by client
+	ShownBy   map[string][]string          `json:"shownBy,omitempty"` // the clients that show a group, where they are not the SDKs
 	Scenarios []Scenario                   `json:"scenarios"`
 }
 
 // Properties are those of an entity in the emulator's Config.json.
 type Properties map[string]any
 
-// Scenario is one behaviour, shown by every SDK that can.
+// Scenario is one behaviour, shown by every client of its group that can.
 type Scenario struct {
 	ID        string            `json:"id"` // also the name of its queue or topic, and the beginning of all names that it makes itself
 	Group     string            `json:"group"`
 	Title     string            `json:"title"`
-	Refs      []string          `json:"refs"`  // statements of the specification
-	Queue     Properties        `json:"queue"` // what its queue has beyond the base; nil where it has none
-	Topic     *Topic            `json:"topic"` // nil where it has none
+	Refs      []string          `json:"refs"`           // statements of the specification
+	Queue     Properties        `json:"queue,omitzero"` // what its queue has beyond the base; nil where it has none
+	Topic     *Topic            `json:"topic,omitzero"` // nil where it has none
 	Steps     []string          `json:"steps"`
-	Exclusive bool              `json:"exclusive"` // kills the broker or cuts connections
-	Not       map[string]string `json:"not"`       // by SDK: why its public API cannot express it
-	Note      map[string]string `json:"note"`      // by SDK: how it shows it where its API alone does not
+	Exclusive bool              `json:"exclusive,omitzero"` // kills the broker or cuts connections
+	Not       map[string]string `json:"not,omitempty"`      // by client: why its public API cannot express it
+	Note      map[string]string `json:"note,omitempty"`     // by client: how it shows it where its API alone does not
 }
 
 var (
 	idPattern    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	refPattern   = regexp.MustCompile(`^(SM|WP|MA)-\d{3}$`)
+	refPattern   = regexp.MustCompile(`^((SM|WP|MA)-\d{3}[ab]?|S\d-\d{2})$`)
 	errorPattern = regexp.MustCompile(`\berror ([a-z]+(?:-[a-z]+)+|argument|disabled|unauthorized)`)
 )
 
@@ -84,10 +88,13 @@ func (l List) check() error {
 	if len(l.Scenarios) == 0 {
 		complain("no scenarios")
 	}
-	for kind, names := range l.Errors {
-		for _, sdk := range SDKs {
-			if names[sdk] == "" {
-				complain("errors: %s does not say what it is in %s", kind, sdk)
+	for group, clients := range l.ShownBy {
+		if !slices.Contains(Groups, group) || len(clients) == 0 {
+			complain("shownBy names the clients of a group; %q: %q does not", group, clients)
+		}
+		for _, client := range clients {
+			if !slices.Contains(Clients, client) {
+				complain("shownBy: %s: no client is called %q", group, client)
 			}
 		}
 	}
@@ -141,25 +148,53 @@ func (l List) checkScenario(s Scenario) (problems []string) {
 	}
 	for _, step := range s.Steps {
 		for _, match := range errorPattern.FindAllStringSubmatch(step, -1) {
-			if l.Errors[match[1]] == nil {
-				complain("error %s is not explained in errors", match[1])
-			}
+			problems = append(problems, l.unexplained(s, match[1])...)
 		}
 	}
 	if steps := strings.Join(s.Steps, " "); s.Exclusive != strings.Contains(steps, "POST /") {
 		complain("exclusive is what kills the broker or cuts connections, and nothing else")
 	}
 	for _, reasons := range []map[string]string{s.Not, s.Note} {
-		for sdk, reason := range reasons {
-			if !slices.Contains(SDKs, sdk) || reason == "" {
-				complain("not and note give a reason per SDK; %q: %q does not", sdk, reason)
+		for client, reason := range reasons {
+			if !slices.Contains(l.Of(s.Group), client) || reason == "" {
+				complain("not and note give a reason per client of the group; %q: %q does not", client, reason)
 			}
 		}
 	}
-	if len(s.Not) >= len(SDKs) {
-		complain("no SDK can show it")
+	if len(s.Not) >= len(l.Of(s.Group)) {
+		complain("no client can show it")
 	}
 	return problems
+}
+
+// unexplained lists the clients that meet a kind of error in a scenario and have no word for it.
+func (l List) unexplained(s Scenario, kind string) (problems []string) {
+	if l.Errors[kind] == nil {
+		return []string{fmt.Sprintf("error %s is not explained in errors", kind)}
+	}
+	for _, client := range l.Of(s.Group) {
+		if s.Not[client] == "" && l.Errors[kind][client] == "" {
+			problems = append(problems, fmt.Sprintf("errors: %s does not say what it is in %s", kind, client))
+		}
+	}
+	return problems
+}
+
+// Of returns the clients that show a group.
+func (l List) Of(group string) []string {
+	if clients := l.ShownBy[group]; clients != nil {
+		return clients
+	}
+	return SDKs
+}
+
+// Shows tells whether a scenario is one that a client shows, or says why it cannot.
+func (l List) Shows(client string, s Scenario) bool { return slices.Contains(l.Of(s.Group), client) }
+
+// For returns the list with the scenarios of a client alone.
+func (l List) For(client string) List {
+	l.Scenarios = slices.DeleteFunc(slices.Clone(l.Scenarios), func(s Scenario) bool { return !l.Shows(client, s) })
+	return l
 }
 
 // problems are those of a scenario's topic, if it has one.

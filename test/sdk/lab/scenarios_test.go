@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -62,8 +63,11 @@ func TestListProblems(t *testing.T) {
 		`error lock-lost -> error lock-kept`:                                          "error lock-kept is not explained",
 		`"js": "it has no locks" -> "ruby": "it has no locks"`:                        `"ruby"`,
 		`"js": "it has no locks" -> "js": ""`:                                         `"js": ""`,
-		`"js": "it has no locks" -> "go": "x", "js": "x", "python": "x", "java": "x"`: "no SDK can show it",
+		`"js": "it has no locks" -> "go": "x", "js": "x", "python": "x", "java": "x"`: "no client can show it",
 		`"python": "c", -> `:                                                          "lock-lost does not say what it is in python",
+		`"scenarios": [ -> "shownBy": {"sending": ["go"]}, "scenarios": [`:            `"sending"`,
+		`"scenarios": [ -> "shownBy": {"send": ["ruby"]}, "scenarios": [`:             `no client is called "ruby"`,
+		`"scenarios": [ -> "shownBy": {"locks": ["qpid-jms"]}, "scenarios": [`:        "lock-lost does not say what it is in qpid-jms",
 		`"steps": ["send A"] -> "step": ["send A"]`:                                   "unknown field",
 	} {
 		before, after, _ := strings.Cut(change, " -> ")
@@ -88,6 +92,42 @@ func TestOnly(t *testing.T) {
 	}
 	if _, err := list.Only([]string{"lock-one", "lock-two"}); err == nil || !strings.Contains(err.Error(), `"lock-two"`) {
 		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestFor(t *testing.T) {
+	t.Parallel()
+	list := exampleList(t)
+	list.ShownBy = map[string][]string{"send": {"java", "qpid-jms"}}
+	for client, want := range map[string]string{"go": "lock-one topic-one admin-one", "java": "send-one lock-one topic-one admin-one", "qpid-jms": "send-one", "qpid-proton": ""} {
+		var ids []string
+		for _, s := range list.For(client).Scenarios {
+			ids = append(ids, s.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s shows %q, want %q", client, got, want)
+		}
+	}
+}
+
+// What a suite reads is written from what was read: nothing is lost or made up.
+func TestWrittenListIsTheSame(t *testing.T) {
+	t.Parallel()
+	list, err := ReadScenarios("../scenarios.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseScenarios(text); err != nil || !reflect.DeepEqual(again, list) {
+		t.Errorf("another list: %v", err)
+	}
+	for _, part := range []string{`"topic":null`, `"queue":null`} { // a suite may ask only whether there is one
+		if strings.Contains(string(text), part) {
+			t.Errorf("%s is written", part)
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Command run shows what the Service Bus SDKs do with the broker: it runs their suites, each against a broker of its own, and
-// prints a table of scenario by SDK.
+// Command run shows what the Service Bus SDKs and clients of plain AMQP do with the broker: it runs their suites, each against a
+// broker of its own, and prints a table of scenario by client.
 //
 //	go run ./test/sdk/run                                all suites whose runtime is installed and recent enough
 //	go run ./test/sdk/run --sdk go,js --rounds 3         two of them, three times
@@ -14,13 +14,13 @@
 //	LEDGERBUS_TLS_CONNECTION_STRING    the same over TLS, which administration clients speak by themselves
 //	LEDGERBUS_CA                       PEM file with the certificate that they have to trust
 //	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /restart, POST /cut, GET /now (../lab)
-//	LEDGERBUS_SCENARIOS                path of the list
+//	LEDGERBUS_SCENARIOS                path of the list, with the scenarios of this suite alone
 //	LEDGERBUS_ONLY                     ids to run, with commas between; empty: all
 //	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:
 //	                                   {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
 //
 // Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list, and a
-// round of all four suites that takes longer than it may. Anything that failed makes the exit code 1.
+// round of all suites that takes longer than it may. Anything that failed makes the exit code 1.
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 
 func main() {
 	launch.Main(&cli.App{
-		Name: "run", Usage: "run the suites of the Service Bus SDKs",
+		Name: "run", Usage: "run the suites of the Service Bus SDKs and of clients of plain AMQP",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "sdk", Usage: "suites to run, which must be installed", DefaultText: "all that are installed"},
 			&cli.StringSliceFlag{Name: "scenario", Usage: "ids of the scenarios to run", DefaultText: "all"},

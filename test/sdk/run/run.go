@@ -16,8 +16,8 @@ import (
 // scenariosFile is the list, from the top of the repository, where the program runs.
 const scenariosFile = "test/sdk/scenarios.json"
 
-// budget is how long one round of all four suites may take, on two cores.
-const budget = 15 * time.Minute
+// budget is how long one round of all suites may take, on two cores.
+const budget = 20 * time.Minute
 
 // options are the flags.
 type options struct {
@@ -55,11 +55,12 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	chosen = slices.DeleteFunc(slices.Clone(chosen), func(s Suite) bool { return len(list.For(s.SDK).Scenarios) == 0 })
 	dir, err := os.MkdirTemp("", "ledgerbus-sdk-")
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
+	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string, list lab.List) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
 	return r.all(ctx, all)
 }
 
@@ -70,9 +71,9 @@ type runner struct {
 	suites  []Suite
 	dir     string // of everything that runs leave behind
 	w       io.Writer
-	open    func(dir string) (*lab.Lab, error) // starts the surroundings of one run in a directory
-	reports []Report                           // of all rounds
-	longest time.Duration                      // round of all four suites; 0: there was none
+	open    func(dir string, list lab.List) (*lab.Lab, error) // starts the surroundings of one run in a directory
+	reports []Report                                          // of all rounds
+	longest time.Duration                                     // round of all suites; 0: there was none
 }
 
 // all runs the rounds and writes the page, which has a column for each of the suites. What the runs leave behind stays only if
@@ -153,17 +154,29 @@ func (r *runner) run(ctx context.Context, s Suite, round int) Report {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		l, err := r.open(dir)
+		list := r.list.For(s.SDK)
+		l, err := r.open(dir, list)
 		if err != nil {
 			return err
 		}
-		report, err = s.run(ctx, l, r.Scenarios, filepath.Join(dir, "results.jsonl"), log, r.progress(s.SDK))
+		report, err = s.run(ctx, l, r.only(list), filepath.Join(dir, "results.jsonl"), log, r.progress(s.SDK))
 		return errors.Join(err, l.Close())
 	})
 	if err != nil {
 		report.Problem(err)
 	}
 	return report
+}
+
+// only names the scenarios of a suite's list; nothing if all were chosen.
+func (r *runner) only(list lab.List) (ids []string) {
+	if len(r.Scenarios) == 0 {
+		return nil
+	}
+	for _, s := range list.Scenarios {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // progress prints a result as it arrives.
@@ -189,7 +202,7 @@ func (r *runner) show(round int, reports []Report, took time.Duration) (failures
 				failures++
 			}
 		}
-		for _, failure := range report.Failures(r.list) {
+		for _, failure := range report.Failures(r.list.For(report.SDK)) {
 			fmt.Fprintln(r.w, failure)
 			failures++
 		}
@@ -197,9 +210,9 @@ func (r *runner) show(round int, reports []Report, took time.Duration) (failures
 	return failures
 }
 
-// overtime counts a round of all four suites as a failure if it took too long, and notes how long it took.
+// overtime counts a round of all suites as a failure if it took too long, and notes how long it took.
 func (r *runner) overtime(reports []Report, took time.Duration) (failures int) {
-	if len(reports) < len(lab.SDKs) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
+	if len(reports) < len(lab.Clients) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
 		return 0
 	}
 	r.longest = max(r.longest, took)
@@ -265,7 +278,7 @@ func choose(all []Suite, names []string) ([]Suite, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s Suite) bool { return s.SDK == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no SDK is called %q; there are %v", name, lab.SDKs)
+			return nil, fmt.Errorf("no suite is called %q; there are %v", name, lab.Clients)
 		}
 		some = append(some, all[i])
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
-// Suite is how the scenarios of one SDK are run.
+// Suite is how the scenarios of one client are run.
 type Suite struct {
-	SDK     string
+	SDK     string     // one of [lab.Clients]
 	Needs   []Program  // of the runtime
 	Dir     string     // where commands run, from the top of the repository
 	Prepare [][]string // fetch what the suite needs and build it, once per program run
@@ -27,8 +28,7 @@ type Suite struct {
 
 // suites are the suites in the order of their columns. cache is a directory that may be lost.
 func suites(cache string) []Suite {
-	venv := filepath.Join(cache, "python")
-	python := filepath.Join(venv, "bin", "python")
+	venv, proton := filepath.Join(cache, "python"), filepath.Join(cache, "proton")
 	return []Suite{
 		{
 			SDK: "go", Needs: []Program{{Name: "go"}}, Dir: ".",
@@ -43,20 +43,40 @@ func suites(cache string) []Suite {
 			Version: Version{"@azure/service-bus", "test/sdk/js/package.json", `"@azure/service-bus": "([^"]+)"`},
 		},
 		{
-			SDK: "python", Needs: []Program{{Name: "python3", Asked: []string{"-c", "import ensurepip, sys, venv; print(sys.version)"}, Oldest: "3.10"}}, Dir: "test/sdk/python",
-			Prepare: [][]string{
-				{"python3", "-m", "venv", venv},
-				{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"},
-			},
-			Run:     []string{python, "-m", "scenarios"},
+			SDK: "python", Needs: []Program{pythonRuntime}, Dir: "test/sdk/python",
+			Prepare: virtual(venv),
+			Run:     []string{filepath.Join(venv, "bin", "python"), "-m", "scenarios"},
 			Version: Version{"azure-servicebus", "test/sdk/python/requirements.txt", `(?m)^azure-servicebus==(\S+)`},
 		},
+		java("java", "Scenarios", "azure-messaging-servicebus"),
+		java("qpid-jms", "JmsScenarios", "qpid-jms-client"),
 		{
-			SDK: "java", Needs: []Program{{Name: "java", Asked: []string{"-version"}, Oldest: "17"}, {Name: "javac", Asked: []string{"-version"}, Oldest: "17"}, {Name: "mvn"}}, Dir: "test/sdk/java",
-			Prepare: [][]string{{"mvn", "-q", "-B", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime"}},
-			Run:     []string{"java", "-cp", "target/classes" + string(os.PathListSeparator) + "target/dependency/*", "ledgerbus.Scenarios"},
-			Version: Version{"azure-messaging-servicebus", "test/sdk/java/pom.xml", `<artifactId>azure-messaging-servicebus</artifactId>\s*<version>([^<]+)</version>`},
+			SDK: "qpid-proton", Needs: []Program{pythonRuntime, {Name: "cc"}}, Dir: "test/sdk/proton",
+			Prepare: virtual(proton),
+			Run:     []string{filepath.Join(proton, "bin", "python"), "-m", "scenarios"},
+			Version: Version{"python-qpid-proton", "test/sdk/proton/requirements.txt", `(?m)^python-qpid-proton==(\S+)`},
 		},
+	}
+}
+
+// pythonRuntime has what makes virtual environments.
+var pythonRuntime = Program{Name: "python3", Asked: []string{"-c", "import ensurepip, sys, venv; print(sys.version)"}, Oldest: "3.10"}
+
+// virtual makes a Python environment in a directory, with the packages of a suite.
+func virtual(dir string) [][]string {
+	return [][]string{
+		{"python3", "-m", "venv", dir},
+		{filepath.Join(dir, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"},
+	}
+}
+
+// java is a suite of the Maven project of Java's, by the class that runs it.
+func java(name, class, artifact string) Suite {
+	return Suite{
+		SDK: name, Needs: []Program{{Name: "java", Asked: []string{"-version"}, Oldest: "17"}, {Name: "javac", Asked: []string{"-version"}, Oldest: "17"}, {Name: "mvn"}}, Dir: "test/sdk/java",
+		Prepare: [][]string{{"mvn", "-q", "-B", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime"}},
+		Run:     []string{"java", "-cp", "target/classes" + string(os.PathListSeparator) + "target/dependency/*", "ledgerbus." + class},
+		Version: Version{artifact, "test/sdk/java/pom.xml", `<artifactId>` + artifact + `</artifactId>\s*<version>([^<]+)</version>`},
 	}
 }
 
@@ -110,8 +130,12 @@ func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results strin
 		return report, err
 	}
 	defer file.Close()
-	scenarios, err := filepath.Abs(scenariosFile)
+	scenarios := filepath.Join(filepath.Dir(results), "scenarios.json")
+	list, err := json.Marshal(l.List)
 	if err != nil {
+		return report, err
+	}
+	if err := os.WriteFile(scenarios, list, 0o600); err != nil {
 		return report, err
 	}
 	authority, err := filepath.Abs(l.Authority())

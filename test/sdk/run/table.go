@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,6 +25,9 @@ func printTable(w io.Writer, list lab.List, reports []Report) {
 	t.AppendHeader(header)
 	group := ""
 	for _, s := range list.Scenarios {
+		if !slices.ContainsFunc(reports, func(r Report) bool { return list.Shows(r.SDK, s) }) {
+			continue
+		}
 		row := table.Row{"", s.ID}
 		if s.Group != group {
 			if group != "" {
@@ -32,7 +36,11 @@ func printTable(w io.Writer, list lab.List, reports []Report) {
 			row[0], group = s.Group, s.Group
 		}
 		for _, r := range reports {
-			row = append(row, cell(r, s))
+			if list.Shows(r.SDK, s) {
+				row = append(row, cell(r, s))
+			} else {
+				row = append(row, "")
+			}
 		}
 		t.AppendRow(row)
 	}
@@ -62,7 +70,7 @@ func cell(r Report, s lab.Scenario) string {
 }
 
 func count(r Report, list lab.List, mark string) (n int) {
-	for _, s := range list.Scenarios {
+	for _, s := range list.For(r.SDK).Scenarios {
 		if r.Verdict(s).Mark == mark {
 			n++
 		}

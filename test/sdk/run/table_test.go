@@ -32,10 +32,23 @@ func exampleReports() []Report {
 	return []Report{js, python, java}
 }
 
+// withClient adds a scenario of the group jms, which one client shows.
+func withClient(list lab.List) lab.List {
+	list.ShownBy = map[string][]string{"jms": {"qpid-jms"}}
+	list.Scenarios = append(list.Scenarios, lab.Scenario{ID: "jms-one", Group: "jms", Title: "Three.", Refs: []string{"SM-230"}, Queue: lab.Properties{}, Steps: []string{"commit"}})
+	return list
+}
+
+func ofClient() Report {
+	jms := NewReport("qpid-jms")
+	jms.Results["jms-one"] = Result{ID: "jms-one", Result: pass, Seconds: 2}
+	return jms
+}
+
 func TestTable(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	printTable(&b, exampleList(t), exampleReports())
+	printTable(&b, withClient(exampleList(t)), append(exampleReports(), ofClient()))
 	golden(t, "testdata/table.txt", b.String())
 }
 
@@ -49,11 +62,12 @@ func TestCompatibility(t *testing.T) {
 	again.Results["send-one"] = Result{ID: "send-one", Result: pass}
 	again.Results["lock-one"] = Result{ID: "lock-one", Result: pass} // which mends nothing
 	var b strings.Builder
-	if err := writeCompatibility(&b, exampleList(t), []column{
+	if err := writeCompatibility(&b, withClient(exampleList(t)), []column{
 		{SDK: "go", Package: "azservicebus", Version: "1", Rounds: []Report{good}},
 		{SDK: "js", Package: "@azure/service-bus", Version: "2", Rounds: reports[:1]},
 		{SDK: "python", Package: "azure-servicebus", Version: "3", Rounds: []Report{reports[1], again}},
 		{SDK: "java", Package: "azure-messaging-servicebus", Version: "4", Rounds: reports[2:]},
+		{SDK: "qpid-jms", Package: "qpid-jms-client", Version: "5", Rounds: []Report{ofClient()}},
 	}, 421700*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}

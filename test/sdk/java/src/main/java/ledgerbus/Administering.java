@@ -27,7 +27,7 @@ import java.util.function.Supplier;
 
 /** The group admin: what it does to messages and to those who have keys, and what it knows of them. */
 final class Administering {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("admin-keys", Administering::keys),
             entry("admin-rights", Administering::rights),
             entry("admin-forwarding", Administering::forwarding),

@@ -22,7 +22,7 @@ import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 
 /** What a scenario works with: its queue, its clients, and the words of scenarios.json ("terms") as methods. */
-final class Bus implements AutoCloseable {
+final class Bus implements Runner.Surroundings {
     /** How long a receive call waits for messages that come. */
     static final Duration PATIENCE = Duration.ofSeconds(20);
 
@@ -83,6 +83,12 @@ final class Bus implements AutoCloseable {
     /** A client that shows another key than the rest of the suite. */
     Client withKey(String name, String key) {
         return keep(new Client(replaceKey(connectionString, name, key), queue, topic, Client.once(TRY)));
+    }
+
+    /** A client whose transactions may span entities: all its links are in one group, and the first of them decides through whom the rest send. */
+    Client crossEntity() {
+        ServiceBusClientBuilder builder = new ServiceBusClientBuilder().connectionString(connectionString).enableCrossEntityTransactions();
+        return keep(new Client(builder, queue, topic, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
     /** A client that speaks TLS, and in it AMQP or a WebSocket. The SDK drops the port of the connection string. */
@@ -169,11 +175,15 @@ final class Bus implements AutoCloseable {
 
     /** Sends messages as one batch. */
     void sendBatch(ServiceBusMessage... messages) {
-        ServiceBusMessageBatch batch = client().sender().createMessageBatch();
+        client().sender().sendMessages(batch(client().sender(), messages));
+    }
+
+    static ServiceBusMessageBatch batch(ServiceBusSenderClient sender, ServiceBusMessage... messages) {
+        ServiceBusMessageBatch batch = sender.createMessageBatch();
         for (ServiceBusMessage message : messages) {
             Expect.that(batch.tryAddMessage(message), "one batch does not take %d messages", messages.length);
         }
-        client().sender().sendMessages(batch);
+        return batch;
     }
 
     static ServiceBusMessage message(String text) {
@@ -240,7 +250,7 @@ final class Bus implements AutoCloseable {
             try {
                 return call.call();
             } catch (RuntimeException e) {
-                if (!Kind.NO_CONNECTION.is(e) || Instant.now().isAfter(end)) {
+                if (!Kind.NO_CONNECTION.test(e) || Instant.now().isAfter(end)) {
                     throw e;
                 }
                 sleep(Duration.ofMillis(100));
@@ -287,7 +297,7 @@ final class Bus implements AutoCloseable {
         } catch (Failure e) {
             throw e;
         } catch (RuntimeException e) {
-            Expect.that(Kind.MESSAGE_NOT_FOUND.is(e), "%s: want error %s, got %s", what, Kind.MESSAGE_NOT_FOUND, e);
+            Expect.that(Kind.MESSAGE_NOT_FOUND.test(e), "%s: want error %s, got %s", what, Kind.MESSAGE_NOT_FOUND, e);
         }
     }
 

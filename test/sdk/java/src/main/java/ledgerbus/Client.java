@@ -26,6 +26,7 @@ import java.util.function.UnaryOperator;
 final class Client implements AutoCloseable {
     static final UnaryOperator<ServiceBusReceiverClientBuilder> DELETING = b -> b.receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE);
     static final UnaryOperator<ServiceBusReceiverClientBuilder> DEAD_LETTERS = b -> b.subQueue(SubQueue.DEAD_LETTER_QUEUE);
+    static final UnaryOperator<ServiceBusReceiverClientBuilder> TRANSFER_DEAD_LETTERS = b -> b.subQueue(SubQueue.TRANSFER_DEAD_LETTER_QUEUE);
 
     private final ServiceBusClientBuilder builder;
     private final String queue;

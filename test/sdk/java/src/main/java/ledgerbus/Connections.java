@@ -19,7 +19,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 final class Connections {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("connection-wrong-key", Connections::wrongKey),
             entry("connection-idle", Connections::idle),
             entry("connection-idle-links", Connections::idleLinks),

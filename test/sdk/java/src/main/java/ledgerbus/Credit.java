@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.concurrent.Future;
 
 final class Credit {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("credit-drain-on-close", Credit::drainOnClose),
             entry("credit-between-calls", Credit::betweenCalls),
             entry("credit-prefetch", Credit::prefetch),

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 
 final class DeadLetters {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("dead-letter-reason", DeadLetters::reason),
             entry("dead-letter-count-frozen", DeadLetters::countFrozen),
             entry("dead-letter-not-twice", DeadLetters::notTwice),

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Deferring {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("defer-receive", Deferring::receive),
             entry("defer-not-found", Deferring::notFound),
             entry("defer-settle", Deferring::settle),

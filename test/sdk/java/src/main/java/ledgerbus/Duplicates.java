@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Duplicates {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("duplicate-dropped", Duplicates::dropped),
             entry("duplicate-scheduled", Duplicates::scheduled),
             entry("duplicate-window", Duplicates::window),

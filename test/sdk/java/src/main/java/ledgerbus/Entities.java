@@ -33,7 +33,7 @@ import java.util.stream.Stream;
 
 /** The group admin: entities and lists of them. What is done to messages is in {@link Administering}. */
 final class Entities {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("admin-queue", Entities::queue),
             entry("admin-topic", Entities::topic),
             entry("admin-subscription", Entities::subscription),

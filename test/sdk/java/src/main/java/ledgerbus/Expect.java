@@ -5,6 +5,7 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.function.Predicate;
 
 /** Says what was expected and what was seen where the two are not the same. */
 final class Expect {
@@ -76,18 +77,18 @@ final class Expect {
         return within(AT_ONCE, what, call);
     }
 
-    static void error(Kind kind, Action action) {
+    static void error(Predicate<Throwable> kind, Action action) {
         error(kind, "", action);
     }
 
     /** An error of a kind, with a text somewhere in its message. */
-    static void error(Kind kind, String text, Action action) {
+    static void error(Predicate<Throwable> kind, String text, Action action) {
         try {
             action.run();
         } catch (Failure e) {
             throw e; // the suite's own word, not the SDK's
         } catch (Exception e) {
-            that(kind.is(e), "want error %s, got %s", kind, chain(e));
+            that(kind.test(e), "want error %s, got %s", kind, chain(e));
             that(chain(e).contains(text), "want error %s with the text '%s', got %s", kind, text, chain(e));
             return;
         }

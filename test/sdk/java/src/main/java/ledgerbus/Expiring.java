@@ -16,7 +16,7 @@ import java.util.Map;
 import java.util.concurrent.Future;
 
 final class Expiring {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("expiry-dropped", Expiring::dropped),
             entry("expiry-lazy", Expiring::lazy),
             entry("expiry-queue-default", Expiring::queueDefault),

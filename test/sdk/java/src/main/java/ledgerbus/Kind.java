@@ -12,7 +12,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Predicate;
 
 /** The kinds of errors of scenarios.json, as this SDK gives them. */
-enum Kind {
+enum Kind implements Predicate<Throwable> {
     LOCK_LOST(reason(ServiceBusFailureReason.MESSAGE_LOCK_LOST)),
     SESSION_LOCK_LOST(reason(ServiceBusFailureReason.SESSION_LOCK_LOST)),
     SESSION_HELD(reason(ServiceBusFailureReason.SESSION_CANNOT_BE_LOCKED)),
@@ -28,6 +28,8 @@ enum Kind {
     NO_MATCH(text("com.microsoft:no-matching-subscription")),
     RULE_EXISTS(reason(ServiceBusFailureReason.MESSAGING_ENTITY_ALREADY_EXISTS)),
     RULE_MISSING(reason(ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND)),
+    TRANSACTION_UNKNOWN(text("amqp:transaction:unknown-id")),
+    TRANSACTION_ROLLED_BACK(text("amqp:transaction:rollback")),
     ADMIN_EXISTS(cause(ResourceExistsException.class)),
     /** A subscription that is not there is a feed to this SDK, as it is in the cloud, which it cannot read. */
     ADMIN_MISSING(cause(ResourceNotFoundException.class).or(text("entry' but it was: {http://www.w3.org/2005/Atom}feed'"))),
@@ -44,7 +46,8 @@ enum Kind {
         this.is = is;
     }
 
-    boolean is(Throwable error) {
+    @Override
+    public boolean test(Throwable error) {
         return is.test(error);
     }
 

@@ -13,7 +13,7 @@ import java.util.Map;
 
 /** The group status-quota. */
 final class Limits {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("status-send-disabled", Limits::sendDisabled),
             entry("status-receive-disabled", Limits::receiveDisabled),
             entry("status-change", Limits::statusChange),
@@ -104,7 +104,7 @@ final class Limits {
                 sendLarge(bus);
                 return;
             } catch (RuntimeException e) {
-                Expect.that(Kind.QUEUE_FULL.is(e) && Instant.now().isBefore(end), "a queue that was emptied takes nothing: %s", e);
+                Expect.that(Kind.QUEUE_FULL.test(e) && Instant.now().isBefore(end), "a queue that was emptied takes nothing: %s", e);
                 Bus.sleep(Duration.ofMillis(100));
             }
         }

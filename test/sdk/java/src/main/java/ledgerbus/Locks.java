@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Locks {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("lock-renew", Locks::renew),
             entry("lock-auto-renew", Locks::autoRenew),
             entry("lock-expiry", Locks::expiry),

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Peeking {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("peek-states", Peeking::states),
             entry("peek-pages", Peeking::pages),
             entry("peek-large", Peeking::large));

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.concurrent.Future;
 
 final class Receiving {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("receive-and-delete", Receiving::andDelete),
             entry("receive-waiting", Receiving::waiting));
 

@@ -24,7 +24,7 @@ import java.util.TreeMap;
 
 /** The group rules. */
 final class Rules {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("rule-default", Rules::byDefault),
             entry("rule-none", Rules::none),
             entry("rule-sql", Rules::bySql),

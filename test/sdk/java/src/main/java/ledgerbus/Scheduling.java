@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Scheduling {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("schedule-property", Scheduling::property),
             entry("schedule-call", Scheduling::call),
             entry("schedule-cancel", Scheduling::cancel),
@@ -105,7 +105,7 @@ final class Scheduling {
         try {
             bus.client().sender().cancelScheduledMessage(number);
         } catch (RuntimeException e) {
-            Expect.that(Kind.MESSAGE_NOT_FOUND.is(e), "cancel %d: want error %s or none, got %s", number, Kind.MESSAGE_NOT_FOUND, e);
+            Expect.that(Kind.MESSAGE_NOT_FOUND.test(e), "cancel %d: want error %s or none, got %s", number, Kind.MESSAGE_NOT_FOUND, e);
         }
     }
 

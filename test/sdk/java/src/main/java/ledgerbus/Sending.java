@@ -29,7 +29,7 @@ import org.apache.qpid.proton.amqp.Symbol;
 import reactor.core.publisher.Flux;
 
 final class Sending {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("send-receive-complete", Sending::receiveComplete),
             entry("send-all-properties", Sending::allProperties),
             entry("send-again", Sending::again),

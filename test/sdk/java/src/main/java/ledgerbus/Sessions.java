@@ -16,7 +16,7 @@ import java.util.Set;
 import java.util.concurrent.Future;
 
 final class Sessions {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("session-accept", Sessions::accept),
             entry("session-next", Sessions::next),
             entry("session-next-waits", Sessions::nextWaits),
@@ -189,7 +189,7 @@ final class Sessions {
             } catch (Failure e) {
                 throw e;
             } catch (RuntimeException e) {
-                Expect.that(Kind.SESSION_HELD.is(e) && Instant.now().isBefore(end), "not accepted by %s: %s", end, e);
+                Expect.that(Kind.SESSION_HELD.test(e) && Instant.now().isBefore(end), "not accepted by %s: %s", end, e);
                 Bus.sleep(Duration.ofMillis(20));
             }
         }

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 
 final class Settling {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("settle-twice", Settling::twice),
             entry("settle-four-ways", Settling::fourWays),
             entry("settle-properties", Settling::properties),

@@ -30,6 +30,10 @@ final class Source {
         return client.receiver(topic, name, Client.DEAD_LETTERS);
     }
 
+    ServiceBusReceiverClient transferDeadLetters() {
+        return client.receiver(topic, name, Client.TRANSFER_DEAD_LETTERS);
+    }
+
     ServiceBusReceiverClient accept(String session) {
         return client.keep(client.sessions(topic, name).acceptSession(session));
     }

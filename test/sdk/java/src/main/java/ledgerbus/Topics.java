@@ -29,7 +29,7 @@ import java.util.stream.LongStream;
 
 /** The group topics. */
 final class Topics {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("topic-fan-out", Topics::fanOut),
             entry("topic-batch", Topics::batch),
             entry("topic-no-subscription", Topics::noSubscription),

@@ -17,7 +17,7 @@ import java.util.stream.Stream;
 
 /** Ways to the broker other than AMQP over plain TCP. */
 final class Transports {
-    static final Map<String, Scenarios.Scenario> ALL = Map.ofEntries(
+    static final Map<String, Runner.Scenario<Bus>> ALL = Map.ofEntries(
             entry("connection-tls", bus -> everything(bus, bus.over(AmqpTransportType.AMQP))),
             entry("connection-websocket", bus -> everything(bus, bus.over(AmqpTransportType.AMQP_WEB_SOCKETS))));
 
