@@ -76,6 +76,12 @@ var (
 	ErrFormat      = format.ErrNewer     // written by a newer version of this program
 )
 
+// The words for [Store.Use]. What is written with each is for those alone who know it.
+const (
+	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
+	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number
+)
+
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
 type CorruptError struct {
 	Partition PartitionID

@@ -366,7 +366,7 @@ func TestUseRefuses(t *testing.T) {
 	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Use("moves"); err == nil || !strings.Contains(err.Error(), `no capability "moves"`) {
+	if err := w.store.Use("sealed"); err == nil || !strings.Contains(err.Error(), `no capability "sealed"`) {
 		t.Error(err)
 	}
 	if err := w.store.Close(); err != nil {

@@ -44,8 +44,14 @@ func (n Namespace) Tag() (uint32, error) {
 	return le.Uint32(id[:4]), err
 }
 
-// Capabilities are the words that this version knows, in ascending order. It writes nothing yet that needs one.
-var Capabilities = []string{}
+// The capabilities that this version knows: what comes with each stands in docs/log-format.md, section 4.
+const (
+	Moves        = "moves"
+	Transactions = "transactions"
+)
+
+// Capabilities are the words that this version knows, in ascending order.
+var Capabilities = []string{Moves, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

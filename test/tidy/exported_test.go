@@ -24,9 +24,9 @@ var exportedNames = ratchet{
 		"index/replay":           8,
 		"internal/mutant":        32,
 		"internal/private":       2,
-		"log":                    39,
+		"log":                    41,
 		"log/disk":               25,
-		"log/format":             54,
+		"log/format":             56,
 		"log/event":              273, // most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          226,
