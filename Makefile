@@ -34,7 +34,7 @@ sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
 
 mutants: ## planted bugs, each of which a suite must catch
-	go test -tags mutants ./test/sim ./engine/host -count 1 -timeout 0 -run TestPlantedBugs -v
+	go test -tags mutants ./test/sim ./engine/host ./log -count 1 -timeout 0 -run TestPlantedBugs -v
 
 torture: ## the real binary under load, killed ROUNDS times
 	go test ./test/torture -count 1 -timeout 0 -run TestTorture -rounds $(ROUNDS) -v

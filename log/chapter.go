@@ -11,11 +11,22 @@ import (
 
 // How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, but that of begin.
 
+// stage is what a writer needs before it can write the next frame. Each step to a new file can find no room and be taken again.
+type stage uint8
+
+const (
+	writing      stage = iota
+	segmentEnded       // the file being written is closed, its chapter goes on: the next file
+	chapterEnded       // a new chapter
+	chapterBegun       // its manifest: the first file is there
+)
+
 // begin starts a chapter and commits the EpochStart.
 func (w *writer) begin() error {
 	w.io.Lock()
 	defer w.io.Unlock()
-	if err := w.newChapter(); err != nil {
+	w.stage = chapterEnded
+	if err := w.short.insist(w.newChapter); err != nil {
 		return err
 	}
 	b := newBatch(w.where, EpochStart)
@@ -28,15 +39,42 @@ func (w *writer) begin() error {
 	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
 	// others must find room for their manifests meanwhile.
 	w.tail.tight = true
-	if err := w.write(queued{Batch: b}); err != nil {
+	if err := w.short.insist(func() error { return w.write(queued{Batch: b}) }); err != nil {
 		return err
 	}
 	w.tail.tight = false
 	return w.flush()
 }
 
-// nextSegment follows the tail into the file it has just created. The file before it was synced by that.
+// toFile goes to the file that a batch is for.
+func (w *writer) toFile(b *Batch) error {
+	if w.stage == segmentEnded {
+		if err := w.nextSegment(); err != nil {
+			return err
+		}
+	}
+	if !b.begins {
+		return nil
+	}
+	if err := w.rotate(); err != nil {
+		return err
+	}
+	b.begins = false
+	return nil
+}
+
+// nextSegment ends the file being written, which makes what is in it durable, and goes on to the next.
 func (w *writer) nextSegment() error {
+	if w.stage == writing {
+		if err := w.tail.close(); err != nil {
+			return fmt.Errorf("end of segment: %w", err)
+		}
+		w.stage = segmentEnded
+		w.reached(w.head())
+	}
+	if err := w.tail.create(w.index); err != nil {
+		return fmt.Errorf("next segment: %w", err)
+	}
 	s := newSegment(w.chapter.ID, w.index, w.seg.end)
 	if err := w.follow(s); err != nil {
 		return fmt.Errorf("next segment: %w", err)
@@ -44,7 +82,7 @@ func (w *writer) nextSegment() error {
 	if err := w.p.store.fs.SyncDir(filepath.Dir(filepath.Join(w.p.dir, s.kind.path()))); err != nil {
 		return fmt.Errorf("next segment: %w", err)
 	}
-	w.reached(w.head())
+	w.stage = writing
 	return nil
 }
 
@@ -85,37 +123,50 @@ func (w *writer) over(end event.LSN) bool {
 
 // rotate ends the chapter being written and begins the next.
 func (w *writer) rotate() error {
-	if err := w.flush(); err != nil { // before the manifest names the next
-		return err
-	}
-	if err := w.tail.close(); err != nil {
-		return fmt.Errorf("end of chapter: %w", err)
+	if w.stage == writing {
+		if err := w.flush(); err != nil { // before the manifest names the next
+			return err
+		}
+		if err := w.tail.close(); err != nil {
+			return fmt.Errorf("end of chapter: %w", err)
+		}
+		w.stage = chapterEnded
 	}
 	return w.newChapter()
 }
 
 // newChapter makes directory and first file durable, then the manifest that names them (3.5).
 func (w *writer) newChapter() error {
-	fsys, opts := w.p.store.fs, &w.p.store.opts
-	w.mu.Lock()
-	end := w.writ
-	w.mu.Unlock()
 	m := w.p.manifest
-	c := format.Chapter{ID: 1, First: end.LSN, Chain: end.Chain, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}
-	if n := len(m.Chapters); n > 0 {
-		c.ID = m.Chapters[n-1].ID + 1
-	}
-	if err := w.firstSegment(c); err != nil {
-		return fmt.Errorf("new chapter: %w", err)
+	if w.stage == chapterEnded {
+		c := w.coming
+		if c.ID == 0 {
+			c = w.p.nextChapter(w.head())
+		}
+		if err := w.firstSegment(c); err != nil {
+			return fmt.Errorf("new chapter: %w", err)
+		}
+		w.stage = chapterBegun
 	}
 	m.Generation++
-	m.Chapters = append(m.Chapters, c)
-	if err := disk.Replace(fsys, filepath.Join(w.p.dir, "manifest"), m.Encode(w.p.id, w.p.store.tag)); err != nil {
+	m.Chapters = append(m.Chapters, w.coming)
+	if err := disk.Replace(w.p.store.fs, filepath.Join(w.p.dir, "manifest"), m.Encode(w.p.id, w.p.store.tag)); err != nil {
 		return fmt.Errorf("new chapter: %w", err)
 	}
 	w.p.manifest = m
-	w.chapter, w.index = c, 1
+	w.chapter, w.index, w.coming = w.coming, 1, format.Chapter{}
+	w.stage = writing
 	return nil
+}
+
+// nextChapter is the chapter that begins where the log ends.
+func (p *partition) nextChapter(end format.Mark) format.Chapter {
+	opts := &p.store.opts
+	c := format.Chapter{ID: 1, First: end.LSN, Chain: end.Chain, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}
+	if n := len(p.manifest.Chapters); n > 0 {
+		c.ID = p.manifest.Chapters[n-1].ID + 1
+	}
+	return c
 }
 
 // firstSegment makes a chapter's directory with an empty first file in it, durably.
@@ -123,10 +174,13 @@ func (w *writer) firstSegment(c format.Chapter) (err error) {
 	fsys, opts := w.p.store.fs, &w.p.store.opts
 	wal := filepath.Join(w.p.dir, "wal")
 	dir := filepath.Join(wal, format.ChapterName(c.ID))
-	if err := fsys.Mkdir(dir); err != nil {
-		return err
+	if c != w.coming { // else an attempt that found no room has made it
+		if err := fsys.Mkdir(dir); err != nil {
+			return disk.Later(err)
+		}
+		w.coming = c
 	}
-	if w.tail, err = newTail(fsys, dir, opts.SegmentBytes, opts.RoomBytes); err != nil {
+	if w.tail, err = newTail(fsys, dir, opts.RoomBytes); err != nil {
 		return err
 	}
 	if err := w.follow(newSegment(c.ID, 1, c.First)); err != nil {

@@ -75,6 +75,9 @@ func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) er
 	if p.store.opts.ReadOnly {
 		return ErrReadOnly
 	}
+	if p.store.reserve.room() >= RoomCritical {
+		return fmt.Errorf("log: checkpoint at LSN %d: %w", at, ErrNoRoom)
+	}
 	p.saving.Lock()
 	defer p.saving.Unlock()
 	chain, epoch, err := p.chainAt(at)

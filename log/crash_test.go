@@ -249,6 +249,11 @@ func (w *world) life() error {
 	if err := w.lead(); err != nil {
 		return err
 	}
+	return w.live()
+}
+
+// live is what a life does once it writes.
+func (w *world) live() error {
 	if w.busy {
 		w.fs.During(func(string) {
 			w.write(1, 20, log.Ordered)

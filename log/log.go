@@ -49,7 +49,12 @@ type Options struct {
 	Manual bool
 	// Capabilities are the words of namespace.json that the caller knows what to do with; default: those of this version. Where others are
 	// in use Open fails with ErrFormat.
-	Capabilities  []string
+	Capabilities []string
+	// ReserveBytes is how much of the disk is kept for the time when it is full (docs/decisions/0039), an eighth of a small disk at most; 0: nothing.
+	ReserveBytes int64
+	// LowBytes is how much of the disk is to be free before it has little room; 0: the smaller of 5 % of it and 1 GiB where there is a reserve,
+	// else it is not looked at.
+	LowBytes      int64
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
@@ -70,6 +75,7 @@ var (
 
 	// Of the rooms below, by the names under which a user of this package meets them:
 
+	ErrNoRoom      = disk.ErrNoRoom      // the disk is full, and what was to be done can be done when there is room
 	ErrInUse       = disk.ErrInUse       // another process has the directory
 	ErrReadOnly    = disk.ErrReadOnly    // the store was opened to be looked at
 	ErrDescriptors = disk.ErrDescriptors // no file could be opened; what was to be done can be done later
@@ -158,7 +164,7 @@ type Reader interface {
 // Checkpoints are the saved states of a partition. Its methods may be called concurrently.
 type Checkpoints interface {
 	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and
-	// durable by the time write returns. The newest two are kept.
+	// durable by the time write returns. The newest two are kept. On a disk with nothing but its reserve none is made.
 	SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	// Checkpoints lists the usable ones, newest first. Their headers are verified, their state when it is opened.
 	Checkpoints() []CheckpointInfo
@@ -208,8 +214,14 @@ type Writer interface {
 	Moved() <-chan struct{} // holds a value once Durable has grown, or in another goroutine what was given to Write was written
 	Lost() <-chan struct{}  // closed when the writer failed
 	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
+	Strain() Strain         // what its disk suffers from now; it costs nothing to ask
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
+}
+
+// Strain is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
+type Strain struct {
+	Room Room // on the disk
 }
 
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.

@@ -106,6 +106,7 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
+	p.store.reserve.open(&p.store.opts, len(p.store.parts))
 	if err := p.store.raise(); err != nil {
 		return nil, err
 	}

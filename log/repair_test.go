@@ -21,8 +21,8 @@ const (
 	blockRoom = 32 << 10  // what a start may need for its small files, all partitions together
 )
 
-// crowded makes a data directory with four partitions whose last segment files are long, and lets every writer fail on a full disk:
-// full takes the room away in front of each one's last, large frame.
+// crowded makes a data directory with four partitions whose last segment files are long, and lets every writer end on a full disk:
+// full takes the room away in front of each one's last, large frame, and may keep what is written of it from being cut off.
 func crowded(t *testing.T, dir string, opts log.Options, full func()) {
 	t.Helper()
 	s := must(log.Open(ctx, dir, opts))(t)
@@ -47,14 +47,27 @@ func crowded(t *testing.T, dir string, opts log.Options, full func()) {
 	}
 	for i, w := range writers {
 		full()
-		if err := commit(w, 1e6, 200<<10); !errors.Is(err, syscall.ENOSPC) {
+		b := w.Batch()
+		b.AppendRecord(1e6, []event.Event{message(1e6, 200<<10)}, log.Durable)
+		k := w.Append(b)
+		if err := w.Close(); !errors.Is(err, log.ErrPoisoned) {
 			t.Fatalf("partition %d: %v", i, err)
 		}
-		w.Close()
+		if <-k.Done(); !errors.Is(k.Err(), log.ErrPoisoned) || errors.Is(k.Err(), log.ErrUnknown) {
+			t.Fatalf("partition %d: %v", i, k.Err())
+		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// uncut is a disk that can cut no file: what there was room for of a frame stays.
+func uncut(c faultfs.Call) faultfs.Fault {
+	if c.Op == faultfs.OpTruncate {
+		return faultfs.Fault{Err: syscall.EIO}
+	}
+	return faultfs.Fault{}
 }
 
 // orderly fails the test when something is tried that may fill the disk for a moment, a copy of a tail or room, once a partition
@@ -102,7 +115,10 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	disk := faultfs.New()
 	opts := log.Options{FS: disk, Partitions: 4, Manual: true, BootID: "boot"}
 	left := int64(60 << 10) // of the frame that does not fit
-	crowded(t, simDir, opts, func() { disk.Limit(disk.Used() + left) })
+	crowded(t, simDir, opts, func() {
+		disk.Limit(disk.Used() + left)
+		disk.Hook(uncut)
+	})
 	disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)
 	opts.FS = disk
 	used := disk.Used()
@@ -242,12 +258,13 @@ func TestTailIsKeptAsItWas(t *testing.T) {
 		s := must(log.Open(ctx, simDir, opts))(t)
 		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t).(log.ManualWriter)
 		disk.Limit(disk.Used() + 60<<10)
+		disk.Hook(uncut)
 		b := w.Batch()
 		b.AppendRecord(1, []event.Event{message(1, 200<<10)}, log.Durable)
 		k := w.Append(b)
 		for w.Work() {
 		}
-		if <-k.Done(); !errors.Is(k.Err(), syscall.ENOSPC) {
+		if <-k.Done(); !errors.Is(k.Err(), syscall.EIO) {
 			t.Fatal(k.Err())
 		}
 		disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)

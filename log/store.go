@@ -87,6 +87,8 @@ type store struct {
 	lock  io.Closer
 	parts []*partition // refused ones have err
 
+	reserve reserve
+
 	cutting sync.Mutex // guards what follows, and is held while tails are cut
 	cut     bool       // no tail of the run before is left
 
@@ -106,7 +108,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{fs: opts.FS, root: dir, opts: opts}
+	s := &store{fs: opts.FS, root: dir, opts: opts, reserve: reserve{fs: opts.FS, dir: dir}}
 	if !opts.ReadOnly {
 		s.fs = disk.Patient(opts.FS, opts.Logger)
 		if err := disk.MakeDir(s.fs, dir); err != nil {
@@ -416,6 +418,7 @@ func (s *store) Close() error {
 		clean = clean && ok
 		p.files.closeAll()
 	}
+	s.reserve.close()
 	if clean {
 		if err := disk.Replace(s.fs, filepath.Join(s.root, "clean"), format.EncodeClean(s.tag, ends)); err != nil {
 			errs = append(errs, fmt.Errorf("log: clean marker: %w", err))

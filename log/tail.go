@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -13,8 +14,7 @@ import (
 const roomShare = 4
 
 // tail writes the segment files of one chapter, beginning in an empty directory. A file it has closed is one of a tidwall/wal
-// directory, byte for byte (docs/decisions/0004). An entry that brings a file to the segment size is its last: the file is
-// synced and the next one is created before write returns.
+// directory, byte for byte (docs/decisions/0004).
 //
 // In front of small entries it makes room: it extends the file by many entries' worth at once. A sync of a file that
 // grows has to write the file's new size as well, one that fills room has not, and that is a quarter of the time a lone
@@ -22,48 +22,62 @@ const roomShare = 4
 type tail struct {
 	fs    disk.FS
 	dir   string
-	limit int    // bytes of a segment
 	blank []byte // as much as is made room of at a time; empty: none is
 	file  disk.File
 	size  int  // bytes of entries
 	room  int  // size of the file
 	tight bool // no room is made in this file
+	torn  bool // it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
 }
 
-func newTail(fsys disk.FS, dir string, segmentBytes, roomBytes int) (*tail, error) {
-	t := &tail{fs: fsys, dir: dir, limit: segmentBytes, blank: bytes.Repeat([]byte{format.Blank}, max(roomBytes, 0))}
+func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
+	t := &tail{fs: fsys, dir: dir, blank: bytes.Repeat([]byte{format.Blank}, max(roomBytes, 0))}
 	return t, t.create(1)
 }
 
+// create makes the file of the entries from index on the one being written. The one before it must have been closed.
 func (t *tail) create(index uint64) (err error) {
 	t.size, t.room, t.tight = 0, 0, false
 	t.file, err = t.fs.Create(filepath.Join(t.dir, format.SegmentName(index)))
-	return err
+	return disk.Later(err)
 }
 
-// write appends an entry, its length in front of it.
-func (t *tail) write(index uint64, entry []byte) error {
-	if t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.tight {
+// write appends an entry, its length in front of it, and makes room in front of that where there may be. When there is none for the entry
+// itself the error wraps [disk.ErrNoRoom], and the file has to be mended before it is closed.
+func (t *tail) write(entry []byte, roomy bool) error {
+	if roomy && t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.tight {
 		if err := t.makeRoom(); err != nil {
 			return err
 		}
 	}
-	n, err := t.file.Write(entry)
+	n, err := t.file.WriteAt(entry, int64(t.size))
+	if t.torn = disk.Full(err); t.torn && mutant.On(mutant.HalfFrame) {
+		t.size, t.torn = t.size+n, false
+	}
 	if err != nil {
-		return err
+		return disk.Later(err)
 	}
 	if n != len(entry) {
 		return fmt.Errorf("wrote %d of %d bytes", n, len(entry))
 	}
 	t.size += n
 	t.room = max(t.room, t.size)
-	if t.size < t.limit {
+	return nil
+}
+
+// mend takes back what was written of an entry for which there was no room: the file ends with its entries again, also after a power loss.
+func (t *tail) mend() error {
+	if !t.torn {
 		return nil
 	}
-	if err := t.close(); err != nil {
+	if err := t.file.Truncate(int64(t.size)); err != nil {
 		return err
 	}
-	return t.create(index + 1)
+	if err := t.file.Sync(); err != nil {
+		return err
+	}
+	t.room, t.torn = t.size, false
+	return nil
 }
 
 // makeRoom extends the file. The entry at hand may fit where its room does not: when the disk, the quota or the largest size of a
@@ -83,11 +97,11 @@ func (t *tail) makeRoom() error {
 
 // close gives back the room, syncs and closes the file being written.
 func (t *tail) close() error {
-	if t.room > t.size {
+	if t.room > t.size || t.torn {
 		if err := t.file.Truncate(int64(t.size)); err != nil {
 			return err
 		}
-		t.room = t.size
+		t.room, t.torn = t.size, false
 	}
 	if err := t.file.Sync(); err != nil {
 		return err

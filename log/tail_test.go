@@ -50,7 +50,7 @@ func TestTailBytes(t *testing.T) {
 	for range 60 {
 		limit := 1 + rng.IntN(40000)
 		dirs := [2]string{t.TempDir(), t.TempDir()}
-		ours, err := newTail(disk.OS{}, dirs[0], limit, 8*rng.IntN(3)*rng.IntN(10000))
+		ours, err := newTail(disk.OS{}, dirs[0], 8*rng.IntN(3)*rng.IntN(10000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,13 @@ func TestTailBytes(t *testing.T) {
 			}
 			h.Seal(entry)
 			_, own := binary.Uvarint(entry) // the library writes the length itself
-			if err := errors.Join(ours.write(index, entry), theirs.Write(index, entry[own:])); err != nil {
+			if err := errors.Join(ours.write(entry, true), theirs.Write(index, entry[own:])); err != nil {
+				t.Fatal(err)
+			}
+			if ours.size < limit {
+				continue
+			}
+			if err := errors.Join(ours.close(), ours.create(index+1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -65,6 +66,7 @@ type writer struct {
 	appends uint64
 	seen    uint64 // appends at the last tick
 	dirty   bool   // events came since the last Skip
+	lack    lack   // the disk has no room for the first batch of the queue
 	closed  bool
 	err     error // poisoned
 
@@ -72,8 +74,12 @@ type writer struct {
 	tail    *tail
 	file    disk.File // our descriptor of the last segment; only who syncs changes it
 	seg     *segment
+	stage   stage
 	index   uint64 // of the next frame in its chapter
 	chapter format.Chapter
+	coming  format.Chapter // the next one, once its directory is made; ID 0: it is not
+	sealed  sealed         // the frame that found no room, if one did
+	short   shortage
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
 	progress *disk.Replacer
@@ -92,7 +98,7 @@ func newWriter(p *partition) *writer {
 		epoch: p.end.Epoch + 1, synced: p.end, writ: p.end, next: p.end.LSN,
 		progress: disk.NewReplacer(p.store.opts.FS, p.dir, progressName),
 	}
-	w.where = w.place
+	w.where, w.short.w = w.place, w
 	w.durable.Store(uint64(p.end.LSN))
 	w.written.Store(uint64(p.end.LSN))
 	w.open = NewBatch(w.where)
@@ -147,6 +153,9 @@ func (w *writer) rescue() {
 
 // Epoch implements [Writer].
 func (w *writer) Epoch() Epoch { return w.epoch }
+
+// Strain implements [Writer].
+func (w *writer) Strain() Strain { return Strain{Room: w.p.store.reserve.room()} }
 
 // Durable implements [Writer].
 func (w *writer) Durable() event.LSN { return event.LSN(w.durable.Load()) }
@@ -276,16 +285,23 @@ func (w *writer) append(b queued) *ticket {
 // work does the next piece of I/O, see [ManualWriter.Work].
 func (w *writer) work() bool {
 	w.io.Lock()
-	b, sync := w.take()
-	var err error
-	news := true
+	err := w.short.find()
+	var b queued
+	sync, news := false, true
+	if err == nil {
+		b, sync = w.take()
+	}
 	if b.Batch != nil {
 		awaited, durable := b.awaited, w.Durable()
-		err = w.write(b)
+		if err = w.write(b); errors.Is(err, disk.ErrNoRoom) {
+			w.short.putBack(b)
+			err = nil
+		}
 		news = awaited || w.Durable() > durable // of other frames one hears with their sync
 	}
 	w.io.Unlock() // what somebody waits for is written while a sync goes on
 	switch {
+	case err != nil:
 	case b.Batch == nil && !sync:
 		return false
 	case b.Batch == nil:
@@ -309,7 +325,7 @@ func (w *writer) take() (b queued, sync bool) {
 	}
 	unsynced := w.writ.LSN - w.synced.LSN
 	wanted := w.wanted > w.synced.LSN
-	if len(w.queue) == 0 {
+	if len(w.queue) == 0 || w.lack != enough {
 		w.syncing = wanted && unsynced > 0
 		return b, w.syncing
 	}
@@ -341,20 +357,24 @@ func (w *writer) writeQueued() (all bool) {
 			w.mu.Unlock()
 			return true
 		}
-		if b := w.queue[0]; b.kind != Events || w.ends(b.Batch) {
+		if b := w.queue[0]; b.kind != Events || w.lack != enough || w.stage != writing || w.ends(b.Batch) {
 			w.mu.Unlock()
 			return false
 		}
 		b := w.pop()
 		w.mu.Unlock()
-		if err := w.write(b); err != nil {
+		if err := w.write(b); errors.Is(err, disk.ErrNoRoom) {
+			w.short.putBack(b)
+			return false
+		} else if err != nil {
 			w.fail(err)
 			return true
 		}
 	}
 }
 
-// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch. The caller holds io.
+// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch, unless the error wraps
+// [disk.ErrNoRoom]: then the batch is to be written again. The caller holds io.
 func (w *writer) write(b queued) error {
 	t := b.ticket
 	if b.empty() {
@@ -362,21 +382,22 @@ func (w *writer) write(b queued) error {
 		w.complete(t, Ordered)
 		return nil
 	}
-	if b.begins {
-		if err := w.rotate(); err != nil {
-			w.complete(t, Durable) // where the failure finds it
-			return err
-		}
+	if err := w.toFile(b.Batch); errors.Is(err, disk.ErrNoRoom) {
+		return err
+	} else if err != nil {
+		w.complete(t, Durable) // where the failure finds it
+		return err
 	}
-	w.mu.Lock()
-	h := format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
-	end := w.writ.LSN
-	w.mu.Unlock()
-	if b.lsn != end {
-		panic(fmt.Sprintf("log: frame of LSN %d written at %d", b.lsn, end))
+	f := &w.sealed
+	if f.entry == nil {
+		f.seal(w, b.Batch)
 	}
-	err := w.tail.write(w.index, b.Seal(&h))
-	level := b.level
+	h, level := &f.head, b.level
+	err := w.tail.write(f.entry, w.p.store.reserve.room() < RoomCritical)
+	if errors.Is(err, disk.ErrNoRoom) {
+		return err
+	}
+	f.entry = nil
 	b.free()
 	if err != nil {
 		w.complete(t, Durable)
@@ -393,8 +414,12 @@ func (w *writer) write(b queued) error {
 	}
 	w.settle(t, level) // before a sync that has this frame can end
 	w.mu.Unlock()
-	if int64(h.Next()-w.seg.base) >= int64(w.chapter.SegmentBytes) {
-		return w.nextSegment()
+	w.short.over()
+	if int64(h.Next()-w.seg.base) < int64(w.chapter.SegmentBytes) {
+		return nil
+	}
+	if err := w.nextSegment(); !errors.Is(err, disk.ErrNoRoom) { // who writes next makes the file
+		return err
 	}
 	return nil
 }
@@ -482,52 +507,6 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
-// tick does what is due once a second, see [ManualWriter.Tick].
-func (w *writer) tick() {
-	w.mu.Lock()
-	if w.err != nil || w.closed {
-		w.mu.Unlock()
-		return
-	}
-	w.wanted = max(w.wanted, w.writ.LSN)
-	if w.appends != w.seen {
-		w.seen = w.appends
-	} else if w.dirty && !w.placed {
-		b := newBatch(w.where, Skip)
-		b.lsn, b.level = w.next, Durable
-		w.next += event.LSN(b.Len())
-		w.wanted = w.next
-		w.queue = append(w.queue, queued{Batch: b})
-		w.dirty = false
-	}
-	w.mu.Unlock()
-	poke(w.wake)
-	if err := w.note(); err != nil {
-		w.fail(fmt.Errorf("progress note: %w", err))
-	}
-}
-
-// note writes how far the log is durable, if that moved.
-func (w *writer) note() error {
-	w.noting.Lock()
-	defer w.noting.Unlock()
-	w.mu.Lock()
-	m, err := w.synced, w.err
-	w.mu.Unlock()
-	if err != nil || m.LSN <= w.p.noted {
-		return nil
-	}
-	err = w.progress.Put(format.Progress.Encode(w.p.id, w.p.store.tag, m))
-	if disk.OutOfDescriptors(err) {
-		return nil // the old note stands; the next one is a second away
-	}
-	if err != nil {
-		return err
-	}
-	w.p.noted = m.LSN
-	return nil
-}
-
 // Close implements [Writer].
 func (w *writer) Close() error {
 	w.mu.Lock()
@@ -539,8 +518,10 @@ func (w *writer) Close() error {
 	w.mu.Unlock()
 	close(w.stop)
 	w.done.Wait()
+	w.short.tryAgain()
 	for w.work() {
 	}
+	w.short.giveUp()
 	w.io.Lock()
 	defer w.io.Unlock()
 	w.mu.Lock()
@@ -559,8 +540,10 @@ func (w *writer) Close() error {
 				return err
 			}
 		}
-		if err := w.tail.close(); err != nil {
-			return err
+		if w.stage == writing {
+			if err := w.tail.close(); err != nil {
+				return err
+			}
 		}
 		if err := w.file.Close(); err != nil {
 			return err

@@ -98,6 +98,7 @@ func (w *leader) Moved() <-chan struct{} { return w.moved }
 func (w *leader) Lost() <-chan struct{}  { return nil }
 func (w *leader) Err() error             { return nil }
 func (w *leader) Close() error           { return nil }
+func (w *leader) Strain() log.Strain     { return log.Strain{} }
 
 func (w *leader) Append(b *log.Batch) log.Ticket {
 	h := format.Header{Epoch: w.epoch, Durable: w.log.durable, Chain: w.chain}

@@ -48,6 +48,10 @@ const (
 	FactSynced   Bug = "X14" // a fact has its frame synced
 	FactMisnamed Bug = "X15" // the refusal of a settlement is noted with the first of its tokens, not with the one that it is about
 
+	// Of a full disk (docs/decisions/0039).
+
+	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file
+
 	// Of receivers that have ports in several loops; a test of package host finds these.
 
 	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take

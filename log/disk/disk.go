@@ -13,6 +13,9 @@ var (
 	ErrInUse = errors.New("log: directory is in use by another process")
 	// ErrReadOnly: the file system is only looked at.
 	ErrReadOnly = errors.New("log: opened read-only")
+	// ErrNoRoom: the disk or a quota is full, and for want of room something was not written, made or renamed. It can be done when there
+	// is room. The error of a sync never wraps it: what that has left behind nobody knows (docs/decisions/0039).
+	ErrNoRoom = errors.New("log: no room on the disk")
 )
 
 // FS is a file system. Names are paths of the operating system. Errors for missing and existing names
@@ -36,6 +39,14 @@ type FS interface {
 	SyncDir(name string) error
 	// Lock takes the lock file exclusively, creating it, or returns ErrInUse. Closing gives it back.
 	Lock(name string) (io.Closer, error)
+	// Free says how much room the file system has that a directory is in. A quota it does not know of may leave less.
+	Free(dir string) (Space, error)
+}
+
+// Space is how much room a file system has, in bytes.
+type Space struct {
+	Total int64
+	Free  int64 // for whoever asks: what is kept for the superuser is not in it
 }
 
 // File is an open file. ReadAt may be called concurrently with everything else.
@@ -44,8 +55,9 @@ type File interface {
 	io.Writer   // writes behind what it wrote before, in a file that was created
 	io.WriterAt // writes anywhere and moves nothing
 	Truncate(size int64) error
-	Sync() error     // makes bytes and size durable
-	Datasync() error // likewise, without times
+	Allocate(size int64) error // makes a file that is shorter so long, with room on the disk for all of it; what is in it is nobody's business
+	Sync() error               // makes bytes and size durable
+	Datasync() error           // likewise, without times
 	Size() (int64, error)
 	io.Closer
 }

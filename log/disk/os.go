@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,39 @@ func (OS) Lock(name string) (io.Closer, error) {
 		return nil, ErrInUse
 	}
 	return l, nil
+}
+
+// Free implements [FS].
+func (OS) Free(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	unit := blockSize(&st)
+	return Space{Total: int64(st.Blocks) * unit, Free: max(0, int64(st.Bavail)) * unit}, nil
+}
+
+// fillBytes is how much Allocate writes at a time where the file system cannot do it.
+const fillBytes = 1 << 20
+
+// fill makes a file longer by writing what no file system can store in less room than it takes.
+func (f osFile) fill(size int64) error {
+	at, err := f.Size()
+	if err != nil {
+		return err
+	}
+	noise := make([]byte, min(fillBytes, max(0, size-at)))
+	source := rand.NewChaCha8([32]byte{})
+	for at < size {
+		part := noise[:min(int64(len(noise)), size-at)]
+		source.Read(part)
+		n, err := f.WriteAt(part, at)
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
 }
 
 // Size implements [File].

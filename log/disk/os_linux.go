@@ -28,3 +28,31 @@ func (f osFile) Datasync() error {
 		}
 	}
 }
+
+// Allocate implements [File].
+func (f osFile) Allocate(size int64) error {
+	had, err := f.Size()
+	if err != nil || had >= size {
+		return err
+	}
+	for {
+		err = unix.Fallocate(int(f.Fd()), 0, had, size-had)
+		switch err {
+		case nil:
+			return nil
+		case unix.EINTR:
+			continue
+		case unix.EOPNOTSUPP, unix.ENOSYS:
+			return f.fill(size)
+		}
+		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+}
+
+// blockSize is the unit in which a file system counts.
+func blockSize(st *unix.Statfs_t) int64 {
+	if st.Frsize > 0 {
+		return st.Frsize
+	}
+	return st.Bsize
+}

@@ -2,10 +2,20 @@
 
 package disk
 
-import "errors"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // Exchange implements [Dir].
 func (osDir) Exchange(_, _ string) error { return errors.ErrUnsupported }
 
 // Datasync implements [File]. Sync reaches the medium on every system: on macOS it is F_FULLFSYNC.
 func (f osFile) Datasync() error { return f.Sync() }
+
+// Allocate implements [File].
+func (f osFile) Allocate(size int64) error { return f.fill(size) }
+
+// blockSize is the unit in which a file system counts.
+func blockSize(st *unix.Statfs_t) int64 { return int64(st.Bsize) }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -24,16 +25,16 @@ func Replace(fsys FS, name string, contents []byte) error {
 }
 
 // Write makes a file of what write writes, whole or not at all, in the place of what has the name: temp, sync, rename, sync of the
-// directory (3.5).
+// directory (3.5). An error that wraps [ErrNoRoom] has left what there was.
 func Write(fsys FS, name string, write func(File) error) error {
 	f, err := fsys.Create(name + TempSuffix)
 	if err != nil {
-		return err
+		return Later(err)
 	}
 	if err := write(f); err != nil {
 		f.Close()
 		dropTemp(fsys, name)
-		return err
+		return Later(err)
 	}
 	return commit(fsys, f, name)
 }
@@ -57,7 +58,7 @@ func commit(fsys FS, f File, name string) (err error) {
 		return err
 	}
 	if err := fsys.Rename(name+TempSuffix, name); err != nil {
-		return err
+		return Later(err)
 	}
 	return fsys.SyncDir(filepath.Dir(name))
 }
@@ -100,6 +101,15 @@ func SyncPath(fsys FS, dir string) error {
 
 // Full reports whether an error says that the disk, or a quota, is full.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// Later marks the error of a call that writes, makes or renames, as one that wraps [ErrNoRoom] when it says that the disk is [Full]. It is not
+// for the errors of syncs.
+func Later(err error) error {
+	if !Full(err) || errors.Is(err, ErrNoRoom) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoRoom, err)
+}
 
 // CannotGrow reports whether an error says that a file cannot become longer: the disk is [Full], or the file as large as one may be.
 func CannotGrow(err error) bool { return Full(err) || errors.Is(err, unix.EFBIG) }

@@ -32,7 +32,8 @@ func NewReplacer(fsys FS, dir, name string) *Replacer {
 
 func (p *Replacer) path() string { return filepath.Join(p.dir, p.name) }
 
-// Put replaces the contents, which have the same length each time. An error that is [OutOfDescriptors] leaves the old ones.
+// Put replaces the contents, which have the same length each time. An error that is [OutOfDescriptors] or
+// wraps [ErrNoRoom] leaves the old ones.
 func (p *Replacer) Put(contents []byte) error {
 	if p.folder == nil && !p.plain {
 		return p.open(contents)
@@ -67,7 +68,7 @@ func (p *Replacer) open(contents []byte) (err error) {
 			return err
 		}
 		if err := p.fs.Rename(name+TempSuffix, name); err != nil {
-			return err
+			return Later(err)
 		}
 		if err := p.folder.Sync(); err != nil {
 			return err
@@ -84,9 +85,11 @@ func (p *Replacer) open(contents []byte) (err error) {
 func (p *Replacer) create(name string, contents []byte) (File, error) {
 	f, err := p.fs.Create(name)
 	if err != nil {
-		return nil, err
+		return nil, Later(err)
 	}
-	if _, err = f.Write(contents); err == nil {
+	if _, err = f.Write(contents); err != nil {
+		err = Later(err)
+	} else {
 		err = f.Sync()
 	}
 	if err != nil {
@@ -97,13 +100,13 @@ func (p *Replacer) create(name string, contents []byte) (File, error) {
 
 func (p *Replacer) exchange(contents []byte) error {
 	if _, err := p.spare.WriteAt(contents, 0); err != nil {
-		return err
+		return Later(err)
 	}
 	if err := p.spare.Sync(); err != nil {
 		return err
 	}
 	if err := p.folder.Exchange(p.name, p.name+TempSuffix); err != nil {
-		return err
+		return Later(err)
 	}
 	p.kept, p.spare = p.spare, p.kept
 	return p.folder.Sync()

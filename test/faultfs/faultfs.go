@@ -54,6 +54,8 @@ const (
 	OpDatasync Op = "datasync"
 	OpClose    Op = "close"
 	OpSize     Op = "size"
+	OpAllocate Op = "allocate"
+	OpFree     Op = "free"
 )
 
 // Call is a call about to happen.
@@ -434,6 +436,20 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 		defer f.mu.Unlock()
 		delete(f.locked, name)
 	}), nil
+}
+
+// Free implements disk.FS. A disk without a limit has room for an exabyte.
+func (f *FS) Free(dir string) (disk.Space, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fault := f.begin(OpFree, dir); fault.Err != nil {
+		return disk.Space{}, fault.Err
+	}
+	total := int64(1 << 60)
+	if f.limit > 0 {
+		total = f.limit
+	}
+	return disk.Space{Total: total, Free: max(0, total-f.root.size())}, nil
 }
 
 type unlock func()

@@ -48,15 +48,26 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return f.put(p, int(off))
 }
 
-func (f *file) put(p []byte, at int) (n int, err error) {
+// Allocate implements disk.File: what it makes room for reads as zeroes.
+func (f *file) Allocate(size int64) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	at := len(f.node.data)
+	_, err := f.putAs(OpAllocate, make([]byte, max(0, int(size)-at)), at)
+	return err
+}
+
+func (f *file) put(p []byte, at int) (int, error) { return f.putAs(OpWrite, p, at) }
+
+func (f *file) putAs(op Op, p []byte, at int) (n int, err error) {
 	n = len(p)
-	if fault := f.fs.begin(OpWrite, f.name); fault.Err != nil {
+	if fault := f.fs.begin(op, f.name); fault.Err != nil {
 		n, err = min(fault.Short, n), fault.Err
 	}
 	d := f.node
 	if more := at + n - len(d.data); f.fs.limit > 0 && more > 0 {
 		if over := f.fs.root.size() + int64(more) - f.fs.limit; over > 0 {
-			n, err = max(0, n-int(over)), &fs.PathError{Op: string(OpWrite), Path: f.name, Err: syscall.ENOSPC}
+			n, err = max(0, n-int(over)), &fs.PathError{Op: string(op), Path: f.name, Err: syscall.ENOSPC}
 		}
 	}
 	for s := at / Sector; len(d.stale) > 0 && s*Sector < at+n; s++ {

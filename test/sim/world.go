@@ -252,7 +252,12 @@ func (w *world) settle(p *part) {
 		for p.crank != nil && !w.gone() {
 			p.work()
 		}
-		if heard := w.land(p); !worked && !heard && !w.gone() && !p.failed() {
+		heard := w.land(p)
+		if !worked && !heard && p.writer.Strain().Room == log.RoomNone { // a frame that found no room is tried once a second
+			p.writer.Tick()
+			continue
+		}
+		if !worked && !heard && !w.gone() && !p.failed() {
 			w.broken("I26", "partition %d: something is under way and there is nothing to do", p.id)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 var mutexes = map[string]string{
 	"log.store.cutting":              "cutting tails: before any partition is led",
 	"log.store.mu":                   "namespace.json and the clean marker, and whether the store is closed",
+	"log.reserve.mu":                 "the reserve of disk space, for all writers of a store",
 	"log.partition.lead":             "Lead: one at a time",
 	"log.partition.saving":           "SaveCheckpoint: one at a time",
 	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",

@@ -1,0 +1,250 @@
+package log
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+)
+
+// Room is how much room there is for a data directory (docs/decisions/0039). More is worse.
+type Room uint8
+
+const (
+	RoomEnough   Room = iota
+	RoomLow           // less is free than [Options.LowBytes]: what makes the log grow for good should be refused
+	RoomCritical      // nothing but the reserve: what can wait should be refused
+	RoomNone          // the reserve is used up, too: what is written waits
+)
+
+func (r Room) String() string { return [...]string{"enough", "low", "critical", "none"}[r] }
+
+const (
+	ballastName = "ballast"
+	// smallestShare is the part of a small disk that the reserve takes at most: one in so many.
+	smallestShare = 8
+	// lastShare is the part of the reserve that is for what was taken already: with no more of it left there is no room.
+	lastShare = 8
+	// pieceShare is the part of the reserve that is given away at a time, at least.
+	pieceShare = 16
+	// startBytes is what a start needs for each partition: a segment file, a manifest, notes, and for a moment the copy of a tail.
+	startBytes = 1 << 20
+	// lookEvery is how often the disk is asked for its room at most.
+	lookEvery = time.Second / 2
+)
+
+// reserve is a file that takes room, the ballast, so that there is some when the disk is full: settlements are written with what it gives. It
+// is filled up again before anything else when there is room. What is in it is nobody's business, and it may be missing.
+type reserve struct {
+	// set once in open
+	fs       disk.FS
+	dir      string
+	logger   *slog.Logger
+	now      func() time.Time
+	low      int64 // bytes
+	critical int64 // bytes
+	want     int64 // size of the whole reserve, bytes
+
+	state   atomic.Uint32 // a Room
+	waiting atomic.Int32  // writers that have found no room
+
+	mu     sync.Mutex // guards what follows
+	opened bool
+	file   disk.File // nil: there is none
+	has    int64
+	failed bool // something found no room since the reserve was whole
+	free   disk.Space
+	looked time.Time
+	since  time.Time // of the state
+}
+
+// room is how much room there is, as far as is known.
+func (r *reserve) room() Room { return Room(r.state.Load()) }
+
+// open makes the reserve, or what the disk has room for. From what there is it gives a start what it needs. It is called before the first
+// write of a run, and does something once.
+func (r *reserve) open(o *Options, partitions int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opened {
+		return
+	}
+	r.opened, r.logger, r.now = true, o.Logger, o.Now
+	r.since = r.now()
+	name := filepath.Join(r.dir, ballastName)
+	if o.ReserveBytes <= 0 && o.LowBytes <= 0 {
+		return
+	}
+	var err error
+	if r.free, err = r.fs.Free(r.dir); err != nil {
+		r.logger.Warn("the disk does not say how much room it has; there is no reserve", "error", err)
+		return
+	}
+	r.want, r.low = max(0, o.ReserveBytes), o.LowBytes
+	if small := r.free.Total / smallestShare; small < r.want {
+		r.logger.Warn("the disk is too small for the whole reserve", "wanted", r.want, "reserve", small, "disk", r.free.Total)
+		r.want = small
+	}
+	if r.low == 0 {
+		r.low = min(r.free.Total/20, 1<<30)
+	}
+	r.critical = min(r.low/4, r.want)
+	if r.want > 0 {
+		err = r.take(name, startBytes*int64(partitions))
+	}
+	if err != nil {
+		r.logger.Warn("there is no reserve of disk space", "path", name, "error", err)
+		r.want, r.critical = 0, r.low/4
+	}
+	r.fill()
+	r.judge()
+}
+
+// take opens the ballast, and cuts it where a start has less than it needs.
+func (r *reserve) take(name string, need int64) (err error) {
+	r.file, err = r.fs.Edit(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.file, err = r.fs.Create(name)
+	}
+	if err != nil {
+		r.file = nil
+		return err
+	}
+	if r.has, err = r.file.Size(); err != nil {
+		return err
+	}
+	if size := max(0, min(r.has, r.want, r.has-(need-r.free.Free))); size < r.has {
+		r.cut(size)
+	}
+	return nil
+}
+
+// cut makes the ballast so small. It is synced, because file systems give away what a file had once they have noted that it has it no more.
+func (r *reserve) cut(size int64) bool {
+	err := r.file.Truncate(size)
+	if err == nil {
+		r.has = size
+		err = r.file.Sync()
+	}
+	if err != nil { // nothing that was promised is in it
+		r.logger.Warn("the reserve gives no room", "error", err)
+	}
+	return r.has == size
+}
+
+// give makes room for something that found none, and reports whether it could.
+func (r *reserve) give(need int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = true
+	r.ask()
+	piece := max(r.want/pieceShare, need+need/8)
+	given := r.file != nil && r.has > 0 && r.cut(max(0, r.has-piece))
+	r.judge()
+	return given
+}
+
+// wait counts those who have found no room, and the reserve has none for them.
+func (r *reserve) wait(more int32) {
+	r.waiting.Add(more)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge()
+}
+
+// look asks the disk how much room it has, unless somebody has just done so, and fills the reserve up.
+func (r *reserve) look() {
+	if !r.mu.TryLock() {
+		return
+	}
+	defer r.mu.Unlock()
+	now := r.now()
+	if !r.opened || now.Sub(r.looked) < lookEvery && now.After(r.looked) {
+		return
+	}
+	r.looked = now
+	r.ask()
+	r.fill()
+	r.judge()
+}
+
+// ask asks the disk how much room it has. When it does not answer, what was known stands.
+func (r *reserve) ask() {
+	if r.low == 0 {
+		return
+	}
+	if space, err := r.fs.Free(r.dir); err == nil {
+		r.free = space
+	}
+}
+
+// fill makes the reserve whole if what is free then is enough. After a write that found no room what the disk says does not count, there may
+// be a quota: it has to give as much again.
+func (r *reserve) fill() {
+	if r.file == nil {
+		r.failed = r.failed && r.waiting.Load() > 0
+		return
+	}
+	if lacks := r.want - r.has; lacks > 0 && r.free.Free >= lacks+r.critical {
+		if err := r.file.Allocate(r.want); err != nil {
+			r.cut(r.has)
+			return
+		}
+		r.has, r.free.Free = r.want, r.free.Free-lacks
+	}
+	if r.failed && r.has == r.want && r.waiting.Load() == 0 {
+		r.failed = r.file.Allocate(r.want+r.critical) != nil
+		r.cut(r.want)
+	}
+}
+
+// judge says what the state is, and notes when it changes. What is left a little later than it was come to does not come and go all the time.
+func (r *reserve) judge() {
+	was, is := r.room(), RoomEnough
+	over := func(limit int64, state Room) bool {
+		if was >= state {
+			limit += limit / 8
+		}
+		return r.free.Free < limit
+	}
+	switch {
+	case r.waiting.Load() > 0 || r.want > 0 && r.has+r.free.Free <= r.want/lastShare:
+		is = RoomNone
+	case r.failed || r.has < r.want || over(r.critical, RoomCritical):
+		is = RoomCritical
+	case over(r.low, RoomLow):
+		is = RoomLow
+	}
+	if is == was {
+		return
+	}
+	now := r.now()
+	told := []any{"was", was.String(), "for", now.Sub(r.since), "free", r.free.Free, "reserve", r.has, "low", r.low}
+	r.since = now
+	r.state.Store(uint32(is))
+	switch is {
+	case RoomEnough:
+		r.logger.Info("the disk has room again: everything is taken", told...)
+	case RoomLow:
+		r.logger.Warn("the disk has little room: sends are refused, settlements go on", told...)
+	case RoomCritical:
+		r.logger.Error("the disk is full: what makes the log grow is refused, settlements go on from the reserve", told...)
+	case RoomNone:
+		r.logger.Error("the disk is full, and so is the reserve: what writes is refused, and what was taken waits for room", told...)
+	}
+}
+
+// close gives the descriptor back.
+func (r *reserve) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
