@@ -66,6 +66,8 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
+
+	staged []stagedMessage // of a commit
 }
 
 // Buffer is memory that bytes of a command are part of.

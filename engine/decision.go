@@ -28,7 +28,10 @@ type decision struct {
 	lazy   bool    // see [Outcome.Lazy]
 	note   *Note   // see [Outcome.Note]
 
-	scratch scratch
+	scratch      scratch
+	transactions *transactions // to be read
+	committing   *transaction  // whose operations these are; nil: those of none
+	adopt        func()        // what the decision does to the transactions, once it is adopted
 
 	// Memory that the next decision uses again.
 	pool event.Pool
@@ -44,6 +47,7 @@ func (d *decision) begin(now event.Time) {
 	d.lazy, d.note = false, nil
 	d.scratch.reset()
 	d.fan.reset()
+	d.committing, d.adopt = nil, nil
 }
 
 // outcome is the decision as the caller gets it; a refusal takes the place of an answer.
@@ -164,7 +168,7 @@ func (s *slice) room(more int64) *Error {
 		return nil // it is just being deleted
 	}
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
-	if stored := s.index.Bytes(id) + s.scratch.bytes[id]; more > 0 && stored+more > quota {
+	if stored := s.index.Bytes(id) + s.scratch.bytes[id] + s.transactions.reserved(id, s.committing); more > 0 && stored+more > quota {
 		return Refuse(EntityFull, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}

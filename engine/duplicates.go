@@ -34,10 +34,14 @@ func (s *slice) duplicates(messages int) fresh {
 	return f
 }
 
-// original is the message that was accepted under the same id within the window.
-func (f *fresh) original(m *Message) (event.SequenceNumber, bool) {
+// original is the message that was accepted within the window under the same id as message i of a send.
+func (f *fresh) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 	if f.window == 0 {
 		return 0, false
+	}
+	m, found := &cmd.Messages[i], cmd.found(i)
+	if found.dropped {
+		return found.original, true
 	}
 	for at := &f.scratch; at != nil; at = at.before {
 		if seq, ok := at.ids[sentID{f.id, m.IDType, string(m.ID)}]; ok {

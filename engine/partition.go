@@ -17,10 +17,11 @@ type Partition struct {
 	width int    // partitions of the namespace, for placement
 	avoid []bool // by partition: no new entity is placed there; nil: on all. An input: see Avoid
 
-	index    *index.Index
-	settings settings
-	origins  origins
-	decision decision // the last one
+	index        *index.Index
+	settings     settings
+	origins      origins
+	transactions transactions
+	decision     decision // the last one
 
 	// turn counts decisions, the taking over of them, and changes: an outcome is good in its own turn only.
 	turn uint64
@@ -29,8 +30,8 @@ type Partition struct {
 // NewPartition is a state machine over a recovered index, in a namespace of width partitions.
 func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
 	p := &Partition{id: id, width: width, index: x, settings: settings{entities: map[event.EntityID]*Entity{},
-		topics: map[event.EntityID]*filter.Set{}, history: maxHistory}}
-	p.decision = decision{index: x, settings: &p.settings, origins: &p.origins}
+		topics: map[event.EntityID]*filter.Set{}, history: maxHistory}, transactions: newTransactions(x)}
+	p.decision = decision{index: x, settings: &p.settings, origins: &p.origins, transactions: &p.transactions}
 	return p
 }
 
@@ -87,6 +88,12 @@ func (p *Partition) Avoid(partitions []bool) { p.avoid = partitions }
 // rule asks: as often as it does, and by no other decision.
 func (p *Partition) DrawIDs(from func() [16]byte) { p.settings.newID = from }
 
+// RefuseSends has every send refused from now on; nil: none any more.
+func (p *Partition) RefuseSends(with *Error) { p.settings.noSends = with }
+
+// RefuseTransactions has every operation of a transaction refused from now on; nil: none any more. Those that are open can be discharged.
+func (p *Partition) RefuseTransactions(with *Error) { p.transactions.none = with }
+
 // ID is the number of the partition.
 func (p *Partition) ID() PartitionID { return p.id }
 
@@ -100,7 +107,13 @@ func (p *Partition) Entities() iter.Seq[*Entity] { return maps.Values(p.settings
 func (p *Partition) Index() *index.Index { return p.index }
 
 // NextDeadline is when the partition next wants a [Tick]; 0 is never.
-func (p *Partition) NextDeadline() event.Time { return p.index.NextDeadline() }
+func (p *Partition) NextDeadline() event.Time {
+	at, tx := p.index.NextDeadline(), p.transactions.deadline()
+	if at == 0 || tx != 0 && tx < at {
+		return tx
+	}
+	return at
+}
 
 // Apply changes the state by an event. It touches, it does not decide, and nothing but the event counts: which decision it came
 // from, or that there was none, makes no difference.
@@ -120,6 +133,9 @@ func (p *Partition) Adopt(out *Outcome) {
 	p.turn++
 	for _, n := range p.decision.named {
 		p.origins.learn(n.origin, n.id)
+	}
+	if p.decision.adopt != nil {
+		p.decision.adopt()
 	}
 }
 
@@ -182,8 +198,12 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		drop(d, cmd)
 	case *Note:
 		note(d, cmd)
-	case *Stage, *Commit, *Rollback:
-		return Refuse(NotImplemented, "Transactions are not implemented.")
+	case *Stage:
+		return p.stage(d, cmd)
+	case *Commit:
+		return p.commit(d, cmd)
+	case *Rollback:
+		return p.rollback(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

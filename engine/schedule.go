@@ -8,8 +8,11 @@ import (
 // maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
 const maxTick = 1024
 
-// tick does what is due next: makes a scheduled message active, or ends locks whose time has passed.
+// tick does what is due next: ends a transaction whose time is over, makes a scheduled message active, or ends locks whose time has passed.
 func tick(d *decision, cmd *Tick) {
+	if d.abortOverdue() {
+		return
+	}
 	locks := d.index.LockDeadline()
 	if next, ok := d.index.DueScheduled(d.now); ok && (locks == 0 || next.For < locks) {
 		activate(d, next, cmd)
@@ -46,7 +49,8 @@ func (s *sending) schedule(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.IDType, ev.DuplicateUntil, ev.Details = m.IDType, until, m.Details
-	if s.cmd.Numbers || s.scratch.several {
+	ev.Reserved = s.reserved(seq)
+	if s.cmd.Numbers {
 		s.lives(seq, index.Scheduled)
 	}
 	return ev

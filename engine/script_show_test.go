@@ -65,7 +65,7 @@ func (s *script) show(ev event.Event) string {
 			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
 	case *event.MessageScheduled:
 		return fmt.Sprintf("MessageScheduled %d id=%s ttl=%v for=%s batch=%d", ev.Sequence, ev.MessageID, ev.TimeToLive, s.at(ev.ScheduledFor), ev.Batch) +
-			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil)
+			s.place(ev.InSession, ev.SessionID, ev.IDType, ev.DuplicateUntil) + map[bool]string{true: " reserved"}[ev.Reserved]
 	case *event.ScheduledActivated:
 		return fmt.Sprintf("ScheduledActivated %d new=%d ttl=%v enqueued=%s expires=%s", ev.Sequence, ev.NewSequence, ev.TimeToLive, s.at(ev.EnqueuedAt), s.at(ev.ExpiresAt))
 	case *event.ScheduleCancelled:
@@ -125,6 +125,12 @@ func showFact(ev event.Event) string {
 		return fmt.Sprintf("SettlementRefused %d %s %v %v", ev.Sequence, name(ev.Token), ev.Wanted, ev.Why)
 	case *event.SendsRefused:
 		return fmt.Sprintf("SendsRefused %d %v", ev.Count, ev.Why)
+	case *event.TransactionCommitted:
+		return fmt.Sprintf("TransactionCommitted %c operations=%d", ev.ID[15], ev.Operations)
+	case *event.TransactionAborted:
+		return fmt.Sprintf("TransactionAborted %c %v", ev.ID[15], ev.Cause)
+	case *event.NumbersReserved:
+		return fmt.Sprintf("NumbersReserved %d count=%d", ev.First, ev.Count)
 	}
 	return ev.Kind().String()
 }

@@ -93,6 +93,8 @@ type script struct {
 	grants  byte               // session locks given so far
 	slice   event.Slice        // of the queue named last
 	holders map[string]*holder // of sessions, by the name the script gave them
+
+	transaction string // that commands are part of; "": of none
 }
 
 // holder is a receiver with its session.
@@ -233,12 +235,15 @@ func (s *script) write(out *strings.Builder, events []event.Event) {
 
 // do decides, writes, applies and prints.
 func (s *script) do(out *strings.Builder, cmd Command) Outcome {
+	if s.transaction != "" {
+		cmd = &Stage{Transaction: transactionOf(s.transaction), Operation: cmd, Bytes: memoryOf(cmd)}
+	}
 	asked := fmt.Sprintf("%+v", cmd)
 	o := s.part.Decide(s.now, cmd)
 	if after := fmt.Sprintf("%+v", cmd); after != asked {
 		fmt.Fprintf(out, "the command was %s and is %s\n", asked, after)
 	}
-	if len(o.Events) > 0 && o.Level != needed(o.Events) {
+	if len(o.Events) > 0 && o.Level != needed(o.Events) || o.Lazy != facts(o.Events) {
 		fmt.Fprintf(out, "P6, P8: the reply leaves when its frame is at level %d\n", o.Level)
 	}
 	if o.Reply.Err != nil && slices.ContainsFunc(o.Events, func(ev event.Event) bool { return !ends(ev) }) {
@@ -277,6 +282,9 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 // noted writes the fact of a refusal, as a loop does; of sends it writes those of a second as one.
 func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	note := o.Note
+	if stage, ok := cmd.(*Stage); ok {
+		cmd = stage.Operation
+	}
 	if send, ok := cmd.(*Send); ok && o.Reply.Err != nil {
 		note = &Note{Fact: &event.SendsRefused{Envelope: event.Envelope{Slice: send.Slice}, Why: o.Reply.Err.(*Error).Code.Refusal(),
 			Count: uint64(len(send.Messages)), Since: s.now}}
@@ -300,7 +308,7 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 func needed(events []event.Event) log.Durability {
 	for _, ev := range events {
 		switch ev.Kind() {
-		case event.KindOriginDefined, event.KindMessageLocked, event.KindLockRenewed, event.KindSessionAccepted, event.KindSessionLockRenewed:
+		case event.KindTransactionAborted, event.KindOriginDefined, event.KindMessageLocked, event.KindLockRenewed, event.KindSessionAccepted, event.KindSessionLockRenewed:
 		default:
 			return log.Durable
 		}
@@ -308,10 +316,15 @@ func needed(events []event.Event) log.Durability {
 	return log.Ordered
 }
 
+// facts tells whether events change nothing.
+func facts(events []event.Event) bool {
+	return len(events) > 0 && events[0].Kind() == event.KindTransactionAborted
+}
+
 // ends tells the events that end what has passed, the only ones that come with a refusal.
 func ends(ev event.Event) bool {
 	switch ev := ev.(type) {
-	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired:
+	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired, *event.TransactionAborted:
 		return true
 	case *event.MessageDeadLettered:
 		return ev.Token == event.LockToken{}

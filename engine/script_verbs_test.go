@@ -54,6 +54,14 @@ var verbs = map[string]func(*script, *line){
 	"get-state":     (*script).getState,
 	"list":          (*script).list,
 
+	"commit": func(s *script, l *line) {
+		s.do(l.out, &Commit{Transaction: transactionOf(l.words[0]), Slice: s.slice})
+	},
+	"rollback": func(s *script, l *line) {
+		cause := map[string]event.AbortCause{"": event.AbortRolledBack, "lost": event.AbortLost}[l.opts["cause"]]
+		s.do(l.out, &Rollback{Transaction: transactionOf(l.words[0]), Slice: s.slice, Cause: cause})
+	},
+
 	"advance": func(s *script, l *line) { s.now = s.now.Add(span(l.t, l.words[0])) },
 	"clock":   (*script).setClock,
 	"tick":    func(s *script, l *line) { s.do(l.out, s.tick(l.t)) },

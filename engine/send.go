@@ -25,6 +25,9 @@ type sending struct {
 
 // send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
 func send(d *decision, cmd *Send) *Error {
+	if d.settings.noSends != nil {
+		return d.settings.noSends
+	}
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
 		return err
@@ -115,16 +118,19 @@ func (s *sending) store() (numbers Numbers) {
 	fresh := s.duplicates(len(s.cmd.Messages))
 	var size int64
 	for i := range s.cmd.Messages {
-		m, number := &s.cmd.Messages[i], seq
-		if original, twice := fresh.original(m); twice {
+		m, number := &s.cmd.Messages[i], s.cmd.found(i).number
+		if original, twice := fresh.original(s.cmd, i); twice {
 			s.drop(m, original)
 			if s.cmd.Numbers {
 				number = s.stillScheduled(original)
 			}
 		} else {
-			s.storeOne(m, seq, fresh.remember(m, seq))
+			if number == 0 {
+				number = seq
+				seq++
+			}
+			s.storeOne(m, number, fresh.remember(m, number))
 			size += int64(len(m.Body) + len(m.Tail))
-			seq++
 		}
 		if s.cmd.Numbers {
 			numbers = append(numbers, number)
@@ -135,10 +141,14 @@ func (s *sending) store() (numbers Numbers) {
 	return numbers
 }
 
+// reserved tells whether a number was given out when the message was staged. Such a message is scheduled whatever the time is now: its number
+// is smaller than others that were given out since.
+func (s *slice) reserved(seq event.SequenceNumber) bool { return seq < s.index.NextSequence(s.id) }
+
 // storeOne adds the event of a message whose id is remembered until a time.
 func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Time) {
 	p := &s.entity.Properties
-	if m.ScheduledFor > s.now {
+	if m.ScheduledFor > s.now || s.reserved(seq) {
 		s.schedule(m, seq, until).InSession = p.RequiresSession
 		return
 	}

@@ -53,7 +53,7 @@ func (s *accepting) check() (id []byte, way passed, err *Error) {
 		return id, way, nil
 	}
 	if held, ok := s.index.Session(s.id, s.cmd.session); ok && held.Held {
-		if s.now < held.Until {
+		if s.now < held.Until || s.pinned(held.Token) {
 			return nil, way, Refuse(SessionCannotBeLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", s.cmd.session)
 		}
 		way.lock = held.Token
@@ -102,7 +102,7 @@ func (s *slice) liveSession(token event.LockToken) (way passed, live bool) {
 	if !ok || l.Slice != s.id || !l.OfSession() {
 		return way, false
 	}
-	if s.now >= l.Until {
+	if s.now >= l.Until && !s.pinned(token) {
 		return passed{lock: token}, false
 	}
 	return way, true

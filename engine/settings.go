@@ -12,6 +12,7 @@ import (
 type settings struct {
 	entities map[event.EntityID]*Entity
 	topics   map[event.EntityID]*filter.Set // the rules of their subscriptions
+	noSends  *Error                         // why no message is let in; nil: messages are
 	history  int                            // ids in the duplicate history of a slice, at most
 	newID    func() [16]byte                // the value of newid() in rules: see [Partition.DrawIDs]
 }

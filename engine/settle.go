@@ -33,7 +33,7 @@ func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, 
 		held, _ := s.index.Session(s.id, []byte(m.SessionID))
 		until, ends = held.Until, held.Token
 	}
-	if now >= until && !(l.Until != 0 && mutant.On(mutant.StaleToken)) {
+	if now >= until && !s.pinned(ends) && !(l.Until != 0 && mutant.On(mutant.StaleToken)) {
 		return index.Message{}, passed{lock: ends}, false
 	}
 	return m, way, true
@@ -98,7 +98,7 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 // locked appends the messages of all tokens, in their order; ok is false when one is not that of a live lock, or is there twice.
 func (s *settling) locked(messages []index.Message) (_ []index.Message, way passed, ok bool) {
 	m, way, ok := s.live(s.cmd.SubQueue, s.cmd.Token)
-	if !ok || !s.mayEnd(&m) {
+	if !ok || s.staged(s.cmd.Token) || !s.mayEnd(&m) {
 		return nil, way, false
 	}
 	messages = append(messages, m)
@@ -109,7 +109,7 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 	for _, t := range s.cmd.More {
 		s.about = t
 		m, way, ok := s.live(s.cmd.SubQueue, t)
-		if !ok || seen[t] || !s.mayEnd(&m) {
+		if !ok || seen[t] || s.staged(t) || !s.mayEnd(&m) {
 			return nil, way, false
 		}
 		seen[t] = true

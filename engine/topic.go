@@ -62,7 +62,8 @@ type published struct {
 
 // planned is what becomes of one message of a send.
 type planned struct {
-	original event.SequenceNumber // of the message it is a duplicate of; 0: it is none
+	twice    bool                 // it is a duplicate
+	original event.SequenceNumber // of this one
 	sequence event.SequenceNumber
 	until    event.Time // its id is in the duplicate history
 	from, to int        // its copies
@@ -96,16 +97,22 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 	for i := range cmd.Messages {
 		m := &cmd.Messages[i]
 		bodies += len(m.Body) + len(m.Tail)
-		if original, twice := fresh.original(m); twice {
-			p.fan.plan = append(p.fan.plan, planned{original: original})
+		if original, twice := fresh.original(cmd, i); twice {
+			p.fan.plan = append(p.fan.plan, planned{twice: true, original: original})
 			continue
 		}
-		pl := planned{sequence: seq, until: fresh.remember(m, seq), later: m.ScheduledFor > p.now, from: len(p.fan.copies)}
+		number := cmd.found(i).number
+		pl := planned{sequence: number, later: m.ScheduledFor > p.now || number != 0, from: len(p.fan.copies)}
+		if number == 0 {
+			pl.sequence = seq
+			seq++
+		}
+		pl.until = fresh.remember(m, pl.sequence)
 		if pl.later {
 			own += int64(len(m.Body) + len(m.Tail))
 		} else {
 			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
-			err := p.copiesOf(&published{sequence: seq, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
+			err := p.copiesOf(&published{sequence: pl.sequence, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
 				size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return err
@@ -113,7 +120,6 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 		}
 		pl.to = len(p.fan.copies)
 		p.fan.plan = append(p.fan.plan, pl)
-		seq++
 	}
 	if len(p.fan.copies) > manyCopies && bodies+p.fan.size() > maxPublish {
 		return Refuse(MessageTooLarge, "The copies of the messages would take more than %d bytes.", maxPublish)
@@ -130,7 +136,7 @@ func (s *sending) publish(plan []planned) (numbers Numbers) {
 		number := pl.sequence
 		next = max(next, number+1)
 		switch {
-		case pl.original != 0:
+		case pl.twice:
 			s.drop(m, pl.original)
 			if number = 0; s.cmd.Numbers {
 				number = s.stillScheduled(pl.original)

@@ -46,6 +46,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		reply.Err = l.damaged
 	case *damage:
 		l.damaged = cmd.err
+		l.part.RefuseSends(engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged."))
 	case *usage:
 		reply.Answer = l.usage()
 	case *count:

@@ -47,6 +47,8 @@ func named(cmd engine.Command) int {
 		return len(cmd.Sequences)
 	case *engine.CancelScheduled:
 		return len(cmd.Sequences)
+	case *engine.Stage:
+		return named(cmd.Operation)
 	}
 	return 0
 }

@@ -24,6 +24,7 @@ type Loop struct {
 	mail       *mailbox
 	stop       chan struct{}
 	done       chan struct{}
+	use        func(capability string) error // see [LoopOptions]
 
 	// owned by the loop
 	backlog    []engine.Request // taken from the mailbox, waiting for room in the frame
@@ -37,6 +38,7 @@ type Loop struct {
 	replies    replies          // that wait for it
 	facts      facts            // of what was refused
 	damaged    error            // a stored body could not be read: sends are refused
+	used       map[string]bool  // capabilities that the directory says it has
 	end        event.LSN        // of the log after drain
 }
 
@@ -45,6 +47,9 @@ type LoopOptions struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens; the loop adds the entity partition
 	Logger *slog.Logger
+	// Use makes it durable that the directory may hold what belongs to a capability, before the loop writes the first of it; nil: nobody
+	// needs to know. It is that of [log.Store].
+	Use func(capability string) error
 	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
 	// for scheduled messages of topics.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
@@ -62,6 +67,7 @@ type LoopOptions struct {
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
+		use: opts.Use, used: map[string]bool{},
 		waiting: newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
 			saver: newSaver(plog, part.Index(), opts)},

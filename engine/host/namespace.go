@@ -56,6 +56,7 @@ type Namespace struct {
 	// set once in Open
 	clock     *Clock
 	logger    *slog.Logger
+	use       func(capability string) error // of the store
 	recovered []Recovered
 	failed    chan error
 	started   event.Time
@@ -90,7 +91,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		partitions: partitions{loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids))},
-		recovered:  make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
+		use:        store.Use, recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
 		stop: make(chan struct{}), collected: make(chan struct{}),
 	}
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
@@ -215,7 +216,7 @@ func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Option
 		part.Avoid(refused)
 	}
 	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
-		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger,
+		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.use,
 		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
 	return nil
 }

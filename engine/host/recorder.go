@@ -28,10 +28,10 @@ func (r *recorder) now() event.Time { return max(r.clock(), r.part.Index().LastA
 
 // write puts a decision's events into the frame being filled and applies them: the next command sees them already.
 func (r *recorder) write(now event.Time, out engine.Outcome) {
+	r.part.Adopt(&out)
 	if len(out.Events) == 0 {
 		return
 	}
-	r.part.Adopt(&out)
 	r.record(now, split(r, now, out))
 }
 

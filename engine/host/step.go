@@ -35,6 +35,8 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		l.replies.answer(req, l.send(now, cmd))
+	case *engine.Stage:
+		l.replies.answer(req, l.stage(now, cmd))
 	case *engine.ReceiveDeferred:
 		l.receiveDeferred(now, cmd, req)
 	case *dropSlice:
@@ -77,19 +79,29 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	return true
 }
 
-// send stores messages, unless what is stored already cannot be read.
+// send stores messages.
 func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	if cmd.Buffer != nil {
 		defer cmd.Buffer.Release()
 	}
-	if l.damaged != nil {
-		err := engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")
-		l.refused(now, cmd, err)
-		return engine.Reply{Err: err}
-	}
 	out := l.part.Decide(now, cmd)
 	if l.recorder.write(now, out); out.Reply.Err != nil {
 		l.refused(now, cmd, out.Reply.Err)
+	}
+	return out.Reply
+}
+
+// stage makes an operation part of a transaction.
+func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
+	l.beforeFirst("transactions", l.part.RefuseTransactions)
+	l.late.charge(cmd, 0)
+	out := l.part.Decide(now, cmd)
+	l.recorder.write(now, out)
+	if send, ok := cmd.Operation.(*engine.Send); ok && out.Reply.Err != nil {
+		l.refused(now, send, out.Reply.Err)
+	}
+	if out.Note != nil {
+		l.note(now, out.Note)
 	}
 	return out.Reply
 }

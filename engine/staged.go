@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// stagedOperation is an operation that may become part of a transaction.
+type stagedOperation struct {
+	cmd   Command
+	sent  int // messages
+	named int // messages that it names by tokens or numbers
+	size  int // in memory, bytes
+	found []stagedMessage
+}
+
+// stagedMessage is what was found out about a message of a send when it was staged, and holds at the commit.
+type stagedMessage struct {
+	number   event.SequenceNumber // it has this one, which the client was told; 0: it has none
+	dropped  bool                 // its id was accepted before
+	original event.SequenceNumber // with this message
+}
+
+// found is what is known of message i of a send.
+func (cmd *Send) found(i int) (m stagedMessage) {
+	if cmd.staged != nil {
+		m = cmd.staged[i]
+	}
+	return m
+}
+
+// measured is what a command has become part of a transaction.
+func measured(cmd *Stage) *stagedOperation {
+	op := &stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
+	switch cmd := cmd.Operation.(type) {
+	case *Send:
+		op.sent = len(cmd.Messages)
+	case *Settle:
+		op.named = 1 + len(cmd.More)
+	case *CancelScheduled:
+		op.named = len(cmd.Sequences)
+	case *SetSessionState:
+		op.named = 1
+	default:
+		panic(fmt.Sprintf("engine: %T cannot be part of a transaction", cmd))
+	}
+	return op
+}
+
+// slice is the slice that an operation is about.
+func (op *stagedOperation) slice() event.Slice {
+	switch cmd := op.cmd.(type) {
+	case *Send:
+		return cmd.Slice
+	case *Settle:
+		return cmd.Slice
+	case *CancelScheduled:
+		return cmd.Slice
+	case *SetSessionState:
+		return cmd.Slice
+	}
+	return event.Slice{}
+}
+
+// locks are the locks that an operation relies on.
+func (op *stagedOperation) locks() []event.LockToken {
+	switch cmd := op.cmd.(type) {
+	case *Settle:
+		return append([]event.LockToken{cmd.Token}, cmd.More...)
+	case *SetSessionState:
+		return []event.LockToken{cmd.Session}
+	}
+	return nil
+}
+
+// kept is the operation as the commit carries it out.
+func (op *stagedOperation) kept() Command {
+	switch cmd := op.cmd.(type) {
+	case *Send:
+		kept := *cmd
+		kept.staged, kept.Messages = op.found, slices.Clone(cmd.Messages)
+		for i := range kept.Messages {
+			if op.found[i].dropped { // nobody will ever read it
+				kept.Messages[i].Body, kept.Messages[i].Tail = nil, nil
+			}
+		}
+		return &kept
+	case *Settle:
+		kept := *cmd
+		kept.recycled, kept.Unread = false, false // what had to be read was, and the message stays as it is
+		return &kept
+	}
+	return op.cmd
+}
+
+// find notes what holds at the commit of what the decision found out about an operation.
+func (op *stagedOperation) find(d *decision) {
+	cmd, ok := op.cmd.(*Send)
+	if !ok {
+		return
+	}
+	op.found = make([]stagedMessage, len(cmd.Messages))
+	next := d.index.NextSequence(cmd.Slice)
+	for i, n := range d.reply.Numbers() {
+		if n >= next { // not that of a message it is a duplicate of
+			op.found[i].number = n
+		}
+	}
+	s, _ := d.slice(cmd.Slice)
+	if !s.entity.Properties.RequiresDuplicateDetection {
+		return
+	}
+	for i := range cmd.Messages {
+		m, found := &cmd.Messages[i], &op.found[i]
+		found.original, found.dropped = d.index.Duplicate(cmd.Slice, d.now, m.IDType, m.ID)
+	}
+}
+
+// merge adds what the decision about an operation did to what those before it did.
+func (op *stagedOperation) merge(all, done *scratch) {
+	send, _ := op.cmd.(*Send)
+	for id, n := range done.ids {
+		if !send.Numbers {
+			n = 0 // it gets its number at the commit
+		}
+		enter(&all.ids, id, n)
+	}
+	for id, state := range done.life {
+		enter(&all.life, id, state)
+	}
+	for id, n := range done.states {
+		enter(&all.states, id, n)
+	}
+}

@@ -1,0 +1,366 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Bounds of one transaction, and of the open ones of a partition.
+const (
+	// transactionLimit is how long a transaction may take, from its first operation on.
+	transactionLimit = 2 * time.Minute
+	// maxStaged is how many messages its other operations name at most, and maxStagedBytes how much memory all of them take: what a
+	// commit writes is one record. Choices.
+	maxStaged      = 1 << 14
+	maxStagedBytes = 64 << 20
+	// stagedOverhead is what an operation counts beside its bytes.
+	stagedOverhead = 256
+	// maxTransactions is how many transactions of a partition are open, or were not discharged since their time was over; maxEnded
+	// is how many of those that were discharged it remembers, so that what was on its way meanwhile begins nothing anew.
+	maxTransactions = 1 << 16
+	maxEnded        = 1 << 12
+)
+
+// transactions are those of a partition that have not been discharged. They are in memory alone: what is staged dies with the process, and the
+// log has nothing of it.
+type transactions struct {
+	index *index.Index // for the locks
+	none  *Error       // why no operation is staged; nil: they are
+	byID  map[event.TransactionID]*transaction
+	line  struct{ first, last *transaction } // of those that end by time, in that order
+	ended struct {
+		ids  map[event.TransactionID]bool
+		ring []event.TransactionID
+		next int
+	}
+	pins  map[event.LockToken]*transaction // by the locks of messages that they settle
+	bytes map[event.Slice]int64            // what commits may store, by the slice whose quota it counts toward
+}
+
+// transaction is operations that are carried out together or not at all.
+type transaction struct {
+	id         event.TransactionID
+	slice      event.Slice // of the first operation
+	began      event.Time
+	over       bool // by time: it waits for its discharge, which is in vain
+	failed     bool // an operation was refused
+	operations []Command
+	sent       int               // messages
+	named      int               // messages by the other operations
+	size       int               // of the operations in memory, bytes
+	pinned     []event.LockToken // by its operations, one by one
+	done       scratch           // by its operations, beside numbers
+
+	before, behind *transaction // in the line
+}
+
+func (t *transaction) end() event.Time { return t.began.Add(transactionLimit) }
+
+func newTransactions(x *index.Index) transactions {
+	return transactions{index: x, byID: map[event.TransactionID]*transaction{}, pins: map[event.LockToken]*transaction{}, bytes: map[event.Slice]int64{}}
+}
+
+// deadline is when the next transaction ends by time; 0: none is open.
+func (t *transactions) deadline() event.Time {
+	if t.line.first == nil {
+		return 0
+	}
+	return t.line.first.end()
+}
+
+// enter adds a transaction that begins.
+func (t *transactions) enter(tx *transaction) {
+	t.byID[tx.id] = tx
+	if tx.before = t.line.last; tx.before != nil {
+		tx.before.behind = tx
+	} else {
+		t.line.first = tx
+	}
+	t.line.last = tx
+}
+
+// leave takes a transaction out of the line.
+func (t *transactions) leave(tx *transaction) {
+	if tx.before != nil {
+		tx.before.behind = tx.behind
+	} else {
+		t.line.first = tx.behind
+	}
+	if tx.behind != nil {
+		tx.behind.before = tx.before
+	} else {
+		t.line.last = tx.before
+	}
+	tx.before, tx.behind = nil, nil
+}
+
+// reserved is how many bytes commits may add to what counts toward the quota of a slice, that of one transaction apart.
+func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
+	if len(t.bytes) == 0 {
+		return 0
+	}
+	n := t.bytes[id]
+	if but != nil {
+		n -= but.done.bytes[id]
+	}
+	return n
+}
+
+// hold keeps a lock that a transaction relies on from ending by its time.
+func (t *transactions) hold(tx *transaction, token event.LockToken) {
+	t.index.Hold(token)
+	tx.pinned = append(tx.pinned, token)
+}
+
+// release lets go of what is staged in a transaction. Locks end by their times again.
+func (t *transactions) release(tx *transaction) {
+	if tx.over {
+		return
+	}
+	t.leave(tx)
+	for _, token := range tx.pinned {
+		t.index.Unhold(token)
+		delete(t.pins, token)
+	}
+	for id, n := range tx.done.bytes {
+		if t.bytes[id] -= n; t.bytes[id] == 0 {
+			delete(t.bytes, id)
+		}
+	}
+	tx.operations, tx.pinned, tx.done, tx.over = nil, nil, scratch{}, true
+}
+
+// forget ends a transaction that was discharged. What comes for it later is for none.
+func (t *transactions) forget(tx *transaction) {
+	t.release(tx)
+	delete(t.byID, tx.id)
+	t.remember(tx.id)
+}
+
+// remember has nothing begin under an id any more.
+func (t *transactions) remember(id event.TransactionID) {
+	e := &t.ended
+	if e.ids == nil {
+		e.ids = map[event.TransactionID]bool{}
+	}
+	if len(e.ring) < maxEnded {
+		e.ring = append(e.ring, id)
+	} else {
+		delete(e.ids, e.ring[e.next])
+		e.ring[e.next] = id
+		e.next = (e.next + 1) % maxEnded
+	}
+	e.ids[id] = true
+}
+
+// pinned tells whether a lock does not end by its time, because a transaction relies on it.
+func (d *decision) pinned(token event.LockToken) bool {
+	l, ok := d.index.Lock(token)
+	return ok && l.Held
+}
+
+// staged tells whether the settlement of a message waits for a commit that is not this decision.
+func (d *decision) staged(token event.LockToken) bool {
+	if len(d.transactions.pins) == 0 {
+		return false
+	}
+	tx := d.transactions.pins[token]
+	return tx != nil && tx != d.committing
+}
+
+// stage decides an operation on the state and what was staged before it. Nothing of it is written, but numbers that the client learns.
+func (p *Partition) stage(d *decision, cmd *Stage) *Error {
+	t := &p.transactions
+	tx := t.byID[cmd.Transaction]
+	switch {
+	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
+		return NoTransaction(cmd.Transaction[:])
+	case tx == nil && (t.none != nil || len(t.byID) >= maxTransactions):
+		d.adopt = func() { t.remember(cmd.Transaction) } // what follows must not be committed without it
+		if t.none != nil {
+			return t.none
+		}
+		return Refuse(Busy, "There are %d open transactions.", len(t.byID))
+	case tx == nil:
+		tx = &transaction{id: cmd.Transaction, slice: measured(cmd).slice(), began: d.now}
+		d.adopt = func() { t.enter(tx) }
+	}
+	begin := d.adopt
+	op, err := p.try(d, tx, measured(cmd))
+	d.adopt = func() {
+		if begin != nil {
+			begin()
+		}
+		switch {
+		case err != nil:
+			tx.failed = true
+		case op != nil:
+			t.keep(tx, op, &d.scratch)
+		}
+	}
+	return err
+}
+
+// try decides an operation and says what is to be kept of it; nil: nothing, for the caller has to look at something first.
+func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (*stagedOperation, *Error) {
+	if err := tx.room(op); err != nil {
+		return nil, err
+	}
+	d.scratch.several, d.scratch.before = true, &tx.done
+	if err := p.decide(d, op.cmd); err != nil {
+		return nil, err
+	}
+	d.events, d.named, d.early = d.events[:0], d.named[:0], false
+	if settle, ok := op.cmd.(*Settle); ok && settle.Unread && d.reply.Answer != nil {
+		return nil, nil
+	}
+	op.find(d)
+	if send, ok := op.cmd.(*Send); ok {
+		d.reserve(send, op.found)
+	}
+	return op, nil
+}
+
+// reserve adds the event that gives out the numbers with which a staged send is answered: nobody else is told them, whatever becomes of
+// the transaction and of this process.
+func (d *decision) reserve(cmd *Send, found []stagedMessage) {
+	var given uint32
+	for i := range found {
+		if found[i].number != 0 {
+			given++
+		}
+	}
+	if given == 0 {
+		return
+	}
+	first, origin := d.index.NextSequence(cmd.Slice), d.origin(cmd.Origin)
+	ev := add[*event.NumbersReserved](d, event.KindNumbersReserved)
+	ev.Envelope, ev.First, ev.Count = event.Envelope{Slice: cmd.Slice, Origin: origin}, first, given
+}
+
+// room refuses what is too much for one transaction.
+func (tx *transaction) room(op *stagedOperation) *Error {
+	switch {
+	case tx.sent+op.sent > MaxTransactionMessages:
+		return Refuse(QuotaExceeded, TooManySentText)
+	case tx.named+op.named > maxStaged:
+		return Refuse(QuotaExceeded, "Can't settle or cancel more than %d messages in a single transaction.", maxStaged)
+	case tx.size+op.size > maxStagedBytes:
+		return Refuse(QuotaExceeded, "Too much is staged in the transaction: it may have %d bytes.", maxStagedBytes)
+	}
+	return nil
+}
+
+// keep adds an operation to a transaction, with what the decision about it has found out.
+func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch) {
+	tx.sent, tx.named, tx.size = tx.sent+op.sent, tx.named+op.named, tx.size+op.size
+	tx.operations = append(tx.operations, op.kept())
+	for _, token := range op.locks() {
+		t.hold(tx, token)
+		l, _ := t.index.Lock(token)
+		if !l.OfSession() {
+			t.pins[token] = tx
+		}
+		if session, under := t.sessionOf(&l); under {
+			t.hold(tx, session)
+		}
+	}
+	for id, n := range done.bytes {
+		enter(&tx.done.bytes, id, tx.done.bytes[id]+n)
+		t.bytes[id] += n
+	}
+	op.merge(&tx.done, done)
+}
+
+// sessionOf is the lock of the session under which a message is locked.
+func (t *transactions) sessionOf(l *index.Lock) (_ event.LockToken, under bool) {
+	if l.OfSession() || l.Until != 0 {
+		return event.LockToken{}, false
+	}
+	m, _ := t.index.Message(l.Slice, l.Sequence)
+	held, _ := t.index.Session(l.Slice, []byte(m.SessionID))
+	return held.Token, true
+}
+
+// commit decides all operations of a transaction in the order in which they were staged, as one record.
+func (p *Partition) commit(d *decision, cmd *Commit) *Error {
+	tx, err := p.discharge(d, cmd.Transaction)
+	if err != nil {
+		return err
+	}
+	if tx.failed {
+		err = Refuse(TransactionFailed, "The transaction was rolled back: an operation of it was refused.")
+	} else {
+		err = p.enact(d, tx, cmd)
+	}
+	if err != nil {
+		d.events, d.named, d.early, d.reply, d.note = d.events[:0], d.named[:0], false, Reply{}, nil
+		d.abort(tx, event.AbortFailed, cmd.Origin)
+	}
+	return err
+}
+
+// enact adds the events of a transaction. It refuses when one of its operations cannot be carried out any more.
+func (p *Partition) enact(d *decision, tx *transaction, cmd *Commit) *Error {
+	d.scratch.several, d.committing = true, tx
+	origin := d.origin(cmd.Origin)
+	ev := add[*event.TransactionCommitted](d, event.KindTransactionCommitted)
+	ev.Envelope = event.Envelope{Slice: cmd.Slice, Origin: origin}
+	ev.ID, ev.Operations, ev.DeclaredAt = tx.id, uint32(len(tx.operations)), tx.began
+	for _, op := range tx.operations {
+		if err := p.decide(d, op); err != nil {
+			return Refuse(TransactionFailed, "The transaction was rolled back: %s", err.Text)
+		}
+	}
+	if tx.size+d.fan.size() > maxPublish {
+		return Refuse(TransactionFailed, "The transaction was rolled back: its messages and their copies would take more than %d bytes.", maxPublish)
+	}
+	d.early, d.reply = false, Reply{}
+	return nil
+}
+
+// rollback forgets a transaction.
+func (p *Partition) rollback(d *decision, cmd *Rollback) *Error {
+	tx, err := p.discharge(d, cmd.Transaction)
+	if err == nil {
+		d.abort(tx, cmd.Cause, cmd.Origin)
+	}
+	return err
+}
+
+// discharge ends a transaction, one way or the other. It refuses with UnknownTransaction; also one whose time is over has ended then.
+func (p *Partition) discharge(d *decision, id event.TransactionID) (*transaction, *Error) {
+	tx := p.transactions.byID[id]
+	if tx != nil {
+		d.adopt = func() { p.transactions.forget(tx) }
+		if !tx.over && d.now < tx.end() {
+			return tx, nil
+		}
+		if !tx.over {
+			d.abort(tx, event.AbortTimedOut, nil)
+		}
+	}
+	return nil, Refuse(UnknownTransaction, "Transaction hasn't been declared yet, or has already been discharged")
+}
+
+// abort adds the fact that a transaction ended without a trace.
+func (d *decision) abort(tx *transaction, cause event.AbortCause, by *Origin) {
+	origin := d.origin(by)
+	ev := add[*event.TransactionAborted](d, event.KindTransactionAborted)
+	ev.Envelope, ev.ID, ev.Cause = event.Envelope{Slice: tx.slice, Origin: origin}, tx.id, cause
+	d.lazy = true
+}
+
+// abortOverdue ends the transaction whose time is over first, and reports whether there was one.
+func (d *decision) abortOverdue() bool {
+	t := d.transactions
+	if at := t.deadline(); at == 0 || d.now < at {
+		return false
+	}
+	tx := t.line.first
+	d.abort(tx, event.AbortTimedOut, nil)
+	d.adopt = func() { t.release(tx) }
+	return true
+}
