@@ -3,6 +3,7 @@ package host
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // steps takes requests until the frame being filled is full, and returns how many.
@@ -93,7 +94,7 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 
 // stage makes an operation part of a transaction.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
-	l.beforeFirst("transactions", l.part.RefuseTransactions)
+	l.beforeFirst(format.Transactions, l.part.RefuseTransactions)
 	l.late.charge(cmd, 0)
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)
