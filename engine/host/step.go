@@ -3,7 +3,6 @@ package host
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // steps takes requests until the frame being filled is full, and returns how many.
@@ -94,7 +93,7 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 
 // stage makes an operation part of a transaction.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
-	l.beforeFirst(format.Transactions, l.part.RefuseTransactions)
+	l.beforeFirst("transactions", l.part.RefuseTransactions)
 	l.late.charge(cmd, 0)
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)
