@@ -38,8 +38,6 @@ func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 			return deadLetter(nil)
 		}
 		return deadLetter(st.Error.Info)
-	case amqp.TransactionalState:
-		return Settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "Transactions (transactional-state on a disposition) are not implemented."}
 	}
 	return Settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "The delivery state is not implemented."}
 }

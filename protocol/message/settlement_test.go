@@ -28,7 +28,7 @@ func TestSettlementOf(t *testing.T) {
 		{"modified", amqp.Modified{}, engine.Abandon, ""},
 		{"undeliverable here", amqp.Modified{UndeliverableHere: true}, engine.Defer, ""},
 		{"rejected", amqp.Rejected{}, engine.MoveToDeadLetter, ""},
-		{"transactional", amqp.TransactionalState{}, 0, amqp.CondNotImplemented},
+		{"transactional", amqp.TransactionalState{}, 0, amqp.CondNotImplemented}, // whoever knows transactions asks for the outcome in it
 		{"a key that is no string", amqp.Modified{MessageAnnotations: amqp.Map{{Key: int32(1), Value: "v"}}}, engine.Abandon, amqp.CondArgumentError},
 		{"a list", amqp.Modified{MessageAnnotations: list}, engine.Abandon, amqp.CondArgumentError},
 		{"a name as a string and as a symbol", amqp.Modified{MessageAnnotations: amqp.Map{{Key: amqp.Symbol("k"), Value: "a"}, {Key: "k", Value: "b"}}}, engine.Abandon, amqp.CondArgumentError},

@@ -9,9 +9,10 @@ import (
 
 // address is where a link leads, taken apart as section 1.9 says.
 type address struct {
-	path       string // entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
-	management bool   // a $management suffix was cut off
-	cbs        bool   // the claims node
+	path        string // entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
+	management  bool   // a $management suffix was cut off
+	cbs         bool   // the claims node
+	coordinator bool   // of transactions; it has no path
 
 	// what it names in the peer's own words, for error texts
 	host string // the authority, without a user; "" when none is given
@@ -54,6 +55,13 @@ func (a address) claimPath() string {
 	}
 	return p
 }
+
+// node reports that the address is of no entity: what is sent there are requests.
+func (a address) node() bool { return a.cbs || a.management || a.coordinator }
+
+// counts tells whether links to the address are what a peer has a connection for: those to $cbs and to coordinators are for the sake of
+// others.
+func (a address) counts() bool { return !a.cbs && !a.coordinator }
 
 // loggable keeps a peer's text in the log short.
 func loggable(s string) string { return message.Short(s, 256) }

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -40,17 +41,30 @@ type answers struct {
 	s           *session
 	role        amqp.Role
 	verdict     verdict
+	in          event.TransactionID // that the deliveries are part of; zero: none
 	first, last uint32
 }
 
 // settle answers one delivery. role is ours: receiver to a sending peer, sender to a receiving one.
 func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
-	if a.verdict == v && a.s == s && a.role == role && id == a.last+1 && (role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
+	a.settleIn(event.TransactionID{}, s, role, id, v)
+}
+
+// settleIn is settle for a delivery that came as a part of a transaction. A peer that did not speak of one cannot read that it did
+// (7.3).
+func (a *answers) settleIn(in event.TransactionID, s *session, role amqp.Role, id uint32, v verdict) {
+	if a.verdict == v && a.in == in && a.s == s && a.role == role && id == a.last+1 && (role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
 		a.last = id
 		return
 	}
 	a.flush()
-	a.s, a.role, a.verdict, a.first, a.last = s, role, v, id, id
+	a.s, a.role, a.verdict, a.in, a.first, a.last = s, role, v, in, id, id
+}
+
+// state answers one delivery with a state of its own.
+func (a *answers) state(s *session, role amqp.Role, id uint32, state amqp.DeliveryState) {
+	a.flush()
+	a.write(s, role, id, id, state)
 }
 
 // reject answers one delivery with an error.
@@ -68,9 +82,13 @@ func (a *answers) flush() {
 	if a.verdict == noVerdict {
 		return
 	}
-	v := a.verdict
+	state := verdictStates[a.verdict]
+	if a.in != (event.TransactionID{}) {
+		in := a.in
+		state = amqp.TransactionalState{TxnID: in[:], Outcome: state}
+	}
 	a.verdict = noVerdict
-	a.write(a.s, a.role, a.first, a.last, verdictStates[v])
+	a.write(a.s, a.role, a.first, a.last, state)
 	a.s = nil
 }
 

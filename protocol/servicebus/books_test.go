@@ -32,6 +32,7 @@ type books struct {
 	requests, taking, answered, expected    int
 	timed, detaches, unanswered             int
 	locked, unsettled, byToken              int
+	ends, occupied, staged                  int
 }
 
 func (c *conn) counted() books {
@@ -39,6 +40,7 @@ func (c *conn) counted() books {
 		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.memory.joining,
 		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.deadlines.requests),
 		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.outstanding.count, byToken: len(c.outstanding.byToken),
+		ends: c.pendings.ends, occupied: c.transactions.occupied, staged: c.memory.staged,
 	}
 	for _, l := range c.links.tokens {
 		if l != nil {
@@ -56,6 +58,10 @@ func (c *conn) counted() books {
 }
 
 func (c *conn) recount() (b books) {
+	for _, x := range c.transactions.open {
+		b.held += transactionCost
+		b.add(x)
+	}
 	for _, s := range c.sessions {
 		b.held += sessionCost
 		for range s.unsettled.all() {
@@ -97,6 +103,13 @@ func (c *conn) recount() (b books) {
 			b.unanswered++
 		case pendingDetach:
 			b.detaches++
+		case pendingDischarge:
+			b.unanswered++
+			b.ends++
+			b.add(p.in)
+		case pendingRollback:
+			b.ends++
+			b.add(p.in)
 		case pendingRequest:
 			b.unanswered++
 			b.requests++
@@ -109,4 +122,12 @@ func (c *conn) recount() (b books) {
 		}
 	}
 	return b
+}
+
+// add counts a transaction.
+func (b *books) add(x *transaction) {
+	if x.entity != 0 {
+		b.occupied++
+		b.staged += x.bytes
+	}
 }

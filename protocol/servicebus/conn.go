@@ -71,11 +71,12 @@ type conn struct {
 	memory  memory       // bytes kept for it
 
 	// owned by run: links
-	sessions    sessionTable // by channel, with their links by handle
-	links       links        // by name, and by what they hold
-	outstanding outstanding  // deliveries that the peer has to settle
-	pump        pump         // receivers with something to write
-	stored      stored       // messages, read back for them
+	sessions     sessionTable // by channel, with their links by handle
+	links        links        // by name, and by what they hold
+	outstanding  outstanding  // deliveries that the peer has to settle
+	transactions transactions // that the peer has begun
+	pump         pump         // receivers with something to write
+	stored       stored       // messages, read back for them
 
 	// owned by run: what the engine is asked
 	batch     batch          // requests on their way to it
@@ -114,6 +115,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.decoder.Limits = amqp.HandshakeLimits
 	c.batch.broker, c.answers.out = c.broker, &c.out
 	c.texts = errorTexts{tracking: &env.tracking, out: &c.out}
+	c.transactions = newTransactions(c)
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
 	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
@@ -467,8 +469,8 @@ func (c *conn) shutdown() {
 	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop}) // that says all, and there may be many
 }
 
-// leave gives back what the engine still holds for this connection and waits until no delivery can come any more: one
-// that never reached the wire is released (4.7).
+// leave gives back what the engine still holds for this connection, transactions among it, and waits until no delivery can come any
+// more: one that never reached the wire is released (4.7).
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()
@@ -478,7 +480,7 @@ func (c *conn) leave() {
 	}
 	clear(c.sessions)
 	c.batch.submit()
-	for c.pendings.detaches > 0 {
+	for c.pendings.detaches+c.pendings.ends > 0 {
 		<-c.outbox.wake
 		c.drain()
 		c.batch.submit()

@@ -58,6 +58,12 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 // answer is what a request comes to; later: there is nothing to say yet.
 func (b *emptyBroker) answer(r engine.Request) (answer engine.Answer, refusal error, later bool) {
 	switch cmd := r.Command.(type) {
+	case *engine.Stage:
+		return b.answer(engine.Request{Command: cmd.Operation, Sink: r.Sink, Tag: r.Tag})
+	case *engine.Commit:
+		if cmd.Slice.Entity == 2 { // of the queue with sessions
+			refusal = engine.ErrUnknown
+		}
 	case *engine.Send:
 		if cmd.Buffer != nil {
 			cmd.Buffer.Release()

@@ -15,7 +15,7 @@ func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error 
 	if e != nil {
 		return e
 	}
-	seen := seenBy(cmd.Entity, 1)
+	seen := seenBy(cmd, 1)
 	c.complete(&in, buf, seen)
 	cmd.Messages[0], cmd.Buffer = in.Message, seen.with(buf)
 	return nil
@@ -55,7 +55,7 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Erro
 		return message.ArgumentError("A batch must consist of data sections.")
 	}
 	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
-	seen := seenBy(cmd.Entity, envelope.BodyCount)
+	seen := seenBy(cmd, envelope.BodyCount)
 	for one := range amqp.DataSections(envelope.Body.Of(body)) {
 		in, e := c.inspect(one)
 		if e != nil {

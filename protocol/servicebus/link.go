@@ -26,10 +26,12 @@ type link struct {
 	right    access.Rights // of the claim it lives on; 0: none needed
 	held     int           // bytes counted in conn.memory
 	target   engine.Target
-	origin   *engine.Origin
-	active   time.Time // of the last frame
-	sender   *sender
-	receiver *receiver
+	// destination is, of a sender's link that only hands over through target, where its messages go; nil: target.
+	destination *engine.Entity
+	origin      *engine.Origin
+	active      time.Time // of the last frame
+	sender      *sender
+	receiver    *receiver
 
 	filter    *message.SessionFilter // of a receiver that wants a message session
 	browses   bool                   // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
@@ -71,7 +73,7 @@ func (s *session) attach(a *amqp.Attach) {
 	c.links.add(l)
 	s.links[a.Handle] = l
 	l.hold(l.cost(a))
-	if !l.at.cbs {
+	if l.at.counts() {
 		c.timers.attached(c)
 	}
 	switch {
@@ -95,6 +97,9 @@ func (s *session) attach(a *amqp.Attach) {
 // resolve finds what the link leads to and whether the peer may have it.
 func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	c := l.c
+	if coordinates(a) {
+		return l.resolveCoordinator(a)
+	}
 	raw, e := addressOf(a)
 	if e != nil {
 		return e
@@ -383,15 +388,15 @@ func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 		l.receiver.leave(cause, closed)
 	}
 	c.links.remove(l)
-	if !l.at.cbs {
+	if l.at.counts() {
 		c.timers.detached(c)
 	}
 }
 
 // canIdle tells whether the link is detached when nothing happens on it. Links to $cbs are not: clients keep a pair for as
 // long as their connection and put the next token many minutes later (2.1, 2.6); azure-servicebus for Python does not
-// recover from the loss of it.
-func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && !l.at.cbs }
+// recover from the loss of it. Nor are coordinators, on which nothing happens for as long as a client only receives.
+func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && l.at.counts() }
 
 // detachIdle detaches the link if nothing has happened on it for long (1.8).
 func (l *link) detachIdle() {

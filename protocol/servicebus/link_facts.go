@@ -53,7 +53,7 @@ func (s *sender) note(fact func() event.Event) {
 
 // open tells the log that the link to an entity is attached.
 func (s *sender) open() {
-	if s.l.at.cbs || s.l.at.management {
+	if s.l.at.node() {
 		return
 	}
 	s.noted = true

@@ -39,7 +39,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 	if len(entries) == 0 {
 		return message.ArgumentError("The request needs 'messages', a list with at least one.")
 	}
-	seen := seenBy(cmd.Entity, len(entries))
+	seen := seenBy(cmd, len(entries))
 	for _, v := range entries {
 		entry, _ := v.(amqp.Map)
 		raw, _ := entry.Get("message")

@@ -74,7 +74,12 @@ func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
 	c := req.l.c
 	unread := r.Messages()
 	if len(unread) == 0 {
-		c.outstanding.settledByToken(c.sessions, append([]event.LockToken{cmd.Token}, cmd.More...))
+		tokens := append([]event.LockToken{cmd.Token}, cmd.More...)
+		if x := req.part.in; x != nil {
+			x.tokens = append(x.tokens, tokens...)
+		} else {
+			c.outstanding.settledByToken(c.sessions, tokens)
+		}
 		req.succeed(nil)
 		return
 	}

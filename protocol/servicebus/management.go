@@ -17,8 +17,18 @@ const operationPrefix = "com.microsoft:"
 type operation struct {
 	right access.Rights
 	about concern
+	as    role
 	run   func(*request, amqp.Map)
 }
+
+// role is what becomes of an operation that is asked for as part of a transaction.
+type role uint8
+
+const (
+	apart     role = iota // it is done at once, and not undone
+	inside                // it takes effect with the transaction
+	unallowed             // it cannot be part of one
+)
 
 // concern is what an operation is about. Not every kind of entity has it.
 type concern uint8
@@ -31,20 +41,20 @@ const (
 
 // operations of queues, topics and subscriptions (6.3). The others of the service answer 501.
 var operations = map[string]operation{
-	"renew-lock":                 {access.Listen, ofReceived, renewLock},
-	"update-disposition":         {access.Listen, ofReceived, updateDisposition},
-	"peek-message":               {access.Listen, ofReceived, peekMessage},
-	"schedule-message":           {access.Send, ofSent, scheduleMessage},
-	"cancel-scheduled-message":   {access.Send, ofSent, cancelScheduled},
-	"receive-by-sequence-number": {access.Listen, ofReceived, receiveDeferred},
-	"renew-session-lock":         {access.Listen, ofReceived, renewSessionLock},
-	"set-session-state":          {access.Listen, ofReceived, setSessionState},
-	"get-session-state":          {access.Listen, ofReceived, getSessionState},
-	"get-message-sessions":       {access.Listen, ofReceived, listSessions},
-	"batch-delete-messages":      {access.Listen, ofReceived, batchDelete},
-	"add-rule":                   {access.Manage, ofRules, addRule},
-	"remove-rule":                {access.Manage, ofRules, removeRule},
-	"enumerate-rules":            {access.Manage, ofRules, enumerateRules},
+	"renew-lock":                 {access.Listen, ofReceived, apart, renewLock},
+	"update-disposition":         {access.Listen, ofReceived, inside, updateDisposition},
+	"peek-message":               {access.Listen, ofReceived, apart, peekMessage},
+	"schedule-message":           {access.Send, ofSent, inside, scheduleMessage},
+	"cancel-scheduled-message":   {access.Send, ofSent, inside, cancelScheduled},
+	"receive-by-sequence-number": {access.Listen, ofReceived, apart, receiveDeferred},
+	"renew-session-lock":         {access.Listen, ofReceived, apart, renewSessionLock},
+	"set-session-state":          {access.Listen, ofReceived, inside, setSessionState},
+	"get-session-state":          {access.Listen, ofReceived, apart, getSessionState},
+	"get-message-sessions":       {access.Listen, ofReceived, apart, listSessions},
+	"batch-delete-messages":      {access.Listen, ofReceived, unallowed, batchDelete},
+	"add-rule":                   {access.Manage, ofRules, unallowed, addRule},
+	"remove-rule":                {access.Manage, ofRules, unallowed, removeRule},
+	"enumerate-rules":            {access.Manage, ofRules, apart, enumerateRules},
 }
 
 // absent says why a target has nothing of what an operation is about; it is empty when it has.
@@ -60,6 +70,8 @@ func (about concern) absent(t engine.Target) string {
 	}
 	return ""
 }
+
+const notInsideText = "The operation cannot be part of a transaction: it is about the entity, or about messages that nobody holds."
 
 // keyAssociatedLink names, in a request, the link of the connection on whose behalf it is made.
 const keyAssociatedLink = "associated-link-name"
@@ -87,7 +99,14 @@ func (req *request) manage() {
 		req.refuse(400, amqp.CondNotAllowed, text)
 		return
 	}
+	req.stages = op.as == inside
 	switch {
+	case req.part.unknown != nil:
+		req.refuseAs(req.part.unknown)
+		return
+	case req.part.marked && op.as == unallowed:
+		req.refuse(400, amqp.CondNotAllowed, notInsideText)
+		return
 	case c.memory.answersWait():
 		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)
 		return
@@ -144,6 +163,17 @@ func (req *request) touchAssociated() {
 
 // ask sends a command to a partition of the entity; onReply handles its success.
 func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*request, *engine.Reply)) {
+	if x := req.part.in; x != nil && req.stages {
+		s := staged{on: req.l.target, partition: partition, bytes: req.size}
+		if send, ok := cmd.(*engine.Send); ok {
+			s.messages, send.Buffer = len(send.Messages), nil // what filters see of the messages is the transaction's, too
+		}
+		var err *engine.Error
+		if cmd, err = req.l.c.transactions.stage(x, cmd, s, req.l.c.now); err != nil {
+			req.refuseAs(err)
+			return
+		}
+	}
 	req.l.c.batch.add(req.l.target.Host(partition), req.asking(cmd, onReply))
 }
 
@@ -194,8 +224,16 @@ func (req *request) refuseFor(e *amqp.Error) {
 	req.refuse(400, e.Condition, e.Description)
 }
 
+// refuseAs is refuse for a refusal that the engine might have made.
+func (req *request) refuseAs(err *engine.Error) {
+	cond, text := req.told(err)
+	req.refuse(cond.status, cond.symbol, text)
+}
+
+// refuse refuses a request. The transaction it is part of has failed.
 func (req *request) refuse(status int32, symbol amqp.Symbol, text string) {
 	c := req.l.c
+	req.part.in.fail()
 	c.log.Info("servicebus: request refused", "operation", clip([]byte(req.text("operation"))), "entity", req.l.at.path,
 		"status", status, "condition", symbol, "text", text)
 	req.answer(status, symbol, c.texts.suffixed(text, req.l.at.path, c.now), nil)

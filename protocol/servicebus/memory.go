@@ -38,6 +38,7 @@ type memory struct {
 	held     int // that sessions and links take
 	joining  int // of deliveries of which frames are missing
 	answered int // of answers that wait for the peer's credit
+	staged   int // in transactions
 }
 
 // mayHold reports whether sessions and links may take that many bytes more.
@@ -73,6 +74,12 @@ func (m *memory) answersPileUp() bool {
 	}
 	return m.answered > limit
 }
+
+// mayStage reports whether transactions may keep that many bytes more.
+func (m *memory) mayStage(bytes int) bool { return m.staged+bytes <= m.allowed.limits.TransactionBytes }
+
+// stage counts bytes that transactions keep; negative ones are given back.
+func (m *memory) stage(bytes int) { m.staged += bytes }
 
 // hold counts bytes as kept for the link, until it is gone.
 func (l *link) hold(bytes int) {

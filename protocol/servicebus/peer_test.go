@@ -25,6 +25,7 @@ type peerConn struct {
 	header bool
 	sent   uint32        // by put
 	most   atomic.Uint32 // bytes of a frame, as the open said; 0: any
+	spoken spokenOf
 }
 
 // gone reports that the connection or a link of it was ended by the broker.
@@ -66,6 +67,7 @@ func (b *bench) dialAs(wrap func(net.Conn) net.Conn) *peerConn {
 func (p *peerConn) read() {
 	defer close(p.in)
 	frames := newRecorder(p)
+	frames.spoken = &p.spoken
 	for {
 		var head [8]byte
 		if _, err := io.ReadFull(p.net, head[:]); err != nil {
@@ -100,6 +102,7 @@ func (p *peerConn) write(channel uint16, f amqp.Performative, payload []byte) {
 	if o, ok := f.(*amqp.Open); ok {
 		p.most.Store(o.MaxFrameSize.Value)
 	}
+	p.spoken.say(channel, f)
 	p.net.Write(amqp.AppendFrame(nil, channel, f, payload))
 }
 

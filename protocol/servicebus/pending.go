@@ -11,7 +11,9 @@ const (
 	pendingSettle
 	pendingReceiver // deliveries; until its detach is answered
 	pendingDetach
-	pendingRequest // of a $management node
+	pendingRequest   // of a $management node
+	pendingDischarge // the end of a transaction, which the peer waits for
+	pendingRollback  // the same, and nobody does
 )
 
 // pending is a request the engine has not answered, or an attached receiver.
@@ -26,6 +28,8 @@ type pending struct {
 	link       *link
 	request    *request
 	outcome    engine.SettleOutcome
+	ends       ending
+	in         *transaction // that the request is part of, or ends; nil: none
 }
 
 // pendings is a table with a stable number for each entry, so that a tag costs no map. It counts what the connection's limits are about.
@@ -36,6 +40,7 @@ type pendings struct {
 	requests   int   // of those, the ones of $management nodes
 	taking     int   // of these, the ones that take messages by number or ask for rules: each answer holds them whole
 	detaches   int   // receivers that are to hear of no delivery any more
+	ends       int   // of transactions
 	bytes      int   // of all entries
 	expected   int   // bytes that all answers may take, at most
 }
@@ -47,6 +52,11 @@ func (t *pendings) count(p *pending, n int) {
 	switch p.kind {
 	case pendingSend, pendingSettle:
 		t.unanswered += n
+	case pendingDischarge:
+		t.unanswered += n
+		t.ends += n
+	case pendingRollback:
+		t.ends += n
 	case pendingRequest:
 		t.unanswered += n
 		t.requests += n

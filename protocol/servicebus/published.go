@@ -20,9 +20,10 @@ type published struct {
 
 var publishedPool = sync.Pool{New: func() any { return new(published) }}
 
-// seenBy is room for what the filters of an entity see of count messages. It is nil when the entity has none.
-func seenBy(e *engine.Entity, count int) *published {
-	if e.Kind != event.Topic {
+// seenBy is room for what filters see of count messages of a send. It is nil when there are none where it goes, or when it goes on from
+// there: then they see it once it has arrived.
+func seenBy(cmd *engine.Send, count int) *published {
+	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil
 	}
 	p := publishedPool.Get().(*published)

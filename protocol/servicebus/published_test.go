@@ -13,8 +13,8 @@ import (
 func TestPublishedAgain(t *testing.T) {
 	t.Parallel()
 	c := &conn{environment: &environment{newUUID: newUUID, limits: Limits{}.withDefaults()}}
-	topic := &engine.Entity{Kind: event.Topic}
-	if seen := seenBy(&engine.Entity{Kind: event.Queue}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
+	topic := &engine.Send{Entity: &engine.Entity{Kind: event.Topic}}
+	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Queue}}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
 		t.Errorf("%+v", seen)
 	}
 	full := amqp.AppendProperties(nil, &amqp.Properties{MessageID: amqp.UUID{1}, Subject: amqp.Some("label")})
@@ -40,5 +40,13 @@ func TestPublishedAgain(t *testing.T) {
 			}
 			seen.with(newChunk(1)).Release()
 		}
+	}
+}
+
+// What is only handed over by a topic is looked at by no filter there.
+func TestPublishedElsewhere(t *testing.T) {
+	t.Parallel()
+	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Topic}, Destination: &engine.Entity{}}, 1); seen != nil {
+		t.Errorf("%+v", seen)
 	}
 }

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"encoding/binary"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // recorder looks at every frame that the broker sends on a connection in the tests of this package (WP-210 to WP-213).
 type recorder struct {
 	t        testing.TB
+	spoken   *spokenOf                  // what the peer has said of transactions; nil: nothing
 	attached map[uint16]map[uint32]bool // handles, by the channels that have a session
 	closed   bool
 }
@@ -36,7 +38,107 @@ func (r *recorder) frame(b []byte) {
 	code, fields, ok := checkComposite(r.t, body)
 	if ok {
 		r.scope(channel, code, fields)
+		r.transactions(channel, code, fields)
 	}
+}
+
+// transactions wants nothing said of transactions but in answers to what the peer has said of them (WP-212).
+func (r *recorder) transactions(channel uint16, code byte, fields amqp.List) {
+	switch {
+	case code == 0x12 && descriptorOf(fields[6]) == 0x30:
+		if !r.spoken.attached(channel, fields[0]) {
+			r.t.Errorf("the link %v has a coordinator, for which nobody asked", fields[0])
+		}
+	case code == 0x15 && descriptorOf(fields[4]) >= 0x33:
+		first, last := fields[1].(uint32), fields[2].(uint32)
+		for id := first; id-first <= last-first; id++ {
+			if of := (spokenDelivery{channel, fields[0] == true, id, descriptorOf(fields[4])}); !r.spoken.of(of) {
+				r.t.Errorf("a state of transactions that nobody asked for: %+v", of)
+			}
+		}
+	}
+}
+
+// descriptorOf is the code of a composite that was decoded as a value, 0 of anything else.
+func descriptorOf(v any) uint64 {
+	d, _ := v.(amqp.Described)
+	code, _ := d.Descriptor.(uint64)
+	return code
+}
+
+// spokenOf is what a peer says of transactions: which of its links are to coordinators, and which deliveries are part of one.
+type spokenOf struct {
+	mu         sync.Mutex
+	links      map[spokenLink]string
+	deliveries map[spokenDelivery]bool
+	anything   bool // that it may have said is not known
+}
+
+type spokenLink struct {
+	channel uint16
+	handle  uint32
+}
+
+// spokenDelivery is a delivery of a session that the broker may answer with a state. received: the broker is the receiver.
+type spokenDelivery struct {
+	channel  uint16
+	received bool
+	id       uint32
+	state    uint64
+}
+
+// say notes a frame of the peer.
+func (s *spokenOf) say(channel uint16, p amqp.Performative) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.links == nil {
+		s.links, s.deliveries = map[spokenLink]string{}, map[spokenDelivery]bool{}
+	}
+	switch p := p.(type) {
+	case *amqp.Attach:
+		delete(s.links, spokenLink{channel, p.Handle})
+		if _, ok := p.Target.(*amqp.Coordinator); ok {
+			s.links[spokenLink{channel, p.Handle}] = p.Name
+		}
+	case *amqp.Transfer:
+		if _, ok := s.links[spokenLink{channel, p.Handle}]; ok {
+			s.deliveries[spokenDelivery{channel, true, p.DeliveryID.Value, 0x33}] = true
+		}
+		if _, ok := p.State.(amqp.TransactionalState); ok {
+			s.deliveries[spokenDelivery{channel, true, p.DeliveryID.Value, 0x34}] = true
+		}
+	case *amqp.Disposition:
+		if _, ok := p.State.(amqp.TransactionalState); ok {
+			for id := p.First; id-p.First <= p.Last.Or(p.First)-p.First && id-p.First < 1000; id++ {
+				s.deliveries[spokenDelivery{channel, false, id, 0x34}] = true
+			}
+		}
+	}
+}
+
+// attached tells whether the peer has attached a coordinator under a name.
+func (s *spokenOf) attached(channel uint16, name any) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, is := range s.links {
+		if at.channel == channel && is == name {
+			return true
+		}
+	}
+	return s.anything
+}
+
+// of tells whether the peer has asked for a state of transactions for a delivery.
+func (s *spokenOf) of(d spokenDelivery) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.anything || s.deliveries[d]
 }
 
 // scope wants no frame before the begin or after the end of its session, none of a link before its attach or after its
@@ -66,11 +168,12 @@ func (r *recorder) scope(channel uint16, code byte, fields amqp.List) {
 }
 
 // composites are what a frame is made of (9.1, 9.2), a letter per field: s a string, y a symbol or an array of them, m a map
-// with symbols for keys, d a composite. Nothing about transactions is among them, of which no peer speaks here (WP-212).
+// with symbols for keys, d a composite.
 var composites = map[byte]string{
 	0x10: "ss---yyyym", 0x11: "-----yym", 0x12: "s----dd----yym", 0x13: "----------m", 0x14: "-------d---", 0x15: "----d-",
 	0x16: "--d", 0x17: "d", 0x18: "d", // open, begin, attach, flow, transfer, disposition, detach, end, close
 	0x28: "s-y--mymdyy", 0x29: "s-y--my", 0x1d: "ysm", // source, target, error
+	0x30: "y", 0x33: "b", 0x34: "bd", // coordinator, declared, transactional-state
 }
 
 // outcomes may be cut after their last field, and be list0.
@@ -137,6 +240,8 @@ func isOf(kind byte, v any) (ok bool) {
 			return a.Elem == amqp.CodeSym8 || a.Elem == amqp.CodeSym32
 		}
 		_, ok = v.(amqp.Symbol)
+	case 'b':
+		_, ok = v.([]byte)
 	case 'm':
 		m, isMap := v.(amqp.Map)
 		return isMap && keysAre[amqp.Symbol](m)
@@ -215,6 +320,8 @@ func TestRecorder(t *testing.T) {
 		"error of two fields":    {[][]byte{raw(0, 0x53, 0x18, 0xC0, 12, 1, 0, 0x53, 0x1d, 0xC0, 6, 2, 0xA3, 1, 'x', 0xA1, 0)}, false},
 		"condition is a string":  {[][]byte{raw(0, 0x53, 0x18, 0xC0, 13, 1, 0, 0x53, 0x1d, 0xC0, 7, 3, 0xA1, 1, 'x', 0xA1, 0, 0x40)}, false},
 		"an error that is good":  {[][]byte{raw(0, 0x53, 0x18, 0xC0, 13, 1, 0, 0x53, 0x1d, 0xC0, 7, 3, 0xA3, 1, 'x', 0xA1, 0, 0x40)}, true},
+		"a state of its own":     {[][]byte{begin, amqp.AppendFrame(nil, 3, &amqp.Disposition{Role: true, Last: amqp.Some(uint32(0)), Settled: true, State: amqp.TransactionalState{TxnID: []byte{1}, Outcome: amqp.StateAccepted}}, nil)}, false},
+		"a declared":             {[][]byte{begin, amqp.AppendFrame(nil, 3, &amqp.Disposition{Role: true, Last: amqp.Some(uint32(0)), Settled: true, State: amqp.Declared{TxnID: []byte{1}}}, nil)}, false},
 		"error with a symbol":    {[][]byte{raw(0, 0x53, 0x18, 0xC0, 14, 1, 0, 0xA3, 1, 'e', 0xC0, 7, 3, 0xA3, 1, 'x', 0xA1, 0, 0x40)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

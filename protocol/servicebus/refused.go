@@ -20,7 +20,7 @@ func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, w
 
 // noteUnsent puts into the log that a delivery was not let in: one, whatever is in it. The log adds them up.
 func (l *link) noteUnsent(symbol amqp.Symbol) {
-	if l.at.cbs || l.at.management {
+	if l.at.node() {
 		return // a request
 	}
 	why := event.RefusedInvalid

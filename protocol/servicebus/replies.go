@@ -70,10 +70,14 @@ func (c *conn) reply(r *engine.Reply) {
 	c.pendings.remove(r.Tag)
 	switch entry.kind {
 	case pendingSend:
-		entry.link.sender.sent(entry.delivery, entry.settled, r.Err)
+		entry.link.sender.sent(&entry, r.Err)
 	case pendingSettle:
 		entry.link.settled(&entry, r.Err)
 	case pendingRequest:
 		entry.request.answered(r)
+	case pendingDischarge:
+		entry.link.sender.discharged(&entry, r.Err)
+	case pendingRollback:
+		c.transactions.over(entry.in, false)
 	}
 }

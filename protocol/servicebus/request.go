@@ -23,21 +23,21 @@ type request struct {
 	deadline time.Time // zero: none
 	place    int       // in deadlines
 	over     bool      // the client was told that its time is over
+	part     part      // of a transaction
+	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
 	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
 func (s *sender) request(body []byte) {
-	c := s.l.c
 	req, e := parseRequest(s.l, body)
 	if e != nil {
 		s.reject(e.Condition, e.Description)
 		return
 	}
-	if !s.delivery.settled {
-		c.answers.settle(s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
-	}
+	req.part = s.delivery.part
+	s.accept()
 	if s.l.at.cbs {
 		req.putToken()
 		return
@@ -94,6 +94,7 @@ func (req *request) answered(r *engine.Reply) {
 	if r.Err != nil {
 		cond, text := req.told(r.Err)
 		if cond.symbol == amqp.CondDetachForced {
+			req.part.in.fail()
 			req.l.end(cond.symbol, text)
 			return
 		}

@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -8,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// sender is a link on which the peer sends: to an entity, to $cbs or to a $management node.
+// sender is a link on which the peer sends: to an entity, to $cbs, to a $management node or to a coordinator.
 type sender struct {
 	l       *link
 	maxSize int
@@ -28,13 +29,13 @@ type incoming struct {
 	id      uint32
 	format  uint32
 	settled bool
-	state   amqp.DeliveryState
+	part    part // of a transaction
 }
 
 func newSender(l *link) *sender {
 	s := &sender{l: l, maxSize: l.maxMessageSize()}
 	s.credit.most = l.c.limits.SenderCredit
-	if l.at.cbs {
+	if l.at.cbs || l.at.coordinator {
 		s.credit.most = l.c.limits.SenderCreditLogin
 	}
 	return s
@@ -66,11 +67,14 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 			s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
 			return
 		}
-		s.delivery = incoming{id: t.DeliveryID.Value, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), state: t.State}
+		s.delivery = incoming{id: t.DeliveryID.Value, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), part: c.transactions.partOf(t.State)}
+	} else {
+		s.delivery.part.same(t.State)
 	}
 	if t.Settled.Or(false) {
 		s.delivery.settled = true // may be said in any frame of the delivery (AMQP 2.7.5)
 	}
+	s.delivery.part.goesOn(t.More && !t.Aborted)
 	if t.Aborted {
 		s.discard()
 		s.joining, s.skipping = false, false
@@ -139,10 +143,15 @@ func (s *sender) tooLarge(limit int) {
 		s.delivery.id, limit))
 }
 
-// leave drops what was begun. Sends in the engine go on; their answers find the link gone.
+// leave drops what was begun. Sends in the engine go on; their answers find the link gone. Transactions that were declared on the link
+// are rolled back.
 func (s *sender) leave(closed event.LinkClosed) {
+	s.delivery.part.goesOn(false)
 	s.joining, s.skipping = false, false
 	s.discard()
+	if s.l.at.coordinator {
+		s.l.c.transactions.coordinatorGone(s.l)
+	}
 	if s.noted {
 		s.note(func() event.Event { own := closed; return &own })
 	}
@@ -150,15 +159,18 @@ func (s *sender) leave(closed event.LinkClosed) {
 
 // deliver handles a whole delivery, of which buf holds the bytes.
 func (s *sender) deliver(body []byte, buf *chunk) {
-	if s.delivery.state != nil {
-		if _, ok := s.delivery.state.(amqp.TransactionalState); ok {
-			s.reject(amqp.CondNotImplemented, "Transactions (transactional-state on a transfer) are not implemented.")
-			return
-		}
-	}
 	switch {
+	case s.delivery.part.marked && (s.l.at.cbs || s.l.at.coordinator):
+		s.reject(amqp.CondNotAllowed, noPartText)
+		return
+	case s.l.at.coordinator:
+		s.control(body)
+		return
 	case s.l.at.cbs || s.l.at.management:
 		s.request(body)
+	case s.delivery.part.unknown != nil:
+		s.refuse(s.delivery.part.unknown)
+		return
 	case s.delivery.format == amqp.MessageFormatPlain || s.delivery.format == amqp.MessageFormatBatch:
 		s.send(body, buf)
 	default:
@@ -171,9 +183,14 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 // send hands the messages of a delivery to the engine, or refuses all of them.
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
-	one := c.batch.newSend(buf)
+	var one *single
+	if s.delivery.part.marked {
+		one, body, buf = new(single), bytes.Clone(body), nil // the transaction's, for as long as it takes
+	} else {
+		one = c.batch.newSend(buf)
+	}
 	cmd := &one.send
-	cmd.Entity, cmd.Origin = s.l.target.Entity, s.l.origin
+	cmd.Entity, cmd.Destination, cmd.Origin = s.l.target.Entity, s.l.destination, s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
 		if limit := min(s.maxSize, c.limits.BatchSize); len(body) > limit {
@@ -190,35 +207,54 @@ func (s *sender) send(body []byte, buf *chunk) {
 		return
 	}
 	if len(cmd.Messages) == 0 { // an empty batch succeeds without effect (semantics.md 5.1)
-		cmd.Buffer.Release()
-		if !s.delivery.settled {
-			c.answers.settle(s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
+		if cmd.Buffer != nil {
+			cmd.Buffer.Release()
 		}
+		s.accept()
 		return
 	}
 	size := len(body) + len(cmd.Messages)*sendCost
 	if seen, ok := cmd.Buffer.(*published); ok {
 		size += seen.size()
 	}
-	s.credit.submit()
-	tag := c.pendings.add(pending{
-		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size),
-	})
 	at := s.l.target.OfMessages(cmd.Messages)
 	cmd.Slice = s.l.target.Slice(at)
-	c.batch.add(s.l.target.Host(at), engine.Request{Command: cmd, Sink: c.outbox, Tag: tag})
+	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
+	if x := s.delivery.part.in; x != nil {
+		cmd.Buffer = nil // what filters see of the messages is the transaction's, too
+		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), size}, c.now)
+	}
+	if refused != nil {
+		s.refuse(refused)
+		return
+	}
+	s.credit.submit()
+	tag := c.pendings.add(pending{
+		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size), in: s.delivery.part.in,
+	})
+	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
+}
+
+// accept settles the delivery at hand as done.
+func (s *sender) accept() {
+	if !s.delivery.settled {
+		s.l.c.answers.settleIn(s.delivery.part.in.name(), s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
+	}
 }
 
 // sent handles the engine's answer to a send.
-func (s *sender) sent(delivery uint32, settled bool, err error) {
+func (s *sender) sent(p *pending, err error) {
 	s.credit.answered()
 	c := s.l.c
+	if err != nil {
+		p.in.fail()
+	}
 	if s.l.detached {
 		return
 	}
 	if err == nil {
-		if !settled {
-			c.answers.settle(s.l.s, amqp.RoleReceiver, delivery, accepted)
+		if !p.settled {
+			c.answers.settleIn(p.in.name(), s.l.s, amqp.RoleReceiver, p.delivery, accepted)
 		}
 		s.grant()
 		return
@@ -228,15 +264,23 @@ func (s *sender) sent(delivery uint32, settled bool, err error) {
 	case cond.ends == endsLink:
 		s.l.end(cond.symbol, text)
 		return
-	case !settled:
-		c.answers.reject(s.l.s, amqp.RoleReceiver, delivery, cond.symbol, c.texts.suffixed(text, s.l.at.path, c.now))
+	case !p.settled:
+		c.answers.reject(s.l.s, amqp.RoleReceiver, p.delivery, cond.symbol, c.texts.suffixed(text, s.l.at.path, c.now))
 	}
 	s.grant()
 }
 
-// reject refuses the delivery at hand; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1).
+// refuse is reject for a refusal that the engine might have made.
+func (s *sender) refuse(err *engine.Error) {
+	cond, text := s.l.told(err)
+	s.reject(cond.symbol, text)
+}
+
+// reject refuses the delivery at hand; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1). The transaction it
+// is part of has failed.
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
+	s.delivery.part.in.fail()
 	c.log.Debug("servicebus: delivery rejected", "link", loggable(s.l.name), "condition", symbol, "text", loggable(text))
 	s.l.noteUnsent(symbol)
 	if !s.delivery.settled {

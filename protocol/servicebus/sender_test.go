@@ -112,7 +112,6 @@ func TestSenderAttach(t *testing.T) {
 		refused(to("nothing"), amqp.CondNotFound, "could not be found")
 		refused(to("q/$DeadLetterQueue"), amqp.CondNotAllowed, "sub-queue")
 		refused(to(nil), amqp.CondNotImplemented, "anonymous relay")
-		refused(amqp.Attach{Role: amqp.RoleSender, Target: &amqp.Coordinator{}}, amqp.CondNotImplemented, "Transactions")
 		via := to("q")
 		via.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:transfer-destination-address"), Value: "q2"}}
 		refused(via, amqp.CondNotImplemented, "transfer-destination-address")
@@ -193,7 +192,7 @@ func TestTransfers(t *testing.T) {
 		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(5)), MessageFormat: amqp.Some(uint32(77))}, newMessage("z", "y"))
 		p.rejected(5, amqp.CondNotImplemented)
 		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(6)), State: amqp.TransactionalState{TxnID: []byte{1}}}, newMessage("z", "y"))
-		p.rejected(6, amqp.CondNotImplemented)
+		p.rejected(6, amqp.CondTransactionUnknownID)
 		p.attachReceiver(2, "q", amqp.SenderSettled)
 		p.credit(2, 0, 10, false)
 		for _, want := range []string{"settled", "kept"} {

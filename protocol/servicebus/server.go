@@ -67,6 +67,7 @@ type environment struct {
 	plainNoTLS  bool // PLAIN is taken without TLS
 	plainHere   bool // the same on loopback
 	containerID string
+	staged      *budget // memory of what is staged in transactions
 }
 
 func (s *Server) init() {
@@ -85,6 +86,7 @@ func (s *Server) init() {
 		if env.verifier = o.Access; env.verifier == nil {
 			env.verifier = access.New(access.Options{})
 		}
+		env.staged = &budget{most: int64(env.limits.AllTransactions)}
 		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
 		id := env.newUUID()
 		env.containerID = hex.EncodeToString(id[:]) + "_G0"

@@ -21,8 +21,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 		s.end(amqp.CondInvalidField, "The range of a disposition is empty or too large.")
 		return
 	}
-	w, e := message.SettlementOf(d.State)
-	if w.Outcome == 0 && e == nil && !d.Settled { // received: not an outcome, however many it names
+	w := s.c.transactions.wanted(d)
+	if w.Outcome == 0 && w.bad == nil && !d.Settled { // received: not an outcome, however many it names
 		if d := s.unsettled.find(first); d != nil {
 			d.link.touch()
 		}
@@ -32,7 +32,11 @@ func (s *session) disposition(d *amqp.Disposition) {
 	var lost lostRun
 	from := first
 	var few [32]uint32 // nearly always enough, and no allocation
-	for _, id := range s.unsettled.in(few[:0], first, n) {
+	ids := s.unsettled.in(few[:0], first, n)
+	if uint64(len(ids)) <= uint64(n) { // some are not there to be settled
+		w.part.in.fail()
+	}
+	for _, id := range ids {
 		u := s.unsettled.find(id)
 		if u == nil {
 			continue // went with what was settled before it
@@ -42,7 +46,7 @@ func (s *session) disposition(d *amqp.Disposition) {
 		}
 		from = id + 1
 		lost.answer(s)
-		if s.settle(u, d, &w, e); s.ended {
+		if s.settle(u, &w); s.ended {
 			return
 		}
 	}
@@ -105,65 +109,142 @@ func (r *lostRun) answer(s *session) {
 	r.n = 0
 }
 
-// settle applies an outcome to one delivery.
-func (s *session) settle(of *delivered, d *amqp.Disposition, w *message.Settlement, bad *amqp.Error) {
-	c := s.c
-	id, u := of.id, s.forget(of)
+// wanted is what a disposition asks for.
+type wanted struct {
+	message.Settlement
+	part    part
+	settled bool        // nobody waits for an answer
+	bad     *amqp.Error // why it is refused, whatever it is for
+	why     engine.Code // the same for the log
+}
+
+// wanted reads a disposition.
+func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
+	state := d.State
+	if marked, ok := state.(amqp.TransactionalState); ok {
+		w.part, state = t.partOf(state), marked.Outcome
+	}
+	w.settled, w.why = d.Settled, engine.InvalidArgument
+	w.Settlement, w.bad = message.SettlementOf(state)
+	switch {
+	case w.part.unknown != nil:
+		cond, text := conditionOf(w.part.unknown)
+		w.bad, w.why = refusal(cond.symbol, text), w.part.unknown.Code
+	case w.part.marked && w.Outcome == 0 && w.bad == nil:
+		w.bad = refusal(amqp.CondInvalidField, "The transactional state of a disposition has no outcome.")
+	}
+	return w
+}
+
+// settle applies an outcome to one delivery. One that is settled in a transaction, by a peer that wants to hear of it, is kept until the
+// transaction ends.
+func (s *session) settle(of *delivered, w *wanted) {
+	id, u := of.id, of.unsettled
 	l := u.link
 	l.touch()
-	s.settled.note(id, l.at.path)
+	if !w.part.marked || w.settled {
+		s.forget(of)
+		s.settled.note(id, l.at.path)
+	}
 	if l.detached {
 		s.silent.note(id)
-		if !d.Settled { // nobody hears the answer, so the client asks again elsewhere: the message has to wait for that
+		if !w.settled { // nobody hears the answer, so the client asks again elsewhere: the message has to wait for that
+			w.part.in.fail()
 			return
 		}
 	}
 	l.receiver.pass()
-	why := engine.InvalidArgument
+	bad, why := w.bad, w.why
 	switch {
 	case bad != nil:
 	case w.Outcome == 0:
 		return // settled without an outcome: the lock runs out
 	case w.Outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
-		bad, why = &amqp.Error{Condition: amqp.CondNotAllowed, Description: engine.DeadLetteredText}, engine.NotAllowed
+		bad, why = refusal(amqp.CondNotAllowed, engine.DeadLetteredText), engine.NotAllowed
 	}
-	if bad != nil {
-		if !l.browses {
-			l.noteRefused(u.token, w.Outcome, why)
-		}
-		if !d.Settled {
-			c.answers.reject(s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
-		}
-		return
+	switch {
+	case bad != nil:
+		l.refuseSettlement(id, &u, w, bad, why)
+	case !l.browses:
+		l.settle(id, &u, w)
+	case !w.settled: // there is no lock that the outcome could end
+		s.c.answers.settleIn(w.part.in.name(), s, amqp.RoleSender, id, verdictOf[w.Outcome])
 	}
-	if l.browses { // there is no lock that the outcome could end
-		if !d.Settled {
-			c.answers.settle(s, amqp.RoleSender, id, verdictOf[w.Outcome])
-		}
-		return
-	}
-	at := l.target.OfToken(u.token)
+}
+
+// settle hands an outcome to the engine, or to a transaction.
+func (l *link) settle(id uint32, of *unsettled, w *wanted) {
+	c, at := l.c, l.target.OfToken(of.token)
 	cmd := engine.Settle{
 		Entity: l.target.Entity, Slice: l.target.Slice(at), SubQueue: l.target.SubQueue, Origin: l.origin,
-		Token: u.token, Outcome: w.Outcome, Changes: w.Changes, Header: int(u.header), Reason: w.Reason, Description: w.Description,
+		Token: of.token, Outcome: w.Outcome, Changes: w.Changes, Header: int(of.header), Reason: w.Reason, Description: w.Description,
 	}
-	req := engine.Request{Command: cmd.Recycled()}
-	if d.Settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
+	var req engine.Request
+	if x := w.part.in; x == nil {
+		req.Command = cmd.Recycled()
+	} else {
+		kept := cmd
+		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes)}, c.now)
+		if err != nil {
+			cond, text := l.told(err)
+			l.refuseSettlement(id, of, w, refusal(cond.symbol, text), err.Code)
+			return
+		}
+		req.Command = asked
+	}
+	if w.settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
-		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome})
+		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
 	}
 	c.batch.add(l.target.Host(at), req)
+}
+
+// changesSize is how many bytes changes of properties take.
+func changesSize(changes event.Changes) (bytes int) {
+	for i := range changes {
+		bytes += propertySize + len(changes[i].Name) + len(changes[i].Value.Text)
+	}
+	return bytes
+}
+
+// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has failed.
+func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.Error, why engine.Code) {
+	c := l.c
+	w.part.in.fail()
+	if !l.browses {
+		l.noteRefused(of.token, w.Outcome, why)
+	}
+	if !w.settled {
+		c.answers.reject(l.s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
+	}
+}
+
+// stagedIn notes what a settlement in a transaction came to. A delivery that cannot be settled any more waits no longer for it.
+func (s *session) stagedIn(x *transaction, id uint32, err error) {
+	if err == nil {
+		x.settled = append(x.settled, sentDelivery{s, id})
+		return
+	}
+	x.failed = true
+	if of := s.unsettled.find(id); of != nil {
+		u := s.forget(of)
+		s.settled.note(id, u.link.at.path)
+		u.link.receiver.pass()
+	}
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).
 func (l *link) settled(p *pending, err error) {
 	c := l.c
+	if p.in != nil {
+		l.s.stagedIn(p.in, p.delivery, err)
+	}
 	if p.settled || l.s.ended || l.detached {
 		return // the peer wants no answer, or nobody is there to get it
 	}
 	if err == nil {
-		c.answers.settle(l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
+		c.answers.settleIn(p.in.name(), l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
 		return
 	}
 	cond, text := l.told(err)

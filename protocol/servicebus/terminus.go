@@ -10,11 +10,10 @@ import (
 
 // Texts that name what is asked of a link and not there (semantics.md 20).
 const (
-	noDynamicText     = "Dynamic nodes, such as temporary queues and temporary topics, are not implemented."
-	noRelayText       = "A sender without a target address (anonymous relay, which sends each message where its 'to' says) is not implemented."
-	noTransactionText = "Transactions are not implemented."
-	noAddressText     = "The source of the link has no address."
-	badAddressText    = "The address of the link must be a string."
+	noDynamicText  = "Dynamic nodes, such as temporary queues and temporary topics, are not implemented."
+	noRelayText    = "A sender without a target address (anonymous relay, which sends each message where its 'to' says) is not implemented."
+	noAddressText  = "The source of the link has no address."
+	badAddressText = "The address of the link must be a string."
 )
 
 // addressOf is the address at the broker's end of the link. What has none is something that is not implemented, and is named.
@@ -25,8 +24,6 @@ func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	if a.Role == amqp.RoleSender {
 		missing = refusal(amqp.CondNotImplemented, noRelayText)
 		switch t := a.Target.(type) {
-		case *amqp.Coordinator:
-			return "", refusal(amqp.CondNotImplemented, noTransactionText)
 		case *amqp.Target:
 			at, dynamic = t.Address, t.Dynamic
 		}
@@ -82,7 +79,10 @@ func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 }
 
 // targetOf is the target of the answer to an attach.
-func targetOf(a *amqp.Attach) *amqp.Target {
+func targetOf(a *amqp.Attach) amqp.Terminus {
+	if coordinates(a) {
+		return coordinatorOf(a)
+	}
 	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
 		return &amqp.Target{Address: t.Address}
 	}

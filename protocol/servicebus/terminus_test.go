@@ -78,7 +78,6 @@ func TestRefusedByName(t *testing.T) {
 			"temporary queue, to send":    {amqp.Attach{Target: &amqp.Target{Dynamic: true}}, amqp.CondNotImplemented, noDynamicText},
 			"no target":                   {amqp.Attach{}, amqp.CondNotImplemented, noRelayText},
 			"target without address":      {amqp.Attach{Target: &amqp.Target{}}, amqp.CondNotImplemented, noRelayText},
-			"coordinator":                 {amqp.Attach{Target: &amqp.Coordinator{}}, amqp.CondNotImplemented, noTransactionText},
 			"no source":                   {amqp.Attach{Role: amqp.RoleReceiver}, amqp.CondInvalidField, noAddressText},
 			"source without address":      {amqp.Attach{Role: amqp.RoleReceiver, Source: &amqp.Source{}}, amqp.CondInvalidField, noAddressText},
 			"number for an address":       {amqp.Attach{Target: &amqp.Target{Address: uint32(7)}}, amqp.CondInvalidField, badAddressText},
@@ -94,7 +93,7 @@ func TestRefusedByName(t *testing.T) {
 			}
 			p.net.Close()
 		}
-		for _, text := range []string{noDynamicText, noRelayText, noTransactionText} {
+		for _, text := range []string{noDynamicText, noRelayText} {
 			if !strings.Contains(text, "not implemented") {
 				t.Error(text)
 			}

@@ -90,6 +90,7 @@ func (t *timers) fire(c *conn) {
 		for l := range c.sessions.links() {
 			l.detachIdle()
 		}
+		c.transactions.expire(c.now)
 		for _, req := range c.deadlines.passed(c.now) {
 			req.timedOut()
 		}
@@ -134,6 +135,7 @@ func (t *timers) rearm(c *conn) {
 		earliest(c.claims.next())
 		earliest(c.sessions.nextIdle(c.limits.LinkIdle))
 		earliest(c.deadlines.next())
+		earliest(c.transactions.next())
 	}
 	t.at = at
 	t.timer.Reset(max(0, at.Sub(c.now)))

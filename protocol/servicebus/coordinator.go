@@ -1,0 +1,183 @@
+package servicebus
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
+)
+
+// Texts of what a coordinator refuses.
+const (
+	distributedText = "Distributed transactions (a declare with a global-id) are not implemented."
+	unfinishedText  = "The transaction was discharged while a delivery in it was not finished. It is rolled back."
+	rolledBackText  = "The transaction is rolled back, for one of its operations was refused."
+	outcomeText     = "It is unknown whether the transaction was committed, because the partition stopped."
+	notDeclaredText = "Transaction hasn't been declared yet, or has already been discharged"
+)
+
+// coordinates reports that a link is to be one on which the peer begins and ends transactions (7.1).
+func coordinates(a *amqp.Attach) bool {
+	_, ok := a.Target.(*amqp.Coordinator)
+	return ok && a.Role == amqp.RoleSender
+}
+
+// resolveCoordinator lets anybody have a coordinator who may have a link: it leads to no entity, and all that can be part of a transaction
+// comes on links that need a claim. One SDK attaches it, and declares, before it puts its first token.
+func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
+	l.at = address{coordinator: true}
+	l.origin = &engine.Origin{
+		Connection: l.c.number, RemoteAddress: l.c.remote, ContainerID: l.c.peer.container, Product: l.c.peer.product, Link: a.Name,
+	}
+	return l.room(a)
+}
+
+// coordination is what the broker can do of what a coordinator is asked for (AMQP 4.5.10).
+var coordination = []amqp.Symbol{"amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"}
+
+// coordinatorOf is the target of the answer to the attach of a coordinator.
+func coordinatorOf(a *amqp.Attach) *amqp.Coordinator {
+	granted := &amqp.Coordinator{}
+	for _, c := range a.Target.(*amqp.Coordinator).Capabilities {
+		if slices.Contains(coordination, c) && !slices.Contains(granted.Capabilities, c) {
+			granted.Capabilities = append(granted.Capabilities, c)
+		}
+	}
+	return granted
+}
+
+// control takes a message to a coordinator (7.2).
+func (s *sender) control(body []byte) {
+	asked, e := parseControl(body, s.l.c.decoder.Limits)
+	if e != nil {
+		s.reject(e.Condition, e.Description)
+		return
+	}
+	switch asked := asked.(type) {
+	case *amqp.Declare:
+		s.declare(asked)
+	case *amqp.Discharge:
+		s.discharge(asked)
+	}
+}
+
+func parseControl(b []byte, limits amqp.Limits) (amqp.Control, *amqp.Error) {
+	sections, err := amqp.ScanMessage(b, limits)
+	if err != nil {
+		return nil, message.DecodeError(err)
+	}
+	_, value, _ := amqp.SectionContent(sections.Body.Of(b))
+	asked, err := amqp.DecodeControl(value, limits)
+	if err != nil || sections.BodyKind != amqp.BodyValue {
+		return nil, refusal(amqp.CondDecodeError, "A message to a coordinator must be a declare or a discharge, as an amqp-value.")
+	}
+	return asked, nil
+}
+
+// declare begins a transaction. Its id is no secret: it means nothing on any other connection.
+func (s *sender) declare(asked *amqp.Declare) {
+	c := s.l.c
+	if asked.GlobalID != nil {
+		s.reject(amqp.CondNotImplemented, distributedText)
+		return
+	}
+	x, err := c.transactions.declare(event.TransactionID(c.newUUID()), s.l)
+	if err != nil {
+		s.refuse(err)
+		return
+	}
+	s.answer(amqp.Declared{TxnID: x.id[:]})
+}
+
+// answer settles the delivery at hand with a state, and the link goes on.
+func (s *sender) answer(state amqp.DeliveryState) {
+	if !s.delivery.settled {
+		s.l.c.answers.state(s.l.s, amqp.RoleReceiver, s.delivery.id, state)
+	}
+	s.grant()
+}
+
+// discharge ends a transaction. What it comes to is said when the partition has said it.
+func (s *sender) discharge(asked *amqp.Discharge) {
+	c := s.l.c
+	x := c.transactions.find(asked.TxnID)
+	switch {
+	case x == nil:
+		s.reject(amqp.CondTransactionUnknownID, notDeclaredText)
+	case x.partial > 0: // the link has to be ended for that (AMQP 4.4.1)
+		c.transactions.rollBack(x, event.AbortFailed)
+		s.l.end(amqp.CondTransactionRollback, unfinishedText)
+	case x.entity == 0: // no partition knows of it
+		c.transactions.end(x)
+		if x.failed && !asked.Fail {
+			s.reject(amqp.CondTransactionRollback, rolledBackText)
+		} else {
+			s.answer(amqp.StateAccepted)
+		}
+	default:
+		s.end(x, asked.Fail)
+	}
+}
+
+// end has the partition end a transaction.
+func (s *sender) end(x *transaction, fail bool) {
+	c := s.l.c
+	p := pending{kind: pendingDischarge, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, in: x}
+	s.credit.submit()
+	switch {
+	case fail:
+		p.ends = rollsBack
+		c.transactions.askRollback(x, event.AbortRolledBack, p)
+	case x.failed:
+		p.ends = rollsBackInstead
+		c.transactions.askRollback(x, event.AbortFailed, p)
+	default:
+		p.ends = commits
+		c.transactions.ask(x, &engine.Commit{Transaction: x.id, Slice: x.slice, Origin: s.l.origin}, p)
+	}
+	s.grant()
+}
+
+// ending is what a partition was asked to do with a transaction, and why.
+type ending uint8
+
+const (
+	commits          ending = iota + 1
+	rollsBack               // its client wants that
+	rollsBackInstead        // its client wants it committed, and it has failed
+)
+
+// discharged handles what the partition has said of the end of a transaction. Of a commit of which nobody knows whether it was done nothing
+// is said, and the link ends: 'rejected' would claim that it was not. A rollback has happened, whatever is said of it.
+func (s *sender) discharged(p *pending, err error) {
+	c := s.l.c
+	c.transactions.over(p.in, p.ends == commits && err == nil)
+	s.credit.answered()
+	if s.l.detached {
+		return
+	}
+	var refused *engine.Error
+	known := errors.As(err, &refused)
+	reject := func(symbol amqp.Symbol, text string) {
+		if !p.settled {
+			c.answers.reject(s.l.s, amqp.RoleReceiver, p.delivery, symbol, c.texts.suffixed(text, "", c.now))
+		}
+	}
+	switch {
+	case known && refused.Code == engine.UnknownTransaction:
+		reject(amqp.CondTransactionUnknownID, notDeclaredText)
+	case p.ends == rollsBackInstead:
+		reject(amqp.CondTransactionRollback, rolledBackText)
+	case p.ends == commits && known:
+		reject(amqp.CondTransactionRollback, refused.Text)
+	case p.ends == commits && err != nil:
+		s.l.end(amqp.CondDetachForced, outcomeText)
+		return
+	case !p.settled:
+		c.answers.settle(s.l.s, amqp.RoleReceiver, p.delivery, accepted)
+	}
+	s.grant()
+}

@@ -1,0 +1,88 @@
+package servicebus
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// ask has the partition end a transaction, and p wait for what it says. Its id is unknown from now on.
+func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
+	t.end(x)
+	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
+}
+
+// askRollback has the partition roll a transaction back, and p wait for that.
+func (t *transactions) askRollback(x *transaction, cause event.AbortCause, p pending) {
+	t.ask(x, &engine.Rollback{Transaction: x.id, Slice: x.slice, Origin: x.coordinator.origin, Cause: cause}, p)
+}
+
+// rollBack ends a transaction that its client has not discharged.
+func (t *transactions) rollBack(x *transaction, cause event.AbortCause) {
+	if x.entity == 0 { // no partition knows of it
+		t.end(x)
+		return
+	}
+	t.askRollback(x, cause, pending{kind: pendingRollback, in: x})
+}
+
+// coordinatorGone rolls back what was declared on a coordinator that is no more.
+func (t *transactions) coordinatorGone(l *link) {
+	for _, x := range t.open {
+		if x.coordinator == l {
+			t.rollBack(x, event.AbortLost)
+		}
+	}
+}
+
+// over lets go of what was kept for a transaction. What the peer has settled in it has gone with the commit, or is locked as before: it may
+// settle it again, as long as the lock holds that it had.
+func (t *transactions) over(x *transaction, committed bool) {
+	for _, at := range x.settled {
+		of := at.s.unsettled.find(at.id)
+		switch {
+		case of == nil:
+		case committed:
+			u := at.s.forget(of)
+			at.s.settled.note(at.id, u.link.at.path)
+			u.link.receiver.pass()
+		default: // for the peer it is settled: it need not be remembered for longer
+			of.until = of.until.Add(-expiredFor)
+		}
+	}
+	if committed && len(x.tokens) > 0 {
+		t.c.outstanding.settledByToken(t.c.sessions, x.tokens)
+	}
+	x.settled, x.tokens = nil, nil
+	t.release(x)
+}
+
+// overtime is for how long after its first operation a transaction is open at most. The partition ends it after two minutes, by its own clock,
+// and says so to whoever asks; nobody may ask.
+const overtime = 2*time.Minute + 10*time.Second
+
+// next is when the first transaction will have been open for too long, zero when none can be.
+func (t *transactions) next() (at time.Time) {
+	if t.occupied == 0 {
+		return at
+	}
+	for _, x := range t.open {
+		if x.entity != 0 && (at.IsZero() || x.began.Before(at)) {
+			at = x.began
+		}
+	}
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(overtime)
+}
+
+// expire gives up those that have been open for too long.
+func (t *transactions) expire(now time.Time) {
+	for _, x := range t.open {
+		if x.entity != 0 && !now.Before(x.began.Add(overtime)) {
+			t.rollBack(x, event.AbortTimedOut)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package servicebus
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// transactions is those of a connection that are open, by id (7). What is staged in one is in the partition of its first operation; here
+// stands what can be said of an operation without asking it, and what has to be done once the transaction has ended.
+type transactions struct {
+	// set once in newTransactions
+	c     *conn
+	total *budget // of all connections
+
+	open     map[event.TransactionID]*transaction
+	occupied int // of those, the ones that a partition knows
+}
+
+// transaction is one of them.
+type transaction struct {
+	id          event.TransactionID
+	coordinator *link // it was declared on
+	failed      bool  // an operation was refused: it can only be rolled back
+	partial     int   // deliveries in it of which frames are missing
+
+	// from the first operation on
+	entity event.EntityID // the top-level one that all operations are in; 0: there was no operation yet
+	slice  event.Slice
+	host   engine.PartitionID
+	began  time.Time
+	sent   int // messages
+	bytes  int // staged
+
+	// What the peer has settled in it, and was told so. It waits to be settled until the transaction ends: after a rollback it is locked as
+	// before.
+	settled []sentDelivery
+	tokens  []event.LockToken // by a request
+}
+
+// What is staged takes memory beside its bytes until its transaction ends.
+const (
+	transactionCost = 512 // one that is declared
+	stagedCost      = 512 // an operation
+)
+
+// Texts of operations that a transaction cannot have.
+const (
+	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
+	spreadText   = "All messages of a transaction on a partitioned entity must be in one partition: they need the same SessionId or PartitionKey."
+	failedText   = "The transaction has failed, for one of its operations was refused. It can only be rolled back."
+	crowdedText  = "Too many transactions are open on the connection."
+	tooLargeText = "Too much is staged in transactions that are open."
+	noPartText   = "What is sent here cannot be part of a transaction."
+)
+
+func newTransactions(c *conn) transactions {
+	return transactions{c: c, total: c.staged, open: make(map[event.TransactionID]*transaction)}
+}
+
+// declare begins a transaction, or refuses to.
+func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, *engine.Error) {
+	if !t.c.memory.mayHold(transactionCost) {
+		return nil, &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
+	}
+	x := &transaction{id: id, coordinator: on}
+	t.open[id] = x
+	t.c.memory.hold(transactionCost)
+	return x, nil
+}
+
+// find is the open transaction with an id, nil when there is none: it never was one of this connection's, or has ended.
+func (t *transactions) find(id []byte) *transaction {
+	if len(id) != len(event.TransactionID{}) {
+		return nil
+	}
+	return t.open[event.TransactionID(id)]
+}
+
+// staged is what an operation that is to be part of a transaction takes.
+type staged struct {
+	on        engine.Target // what it is about
+	partition uint8         // of that
+	messages  int           // to be sent
+	bytes     int           // to be kept
+}
+
+// stage books an operation in a transaction, and returns the command for its partition. It refuses what the transaction cannot have; that
+// has failed with it.
+func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
+	s.bytes += stagedCost
+	if err := t.check(x, &s); err != nil {
+		x.failed = true
+		return nil, err
+	}
+	if x.entity == 0 {
+		x.entity, x.slice, x.host, x.began = topLevel(s.on.Entity), s.on.Slice(s.partition), s.on.Host(s.partition), now
+		t.occupied++
+	}
+	x.sent += s.messages
+	x.bytes += s.bytes
+	t.c.memory.stage(s.bytes)
+	return &engine.Stage{Transaction: x.id, Operation: operation, Bytes: s.bytes}, nil
+}
+
+// check refuses an operation. One that it lets pass has its bytes of what all connections may keep.
+func (t *transactions) check(x *transaction, s *staged) *engine.Error {
+	switch {
+	case x.failed:
+		return &engine.Error{Code: engine.TransactionFailed, Text: failedText}
+	case x.entity == 0 && t.occupied >= t.c.limits.Transactions:
+		return &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
+	case x.entity != 0 && x.entity != topLevel(s.on.Entity):
+		return &engine.Error{Code: engine.NotAllowed, Text: spanText}
+	case x.entity != 0 && (x.slice.Partition != s.partition || x.host != s.on.Host(s.partition)):
+		return &engine.Error{Code: engine.NotAllowed, Text: spreadText}
+	case x.sent+s.messages > engine.MaxTransactionMessages:
+		return &engine.Error{Code: engine.QuotaExceeded, Text: engine.TooManySentText}
+	case !t.c.memory.mayStage(s.bytes) || !t.total.take(s.bytes):
+		return &engine.Error{Code: engine.QuotaExceeded, Text: tooLargeText}
+	}
+	return nil
+}
+
+// name is the id of a transaction; zero when there is none.
+func (x *transaction) name() event.TransactionID {
+	if x == nil {
+		return event.TransactionID{}
+	}
+	return x.id
+}
+
+// fail notes that an operation was refused, when it is one in a transaction.
+func (x *transaction) fail() {
+	if x != nil {
+		x.failed = true
+	}
+}
+
+// part says which transaction something is part of, as its delivery state has it (7.3).
+type part struct {
+	marked  bool          // it is to be part of one
+	in      *transaction  // nil: of none
+	unknown *engine.Error // why it is of none although it is marked
+	unended bool          // frames of it are missing
+}
+
+// partOf reads a delivery state.
+func (t *transactions) partOf(state amqp.DeliveryState) part {
+	marked, ok := state.(amqp.TransactionalState)
+	if !ok {
+		return part{}
+	}
+	p := part{marked: true, in: t.find(marked.TxnID)}
+	if p.in == nil {
+		p.unknown = engine.NoTransaction(marked.TxnID)
+	}
+	return p
+}
+
+// same looks at the state of a further frame, which may only say again what the first one said.
+func (p *part) same(state amqp.DeliveryState) {
+	if marked, ok := state.(amqp.TransactionalState); ok && (p.in == nil || !bytes.Equal(p.in.id[:], marked.TxnID)) {
+		p.in.fail()
+		p.marked, p.unknown = true, engine.NoTransaction(marked.TxnID)
+	}
+}
+
+// goesOn notes whether frames are missing: a transaction may not be discharged before they have come.
+func (p *part) goesOn(more bool) {
+	if p.in == nil || more == p.unended {
+		return
+	}
+	p.unended = more
+	if more {
+		p.in.partial++
+	} else {
+		p.in.partial--
+	}
+}
+
+// end takes a transaction out: its id is unknown from now on. What it has staged counts until the partition has let go of it.
+func (t *transactions) end(x *transaction) {
+	if t.open[x.id] != x {
+		return
+	}
+	delete(t.open, x.id)
+	t.c.memory.hold(-transactionCost)
+}
+
+// release gives back what a transaction has staged, when nothing of that is kept any more.
+func (t *transactions) release(x *transaction) {
+	if x.entity != 0 {
+		t.occupied--
+	}
+	t.c.memory.stage(-x.bytes)
+	t.total.give(x.bytes)
+	x.bytes, x.entity = 0, 0
+}
+
+// topLevel is the entity that has to be the same for all operations of a transaction: a queue, or a topic with its subscriptions.
+func topLevel(e *engine.Entity) event.EntityID {
+	if e.Kind == event.Subscription {
+		return e.Topic
+	}
+	return e.ID
+}
+
+// budget is memory that all connections of a server share. Safe for use by several goroutines.
+type budget struct {
+	most int64
+	used atomic.Int64
+}
+
+// take takes bytes and reports whether they were there.
+func (b *budget) take(bytes int) bool {
+	if b.used.Add(int64(bytes)) <= b.most {
+		return true
+	}
+	b.give(bytes)
+	return false
+}
+
+// give gives bytes back.
+func (b *budget) give(bytes int) { b.used.Add(-int64(bytes)) }
