@@ -255,6 +255,7 @@ func TestLinkOpenedKinds(t *testing.T) {
 		expect[*amqp.Detach](p)
 		p.write(0, &amqp.Attach{Name: "r2", Handle: 10, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q"}, Target: &amqp.Target{}}, nil)
 		p.detached(amqp.CondLinkStolen, "same name", 2)
+		b.server.Close(context.Background()) // before the connection is gone
 	})
 	want := []string{
 		"browser q2 closed stop", "browser q2 opened browser",
@@ -296,7 +297,10 @@ func TestLinkFactsOfAKilledBroker(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		left = disk.Crash(rand.New(rand.NewPCG(1, 2)), faultfs.Kill)
 	})
-	bubbleIn(t, dir, left, nil, func(b *bench) { b.root().attachSender(7, "q") })
+	bubbleIn(t, dir, left, nil, func(b *bench) {
+		b.root().attachSender(7, "q")
+		b.server.Close(context.Background()) // before the connection is gone
+	})
 	want := []string{"r2 q opened receiver", "s1 q opened sender", "s7 q closed stop", "s7 q opened sender"}
 	if got := linkFacts(t, dir, left); !slices.Equal(got, want) {
 		t.Errorf("the log says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
