@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strings"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -69,6 +70,15 @@ func (e *Entity) TopicPath() string {
 		return e.Path[:len(e.Path)-len(e.Name())-len(subscriptionsInfix)]
 	}
 	return e.Path
+}
+
+// lockDuration is how long a message of the entity is locked. A topic, of which only the transfer dead-letter queue has receivers, has no
+// such property: there it is what other entities have if they are not told.
+func (e *Entity) lockDuration() time.Duration {
+	if e.Kind == event.Topic {
+		return usualLockDuration
+	}
+	return e.Properties.LockDuration
 }
 
 // Target is what an address names.

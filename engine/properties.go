@@ -13,6 +13,7 @@ import (
 
 // Ranges of the properties of entities (semantics.md 1.3, management-api.md 3).
 const (
+	usualLockDuration  = time.Minute
 	minLockDuration    = 5 * time.Second
 	maxLockDuration    = 5 * time.Minute
 	minTimeToLive      = time.Second
@@ -55,7 +56,7 @@ func DefaultProperties(kind event.EntityKind) event.Properties {
 		DefaultMessageTimeToLive: event.Forever, AutoDeleteOnIdle: event.Forever, EnableBatchedOperations: true, Status: event.Active,
 	}
 	if kind != event.Topic {
-		p.LockDuration, p.MaxDeliveryCount = time.Minute, 10
+		p.LockDuration, p.MaxDeliveryCount = usualLockDuration, 10
 	}
 	if kind == event.Subscription {
 		p.DeadLetteringOnFilterError = true

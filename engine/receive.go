@@ -95,7 +95,7 @@ func (s *slice) lock(origin event.OriginID, m *index.Message, given *Delivery) {
 		given.LockedUntil = held.Until
 		return
 	}
-	ev.LockedUntil = s.now.Add(s.entity.Properties.LockDuration)
+	ev.LockedUntil = s.now.Add(s.entity.lockDuration())
 	given.LockedUntil = ev.LockedUntil
 }
 
@@ -109,7 +109,7 @@ func (s *slice) remove(origin event.OriginID, m *index.Message) {
 func describe(m *index.Message) Delivery {
 	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
-		SubQueue: m.SubQueue, EnqueuedSequence: m.EnqueuedSequence, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
+		SubQueue: m.SubQueue, EnqueuedSequence: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource, Body: m.Body, Changes: m.Changes[:len(m.Changes):len(m.Changes)],
 		WasScheduled: m.WasScheduled,
 	}
 	switch m.State {

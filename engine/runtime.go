@@ -15,6 +15,8 @@ func (p *Partition) Runtimes(ids []event.Slice) []Runtime {
 				p.index.Count(id, q, index.Deferred) + p.index.Count(id, q, index.DeferredLocked)
 		}
 		r.Active, r.DeadLetter, r.TransferDeadLetter = count(event.Main), count(event.DeadLetter), count(event.TransferDeadLetter)
+		r.Transfer = p.index.Count(id, event.Main, index.Transferring)
+		r.DeadLetter += p.index.Count(id, event.DeadLetter, index.Transferring) // that is where they wait
 		r.Scheduled, r.SizeBytes = p.index.Scheduled(id), p.index.Bytes(id)
 	}
 	return all

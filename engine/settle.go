@@ -213,7 +213,7 @@ func renew(d *decision, cmd *Renew) *Error {
 		s.end(way)
 		return err
 	}
-	until, origin := s.now.Add(s.entity.Properties.LockDuration), s.origin(cmd.Origin)
+	until, origin := s.now.Add(s.entity.lockDuration()), s.origin(cmd.Origin)
 	var times Times
 	for _, t := range cmd.Tokens {
 		l, _ := s.index.Lock(t)

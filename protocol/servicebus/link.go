@@ -177,7 +177,7 @@ func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 
 // fitting checks that a receiver is of the kind that the entity wants.
 func (l *link) fitting(a *amqp.Attach) *amqp.Error {
-	if a.Role == amqp.RoleSender || l.target.Entity.Kind == event.Topic {
+	if a.Role == amqp.RoleSender || nothingToReceive(l.target) {
 		return nil
 	}
 	p := &l.target.Entity.Properties
@@ -210,7 +210,7 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 		return refusal(amqp.CondNotAllowed, toSubQueueText)
 	case sends && e.Kind == event.Subscription:
 		return refusal(amqp.CondNotAllowed, toSubscriptionText)
-	case !sends && e.Kind == event.Topic:
+	case !sends && nothingToReceive(l.target):
 		return refusal(amqp.CondNotAllowed, fromTopicText)
 	case len(e.Hosts) != 1:
 		return refusal(amqp.CondNotImplemented, "Partitioned entities are not implemented.")
@@ -219,6 +219,11 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 		return refusal(amqp.CondNotImplemented, "Sending through another entity (com.microsoft:transfer-destination-address) is not implemented.")
 	}
 	return nil
+}
+
+// nothingToReceive tells whether a target never has messages for receivers: a topic, but for those that could not be sent on through it.
+func nothingToReceive(t engine.Target) bool {
+	return t.Entity.Kind == event.Topic && t.SubQueue != event.TransferDeadLetter
 }
 
 // room checks the limits on links (reliability.md 8): that of names, which the connection is going to keep, too.

@@ -61,7 +61,7 @@ var operations = map[string]operation{
 func (about concern) absent(t engine.Target) string {
 	kind := t.Entity.Kind
 	switch {
-	case about == ofReceived && kind == event.Topic:
+	case about == ofReceived && nothingToReceive(t):
 		return fromTopicText
 	case about == ofSent && kind == event.Subscription:
 		return toSubscriptionText

@@ -109,6 +109,11 @@ func TestTopicLinksRefused(t *testing.T) {
 		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
 		p.wantSession(1, "t", "a")
 		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
+		receiver(1, "t/$DeadLetterQueue")
+		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
+		p.wantSession(1, "t/$Transfer/$DeadLetterQueue", "a")
+		p.refused(1, amqp.CondNotAllowed, noSessionsText)
+		p.refusedSender(1, "t/$Transfer/$DeadLetterQueue", amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue")
 		p.refusedSender(1, "t/Subscriptions/u", amqp.CondNotAllowed, "Messages cannot be sent to a subscription")
 		p.refusedSender(1, "t/Subscriptions/u/$DeadLetterQueue", amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue")
 		receiver(1, "t/Subscriptions/s")
@@ -131,6 +136,19 @@ func TestTopicLinksRefused(t *testing.T) {
 		listen.refusedSender(1, "nothing", amqp.CondUnauthorizedAccess, "Unauthorized access.") // 1 before 2
 		send.wantSession(1, "t/Subscriptions/U", "a")
 		send.refused(1, amqp.CondUnauthorizedAccess, "Unauthorized access. 'Listen' claim(s) are required to perform this operation. Resource: 'sb://ns/t/subscriptions/u'.")
+	})
+}
+
+// A topic has a transfer dead-letter queue, with receivers and a management node of its own.
+func TestTopicTransferDeadLetters(t *testing.T) {
+	topics(t, func(b *bench) {
+		const path = "T/$transfer/$DeadLetterQueue"
+		if a := b.root().attachReceiver(1, path, amqp.SenderUnsettled); a.Source == nil {
+			t.Errorf("%+v", a)
+		}
+		node := b.node(path)
+		node.managedWith(204, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(5)}})
+		node.managedWith(410, amqp.CondMessageLockLost, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}})
 	})
 }
 
