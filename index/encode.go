@@ -15,7 +15,7 @@ import (
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
 // version is of no use: replay begins earlier instead.
-const EncodingVersion = 6
+const EncodingVersion = 5
 
 // errEncoding is wrapped by every error of [Decode].
 var errEncoding = errors.New("index: bad encoding")
@@ -71,9 +71,13 @@ func (e *encoding) state() {
 		}
 		e.slice(k)
 	}
-	if e.clock.Number != 0 { // what was written before there was such a thing is read as it was
+	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && k.arrived == nil })
+	if e.clock.Number != 0 || len(moved) > 0 { // a state from before there was such a thing is encoded as it was
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
+	}
+	if len(moved) > 0 {
+		e.moves(moved)
 	}
 }
 
@@ -99,7 +103,6 @@ func (e *encoding) slice(k *kept) {
 	e.number(uint64(k.topic))
 	ordinals := e.sessions(k.names)
 	e.history(k.seen)
-	e.moves(k)
 	e.number(uint64(k.live()))
 	if e.w == nil {
 		e.dst = slices.Grow(e.dst, k.live()*rowSize)
@@ -218,9 +221,12 @@ func Decode(src []byte) (*Index, error) {
 		before = d.slice(x, before)
 	}
 	if d.err == nil && len(d.src) > 0 {
-		x.clock.Number = d.atLeastOne(math.MaxUint64)
-		x.clock.Shift = int64(d.distance(0, math.MaxUint64))
+		d.clock(&x.clock)
 	}
+	if d.err == nil && len(d.src) > 0 {
+		d.moves(x)
+	}
+	d.transfers(x)
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))
 	}
@@ -228,6 +234,14 @@ func Decode(src []byte) (*Index, error) {
 		return nil, d.err
 	}
 	return x, nil
+}
+
+func (d *decoding) clock(c *Clock) {
+	c.Number = d.number(math.MaxUint64)
+	c.Shift = int64(d.distance(0, math.MaxUint64))
+	if c.Number == 0 && (c.Shift != 0 || len(d.src) == 0) {
+		d.fail("clock without a number")
+	}
 }
 
 type decoding struct {
@@ -334,7 +348,6 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	d.owner(x, s)
 	sessions := d.sessions(s)
 	d.history(s)
-	d.moves(s)
 	live := d.number(uint64(len(d.src)))
 	var seq event.SequenceNumber
 	var last row

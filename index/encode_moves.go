@@ -8,22 +8,30 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// moves appends the transfer numbers that a slice has given out, and what has come to it. Its open transfers stand with their rows.
-func (e *encoding) moves(k *kept) {
-	e.number(uint64(k.given))
-	if k.arrived == nil {
-		e.number(0)
-		return
-	}
-	e.number(uint64(len(k.arrived.sources)))
-	for i := range k.arrived.sources {
-		e.source(&k.arrived.sources[i])
+// moves appends the transfer numbers that slices have given out, and what has come to them. Their open transfers stand with their rows.
+func (e *encoding) moves(moved []*kept) {
+	e.number(uint64(len(moved)))
+	for _, k := range moved {
+		e.id(k.id)
+		e.number(uint64(k.given))
+		if k.arrived == nil {
+			e.number(0)
+			continue
+		}
+		e.number(uint64(len(k.arrived.sources)))
+		for i := range k.arrived.sources {
+			e.source(&k.arrived.sources[i])
+		}
 	}
 }
 
+func (e *encoding) id(id event.Slice) {
+	e.number(uint64(id.Entity))
+	e.dst = append(e.dst, id.Partition)
+}
+
 func (e *encoding) source(src *source) {
-	e.number(uint64(src.slice.Entity))
-	e.dst = append(e.dst, src.slice.Partition)
+	e.id(src.slice)
 	e.number(uint64(src.floor))
 	if src.numbers == nil {
 		e.number(0)
@@ -46,15 +54,37 @@ func (t *transfer) append(e *encoding, dst []byte) []byte {
 	return append(e.dst, byte(t.trigger))
 }
 
-func (d *decoding) moves(s *slice) {
-	s.given = event.TransferNumber(d.number(math.MaxUint64))
+// moves reads what the moves of slices were written as: only slices with some are there.
+func (d *decoding) moves(x *Index) {
+	var before event.Slice
+	for i, n := uint64(0), d.atLeastOne(uint64(len(d.src))); i < n && d.err == nil; i++ {
+		id := d.id()
+		s := x.slices.byID[id]
+		if s == nil || i > 0 && compareSlices(before, id) >= 0 {
+			d.fail("moves of slice %v after %v", id, before)
+			return
+		}
+		before = id
+		s.given = event.TransferNumber(d.number(math.MaxUint64))
+		d.sources(s)
+		if s.given == 0 && s.arrived == nil {
+			d.fail("no moves of slice %v", id)
+		}
+	}
+}
+
+func (d *decoding) id() event.Slice {
+	return event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
+}
+
+func (d *decoding) sources(s *slice) {
 	n := d.number(uint64(len(d.src)))
 	if n == 0 {
 		return
 	}
 	s.arrived = &arrivals{made: s.made}
 	for ; n > 0 && d.err == nil; n-- {
-		src := source{slice: event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}, made: s.made}
+		src := source{slice: d.id(), made: s.made}
 		if all := s.arrived.sources; len(all) > 0 && compareSlices(all[len(all)-1].slice, src.slice) >= 0 {
 			d.fail("arrivals from slice %v after %v", src.slice, all[len(all)-1].slice)
 			return
@@ -62,6 +92,18 @@ func (d *decoding) moves(s *slice) {
 		src.floor = event.TransferNumber(d.number(math.MaxUint64))
 		src.numbers = d.arrived(uint64(src.floor))
 		s.arrived.sources = append(s.arrived.sources, src)
+	}
+}
+
+// transfers checks that slices have given out the numbers of their open transfers.
+func (d *decoding) transfers(x *Index) {
+	if d.err != nil {
+		return
+	}
+	for _, t := range x.shared.transfers.all() {
+		if given := x.slices.byID[t.slice].given; t.number > given {
+			d.fail("transfer %d of slice %v, which has given out %d", t.number, t.slice, given)
+		}
 	}
 }
 
@@ -110,7 +152,7 @@ func (d *decoding) transfer(s *slice, seq event.SequenceNumber, r *row) transfer
 	if t.trigger == event.TriggerDeadLetter {
 		q = event.DeadLetter
 	}
-	if d.err != nil || t.number > s.given || s.moving.find(t.number) != 0 || t.trigger == 0 || int(t.trigger) >= triggers ||
+	if d.err != nil || s.moving.find(t.number) != 0 || t.trigger == 0 || int(t.trigger) >= triggers ||
 		r.marks.subQueue() != q || r.marks.has(stays) || r.marks.hops() >= event.MaxHops {
 		d.fail("transfer %d of message %d", t.number, seq)
 		return transfer{}

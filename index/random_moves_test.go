@@ -215,10 +215,17 @@ func (w *walk) arrival(to event.Slice) *event.Arrival {
 
 // maybeArrival is nil for most messages.
 func (w *walk) maybeArrival(to event.Slice) *event.Arrival {
-	if w.rng.IntN(4) > 0 {
+	if w.still || w.rng.IntN(4) > 0 {
 		return nil
 	}
 	return w.arrival(to)
+}
+
+func (w *walk) weights() int {
+	if w.still {
+		return stillWeights
+	}
+	return operationWeights
 }
 
 // depart starts transfers from one of the queues: of messages that may move.

@@ -31,6 +31,7 @@ type walk struct {
 	check  func() // after every event
 
 	reserved []reservation // numbers that nobody has used yet
+	still    bool          // nothing moves, and there are no transactions
 }
 
 // Two queues, and a topic with two subscriptions.
@@ -127,7 +128,7 @@ func (w *walk) step() {
 	if rng.IntN(3) == 0 {
 		t.expires = w.now + event.Time(rng.IntN(5000))
 	}
-	n := rng.IntN(operationWeights)
+	n := rng.IntN(w.weights())
 	for _, op := range operations {
 		if n -= op.weight; n < 0 {
 			op.do(w, &t)
@@ -136,9 +137,9 @@ func (w *walk) step() {
 	}
 }
 
-const operationWeights = 38
+const operationWeights, stillWeights = 38, 28 // of all, and of those without moves, which come first
 
-// operations are what a step may do; their weights make [operationWeights] together.
+// operations are what a step may do; their weights make operationWeights together.
 var operations = []struct {
 	weight int
 	do     func(*walk, *turn)
