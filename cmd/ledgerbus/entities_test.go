@@ -72,7 +72,7 @@ func TestQueues(t *testing.T) {
 		if now := s.run(0, "…", "queue", "show", "third", "--with-keys"); len(key) < 44 || !strings.Contains(now, "producer=Send,Listen (primary key "+key[:44]) || strings.Contains(now, "both") {
 			t.Errorf("shown:\n%s", now)
 		}
-		if list := s.run(0, "…", "queue", "list"); !strings.HasPrefix(list, "NAME        STATUS        ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES\n") ||
+		if list := s.run(0, "…", "queue", "list"); !strings.HasPrefix(list, "NAME        STATUS        ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES  FORWARD TO\n") ||
 			!strings.Contains(list, "\nBilling/eu  SendDisabled       0            0          0         0                     0") || !strings.Contains(list, "\nthird       Active ") {
 			t.Errorf("list:\n%s", list)
 		}
@@ -276,7 +276,7 @@ func TestCountsThatAreUnknown(t *testing.T) {
 		ns.hold(path, unknown)
 	}
 	ns.hold("events/Subscriptions/more", document.Runtime{Active: 3})
-	s.run(0, "NAME   STATUS  ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES\n"+
+	s.run(0, "NAME   STATUS  ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES  FORWARD TO\n"+
 		"lost   Active  ?       ?            ?          ?         ?                     ?\n"+
 		"sound  Active  2       0            0          0         0                     7", "queue", "list")
 	if got := strings.Fields(s.run(0, "…", "queue", "show", "lost")); got[slices.Index(got, "messages")+1] != "?" {

@@ -141,8 +141,8 @@ func (a *administration) listOf(kind event.EntityKind, topic string) ([]*admin.E
 
 // entityColumns are those of the tables of entities.
 var entityColumns = map[event.EntityKind][]string{
-	event.Queue:        {"name", "status", "active", "deadLetter", "scheduled", "transfer", "transferDeadLetter", "sizeBytes"},
-	event.Topic:        {"name", "status", "subscriptions", "scheduled", "sizeBytes"},
+	event.Queue:        {"name", "status", "active", "deadLetter", "scheduled", "transfer", "transferDeadLetter", "sizeBytes", "forwardTo"},
+	event.Topic:        {"name", "status", "subscriptions", "scheduled", "transfer", "transferDeadLetter", "sizeBytes"},
 	event.Subscription: {"topic", "name", "status", "active", "deadLetter", "transfer", "transferDeadLetter", "forwardTo"},
 }
 
@@ -173,11 +173,11 @@ func runtimeCells(e *admin.Entity) (cells []cell) {
 	}
 	n := &e.Runtime
 	if e.Kind == event.Topic {
-		cells = append(cells, number("subscriptions", int64(n.Subscriptions)), held("scheduled", int64(n.Scheduled)))
+		cells = append(cells, number("subscriptions", int64(n.Subscriptions)))
 	} else {
-		cells = append(cells, held("messages", int64(n.Total())), held("active", int64(n.Active)), held("deadLetter", int64(n.DeadLetter)),
-			held("scheduled", int64(n.Scheduled)), held("transfer", int64(n.Transfer)), held("transferDeadLetter", int64(n.TransferDeadLetter)))
+		cells = append(cells, held("messages", int64(n.Total())), held("active", int64(n.Active)), held("deadLetter", int64(n.DeadLetter)))
 	}
+	cells = append(cells, held("scheduled", int64(n.Scheduled)), held("transfer", int64(n.Transfer)), held("transferDeadLetter", int64(n.TransferDeadLetter)))
 	if e.Kind != event.Subscription {
 		cells = append(cells, held("sizeBytes", n.SizeBytes))
 	}

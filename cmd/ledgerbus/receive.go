@@ -23,7 +23,7 @@ const (
 func receiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "receive",
-		Usage:     "receive messages from a queue or its dead-letter queue",
+		Usage:     "receive messages from a queue, a subscription or one of their dead-letter queues",
 		ArgsUsage: "ENTITY",
 		Description: "Receives and locks messages, prints them, and then does what the flags say. Without --complete, --abandon,\n" +
 			"--dead-letter, --defer or --delete it leaves them locked and prints the lock token: the message comes back when the\n" +
@@ -31,6 +31,7 @@ func receiveCommand() *cli.Command {
 			"   ledgerbus receive orders --complete\n" +
 			"   ledgerbus receive orders --count 0 --complete -o json > messages.json\n" +
 			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon\n" +
+			"   ledgerbus receive 'orders/$Transfer/$DeadLetterQueue' --complete\n" +
 			"   ledgerbus receive baskets --session next --count 0 --complete\n" +
 			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
 		Flags: connectionFlags(
