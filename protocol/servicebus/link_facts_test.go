@@ -74,6 +74,12 @@ func copied(ev event.Event) event.Event {
 	case *event.ReasonGiven:
 		c := *ev
 		return &c
+	case *event.TransactionAborted:
+		c := *ev
+		return &c
+	case *event.TransactionCommitted:
+		c := *ev
+		return &c
 	}
 	return ev
 }

@@ -110,6 +110,8 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 // check refuses an operation. One that it lets pass has its bytes of what all connections may keep.
 func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	switch {
+	case t.open[x.id] != x: // it was discharged while the operation was not complete
+		return engine.NoTransaction(x.id[:])
 	case x.failed:
 		return &engine.Error{Code: engine.TransactionFailed, Text: failedText}
 	case x.entity == 0 && t.occupied >= t.c.limits.Transactions:

@@ -1,0 +1,153 @@
+package servicebus
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// transactor is a peer with a coordinator, which numbers what it sends.
+type transactor struct {
+	*peerConn
+	last uint32 // delivery
+}
+
+func (b *bench) transactor() *transactor {
+	b.Helper()
+	p := &transactor{peerConn: b.root()}
+	p.attachCoordinator(coordinatorHandle)
+	return p
+}
+
+func (p *transactor) next() uint32 {
+	p.last++
+	return p.last
+}
+
+func (p *transactor) declare() []byte {
+	p.Helper()
+	return p.peerConn.declare(coordinatorHandle, p.next())
+}
+
+func (p *transactor) commit(txn []byte) {
+	p.Helper()
+	p.discharge(coordinatorHandle, p.next(), txn, false)
+}
+
+func (p *transactor) rollBack(txn []byte) {
+	p.Helper()
+	p.discharge(coordinatorHandle, p.next(), txn, true)
+}
+
+// end ends a transaction one way or the other.
+func (p *transactor) end(txn []byte, commit bool) {
+	p.Helper()
+	p.discharge(coordinatorHandle, p.next(), txn, !commit)
+}
+
+// notCommitted wants a commit refused.
+func (p *transactor) notCommitted(txn []byte, symbol amqp.Symbol, text string) {
+	p.Helper()
+	p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
+	p.rejectedText(p.last, symbol, text)
+}
+
+// in is the delivery state of what is part of a transaction.
+func in(txn []byte, outcome amqp.DeliveryState) amqp.TransactionalState {
+	return amqp.TransactionalState{TxnID: txn, Outcome: outcome}
+}
+
+// put sends a message, or a batch, as part of a transaction.
+func (p *transactor) put(txn []byte, handle uint32, format uint32, message []byte) {
+	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(format), State: in(txn, nil)}, message)
+}
+
+// send sends a message as part of a transaction, and wants it accepted (WP-192).
+func (p *transactor) send(txn []byte, handle uint32, message []byte) {
+	p.Helper()
+	p.put(txn, handle, amqp.MessageFormatPlain, message)
+	p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
+}
+
+// notSent wants a message refused as part of a transaction.
+func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol amqp.Symbol, text string) {
+	p.Helper()
+	p.put(txn, handle, amqp.MessageFormatPlain, message)
+	p.rejectedText(p.last, symbol, text)
+}
+
+// staged wants deliveries settled with a state of a transaction.
+func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
+	p.Helper()
+	d := expect[*amqp.Disposition](p.peerConn)
+	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !reflect.DeepEqual(d.State, in(txn, outcome)) {
+		p.Fatalf("%+v", d)
+	}
+}
+
+// settle settles a delivery as part of a transaction, and wants that answered with the same outcome (WP-194).
+func (p *transactor) settle(txn []byte, id uint32, outcome, answer amqp.DeliveryState) {
+	p.Helper()
+	p.peerConn.settle(id, in(txn, outcome), false)
+	p.staged(amqp.RoleSender, id, id, txn, answer)
+}
+
+// manage makes a request as part of a transaction, and wants a status.
+func (p *transactor) manage(txn []byte, status int32, symbol amqp.Symbol, operation string, body amqp.Map) any {
+	p.Helper()
+	p.ask(in(txn, nil), true, operation, body)
+	got, properties, answer := p.managed("m")
+	if c, _ := properties.Get("errorCondition"); got != status || status != 200 && c != symbol {
+		p.Fatalf("%s: %+v", operation, properties)
+	}
+	return answer
+}
+
+// shown is the message-ids of what a peek sees in an entity or sub-queue, in order.
+func (b *bench) shown(entity string) string {
+	b.Helper()
+	p := b.root()
+	defer p.net.Close()
+	p.attachManagement(entity)
+	return fmt.Sprint(p.peekIDs())
+}
+
+func (b *bench) shows(entity, want string) {
+	b.Helper()
+	if got := b.shown(entity); got != want {
+		b.Fatalf("%s shows %s, not %s", entity, got, want)
+	}
+}
+
+func batchOf(messages ...[]byte) (b []byte) {
+	for _, m := range messages {
+		b = amqp.AppendData(b, m)
+	}
+	return b
+}
+
+// ask sends a request with a state.
+func (p *transactor) ask(state amqp.DeliveryState, settled bool, operation string, body amqp.Map) {
+	m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m", ReplyTo: amqp.Some("reply201")})
+	m = amqp.AppendSection(m, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: operationPrefix + operation}})
+	m = amqp.AppendSection(m, amqp.SectionValue, body)
+	p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, Settled: amqp.Some(settled), State: state}, m)
+}
+
+// rejectedBySender wants a settlement refused.
+func (p *peerConn) rejectedBySender(id uint32, symbol amqp.Symbol) {
+	p.Helper()
+	d := expect[*amqp.Disposition](p)
+	r, ok := d.State.(amqp.Rejected)
+	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled || d.Role != amqp.RoleSender {
+		p.Fatalf("%+v", d)
+	}
+}
+
+// settlesNothing wants nothing left to be settled under a delivery-id.
+func (p *transactor) settlesNothing(id uint32) {
+	p.Helper()
+	p.peerConn.settle(id, amqp.StateAccepted, false)
+	p.outcomeLost(id)
+}
