@@ -268,8 +268,10 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 		}
 	}
 	for id, n := range done.bytes {
-		enter(&tx.done.bytes, id, tx.done.bytes[id]+n)
-		t.bytes[id] += n
+		if n > 0 { // what becomes less comes behind what needs the room
+			enter(&tx.done.bytes, id, tx.done.bytes[id]+n)
+			t.bytes[id] += n
+		}
 	}
 	op.merge(&tx.done, done)
 }
