@@ -34,9 +34,10 @@ type decision struct {
 	adopt        func()        // what the decision does to the transactions, once it is adopted
 
 	// Memory that the next decision uses again.
-	pool event.Pool
-	fan  fanOut
-	slab []Delivery // not yet given out: those that were are the receivers'
+	pool     event.Pool
+	fan      fanOut
+	slab     []Delivery // not yet given out: those that were are the receivers'
+	arrivals []event.Arrival
 }
 
 // begin makes room for what follows from a command at a time.
@@ -46,6 +47,7 @@ func (d *decision) begin(now event.Time) {
 	d.early, d.reply, d.again, d.rest, d.looks = false, Reply{}, false, nil, 0
 	d.lazy, d.note = false, nil
 	d.scratch.reset()
+	d.arrivals = d.arrivals[:0]
 	d.fan.reset()
 	d.committing, d.adopt = nil, nil
 }

@@ -204,6 +204,16 @@ func (p *Partition) decide(d *decision, cmd Command) *Error {
 		return p.commit(d, cmd)
 	case *Rollback:
 		return p.rollback(d, cmd)
+	case *Forward:
+		return forward(d, cmd)
+	case *Import:
+		return take(d, cmd)
+	case *FinishTransfers:
+		finishTransfers(d, cmd)
+	case *FailTransfer:
+		failTransfer(d, cmd)
+	case *ForgetSource:
+		forgetSource(d, cmd)
 	default:
 		return p.catalogue().decide(cmd)
 	}

@@ -48,7 +48,7 @@ func (s *sending) schedule(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
-	ev.IDType, ev.DuplicateUntil, ev.Details = m.IDType, until, m.Details
+	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, until, m.Details, s.arrival
 	ev.Reserved = s.reserved(seq)
 	if s.cmd.Numbers {
 		s.lives(seq, index.Scheduled)

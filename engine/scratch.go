@@ -18,6 +18,7 @@ type scratch struct {
 	entered []sentID                             // the same in order
 	life    map[messageID]index.State            // of scheduled messages: that they are, or are gone
 	states  map[sessionID]int                    // bytes of the states that were set
+	moves   map[event.Slice]event.TransferNumber // number of the next transfer
 }
 
 type messageID struct {
@@ -40,6 +41,7 @@ func (s *scratch) reset() {
 	empty(&s.ids)
 	empty(&s.life)
 	empty(&s.states)
+	empty(&s.moves)
 	clear(s.entered)
 	if s.entered = s.entered[:0]; cap(s.entered) > maxScratch {
 		s.entered = nil

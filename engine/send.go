@@ -21,6 +21,8 @@ type sending struct {
 	cmd   *Send
 	from  event.OriginID
 	batch uint32 // messages, when they are more than one
+	// arrival is where the messages, which is one then, come from; nil: they were sent here.
+	arrival *event.Arrival
 }
 
 // send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
@@ -33,7 +35,7 @@ func send(d *decision, cmd *Send) *Error {
 		return err
 	}
 	if cmd.Destination != nil {
-		return Refuse(NotImplemented, "Sending through another entity is not implemented.")
+		return handOver(d, of, cmd)
 	}
 	s := sending{slice: of, cmd: cmd}
 	if err := s.check(); err != nil {
@@ -100,6 +102,7 @@ func (s *sending) checkMessages() (size int64, _ *Error) {
 		}
 		size += n
 	}
+	size += s.carried()
 	if !s.entity.Properties.RequiresSession {
 		return size, nil
 	}
@@ -130,7 +133,7 @@ func (s *sending) store() (numbers Numbers) {
 				seq++
 			}
 			s.storeOne(m, number, fresh.remember(m, number))
-			size += int64(len(m.Body) + len(m.Tail))
+			size += int64(len(m.Body)+len(m.Tail)) + s.carried()
 		}
 		if s.cmd.Numbers {
 			numbers = append(numbers, number)
@@ -159,6 +162,15 @@ func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, p.DefaultMessageTimeToLive)
 	ev.InSession, ev.IDType, ev.DuplicateUntil, ev.Details = p.RequiresSession, m.IDType, until, m.Details
+	ev.Arrival = s.arrival
+}
+
+// carried is how many bytes a message that comes from elsewhere brings along beside its own.
+func (s *sending) carried() int64 {
+	if s.arrival == nil {
+		return 0
+	}
+	return int64(len(s.arrival.Changes.Data))
 }
 
 // timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).

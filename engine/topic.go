@@ -56,6 +56,7 @@ type published struct {
 	session   []byte
 	inSession bool // it has a session id
 	size      int  // bytes of the body
+	carried   int  // of changes that it came with, which each copy has
 	header    int  // bytes of the message as sent beside its body
 	see       *filter.Message
 }
@@ -76,6 +77,8 @@ type publishing struct {
 	slice
 	fan   *fanOut
 	bytes int64 // what the copies add to the topic's size
+	// arrival is where the message comes from; nil: it was sent here.
+	arrival *event.Arrival
 }
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
@@ -109,11 +112,11 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 		}
 		pl.until = fresh.remember(m, pl.sequence)
 		if pl.later {
-			own += int64(len(m.Body) + len(m.Tail))
+			own += int64(len(m.Body)+len(m.Tail)) + int64(p.carried())
 		} else {
 			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
 			err := p.copiesOf(&published{sequence: pl.sequence, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
-				size: len(m.Body) + len(m.Tail), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
+				size: len(m.Body) + len(m.Tail), carried: p.carried(), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return err
 			}
@@ -126,6 +129,14 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 	}
 	p.bytes += own
 	return p.room(p.bytes)
+}
+
+// carried is how many bytes a message that comes from elsewhere brings along beside its own.
+func (p *publishing) carried() int {
+	if p.arrival == nil {
+		return 0
+	}
+	return len(p.arrival.Changes.Data)
 }
 
 // publish adds the events of a plan, one for each message with all its copies, and says which numbers they have, if that was asked.
@@ -160,7 +171,7 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 	ev.Envelope, ev.Sequence = s.envelope(s.from), pl.sequence
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
-	ev.IDType, ev.DuplicateUntil, ev.Details = m.IDType, pl.until, m.Details
+	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, pl.until, m.Details, s.arrival
 	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
 		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}
@@ -307,7 +318,7 @@ func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy
 	}
 	own, expires := timeToLive(p.now, m.ttl, ceiling)
 	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: p.take(id), OwnTTL: own != 0, ExpiresAt: expires})
-	p.bytes += int64(m.size + changes)
+	p.bytes += int64(m.size + m.carried + changes)
 	return &p.fan.copies[len(p.fan.copies)-1]
 }
 
@@ -320,6 +331,13 @@ func (p *publishing) show(m *published) {
 	s := &m.see.System
 	s[filter.SequenceNumber] = number(int64(m.sequence))
 	s[filter.EnqueuedSequenceNumber] = number(int64(m.sequence))
+	if p.arrival != nil {
+		s[filter.EnqueuedSequenceNumber] = number(int64(p.arrival.First))
+		s[filter.DeadLetterSource] = event.Value{}
+		if from := p.arrival.DeadLetterSource; from != "" {
+			s[filter.DeadLetterSource] = event.Value{Type: event.String, Text: from}
+		}
+	}
 	s[filter.EnqueuedTimeUtc] = event.InstantOf(p.now)
 	s[filter.Size] = number(int64(m.size))
 	s[filter.DeliveryCount] = number(0)

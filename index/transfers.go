@@ -151,11 +151,11 @@ func (s departures) finish(ev *event.TransfersFinished) {
 }
 
 // fail puts a message into a dead-letter queue. One that was to leave that queue stays there from now on: nobody would take it
-// the next time either.
+// the next time either. That the destination was gone says nothing about the next one.
 func (s departures) fail(ev *event.TransferFailed) {
 	t, r := s.end(ev.Number, ev)
 	s.change(t.sequence, r, ev.Changes)
-	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter || r.marks.has(stays)))
+	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
 }
 
 // here is the row of a message that is not in transfer.

@@ -80,7 +80,7 @@ func TestBrowserCounts(t *testing.T) {
 	h := byHand(t, testQueue())
 	h.loop.waiting.limit = 1
 	r := h.browser(1)
-	if busy := h.loop.usage(); len(busy.ids) != 1 {
+	if busy := h.loop.waiting.usage(); len(busy.ids) != 1 {
 		t.Errorf("%v", busy)
 	}
 	second := h.receiver(2, event.Main)
@@ -88,7 +88,7 @@ func TestBrowserCounts(t *testing.T) {
 		t.Errorf("%v", reply.Err)
 	}
 	h.turn(&engine.Detach{Receiver: r})
-	if busy := h.loop.usage(); len(busy.ids) != 0 {
+	if busy := h.loop.waiting.usage(); len(busy.ids) != 0 {
 		t.Errorf("%v", busy)
 	}
 	if reply := h.ask(&engine.Attach{Receiver: second}); reply.Err != nil {

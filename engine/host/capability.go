@@ -1,20 +1,40 @@
 package host
 
-import "github.com/ledgerbus/ledgerbus/engine"
+import (
+	"log/slog"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// capabilities are those that the data directory says it has.
+type capabilities struct {
+	use    func(capability string) error // see [LoopOptions]
+	used   map[string]bool
+	logger *slog.Logger
+}
 
 // beforeFirst makes it durable that the directory may hold what belongs to a capability, before any of it is written. While that cannot be
 // said what needs it is refused. It waits for the disk, once in the life of a directory.
-func (l *Loop) beforeFirst(capability string, refuse func(*engine.Error)) {
-	if l.used[capability] {
+func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)) {
+	if c.used[capability] {
 		return
 	}
-	if l.use != nil {
-		if err := l.use(capability); err != nil {
-			l.recorder.logger.Error("the data directory cannot be marked for what is asked for the first time; it is refused", "capability", capability, "error", err)
+	if c.use != nil {
+		if err := c.use(capability); err != nil {
+			c.logger.Error("the data directory cannot be marked for what is asked for the first time; it is refused", "capability", capability, "error", err)
 			refuse(engine.Refuse(engine.Busy, "The broker cannot do this now: its data directory cannot be marked for it."))
 			return
 		}
 	}
-	l.used[capability] = true
+	c.used[capability] = true
 	refuse(nil)
+}
+
+// mayMove is beforeFirst for moves, where a send hands messages over to another entity.
+func (c *capabilities) mayMove(cmd *engine.Send) (refusal *engine.Error) {
+	if cmd.Destination != nil {
+		c.beforeFirst(log.Moves, func(err *engine.Error) { refusal = err })
+	}
+	return refusal
 }

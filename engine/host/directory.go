@@ -14,7 +14,8 @@ import (
 type directory struct {
 	mu     sync.RWMutex              // guards what follows
 	byPath map[string]*engine.Entity // by lower-cased path
-	order  []*engine.Entity          // by lower-cased path; nil when it has to be made anew; never changed once it is made
+	byID   map[event.EntityID]*engine.Entity
+	order  []*engine.Entity // by lower-cased path; nil when it has to be made anew; never changed once it is made
 }
 
 func (d *directory) find(lower string) *engine.Entity {
@@ -23,16 +24,23 @@ func (d *directory) find(lower string) *engine.Entity {
 	return d.byPath[lower]
 }
 
+// lives is the entity of an id; nil: it is no more.
+func (d *directory) lives(id event.EntityID) *engine.Entity {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byID[id]
+}
+
 // put enters an entity, or its new version, and returns the one before.
 func (d *directory) put(e *engine.Entity) (old *engine.Entity) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.byPath == nil {
-		d.byPath = map[string]*engine.Entity{}
+		d.byPath, d.byID = map[string]*engine.Entity{}, map[event.EntityID]*engine.Entity{}
 	}
 	lower := strings.ToLower(e.Path)
 	if old = d.byPath[lower]; old != e {
-		d.byPath[lower], d.order = e, nil
+		d.byPath[lower], d.byID[e.ID], d.order = e, e, nil
 	}
 	return old
 }
@@ -41,6 +49,7 @@ func (d *directory) remove(e *engine.Entity) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.byPath, strings.ToLower(e.Path))
+	delete(d.byID, e.ID)
 	d.order = nil
 }
 

@@ -68,11 +68,11 @@ func use(part *engine.Partition, now event.Time, cmd engine.Command) {
 }
 
 // usage is the entities of this partition that are in use by themselves.
-func (l *Loop) usage() (busy inUse) {
-	for e := range l.part.Entities() {
+func (w *waiting) usage() (busy inUse) {
+	for e := range w.part.Entities() {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if l.waiting.Has(e.ID) || l.part.Index().Scheduled(slice) > 0 {
+			if w.Has(e.ID) || w.part.Index().Scheduled(slice) > 0 {
 				busy.ids = append(busy.ids, e.ID)
 				break
 			}

@@ -10,6 +10,7 @@ import (
 // configure puts an entity's settings in force, or rules of it.
 func (l *Loop) configure(cmd *configure) {
 	l.part.Configure(cmd.entity)
+	l.forwarder.wake(cmd.entity)
 	var err error
 	switch {
 	case cmd.ruled:
@@ -48,7 +49,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		l.damaged = cmd.err
 		l.part.RefuseSends(engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged."))
 	case *usage:
-		reply.Answer = l.usage()
+		reply.Answer = l.waiting.usage()
 	case *count:
 		reply.Answer = runtimes{of: l.part.Belongings(cmd.entities)}
 	case *inspect:

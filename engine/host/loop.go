@@ -24,22 +24,23 @@ type Loop struct {
 	mail       *mailbox
 	stop       chan struct{}
 	done       chan struct{}
-	use        func(capability string) error // see [LoopOptions]
 
 	// owned by the loop
-	backlog    []engine.Request // taken from the mailbox, waiting for room in the frame
-	late       late             // costly requests, and what came behind them
-	waiting    waiting          // receivers
-	dispatcher dispatcher       // serves them
-	publisher  publisher        // prepares what is due by itself
-	recorder   recorder         // writes and applies what is decided
-	links      linkFacts        // notes who is there
-	frames     frames           // on their way into the log
-	replies    replies          // that wait for it
-	facts      facts            // of what was refused
-	damaged    error            // a stored body could not be read: sends are refused
-	used       map[string]bool  // capabilities that the directory says it has
-	end        event.LSN        // of the log after drain
+	backlog      []engine.Request // taken from the mailbox, waiting for room in the frame
+	late         late             // costly requests, and what came behind them
+	waiting      waiting          // receivers
+	dispatcher   dispatcher       // serves them
+	forwarder    forwarder        // has messages leave for other entities
+	inbound      inbound          // what couriers want
+	publisher    publisher        // prepares what is due by itself
+	recorder     recorder         // writes and applies what is decided
+	links        linkFacts        // notes who is there
+	frames       frames           // on their way into the log
+	replies      replies          // that wait for it
+	facts        facts            // of what was refused
+	damaged      error            // a stored body could not be read: sends are refused
+	capabilities capabilities
+	end          event.LSN // of the log after drain
 }
 
 // LoopOptions is what a loop needs from its surroundings.
@@ -61,20 +62,29 @@ type LoopOptions struct {
 	// Inline tells that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
 	Inline bool
 	Pace   bool // small frames wait a moment for company; needs Run
+	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
+	Courier *Courier
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
-		use: opts.Use, used: map[string]bool{},
-		waiting: newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
+		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
+		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
 			saver: newSaver(plog, part.Index(), opts)},
 	}
 	l.replies.frames = &l.frames
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
+	l.recorder.forwarder = &l.forwarder
 	l.links = newLinkFacts(part, &l.recorder)
+	l.forwarder = forwarder{part: part, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
+	if opts.Courier != nil {
+		l.forwarder.courier, l.forwarder.tooOften = opts.Courier, opts.Courier.FailuresTo
+	}
+	l.waiting.forwarder = &l.forwarder
+	l.inbound = inbound{wake: make(chan struct{}, 1), recorder: &l.recorder, forwarder: &l.forwarder}
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
 	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties}
@@ -104,6 +114,7 @@ func (l *Loop) Run() {
 		timer.Reset(l.nextWake())
 		select {
 		case <-mail:
+		case <-l.inbound.wake:
 		case <-l.frames.writer.Moved():
 			l.Landed()
 		case <-timer.C:
@@ -167,9 +178,11 @@ func (l *Loop) Turn(requests []engine.Request) {
 	} else if n := l.steps(now, requests); n < len(requests) {
 		l.backlog = append(l.backlog, requests[n:]...)
 	}
+	l.inbound.turn(now)
 	l.catchUp(now)
 	l.due(now)
 	l.dispatcher.turn(now)
+	l.forwarder.turn(now)
 	l.counted(now, now)
 	l.seal()
 }
@@ -211,7 +224,7 @@ func (l *Loop) NextDeadline() event.Time {
 
 // unfinished tells that a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return l.waiting.Any() || l.late.any()
+	return l.waiting.Any() || l.late.any() || l.forwarder.any() || l.inbound.waiting.len() > 0
 }
 
 // Err is why the loop stopped, or nil.
@@ -262,6 +275,7 @@ func (l *Loop) abort() {
 	turnAway(l.late.take(), unknown)
 	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
+	turnAway(l.inbound.close(), unknown)
 	l.frames.saver.wait()
 }
 

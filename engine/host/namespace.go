@@ -39,6 +39,10 @@ type Options struct {
 	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
 	// checkpoints are made.
 	CheckpointBytes int64
+	// Reread makes of a stored message, with its property changes, the oldest first, and its time to live (0: none, negative: as it was
+	// sent), what another entity is asked to store, with all changes in one, and fills in what filters see where that is not nil. An error
+	// that is an [*engine.Error] says that no entity takes it, any other that the bytes are damaged. Needed where messages move.
+	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
 	// 0: 5000.
 	MaxReceivers int
@@ -64,6 +68,8 @@ type Namespace struct {
 	collected chan struct{} // closed when it has
 
 	directory directory
+	couriers  []*Courier // by partition
+	carried   sync.WaitGroup
 	closed    sync.Once
 }
 
@@ -91,10 +97,12 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		partitions: partitions{loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids))},
+		couriers:   make([]*Courier, len(ids)),
 		use:        store.Use, recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
 		stop: make(chan struct{}), collected: make(chan struct{}),
 	}
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
+	n.admin.store = store
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
 	states := make([]*index.Index, len(ids))
 	var wg sync.WaitGroup
@@ -125,6 +133,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		return nil, err
 	}
 	n.started = n.clock.Now()
+	n.carry()
 	go n.attend(func() { n.serveManaged(n.stop) })
 	go n.attend(func() {
 		defer close(n.collected)
@@ -184,6 +193,9 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*ev
 		}
 	}
 	n.configureAll(&states[0].Catalogue)
+	if err := n.orderAll(opts.Logger); err != nil {
+		return err
+	}
 	for i, l := range n.loops {
 		if l == nil {
 			continue
@@ -191,6 +203,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*ev
 		l.Begin(opts.Program, n.logs[i])
 		l.DropUnknown()
 		l.Recover()
+		l.Resume(n.directory.lives)
 		go func() {
 			if err := n.run(l); err != nil {
 				n.failed <- err
@@ -215,9 +228,10 @@ func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Option
 		}
 		part.Avoid(refused)
 	}
+	n.couriers[i] = n.courier(engine.PartitionID(i), opts)
 	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.use,
-		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true})
+		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: n.couriers[i]})
 	return nil
 }
 
@@ -296,6 +310,7 @@ func (n *Namespace) Close() error {
 		close(n.stop)
 		<-n.collected
 		<-n.managed
+		n.carried.Wait()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for _, l := range n.loops {

@@ -30,12 +30,14 @@ type admin struct {
 	// set once in Open
 	partitions *partitions
 	directory  *directory
+	store      capable
 	watchers   *watchers
 	now        func() event.Time
 	manage     chan engine.Request // commands that nobody waits for
 	managed    chan struct{}       // closed when the last of them is done
 
-	mu sync.Mutex // serialises changes
+	mu     sync.Mutex // serialises changes, and guards routes
+	routes routes
 }
 
 // begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
@@ -141,15 +143,26 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 			return err
 		}
 	}
+	if err := a.willMove(entities); err != nil {
+		return err
+	}
+	var made, own []*engine.Entity
 	for _, e := range entities {
 		if e == nil {
 			continue
 		}
-		if old := a.directory.put(e); old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
+		old := a.directory.put(e)
+		if a.routes.put(old, e); old != e {
+			made = append(made, e)
+		}
+		if forwards(e) || old != nil && forwards(old) {
+			own = append(own, e)
+		}
+		if old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
 			a.watchers.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
 		}
 	}
-	return nil
+	return a.reorder(ctx, made, own)
 }
 
 // version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one
@@ -185,6 +198,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	gone := append(a.directory.below(old), old) // the topic after its subscriptions
 	for _, e := range gone {
 		a.directory.remove(e)
+		a.routes.put(e, nil)
 	}
 	drops := make(map[engine.PartitionID][]engine.Command)
 	for _, e := range gone {
@@ -201,7 +215,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 			return err
 		}
 	}
-	return nil
+	return a.reorder(ctx, gone, nil)
 }
 
 // PutRule implements [engine.Admin].

@@ -11,12 +11,13 @@ import (
 // recorder carries decisions out: their events go into the frame being filled and are applied, and whoever waits for them is marked.
 type recorder struct {
 	// set once in NewLoop
-	part    *engine.Partition
-	clock   func() event.Time
-	logger  *slog.Logger
-	waiting *waiting
-	frames  *frames
-	replies *replies
+	part      *engine.Partition
+	clock     func() event.Time
+	logger    *slog.Logger
+	waiting   *waiting
+	forwarder *forwarder
+	frames    *frames
+	replies   *replies
 
 	// owned by the loop
 	unwritten bool  // what is due next has to be written before it can be read back
@@ -39,9 +40,11 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 func (r *recorder) record(now event.Time, out engine.Outcome) {
 	at := r.frames.append(now, out)
 	for _, ev := range out.Events {
+		r.forwarder.failing(ev, at)
 		r.part.Apply(now, ev)
 		r.replies.recent.written(ev, at)
 		hasten(r.part, ev)
+		r.forwarder.observe(ev)
 		if lost := r.waiting.Observe(ev); lost != nil {
 			r.replies.tell(lost, held{sink: lost.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: lost.Tag, Err: engine.SessionLost()}}, r.frames.solid)
 		}

@@ -45,6 +45,9 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Note:
 		l.note(now, cmd)
 		l.replies.answer(req, engine.Reply{})
+	case *ordered:
+		l.forwarder.order(cmd)
+		l.replies.answer(req, engine.Reply{})
 	case *configure, *ping, *damage, *usage, *count, *inspect, *lookup:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
@@ -84,6 +87,9 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	if cmd.Buffer != nil {
 		defer cmd.Buffer.Release()
 	}
+	if err := l.capabilities.mayMove(cmd); err != nil {
+		return engine.Reply{Err: err}
+	}
 	out := l.part.Decide(now, cmd)
 	if l.recorder.write(now, out); out.Reply.Err != nil {
 		l.refused(now, cmd, out.Reply.Err)
@@ -93,7 +99,12 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 
 // stage makes an operation part of a transaction.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
-	l.beforeFirst("transactions", l.part.RefuseTransactions)
+	l.capabilities.beforeFirst("transactions", l.part.RefuseTransactions)
+	if send, ok := cmd.Operation.(*engine.Send); ok {
+		if err := l.capabilities.mayMove(send); err != nil {
+			return engine.Reply{Err: err}
+		}
+	}
 	l.late.charge(cmd, 0)
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)

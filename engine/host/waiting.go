@@ -21,6 +21,7 @@ const maxReceivers = 5000
 // partition and decides nothing; log, replies and time are not its business.
 type waiting struct {
 	part      *engine.Partition
+	forwarder *forwarder                          // what is not waited for by anybody, but has an order
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
 	entities  map[event.EntityID]*entityReceivers // those that have any
@@ -190,11 +191,14 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 		w.settled(ev.Slice)
 	case *event.ScheduledActivated:
 		w.deliverable(ev.Slice, ev.NewSequence)
+	case *event.TransferFailed:
+		w.returned(ev)
 	case *event.MessagePublished:
 		w.copied(ev.Slice.Partition, ev.Copies)
 	case *event.ScheduledPublished:
 		w.copied(ev.Slice.Partition, ev.Copies)
 	case *event.SessionReleased:
+		w.forwarder.stored(ev.Slice)
 		return w.sessionEnded(ev)
 	}
 	return nil
@@ -202,6 +206,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 
 // deliverable marks whoever waits for a message that can be delivered now, or be looked at.
 func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
+	w.forwarder.stored(id)
 	e := w.entities[id.Entity]
 	if e == nil {
 		return
@@ -212,6 +217,11 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
 	}
+}
+
+// returned is deliverable for a message that could not be moved, whatever its number is: nobody waits for it by that.
+func (w *waiting) returned(ev *event.TransferFailed) {
+	w.deliverable(ev.Slice, 0)
 }
 
 // copied is deliverable for the copies that subscriptions got.

@@ -17,8 +17,8 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 129,
-		"engine/host":            25,
+		"engine":                 138,
+		"engine/host":            29,
 		"engine/filter":          35,
 		"index":                  24,
 		"index/replay":           8,
@@ -40,7 +40,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           25,
 		"tools/client/admin":     11,
-		"types of engine":        63,
+		"types of engine":        71,
 	},
 }
 

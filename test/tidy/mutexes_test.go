@@ -31,6 +31,8 @@ var mutexes = map[string]string{
 	"engine/host.watchers.mu":        "who is told of changes of entities",
 	"engine/host.Namespace.Close mu": "the errors of partitions that are closed at the same time",
 	"engine/host.directory.mu":       "the entities, for everybody who looks one up",
+	"engine/host.courierMail.mu":     "what loops have told a courier",
+	"engine/host.inbound.mu":         "what couriers have for a loop",
 	"engine/host.mailbox.mu":         "requests on their way to a partition",
 	"engine/host.mailbox.room":       "waiting for room in a full mailbox",
 	"engine/host.Clock.mu":           "broker time",

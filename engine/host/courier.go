@@ -1,0 +1,434 @@
+package host
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Courier takes messages that are in transfer in one log to the entities they are for, which may be in others, and tells the log what came of it
+// (docs/decisions/0035). It keeps nothing that is not in the logs: a start tells a new one what is in transfer.
+//
+// It never waits for a loop, and loops never for it: what goes between them is bounded by how many messages of a slice may be in transfer at a time.
+//
+// Run drives it in a goroutine. A simulation calls Turn by hand.
+type Courier struct {
+	// set once in NewCourier
+	CourierOptions
+	mail courierMail
+
+	// owned by Turn
+	lanes   map[laneKey]*lane
+	ready   fifo[*lane] // those that have something to do
+	resting []*lane     // those that wait until a time
+	free    []*flight   // whose memory is used again
+	flying  map[uint64]*flight
+	flights uint64 // so far
+	bytes   int    // of the bodies that are under way
+	letters []engine.Reply
+}
+
+// CourierOptions are what a courier needs from its surroundings.
+type CourierOptions struct {
+	Home engine.PartitionID // of the log whose transfers it carries
+	// Read is [log.Reader.ReadInto] of that log. It refuses with the code Busy where it can be read later.
+	Read func(b event.Blob, dst []byte) (int, error)
+	// Reread makes of a stored message what its destination is asked to store; see [Options].
+	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
+	// Entity is the entity of an id; nil: it is no more.
+	Entity func(event.EntityID) *engine.Entity
+	// Offer hands a request to the loop of a partition, which must not make it wait. False: there is none that takes it now.
+	Offer func(engine.PartitionID, engine.Request) bool
+	// Damaged is told of stored messages that cannot be read back.
+	Damaged func(error)
+	Logger  *slog.Logger
+	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
+	FailuresTo event.SubQueue
+}
+
+const (
+	// maxFlight is how many messages are taken to a destination at once, maxFlightBytes from how many bytes on it is fewer.
+	maxFlight      = 256
+	maxFlightBytes = 256 << 10
+	// maxFlying bounds the bodies that a courier has read and not delivered, bytes; one flight is always on its way.
+	maxFlying = 16 << 20
+	// How long a courier waits when a destination cannot take anything now: it doubles each time.
+	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
+)
+
+// laneKey names a lane: what goes from one slice to another, for one reason, stays in order and waits together.
+type laneKey struct {
+	source      event.Slice
+	trigger     event.Trigger
+	destination event.EntityID
+}
+
+// lane is the messages in transfer from one slice to one entity, one flight at a time.
+type lane struct {
+	laneKey
+	queue  fifo[engine.Transfer]
+	floor  event.TransferNumber // all smaller ones are over, durably
+	flight *flight              // under way; nil: none
+	queued bool                 // it is among the ready ones
+	rest   time.Duration        // how long it waits when the destination cannot take anything, next time
+	until  event.Time           // it waits until then; 0: it does not
+	gone   bool                 // the source is no more
+}
+
+// flight is messages on their way to their destination.
+type flight struct {
+	lane      *lane
+	import_   engine.Import
+	transfers []engine.Transfer // of the items
+	bodies    []byte            // memory of those that were read together
+	sees      []filter.Message
+	bytes     int
+}
+
+// NewCourier is a courier that nobody has told anything.
+func NewCourier(opts CourierOptions) *Courier {
+	if opts.FailuresTo != event.TransferDeadLetter {
+		opts.FailuresTo = event.DeadLetter
+	}
+	return &Courier{CourierOptions: opts, mail: courierMail{wake: make(chan struct{}, 1)}, lanes: map[laneKey]*lane{}, flying: map[uint64]*flight{}}
+}
+
+// Post implements [engine.Sink].
+func (c *Courier) Post(rs []engine.Reply) { c.mail.put(rs) }
+
+// Turn takes what it was told, and hands on what can go. It returns when it wants the next turn if it is told nothing before; 0: never.
+func (c *Courier) Turn(now event.Time) event.Time {
+	c.letters = c.mail.take(c.letters[:0])
+	for i := range c.letters {
+		c.read(now, &c.letters[i])
+	}
+	clear(c.letters)
+	c.rouse(now)
+	for n := c.ready.len(); n > 0 && c.bytes < maxFlying; n-- {
+		l := c.ready.pop()
+		l.queued = false
+		c.depart(now, l)
+	}
+	if c.ready.len() > 0 && c.bytes < maxFlying {
+		return now
+	}
+	var next event.Time
+	for _, l := range c.resting {
+		if next == 0 || l.until < next {
+			next = l.until
+		}
+	}
+	return next
+}
+
+// read takes one thing it was told.
+func (c *Courier) read(now event.Time, letter *engine.Reply) {
+	switch told := letter.Answer.(type) {
+	case *handed:
+		c.take(told)
+		return
+	case *sliceGone:
+		c.forget(told.source)
+		return
+	}
+	f := c.flying[letter.Tag]
+	delete(c.flying, letter.Tag)
+	c.bytes -= f.bytes
+	f.lane.flight = nil
+	c.landed(now, f, letter)
+	c.recycle(f)
+}
+
+// take takes over transfers of a slice.
+func (c *Courier) take(told *handed) {
+	for _, fl := range told.floors {
+		for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter, event.TriggerVia} {
+			if l := c.lanes[laneKey{told.source, trigger, fl.destination}]; l != nil {
+				l.floor = max(l.floor, fl.floor)
+			}
+		}
+	}
+	for i := range told.transfers {
+		t := &told.transfers[i]
+		l := c.lane(laneKey{told.source, t.Trigger, t.Destination})
+		for _, fl := range told.floors {
+			if fl.destination == t.Destination {
+				l.floor = max(l.floor, fl.floor)
+			}
+		}
+		l.queue.push(*t)
+		c.wake(l)
+	}
+}
+
+func (c *Courier) lane(k laneKey) *lane {
+	l := c.lanes[k]
+	if l == nil {
+		l = &lane{laneKey: k}
+		c.lanes[k] = l
+	}
+	return l
+}
+
+// wake has a lane depart, if it can.
+func (c *Courier) wake(l *lane) {
+	if !l.queued && l.flight == nil && l.until == 0 && l.queue.len() > 0 && !l.gone {
+		l.queued = true
+		c.ready.push(l)
+	}
+}
+
+// rouse wakes the lanes that have rested.
+func (c *Courier) rouse(now event.Time) {
+	c.resting = slices.DeleteFunc(c.resting, func(l *lane) bool {
+		if l.until > now && !l.gone {
+			return false
+		}
+		l.until = 0
+		c.wake(l)
+		return true
+	})
+}
+
+// wait has a lane wait before it tries again, longer each time.
+func (c *Courier) wait(now event.Time, l *lane) {
+	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
+		l.rest = firstRest
+	}
+	l.until = now.Add(l.rest)
+	c.resting = append(c.resting, l)
+}
+
+// forget drops what it has of a slice that is no more. What is on its way arrives or does not: both are right.
+func (c *Courier) forget(source event.Slice) {
+	for k, l := range c.lanes {
+		if k.source == source {
+			l.gone, l.queue = true, fifo[engine.Transfer]{}
+			delete(c.lanes, k)
+		}
+	}
+}
+
+// tidy drops a lane that has nothing to do.
+func (c *Courier) tidy(l *lane) {
+	if l.queue.len() == 0 && l.flight == nil && !l.queued && l.until == 0 && c.lanes[l.laneKey] == l {
+		delete(c.lanes, l.laneKey)
+	}
+}
+
+// depart sends the next messages of a lane on their way.
+func (c *Courier) depart(now event.Time, l *lane) {
+	defer c.tidy(l)
+	e := c.Entity(l.destination)
+	if e == nil {
+		c.refuseAll(now, l)
+		return
+	}
+	f, err := c.load(l, e)
+	switch {
+	case err != nil: // it can be read later
+		c.wait(now, l)
+		return
+	case f == nil:
+		c.wake(l)
+		return
+	}
+	to := engine.Target{Entity: e}
+	partition := to.OfMessages([]engine.Message{f.import_.Items[0].Message})
+	f.import_.Slice = to.Slice(partition)
+	c.flights++
+	if !c.Offer(to.Host(partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.flights}) {
+		c.putBack(l, f, 0)
+		c.recycle(f)
+		c.wait(now, l)
+		return
+	}
+	c.flying[c.flights], l.flight = f, f
+	c.bytes += f.bytes
+}
+
+// putBack puts the messages of a flight from one on before the others of its lane.
+func (c *Courier) putBack(l *lane, f *flight, from int) {
+	if from == len(f.transfers) || l.gone {
+		return
+	}
+	var q fifo[engine.Transfer]
+	for _, t := range f.transfers[from:] {
+		q.push(t)
+	}
+	for _, t := range l.queue.all() {
+		q.push(t)
+	}
+	l.queue = q
+}
+
+// landed takes the answer of a destination.
+func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
+	l := f.lane
+	defer c.tidy(l)
+	became, _ := answer.Answer.(engine.Arrivals)
+	if answer.Err != nil {
+		became = nil
+		var refusal *engine.Error
+		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // all of them
+			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
+		}
+	}
+	over, waits, n := c.newOver(l), answer.Err != nil && became == nil, 0
+	for ; n < len(became) && !waits; n++ {
+		if waits = !c.ends(over, &f.transfers[n], became[n], f.import_.Items[n].Message.Header); waits {
+			break
+		}
+	}
+	c.putBack(l, f, n)
+	c.report(over)
+	if n > 0 {
+		l.rest = 0
+	}
+	if waits && !l.gone {
+		c.wait(now, l)
+		return
+	}
+	c.wake(l)
+}
+
+// refuseAll ends the transfers of a lane whose destination is no more.
+func (c *Courier) refuseAll(now event.Time, l *lane) {
+	path := "?"
+	if source := c.Entity(l.source.Entity); source != nil {
+		path = source.Properties.ForwardTo
+		if l.trigger == event.TriggerDeadLetter {
+			path = source.Properties.ForwardDeadLetteredMessagesTo
+		}
+		path = engine.ForwardPath(path)
+	}
+	refusal, over := engine.NoEntity(path), c.newOver(l)
+	for l.queue.len() > 0 {
+		t := l.queue.pop()
+		c.ends(over, &t, refusal, 0)
+	}
+	c.report(over)
+}
+
+func (c *Courier) newOver(l *lane) *transfersOver {
+	return &transfersOver{source: l.source, trigger: l.trigger}
+}
+
+// ends notes what became of one transfer. It reports false when that is not decided yet: the message waits.
+func (c *Courier) ends(over *transfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
+	if refusal == nil {
+		over.arrived = append(over.arrived, t.Number)
+		over.bytes += t.Bytes()
+		return true
+	}
+	fail := engine.FailTransfer{Slice: over.source, Number: t.Number, SubQueue: c.FailuresTo, Refusal: *refusal, Header: header}
+	switch {
+	case refusal.Code == engine.Busy:
+		return false
+	case t.Trigger == event.TriggerForward:
+	case refusal.Code == engine.EntityFull:
+		return false
+	case t.Trigger == event.TriggerVia:
+		fail.SubQueue = event.TransferDeadLetter
+	case refusal.Code == engine.Disabled:
+		return false
+	case refusal.Code == engine.NotFound: // it waits where it was, for one of the same name
+		fail.SubQueue, fail.Back = event.DeadLetter, true
+	}
+	over.failed = append(over.failed, fail)
+	over.bytes += t.Bytes()
+	return true
+}
+
+// report tells the log which transfers are over.
+func (c *Courier) report(over *transfersOver) {
+	if len(over.arrived)+len(over.failed) > 0 {
+		c.Offer(c.Home, engine.Request{Command: over}) // a log that has stopped finds them in transfer when it starts
+	}
+}
+
+// courierMail is what a courier was told and has not read.
+type courierMail struct {
+	wake chan struct{} // one slot
+
+	mu      sync.Mutex // guards letters
+	letters []engine.Reply
+}
+
+func (m *courierMail) put(rs []engine.Reply) {
+	m.mu.Lock()
+	m.letters = append(m.letters, rs...)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take swaps what is there for an empty slice to fill next.
+func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	letters := m.letters
+	m.letters = empty
+	return letters
+}
+
+// Run takes turns until stop is closed.
+func (c *Courier) Run(now func() event.Time, stop <-chan struct{}) {
+	timer := time.NewTimer(asleep)
+	defer timer.Stop()
+	for {
+		at := now()
+		switch next := c.Turn(at); {
+		case next == 0:
+			timer.Reset(asleep)
+		default:
+			timer.Reset(max(0, next.Sub(at)))
+		}
+		select {
+		case <-c.mail.wake:
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// What a courier and the loop of its log tell each other.
+
+// handed is transfers of a slice, which are durable, for the courier to take.
+type handed struct {
+	engine.Internal
+	source    event.Slice
+	transfers []engine.Transfer // by number
+	floors    []floor
+}
+
+// floor says up to where the transfers of a slice to a destination are over, durably.
+type floor struct {
+	destination event.EntityID
+	floor       event.TransferNumber // all smaller ones are
+}
+
+// sliceGone tells that a slice is no more.
+type sliceGone struct {
+	engine.Internal
+	source event.Slice
+}
+
+// transfersOver tells the loop what became of transfers of a slice.
+type transfersOver struct {
+	engine.Internal
+	source  event.Slice
+	trigger event.Trigger
+	arrived []event.TransferNumber
+	failed  []engine.FailTransfer
+	bytes   int // of all of them
+}

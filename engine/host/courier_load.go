@@ -1,0 +1,146 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// load reads the next messages of a lane. A refusal says that they can be read later. There is no flight when none of the messages it looked at
+// can ever be read: those stay in transfer, where an operator finds them.
+func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
+	f := c.flight(l, e)
+	n := f.choose(l.queue.all())
+	var busy *engine.Error
+	for n > 0 {
+		n--
+		t := l.queue.front()
+		err := c.loadOne(f, t, e.Kind == event.Topic)
+		switch {
+		case err == nil:
+			f.transfers = append(f.transfers, *t)
+		case errors.As(err, &busy) && busy.Code == engine.Busy:
+			if len(f.transfers) == 0 {
+				c.recycle(f)
+				return nil, busy
+			}
+			return f, nil
+		case errors.As(err, &busy): // no entity would take it
+			c.turnBack(l, t, busy)
+		default:
+			c.Damaged(fmt.Errorf("message %d of %v, in transfer: %w", t.Sequence, l.source, err))
+		}
+		l.queue.pop()
+	}
+	if len(f.transfers) == 0 {
+		c.recycle(f)
+		return nil, nil
+	}
+	return f, nil
+}
+
+// turnBack ends a transfer that is refused before it leaves.
+func (c *Courier) turnBack(l *lane, t *engine.Transfer, refusal *engine.Error) {
+	over := c.newOver(l)
+	c.ends(over, t, refusal, 0)
+	c.report(over)
+}
+
+// flight is an empty one for a lane.
+func (c *Courier) flight(l *lane, e *engine.Entity) *flight {
+	f := new(flight)
+	if n := len(c.free); n > 0 {
+		f, c.free = c.free[n-1], c.free[:n-1]
+	}
+	f.lane = l
+	f.import_ = engine.Import{Entity: e, Source: l.source, Floor: l.floor, Items: f.import_.Items[:0], Waits: l.trigger != event.TriggerForward}
+	return f
+}
+
+// recycle uses the memory of a flight again.
+func (c *Courier) recycle(f *flight) {
+	clear(f.transfers)
+	clear(f.import_.Items)
+	f.lane, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
+	if f.bodies = f.bodies[:0]; cap(f.bodies) <= 2*maxFlightBytes {
+		c.free = append(c.free, f)
+	}
+}
+
+// choose decides how many of some messages go at once, and makes room for them.
+func (f *flight) choose(queue []engine.Transfer) (n int) {
+	for n < len(queue) && n < maxFlight {
+		size := queue[n].Bytes()
+		if n > 0 && f.bytes+size > maxFlightBytes {
+			break
+		}
+		f.bytes += size
+		n++
+	}
+	if cap(f.bodies) < f.bytes {
+		f.bodies = make([]byte, 0, max(f.bytes, min(4*f.bytes, maxFlightBytes)))
+	}
+	return n
+}
+
+// loadOne reads one message.
+func (c *Courier) loadOne(f *flight, t *engine.Transfer, topic bool) error {
+	body, err := c.blob(f, &t.Body)
+	if err != nil {
+		return err
+	}
+	var changes [][]byte
+	for i := range t.Changes {
+		b, err := c.blob(f, &t.Changes[i])
+		if err != nil {
+			return err
+		}
+		changes = append(changes, b)
+	}
+	var see *filter.Message
+	if topic {
+		see = f.see()
+	}
+	m, merged, err := c.Reread(body, changes, t.TimeToLive, see)
+	if err != nil {
+		return err
+	}
+	if topic {
+		m.Properties = see
+	}
+	item := engine.Arriving{Message: m, Number: t.Number, Sequence: t.Sequence, Hops: t.Hops + 1, First: t.First, DeadLetterSource: t.DeadLetterSource, Changes: merged}
+	if t.Trigger == event.TriggerDeadLetter {
+		if source := c.Entity(f.lane.source.Entity); source != nil {
+			item.DeadLetterSource = source.Path
+		}
+	}
+	f.import_.Items = append(f.import_.Items, item)
+	return nil
+}
+
+// see is what filters see of one more message.
+func (f *flight) see() *filter.Message {
+	n := len(f.import_.Items)
+	if cap(f.sees) == 0 {
+		f.sees = make([]filter.Message, maxFlight)
+	}
+	return &f.sees[n]
+}
+
+// blob reads a blob into the memory of the flight.
+func (c *Courier) blob(f *flight, b *event.Blob) ([]byte, error) {
+	size := int(b.Size)
+	if size == 0 {
+		return nil, nil
+	}
+	from := len(f.bodies)
+	f.bodies = append(f.bodies, make([]byte, size)...)
+	n, err := c.Read(*b, f.bodies[from:from+size])
+	if err == nil && n < size {
+		err = fmt.Errorf("engine: blob at position %d: %d bytes missing", b.Position, size-n)
+	}
+	return f.bodies[from : from+size : from+size], err
+}

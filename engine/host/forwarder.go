@@ -1,0 +1,354 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue at a time, or through an entity has been given to the courier.
+	maxOpenTransfers = 256
+	maxOpenBytes     = 4 << 20
+	// maxLent bounds what a log has given to its courier and not back, of all slices together.
+	maxLent = 16 << 10
+)
+
+// forwarder has messages leave the slices of a partition that are for other entities: those of queues with a standing order it puts in
+// transfer, and all that are in transfer and durable it gives to the courier, in order. What comes back ends the transfers.
+type forwarder struct {
+	// set once in NewLoop
+	part     *engine.Partition
+	courier  engine.Sink // nil: nothing moves
+	tooOften event.SubQueue
+	recorder *recorder
+	frames   *frames
+	replies  *replies
+
+	// owned by the loop
+	orders  map[orderKey]*order
+	ready   fifo[*order]
+	sources map[event.Slice]*departing // slices with transfers that are not over
+	telling fifo[*departing]           // those with news for the courier
+	lent    int                        // transfers that the courier has
+	floors  fifo[floorAt]              // that are not durable yet
+}
+
+// orderKey names a queue that messages leave.
+type orderKey struct {
+	slice   event.Slice
+	trigger event.Trigger
+}
+
+// order is that all messages of a queue are to move.
+type order struct {
+	orderKey
+	destination event.EntityID // 0: the path that it was given names nothing
+	marked      bool           // it is among the ready ones
+}
+
+// departing is what the courier has of a slice, and has not been told yet.
+type departing struct {
+	slice  event.Slice
+	untold [event.TriggerVia + 1]fifo[event.TransferNumber]
+	via    lending
+	lent   int                                     // transfers that the courier has
+	floors map[event.EntityID]event.TransferNumber // that are durable, by destination
+	marked bool                                    // it is among those with news
+}
+
+// lending is how much of one kind the courier has.
+type lending struct{ count, bytes int }
+
+func (l lending) full() bool { return l.count >= maxOpenTransfers || l.bytes >= maxOpenBytes }
+
+// floorAt is a floor that holds when the log is durable up to an address.
+type floorAt struct {
+	at    event.LSN
+	slice event.Slice
+	floor
+}
+
+// active reports whether anything ever moves.
+func (f *forwarder) active() bool {
+	return f.courier != nil && (len(f.orders) > 0 || len(f.sources) > 0)
+}
+
+// any reports whether there is something to do now.
+func (f *forwarder) any() bool {
+	return f.ready.len() > 0 || f.telling.len() > 0 && f.lent < maxLent
+}
+
+// put gives a standing order, with the destination, changes it or, with nil, takes it back.
+func (f *forwarder) put(key orderKey, to *event.EntityID) {
+	if to == nil {
+		if o := f.orders[key]; o != nil {
+			delete(f.orders, key)
+			f.ready.keep(func(other *order) bool { return other != o })
+		}
+		return
+	}
+	if f.orders == nil {
+		f.orders = map[orderKey]*order{}
+	}
+	o := f.orders[key]
+	if o == nil {
+		o = &order{orderKey: key}
+		f.orders[key] = o
+	}
+	o.destination = *to
+	f.mark(o)
+}
+
+func (f *forwarder) mark(o *order) {
+	if o != nil && !o.marked {
+		o.marked = true
+		f.ready.push(o)
+	}
+}
+
+// stored is called when a message of a slice became deliverable.
+func (f *forwarder) stored(id event.Slice) {
+	if f != nil && len(f.orders) > 0 {
+		f.mark(f.orders[orderKey{id, event.TriggerForward}])
+		f.mark(f.orders[orderKey{id, event.TriggerDeadLetter}])
+	}
+}
+
+// observe takes an event that has been applied.
+func (f *forwarder) observe(ev event.Event) {
+	if f.courier == nil {
+		return
+	}
+	switch ev := ev.(type) {
+	case *event.TransferStarted:
+		d := f.departing(ev.Slice)
+		for i := range ev.Sequences {
+			d.untold[ev.Trigger].push(ev.First + event.TransferNumber(i))
+		}
+		f.news(d)
+	case *event.MessageHandedOver:
+		d := f.departing(ev.Slice)
+		d.untold[event.TriggerVia].push(ev.Number)
+		f.news(d)
+	case *event.SliceDropped:
+		f.dropped(ev.Slice)
+	}
+}
+
+// resume gives the courier what a start finds in transfer. It is called once, before anything is asked.
+func (f *forwarder) resume() {
+	if f.courier == nil {
+		return
+	}
+	for _, t := range f.part.Index().Transfers() {
+		d := f.departing(t.Slice)
+		d.untold[t.Trigger].push(t.Number)
+		f.news(d)
+	}
+}
+
+func (f *forwarder) departing(id event.Slice) *departing {
+	d := f.sources[id]
+	if d == nil {
+		d = &departing{slice: id}
+		if f.sources == nil {
+			f.sources = map[event.Slice]*departing{}
+		}
+		f.sources[id] = d
+	}
+	return d
+}
+
+func (f *forwarder) news(d *departing) {
+	if !d.marked {
+		d.marked = true
+		f.telling.push(d)
+	}
+}
+
+// dropped forgets a slice whose entity is no more.
+func (f *forwarder) dropped(id event.Slice) {
+	for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter} {
+		f.put(orderKey{id, trigger}, nil)
+	}
+	d := f.sources[id]
+	if d == nil {
+		return
+	}
+	f.lent -= d.lent
+	delete(f.sources, id)
+	f.telling.keep(func(other *departing) bool { return other != d })
+	f.courier.Post([]engine.Reply{{Answer: &sliceGone{source: id}}})
+}
+
+// order takes the standing orders of an entity.
+func (f *forwarder) order(cmd *ordered) {
+	for i, h := range cmd.entity.Hosts {
+		if h == f.part.ID() {
+			slice := event.Slice{Entity: cmd.entity.ID, Partition: uint8(i)}
+			f.put(orderKey{slice, event.TriggerForward}, cmd.forward)
+			f.put(orderKey{slice, event.TriggerDeadLetter}, cmd.dead)
+		}
+	}
+}
+
+// wake has the orders of an entity looked at: it may be open again for those who receive.
+func (f *forwarder) wake(e *engine.Entity) {
+	for i := range e.Hosts {
+		f.stored(event.Slice{Entity: e.ID, Partition: uint8(i)})
+	}
+}
+
+// failing takes an event that is about to be applied, and notes which message comes back with it.
+func (f *forwarder) failing(ev event.Event, at event.LSN) {
+	if ev, ok := ev.(*event.TransferFailed); ok {
+		m, _, _ := f.part.Index().Transfer(ev.Slice, ev.Number)
+		f.replies.recent.message(ev.Slice, m.Sequence, at)
+	}
+}
+
+// turn starts transfers and tells the courier.
+func (f *forwarder) turn(now event.Time) {
+	if !f.active() {
+		return
+	}
+	for n := f.ready.len(); n > 0 && !f.frames.full(); n-- {
+		o := f.ready.pop()
+		o.marked = false
+		if f.start(now, o) {
+			f.mark(o)
+		}
+	}
+	f.learn()
+	for n := f.telling.len(); n > 0 && f.lent < maxLent; n-- {
+		d := f.telling.pop()
+		d.marked = false
+		f.tell(d)
+	}
+}
+
+// start puts messages of a queue in transfer, and reports whether there may be more that could be.
+func (f *forwarder) start(now event.Time, o *order) (more bool) {
+	if o.trigger == event.TriggerDeadLetter && o.destination == 0 {
+		return false // they wait where they are
+	}
+	count, bytes := f.part.Index().OpenTransfers(o.slice, o.trigger)
+	if count >= maxOpenTransfers || bytes >= maxOpenBytes {
+		return false // the end of one of them looks again
+	}
+	f.recorder.commitLarge()
+	out := f.part.Decide(now, &engine.Forward{Slice: o.slice, Trigger: o.trigger, Destination: o.destination, TooOften: f.tooOften,
+		Count: maxOpenTransfers - count, Bytes: maxOpenBytes - int(bytes)})
+	again := out.Again
+	f.recorder.background(now, out)
+	return again
+}
+
+// over takes what became of transfers.
+func (f *forwarder) over(now event.Time, cmd *transfersOver) {
+	d := f.sources[cmd.source]
+	if d == nil {
+		return // the entity is no more
+	}
+	n := len(cmd.arrived) + len(cmd.failed)
+	f.lent -= n
+	d.lent -= n
+	if cmd.trigger == event.TriggerVia {
+		d.via.count -= n
+		d.via.bytes -= cmd.bytes
+	}
+	to := f.destinations(cmd)
+	if len(cmd.arrived) > 0 {
+		f.recorder.background(now, f.part.Decide(now, &engine.FinishTransfers{Slice: cmd.source, Numbers: cmd.arrived}))
+	}
+	for i := range cmd.failed {
+		f.recorder.background(now, f.part.Decide(now, &cmd.failed[i]))
+	}
+	for _, destination := range to {
+		f.floors.push(floorAt{f.frames.wrote, cmd.source, floor{destination, f.floorOf(cmd.source, destination)}})
+	}
+	f.mark(f.orders[orderKey{cmd.source, cmd.trigger}])
+	if d.untold[event.TriggerVia].len() > 0 {
+		f.news(d)
+	}
+}
+
+// destinations are those of transfers that are about to be over.
+func (f *forwarder) destinations(cmd *transfersOver) (to []event.EntityID) {
+	note := func(n event.TransferNumber) {
+		if _, t, ok := f.part.Index().Transfer(cmd.source, n); ok && !slices.Contains(to, t.Destination) {
+			to = append(to, t.Destination)
+		}
+	}
+	if len(cmd.arrived) > 0 {
+		note(cmd.arrived[0]) // those of a lane have one
+	}
+	if len(cmd.failed) > 0 {
+		note(cmd.failed[0].Number)
+	}
+	return to
+}
+
+// floorOf is the number below which all transfers of a slice to a destination are over, in memory.
+func (f *forwarder) floorOf(id event.Slice, destination event.EntityID) event.TransferNumber {
+	x := f.part.Index()
+	if n, open := x.LowestOpen(id, destination); open {
+		return n
+	}
+	return x.NextTransfer(id)
+}
+
+// learn finds out which floors have become durable.
+func (f *forwarder) learn() {
+	for f.floors.len() > 0 && f.floors.front().at < f.frames.writer.Durable() {
+		at := f.floors.pop()
+		if d := f.sources[at.slice]; d != nil {
+			if d.floors == nil {
+				d.floors = map[event.EntityID]event.TransferNumber{}
+			}
+			d.floors[at.destination] = at.floor.floor
+		}
+	}
+}
+
+// tell gives the courier the next transfers of a slice, as soon as they are durable.
+func (f *forwarder) tell(d *departing) {
+	x, told := f.part.Index(), &handed{source: d.slice}
+	for trigger := range d.untold {
+		for q := &d.untold[trigger]; q.len() > 0; {
+			if event.Trigger(trigger) == event.TriggerVia && d.via.full() {
+				break // the end of one of them tells more
+			}
+			if f.lent >= maxLent {
+				f.news(d)
+				break
+			}
+			m, t, ok := x.Transfer(d.slice, q.pop())
+			if !ok {
+				continue
+			}
+			one := engine.TransferOf(&m, &t)
+			told.add(one, d.floors)
+			f.lent++
+			d.lent++
+			if one.Trigger == event.TriggerVia {
+				d.via.count++
+				d.via.bytes += one.Bytes()
+			}
+		}
+	}
+	if len(told.transfers) > 0 {
+		f.replies.hold(held{sink: f.courier, reply: engine.Reply{Answer: told}})
+	}
+}
+
+// add adds a transfer, with the floor of its destination.
+func (h *handed) add(t engine.Transfer, floors map[event.EntityID]event.TransferNumber) {
+	h.transfers = append(h.transfers, t)
+	n, known := floors[t.Destination]
+	if known && !slices.ContainsFunc(h.floors, func(fl floor) bool { return fl.destination == t.Destination }) {
+		h.floors = append(h.floors, floor{t.Destination, n})
+	}
+}

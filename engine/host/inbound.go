@@ -1,0 +1,92 @@
+package host
+
+import (
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// inbound is what couriers have for a loop. It stands beside the mailbox, for a courier never waits, and what clients send must not wait
+// behind what moves: how much there is follows from how much may be in transfer.
+type inbound struct {
+	// set once in NewLoop
+	wake      chan struct{} // one slot: there is something to take
+	recorder  *recorder
+	forwarder *forwarder
+
+	mu     sync.Mutex // guards what follows
+	mail   []engine.Request
+	closed bool
+
+	waiting fifo[engine.Request] // imports that were taken; owned by the loop
+	empty   []engine.Request     // memory for the mail; owned by the loop
+}
+
+// offer appends a request. It reports false when the loop takes no more.
+func (q *inbound) offer(req engine.Request) bool {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return false
+	}
+	q.mail = append(q.mail, req)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take is what was offered since the last call.
+func (q *inbound) take() []engine.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	mail := q.mail
+	q.mail, q.empty = q.empty[:0], nil
+	return mail
+}
+
+// close refuses what is offered from now on, and returns what nobody has answered.
+func (q *inbound) close() []engine.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rest := append(q.mail, q.waiting.all()...)
+	q.mail, q.closed, q.waiting = nil, true, fifo[engine.Request]{}
+	return rest
+}
+
+// Offer hands the loop a request of a [Courier]. It does not wait, and reports false when the loop has stopped.
+func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
+
+// turn carries out what couriers want: ends of transfers at once, and as many messages that arrive as one group may have of what nobody here
+// asked for. So a ring of entities that forward to each other leaves the others their turns.
+func (q *inbound) turn(now event.Time) {
+	mail := q.take()
+	for i := range mail {
+		if over, ok := mail[i].Command.(*transfersOver); ok {
+			q.forwarder.over(now, over)
+			q.recorder.commitLarge()
+		} else {
+			q.waiting.push(mail[i])
+		}
+	}
+	clear(mail)
+	q.empty = mail[:0]
+	for q.waiting.len() > 0 && !q.recorder.frames.spent() {
+		req := q.waiting.pop()
+		q.arrive(now, &req)
+		q.recorder.commitLarge()
+	}
+}
+
+// arrive carries out an import.
+func (q *inbound) arrive(now event.Time, req *engine.Request) {
+	cmd := req.Command.(*engine.Import)
+	cmd.Entity.Use(now)
+	out := q.recorder.part.Decide(now, cmd)
+	reply := out.Reply
+	q.recorder.background(now, out)
+	q.recorder.replies.answer(req, reply)
+}

@@ -1,0 +1,140 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// capable is what a [log.Store] is told before the first byte of a capability is written.
+type capable interface{ Use(capability string) error }
+
+// courier is that of a partition.
+func (n *Namespace) courier(id engine.PartitionID, opts Options) *Courier {
+	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger,
+		FailuresTo: opts.FailuresTo,
+		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
+		Damaged:    func(err error) { n.ReportDamage(id, err) }})
+}
+
+// offer hands a request of a courier to a loop.
+func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
+	l := n.loops[id]
+	return l != nil && l.Offer(req)
+}
+
+// carry runs the couriers until the namespace closes.
+func (n *Namespace) carry() {
+	for i, c := range n.couriers {
+		if n.loops[i] == nil {
+			continue
+		}
+		n.carried.Go(func() {
+			err := func() (err error) {
+				defer n.rescue(engine.PartitionID(i), &err)
+				c.Run(n.clock.Now, n.stop)
+				return nil
+			}()
+			if err != nil {
+				n.failed <- err
+			}
+		})
+	}
+}
+
+// willMove makes it durable that messages may move, before anybody is told to move one.
+func (a *admin) willMove(entities []*engine.Entity) error {
+	if !slices.ContainsFunc(entities, func(e *engine.Entity) bool { return e != nil && forwards(e) }) {
+		return nil
+	}
+	if err := a.store.Use(log.Moves); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
+// reorder gives entities their standing orders, and those that forward to entities that were made, changed or deleted.
+func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) error {
+	orders, seen := make(map[engine.PartitionID][]engine.Command), map[event.EntityID]bool{}
+	give := func(e *engine.Entity) {
+		if seen[e.ID] {
+			return
+		}
+		seen[e.ID] = true
+		for _, h := range hostsOf(e) {
+			orders[h] = append(orders[h], Order(e, a.directory.find))
+		}
+	}
+	for _, e := range own {
+		give(e)
+	}
+	for _, e := range changed {
+		for _, from := range a.routes.to(strings.ToLower(e.Path)) {
+			give(from)
+		}
+	}
+	for h, cmds := range orders {
+		if a.partitions.loops[h] == nil {
+			continue
+		}
+		if _, err := a.partitions.askAll(ctx, h, cmds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsOf are the partitions that host an entity, each once.
+func hostsOf(e *engine.Entity) []engine.PartitionID {
+	hosts := slices.Clone(e.Hosts)
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// orderAll gives all entities their standing orders, before the loops run. Messages of an entity whose ForwardTo was set by a version that
+// did not move anything begin to move now: that is said once.
+func (a *admin) orderAll(logger *slog.Logger) error {
+	var all []*engine.Entity
+	for _, e := range a.directory.sorted() {
+		if a.routes.put(nil, e); forwards(e) {
+			all = append(all, e)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if err := a.willMove(all); err != nil {
+		return err
+	}
+	for _, e := range all {
+		for _, h := range hostsOf(e) {
+			if l := a.partitions.loops[h]; l != nil {
+				l.forwarder.order(Order(e, a.directory.find).(*ordered))
+			}
+		}
+	}
+	return nil
+}
+
+// Resume tells the courier what is in transfer, and forgets what came from entities that are no more. It is called once, behind Recover. lives is the
+// entity of an id, or nil.
+func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
+	x := l.part.Index()
+	for _, id := range x.Slices() {
+		for _, source := range x.ArrivalSources(id) {
+			if lives(source.Entity) != nil {
+				continue
+			}
+			now := l.recorder.now()
+			l.recorder.write(now, l.part.Decide(now, &engine.ForgetSource{Slice: id, Source: source}))
+			l.makeRoom()
+		}
+	}
+	l.forwarder.resume()
+}

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Commands of whoever moves messages from one entity to another (docs/decisions/0035). A message is in transfer where it is ([Forward], or
+// a [Send] with a destination), is taken in by its destination ([Import]), and is then gone where it was ([FinishTransfers]) or in a dead-letter queue
+// there ([FailTransfer]). The two places may be of two partitions: what they have in common is the slice it leaves and the number it has there.
+
+// Transfer is a message in transfer, as much of it as its destination is asked to take.
+type Transfer struct {
+	Number           event.TransferNumber
+	Trigger          event.Trigger
+	Destination      event.EntityID // 0: the path that it was to go to named nothing
+	Sequence         event.SequenceNumber
+	Body             event.Blob
+	Changes          []event.Blob         // property changes, oldest first
+	TimeToLive       time.Duration        // its own; 0: none; negative: as it was sent
+	Hops             uint8                // moves made so far
+	First            event.SequenceNumber // where it was sent to first
+	DeadLetterSource string               // path of the entity in whose dead-letter queue it was before; "": none
+}
+
+// Bytes is how many have to be read to move it.
+func (t *Transfer) Bytes() int {
+	n := int(t.Body.Size)
+	for i := range t.Changes {
+		n += int(t.Changes[i].Size)
+	}
+	return n
+}
+
+// Forward puts the first deliverable messages of a queue in transfer to an entity, in order, and ends what stands in their way: messages
+// that have expired, and those that have moved too often, which go to a dead-letter queue where they are. It is decided again
+// where there is more.
+type Forward struct {
+	Slice       event.Slice
+	Trigger     event.Trigger  // [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter queue
+	Destination event.EntityID // 0: there is none; the transfers will fail
+	Count       int            // at most
+	Bytes       int            // until so many are in transfer; one message is always
+	TooOften    event.SubQueue // where messages go that have moved too often: to the dead-letter queue, or that for transfers
+}
+
+// Queue is the sub-queue that the messages leave.
+func (f *Forward) Queue() event.SubQueue {
+	if f.Trigger == event.TriggerDeadLetter {
+		return event.DeadLetter
+	}
+	return event.Main
+}
+
+// Import offers messages to a slice that come from another. The answer is the [Arrivals].
+type Import struct {
+	Entity *Entity
+	Slice  event.Slice
+	Source event.Slice
+	Floor  event.TransferNumber // all transfers from the source to here with smaller numbers are over, durably
+	Items  []Arriving
+	// Waits tells that messages wait for room in the entity: the first for which there is none ends it.
+	Waits bool
+}
+
+// Arriving is one message of an [Import].
+type Arriving struct {
+	Message          Message
+	Number           event.TransferNumber
+	Sequence         event.SequenceNumber // at the source
+	Hops             uint8                // moves, this one included
+	First            event.SequenceNumber
+	DeadLetterSource string
+	Changes          []byte // property changes that it comes with, in one
+}
+
+// Arrivals are what became of the messages of an [Import], in order: nil where it is there, or was known already; else why it is refused. Those it
+// does not get to have to be offered again. It ends behind a refusal that may pass.
+type Arrivals []*Error
+
+// FinishTransfers removes messages that have arrived. What is not in transfer any more is left alone.
+type FinishTransfers struct {
+	Slice   event.Slice
+	Numbers []event.TransferNumber // ascending
+}
+
+// FailTransfer puts a message that its destination refused into a dead-letter queue of the slice.
+type FailTransfer struct {
+	Slice    event.Slice
+	Number   event.TransferNumber
+	SubQueue event.SubQueue
+	Refusal  Error
+	Header   int  // bytes of the message beside its body, as far as that is known
+	Back     bool // it was in the dead-letter queue and goes back there as it was
+}
+
+// ForgetSource forgets what arrived in a slice from another one whose entity is no more: nothing of it comes again.
+type ForgetSource struct{ Slice, Source event.Slice }
+
+func (*Forward) command()         {}
+func (*Import) command()          {}
+func (*FinishTransfers) command() {}
+func (*FailTransfer) command()    {}
+func (*ForgetSource) command()    {}
+func (Arrivals) answer()          {}
+
+// What a message is told that has moved too often.
+const (
+	hopsReason = "MaxTransferHopCountExceeded"
+	hopsText   = "The maximum number of allowed hops when forwarding between queues has been exceeded."
+)
+
+// TransferOf is a message in transfer as its destination is asked to take it.
+func TransferOf(m *index.Message, t *index.Transfer) Transfer {
+	all := Transfer{Number: t.Number, Trigger: t.Trigger, Destination: t.Destination, Sequence: m.Sequence, Body: m.Body,
+		Changes: m.Changes[:len(m.Changes):len(m.Changes)], TimeToLive: -1, Hops: m.Hops, First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
+	switch {
+	case t.Trigger == event.TriggerVia:
+	case !m.OwnTTL:
+		all.TimeToLive = 0
+	case m.ExpiresAt != 0:
+		all.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt) // what the entity has cut it to
+	}
+	if all.First == 0 {
+		all.First = m.Sequence
+	}
+	return all
+}
+
+// forward starts transfers.
+func forward(d *decision, cmd *Forward) *Error {
+	s, err := d.slice(cmd.Slice)
+	if err != nil {
+		return err
+	}
+	if err := s.receivable(); err != nil {
+		return err
+	}
+	bytes := 0
+	var started *event.TransferStarted
+	for m := range s.index.Movable(s.id, cmd.Queue()) {
+		if d.looks >= lookStep || started != nil && (len(started.Sequences) >= cmd.Count || bytes >= cmd.Bytes) {
+			d.goOn(cmd)
+			break
+		}
+		d.looks++
+		switch {
+		case expired(&m, s.now):
+			s.expire(&m, changed(&m))
+		case m.Hops >= event.MaxHops:
+			s.tooOften(&m, cmd)
+		default:
+			if started == nil {
+				started = add[*event.TransferStarted](d, event.KindTransferStarted)
+				started.Envelope, started.Destination, started.Trigger = s.envelope(0), cmd.Destination, cmd.Trigger
+				started.First = s.index.NextTransfer(s.id)
+			}
+			started.Sequences = append(started.Sequences, m.Sequence)
+			bytes += int(m.Body.Size)
+		}
+	}
+	return nil
+}
+
+// tooOften ends the way of a message that has moved as often as one may.
+func (s *slice) tooOften(m *index.Message, cmd *Forward) {
+	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
+	ev.Envelope, ev.Sequence, ev.SubQueue = s.envelope(0), m.Sequence, cmd.TooOften
+	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(changed(m), event.CauseHopLimit, hopsReason, hopsText)
+}
+
+// finishTransfers removes messages that have arrived. Nobody waits for that: at the worst they are offered once more, and known.
+func finishTransfers(d *decision, cmd *FinishTransfers) {
+	over := slices.DeleteFunc(cmd.Numbers, func(n event.TransferNumber) bool {
+		_, _, open := d.index.Transfer(cmd.Slice, n)
+		return !open // the entity is no more
+	})
+	if len(over) == 0 {
+		return
+	}
+	ev := add[*event.TransfersFinished](d, event.KindTransfersFinished)
+	ev.Envelope, ev.Numbers, d.early = event.Envelope{Slice: cmd.Slice}, over, true
+}
+
+// failTransfer ends a transfer that its destination refused.
+func failTransfer(d *decision, cmd *FailTransfer) {
+	m, _, ok := d.index.Transfer(cmd.Slice, cmd.Number)
+	if !ok {
+		return // the entity is no more
+	}
+	s := d.remains(cmd.Slice)
+	ev := add[*event.TransferFailed](d, event.KindTransferFailed)
+	ev.Envelope, ev.Number, ev.SubQueue, ev.Why = s.envelope(0), cmd.Number, cmd.SubQueue, cmd.Refusal.Code.Refusal()
+	if cmd.Back {
+		ev.Reason, ev.Description = cmd.Refusal.Code.className(), clip(cmd.Refusal.Text)
+		return
+	}
+	_, ev.Reason, ev.Description, ev.Changes.Data = explained(max(cmd.Header, changed(&m)), event.CauseApplication,
+		cmd.Refusal.Code.className(), clip(cmd.Refusal.Text))
+}
+
+// className is the reason of a dead letter that an entity refused to take: what the service calls the error.
+func (c Code) className() string {
+	switch c {
+	case Disabled:
+		return "MessagingEntityDisabledException"
+	case NotFound:
+		return "MessagingEntityNotFoundException"
+	case EntityFull, QuotaExceeded:
+		return "QuotaExceededException"
+	case MessageTooLarge:
+		return "MessageSizeExceededException"
+	case InvalidArgument:
+		return "ArgumentException"
+	case NoMatchingSubscription:
+		return "NoMatchingSubscriptionException"
+	}
+	return "InvalidOperationException"
+}
+
+// forgetSource forgets arrivals.
+func forgetSource(d *decision, cmd *ForgetSource) {
+	ev := add[*event.SourceForgotten](d, event.KindSourceForgotten)
+	ev.Envelope, ev.Source = event.Envelope{Slice: cmd.Slice}, cmd.Source
+}

@@ -1,0 +1,78 @@
+package engine
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// handOver stores messages that are sent through an entity to another one. What the other one thinks of them is found out when they get
+// there: its door is not here, and neither is its duplicate history.
+func handOver(d *decision, of slice, cmd *Send) *Error {
+	s := sending{slice: of, cmd: cmd}
+	if err := s.checkHandOver(); err != nil {
+		return err
+	}
+	s.from = d.origin(cmd.Origin)
+	if n := len(cmd.Messages); n > 1 {
+		s.batch = uint32(n)
+	}
+	seq, number := s.next(s.id), d.nextTransfer(s.id)
+	var numbers Numbers
+	var size int64
+	for i := range cmd.Messages {
+		m := &cmd.Messages[i]
+		ev := add[*event.MessageHandedOver](d, event.KindMessageHandedOver)
+		ev.Envelope, ev.Sequence, ev.Number, ev.Destination = s.envelope(s.from), seq, number, cmd.Destination.ID
+		ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
+		ev.TimeToLive, ev.EnqueuedAt, ev.Batch = m.TimeToLive, s.now, s.batch
+		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
+		ev.IDType, ev.Details = m.IDType, m.Details
+		if cmd.Numbers {
+			numbers = append(numbers, seq)
+		}
+		size += int64(len(m.Body) + len(m.Tail))
+		seq, number = seq+1, number+1
+	}
+	s.gave(s.id, seq)
+	if d.scratch.several {
+		enter(&d.scratch.moves, s.id, number)
+	}
+	s.added(size)
+	if cmd.Numbers {
+		d.reply.Answer = numbers
+	}
+	return nil
+}
+
+// checkHandOver refuses messages that cannot be stored until they are taken.
+func (s *sending) checkHandOver() *Error {
+	if st := s.entity.Properties.Status; st == event.Disabled {
+		return s.sendable() // one that takes no messages of its own still passes on what the work on the others makes
+	}
+	for _, e := range [...]*Entity{s.entity, s.cmd.Destination} {
+		if e.Kind == event.Subscription {
+			continue // its messages are its topic's
+		}
+		limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
+		for i := range s.cmd.Messages {
+			m := &s.cmd.Messages[i]
+			if n := int64(len(m.Body) + len(m.Tail)); n > limit+idRoom {
+				return Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path)
+			}
+		}
+	}
+	var size int64
+	for i := range s.cmd.Messages {
+		m := &s.cmd.Messages[i]
+		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
+			return Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
+		}
+		size += int64(len(m.Body) + len(m.Tail))
+	}
+	return s.room(size)
+}
+
+// nextTransfer is the number of the next transfer of a slice.
+func (d *decision) nextTransfer(id event.Slice) event.TransferNumber {
+	if n, ok := d.scratch.moves[id]; ok {
+		return n
+	}
+	return d.index.NextTransfer(id)
+}
