@@ -104,8 +104,8 @@ func (op *stagedOperation) find(d *decision) {
 	op.found = make([]stagedMessage, len(cmd.Messages))
 	next := d.index.NextSequence(cmd.Slice)
 	for i, n := range d.reply.Numbers() {
-		if n >= next { // not that of a message it is a duplicate of
-			op.found[i].number = n
+		if n >= next { // not that of a message it is a duplicate of, here or in the same send
+			op.found[i].number, next = n, n+1
 		}
 	}
 	s, _ := d.slice(cmd.Slice)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -110,7 +111,9 @@ func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 
 // hold keeps a lock that a transaction relies on from ending by its time.
 func (t *transactions) hold(tx *transaction, token event.LockToken) {
-	t.index.Hold(token)
+	if !mutant.On(mutant.PinExpires) {
+		t.index.Hold(token)
+	}
 	tx.pinned = append(tx.pinned, token)
 }
 
@@ -125,6 +128,9 @@ func (t *transactions) release(tx *transaction) {
 		delete(t.pins, token)
 	}
 	for id, n := range tx.done.bytes {
+		if mutant.On(mutant.ReservedStays) {
+			break
+		}
 		if t.bytes[id] -= n; t.bytes[id] == 0 {
 			delete(t.bytes, id)
 		}

@@ -53,6 +53,9 @@ func use(part *engine.Partition, now event.Time, cmd engine.Command) {
 		cmd.Entity.Use(now)
 	case *engine.GetSessionState:
 		cmd.Entity.Use(now)
+	case *engine.Stage:
+		use(part, now, cmd.Operation)
+		return
 	case *engine.Peek:
 		id = cmd.Slice
 	case *engine.ListSessions:

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// split is where two planted bugs are: what one decision leads to becomes two records, and two frames if it can.
+// split is where planted bugs are: what one decision leads to becomes two records, and two frames if it can.
 func split(r *recorder, now event.Time, out engine.Outcome) engine.Outcome {
 	first, rest := engine.Outcome{}, out
 	switch {
@@ -18,6 +18,8 @@ func split(r *recorder, now event.Time, out engine.Outcome) engine.Outcome {
 		first, rest = splitDeadLetter(out)
 	case mutant.On(mutant.CopiesInTwo):
 		first, rest = splitCopies(out)
+	case mutant.On(mutant.CommitInTwo):
+		first, rest = splitCommit(out)
 	}
 	if len(first.Events) > 0 {
 		r.record(now, first)
@@ -51,6 +53,17 @@ func splitCopies(out engine.Outcome) (first, rest engine.Outcome) {
 	others.Sequence, others.DuplicateUntil = ev.Sequence+1, 0
 	first = engine.Outcome{Events: append(slices.Clone(out.Events[:n]), &one), Level: out.Level}
 	out.Events = []event.Event{&others}
+	return first, out
+}
+
+// splitCommit is a planted bug: the last event of a commit gets a record of its own, and a frame if it can.
+func splitCommit(out engine.Outcome) (first, rest engine.Outcome) {
+	n := len(out.Events) - 1
+	if slices.ContainsFunc(out.Events, func(ev event.Event) bool { return ev.Kind() == event.KindTransactionCommitted }) &&
+		out.Events[n].Kind() != event.KindTransactionCommitted {
+		first = engine.Outcome{Events: out.Events[:n], Level: out.Level}
+		out.Events = out.Events[n:]
+	}
 	return first, out
 }
 

@@ -48,6 +48,12 @@ const (
 	FactSynced   Bug = "X14" // a fact has its frame synced
 	FactMisnamed Bug = "X15" // the refusal of a settlement is noted with the first of its tokens, not with the one that it is about
 
+	// Of transactions and moves.
+
+	CommitInTwo   Bug = "T1" // a commit is in two frames
+	PinExpires    Bug = "T2" // a lock that a transaction relies on ends by its time
+	ReservedStays Bug = "T3" // what a transaction reserved stays reserved when it is rolled back
+
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file

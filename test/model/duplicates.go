@@ -12,6 +12,14 @@ func (q *Queue) duplicate(now int64, id string) (uint64, bool) {
 	return e.First, ok && now < e.Until && q.Settings.Window > 0
 }
 
+// twice tells whether a draft is dropped as a duplicate, now or since it was staged.
+func (q *Queue) twice(now int64, d *Draft) (uint64, bool) {
+	if d.dropped {
+		return d.original, true
+	}
+	return q.duplicate(now, d.ID)
+}
+
 // remember enters an id for the window in force.
 func (p *Partition) remember(now int64, q *Queue, id string, seq uint64) {
 	if q.Settings.Window == 0 {

@@ -51,7 +51,11 @@ func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
 		return nil
 	}
 	m := q.Live[i]
-	if now < q.Until(m) {
+	ends := t
+	if m.underSession(q) {
+		ends = q.Sessions[m.Session].Holder
+	}
+	if now < q.Until(m) || p.pinned(ends) {
 		return m
 	}
 	p.record(now, true)
@@ -121,23 +125,10 @@ func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header i
 // the bytes of the messages beside their bodies; without them a caller who makes changes that may not fit is shown the messages
 // first, and nothing happens.
 func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
-	p.about(q, tokens[0])
-	if q.Settings.NoReceive && how != Release {
-		return nil, Disabled
+	found, r := p.mayEnd(now, q, dead, tokens, how)
+	if r != Accepted {
+		return nil, r
 	}
-	if how == DeadLetter && dead {
-		return nil, NotAllowed
-	}
-	var found []*Message
-	for i, t := range tokens {
-		p.about(q, t)
-		m := p.held(now, q, dead, t)
-		if m == nil || slices.Contains(tokens[:i], t) {
-			return nil, q.lost(dead)
-		}
-		found = append(found, m)
-	}
-	p.about(q, tokens[0])
 	known := headers
 	if headers == nil {
 		headers = make([]int, len(found))
@@ -156,6 +147,27 @@ func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how O
 		p.settle(now, q, m, how, c, headers[i])
 	}
 	return nil, Accepted
+}
+
+// mayEnd finds the messages of locks that somebody wants to end.
+func (p *Partition) mayEnd(now int64, q *Queue, dead bool, tokens []Token, how Outcome) (found []*Message, r Refusal) {
+	p.about(q, tokens[0])
+	if q.Settings.NoReceive && how != Release {
+		return nil, Disabled
+	}
+	if how == DeadLetter && dead {
+		return nil, NotAllowed
+	}
+	for i, t := range tokens {
+		p.about(q, t)
+		m := p.held(now, q, dead, t)
+		if m == nil || slices.Contains(tokens[:i], t) || p.staged(t) {
+			return nil, q.lost(dead)
+		}
+		found = append(found, m)
+	}
+	p.about(q, tokens[0])
+	return found, Accepted
 }
 
 func (p *Partition) settle(now int64, q *Queue, m *Message, how Outcome, c Change, header int) {
@@ -227,12 +239,12 @@ type ending struct {
 func (p *Partition) endings() (all []ending) {
 	for _, q := range p.Queues {
 		for _, m := range q.Live {
-			if m.locked() && m.Until != 0 {
+			if m.locked() && m.Until != 0 && !p.pinned(m.Token) {
 				all = append(all, ending{m.Until, q, m.Seq, ""})
 			}
 		}
 		for id, s := range q.Sessions {
-			if s.Holder != (Token{}) {
+			if s.Holder != (Token{}) && !p.pinned(s.Holder) {
 				all = append(all, ending{s.Until, q, 0, id})
 			}
 		}
@@ -247,7 +259,7 @@ func (p *Partition) endings() (all []ending) {
 // scheduled message. What is due first comes first.
 func (p *Partition) Due(now int64) {
 	for {
-		locks, next := p.endings(), p.nextScheduled()
+		locks, next, late := p.endings(), p.nextScheduled(), p.overdue()
 		var at int64
 		if len(locks) > 0 {
 			at = noticed(locks[0].until)
@@ -255,6 +267,8 @@ func (p *Partition) Due(now int64) {
 		switch {
 		case next != nil && next.m.For <= now && next.q.Settings.Topic && next.m.record > p.Written && len(next.m.Body) > 0:
 			return // it is read back before it is published, and nothing else becomes due meanwhile
+		case late != nil && late.until <= now:
+			p.abort(now, late, OutOfTime)
 		case next != nil && next.m.For <= now && (at == 0 || next.m.For < at):
 			p.activate(now, next.q, next.m)
 		case at != 0 && at <= now:
@@ -282,17 +296,21 @@ func (p *Partition) Deadline() (at int64) {
 	if next := p.nextScheduled(); next != nil && (at == 0 || next.m.For < at) {
 		at = next.m.For
 	}
+	if late := p.overdue(); late != nil && (at == 0 || late.until < at) {
+		at = late.until
+	}
 	return at
 }
 
 // Locks is the number of locks, those of sessions included.
 func (p *Partition) Locks() int {
-	n := len(p.endings())
+	n := 0
 	for _, q := range p.Queues {
 		for _, m := range q.Live {
-			if m.locked() && m.Until == 0 {
-				n++
-			}
+			n += bit(m.locked())
+		}
+		for _, s := range q.Sessions {
+			n += bit(s.Holder != Token{})
 		}
 	}
 	return n

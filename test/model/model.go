@@ -26,10 +26,11 @@ const (
 	Deferred
 	DeferredLocked
 	Scheduled
+	Transferring // it is on its way to another queue (13)
 )
 
 func (s State) String() string {
-	return [...]string{"absent", "active", "locked", "deferred", "deferred-locked", "scheduled"}[s]
+	return [...]string{"absent", "active", "locked", "deferred", "deferred-locked", "scheduled", "transferring"}[s]
 }
 
 // Reason says how a message went.
@@ -43,6 +44,8 @@ const (
 	Activated // it goes on under another number
 	Purged    // batch deleted
 	Published // it was sent to a topic, which keeps nothing but the number
+	Forwarded // it is in another queue
+	Reserved  // a number that a transaction took, and no message has
 )
 
 // Refusal is the class of a negative answer; 0 is none.
@@ -63,11 +66,16 @@ const (
 	Invalid      // what cannot be changed, or evaluated
 	Exists       // there is one already
 	NoMatch      // no rule of any subscription matches
+	TooMany      // in one transaction
+	UnknownTransaction
+	TransactionFailed // something of it was refused
+	Busy              // not now
 )
 
 func (r Refusal) String() string {
 	return [...]string{"accepted", "lock lost", "not allowed", "disabled", "too large", "quota exceeded", "session lock lost",
-		"session cannot be locked", "timeout", "message not found", "entity not found", "invalid argument", "already exists", "no matching subscription"}[r]
+		"session cannot be locked", "timeout", "message not found", "entity not found", "invalid argument", "already exists", "no matching subscription", "too many",
+		"unknown transaction", "transaction failed", "busy"}[r]
 }
 
 // Settings are what rules of a queue, topic or subscription depend on.
@@ -88,25 +96,29 @@ type Settings struct {
 
 // Message is a live message.
 type Message struct {
-	Seq        uint64
-	Body       []byte
-	State      State
-	Dead       bool // in the dead-letter queue
-	Count      uint32
-	EnqueuedAt int64
-	ExpiresAt  int64 // 0: never
-	OwnTTL     int64 // the sender's, cut once the message is active; 0: none
-	Session    string
-	Loose      bool  // in no session, although the subscription has sessions: it was dead-lettered on arrival
-	For        int64 // when a scheduled message becomes active
-	Token      Token
-	Until      int64 // 0 under a session
-	Changes    [][]byte
-	Waited     bool   // it was scheduled before it became active
-	From       uint64 // number of a copy in its topic; 0: it was sent here
-	Draft      *Draft // of a scheduled message of a topic
-	record     int    // that stored it
-	Solid      int    // the newest record about it that is no lock or renewal
+	Seq          uint64
+	Body         []byte
+	State        State
+	Dead         bool // in the dead-letter queue
+	Count        uint32
+	EnqueuedAt   int64
+	ExpiresAt    int64 // 0: never
+	OwnTTL       int64 // the sender's, cut once the message is active; 0: none
+	Session      string
+	Loose        bool  // in no session, although the subscription has sessions: it was dead-lettered on arrival
+	For          int64 // when a scheduled message becomes active
+	Token        Token
+	Until        int64 // 0 under a session
+	Changes      [][]byte
+	Waited       bool   // it was scheduled before it became active
+	From         uint64 // number it was sent under first, to a topic or to a queue it was moved from; 0: it was sent here
+	Draft        *Draft // it was sent as, where that matters later
+	Hops         int    // how often it was moved
+	Source       string // path of the entity in whose dead-letter queue it was before it was moved; "": in none
+	Transfer     *Transfer
+	TransferDead bool // with Dead: it is in the transfer dead-letter queue
+	record       int  // that stored it
+	Solid        int  // the newest record about it that is no lock or renewal
 }
 
 func (m *Message) bytes() int64 {
@@ -124,18 +136,20 @@ func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 &
 
 // Queue is a queue, or a subscription, with its dead-letter queue; or a topic, in which only scheduled messages stay.
 type Queue struct {
-	ID       int
-	Settings Settings
-	Last     uint64     // newest sequence number given out
-	Live     []*Message // by sequence number
-	Gone     map[uint64]Reason
-	Sessions map[string]*Session // those with a holder or a state
-	Waiting  []string            // sessions that could be accepted as the next available, in the order in which they became so
-	Freed    map[string]int      // by session, the record in which its lock ended last
-	Cleared  int                 // record in which messages expired, or were deleted in a batch, last
-	Seen     map[string]Entry    // duplicate history
-	Used     bool                // there is, or was, something in it
-	Dropped  bool                // the queue is deleted
+	ID        int
+	Settings  Settings
+	Last      uint64     // newest sequence number given out
+	Live      []*Message // by sequence number
+	Gone      map[uint64]Reason
+	Sessions  map[string]*Session // those with a holder or a state
+	Waiting   []string            // sessions that could be accepted as the next available, in the order in which they became so
+	Freed     map[string]int      // by session, the record in which its lock ended last
+	Cleared   int                 // record in which messages expired, or were deleted in a batch, last
+	Seen      map[string]Entry    // duplicate history
+	Transfers uint64              // newest number of a move away from here
+	Arrived   map[int]*Arrivals   // by the id of the queue that moves came from
+	Used      bool                // there is, or was, something in it
+	Dropped   bool                // the queue is deleted
 
 	Topic   *Queue   // of a subscription
 	Below   []*Queue // all subscriptions a topic ever had, in the order in which they were made
@@ -212,6 +226,11 @@ type Partition struct {
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	undo    []undo
 
+	Aborted      func(now int64, id TransactionID, why Cause) // hears of the record of a transaction that ended without a trace
+	transactions []*transaction                               // that are open, in the order in which they were begun
+	ended        map[TransactionID]bool
+	committing   *commit
+
 	Cut, TooLarge int // dead letters whose reasons were cut, or did not fit at all
 }
 
@@ -238,8 +257,11 @@ func (p *Partition) Add(id int, s Settings, topic *Queue) *Queue {
 	return q
 }
 
-// record begins a record.
+// record begins a record, unless a transaction is being committed: then all of it is one.
 func (p *Partition) record(now int64, solid bool) {
+	if p.committing != nil {
+		return
+	}
 	p.Fact(now)
 	needed, solids := p.Needed, p.Solid
 	p.changing(func() { p.Needed, p.Solid = needed, solids })
@@ -274,12 +296,18 @@ func (p *Partition) touch(q *Queue, seq uint64) *Message {
 // store makes a message live.
 func (p *Partition) store(q *Queue, m *Message) {
 	last, used := q.Last, q.Used
+	gone, was := q.Gone[m.Seq] // a number that was reserved
 	p.changing(func() {
 		at, _ := q.place(m.Seq)
 		q.Live, q.Last, q.Used = slices.Delete(q.Live, at, at+1), last, used
+		if was {
+			q.Gone[m.Seq] = gone
+		}
 	})
-	q.Last, q.Used, m.record, m.Solid = m.Seq, true, p.Records, p.Records
-	q.Live = append(q.Live, m)
+	delete(q.Gone, m.Seq)
+	q.Last, q.Used, m.record, m.Solid = max(q.Last, m.Seq), true, p.Records, p.Records
+	place, _ := q.place(m.Seq)
+	q.Live = slices.Insert(q.Live, place, m)
 	p.settled(q, m.Session)
 }
 

@@ -30,7 +30,8 @@ func (p *Partition) activate(now int64, q *Queue, old *Message) {
 		return
 	}
 	p.record(now, true)
-	m := &Message{Seq: q.Last + 1, Body: old.Body, State: Active, OwnTTL: old.OwnTTL, Session: old.Session, Waited: true}
+	m := &Message{Seq: q.Last + 1, Body: old.Body, State: Active, OwnTTL: old.OwnTTL, Session: old.Session, Waited: true,
+		Draft: old.Draft, Hops: old.Hops, Source: old.Source, From: old.From, Changes: old.Changes}
 	m.live(now, q.Settings.TTL)
 	p.store(q, m)
 	p.remove(q, old.Seq, Activated)
@@ -39,6 +40,17 @@ func (p *Partition) activate(now int64, q *Queue, old *Message) {
 
 // Cancel ends scheduled messages: all of them or none (7.6).
 func (p *Partition) Cancel(now int64, q *Queue, seqs []uint64) Refusal {
+	if r := q.mayCancel(seqs); r != Accepted {
+		return r
+	}
+	p.record(now, true)
+	for _, seq := range seqs {
+		p.remove(q, seq, Cancelled)
+	}
+	return Accepted
+}
+
+func (q *Queue) mayCancel(seqs []uint64) Refusal {
 	if q.Settings.NoSend {
 		return Disabled
 	}
@@ -46,10 +58,6 @@ func (p *Partition) Cancel(now int64, q *Queue, seqs []uint64) Refusal {
 		if m := q.Find(seq); m == nil || m.State != Scheduled || slices.Contains(seqs[:i], seq) {
 			return NotFound
 		}
-	}
-	p.record(now, true)
-	for _, seq := range seqs {
-		p.remove(q, seq, Cancelled)
 	}
 	return Accepted
 }

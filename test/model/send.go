@@ -11,65 +11,71 @@ type Draft struct {
 	Color      string // application properties that rules look at; "", nil: not there
 	N          *int64
 	Header     int // bytes beside the body
+
+	arrived  *Arriving // nil: it was sent here
+	number   uint64    // that it was given when it was staged; 0: none
+	dropped  bool      // it was a duplicate when it was staged
+	original uint64    // … of this one
 }
 
 // Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2). Duplicates are dropped
 // singly; their number is that of the original while it is scheduled, else 0 (11).
 func (p *Partition) Send(now int64, q *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
-	if q.Settings.NoSend {
-		return nil, Disabled
+	size, r := q.mayStore(drafts)
+	switch {
+	case r != Accepted:
+		return nil, r
+	case q.Topic != nil:
+		return nil, NotAllowed
+	case q.Settings.Topic:
+		return p.publish(now, q, drafts)
+	case !p.fits(q, size):
+		return nil, QuotaExceeded
 	}
-	var size int64
+	p.record(now, true)
+	for _, d := range drafts {
+		if first, ok := q.twice(now, &d); ok {
+			numbers = append(numbers, q.stillScheduled(first))
+			continue
+		}
+		m := d.message(q, now)
+		p.remember(now, q, d.ID, m.Seq)
+		numbers = append(numbers, m.Seq)
+		if p.store(q, m); m.State == Active {
+			p.tell(q, Returned, m)
+		}
+		p.added(q, int64(len(d.Body)))
+	}
+	return numbers, Accepted
+}
+
+// mayStore looks at messages by themselves, and adds up their bytes.
+func (q *Queue) mayStore(drafts []Draft) (size int64, r Refusal) {
+	if q.Settings.NoSend {
+		return 0, Disabled
+	}
 	for _, d := range drafts {
 		if int64(len(d.Body)) > q.Settings.MaxMessage+idRoom {
-			return nil, TooLarge
+			return 0, TooLarge
 		}
 		size += int64(len(d.Body))
 	}
 	for _, d := range drafts {
 		if q.Settings.Sessions && !d.HasSession {
-			return nil, NotAllowed
+			return 0, NotAllowed
 		}
 	}
-	switch {
-	case q.Topic != nil:
-		return nil, NotAllowed
-	case q.Settings.Topic:
-		return p.publish(now, q, drafts)
-	case !q.fits(size):
-		return nil, QuotaExceeded
-	}
-	p.record(now, true)
-	for _, d := range drafts {
-		if first, ok := q.duplicate(now, d.ID); ok {
-			numbers = append(numbers, q.stillScheduled(first))
-			continue
-		}
-		m := &Message{Seq: q.Last + 1, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For}
-		if q.Settings.Sessions {
-			m.Session = d.Session
-		}
-		p.remember(now, q, d.ID, m.Seq)
-		numbers = append(numbers, m.Seq)
-		if m.For > now {
-			m.State = Scheduled
-			p.store(q, m)
-			continue
-		}
-		m.For = 0
-		m.live(now, q.Settings.TTL)
-		p.store(q, m)
-		p.tell(q, Returned, m)
-	}
-	return numbers, Accepted
+	return size, Accepted
 }
 
-// fits tells whether there is room for more bytes: a subscription's is that of its topic (16.3).
-func (q *Queue) fits(more int64) bool {
-	if q.Topic != nil {
-		q = q.Topic
+// fits tells whether there is room for more bytes, beside those that open transactions reserve: a subscription's is that of its topic (16.3).
+func (p *Partition) fits(q *Queue, more int64) bool {
+	q = q.quota()
+	is := q.Bytes()
+	if c := p.committing; c != nil {
+		is = c.before[q] + c.added[q]
 	}
-	return more <= 0 || q.Bytes()+more <= q.Settings.MaxBytes
+	return more <= 0 || is+p.reserved(q)+more <= q.Settings.MaxBytes
 }
 
 // stillScheduled is the number a duplicate is answered with.

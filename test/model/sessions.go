@@ -65,7 +65,7 @@ func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id s
 				continue
 			}
 		} else if s := q.Sessions[*name]; s != nil && s.Holder != (Token{}) {
-			if now < s.Until {
+			if now < s.Until || p.pinned(s.Holder) {
 				return "", 0, false, SessionTaken
 			}
 			p.record(now, true)
@@ -120,7 +120,7 @@ func (p *Partition) holder(now int64, q *Queue, token Token) (string, bool) {
 		if s.Holder != token || token == (Token{}) {
 			continue
 		}
-		if now < s.Until {
+		if now < s.Until || p.pinned(token) {
 			return id, true
 		}
 		p.record(now, true)
@@ -150,7 +150,7 @@ func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost b
 func (p *Partition) Close(now int64, q *Queue, token Token) {
 	if id, ok := p.holder(now, q, token); ok {
 		p.record(now, true)
-		p.endSession(now, q, id, false)
+		p.endSession(now, q, id, now >= q.Sessions[id].Until) // which may have passed while a transaction relies on it
 	}
 }
 
@@ -193,18 +193,8 @@ func (p *Partition) RenewSession(now int64, q *Queue, id string, token Token) (i
 
 // SetState replaces a session's state, or clears it when it is empty (8.4).
 func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state []byte) Refusal {
-	if held, ok := p.holder(now, q, token); !ok || held != id {
-		return SessionLost
-	}
-	limits := q
-	if q.Topic != nil {
-		limits = q.Topic
-	}
-	if int64(len(state)) > limits.Settings.MaxMessage {
-		return TooLarge
-	}
-	if !q.fits(int64(len(state) - len(q.Sessions[id].State))) {
-		return QuotaExceeded
+	if r := p.maySet(now, q, id, token, state); r != Accepted {
+		return r
 	}
 	p.record(now, true)
 	s := p.session(q, id)
@@ -212,9 +202,23 @@ func (p *Partition) SetState(now int64, q *Queue, id string, token Token, state 
 		p.changing(func() { t.Used = false })
 		t.Used = true
 	}
+	p.added(q, int64(len(state)-len(s.State)))
 	s.HasState, s.State, s.SetAt = len(state) > 0, state, now
 	if !s.HasState {
 		s.SetAt = 0
+	}
+	return Accepted
+}
+
+func (p *Partition) maySet(now int64, q *Queue, id string, token Token, state []byte) Refusal {
+	if held, ok := p.holder(now, q, token); !ok || held != id {
+		return SessionLost
+	}
+	if int64(len(state)) > q.quota().Settings.MaxMessage {
+		return TooLarge
+	}
+	if !p.fits(q, int64(len(state)-len(q.Sessions[id].State))) {
+		return QuotaExceeded
 	}
 	return Accepted
 }

@@ -15,12 +15,14 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 	number := t.Last
 	for i := range drafts {
 		d := &drafts[i]
-		if _, twice := t.duplicate(now, d.ID); twice || t.Settings.Window > 0 && before[d.ID] {
+		if _, twice := t.twice(now, d); twice || t.Settings.Window > 0 && before[d.ID] {
 			continue
 		}
 		before[d.ID] = true
-		number++
-		if d.For > now {
+		if d.number == 0 {
+			number++
+		}
+		if d.For > now || d.number != 0 {
 			size += int64(len(d.Body))
 			continue
 		}
@@ -31,21 +33,27 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 			size += c.Message.bytes()
 		}
 	}
-	if !t.fits(size) {
+	if !p.fits(t, size) {
 		return nil, QuotaExceeded
 	}
 	p.record(now, true)
-	p.Copies = nil
+	p.added(t, size)
+	if p.committing == nil {
+		p.Copies = nil
+	}
 	for i := range drafts {
 		d := &drafts[i]
-		if first, twice := t.duplicate(now, d.ID); twice {
+		if first, twice := t.twice(now, d); twice {
 			numbers = append(numbers, t.stillScheduled(first))
 			continue
 		}
 		number := t.Last + 1
+		if d.number != 0 {
+			number = d.number
+		}
 		p.remember(now, t, d.ID, number)
 		numbers = append(numbers, number)
-		if d.For > now {
+		if d.For > now || d.number != 0 {
 			p.store(t, &Message{Seq: number, Body: d.Body, State: Scheduled, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For, Draft: d})
 			continue
 		}
@@ -73,7 +81,7 @@ func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
 	p.changing(func() { t.Last, t.Used = last, used; delete(t.Gone, number) })
 	t.Last, t.Used, t.Gone[number] = number, true, Published
 	for _, c := range copies {
-		c.Message.Seq, c.Message.From = c.Queue.Last+1, number
+		c.Message.Seq = c.Queue.Last + 1
 		p.store(c.Queue, c.Message)
 	}
 	for _, c := range copies {
@@ -96,7 +104,13 @@ func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterF
 			return nil, Invalid
 		}
 		for _, m := range p.copiesOf(sub, d, v) {
-			m.Body, m.State, m.OwnTTL = d.Body, Active, sent.OwnTTL
+			m.Body, m.State, m.OwnTTL, m.Draft, m.From = d.Body, Active, sent.OwnTTL, d, number
+			if a := d.arrived; a != nil {
+				m.came(a)
+				if len(a.Changes) > 0 {
+					m.Changes = append([][]byte{a.Changes}, m.Changes...)
+				}
+			}
 			m.live(now, least(t.Settings.TTL, sub.Settings.TTL)) // the smaller one wins, from one instant (7.1)
 			all = append(all, Copy{sub, m})
 		}

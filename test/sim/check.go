@@ -303,6 +303,7 @@ func (w *world) finish() {
 	w.step = -1
 	w.note("draining")
 	w.pump()
+	w.endTransactions()
 	longest := time.Second
 	for _, q := range w.living() {
 		longest = max(longest, q.lockEver)

@@ -66,6 +66,7 @@ func (w *world) request() {
 	}
 	a := &ask{op: op, q: q, dead: w.chance(25), tag: w.tag(), asked: w.broker()}
 	if w.fill(a) {
+		w.mayStage(a)
 		w.submit(a)
 	}
 }
@@ -116,6 +117,8 @@ func (w *world) fill(a *ask) bool {
 		a.cmd = cmd
 	case opRecall, opCancel:
 		return w.byNumber(a)
+	case opCommit, opRollback:
+		return w.discharge(a)
 	case opRenewSession, opSetState, opGetState:
 		return w.ofSession(a)
 	case opList:

@@ -23,12 +23,18 @@ func (h *history) forTopic(l *life) {
 	if w.chance(70) {
 		l.session, l.hasSession = pick(w.rng, w.o.sessions...), true
 	}
+	h.forRules(l)
+	w.describe(&l.sent)
+}
+
+// forRules gives a message the properties that rules look at.
+func (h *history) forRules(l *life) {
+	w := h.w
 	l.color = pick(w.rng, colors...)
 	if w.chance(75) {
 		n := w.rng.Int64N(numbersUpTo)
 		l.n = &n
 	}
-	w.describe(&l.sent)
 }
 
 // lives are all messages, and all copies of them that were seen.

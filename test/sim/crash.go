@@ -150,6 +150,9 @@ func (w *world) forget() {
 	for _, q := range w.queues {
 		q.lines = [2]*line{}
 	}
+	for _, t := range w.transactions { // what was staged is gone
+		t.ended, t.staged, t.seen = true, nil, nil
+	}
 	w.receivers, w.admin, w.collector = nil, nil, nil
 }
 

@@ -26,7 +26,7 @@ type facts struct {
 // refusedSends are those of an entity, for one reason.
 type refusedSends struct {
 	q     *queue
-	why   model.Refusal
+	why   event.Refusal
 	n     int
 	since int64
 }
@@ -44,6 +44,9 @@ type noted struct {
 
 	n     int // SendsRefused
 	since int64
+
+	transaction model.TransactionID // TransactionAborted
+	cause       event.AbortCause
 }
 
 // reasons are refusals in the log's words.
@@ -52,10 +55,22 @@ var reasons = map[model.Refusal]event.Refusal{model.LockLost: event.RefusedLockL
 	model.TooLarge: event.RefusedTooLarge, model.QuotaExceeded: event.RefusedFull, model.NoMatch: event.RefusedNoMatch,
 	model.NoEntity: event.RefusedGone}
 
+func reason(r model.Refusal) event.Refusal {
+	if why := reasons[r]; why != 0 {
+		return why
+	}
+	return event.RefusedOther
+}
+
 // fact is a record that nobody waits for.
 func (s *shadow) fact(now int64, n noted) {
 	s.m.Fact(now)
 	s.p.facts[s.m.Records] = n
+	s.lazy(now)
+}
+
+// lazy: nobody waits for the newest record.
+func (s *shadow) lazy(now int64) {
 	if s.facts.hasty {
 		s.facts.ripe = true
 	} else if s.facts.by == 0 {
@@ -65,15 +80,15 @@ func (s *shadow) fact(now int64, n noted) {
 
 // refused is what is noted of a refusal.
 func (s *shadow) refused(now int64, a *ask, x *want) {
-	n := noted{slice: a.q.slice, kind: event.KindSettlementRefused, why: reasons[x.refusal], dead: a.dead, wanted: event.WantedRenew}
-	if n.why == 0 {
-		n.why = event.RefusedOther
-	}
+	n := noted{slice: a.q.slice, kind: event.KindSettlementRefused, why: reason(x.refusal), dead: a.dead, wanted: event.WantedRenew}
 	switch a.op {
 	case opSend, opBatch:
-		s.refusedSend(now, a, x.refusal)
+		s.refusedSend(now, a, n.why)
 		return
 	case opSettle, opSettleMany, opStale:
+		if x.refusal == model.UnknownTransaction || x.refusal == model.TooMany {
+			return // it has not come so far
+		}
 		n.wanted = map[model.Outcome]event.Wanted{model.Complete: event.WantedComplete, model.Abandon: event.WantedAbandon,
 			model.Release: event.WantedRelease, model.Defer: event.WantedDefer, model.DeadLetter: event.WantedDeadLetter}[a.how]
 		n.token, n.seq = s.about(a)
@@ -95,7 +110,7 @@ func (s *shadow) about(a *ask) (model.Token, uint64) {
 	return s.m.About.Token, s.m.About.Seq
 }
 
-func (s *shadow) refusedSend(now int64, a *ask, why model.Refusal) {
+func (s *shadow) refusedSend(now int64, a *ask, why event.Refusal) {
 	for i := range s.facts.windows {
 		if w := &s.facts.windows[i]; w.q == a.q && w.why == why {
 			w.n += len(a.sent)
@@ -110,7 +125,7 @@ func (s *shadow) counted(now int64) {
 	for len(s.facts.windows) > 0 && (s.facts.hasty || s.facts.windows[0].since+window <= now) {
 		w := s.facts.windows[0]
 		s.facts.windows = s.facts.windows[1:]
-		s.fact(now, noted{slice: w.q.slice, kind: event.KindSendsRefused, why: reasons[w.why], n: w.n, since: w.since})
+		s.fact(now, noted{slice: w.q.slice, kind: event.KindSendsRefused, why: w.why, n: w.n, since: w.since})
 	}
 }
 
@@ -183,6 +198,8 @@ func (p *part) factsOf(record int, events []event.Event) {
 			n.why, n.seq, n.dead, n.token, n.wanted = ev.Why, uint64(ev.Sequence), ev.SubQueue == event.DeadLetter, model.Token(ev.Token), ev.Wanted
 		case *event.SendsRefused:
 			n.why, n.n, n.since = ev.Why, int(ev.Count), int64(ev.Since)
+		case *event.TransactionAborted:
+			n.transaction, n.cause, n.slice = model.TransactionID(ev.ID), ev.Cause, event.Slice{}
 		case *event.RunStarted:
 		default:
 			continue
@@ -191,7 +208,7 @@ func (p *part) factsOf(record int, events []event.Event) {
 		if len(events) > 2 || len(events) == 2 && events[0].Kind() != event.KindOriginDefined {
 			p.w.broken("facts", "partition %d: record %d has a fact, and %d other events", p.id, record, len(events)-1)
 		}
-		if n.kind != event.KindRunStarted && ev.Common().Origin == 0 {
+		if n.kind != event.KindRunStarted && n.cause != event.AbortTimedOut && ev.Common().Origin == 0 {
 			p.w.broken("facts", "partition %d: record %d does not say who was refused", p.id, record)
 		}
 	}

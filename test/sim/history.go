@@ -105,7 +105,9 @@ func (h *history) message(q *queue) *sent {
 	w := h.w
 	id := uint64(len(h.all) + 1)
 	n := 8 + w.rng.IntN(w.o.maxBody)
-	if w.chance(2) {
+	if w.o.moves {
+		n += movesBytes
+	} else if w.chance(2) {
 		n = 0
 	}
 	body := make([]byte, n)
@@ -140,6 +142,10 @@ func (h *history) message(q *queue) *sent {
 	}
 	if w.o.ahead > 0 && w.chance(25) {
 		l.due = w.broker() + w.rng.Int64N(w.o.ahead.Milliseconds()) - w.o.ahead.Milliseconds()/8
+	}
+	if w.o.moves {
+		h.forRules(l)
+		w.describe(&l.sent)
 	}
 	h.all = append(h.all, l)
 	return &l.sent
@@ -358,6 +364,14 @@ func (h *history) granted(q *queue, r *receiver, g *engine.SessionGrant, at int6
 // answered notes what an answer says.
 func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 	ok := x.refusal == model.Accepted
+	switch {
+	case a.op == opCommit || a.op == opRollback:
+		h.discharged(a, x)
+		return
+	case a.txn != nil:
+		h.stagedAnswered(a, x)
+		return
+	}
 	switch a.op {
 	case opSend, opBatch:
 		h.sent(a, x, r, ok)

@@ -14,6 +14,53 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
+// alive are the invariants that are broken when a lock counts as alive that is not: for a settlement, or for whoever is to be next; or when
+// the fact that a settlement is refused is missing in the log before its answer comes.
+var alive = []string{"I6", "I5", "I10", "I17", "I26"}
+
+// planted are the bugs that the simulation must find, in how many seeds, and as what.
+var planted = []struct {
+	bug    mutant.Bug
+	seeds  int
+	damage bool
+	broken []string
+}{
+	{"", 300, false, nil},
+	{"", 2000, true, nil},
+	{mutant.AckBeforeSync, 1000, false, []string{"I1", "I13"}},
+	{mutant.TruncateAlways, 5000, true, []string{"I1"}},
+	{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I4", "I24", "F4"}},
+	{mutant.ShowBeforeDurable, 1000, false, []string{"I13"}},
+	{mutant.CheckAtArrival, 2000, false, alive},
+	{mutant.StaleToken, 500, false, alive},
+	{mutant.WallClock, 500, false, []string{"I5 (F15)"}},
+	{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20"}}, // of a queue, of a subscription
+	{mutant.AbandonedToBack, 500, false, []string{"I8"}},
+	{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
+	{mutant.DeliverExpired, 500, false, []string{"I14", "I17", "I19"}}, // the lock of the delivery is a record that should not be
+	{mutant.DeadLetterInTwo, 1000, false, []string{"I19"}},
+	{mutant.TakeBeforeDurable, 1000, false, []string{"I1", "I13"}}, // SM-022: the power is cut while receive-and-delete delivers
+	{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own
+	{mutant.RuleBeforeDurable, 1000, false, []string{"I20"}},
+	{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
+	{mutant.LongCopies, 1000, false, []string{"I14"}},
+	{mutant.IdleThoughHeld, 1000, false, []string{"I1"}},
+	{mutant.TakenByNumber, 1000, false, []string{"I1", "I13"}},
+	{mutant.ManyTokens, 500, false, []string{"I1", "I13"}},
+	{mutant.LookFirst, 500, false, []string{"I13"}},
+	{mutant.DeliverBeforeWritten, 1000, false, []string{"I13"}},
+	{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
+	{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
+	{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
+	{mutant.FactAwaited, 200, false, []string{"I26"}},    // a reply does not come, and what it stands for is in the log
+	{mutant.FactSynced, 200, false, []string{"I26"}},
+	{mutant.FactMisnamed, 1000, false, []string{"facts"}},
+	{mutant.CommitInTwo, 1000, false, []string{"I19"}},
+	{mutant.PinExpires, 1000, false, []string{"I7", "I19", "I26", "P21"}}, // it is noticed, or what is staged is not its client's any more
+	{mutant.ReservedStays, 1000, false, []string{"I2", "I12"}},            // a send is refused for which there is room
+	{canary, 1, false, []string{string(canary)}},
+}
+
 // TestPlantedBugs runs TestSim in a child process for every planted bug of reliability.md 6 that is its to find, and
 // demands that it finds it within its budget of seeds, as what it is: by one of the invariants of reliability.md 5 that are named here.
 // Where nothing is planted it must find nothing.
@@ -21,47 +68,7 @@ func TestPlantedBugs(t *testing.T) {
 	if os.Getenv("LEDGERBUS_MUTANT") != "" {
 		t.Skip("is a child")
 	}
-	// A lock counts as alive that is not: for a settlement, or for whoever is to be next; or the fact that a settlement is refused is missing in
-	// the log before its answer comes.
-	alive := []string{"I6", "I5", "I10", "I17", "I26"}
-	for _, m := range []struct {
-		bug    mutant.Bug
-		seeds  int
-		damage bool
-		broken []string
-	}{
-		{"", 300, false, nil},
-		{"", 2000, true, nil},
-		{mutant.AckBeforeSync, 1000, false, []string{"I1", "I13"}},
-		{mutant.TruncateAlways, 5000, true, []string{"I1"}},
-		{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I4", "I24", "F4"}},
-		{mutant.ShowBeforeDurable, 1000, false, []string{"I13"}},
-		{mutant.CheckAtArrival, 2000, false, alive},
-		{mutant.StaleToken, 500, false, alive},
-		{mutant.WallClock, 500, false, []string{"I5 (F15)"}},
-		{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20"}}, // of a queue, of a subscription
-		{mutant.AbandonedToBack, 500, false, []string{"I8"}},
-		{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
-		{mutant.DeliverExpired, 500, false, []string{"I14", "I17", "I19"}}, // the lock of the delivery is a record that should not be
-		{mutant.DeadLetterInTwo, 1000, false, []string{"I19"}},
-		{mutant.TakeBeforeDurable, 1000, false, []string{"I1", "I13"}}, // SM-022: the power is cut while receive-and-delete delivers
-		{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own
-		{mutant.RuleBeforeDurable, 1000, false, []string{"I20"}},
-		{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
-		{mutant.LongCopies, 1000, false, []string{"I14"}},
-		{mutant.IdleThoughHeld, 1000, false, []string{"I1"}},
-		{mutant.TakenByNumber, 1000, false, []string{"I1", "I13"}},
-		{mutant.ManyTokens, 500, false, []string{"I1", "I13"}},
-		{mutant.LookFirst, 500, false, []string{"I13"}},
-		{mutant.DeliverBeforeWritten, 1000, false, []string{"I13"}},
-		{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
-		{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
-		{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
-		{mutant.FactAwaited, 200, false, []string{"I26"}},    // a reply does not come, and what it stands for is in the log
-		{mutant.FactSynced, 200, false, []string{"I26"}},
-		{mutant.FactMisnamed, 1000, false, []string{"facts"}},
-		{canary, 1, false, []string{string(canary)}},
-	} {
+	for _, m := range planted {
 		name := string(m.bug)
 		if name == "" {
 			name = "none"

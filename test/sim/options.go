@@ -44,6 +44,10 @@ type options struct {
 	idle    bool // what nobody uses deletes itself
 	headers bool // messages have headers about as large as they may be
 
+	transactions bool     // some of what clients ask for is part of one
+	moves        bool     // entities forward to one another
+	targets      []string // of them, that forwarding goes to
+
 	startBytes int // see [engine.LoopOptions]
 }
 
@@ -93,6 +97,8 @@ const (
 	opDelete
 	opPutRule
 	opDropRule
+	opCommit
+	opRollback
 	operations // what clients ask for; the rest is asked for by the broker itself
 	opDrop     // what a deletion leaves behind
 	opEnforce  // a change of the catalogue where it counts
@@ -105,7 +111,7 @@ func (o operation) String() string { return operationNames[o] }
 
 var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
 	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
-	"put rule", "delete rule", "", "drop", "enforce", "ended", "usage", "touch"}
+	"put rule", "delete rule", "commit", "rollback", "", "drop", "enforce", "ended", "usage", "touch"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
@@ -114,6 +120,7 @@ const (
 	topicsStream = 0xd1342543de82ef95
 	roomStream   = 0x9e3779b97f4a7c15
 	laterStream  = 0xbf58476d1ce4e5b9
+	movesStream  = 0x94d049bb133111eb
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -151,6 +158,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.addLater(rand.New(rand.NewPCG(seed, laterStream)))
 	o.weighOperations(rng)
 	o.weighActions(rng)
+	o.addMoves(rand.New(rand.NewPCG(seed, movesStream)))
 	return o
 }
 
@@ -170,13 +178,13 @@ func (o *options) addQueues(rng *rand.Rand) {
 
 // weighOperations leaves some operations out and makes others frequent.
 func (o *options) weighOperations(rng *rand.Rand) {
-	for i := range o.operation {
-		if !o.topics && (i == int(opPutRule) || i == int(opDropRule)) {
+	for i := range opCommit {
+		if !o.topics && (i == opPutRule || i == opDropRule) {
 			continue
 		}
 		switch rng.IntN(8) {
 		case 0:
-			if i != int(opSend) && i != int(opAttach) && i != int(opFlow) {
+			if i != opSend && i != opAttach && i != opFlow {
 				o.operation[i] = 0
 			}
 		case 1:
@@ -252,8 +260,44 @@ func (o *options) addLater(rng *rand.Rand) {
 	}
 }
 
+// addMoves adds transactions to some worlds.
+func (o *options) addMoves(rng *rand.Rand) {
+	if o.transactions = rng.IntN(3) == 0; o.transactions {
+		o.operation[opCommit], o.operation[opRollback] = pick(rng, 2, 6, 20), pick(rng, 1, 3)
+		if rng.IntN(8) == 0 { // quotas are in reach
+			o.maxBody = 50_000
+			for i := range o.entities {
+				if p := &o.entities[i].props; p.MaxSizeMegabytes > 0 {
+					p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes = 1, 256
+				}
+			}
+		}
+	}
+}
+
+// forward has an entity forward to others of the world, or to itself, or to one that is not there, or not any more.
+func (o *options) forward(rng *rand.Rand, p *event.Properties) {
+	to := func() string {
+		switch {
+		case rng.IntN(2) == 0 || len(o.targets) == 0:
+			return ""
+		case rng.IntN(20) == 0:
+			return "nowhere"
+		}
+		return pick(rng, o.targets...)
+	}
+	p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "", ""
+	if !p.RequiresSession {
+		p.ForwardTo = to()
+	}
+	p.ForwardDeadLetteredMessagesTo = to()
+}
+
 // alter changes settings of an entity for a world with these options.
 func (o *options) alter(rng *rand.Rand, p *event.Properties) {
+	if o.moves {
+		o.forward(rng, p)
+	}
 	if o.idle {
 		p.AutoDeleteOnIdle = pick(rng, event.Forever, 100*time.Millisecond, 5*time.Second, 90*time.Second, 5*time.Minute, 20*time.Minute)
 	}

@@ -17,6 +17,7 @@ var refusals = map[engine.Code]model.Refusal{
 	engine.SessionLockLost: model.SessionLost, engine.SessionCannotBeLocked: model.SessionTaken, engine.Timeout: model.TimedOut,
 	engine.MessageNotFound: model.NotFound, engine.NotFound: model.NoEntity, engine.InvalidArgument: model.Invalid,
 	engine.AlreadyExists: model.Exists, engine.NoMatchingSubscription: model.NoMatch,
+	engine.UnknownTransaction: model.UnknownTransaction, engine.TransactionFailed: model.TransactionFailed, engine.Busy: model.Busy, engine.QuotaExceeded: model.TooMany,
 }
 
 // reply compares a reply with what must be answered, then gives it to the client.
@@ -99,7 +100,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 				w.broken("I5", "%s: lock renewed until %d, it must be %d", a.q.path, t, x.until)
 			}
 		}
-	case (a.op == opSend || a.op == opBatch) && ok && a.cmd.(*engine.Send).Numbers:
+	case (a.op == opSend || a.op == opBatch) && ok && a.plain().(*engine.Send).Numbers:
 		numbers := r.Numbers()
 		if !slices.EqualFunc(numbers, x.numbers, func(a event.SequenceNumber, b uint64) bool { return uint64(a) == b }) {
 			id := "I12"

@@ -132,6 +132,16 @@ const (
 	seenBytes = headerAt + 4
 )
 
+// Where messages move, bodies say all that has to be read back: behind what filters see the time to live, the message-id (a digit, as there
+// are no more) and its type, and when it is scheduled for.
+const (
+	ttlAt      = seenBytes
+	nameAt     = ttlAt + 4
+	typeAt     = nameAt + 1
+	dueAt      = typeAt + 1
+	movesBytes = dueAt + 8
+)
+
 // describe writes what filters see of a message into its body.
 func (w *world) describe(m *sent) {
 	if len(m.body) < seenBytes {
@@ -152,6 +162,11 @@ func (w *world) describe(m *sent) {
 		if m.hasSession && id == m.session {
 			m.body[sessionAt] = 1 + byte(i)
 		}
+	}
+	if w.o.moves {
+		binary.BigEndian.PutUint32(m.body[ttlAt:], uint32(m.ttl))
+		m.body[nameAt], m.body[typeAt] = m.name[1], byte(m.idType)
+		binary.BigEndian.PutUint64(m.body[dueAt:], uint64(m.due))
 	}
 }
 

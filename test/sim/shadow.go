@@ -34,14 +34,17 @@ type ask struct {
 	below  []*queue       // opDelete: subscriptions that end with their topic
 	entity *engine.Entity // opEnforce
 
-	seqs    []uint64    // opRecall, opCancel
-	deletes bool        // opRecall: taken for good
-	session *string     // the named one; nil: none, or the next available
-	wait    int64       // opAccept, ms
-	token   model.Token // of a session lock
-	state   []byte      // nil: cleared
-	before  int64       // opPurge; 0: now
-	since   int64       // opList
+	seqs    []uint64         // opRecall, opCancel
+	deletes bool             // opRecall: taken for good
+	session *string          // the named one; nil: none, or the next available
+	wait    int64            // opAccept, ms
+	token   model.Token      // of a session lock
+	state   []byte           // nil: cleared
+	txn     *transaction     // that it is part of, or ends; nil: none
+	alone   engine.Command   // what would be asked for without one
+	cause   event.AbortCause // opRollback
+	before  int64            // opPurge; 0: now
+	since   int64            // opList
 	all     bool
 	skip    int
 
@@ -138,8 +141,11 @@ func newShadow(w *world, p *part) *shadow {
 		return p.tokens(1)[0]
 	}
 	n := p.model.Records
+	p.model.Lost()
 	p.reached = marks{n, n}
-	return &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}}
+	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}}
+	p.model.Aborted = s.aborted
+	return s
 }
 
 // handedOn: a start hands frames on before anything is asked.
@@ -246,15 +252,7 @@ func (s *shadow) step(now int64, a *ask) {
 			x.refusal = model.NoEntity
 			break
 		}
-		n := bit(a.dead)
-		ln := a.q.lines[n]
-		if ln == nil {
-			ln = &line{q: a.q, dead: a.dead}
-			a.q.lines[n] = ln
-		}
-		ln.attached++
-		a.rcv.line = ln
-		s.tell(a.rcv, x, 0)
+		s.attach(a, x)
 		return
 	case opAccept:
 		s.attachSession(now, a)
@@ -276,7 +274,15 @@ func (s *shadow) step(now int64, a *ask) {
 		if h := s.halls[a.q]; h != nil {
 			s.markHall(h)
 		}
+	case opCommit:
+		x.refusal = s.m.Commit(now, a.txn.id)
+	case opRollback:
+		x.refusal = s.m.Rollback(now, a.txn.id, aborts[a.cause])
 	default:
+		if a.txn != nil {
+			s.stage(now, a, &x)
+			break
+		}
 		if a.q.model.Dropped {
 			x.refusal = model.NoEntity
 			if a.op == opRecall && !a.deletes {
@@ -297,17 +303,24 @@ func (s *shadow) step(now int64, a *ask) {
 	s.hold(x)
 }
 
+func (s *shadow) attach(a *ask, x want) {
+	n := bit(a.dead)
+	ln := a.q.lines[n]
+	if ln == nil {
+		ln = &line{q: a.q, dead: a.dead}
+		a.q.lines[n] = ln
+	}
+	ln.attached++
+	a.rcv.line = ln
+	s.tell(a.rcv, x, 0)
+}
+
 // ask is what a command of a client comes to.
 func (s *shadow) ask(now int64, a *ask, x *want) {
 	q := a.q.model
 	switch a.op {
 	case opSend, opBatch:
-		var drafts []model.Draft
-		for _, m := range a.sent {
-			drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due,
-				Color: m.color, N: m.n, Header: m.header})
-		}
-		if x.numbers, x.refusal = s.m.Send(now, q, drafts); x.refusal == model.Accepted && a.q.kind == event.Topic {
+		if x.numbers, x.refusal = s.m.Send(now, q, a.drafts()); x.refusal == model.Accepted && a.q.kind == event.Topic {
 			s.w.coveredCopies(a.op, s.m.Copies)
 		}
 	case opSettle, opSettleMany, opStale:

@@ -87,6 +87,7 @@ func (r *seedRuns) count(seed uint64, res Result) {
 	case res.Violation == nil:
 	case *flagAll:
 		r.found[res.Violation.Invariant]++
+		r.t.Log(res.Violation)
 	default:
 		r.bad = true
 		report(r.t, res.Violation, seed-*flagFirst+1)
@@ -123,7 +124,8 @@ func checkCoverage(t *testing.T, stats *Stats) {
 			t.Errorf("no %v in %d seeds", k, stats.Seeds)
 		}
 	}
-	for _, k := range []event.Kind{event.KindRunStarted, event.KindSettlementRefused, event.KindSendsRefused} {
+	for _, k := range []event.Kind{event.KindRunStarted, event.KindSettlementRefused, event.KindSendsRefused,
+		event.KindTransactionCommitted, event.KindTransactionAborted, event.KindNumbersReserved} {
 		if stats.Kinds[k] == 0 {
 			t.Errorf("no %v in %d seeds", k, stats.Seeds)
 		}

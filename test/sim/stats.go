@@ -59,6 +59,7 @@ const (
 	ofAction    // a publish whose copies a rule changed
 	ofRuleError // … for which a rule could not be evaluated
 	ofUnwanted  // … that nobody got
+	ofStaged    // in a transaction
 	ofDeleted   // the queue is gone
 	ofRefused   // the answer was no
 	ofLost      // the process died before the answer
@@ -67,14 +68,19 @@ const (
 
 var featureNames = [features]string{"plain", "sessions", "duplicate detection", "dead-letter queue", "send-disabled", "receive-disabled", "disabled",
 	"expiring", "scheduled", "deferred", "locked", "session held",
-	"topic", "subscription", "action", "rule error", "unwanted", "deleted", "refused", "lost"}
+	"topic", "subscription", "action", "rule error", "unwanted", "staged", "deleted", "refused", "lost"}
 
 // impossible are the cells nothing can be in: no session operation without sessions, no refusal of what is never refused.
 func impossible(op operation, f feature) bool {
+	if op == opCommit || op == opRollback {
+		return f != ofPlain && f != ofSessions && f != ofRefused && f != ofLost
+	}
 	sends, rules := op == opSend || op == opBatch, op == opPutRule || op == opDropRule
 	switch f {
 	case ofAction, ofRuleError, ofUnwanted:
 		return !sends
+	case ofStaged:
+		return !op.transactional()
 	case ofTopic:
 		return !sends && op != opCancel && op != opUpdate && op != opDelete
 	}
@@ -112,6 +118,7 @@ func (w *world) covered(a *ask) {
 	at(ofReceiveDisabled, s.NoReceive && !s.NoSend)
 	at(ofDisabled, s.NoReceive && s.NoSend)
 	at(ofExpiring, s.TTL > 0)
+	at(ofStaged, a.txn != nil)
 	at(ofDeleted, m.Dropped)
 	at(ofTopic, a.q.kind == event.Topic)
 	at(ofSubscription, a.q.kind == event.Subscription)

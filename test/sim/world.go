@@ -162,19 +162,20 @@ type world struct {
 	clock   *host.Clock
 	newest  int64 // newest broker time anybody saw
 
-	parts     []*part
-	queues    []*queue  // all there ever were: queues, topics and subscriptions, in the order in which they were made
-	catalogue []setting // decisions about them
-	admin     *ask      // change of the catalogue that is under way: there is one at a time
-	collector *collector
-	started   int64 // broker time of the newest start
-	receivers []*receiver
-	nextTag   uint64
-	origins   []*engine.Origin
-	hist      history
-	tokens    uint64
-	draining  bool // the end: everything received is completed
-	ended     bool // the run cannot go on, legally
+	parts        []*part
+	queues       []*queue  // all there ever were: queues, topics and subscriptions, in the order in which they were made
+	catalogue    []setting // decisions about them
+	admin        *ask      // change of the catalogue that is under way: there is one at a time
+	collector    *collector
+	started      int64 // broker time of the newest start
+	receivers    []*receiver
+	nextTag      uint64
+	origins      []*engine.Origin
+	hist         history
+	tokens       uint64
+	transactions []*transaction // that clients began, and may go on with
+	draining     bool           // the end: everything received is completed
+	ended        bool           // the run cannot go on, legally
 }
 
 // Run plays one seed. With out it writes what happens, readably.
