@@ -199,3 +199,20 @@ func TestDeclareBeforeLogin(t *testing.T) {
 		}
 	})
 }
+
+// WP-199a: a client of cross-entity transactions has all its links in one session, and its coordinator there before its first token. One
+// link more than that needs one.
+func TestCoordinatorBesideTokens(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.dial().open()
+		p.attachCoordinator(coordinatorHandle)
+		p.attachTokens()
+		p.write(0, &amqp.Attach{Name: "second", Handle: coordinatorHandle + 1, Role: amqp.RoleSender, Source: &amqp.Source{}, Target: &amqp.Coordinator{}}, nil)
+		expect[*amqp.Attach](p)
+		if d := expect[*amqp.Detach](p); d.Error == nil || d.Error.Condition != amqp.CondResourceLimit {
+			t.Fatalf("%+v", d)
+		}
+		p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
+		p.attachSender(coordinatorHandle+2, "q")
+	})
+}

@@ -226,13 +226,17 @@ func nothingToReceive(t engine.Target) bool {
 	return t.Entity.Kind == event.Topic && t.SubQueue != event.TransferDeadLetter
 }
 
+// linksBeforeLogin is how many links a session may have before the first valid token: the pair to $cbs, and the coordinator that the
+// group of a client of cross-entity transactions begins with.
+const linksBeforeLogin = 3
+
 // room checks the limits on links (reliability.md 8): that of names, which the connection is going to keep, too.
 func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
 	}
 	limit := l.c.allowed.links()
-	if !l.c.allowed.loggedIn && len(l.s.links) >= 2 {
+	if !l.c.allowed.loggedIn && len(l.s.links) >= linksBeforeLogin {
 		limit = 0
 	}
 	if l.c.links.attached >= limit {
