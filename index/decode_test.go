@@ -17,6 +17,7 @@ func FuzzDecode(f *testing.F) {
 	random(x, rand.New(rand.NewPCG(1, 1)), 200)
 	f.Add(x.Encode(nil))
 	f.Add(small().Encode(nil))
+	f.Add(smallMoves().Encode(nil))
 	for seed := range uint64(4) { // every kind of event
 		y := New()
 		w := newWalk(seed, y)
@@ -82,11 +83,38 @@ func small() *Index {
 	return x
 }
 
+// smallMoves is a state with a little of everything that moves.
+func smallMoves() *Index {
+	x := New()
+	from, other := event.Slice{Entity: 5, Partition: 1}, event.Slice{Entity: 6}
+	for _, ev := range []event.Event{
+		enqueued(1), enqueued(2), enqueued(3),
+		&event.MessageEnqueued{Envelope: q1, Sequence: 4, Body: event.Blob{Position: 10, Size: 2}, Arrival: &event.Arrival{Source: from, Number: 9, Floor: 7, Hops: 2, First: 60,
+			DeadLetterSource: "a", Changes: event.Blob{Position: 20, Size: 1}}},
+		&event.DuplicateDropped{Envelope: q1, Arrival: &event.Arrival{Source: from, Number: 7, Floor: 7, Hops: 1}},
+		&event.MessageScheduled{Envelope: q1, Sequence: 5, ScheduledFor: 80, Arrival: &event.Arrival{Source: other, Number: 1, Hops: 4, First: 61}},
+		&event.MessageDeadLettered{Envelope: q1, Sequence: 2, Cause: event.CauseHopLimit},
+		&event.MessageDeadLettered{Envelope: q1, Sequence: 3},
+		&event.TransferStarted{Envelope: q1, Destination: 8, Trigger: event.TriggerForward, First: 1, Sequences: []event.SequenceNumber{1, 4}},
+		&event.TransferStarted{Envelope: q1, Destination: 9, Trigger: event.TriggerDeadLetter, First: 3, Sequences: []event.SequenceNumber{3}},
+		&event.MessageHandedOver{Envelope: q1, Sequence: 6, Body: event.Blob{Position: 30, Size: 4}, Destination: 9, Number: 4},
+	} {
+		x.Apply(1, ev)
+	}
+	return x
+}
+
 // Every byte of a state replaced by others, and the state cut off at every byte: no panic, and nothing is taken for
 // a state that is none.
 func TestDecodeChangedBytes(t *testing.T) {
 	t.Parallel()
-	good := small().Encode(nil)
+	for _, x := range []*Index{small(), smallMoves()} {
+		changeBytes(t, x.Encode(nil))
+	}
+}
+
+func changeBytes(t *testing.T, good []byte) {
+	t.Helper()
 	if err := tryDecode(good); err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +195,66 @@ func TestDecodeRefusesSlices(t *testing.T) {
 	}
 }
 
+// What moves and cannot be so.
+func TestDecodeRefusesMoves(t *testing.T) {
+	t.Parallel()
+	kept := func(x *Index) *slice { return x.slices.of(q1.Slice) }
+	leaving := func(x *Index, seq event.SequenceNumber) *transfer {
+		s := kept(x)
+		return s.shared.transfers.edit(&s.shared.versions, s.rows.find(seq).row().lock)
+	}
+	mark := func(seq event.SequenceNumber, set func(marks) marks) func(*Index) {
+		return func(x *Index) {
+			s := kept(x)
+			r := s.rows.edit(&s.shared.versions, seq)
+			r.marks = set(r.marks)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Index)
+		ok     bool
+	}{
+		{"as it is", func(*Index) {}, true},
+		{"a transfer number twice", func(x *Index) { leaving(x, 4).number = 1 }, false},
+		{"a transfer number that was not given out", func(x *Index) { kept(x).given = 3 }, false},
+		{"no transfer number was given out", func(x *Index) { kept(x).given = 0 }, false},
+		{"transfer 0", func(x *Index) { leaving(x, 4).number = 0 }, false},
+		{"no trigger", func(x *Index) { leaving(x, 4).trigger = 0 }, false},
+		{"an unknown trigger", func(x *Index) { leaving(x, 4).trigger = 4 }, false},
+		{"a dead letter in the main queue", func(x *Index) { leaving(x, 1).trigger = event.TriggerDeadLetter }, false},
+		{"forwarded out of the dead-letter queue", func(x *Index) { leaving(x, 3).trigger = event.TriggerForward }, false},
+		{"in transfer after four moves", mark(1, func(m marks) marks { return m.moves(4) }), false},
+		{"in transfer and stays", mark(3, func(m marks) marks { return m | stays }), false},
+		{"five moves", mark(2, func(m marks) marks { return m.moves(5) }), false},
+		{"four moves", mark(2, func(m marks) marks { return m.moves(4) }), true},
+		{"from a dead-letter queue without a move", mark(4, func(m marks) marks { return m.moves(0) }), false},
+		{"scheduled, from elsewhere, without a move", mark(5, func(m marks) marks { return m.moves(0) }), false},
+		{"sources out of order", func(x *Index) { slices.Reverse(kept(x).arrived.sources) }, false},
+		{"a source twice", func(x *Index) { kept(x).arrived.sources[1].slice = kept(x).arrived.sources[0].slice }, false},
+		{"clock without a number", func(x *Index) { x.clock.Shift = 5 }, false},
+		{"clock with a number", func(x *Index) { x.clock.Number, x.clock.Shift = 1, 5 }, true},
+		{"an arrival below the floor", func(x *Index) { kept(x).arrived.sources[0].floor = 8 }, false},
+	} {
+		x := smallMoves()
+		c.change(x)
+		src := x.Encode(nil)
+		_, err := Decode(src)
+		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := tryDecode(src); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	nothing := append(New().Encode(nil), 0, 0)
+	for name, src := range map[string][]byte{"a clock that is none": nothing, "moves of no slice": append(nothing, 0), "moves of a slice that is not there": append(nothing, 1, 1, 0, 1, 0)} {
+		if _, err := Decode(src); !errors.Is(err, errEncoding) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // forgetAll ends every session and drops every slice, topics before their subscriptions or after them, and every entity.
 func forgetAll(x *Index, backwards bool) {
 	for _, l := range x.HeldSessions() {
@@ -194,7 +282,7 @@ func forgetAll(x *Index, backwards bool) {
 	if x.Catalogue.Roots() != 0 || x.Catalogue.Partitioned() != 0 {
 		panic(fmt.Sprintf("left: %d queues and topics, %d partitioned", x.Catalogue.Roots(), x.Catalogue.Partitioned()))
 	}
-	if x.Locks() != 0 || x.Live() != 0 || x.NextDeadline() != 0 {
-		panic(fmt.Sprintf("left: %d locks, %d messages, deadline %v", x.Locks(), x.Live(), x.NextDeadline()))
+	if x.Locks() != 0 || x.Live() != 0 || x.NextDeadline() != 0 || len(x.Transfers()) != 0 {
+		panic(fmt.Sprintf("left: %d locks, %d messages, %d transfers, deadline %v", x.Locks(), x.Live(), len(x.Transfers()), x.NextDeadline()))
 	}
 }
