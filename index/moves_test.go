@@ -160,6 +160,34 @@ func TestTransferring(t *testing.T) {
 	}
 }
 
+// Those that stay and those that do not are many, and either go first.
+func TestManyDeadLetters(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	for _, gone := range []bool{false, true} { // those that stay go
+		x := New()
+		for seq := range event.SequenceNumber(n) {
+			x.Apply(1, enqueued(seq+1))
+			cause := event.CauseExpired
+			if seq%2 == 1 {
+				cause = event.CauseHopLimit
+			}
+			x.Apply(1, &event.MessageDeadLettered{Envelope: q1, Sequence: seq + 1, Cause: cause})
+		}
+		for seq := range event.SequenceNumber(n) {
+			if stay := seq%2 == 1; stay == gone {
+				x.Apply(1, &event.MessageReceivedAndDeleted{Envelope: q1, Sequence: seq + 1})
+			}
+		}
+		movable := len(slices.Collect(x.Movable(q1.Slice, event.DeadLetter)))
+		first, ok := x.First(q1.Slice, event.DeadLetter)
+		all := len(slices.Collect(x.BrowseActive(q1.Slice, event.DeadLetter)))
+		if !ok || first.Stays == gone || all != n/2 || movable > 0 != gone {
+			t.Errorf("those that stay gone: %t: first %+v, %d in all, %d may move", gone, first, all, movable)
+		}
+	}
+}
+
 // A slice that is dropped takes its open transfers and what came to it along, in memory too.
 func TestDroppedOnItsWay(t *testing.T) {
 	t.Parallel()

@@ -176,6 +176,11 @@ func (m *moveModel) compareArrivals(x *Index) error {
 		}
 	}
 	for id, messages := range m.from {
+		if s := x.slices.byID[id]; s != nil {
+			if n, kept := s.sources(); n != kept {
+				return fmt.Errorf("slice %v has %d messages from dead-letter queues and keeps %d paths", id, n, kept)
+			}
+		}
 		for seq, want := range messages {
 			got, ok := x.Message(id, seq)
 			if ok && (got.Hops != want.hops || got.DeadLetterSource != want.source || want.first != 0 && got.EnqueuedSequence != want.first) {
@@ -184,6 +189,22 @@ func (m *moveModel) compareArrivals(x *Index) error {
 		}
 	}
 	return nil
+}
+
+// sources is of how many messages of a slice it is known in which dead-letter queue they were, and how many paths it keeps.
+func (s *slice) sources() (n, kept int) {
+	leaf := (*node)(nil)
+	s.rows.root.each(0, func(p place) bool {
+		if p.source() != "" {
+			n++
+		}
+		if p.leaf != leaf && p.leaf.extra != nil {
+			kept += len(p.leaf.extra.sources)
+		}
+		leaf = p.leaf
+		return true
+	})
+	return n, kept
 }
 
 // arrival is the next or an earlier one of a way to a slice.

@@ -193,10 +193,7 @@ func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	if n := len(ses.members); n == 0 || ses.members[n-1] < seq {
 		ses.members = append(ses.members, seq)
 	} else {
-		i := ses.place(seq)
-		if ses.members = slices.Insert(ses.members, i, seq); i <= ses.from {
-			ses.from++
-		}
+		ses.members = slices.Insert(ses.members, ses.place(seq), seq)
 	}
 	t.messageChanged(r.session, seq, row{}, *r)
 	if len(ses.members) < manyMembers || ses.ready != nil {
