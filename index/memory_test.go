@@ -81,14 +81,7 @@ func TestMemory(t *testing.T) {
 			ev.Arrival = movedHere(i)
 			ev.Arrival.DeadLetterSource = "a queue of some name"
 		})},
-		{"message in transfer", 100, func() any {
-			x := New()
-			for i := range event.SequenceNumber(n) {
-				x.Apply(1000, enqueued(i+1))
-				x.Apply(1000, &event.TransferStarted{Envelope: q1, Destination: 7, Trigger: event.TriggerForward, First: event.TransferNumber(i + 1), Sequences: []event.SequenceNumber{i + 1}})
-			}
-			return x
-		}},
+		{"message in transfer", 100, func() any { return leaving(n) }},
 	} {
 		got := held(n, c.build)
 		if c.name != "message" && !strings.HasPrefix(c.name, "copy") {
@@ -99,6 +92,17 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s: %.0f bytes, at most %.0f are meant", c.name, got, c.bound)
 		}
 	}
+}
+
+// leaving has so many messages, all of them in transfer.
+func leaving(n event.SequenceNumber) *Index {
+	x := New()
+	for i := range n {
+		x.Apply(1000, enqueued(i+1))
+		x.Apply(1000, &event.TransferStarted{Envelope: q1, Destination: 7, Trigger: event.TriggerForward, First: event.TransferNumber(i + 1),
+			Sequences: []event.SequenceNumber{i + 1}})
+	}
+	return x
 }
 
 // movedHere is the arrival of the i-th of many messages, of which none is over at its source.
