@@ -20,7 +20,9 @@ type machine struct {
 	now   event.Time
 }
 
-func newMachine() *machine { return &machine{Partition: NewPartition(0, 1, index.New()), now: 1_000_000} }
+func newMachine() *machine {
+	return &machine{Partition: NewPartition(0, 1, index.New()), now: 1_000_000}
+}
 
 // ask decides a command, adopts what was decided and applies it.
 func (m *machine) ask(cmd Command) Reply {
