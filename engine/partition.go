@@ -91,6 +91,9 @@ func (p *Partition) DrawIDs(from func() [16]byte) { p.settings.newID = from }
 // RefuseSends has every send refused from now on; nil: none any more.
 func (p *Partition) RefuseSends(with *Error) { p.settings.noSends = with }
 
+// RefuseHandOvers has every send refused from now on whose messages are for another entity; nil: none any more.
+func (p *Partition) RefuseHandOvers(with *Error) { p.settings.noHandOvers = with }
+
 // RefuseTransactions has every operation of a transaction refused from now on; nil: none any more. Those that are open can be discharged.
 func (p *Partition) RefuseTransactions(with *Error) { p.transactions.none = with }
 

@@ -35,6 +35,9 @@ func send(d *decision, cmd *Send) *Error {
 		return err
 	}
 	if cmd.Destination != nil {
+		if d.settings.noHandOvers != nil {
+			return d.settings.noHandOvers
+		}
 		return handOver(d, of, cmd)
 	}
 	s := sending{slice: of, cmd: cmd}

@@ -102,6 +102,9 @@ func (op *stagedOperation) find(d *decision) {
 		return
 	}
 	op.found = make([]stagedMessage, len(cmd.Messages))
+	if cmd.Destination != nil { // the history that counts is the one of where it goes
+		return
+	}
 	next := d.index.NextSequence(cmd.Slice)
 	for i, n := range d.reply.Numbers() {
 		if n >= next { // not that of a message it is a duplicate of, here or in the same send

@@ -31,10 +31,9 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	refuse(nil)
 }
 
-// mayMove is beforeFirst for moves, where a send hands messages over to another entity.
-func (c *capabilities) mayMove(cmd *engine.Send) (refusal *engine.Error) {
+// beforeSend is beforeFirst for moves, where a send hands messages over to another entity.
+func (c *capabilities) beforeSend(cmd *engine.Send, part *engine.Partition) {
 	if cmd.Destination != nil {
-		c.beforeFirst(log.Moves, func(err *engine.Error) { refusal = err })
+		c.beforeFirst(log.Moves, part.RefuseHandOvers)
 	}
-	return refusal
 }

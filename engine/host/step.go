@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -87,9 +88,7 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	if cmd.Buffer != nil {
 		defer cmd.Buffer.Release()
 	}
-	if err := l.capabilities.mayMove(cmd); err != nil {
-		return engine.Reply{Err: err}
-	}
+	l.capabilities.beforeSend(cmd, l.part)
 	out := l.part.Decide(now, cmd)
 	if l.recorder.write(now, out); out.Reply.Err != nil {
 		l.refused(now, cmd, out.Reply.Err)
@@ -99,16 +98,15 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 
 // stage makes an operation part of a transaction.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
-	l.capabilities.beforeFirst("transactions", l.part.RefuseTransactions)
-	if send, ok := cmd.Operation.(*engine.Send); ok {
-		if err := l.capabilities.mayMove(send); err != nil {
-			return engine.Reply{Err: err}
-		}
+	l.capabilities.beforeFirst(log.Transactions, l.part.RefuseTransactions)
+	send, _ := cmd.Operation.(*engine.Send)
+	if send != nil {
+		l.capabilities.beforeSend(send, l.part)
 	}
 	l.late.charge(cmd, 0)
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)
-	if send, ok := cmd.Operation.(*engine.Send); ok && out.Reply.Err != nil {
+	if send != nil && out.Reply.Err != nil {
 		l.refused(now, send, out.Reply.Err)
 	}
 	if out.Note != nil {

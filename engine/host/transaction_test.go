@@ -191,7 +191,7 @@ func TestTransactionsAreMarkedFirst(t *testing.T) {
 	h := byHand(t, testQueue())
 	var words []string
 	full := syscall.ENOSPC
-	h.loop.use = func(word string) error {
+	h.loop.capabilities.use = func(word string) error {
 		words = append(words, word)
 		if full != 0 {
 			return full
@@ -211,7 +211,16 @@ func TestTransactionsAreMarkedFirst(t *testing.T) {
 		t.Error(r.Err)
 	}
 	h.ask(handSecond)
-	if !slices.Equal(words, []string{"transactions", "transactions"}) || !slices.Contains(h.store.Namespace().Capabilities, "transactions") {
+	full = syscall.ENOSPC
+	via := sendOf("d")
+	via.Destination = &engine.Entity{ID: 1, Path: "orders", Properties: testQueue()}
+	if r := h.ask(&engine.Stage{Transaction: event.TransactionID{15: 2}, Operation: via}); !errors.As(r.Err, &e) || e.Code != engine.Busy {
+		t.Errorf("staged for another entity in a directory that does not say so: %v", r.Err)
+	}
+	if code := h.commits(event.TransactionID{15: 2}); code != engine.TransactionFailed {
+		t.Errorf("commit without the message for another entity: %d", code)
+	}
+	if !slices.Equal(words, []string{"transactions", "transactions", "moves"}) || !slices.Contains(h.store.Namespace().Capabilities, "transactions") {
 		t.Errorf("asked for %q; the directory says %q", words, h.store.Namespace().Capabilities)
 	}
 }
