@@ -300,15 +300,14 @@ func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
 
 // refuseAll ends the transfers of a lane whose destination is no more.
 func (c *Courier) refuseAll(now event.Time, l *lane) {
-	path := "?"
-	if source := c.Entity(l.source.Entity); source != nil {
-		path = source.Properties.ForwardTo
+	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newOver(l)
+	if source := c.Entity(l.source.Entity); source != nil && l.trigger != event.TriggerVia {
+		path := source.Properties.ForwardTo
 		if l.trigger == event.TriggerDeadLetter {
 			path = source.Properties.ForwardDeadLetteredMessagesTo
 		}
-		path = engine.ForwardPath(path)
+		refusal = engine.NoEntity(engine.ForwardPath(path))
 	}
-	refusal, over := engine.NoEntity(path), c.newOver(l)
 	for l.queue.len() > 0 {
 		t := l.queue.pop()
 		c.ends(over, &t, refusal, 0)

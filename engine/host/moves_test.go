@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// rereads is a [Options.Reread] of messages whose bodies are their ids.
+// rereads is a [Options.Reread] of messages whose bodies begin with their ids.
 func rereads(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error) {
-	m := engine.Message{Body: stored, ID: stored, TimeToLive: max(ttl, 0)}
+	m := engine.Message{Body: stored, ID: stored[:min(len(stored), 16)], TimeToLive: max(ttl, 0)}
 	if see != nil {
 		see.Reset()
 	}
