@@ -44,6 +44,8 @@ type Options struct {
 	NamespaceID  string           // UUID used when the directory is created; default random. For simulations
 	Logger       *slog.Logger     // default: discard
 	Now          func() time.Time // ages chapters, nothing else; default time.Now
+	// Patience is how long a write or a sync may take before the disk is said to hang; default 800 ms.
+	Patience time.Duration
 	// Manual starts no goroutine: writers are each a [ManualWriter], whose work the caller does. Partitions are recovered one after the
 	// other. For simulations.
 	Manual bool
@@ -221,7 +223,10 @@ type Writer interface {
 
 // Strain is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
 type Strain struct {
-	Room Room // on the disk
+	Room  Room      // on the disk
+	Since time.Time // since when there is no more
+	// Hangs is since when a write or a sync has been going on that takes too long; zero: none does.
+	Hangs time.Time
 }
 
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.

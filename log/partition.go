@@ -136,6 +136,7 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	if p.store.opts.Manual {
 		return manual{w}, nil
 	}
+	p.store.watch.begin(p.store)
 	w.run()
 	return w, nil
 }

@@ -50,8 +50,8 @@ type reserve struct {
 	critical int64 // bytes
 	want     int64 // size of the whole reserve, bytes
 
-	state   atomic.Uint32 // a Room
-	waiting atomic.Int32  // writers that have found no room
+	state   atomic.Pointer[roomSince] // nil: enough
+	waiting atomic.Int32              // writers that have found no room
 
 	mu     sync.Mutex // guards what follows
 	opened bool
@@ -60,11 +60,24 @@ type reserve struct {
 	failed bool // something found no room since the reserve was whole
 	free   disk.Space
 	looked time.Time
-	since  time.Time // of the state
+}
+
+// roomSince is a state, and since when it is.
+type roomSince struct {
+	room  Room
+	since time.Time
+}
+
+// is says how it stands.
+func (r *reserve) is() roomSince {
+	if s := r.state.Load(); s != nil {
+		return *s
+	}
+	return roomSince{}
 }
 
 // room is how much room there is, as far as is known.
-func (r *reserve) room() Room { return Room(r.state.Load()) }
+func (r *reserve) room() Room { return r.is().room }
 
 // open makes the reserve, or what the disk has room for. From what there is it gives a start what it needs. It is called before the first
 // write of a run, and does something once.
@@ -75,7 +88,6 @@ func (r *reserve) open(o *Options, partitions int) {
 		return
 	}
 	r.opened, r.logger, r.now = true, o.Logger, o.Now
-	r.since = r.now()
 	name := filepath.Join(r.dir, ballastName)
 	if o.ReserveBytes <= 0 && o.LowBytes <= 0 {
 		return
@@ -215,7 +227,7 @@ func (r *reserve) judge() {
 	switch {
 	case r.waiting.Load() > 0 || r.want > 0 && r.has+r.free.Free <= r.want/lastShare:
 		is = RoomNone
-	case r.failed || r.has < r.want || over(r.critical, RoomCritical):
+	case r.failed && r.want > 0 || r.has < r.want || over(r.critical, RoomCritical):
 		is = RoomCritical
 	case over(r.low, RoomLow):
 		is = RoomLow
@@ -224,9 +236,8 @@ func (r *reserve) judge() {
 		return
 	}
 	now := r.now()
-	told := []any{"was", was.String(), "for", now.Sub(r.since), "free", r.free.Free, "reserve", r.has, "low", r.low}
-	r.since = now
-	r.state.Store(uint32(is))
+	told := []any{"was", was.String(), "for", r.lasted(now), "free", r.free.Free, "reserve", r.has, "low", r.low}
+	r.state.Store(&roomSince{is, now})
 	switch is {
 	case RoomEnough:
 		r.logger.Info("the disk has room again: everything is taken", told...)
@@ -237,6 +248,14 @@ func (r *reserve) judge() {
 	case RoomNone:
 		r.logger.Error("the disk is full, and so is the reserve: what writes is refused, and what was taken waits for room", told...)
 	}
+}
+
+// lasted is for how long the state that ends has been.
+func (r *reserve) lasted(now time.Time) time.Duration {
+	if s := r.is(); !s.since.IsZero() {
+		return now.Sub(s.since)
+	}
+	return 0 // since the start
 }
 
 // close gives the descriptor back.

@@ -36,6 +36,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	o.ChapterBytes = cmp.Or(o.ChapterBytes, 64<<20)
 	o.ChapterAge = cmp.Or(o.ChapterAge, time.Hour)
 	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, defaultMaxFrame)
+	o.Patience = cmp.Or(o.Patience, 800*time.Millisecond)
 	o.OpenFiles = cmp.Or(o.OpenFiles, defaultOpenFiles)
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -88,6 +89,7 @@ type store struct {
 	parts []*partition // refused ones have err
 
 	reserve reserve
+	watch   watch
 
 	cutting sync.Mutex // guards what follows, and is held while tails are cut
 	cut     bool       // no tail of the run before is left
@@ -419,6 +421,7 @@ func (s *store) Close() error {
 		p.files.closeAll()
 	}
 	s.reserve.close()
+	s.watch.end()
 	if clean {
 		if err := disk.Replace(s.fs, filepath.Join(s.root, "clean"), format.EncodeClean(s.tag, ends)); err != nil {
 			errs = append(errs, fmt.Errorf("log: clean marker: %w", err))

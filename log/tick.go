@@ -46,6 +46,8 @@ func (w *writer) note() error {
 	if err != nil || m.LSN <= w.p.noted {
 		return nil
 	}
+	w.calls[notes].begin()
+	defer w.calls[notes].end()
 	err = w.progress.Put(format.Progress.Encode(w.p.id, w.p.store.tag, m))
 	if disk.OutOfDescriptors(err) || errors.Is(err, disk.ErrNoRoom) {
 		return nil // the old note stands; the next one is a second away

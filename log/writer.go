@@ -51,6 +51,9 @@ type writer struct {
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
+	calls [waits]call               // on the disk that go on
+	hangs atomic.Pointer[time.Time] // since when one of them has been going on that takes too long; nil: none does
+
 	mu      sync.Mutex // guards what follows
 	open    *Batch
 	placed  bool      // the open batch has been told its place, which nothing else may take any more
@@ -155,7 +158,14 @@ func (w *writer) rescue() {
 func (w *writer) Epoch() Epoch { return w.epoch }
 
 // Strain implements [Writer].
-func (w *writer) Strain() Strain { return Strain{Room: w.p.store.reserve.room()} }
+func (w *writer) Strain() Strain {
+	r := w.p.store.reserve.is()
+	s := Strain{Room: r.room, Since: r.since}
+	if at := w.hangs.Load(); at != nil {
+		s.Hangs = *at
+	}
+	return s
+}
 
 // Durable implements [Writer].
 func (w *writer) Durable() event.LSN { return event.LSN(w.durable.Load()) }
@@ -285,6 +295,7 @@ func (w *writer) append(b queued) *ticket {
 // work does the next piece of I/O, see [ManualWriter.Work].
 func (w *writer) work() bool {
 	w.io.Lock()
+	w.calls[writes].begin()
 	err := w.short.find()
 	var b queued
 	sync, news := false, true
@@ -299,6 +310,7 @@ func (w *writer) work() bool {
 		}
 		news = awaited || w.Durable() > durable // of other frames one hears with their sync
 	}
+	w.calls[writes].end()
 	w.io.Unlock() // what somebody waits for is written while a sync goes on
 	switch {
 	case err != nil:
@@ -363,10 +375,14 @@ func (w *writer) writeQueued() (all bool) {
 		}
 		b := w.pop()
 		w.mu.Unlock()
-		if err := w.write(b); errors.Is(err, disk.ErrNoRoom) {
+		w.calls[writes].begin()
+		err := w.write(b)
+		w.calls[writes].end()
+		if errors.Is(err, disk.ErrNoRoom) {
 			w.short.putBack(b)
 			return false
-		} else if err != nil {
+		}
+		if err != nil {
 			w.fail(err)
 			return true
 		}
@@ -449,7 +465,9 @@ func (w *writer) flush() error {
 	w.mu.Lock()
 	m := w.writ
 	w.mu.Unlock()
+	w.calls[syncs].begin()
 	err := w.file.Datasync()
+	w.calls[syncs].end()
 	w.mu.Lock()
 	w.syncing = false
 	w.mu.Unlock()

@@ -185,7 +185,7 @@ func TestGate(t *testing.T) {
 	if g.wait() {
 		t.Error("more wait than may")
 	}
-	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil })
+	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil }, nil)
 	if !<-first {
 		t.Error("who waited is not let in")
 	}

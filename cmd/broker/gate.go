@@ -6,6 +6,10 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
 // gate is what connections come to. It is closed while the broker starts: who speaks AMQP waits, a request gets 503, and /health says that
@@ -21,6 +25,7 @@ type gate struct {
 	amqp   interface{ ServeConn(net.Conn) }
 	http   http.Handler
 	health func(context.Context) error
+	states func() []host.Condition
 }
 
 func newGate(most int, closing <-chan struct{}) *gate {
@@ -28,8 +33,8 @@ func newGate(most int, closing <-chan struct{}) *gate {
 }
 
 // open lets everybody in.
-func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error) {
-	g.amqp, g.http, g.health = amqp, http, health
+func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, states func() []host.Condition) {
+	g.amqp, g.http, g.health, g.states = amqp, http, health, states
 	close(g.opened)
 }
 
@@ -83,4 +88,23 @@ func (g *gate) Health(ctx context.Context) error {
 		return errStarting
 	}
 	return g.health(ctx)
+}
+
+// Conditions are the states that keep the broker from doing all of its work.
+func (g *gate) Conditions() []listen.Condition {
+	if !g.isOpen() {
+		return nil
+	}
+	var list []listen.Condition
+	for _, c := range g.states() {
+		shown := listen.Condition{State: c.State}
+		if c.Partition >= 0 {
+			shown.Partition = &c.Partition
+		}
+		if since := c.Since.UTC().Truncate(time.Second); !c.Since.IsZero() {
+			shown.Since = &since
+		}
+		list = append(list, shown)
+	}
+	return list
 }

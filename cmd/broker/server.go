@@ -164,7 +164,8 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.descriptors = shareDescriptors(limit)
 	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{
-		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default()})
+		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default(),
+		ReserveBytes: int64(s.settings.Storage.Reserve), LowBytes: int64(s.settings.Storage.Low)})
 	if err != nil {
 		return err
 	}
@@ -220,6 +221,8 @@ func (s *Server) putEntities(ctx context.Context) error {
 		case err == nil:
 		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
+		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0: // what is there can be settled all the same
+			slog.Error("an entity of the settings is not made or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
 		default:
 			return err
 		}
@@ -275,7 +278,7 @@ func (s *Server) serve() error {
 	options := s.options()
 	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
-	s.gate.open(s.amqp, s.management(), s.engine.Health)
+	s.gate.open(s.amqp, s.management(), s.engine.Health, s.engine.Conditions)
 	if s.front == nil {
 		s.listen()
 	}
@@ -285,7 +288,7 @@ func (s *Server) serve() error {
 // listen takes connections to the gate.
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
-		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
+		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
 		Limits: listen.Limits{Visitors: s.limits.Unauthenticated, VisitorsPerHost: s.limits.ConnectionsPerAddress},
 	})
 	modes := map[settings.ListenMode]listen.Mode{

@@ -47,6 +47,7 @@ func TestFingerprint(t *testing.T) {
 	for name, other := range map[string]func(*Settings){
 		"mode":       func(s *Settings) { s.Mode = Production },
 		"data":       func(s *Settings) { s.Storage.Data = "elsewhere" },
+		"reserve":    func(s *Settings) { s.Storage.Reserve++ },
 		"gap":        func(s *Settings) { s.Clock.MaxGap = time.Hour },
 		"address":    func(s *Settings) { s.Listening.Addresses = []string{"127.0.0.1:0"} },
 		"rights":     func(s *Settings) { s.Access[0].Rights = []Right{Listen} },

@@ -55,6 +55,8 @@ const (
 type Storage struct {
 	Data       string // data directory; made when absent
 	Partitions int    // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
+	Reserve    int    // bytes of the disk that are kept for the time when it is full; 0: none
+	Low        int    // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
 }
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).
@@ -186,7 +188,7 @@ func defaults() Settings {
 		Mode:       Development,
 		Tier:       Standard,
 		FailuresTo: event.DeadLetter,
-		Storage:    Storage{Data: "data"},
+		Storage:    Storage{Data: "data", Reserve: 64 << 20},
 		Logging:    Logging{Level: slog.LevelInfo, Format: "text"},
 	}
 }

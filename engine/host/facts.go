@@ -93,6 +93,10 @@ func (l *Loop) Begin(p Program, plog log.Partition) {
 func (l *Loop) note(now event.Time, cmd *engine.Note) {
 	switch fact := cmd.Fact.(type) {
 	case *event.SettlementRefused:
+		if scarce(l.frames.writer) {
+			l.facts.missed++
+			return
+		}
 		if !l.facts.settlement(now, fact) {
 			return
 		}
@@ -108,7 +112,7 @@ func (l *Loop) note(now event.Time, cmd *engine.Note) {
 
 // refused counts the messages of a send that was refused.
 func (l *Loop) refused(now event.Time, cmd *engine.Send, err error) {
-	if e, ok := err.(*engine.Error); ok {
+	if e, ok := err.(*engine.Error); ok && !scarce(l.frames.writer) {
 		l.facts.sends(now, event.SendsRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Why: e.Code.Refusal(), Count: uint64(len(cmd.Messages))}, cmd.Origin)
 	}
 }

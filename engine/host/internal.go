@@ -47,7 +47,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		reply.Err = l.damaged
 	case *damage:
 		l.damaged = cmd.err
-		l.part.RefuseSends(engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged."))
+		bear(l)
 	case *usage:
 		reply.Answer = l.waiting.usage()
 	case *count:

@@ -110,7 +110,7 @@ func (f *linkFacts) take(now event.Time, id event.Slice) bool {
 		f.forget(now)
 	}
 	full := max(b.full, now).Add(linkPause)
-	there := full.Sub(now) <= linksAtOnce*linkPause
+	there := full.Sub(now) <= linksAtOnce*linkPause && !scarce(f.recorder.frames.writer)
 	if there {
 		b.full = full
 	} else {

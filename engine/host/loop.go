@@ -168,6 +168,7 @@ func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
 	l.frames.hurry(now)
+	bear(l)
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -294,7 +295,7 @@ func turnAway(requests []engine.Request, err error) {
 
 // Submit hands requests to a running loop.
 func (l *Loop) Submit(requests []engine.Request) {
-	if !l.mail.put(requests) {
+	if requests = withoutNew(l.frames.writer, requests); len(requests) > 0 && !l.mail.put(requests) {
 		turnAway(requests, engine.ErrUnknown)
 	}
 }
@@ -304,6 +305,10 @@ func (l *Loop) drain() {
 	l.frames.pace.on = false
 	l.Turn(l.mail.close())
 	for l.endLate(); l.recorder.err == nil; l.endLate() {
+		if l.frames.writer.Strain().Room == log.RoomNone {
+			l.recorder.fail(log.ErrNoRoom) // there may never be any
+			break
+		}
 		if len(l.backlog) > 0 && !l.frames.full() {
 			l.Turn(nil)
 			continue

@@ -91,6 +91,9 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 // Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
 // not get what it wrote to the disk in time (management-api.md 8, MA-003).
 func (ps *partitions) Health(ctx context.Context) error {
+	if list := ps.Conditions(); len(list) > 0 && list[0].State != partitionRefused {
+		return fmt.Errorf("engine: %v", list[0])
+	}
 	asked := make(answer, len(ps.loops))
 	for i, l := range ps.loops {
 		if l == nil {

@@ -25,6 +25,13 @@ func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 // step carries out a request, or a part of a costly one: it reports whether that is all.
 func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	use(l.part, now, req.Command)
+	if err := tooHeavy(l.frames.writer, weightOf(req.Command)); err != nil {
+		if settle, ok := req.Command.(*engine.Settle); ok {
+			settle.Recycle()
+		}
+		l.replies.answer(req, engine.Reply{Err: err})
+		return true
+	}
 	switch cmd := req.Command.(type) {
 	case *engine.Attach:
 		l.dispatcher.attach(now, cmd.Receiver, cmd.Noted, req)
@@ -62,6 +69,9 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	cmd := req.Command
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
+	if err := tooHeavy(l.frames.writer, eventWeight(out.Events)); err != nil && asked(cmd) {
+		out.Events, out.Note, out.Reply = nil, nil, engine.Reply{Err: err}
+	}
 	if l.recorder.write(now, out); out.Again {
 		if out.Rest != nil {
 			req.Command = out.Rest
@@ -81,6 +91,15 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 		done.Recycle()
 	}
 	return true
+}
+
+// asked reports whether a command is an administrator's, which may be refused when it is decided on.
+func asked(cmd engine.Command) bool {
+	switch cmd.(type) {
+	case *engine.PutEntity, *engine.PutRule:
+		return true
+	}
+	return false
 }
 
 // send stores messages.

@@ -90,14 +90,15 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	answer := s.report(healthy)
+	conditions := s.conditions()
+	answer := s.report(healthy, conditions)
 	w.Header().Set("Content-Type", "application/json")
 	if err := s.health(r.Context()); err != nil {
-		if r.Context().Err() == nil { // whoever asked is still there: it is not their leaving that failed
+		if r.Context().Err() == nil && len(conditions) == 0 { // a condition is in the log already, once. // whoever asked is still there: it is not their leaving that failed
 			s.logger.Warn("not healthy", "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
-		answer = s.report(unhealthy)
+		answer = s.report(unhealthy, conditions)
 	}
 	_, _ = io.WriteString(w, answer) // whoever asked may have gone
 }
@@ -112,16 +113,32 @@ func (s *Server) health(ctx context.Context) error {
 	return s.options.Health(ctx)
 }
 
-// report is an answer about health with the notices, if there are any, behind what the emulator answers.
-func (s *Server) report(answer string) string {
-	if len(s.options.Notices) == 0 {
-		return answer
+// conditions are the states that last.
+func (s *Server) conditions() []Condition {
+	if s.options.Conditions == nil {
+		return nil
 	}
-	list, err := json.Marshal(s.options.Notices)
+	return s.options.Conditions()
+}
+
+// report is an answer about health with the conditions and notices, if there are any, behind what the emulator answers.
+func (s *Server) report(answer string, conditions []Condition) string {
+	if len(conditions) > 0 {
+		answer = withList(answer, "conditions", conditions)
+	}
+	if len(s.options.Notices) > 0 {
+		answer = withList(answer, "notices", s.options.Notices)
+	}
+	return answer
+}
+
+// withList puts a list into an object, behind what is there.
+func withList(object, name string, list any) string {
+	text, err := json.Marshal(list)
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings, numbers and times
 	}
-	return strings.TrimSuffix(answer, "}") + `,"notices":` + string(list) + "}"
+	return strings.TrimSuffix(object, "}") + `,"` + name + `":` + string(text) + "}"
 }
 
 // checkHost refuses requests that came to loopback under a name that is not ours: a page of another site gave its own name

@@ -36,10 +36,20 @@ type Options struct {
 	Health func(context.Context) error
 	// Notices are what whoever watches the broker should know although it works. /health shows them.
 	Notices []string
+	// Conditions are the states that keep the broker from doing all of its work now; nil: nobody knows. /health shows them, to everybody: they
+	// say nothing of what is stored.
+	Conditions func() []Condition
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
 	Hosts  []string
 	Limits Limits
 	Logger *slog.Logger // nil: slog.Default
+}
+
+// Condition is a state that lasts, as /health shows it.
+type Condition struct {
+	State     string     `json:"state"`
+	Since     *time.Time `json:"since,omitempty"`
+	Partition *int       `json:"partition,omitempty"` // nil: it concerns all
 }
 
 // Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero fields mean their defaults.

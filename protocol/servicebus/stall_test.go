@@ -87,6 +87,7 @@ func TestStalledStorage(t *testing.T) {
 				t.Fatalf("%+v", r.p)
 			}
 		}
+		b.refusesNew(p, 4)
 		close(stall.over)
 		accepted := uint32(0)
 		for answered := false; accepted < 3 || !answered; {
@@ -104,6 +105,23 @@ func TestStalledStorage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// refusesNew sends once more when the disk has been hanging for a second: that is refused, at once.
+func (b *bench) refusesNew(p *peerConn, id uint32) {
+	b.Helper()
+	time.Sleep(time.Second)
+	if list := b.ns.Conditions(); len(list) != 1 || list[0].State != "disk-hangs" || time.Since(list[0].Since) > 1100*time.Millisecond {
+		b.Errorf("conditions %v", list)
+	}
+	if err := b.ns.Health(b.Context()); err == nil {
+		b.Error("healthy while the disk hangs")
+	}
+	p.transfer(1, id, newMessage("new", "x"))
+	d := expect[*amqp.Disposition](p)
+	if rejected, ok := d.State.(amqp.Rejected); !ok || d.First != id || rejected.Error.Condition != amqp.CondServerBusy {
+		b.Errorf("a new send is answered %+v", d)
+	}
 }
 
 // SM-377, SM-376: a sync that fails, because the disk is broken or full, is never followed by an accepted, not even when the

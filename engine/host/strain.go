@@ -1,0 +1,147 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040), as server-busy, which clients take for an invitation to try
+// again. What was taken before is not refused: it may become durable. What nobody asked for, ends of locks and such, goes on.
+
+// weight is how much longer a command makes the log.
+type weight uint8
+
+const (
+	light  weight = iota // by nothing, or by what cannot wait
+	ending               // for a while: it settles, removes, or moves the end of a lock
+	change               // by the new value of something
+	growth               // for good
+)
+
+// weightOf says what a command weighs that has not been decided on. For a few that depends on what is decided, see [eventWeight]. Sends, those of
+// transactions among them, the partition refuses by itself, see [bear].
+func weightOf(cmd engine.Command) weight {
+	switch cmd := cmd.(type) {
+	case *engine.SetSessionState:
+		if len(cmd.State) > 0 {
+			return change
+		}
+		return ending
+	case *engine.Settle, *engine.Renew, *engine.RenewSession, *engine.ReceiveDeferred, *engine.CancelScheduled, *engine.BatchDelete,
+		*engine.DeleteEntity, *engine.DeleteRule:
+		return ending
+	}
+	return light
+}
+
+// eventWeight is the weight of what an administrator has asked for: often nothing changes.
+func eventWeight(events []event.Event) weight {
+	most := light
+	for _, ev := range events {
+		switch ev.(type) {
+		case *event.EntityCreated, *event.RuleAdded:
+			most = max(most, growth)
+		case *event.EntityUpdated, *event.RuleUpdated:
+			most = max(most, change)
+		}
+	}
+	return most
+}
+
+// bears is the weight from which on commands are refused with so much room; see [log.Room].
+func bears(room log.Room) weight {
+	return [...]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[room]
+}
+
+// tooHeavy refuses a command for want of room on the disk; nil: there is enough for it.
+func tooHeavy(on log.Writer, w weight) *engine.Error {
+	if w == light || w < bears(on.Strain().Room) {
+		return nil
+	}
+	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")
+}
+
+// bear has the partition refuse sends for as long as they cannot be stored.
+func bear(l *Loop) {
+	refusal := tooHeavy(l.frames.writer, growth)
+	if l.damaged != nil {
+		refusal = engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")
+	}
+	l.part.RefuseSends(refusal)
+}
+
+// scarce tells that the reserve is not for facts.
+func scarce(on log.Writer) bool { return on.Strain().Room >= log.RoomCritical }
+
+// withoutNew takes out of requests to a loop whose disk hangs what is new, and turns it away. It does not change the slice.
+func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
+	if on.Strain().Hangs.IsZero() {
+		return requests
+	}
+	var kept, refused []engine.Request
+	for _, req := range requests {
+		switch req.Command.(type) {
+		case *engine.Send, *engine.PutEntity, *engine.PutRule:
+			refused = append(refused, req)
+		default:
+			kept = append(kept, req)
+		}
+	}
+	turnAway(refused, engine.Refuse(engine.Busy, "The server is busy: its disk does not answer. Please retry the operation."))
+	return kept
+}
+
+// The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
+const (
+	diskLow          = "disk-low"      // little room: what makes the log grow for good is refused
+	diskCritical     = "disk-critical" // no room but a reserve: settlements go on
+	diskFull         = "disk-full"     // no room at all: what was taken waits
+	diskHangs        = "disk-hangs"    // a partition's disk does not answer: new sends are refused
+	partitionRefused = "partition-refused"
+)
+
+// Condition is a state that lasts, by the name that /health has for it.
+type Condition struct {
+	State     string
+	Partition int // -1: it concerns all
+	Since     time.Time
+}
+
+func (c Condition) String() string {
+	s := c.State
+	if c.Partition >= 0 {
+		s = fmt.Sprintf("partition %d: %s", c.Partition, s)
+	}
+	if !c.Since.IsZero() {
+		s += " since " + c.Since.UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+// Conditions are the states that last, those of the disk first.
+func (ps *partitions) Conditions() (list []Condition) {
+	worst := log.Strain{}
+	var rest []Condition
+	for i, l := range ps.loops {
+		if l == nil {
+			rest = append(rest, Condition{State: partitionRefused, Partition: i})
+			continue
+		}
+		s := l.frames.writer.Strain()
+		if s.Room > worst.Room {
+			worst = s
+		}
+		if !s.Hangs.IsZero() {
+			rest = append(rest, Condition{State: diskHangs, Partition: i, Since: s.Hangs})
+		}
+	}
+	if worst.Room > log.RoomEnough {
+		state := map[log.Room]string{log.RoomLow: diskLow, log.RoomCritical: diskCritical, log.RoomNone: diskFull}[worst.Room]
+		list = append(list, Condition{State: state, Partition: -1, Since: worst.Since})
+	}
+	return append(list, rest...)
+}
