@@ -57,6 +57,10 @@ func printMessage(w io.Writer, m client.Message, inJSON bool) error {
 		field("failed-deliveries", fmt.Sprint(m.DeliveryCount))
 	}
 	field("enqueued", when(m.EnqueuedTime))
+	if m.EnqueuedSequence > 0 {
+		field("sent-as", fmt.Sprintf("#%d", m.EnqueuedSequence))
+	}
+	field("dead-letter-source", m.DeadLetterSource)
 	field("dead-letter-reason", m.DeadLetterReason)
 	field("dead-letter-description", m.DeadLetterDescription)
 	if m.LockToken != nil && m.LockedUntil != nil {

@@ -22,6 +22,7 @@ type Message struct {
 	CorrelationID         string         `json:"correlationId,omitempty"`
 	To                    string         `json:"to,omitempty"`
 	ReplyTo               string         `json:"replyTo,omitempty"`
+	EnqueuedSequence      int64          `json:"enqueuedSequenceNumber,omitempty"` // where it was sent; 0: here
 	EnqueuedTime          *time.Time     `json:"enqueuedTime,omitempty"`
 	ExpiresAt             *time.Time     `json:"expiresAt,omitempty"`
 	DeliveryCount         uint32         `json:"deliveryCount"` // as on the wire: failed earlier deliveries
@@ -92,6 +93,9 @@ func annotations(v *Message, m *amqp.Message) {
 	a := m.Annotations
 	if n, ok := integer(a["x-opt-sequence-number"]); ok {
 		v.SequenceNumber = n
+	}
+	if n, ok := integer(a["x-opt-enqueue-sequence-number"]); ok {
+		v.EnqueuedSequence = n
 	}
 	if t, ok := a["x-opt-enqueued-time"].(time.Time); ok {
 		v.EnqueuedTime = &t

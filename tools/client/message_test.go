@@ -32,7 +32,7 @@ func TestView(t *testing.T) {
 	m := &amqp.Message{
 		Header:      &amqp.MessageHeader{DeliveryCount: 2},
 		Properties:  &amqp.MessageProperties{MessageID: uint64(7), Subject: &subject, GroupID: &session, CorrelationID: amqp.UUID{1}},
-		Annotations: amqp.Annotations{"x-opt-sequence-number": int64(9), "x-opt-enqueued-time": at, "x-opt-message-state": int32(1), "x-opt-deadletter-source": "orders"},
+		Annotations: amqp.Annotations{"x-opt-sequence-number": int64(9), "x-opt-enqueue-sequence-number": int64(4), "x-opt-enqueued-time": at, "x-opt-message-state": int32(1), "x-opt-deadletter-source": "orders"},
 		ApplicationProperties: map[string]any{"DeadLetterReason": "R", "DeadLetterErrorDescription": nil, "n": int32(1), "nan": math.NaN(),
 			"id": amqp.UUID{2}},
 		Data: [][]byte{[]byte("he"), []byte("llo")},
@@ -42,7 +42,7 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"sequenceNumber":9,"messageId":"7","state":"deferred","sessionId":"","subject":"s","correlationId":"01000000-0000-0000-0000-000000000000",` +
-		`"enqueuedTime":"2026-01-02T03:04:05Z","deliveryCount":2,"deadLetterReason":"R","deadLetterSource":"orders",` +
+		`"enqueuedSequenceNumber":4,"enqueuedTime":"2026-01-02T03:04:05Z","deliveryCount":2,"deadLetterReason":"R","deadLetterSource":"orders",` +
 		`"properties":{"id":"02000000-0000-0000-0000-000000000000","n":1,"nan":"NaN"},"body":"hello"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
