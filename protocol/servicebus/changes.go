@@ -16,7 +16,11 @@ func (l *link) entityChanged(change *engine.Change) {
 	switch {
 	case !l.leadsTo(change.Entity):
 	case change.Deleted:
-		l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, l.c.missing(l.at))
+		at := l.at
+		if l.isFor(change.Entity) {
+			at = l.to
+		}
+		l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, l.c.missing(at))
 	case l.at.management && l.refresh():
 	default:
 		kind := "consumer"

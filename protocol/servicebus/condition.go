@@ -71,8 +71,13 @@ func conditionOf(err error) (condition, string) {
 	return c, refusal.Text + c.more
 }
 
-// told is what the peer of a link is told.
-func (l *link) told(err error) (condition, string) { return l.c.toldAt(err, l.at) }
+// told is what the peer of a link is told. When there is no entity, that is the one that its messages are for.
+func (l *link) told(err error) (condition, string) {
+	if l.destination != nil {
+		return l.c.toldAt(err, l.to)
+	}
+	return l.c.toldAt(err, l.at)
+}
 
 // toldAt is what the peer is told of an address. When there is no entity, that is in the words that SDKs look for (8.4).
 func (c *conn) toldAt(err error, at address) (condition, string) {

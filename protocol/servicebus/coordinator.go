@@ -167,7 +167,7 @@ func (s *sender) discharged(p *pending, err error) {
 		}
 	}
 	switch {
-	case known && refused.Code == engine.UnknownTransaction:
+	case p.in.gone, known && refused.Code == engine.UnknownTransaction && p.ends != rollsBackInstead:
 		reject(amqp.CondTransactionUnknownID, notDeclaredText)
 	case p.ends == rollsBackInstead:
 		reject(amqp.CondTransactionRollback, rolledBackText)

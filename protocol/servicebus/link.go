@@ -26,8 +26,9 @@ type link struct {
 	right    access.Rights // of the claim it lives on; 0: none needed
 	held     int           // bytes counted in conn.memory
 	target   engine.Target
-	// destination is, of a sender's link that only hands over through target, where its messages go; nil: target.
+	// destination is, of a sender's link of which the target only hands messages over, where they go, and to is its address; nil: the target.
 	destination *engine.Entity
+	to          address
 	origin      *engine.Origin
 	active      time.Time // of the last frame
 	sender      *sender
@@ -72,6 +73,7 @@ func (s *session) attach(a *amqp.Attach) {
 	}
 	c.links.add(l)
 	s.links[a.Handle] = l
+	s.group.attached(l)
 	l.hold(l.cost(a))
 	if l.at.counts() {
 		c.timers.attached(c)
@@ -145,6 +147,9 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		return l.room(a)
 	}
 	l.browses = l.browsesFor(a)
+	if e := l.transfers(a); e != nil {
+		return e
+	}
 	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).room, (*link).possible} {
 		if e := check(l, a); e != nil {
 			return e
@@ -200,23 +205,19 @@ const (
 	toSubscriptionText = "Messages cannot be sent to a subscription; they are sent to its topic."
 	fromTopicText      = "Messages cannot be received from a topic; they are received from its subscriptions."
 	noRulesText        = "Only subscriptions have rules."
+	toNodeText         = "Messages cannot be transferred to a node of the broker."
+	partitionedText    = "Partitioned entities are not implemented."
 )
 
 // possible checks that messages go this way at all, and what the broker does not do yet.
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
-	e, sends := l.target.Entity, a.Role == amqp.RoleSender
 	switch {
-	case sends && l.target.SubQueue != event.Main:
-		return refusal(amqp.CondNotAllowed, toSubQueueText)
-	case sends && e.Kind == event.Subscription:
-		return refusal(amqp.CondNotAllowed, toSubscriptionText)
-	case !sends && nothingToReceive(l.target):
+	case a.Role == amqp.RoleSender:
+		return takesMessages(l.target)
+	case nothingToReceive(l.target):
 		return refusal(amqp.CondNotAllowed, fromTopicText)
-	case len(e.Hosts) != 1:
-		return refusal(amqp.CondNotImplemented, "Partitioned entities are not implemented.")
-	}
-	if _, via := a.Properties.Get("com.microsoft:transfer-destination-address"); sends && via {
-		return refusal(amqp.CondNotImplemented, "Sending through another entity (com.microsoft:transfer-destination-address) is not implemented.")
+	case len(l.target.Entity.Hosts) != 1:
+		return refusal(amqp.CondNotImplemented, partitionedText)
 	}
 	return nil
 }
@@ -298,6 +299,9 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		if l.sender.maxSize > l.c.limits.BatchSize && !l.at.management {
 			reply.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(l.c.limits.BatchSize)}}
 		}
+		if to, _ := a.Properties.Get(keyDestination); to != nil && !l.at.node() {
+			reply.Properties = append(reply.Properties, amqp.Pair{Key: amqp.Symbol(keyDestination), Value: to})
+		}
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
 		// Not the entity's limit: what the broker adds to a message, and the answer to a peek, are over it, and go-amqp closes a
@@ -319,6 +323,9 @@ func (l *link) maxMessageSize() int {
 		return max(l.c.limits.RequestSize, 65536)
 	}
 	size := messageSizeLimit(l.c.broker, l.target.Entity)
+	if l.destination != nil {
+		size = min(size, messageSizeLimit(l.c.broker, l.destination))
+	}
 	if l.at.management { // a request may hold a message, or the state of a session
 		size += max(l.c.limits.RequestSize, 65536)
 	}
@@ -347,7 +354,7 @@ func (l *link) touch() { l.active = l.c.now }
 
 // leadsTo reports whether the link is one to an entity, or to its management node.
 func (l *link) leadsTo(e *engine.Entity) bool {
-	return !l.detached && l.target.Entity != nil && l.target.Entity.ID == e.ID
+	return !l.detached && l.target.Entity != nil && (l.target.Entity.ID == e.ID || l.isFor(e))
 }
 
 // end detaches the link because of an error; the handle stays taken until the peer's detach.
@@ -428,9 +435,15 @@ func (l *link) detachUnclaimed() {
 	if l.detached || l.right == 0 {
 		return
 	}
-	if _, ok := l.c.claims.allow(l.at.claimPath(), l.right, l.c.now); !ok {
+	at := l.at
+	_, ok := l.c.claims.allow(at.claimPath(), l.right, l.c.now)
+	if ok && l.destination != nil {
+		at = l.to
+		_, ok = l.c.claims.allow(at.claimPath(), l.right, l.c.now)
+	}
+	if !ok {
 		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached. Code: RenewToken. Details: %s.",
-			l.name, l.c.unauthorized(l.right, l.at)))
+			l.name, l.c.unauthorized(l.right, at)))
 	}
 }
 

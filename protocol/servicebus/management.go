@@ -92,7 +92,7 @@ func (req *request) manage() {
 	}
 	t := req.l.target
 	if t.Entity == nil || len(t.Entity.Hosts) != 1 {
-		req.refuse(501, amqp.CondNotImplemented, "Partitioned entities are not implemented.")
+		req.refuse(501, amqp.CondNotImplemented, partitionedText)
 		return
 	}
 	if text := op.about.absent(t); text != "" {

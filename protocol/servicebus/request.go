@@ -92,9 +92,9 @@ func (req *request) answered(r *engine.Reply) {
 		return
 	}
 	if r.Err != nil {
+		req.part.in.refused(r.Err)
 		cond, text := req.told(r.Err)
 		if cond.symbol == amqp.CondDetachForced {
-			req.part.in.fail()
 			req.l.end(cond.symbol, text)
 			return
 		}

@@ -247,7 +247,7 @@ func (s *sender) sent(p *pending, err error) {
 	s.credit.answered()
 	c := s.l.c
 	if err != nil {
-		p.in.fail()
+		p.in.refused(err)
 	}
 	if s.l.detached {
 		return

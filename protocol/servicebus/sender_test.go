@@ -112,9 +112,6 @@ func TestSenderAttach(t *testing.T) {
 		refused(to("nothing"), amqp.CondNotFound, "could not be found")
 		refused(to("q/$DeadLetterQueue"), amqp.CondNotAllowed, "sub-queue")
 		refused(to(nil), amqp.CondNotImplemented, "anonymous relay")
-		via := to("q")
-		via.Properties = amqp.Map{{Key: amqp.Symbol("com.microsoft:transfer-destination-address"), Value: "q2"}}
-		refused(via, amqp.CondNotImplemented, "transfer-destination-address")
 		session := amqp.Attach{Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q", Filter: amqp.Map{{Key: amqp.Symbol(keyNonExclusiveFilter), Value: amqp.Described{
 			Descriptor: uint64(0x000000137000000E), Value: amqp.List{"s", nil}}}}}}
 		refused(session, amqp.CondNotImplemented, "session-filter")

@@ -23,6 +23,8 @@ type session struct {
 	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
 	nextDelivery uint32
 
+	group group // of transactions over several entities
+
 	unsettled       deliveries
 	silent          idRanges // sent settled, or on links that are gone: dispositions for them mean nothing
 	messageSessions idRanges // sent under message sessions

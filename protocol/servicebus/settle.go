@@ -226,7 +226,7 @@ func (s *session) stagedIn(x *transaction, id uint32, err error) {
 		x.settled = append(x.settled, sentDelivery{s, id})
 		return
 	}
-	x.failed = true
+	x.refused(err)
 	if of := s.unsettled.find(id); of != nil {
 		u := s.forget(of)
 		s.settled.note(id, u.link.at.path)

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"bytes"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ type transaction struct {
 	id          event.TransactionID
 	coordinator *link // it was declared on
 	failed      bool  // an operation was refused: it can only be rolled back
+	gone        bool  // the partition has ended it, by time
 	partial     int   // deliveries in it of which frames are missing
 
 	// from the first operation on
@@ -134,6 +136,15 @@ func (x *transaction) name() event.TransactionID {
 		return event.TransactionID{}
 	}
 	return x.id
+}
+
+// refused notes what the partition has said of an operation that it refused, when it is one in a transaction.
+func (x *transaction) refused(err error) {
+	x.fail()
+	var e *engine.Error
+	if x != nil && errors.As(err, &e) {
+		x.gone = x.gone || e.Code == engine.UnknownTransaction
+	}
 }
 
 // fail notes that an operation was refused, when it is one in a transaction.

@@ -211,10 +211,11 @@ func TestTransactionScope(t *testing.T) {
 		b.subscription("t", "v", nil)
 		b.put("t", newMessage("published", "x"))
 		b.put("q", newMessage("1", "x"))
-		p := b.transactor()
+		p := &transactor{peerConn: b.root()}
 		for i, at := range []string{"q", "q2", "t"} {
 			p.attachSender(1+uint32(i), at)
 		}
+		p.attachCoordinator(coordinatorHandle) // behind them: so the session is no group
 		p.attachReceiver(12, "q", amqp.SenderUnsettled)
 		p.attachReceiver(13, "t/subscriptions/u", amqp.SenderUnsettled)
 		p.attachReceiver(14, "t/subscriptions/v", amqp.SenderUnsettled)
