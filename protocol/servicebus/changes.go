@@ -17,8 +17,8 @@ func (l *link) entityChanged(change *engine.Change) {
 	case !l.leadsTo(change.Entity):
 	case change.Deleted:
 		at := l.at
-		if l.isFor(change.Entity) {
-			at = l.to
+		if l.transfer.endsAt(change.Entity) {
+			at = l.transfer.to
 		}
 		l.endFor(event.ReleaseEntityChanged, amqp.CondNotFound, l.c.missing(at))
 	case l.at.management && l.refresh():

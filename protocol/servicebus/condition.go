@@ -73,8 +73,8 @@ func conditionOf(err error) (condition, string) {
 
 // told is what the peer of a link is told. When there is no entity, that is the one that its messages are for.
 func (l *link) told(err error) (condition, string) {
-	if l.destination != nil {
-		return l.c.toldAt(err, l.to)
+	if l.transfer.destination != nil {
+		return l.c.toldAt(err, l.transfer.to)
 	}
 	return l.c.toldAt(err, l.at)
 }

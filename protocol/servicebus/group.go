@@ -38,8 +38,14 @@ func (g *group) attached(l *link) {
 	}
 }
 
-// transfers finds what the messages of a link have to go through, where that is not the entity that they are for.
-func (l *link) transfers(a *amqp.Attach) *amqp.Error {
+// transfer is where the messages of a sender's link go, where its target only hands them over. The zero value: they stay there.
+type transfer struct {
+	destination *engine.Entity
+	to          address // of that
+}
+
+// find finds out whether the messages of a link are to be handed over, and by what: that is the link's target then.
+func (t *transfer) find(l *link, a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	property, _ := a.Properties.Get(keyDestination)
 	explicit := property != nil
@@ -48,15 +54,15 @@ func (l *link) transfers(a *amqp.Attach) *amqp.Error {
 	case foreign && (explicit || !sends):
 		return refusal(amqp.CondNotAllowed, spanText)
 	case sends && explicit:
-		return l.transfersTo(property)
+		return t.named(l, property)
 	case foreign:
-		return l.transfersThrough(l.s.group.via)
+		return t.through(l, l.s.group.via)
 	}
 	return nil
 }
 
-// transfersTo has the messages of the link handed over to the entity that it names. That needs the right to send to both.
-func (l *link) transfersTo(named any) *amqp.Error {
+// named has the messages of a link handed over to the entity that it names. That needs the right to send to both.
+func (t *transfer) named(l *link, named any) *amqp.Error {
 	text, ok := message.Text(named)
 	if !ok {
 		return refusal(amqp.CondInvalidField, badDestinationText)
@@ -76,13 +82,13 @@ func (l *link) transfersTo(named any) *amqp.Error {
 	if e := takesMessages(to); e != nil || to.Entity.ID == l.target.Entity.ID {
 		return e
 	}
-	l.to, l.destination = at, to.Entity
+	t.to, t.destination = at, to.Entity
 	return nil
 }
 
-// transfersThrough has the messages for the entity that the link leads to go through another one. The right to send to the first is
-// enough: what the client may do with the other says the link that brought it into the group.
-func (l *link) transfersThrough(path string) *amqp.Error {
+// through has the messages for the entity that a link leads to handed over by another one. The right to send to the first is enough: what
+// the client may do with the other says the link that brought it into the group.
+func (t *transfer) through(l *link, path string) *amqp.Error {
 	if e := takesMessages(l.target); e != nil {
 		return e
 	}
@@ -91,7 +97,7 @@ func (l *link) transfersThrough(path string) *amqp.Error {
 		cond, text := l.c.toldAt(err, address{path: path, text: path})
 		return refusal(cond.symbol, text)
 	}
-	l.to, l.destination, l.target = l.at, l.target.Entity, via
+	t.to, t.destination, l.target = l.at, l.target.Entity, via
 	return nil
 }
 
@@ -108,5 +114,7 @@ func takesMessages(t engine.Target) *amqp.Error {
 	return nil
 }
 
-// isFor reports whether the messages of the link are for an entity that another one hands them over to.
-func (l *link) isFor(e *engine.Entity) bool { return l.destination != nil && l.destination.ID == e.ID }
+// endsAt reports whether messages are handed over to an entity.
+func (t *transfer) endsAt(e *engine.Entity) bool {
+	return t.destination != nil && t.destination.ID == e.ID
+}

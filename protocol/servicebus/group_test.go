@@ -244,3 +244,81 @@ func TestTransferEntitiesChange(t *testing.T) {
 		p.refusedSender(5, "q2", amqp.CondNotFound, "The messaging entity 'sb://ns/q' could not be found")
 	})
 }
+
+// WP-199, SM-244, SM-245: what is received in one entity is completed, and what follows is sent to a queue and a topic: all of it with the commit, or
+// nothing. Via a subscription it goes through the topic. Outside a transaction a transfer is one too.
+func TestSendViaArrives(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		for _, from := range []string{"q", "t/subscriptions/u"} {
+			bubble(t, nil, func(b *bench) {
+				b.topic("t", nil)
+				b.subscription("t", "u", nil)
+				b.topic("t2", nil)
+				b.subscription("t2", "u", nil)
+				top, _, _ := strings.Cut(from, "/")
+				b.put(top, newMessage("1", "x"))
+				p := b.transactor()
+				p.attachReceiver(2, from, amqp.SenderUnsettled)
+				p.attachSender(3, "q2")
+				p.attachSender(4, "t2")
+				p.credit(2, 0, 1, false)
+				m := p.receive()
+				txn := p.declare()
+				p.settle(txn, m.id, amqp.StateAccepted, amqp.StateAccepted)
+				p.send(txn, 3, newMessage("2", "x"))
+				p.send(txn, 4, newMessage("3", "x"))
+				p.peerConn.send(3, p.next(), newMessage("of no transaction", "x"))
+				b.arrives("q2", "[of no transaction]")
+				p.end(txn, commit)
+				if commit {
+					b.arrives("q2", "[of no transaction 2]")
+					b.arrives("t2/subscriptions/u", "[3]")
+					b.shows(from, "[]")
+				} else {
+					time.Sleep(time.Second)
+					b.shows("q2", "[of no transaction]")
+					b.shows("t2/subscriptions/u", "[]")
+					b.shows(from, "[1]")
+				}
+			})
+		}
+	}
+}
+
+// arrives waits until a peek shows messages that are on their way.
+func (b *bench) arrives(entity, want string) {
+	b.Helper()
+	for range 100 {
+		if b.shown(entity) == want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.shows(entity, want)
+}
+
+// WP-087: with the property, and in a transaction, too; an entity that takes no messages of its own hands over all the same.
+func TestSendViaExplicitArrives(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.put("q", newMessage("1", "x"))
+		b.queue("closed", func(p *event.Properties) { p.Status = event.SendDisabled })
+		p := &transactor{peerConn: b.root()}
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		for handle, via := range map[uint32]string{3: "q", 4: "closed"} {
+			p.attachVia(handle, via, "q2")
+			expect[*amqp.Attach](p.peerConn)
+			expect[*amqp.Flow](p.peerConn)
+		}
+		p.attachCoordinator(coordinatorHandle)
+		p.credit(2, 0, 1, false)
+		m := p.receive()
+		txn := p.declare()
+		p.send(txn, 3, newMessage("2", "x"))
+		p.settle(txn, m.id, amqp.StateAccepted, amqp.StateAccepted)
+		p.commit(txn)
+		b.arrives("q2", "[2]")
+		b.shows("q", "[]")
+		p.peerConn.send(4, p.next(), newMessage("3", "x"))
+		b.arrives("q2", "[2 3]")
+	})
+}

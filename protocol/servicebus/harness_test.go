@@ -179,7 +179,7 @@ func bubbleIn(t *testing.T, dir string, disk disk.FS, change func(*Options), tes
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties})
+		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties, Reread: reread})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,13 +26,11 @@ type link struct {
 	right    access.Rights // of the claim it lives on; 0: none needed
 	held     int           // bytes counted in conn.memory
 	target   engine.Target
-	// destination is, of a sender's link of which the target only hands messages over, where they go, and to is its address; nil: the target.
-	destination *engine.Entity
-	to          address
-	origin      *engine.Origin
-	active      time.Time // of the last frame
-	sender      *sender
-	receiver    *receiver
+	transfer transfer
+	origin   *engine.Origin
+	active   time.Time // of the last frame
+	sender   *sender
+	receiver *receiver
 
 	filter    *message.SessionFilter // of a receiver that wants a message session
 	browses   bool                   // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
@@ -147,7 +145,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		return l.room(a)
 	}
 	l.browses = l.browsesFor(a)
-	if e := l.transfers(a); e != nil {
+	if e := l.transfer.find(l, a); e != nil {
 		return e
 	}
 	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).room, (*link).possible} {
@@ -170,11 +168,13 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions.
+// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions. One that takes no messages
+// still hands them over.
 func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
+	keeps := sends && l.transfer.destination == nil
 	switch status := l.target.Entity.Properties.Status; {
-	case status == event.Disabled, sends && status == event.SendDisabled, !sends && status == event.ReceiveDisabled:
+	case status == event.Disabled, keeps && status == event.SendDisabled, !sends && status == event.ReceiveDisabled:
 		return refusal(amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
 	}
 	return nil
@@ -323,8 +323,8 @@ func (l *link) maxMessageSize() int {
 		return max(l.c.limits.RequestSize, 65536)
 	}
 	size := messageSizeLimit(l.c.broker, l.target.Entity)
-	if l.destination != nil {
-		size = min(size, messageSizeLimit(l.c.broker, l.destination))
+	if l.transfer.destination != nil {
+		size = min(size, messageSizeLimit(l.c.broker, l.transfer.destination))
 	}
 	if l.at.management { // a request may hold a message, or the state of a session
 		size += max(l.c.limits.RequestSize, 65536)
@@ -354,7 +354,7 @@ func (l *link) touch() { l.active = l.c.now }
 
 // leadsTo reports whether the link is one to an entity, or to its management node.
 func (l *link) leadsTo(e *engine.Entity) bool {
-	return !l.detached && l.target.Entity != nil && (l.target.Entity.ID == e.ID || l.isFor(e))
+	return !l.detached && l.target.Entity != nil && (l.target.Entity.ID == e.ID || l.transfer.endsAt(e))
 }
 
 // end detaches the link because of an error; the handle stays taken until the peer's detach.
@@ -437,8 +437,8 @@ func (l *link) detachUnclaimed() {
 	}
 	at := l.at
 	_, ok := l.c.claims.allow(at.claimPath(), l.right, l.c.now)
-	if ok && l.destination != nil {
-		at = l.to
+	if ok && l.transfer.destination != nil {
+		at = l.transfer.to
 		_, ok = l.c.claims.allow(at.claimPath(), l.right, l.c.now)
 	}
 	if !ok {

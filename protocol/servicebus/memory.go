@@ -92,7 +92,7 @@ func (l *link) free() { l.hold(-l.held) }
 
 // cost is what the link takes when it is attached. Its texts have been cut to their limits.
 func (l *link) cost(a *amqp.Attach) int {
-	return linkCost + len(l.name) + len(l.at.host) + len(l.at.text) + len(l.at.path) + len(l.to.host) + len(l.to.text) + len(l.to.path) + len(replyAddress(a))
+	return linkCost + len(l.name) + len(l.at.host) + len(l.at.text) + len(l.at.path) + len(replyAddress(a)) + len(l.transfer.to.host+l.transfer.to.text+l.transfer.to.path)
 }
 
 // bare lets a link that is refused keep nothing of what the peer wrote: it waits for the peer's detach, and is nothing else any more.

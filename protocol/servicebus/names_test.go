@@ -2,7 +2,10 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/protocol/message"
 
-var readProperties = message.Properties
+var (
+	readProperties = message.Properties
+	reread         = message.Reread
+)
 
 // Names on the wire, as clients write them.
 const (

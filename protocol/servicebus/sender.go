@@ -190,7 +190,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		one = c.batch.newSend(buf)
 	}
 	cmd := &one.send
-	cmd.Entity, cmd.Destination, cmd.Origin = s.l.target.Entity, s.l.destination, s.l.origin
+	cmd.Entity, cmd.Destination, cmd.Origin = s.l.target.Entity, s.l.transfer.destination, s.l.origin
 	var e *amqp.Error
 	if s.delivery.format == amqp.MessageFormatBatch {
 		if limit := min(s.maxSize, c.limits.BatchSize); len(body) > limit {
