@@ -25,7 +25,7 @@ var written = func() group {
 	all := group{}
 	for _, g := range []group{
 		sending, receiving, locks, settling, deadLettering, expiry, scheduling, deferring, peeking, batchDeleting, sessions, duplicates,
-		statusAndQuota, credit, connections, transports, topics, topicsKilled, rules, administration, administrationOfEntities,
+		statusAndQuota, credit, connections, transports, topics, topicsKilled, rules, forwarding, administration, administrationOfEntities,
 	} {
 		maps.Copy(all, g)
 	}

@@ -10,7 +10,9 @@ public final class Scenarios {
     private static final Map<String, Duration> LIMITS = Map.of(
             "connection-idle", Duration.ofSeconds(100),
             "connection-kill-under-load", Duration.ofSeconds(100),
-            "topic-kill-fan-out", Duration.ofSeconds(100));
+            "topic-kill-fan-out", Duration.ofSeconds(100),
+            "forward-survives-kill", Duration.ofSeconds(100),
+            "transaction-time-limit", Duration.ofSeconds(150));
 
     private Scenarios() {}
 
@@ -33,6 +35,9 @@ public final class Scenarios {
         all.putAll(Transports.ALL);
         all.putAll(Topics.ALL);
         all.putAll(Rules.ALL);
+        all.putAll(Forwarding.ALL);
+        all.putAll(Transactions.ALL);
+        all.putAll(CrossEntity.ALL);
         all.putAll(Entities.ALL);
         all.putAll(Administering.ALL);
         new Runner<>("java", all, LIMITS, Bus::new).run();
