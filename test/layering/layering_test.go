@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"tools/client":           {},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/atom", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/private"},
-	"tools/bench":            {"tools/client", "tools/bench/floor"},
+	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
 	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "engine/host", "log", "log/event"},
 }

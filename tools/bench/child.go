@@ -115,6 +115,12 @@ func newBroker(program, parent string, entities *entityFile) (*broker, error) {
 
 func (b *broker) remove() error { return os.RemoveAll(b.dir) }
 
+// The key of every broker in development mode.
+const (
+	developmentKeyName = "RootManageSharedAccessKey"
+	developmentKey     = "SAS_KEY_VALUE"
+)
+
 // start runs the broker; it need not be ready when start returns.
 func (b *broker) start(ctx context.Context) (*child, error) {
 	c := &child{
@@ -122,8 +128,8 @@ func (b *broker) start(ctx context.Context) (*child, error) {
 			filepath.Join(b.dir, "entities.json"), "--listen", "127.0.0.1:"+strconv.Itoa(b.port), "--log-level", "warn"),
 		output: &childOutput{},
 		target: Target{
-			ConnectionString: fmt.Sprintf("Endpoint=sb://127.0.0.1:%d;SharedAccessKeyName=RootManageSharedAccessKey;"+
-				"SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true", b.port),
+			ConnectionString: fmt.Sprintf("Endpoint=sb://127.0.0.1:%d;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true",
+				b.port, developmentKeyName, developmentKey),
 			Queue: brokerQueue,
 		},
 	}

@@ -46,6 +46,7 @@ func targetFlags() []cli.Flag {
 		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, in place of a connection string"},
 		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are a key's name and the key that signs tokens for $cbs"},
 		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Value: "bench", Usage: "queue to use; what waits in it is taken"},
+		&cli.StringFlag{Name: "from", DefaultText: "--queue", Usage: "queue to receive from, when --queue forwards to another one"},
 		&cli.BoolFlag{Name: "plain", Usage: "use the client library as it is, which makes a system call per frame; else its frames leave together"},
 		&cli.IntFlag{Name: "server-pid", Usage: "process of the server on this machine, to report its CPU time"},
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
@@ -53,7 +54,7 @@ func targetFlags() []cli.Flag {
 }
 
 func targetOf(c *cli.Context) (Target, error) {
-	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), Plain: c.Bool("plain")}
+	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), From: c.String("from"), Plain: c.Bool("plain")}
 	if c.IsSet("url") && c.IsSet("connection-string") {
 		return Target{}, errors.New("bench: --url or --connection-string, not both")
 	}

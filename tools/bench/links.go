@@ -188,12 +188,12 @@ func (r *run) openReceivers(ctx, receiveCtx context.Context, send bool) error {
 		mode = amqp.ReceiverSettleModeFirst
 	}
 	return r.openLinks(ctx, r.Acceptors, func(s *amqp.Session, acceptors int) error {
-		link, err := s.NewReceiver(ctx, r.queue, &amqp.ReceiverOptions{
+		link, err := s.NewReceiver(ctx, r.from, &amqp.ReceiverOptions{
 			Credit:         int32(r.Credit),
 			SettlementMode: mode.Ptr(),
 		})
 		if err != nil {
-			return fmt.Errorf("bench: receive from %s: %w", r.queue, err)
+			return fmt.Errorf("bench: receive from %s: %w", r.from, err)
 		}
 		for range acceptors {
 			w := &worker{}

@@ -92,10 +92,12 @@ var stages = []struct {
 	{"publish", (*suite).published, true},
 	{"correlations", (*suite).correlated, true},
 	{"entities", (*suite).many, true},
+	{"moves", (*suite).moves, true},
+	{"transactions", (*suite).transactions, true},
 }
 
 // Stages are the names of what a suite measures, in order: disk, floor server and broker with a queue; how long deliveries take;
-// memory and restarts with messages waiting; publishing to SQL filters; publishing to correlation filters; many entities.
+// memory and restarts with messages waiting; publishing to SQL filters; publishing to correlation filters; many entities; forwarding; transactions.
 func Stages() (names []string) {
 	for _, stage := range stages {
 		names = append(names, stage.name)

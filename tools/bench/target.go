@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/Azure/go-amqp"
@@ -18,15 +20,17 @@ type Target struct {
 	URL              string // amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
 	CBS              bool   // with URL: do not log in with user and password, sign tokens with them and show those on $cbs
 	Queue            string
-	Plain            bool // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
+	From             string // queue that is received from, when it is another one, which Queue forwards to
+	Plain            bool   // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
 }
 
 // endpoint is a Target taken apart.
 type endpoint struct {
 	queue  string
+	from   string
 	at     client.ConnectionString
 	sasl   amqp.SASLType // nil: ANONYMOUS
-	tokens bool          // show a token for the queue
+	tokens bool          // show a token for each queue
 	plain  bool
 }
 
@@ -37,16 +41,15 @@ func (t Target) endpoint() (endpoint, error) {
 			return endpoint{}, err
 		}
 		e := endpoint{queue: t.Queue, at: cs, tokens: true, plain: t.Plain}
-		if e.queue == "" {
-			e.queue = cs.EntityPath
-		}
+		e.queue = cmp.Or(e.queue, cs.EntityPath)
+		e.from = cmp.Or(t.From, e.queue)
 		return e, nil
 	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
 		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]") // without the URL: it may hold a password
 	}
-	e := endpoint{queue: t.Queue, plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
+	e := endpoint{queue: t.Queue, from: cmp.Or(t.From, t.Queue), plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
 	if u.Port() != "" {
 		if e.at.Port, err = strconv.Atoi(u.Port()); err != nil {
 			return endpoint{}, errors.New("bench: the URL's port is not a number")
@@ -64,7 +67,7 @@ func (t Target) endpoint() (endpoint, error) {
 	return e, nil
 }
 
-// dial connects, and is authorised for the queue afterwards.
+// dial connects, and is authorised for the queues afterwards.
 func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, error) {
 	o := client.Options{Product: "ledgerbus-bench", SASL: e.sasl}
 	if coalesce && !e.plain {
@@ -75,9 +78,11 @@ func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, erro
 		return nil, err
 	}
 	if e.tokens {
-		if err := c.Authorize(ctx, e.queue); err != nil {
-			c.Close()
-			return nil, err
+		for _, queue := range slices.Compact([]string{e.queue, e.from}) {
+			if err := c.Authorize(ctx, queue); err != nil {
+				c.Close()
+				return nil, err
+			}
 		}
 	}
 	return c, nil
