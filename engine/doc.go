@@ -8,8 +8,9 @@
 //
 //  1. Durable state changes only in Apply, and the same Apply runs live, on recovery and in tools.
 //  2. Nothing leaves the process (a disposition, a delivery, a reply) before the events that justify it are committed.
-//  3. One decision is one record: a dead-lettering or a batch is atomic with no markers.
-//  4. Volatile things (waiting receivers, their credit) are the driver's, and may die with the process.
+//  3. One decision is one record: a dead-lettering, a batch or the commit of a transaction is atomic with no markers.
+//  4. Volatile things (waiting receivers, their credit) are the driver's, what is staged in transactions is the partition's, and both may
+//     die with the process.
 //
 // Decide and Apply use no clock, randomness, goroutine, I/O or map order, so a seed reproduces a run.
 //

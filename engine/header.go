@@ -24,6 +24,9 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
+// written is how many bytes a settlement writes of each message, beside what it always does.
+func (cmd *Settle) written() int { return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description) }
+
 // stored is changes as they stand in the log; nil: none.
 func stored(changes event.Changes) []byte {
 	if len(changes) == 0 {

@@ -62,3 +62,24 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 		}
 	}
 }
+
+// A settlement of many messages is one record, which has to fit into a frame of the log, whatever it says of each of them.
+func TestSettlementFitsARecord(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	q := m.queue(1, testQueue())
+	for name, cmd := range map[string]Settle{
+		"changes":     {Outcome: Abandon, Changes: event.Changes{{Name: strings.Repeat("n", 60<<10)}}},
+		"reason":      {Outcome: MoveToDeadLetter, Reason: strings.Repeat("r", 60<<10)},
+		"description": {Outcome: MoveToDeadLetter, Description: strings.Repeat("d", 60<<10)},
+	} {
+		cmd.Slice, cmd.More = q, make([]event.LockToken, maxPublish>>16)
+		if r := m.ask(&cmd); refusal(r) != LockLost {
+			t.Errorf("%s: %v", name, r.Err)
+		}
+		cmd.More = make([]event.LockToken, maxPublish/(60<<10))
+		if r := m.ask(&cmd); refusal(r) != InvalidArgument {
+			t.Errorf("%s, too many: %v", name, r.Err)
+		}
+	}
+}

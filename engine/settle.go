@@ -88,6 +88,9 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 	if s.cmd.Outcome == MoveToDeadLetter && s.cmd.SubQueue != event.Main {
 		return nil, way, Refuse(NotAllowed, DeadLetteredText)
 	}
+	if n := (1 + len(s.cmd.More)) * s.cmd.written(); n > maxPublish {
+		return nil, way, Refuse(InvalidArgument, "What is said of %d messages takes more than %d bytes.", 1+len(s.cmd.More), maxPublish)
+	}
 	messages, way, ok := s.locked(messages)
 	if !ok {
 		return nil, way, s.lockLost(s.cmd.SubQueue)

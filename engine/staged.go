@@ -12,7 +12,7 @@ type stagedOperation struct {
 	cmd   Command
 	sent  int // messages
 	named int // messages that it names by tokens or numbers
-	size  int // in memory, bytes
+	size  int // in memory, or in the record of the commit, bytes
 	found []stagedMessage
 }
 
@@ -39,6 +39,7 @@ func measured(cmd *Stage) *stagedOperation {
 		op.sent = len(cmd.Messages)
 	case *Settle:
 		op.named = 1 + len(cmd.More)
+		op.size += op.named * cmd.written()
 	case *CancelScheduled:
 		op.named = len(cmd.Sequences)
 	case *SetSessionState:

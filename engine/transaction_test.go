@@ -115,6 +115,11 @@ func TestTransactionBounds(t *testing.T) {
 	if r := m.ask(many); refusal(r) != QuotaExceeded {
 		t.Errorf("more messages than a transaction may settle: %v", r.Err)
 	}
+	wide := &Stage{Transaction: event.TransactionID{2}, Operation: &Settle{Slice: q, More: make([]event.LockToken, 1023),
+		Changes: event.Changes{{Name: strings.Repeat("n", maxStagedBytes/1024)}}}}
+	if r := m.ask(wide); refusal(r) != QuotaExceeded {
+		t.Errorf("a record that would be too large: %v", r.Err)
+	}
 	for i := range maxTransactions - 2 {
 		cmd := *large
 		cmd.Transaction = event.TransactionID{3, byte(i >> 8), byte(i)}
