@@ -33,7 +33,7 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 			p.activate(next, cmd)
 			return
 		}
-		ceiling = s.entity.Properties.DefaultMessageTimeToLive
+		ceiling = s.entity.ceiling()
 	}
 	ev := add[*event.ScheduledActivated](d, event.KindScheduledActivated)
 	ev.Envelope, ev.Sequence = event.Envelope{Slice: next.Slice}, next.Sequence

@@ -163,7 +163,7 @@ func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Tim
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.EnqueuedAt, ev.Batch = s.now, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
-	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, p.DefaultMessageTimeToLive)
+	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, s.entity.ceiling())
 	ev.InSession, ev.IDType, ev.DuplicateUntil, ev.Details = p.RequiresSession, m.IDType, until, m.Details
 	ev.Arrival = s.arrival
 }
@@ -174,6 +174,14 @@ func (s *sending) carried() int64 {
 		return 0
 	}
 	return int64(len(s.arrival.Changes.Data))
+}
+
+// ceiling is the longest that messages of an entity live. One that forwards them has none of its own: it does not keep them.
+func (e *Entity) ceiling() time.Duration {
+	if e.Properties.ForwardTo != "" {
+		return event.Forever
+	}
+	return e.Properties.DefaultMessageTimeToLive
 }
 
 // timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).

@@ -312,7 +312,7 @@ func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reas
 // counts from the same instant (semantics.md 7.1).
 func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
-	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.Properties.DefaultMessageTimeToLive)
+	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.ceiling())
 	if mutant.On(mutant.LongCopies) {
 		ceiling = p.entity.Properties.DefaultMessageTimeToLive
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
@@ -21,7 +22,8 @@ type publisher struct {
 	frames *frames
 	// properties finds what filters see of an encoded message, and its bytes beside the body
 	properties func(message []byte, into *filter.Message) (header int, err error)
-	seen       seen // owned by the loop; the rest is set once in NewLoop
+	reread     func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error) // see [Options]
+	seen       seen                                                                                                          // owned by the loop; the rest is set once in NewLoop
 }
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
@@ -76,8 +78,29 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	if p.properties == nil {
 		return see, 0, nil
 	}
-	if header, err = p.properties(body, see); err != nil {
+	if len(m.Changes) > 0 && p.reread != nil {
+		header, err = p.readMoved(&m, body, see)
+	} else {
+		header, err = p.properties(body, see)
+	}
+	if err != nil {
 		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
 	}
 	return see, header, nil
+}
+
+// readMoved is what filters see of a message that came with changes from another entity, and its bytes beside the body, the changes included.
+func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message) (header int, err error) {
+	changes := make([][]byte, len(m.Changes))
+	for i, b := range m.Changes {
+		if changes[i], err = p.stored.ReadBlob(b, nil); err != nil {
+			return 0, ofLive(err)
+		}
+	}
+	moved, _, err := p.reread(body, changes, 0, see)
+	var other *engine.Error
+	if errors.As(err, &other) { // of keys that differ: it was let in
+		err = nil
+	}
+	return moved.Header, err
 }

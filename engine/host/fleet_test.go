@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
@@ -25,6 +27,7 @@ type fleet struct {
 	disk     *faultfs.FS
 	logs     int
 	failures event.SubQueue
+	reread   func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	now      event.Time
 
 	store     log.Store
@@ -38,7 +41,7 @@ type fleet struct {
 }
 
 func newFleet(t testing.TB, seed uint64, logs int) *fleet {
-	f := &fleet{t: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: faultfs.New(), logs: logs,
+	f := &fleet{t: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: faultfs.New(), logs: logs, reread: rereads,
 		now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	f.must(f.start())
 	return f
@@ -70,13 +73,13 @@ func (f *fleet) start() (err error) {
 		if err != nil {
 			return err
 		}
-		c := NewCourier(CourierOptions{Home: engine.PartitionID(i), Reread: rereads, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
+		c := NewCourier(CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
 			Read: p.ReadInto, Damaged: func(err error) { f.t.Error(err) }, FailuresTo: f.failures,
 			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
 		f.loops = append(f.loops, NewLoop(engine.NewPartition(engine.PartitionID(i), f.logs, state.Index), p, w, LoopOptions{
 			Clock: func() event.Time { return f.now }, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(),
-			Courier: c, Use: f.store.Use}))
+			Courier: c, Use: f.store.Use, Properties: message.Properties, Reread: f.reread}))
 	}
 	f.enforce()
 	for _, l := range f.loops {

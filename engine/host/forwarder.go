@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -192,6 +193,18 @@ func (f *forwarder) order(cmd *ordered) {
 			f.put(orderKey{slice, event.TriggerDeadLetter}, cmd.dead)
 		}
 	}
+}
+
+// waiting is how many messages of a slice are to move.
+func (f *forwarder) waiting(id event.Slice) (n int) {
+	x := f.part.Index()
+	if f.orders[orderKey{id, event.TriggerForward}] != nil {
+		n = x.Count(id, event.Main, index.Active)
+	}
+	if f.orders[orderKey{id, event.TriggerDeadLetter}] != nil {
+		n += x.Count(id, event.DeadLetter, index.Active)
+	}
+	return n
 }
 
 // wake has the orders of an entity looked at: it may be open again for those who receive.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -75,7 +76,7 @@ func (w *waiting) usage() (busy inUse) {
 	for e := range w.part.Entities() {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if w.Has(e.ID) || w.part.Index().Scheduled(slice) > 0 {
+			if x := w.part.Index(); w.Has(e.ID) || x.Scheduled(slice) > 0 || x.Count(slice, event.Main, index.Transferring) > 0 {
 				busy.ids = append(busy.ids, e.ID)
 				break
 			}

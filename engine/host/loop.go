@@ -54,6 +54,8 @@ type LoopOptions struct {
 	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
 	// for scheduled messages of topics.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
+	// Reread is that of [Options]: needed where what moved is scheduled in a topic.
+	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
 	MaxReceivers    int // see [Options]
@@ -87,7 +89,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l.inbound = inbound{wake: make(chan struct{}, 1), recorder: &l.recorder, forwarder: &l.forwarder}
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
-	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties}
+	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties, reread: opts.Reread}
 	part.DrawIDs(func() [16]byte { return opts.Tokens() }) // of the source of tokens, so that a seed decides them
 	return l
 }

@@ -231,7 +231,7 @@ func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Option
 	n.couriers[i] = n.courier(engine.PartitionID(i), opts)
 	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.use,
-		Properties: opts.Properties, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: n.couriers[i]})
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: n.couriers[i]})
 	return nil
 }
 

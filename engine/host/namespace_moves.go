@@ -119,7 +119,27 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 			}
 		}
 	}
+	if trapped, messages := a.trapped(all); len(trapped) > 0 {
+		logger.Info("messages of entities that forward, which an older version has kept, move now", "entities", trapped, "messages", messages)
+	}
 	return nil
+}
+
+// trapped is which entities have messages that are to move, though nothing ever has moved from there: an older version kept them.
+func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
+	for _, e := range all {
+		here := 0
+		for i, h := range e.Hosts {
+			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
+			if l := a.partitions.loops[h]; l != nil && l.part.Index().NextTransfer(id) == 1 {
+				here += l.forwarder.waiting(id)
+			}
+		}
+		if messages += here; here > 0 {
+			paths = append(paths, e.Path)
+		}
+	}
+	return paths, messages
 }
 
 // Resume tells the courier what is in transfer, and forgets what came from entities that are no more. It is called once, behind Recover. lives is the
