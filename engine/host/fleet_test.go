@@ -187,7 +187,7 @@ func (f *fleet) settle() {
 func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
 		c := f.couriers[i]
-		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.flying) > 0 {
+		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.len() > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.flying) > 0 {
 			return false
 		}
 	}

@@ -39,6 +39,7 @@ type frames struct {
 	records    int        // in frames that are behind it
 	bytes      int        // and how large they are
 	background int        // bytes of the next group that nobody asked for
+	arrived    int        // bytes of the next group that came from other entities
 	budget     int        // and how many of these there may be before the rest is for the group behind it
 	urgent     bool       // the frame being filled has a grant that waits for nothing but being written
 	alone      int        // records of the frame being filled that wait for company
@@ -108,6 +109,9 @@ func (f *frames) full() bool { return f.syncing() && f.group() > maxOpen }
 // spent reports whether the next group has as much as it may of what nobody asked for, or no room for more.
 func (f *frames) spent() bool { return f.background >= f.budget || f.full() }
 
+// crowded reports whether the next group has as much as it may of what comes from other entities, or no room for more.
+func (f *frames) crowded() bool { return f.arrived >= maxBackground || f.full() }
+
 // group is the size of what waits for the next sync.
 func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
@@ -126,7 +130,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	if f.syncing() || !f.filled() && !f.unsynced() {
 		return false
 	}
-	if f.group() <= maxOpen && f.background < maxBackground && f.patience(awaited) > 0 {
+	if f.group() <= maxOpen && f.background < maxBackground && f.arrived < maxBackground && f.patience(awaited) > 0 {
 		return false // Run comes back in time
 	}
 	n := f.records + b.Count()
@@ -142,7 +146,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	}
 	f.pace.seal(n)
 	f.writer.Sync()
-	f.asked, f.records, f.bytes, f.background = f.end, 0, 0, 0
+	f.asked, f.records, f.bytes, f.background, f.arrived = f.end, 0, 0, 0, 0
 	f.saver.sealed(f.end)
 	return false
 }

@@ -61,7 +61,7 @@ func (q *inbound) close() []engine.Request {
 func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 
 // turn carries out what couriers want: ends of transfers at once, and as many messages that arrive as one group may have of what nobody here
-// asked for. So a ring of entities that forward to each other leaves the others their turns.
+// asked for, which is not taken from what ends by itself. So a ring of entities that forward to each other leaves the others their turns.
 func (q *inbound) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
@@ -74,19 +74,24 @@ func (q *inbound) turn(now event.Time) {
 	}
 	clear(mail)
 	q.empty = mail[:0]
-	for q.waiting.len() > 0 && !q.recorder.frames.spent() {
+	for q.waiting.len() > 0 && !q.recorder.frames.crowded() {
 		req := q.waiting.pop()
 		q.arrive(now, &req)
 		q.recorder.commitLarge()
 	}
 }
 
+// any reports whether there is something that can be taken in now.
+func (q *inbound) any() bool { return q.waiting.len() > 0 && !q.recorder.frames.crowded() }
+
 // arrive carries out an import.
 func (q *inbound) arrive(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*engine.Import)
 	cmd.Entity.Use(now)
 	out := q.recorder.part.Decide(now, cmd)
-	reply := out.Reply
-	q.recorder.background(now, out)
+	reply, frames := out.Reply, q.recorder.frames
+	before := frames.writer.Batch().Len()
+	q.recorder.write(now, out)
+	frames.arrived += frames.writer.Batch().Len() - before
 	q.recorder.replies.answer(req, reply)
 }

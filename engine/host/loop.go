@@ -227,7 +227,7 @@ func (l *Loop) NextDeadline() event.Time {
 
 // unfinished tells that a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return l.waiting.Any() || l.late.any() || l.forwarder.any() || l.inbound.waiting.len() > 0
+	return l.waiting.Any() || l.late.any() || l.forwarder.any() || l.inbound.any()
 }
 
 // Err is why the loop stopped, or nil.
