@@ -182,17 +182,23 @@ func TestCoordinatorIdle(t *testing.T) {
 	})
 }
 
-// Who has no token can begin as many transactions as fit into the little memory that it may use.
+// Who has no token can begin few transactions, and fewer when they do not fit into the little memory that it may use.
 func TestDeclareBeforeLogin(t *testing.T) {
-	bubble(t, func(o *Options) { o.Limits.BufferedLogin = 20_000 }, func(b *bench) {
+	for most, memory := range map[uint32]int{16: 0, 12: 10_500} {
+		declareBeforeLogin(t, memory, most)
+	}
+}
+
+func declareBeforeLogin(t *testing.T, memory int, most uint32) {
+	bubble(t, func(o *Options) { o.Limits.BufferedLogin = memory }, func(b *bench) {
 		p := b.dial().open()
 		p.attachCoordinator(coordinatorHandle)
 		for id := uint32(0); ; id++ {
 			p.control(coordinatorHandle, id, &amqp.Declare{})
 			d := expect[*amqp.Disposition](p)
 			if r, ok := d.State.(amqp.Rejected); ok {
-				if r.Error.Condition != amqp.CondResourceLimit || id < 10 || id > 40 {
-					t.Errorf("%d: %+v", id, r.Error)
+				if r.Error.Condition != amqp.CondResourceLimit || id > most || memory == 0 && id < most {
+					t.Errorf("%d of %d: %+v", id, most, r.Error)
 				}
 				return
 			}

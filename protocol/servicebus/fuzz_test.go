@@ -21,6 +21,7 @@ func FuzzConnection(f *testing.F) {
 	scripts = append(scripts, linkScripts()...)
 	scripts = append(scripts, messageSessionScripts()...)
 	scripts = append(scripts, operationScripts(f)...)
+	scripts = append(scripts, transactionScripts(f)...)
 	for _, script := range scripts {
 		f.Add(script, false)
 		f.Add(script, true)
@@ -34,7 +35,7 @@ func FuzzConnection(f *testing.F) {
 
 // answersTo is all that a server says to a script. apart: each frame is answered before the next one comes.
 func answersTo(t *testing.T, script []byte, apart bool) (answer []byte) {
-	server := &Server{Broker: newEmptyBroker(), Options: Options{Access: testAccess(nil), AllowPlainWithoutTLS: true, Logger: slog.New(slog.DiscardHandler)}}
+	server := &Server{Broker: newEmptyBroker(), Options: Options{Access: testAccess(nil), AllowPlainWithoutTLS: true, Logger: slog.New(slog.DiscardHandler), NewID: counter()}}
 	client, end := net.Pipe()
 	done := make(chan struct{})
 	go func() { server.ServeConn(end); close(done) }()
@@ -62,6 +63,16 @@ func answersTo(t *testing.T, script []byte, apart bool) (answer []byte) {
 		t.Error("panic")
 	}
 	return answer
+}
+
+// counter makes ids that a script can know.
+func counter() func() [16]byte {
+	var n byte
+	return func() (id [16]byte) {
+		n++
+		id[15] = n
+		return id
+	}
 }
 
 // checkAnswers looks at each frame of what a server said to a script.
@@ -149,10 +160,7 @@ func operationScripts(t testing.TB) (scripts [][]byte) {
 		if bodies[name] == nil {
 			t.Fatalf("no seed for %s", name)
 		}
-		request := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m"})
-		request = amqp.AppendSection(request, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: operationPrefix + name},
-			{Key: "server-timeout", Value: uint32(1)}, {Key: keyAssociatedLink, Value: "f2"}})
-		request = amqp.AppendSection(request, amqp.SectionValue, bodies[name])
+		request := requestFor(name, bodies[name])
 		address := "s/$management"
 		switch operations[name].about {
 		case ofSent:
@@ -167,6 +175,14 @@ func operationScripts(t testing.TB) (scripts [][]byte) {
 		scripts = append(scripts, amqp.AppendFrame(frames, 0, &amqp.Transfer{Handle: 5, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}}, request))
 	}
 	return scripts
+}
+
+// requestFor is a request to a $management node.
+func requestFor(operation string, body amqp.Map) []byte {
+	request := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "m"})
+	request = amqp.AppendSection(request, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: operationPrefix + operation},
+		{Key: "server-timeout", Value: uint32(1)}, {Key: keyAssociatedLink, Value: "f2"}})
+	return amqp.AppendSection(request, amqp.SectionValue, body)
 }
 
 func operationBodies() map[string]amqp.Map {

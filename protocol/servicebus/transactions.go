@@ -64,9 +64,9 @@ func newTransactions(c *conn) transactions {
 	return transactions{c: c, total: c.staged, open: make(map[event.TransactionID]*transaction)}
 }
 
-// declare begins a transaction, or refuses to.
+// declare begins a transaction, or refuses to: there are at most as many as there may be sessions, for clients have one in each.
 func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, *engine.Error) {
-	if !t.c.memory.mayHold(transactionCost) {
+	if len(t.open) >= t.c.allowed.sessions() || !t.c.memory.mayHold(transactionCost) {
 		return nil, &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
 	}
 	x := &transaction{id: id, coordinator: on}
