@@ -95,7 +95,8 @@ func TestEverythingRuns(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
 	out, code := at.run(nil)
-	want := slices.Concat([]string{units, goTests, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), scenarios("java")})
+	want := slices.Concat([]string{units, goTests, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), scenarios("java"),
+		probe("qpid-jms"), scenarios("qpid-jms"), probe("qpid-proton"), scenarios("qpid-proton")})
 	if got := at.calls(); code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit code %d, calls\n%s\nwant\n%s\n%s", code, strings.Join(got, "\n"), strings.Join(want, "\n"), out)
 	}

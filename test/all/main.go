@@ -1,4 +1,4 @@
-// Command all runs the tests that take minutes: of every package, of the Go SDK, and of the other SDKs whose runtimes are there. It
+// Command all runs the tests that take minutes: of every package, of the Go SDK, and of the other clients whose runtimes are there. It
 // prints each command before it runs it, and stops at the first that fails.
 //
 //	go run ./test/all               everything
@@ -25,7 +25,7 @@ func main() {
 	launch.Main(&cli.App{
 		Name: "all", Usage: "run the tests that take minutes",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "only", Usage: "parts to run: units, go, js, python, java", DefaultText: "all whose runtime is there"},
+			&cli.StringSliceFlag{Name: "only", Usage: "parts to run: units, go, js, python, java, qpid-jms, qpid-proton", DefaultText: "all whose runtime is there"},
 			&cli.BoolFlag{Name: "list", Usage: "print the commands; run none"},
 		},
 		Action: func(c *cli.Context) error {

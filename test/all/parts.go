@@ -54,6 +54,8 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 			command{dir: js, env: []string{"LEDGERBUS=" + binary}, args: []string{"npm", "test"}}),
 		sdk("python"),
 		sdk("java"),
+		sdk("qpid-jms"),
+		sdk("qpid-proton"),
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func suites(cache string) []Suite {
 		java("java", "Scenarios", "azure-messaging-servicebus"),
 		java("qpid-jms", "JmsScenarios", "qpid-jms-client"),
 		{
-			SDK: "qpid-proton", Needs: []Program{pythonRuntime, {Name: "cc"}}, Dir: "test/sdk/proton",
+			SDK: "qpid-proton", Needs: []Program{pythonRuntime, pythonHeaders, {Name: "cc"}}, Dir: "test/sdk/proton",
 			Prepare: virtual(proton),
 			Run:     []string{filepath.Join(proton, "bin", "python"), "-m", "scenarios"},
 			Version: Version{"python-qpid-proton", "test/sdk/proton/requirements.txt", `(?m)^python-qpid-proton==(\S+)`},
@@ -61,6 +61,10 @@ func suites(cache string) []Suite {
 
 // pythonRuntime has what makes virtual environments.
 var pythonRuntime = Program{Name: "python3", Asked: []string{"-c", "import ensurepip, sys, venv; print(sys.version)"}, Oldest: "3.10"}
+
+// pythonHeaders has what extensions in C are built with, as Qpid Proton is.
+var pythonHeaders = Program{Name: "python3", Asked: []string{"-c",
+	"import os, sys, sysconfig; os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h')); print(sys.version)"}, Oldest: "3.10"}
 
 // virtual makes a Python environment in a directory, with the packages of a suite.
 func virtual(dir string) [][]string {

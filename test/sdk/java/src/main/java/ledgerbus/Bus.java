@@ -1,6 +1,8 @@
 package ledgerbus;
 
 import com.azure.core.amqp.AmqpTransportType;
+import com.azure.core.amqp.models.AmqpMessageBody;
+import com.azure.core.amqp.models.AmqpMessageBodyType;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusMessageBatch;
@@ -342,8 +344,10 @@ final class Bus implements Runner.Surroundings {
 
     // Messages
 
+    /** The text of a message, which SDKs write as data and JMS as a value. */
     static String text(ServiceBusReceivedMessage message) {
-        return message.getBody().toString();
+        AmqpMessageBody body = message.getRawAmqpMessage().getBody();
+        return body.getBodyType() == AmqpMessageBodyType.VALUE ? String.valueOf(body.getValue()) : message.getBody().toString();
     }
 
     static List<String> texts(Collection<ServiceBusReceivedMessage> messages) {

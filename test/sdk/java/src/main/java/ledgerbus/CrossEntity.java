@@ -168,25 +168,25 @@ final class CrossEntity {
     }
 
     private static void session(Bus bus) {
-        second(bus, new CreateQueueOptions().setSessionRequired(true));
-        bus.send(Bus.inSession("A", "s"));
+        String name = second(bus, new CreateQueueOptions().setSessionRequired(true));
+        bus.send(Bus.inSession("A", "s"), Bus.inSession("B", "s"));
         Client client = bus.crossEntity();
         ServiceBusReceiverClient session = client.accept("s");
-        ServiceBusReceivedMessage a = Bus.receive(session, "A");
-        ServiceBusSenderClient sender = client.sender(bus.queue + "-b");
-        ServiceBusTransactionContext transaction = session.createTransaction();
-        session.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.inSession("B", "t"), transaction);
-        session.rollbackTransaction(transaction);
+        List<ServiceBusReceivedMessage> both = Bus.receive(session, 2);
+        ServiceBusSenderClient sender = client.sender(name);
+        ServiceBusTransactionContext lost = session.createTransaction();
+        session.complete(both.get(0), Transactions.completing(lost));
+        sender.sendMessage(Bus.inSession("X", "t"), lost);
+        ServiceBusTransactionContext kept = session.createTransaction();
+        session.complete(both.get(1), Transactions.completing(kept));
+        sender.sendMessage(Bus.inSession("C", "t"), kept);
+        session.rollbackTransaction(lost);
+        session.commitTransaction(kept);
         session.close();
-        session = client.accept("s"); // its messages are free when it is
-        a = Bus.receive(session, "A", 0);
-        transaction = session.createTransaction();
-        session.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.inSession("C", "t"), transaction);
-        session.commitTransaction(transaction);
-        session.close();
-        ServiceBusReceiverClient other = bus.client().queue(bus.queue + "-b").accept("t");
+        ServiceBusReceiverClient next = bus.client().accept("s"); // its messages are free when it is
+        next.complete(Bus.receive(next, "A", 0));
+        next.close();
+        ServiceBusReceiverClient other = bus.client().queue(name).accept("t");
         other.complete(Bus.receive(other, "C"));
         Bus.nothing(other);
         bus.noSessionLeft();
