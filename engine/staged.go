@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -32,8 +31,8 @@ func (cmd *Send) found(i int) (m stagedMessage) {
 }
 
 // measured is what a command has become part of a transaction.
-func measured(cmd *Stage) *stagedOperation {
-	op := &stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
+func measured(cmd *Stage) stagedOperation {
+	op := stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
 	switch cmd := cmd.Operation.(type) {
 	case *Send:
 		op.sent = len(cmd.Messages)
@@ -76,24 +75,19 @@ func (op *stagedOperation) locks() []event.LockToken {
 	return nil
 }
 
-// kept is the operation as the commit carries it out.
-func (op *stagedOperation) kept() Command {
+// keep makes the command what the commit carries out.
+func (op *stagedOperation) keep() {
 	switch cmd := op.cmd.(type) {
 	case *Send:
-		kept := *cmd
-		kept.staged, kept.Messages = op.found, slices.Clone(cmd.Messages)
-		for i := range kept.Messages {
+		cmd.staged = op.found
+		for i := range op.found {
 			if op.found[i].dropped { // nobody will ever read it
-				kept.Messages[i].Body, kept.Messages[i].Tail = nil, nil
+				cmd.Messages[i].Body, cmd.Messages[i].Tail = nil, nil
 			}
 		}
-		return &kept
 	case *Settle:
-		kept := *cmd
-		kept.recycled, kept.Unread = false, false // what had to be read was, and the message stays as it is
-		return &kept
+		cmd.recycled, cmd.Unread = false, false // what had to be read was, and the message stays as it is
 	}
-	return op.cmd
 }
 
 // find notes what holds at the commit of what the decision found out about an operation.
@@ -102,18 +96,19 @@ func (op *stagedOperation) find(d *decision) {
 	if !ok {
 		return
 	}
-	op.found = make([]stagedMessage, len(cmd.Messages))
-	if cmd.Destination != nil { // the history that counts is the one of where it goes
+	s, _ := d.slice(cmd.Slice)
+	twice := s.entity.Properties.RequiresDuplicateDetection
+	if cmd.Destination != nil || !twice && !cmd.Numbers { // the history that counts is the one of where it goes
 		return
 	}
+	op.found = make([]stagedMessage, len(cmd.Messages))
 	next := d.index.NextSequence(cmd.Slice)
 	for i, n := range d.reply.Numbers() {
 		if n >= next { // not that of a message it is a duplicate of, here or in the same send
 			op.found[i].number, next = n, n+1
 		}
 	}
-	s, _ := d.slice(cmd.Slice)
-	if !s.entity.Properties.RequiresDuplicateDetection {
+	if !twice {
 		return
 	}
 	for i := range cmd.Messages {

@@ -179,7 +179,7 @@ func (d *decision) staged(token event.LockToken) bool {
 // stage decides an operation on the state and what was staged before it. Nothing of it is written, but numbers that the client learns.
 func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	t := &p.transactions
-	tx := t.byID[cmd.Transaction]
+	tx, op := t.byID[cmd.Transaction], measured(cmd)
 	switch {
 	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
 		return NoTransaction(cmd.Transaction[:])
@@ -190,43 +190,41 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 		}
 		return Refuse(Busy, "There are %d open transactions.", len(t.byID))
 	case tx == nil:
-		tx = &transaction{id: cmd.Transaction, slice: measured(cmd).slice(), began: d.now}
-		d.adopt = func() { t.enter(tx) }
+		tx = &transaction{id: cmd.Transaction, slice: op.slice(), began: d.now}
 	}
-	begin := d.adopt
-	op, err := p.try(d, tx, measured(cmd))
+	done, err := p.try(d, tx, &op)
 	d.adopt = func() {
-		if begin != nil {
-			begin()
+		if t.byID[tx.id] == nil {
+			t.enter(tx)
 		}
 		switch {
 		case err != nil:
 			tx.failed = true
-		case op != nil:
-			t.keep(tx, op, &d.scratch)
+		case done:
+			t.keep(tx, &op, &d.scratch)
 		}
 	}
 	return err
 }
 
-// try decides an operation and says what is to be kept of it; nil: nothing, for the caller has to look at something first.
-func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (*stagedOperation, *Error) {
+// try decides an operation; done is false when the caller has to look at something before.
+func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (done bool, _ *Error) {
 	if err := tx.room(op); err != nil {
-		return nil, err
+		return false, err
 	}
 	d.scratch.several, d.scratch.before = true, &tx.done
 	if err := p.decide(d, op.cmd); err != nil {
-		return nil, err
+		return false, err
 	}
 	d.events, d.named, d.early = d.events[:0], d.named[:0], false
 	if settle, ok := op.cmd.(*Settle); ok && settle.Unread && d.reply.Answer != nil {
-		return nil, nil
+		return false, nil
 	}
 	op.find(d)
 	if send, ok := op.cmd.(*Send); ok {
 		d.reserve(send, op.found)
 	}
-	return op, nil
+	return true, nil
 }
 
 // reserve adds the event that gives out the numbers with which a staged send is answered: nobody else is told them, whatever becomes of
@@ -262,7 +260,8 @@ func (tx *transaction) room(op *stagedOperation) *Error {
 // keep adds an operation to a transaction, with what the decision about it has found out.
 func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch) {
 	tx.sent, tx.named, tx.size = tx.sent+op.sent, tx.named+op.named, tx.size+op.size
-	tx.operations = append(tx.operations, op.kept())
+	op.keep()
+	tx.operations = append(tx.operations, op.cmd)
 	for _, token := range op.locks() {
 		t.hold(tx, token)
 		l, _ := t.index.Lock(token)
