@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		stop: make(chan struct{}), collected: make(chan struct{}),
 	}
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
-	n.admin.store = store
+	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
 	states := make([]*index.Index, len(ids))
 	var wg sync.WaitGroup

@@ -31,6 +31,7 @@ type admin struct {
 	partitions *partitions
 	directory  *directory
 	store      capable
+	moved      bool // before this start a version that moves messages has run here, with an entity that forwards
 	watchers   *watchers
 	now        func() event.Time
 	manage     chan engine.Request // commands that nobody waits for

@@ -109,6 +109,12 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	if len(all) == 0 {
 		return nil
 	}
+	if !a.moved {
+		for _, e := range all {
+			logger.Warn("the entity was told to forward when nothing was carried out: from now on its messages move", "entity", e.Path,
+				"ForwardTo", e.Properties.ForwardTo, "ForwardDeadLetteredMessagesTo", e.Properties.ForwardDeadLetteredMessagesTo)
+		}
+	}
 	if err := a.willMove(all); err != nil {
 		return err
 	}
