@@ -376,9 +376,7 @@ func (r *entityReader) forwarding() {
 			target := r.names[strings.ToLower(*f.value)]
 			if target == nil {
 				r.complain(at, "there is no queue or topic named %q in the file; a subscription cannot be forwarded to%s", *f.value, r.meant(*f.value))
-				continue
 			}
-			r.warn(at, "kept, but not carried out yet: nothing is forwarded")
 		}
 	}
 }
