@@ -17,7 +17,7 @@ func TestEncodingStays(t *testing.T) {
 		want  string
 	}{
 		{false, "27da4cda64abe3edd103655c290cf8a892451a7305fd23c8e8f9d67360fcc5f0"},
-		{true, "efb31ea3e9a996619051c4f7fefdf769ecc5d11d3b03aabd30ed00c7f65ac161"},
+		{true, "dc2a91a3a88f6751f28b9d7959032d10366594d89ce3198ffffbf2d4de49288b"},
 	} {
 		if got := encodings(c.moves); got != c.want {
 			t.Errorf("the encodings of histories, with moves %t, have the hash %s, and had %s", c.moves, got, c.want)

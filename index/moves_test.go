@@ -153,6 +153,11 @@ func TestTransferring(t *testing.T) {
 	if got := fmt.Sprint(movable, shown(event.DeadLetter)); got != "[2] [2 4 5]" {
 		t.Errorf("movable, shown: %s", got)
 	}
+	x.Apply(1, &event.TransferStarted{Envelope: q1, Destination: 8, Trigger: event.TriggerDeadLetter, First: 4, Sequences: []event.SequenceNumber{2}})
+	x.Apply(1, &event.TransferFailed{Envelope: q1, Number: 4, SubQueue: event.DeadLetter, Why: event.RefusedGone})
+	if got := len(slices.Collect(x.Movable(q1.Slice, event.DeadLetter))); got != 1 {
+		t.Errorf("%d messages may move when there is a destination again", got)
+	}
 	x.Apply(1, &event.TransfersFinished{Envelope: q1, Numbers: []event.TransferNumber{1}})
 	x.Apply(1, &event.SliceDropped{Envelope: q1})
 	if len(x.Transfers()) != 0 || x.Live() != 0 || x.NextTransfer(q1.Slice) != 1 {
