@@ -230,7 +230,7 @@ func open(t *testing.T, dir string) *broker {
 		}
 		newest = max(newest, p.Recovery().Newest)
 	}
-	n, err := host.Open(context.Background(), s, host.Options{Time: since{time.UnixMilli(int64(newest)), time.Now()}, Properties: amqpmessage.Properties})
+	n, err := host.Open(context.Background(), s, host.Options{Time: since{time.UnixMilli(int64(newest)), time.Now()}, Properties: amqpmessage.Properties, Reread: amqpmessage.Reread})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func (b *broker) wantPeeked(want map[string]int) {
 func (b *broker) exchange(queue string) {
 	b.t.Helper()
 	q := b.resolve(queue)
-	const body = "\x00Sp\xc0\x05\x01\xa1\x02id" // properties with a message-id alone
+	const body = "\x00Ss\xc0\x05\x01\xa1\x02id" // properties with a message-id alone
 	b.ask(q, &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: []byte("sent by today's"), Body: []byte(body)}}})
 	r := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: b.replies}
 	b.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: 1000, Drain: true}}})

@@ -49,6 +49,7 @@ var shapes = []shape{
 	{"payload-4", "4b18ece", 1, everything, "MessagePublished room"},
 	{"payload-5", "e16abb6", 1, everything, "MessagePublished room"},
 	{"clock", "e16abb6", 1, clockSet, "MessagePublished ClockSet"},
+	{"moves", "4e40d82", 2, movesAndTransactions, "TransactionCommitted TransactionAborted NumbersReserved TransferStarted MessageHandedOver TransfersFinished TransferFailed SourceForgotten"},
 	{"format-2", "", 2, everything, "MessagePublished room"},
 }
 
@@ -147,7 +148,7 @@ func (a *author) holds() {
 }
 
 // places are where messages can be peeked.
-var places = []string{"orders", "orders/$deadletterqueue", "mortal", "mortal/$deadletterqueue", "grouped", "grouped/$deadletterqueue",
+var places = []string{"orders", "orders/$deadletterqueue", "out", "wrong/$deadletterqueue", "mortal", "mortal/$deadletterqueue", "grouped", "grouped/$deadletterqueue",
 	"news/subscriptions/all", "news/subscriptions/all/$deadletterqueue", "news/subscriptions/some", "news/subscriptions/some/$deadletterqueue"}
 
 // peek counts the messages in every place that this build and this directory have.
