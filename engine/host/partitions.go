@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -91,9 +92,11 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 // Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
 // not get what it wrote to the disk in time (management-api.md 8, MA-003).
 func (ps *partitions) Health(ctx context.Context) error {
-	if list := ps.Conditions(); len(list) > 0 && list[0].State != partitionRefused {
-		return fmt.Errorf("engine: %v", list[0])
+	if err := ps.strained(); err != nil {
+		return err
 	}
+	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
+	defer look.Stop()
 	asked := make(answer, len(ps.loops))
 	for i, l := range ps.loops {
 		if l == nil {
@@ -101,15 +104,30 @@ func (ps *partitions) Health(ctx context.Context) error {
 		}
 		ps.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
 	}
-	for range ps.loops {
+	for left := len(ps.loops); left > 0; {
 		select {
 		case r := <-asked:
-			if r.Err != nil {
+			if left--; r.Err != nil {
 				return r.Err
+			}
+		case <-look.C:
+			if err := ps.strained(); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
 		}
+	}
+	return nil
+}
+
+// lookEvery is how often [partitions.Health] looks whether the disk is what it waits for.
+const lookEvery = 50 * time.Millisecond
+
+// strained is the state of the disk that keeps messages from being stored, as an error.
+func (ps *partitions) strained() error {
+	if list := ps.Conditions(); len(list) > 0 && list[0].State != partitionRefused {
+		return fmt.Errorf("engine: %v", list[0])
 	}
 	return nil
 }

@@ -90,10 +90,11 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	conditions := s.conditions()
+	err := s.health(r.Context())
+	conditions := s.conditions() // as they are by now
 	answer := s.report(healthy, conditions)
 	w.Header().Set("Content-Type", "application/json")
-	if err := s.health(r.Context()); err != nil {
+	if err != nil {
 		if r.Context().Err() == nil && len(conditions) == 0 { // a condition is in the log already, once. // whoever asked is still there: it is not their leaving that failed
 			s.logger.Warn("not healthy", "error", err)
 		}
