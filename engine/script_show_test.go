@@ -129,6 +129,8 @@ func showFact(ev event.Event) string {
 		return fmt.Sprintf("TransactionCommitted %c operations=%d", ev.ID[15], ev.Operations)
 	case *event.TransactionAborted:
 		return fmt.Sprintf("TransactionAborted %c %v", ev.ID[15], ev.Cause)
+	case *event.MessageHandedOver:
+		return fmt.Sprintf("MessageHandedOver %d id=%s to=%d number=%d batch=%d", ev.Sequence, ev.MessageID, ev.Destination, ev.Number, ev.Batch)
 	case *event.NumbersReserved:
 		return fmt.Sprintf("NumbersReserved %d count=%d", ev.First, ev.Count)
 	}

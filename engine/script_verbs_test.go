@@ -138,6 +138,10 @@ func (s *script) send(l *line) {
 	for _, id := range l.words {
 		cmd.Messages = append(cmd.Messages, s.message(l, id))
 	}
+	if path, ok := l.opts["to"]; ok { // through the entity that was named last
+		e, _ := s.part.Index().Catalogue.Find(path)
+		cmd.Destination = View(e, nil)
+	}
 	s.do(l.out, cmd)
 }
 
