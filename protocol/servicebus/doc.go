@@ -28,5 +28,9 @@
 // answer to its attach back until the engine has a session for it, or none in time. Requests to a $management node are
 // parsed in request.go, dispatched in management.go and carried out in manage_*.go, one file a theme.
 //
+// What is part of a transaction says so in its delivery state, on any link. Which transactions there are, and what can be said of an operation
+// without asking its partition, is in transactions.go; coordinator.go has the links on which they begin and end, group.go the sessions and
+// links whose messages go through another entity (docs/decisions/0037).
+//
 // Section numbers in comments without a file name are those of wire-protocol.md.
 package servicebus
