@@ -102,6 +102,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	if x.entity == 0 {
 		x.entity, x.slice, x.host, x.began = topLevel(s.on.Entity), s.on.Slice(s.partition), s.on.Host(s.partition), now
 		t.occupied++
+		t.c.timers.by(t.c, now.Add(overtime))
 	}
 	x.sent += s.messages
 	x.bytes += s.bytes

@@ -298,7 +298,10 @@ func TestTransactionMessages(t *testing.T) {
 
 // WP-196, SM-235: two minutes after its first operation a transaction is gone. One that nobody asks for is given up here as well.
 func TestTransactionTime(t *testing.T) {
-	bubble(t, nil, func(b *bench) {
+	quiet := func(o *Options) { // nothing else wakes the connection
+		o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, time.Hour
+	}
+	bubble(t, quiet, func(b *bench) {
 		p := b.transactor()
 		p.attachSender(1, "q")
 		early, late, asked := p.declare(), p.declare(), p.declare()
@@ -311,7 +314,7 @@ func TestTransactionTime(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		p.notSent(late, 1, newMessage("x", "x"), amqp.CondTransactionUnknownID, "No active Transaction was found")
 		p.notCommitted(late, amqp.CondTransactionUnknownID, notDeclaredText)
-		time.Sleep(30 * time.Second)
+		time.Sleep(10 * time.Second)
 		checkBooks(t, b.server)
 		for c := range b.server.conns {
 			if n := len(c.transactions.open); n != 0 || b.server.env.staged.used.Load() != 0 {
