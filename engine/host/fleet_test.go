@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,7 +75,7 @@ func (f *fleet) start() (err error) {
 			return err
 		}
 		c := NewCourier(CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
-			Read: p.ReadInto, Damaged: func(err error) { f.t.Error(err) }, FailuresTo: f.failures,
+			Read: p.ReadInto, Damaged: f.damaged, FailuresTo: f.failures,
 			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
 		f.loops = append(f.loops, NewLoop(engine.NewPartition(engine.PartitionID(i), f.logs, state.Index), p, w, LoopOptions{
@@ -112,12 +113,32 @@ func (f *fleet) enforce() {
 	}
 }
 
+// killed is an error that the process dies of; nil: it is another.
+func (f *fleet) killed(err error) error {
+	if errors.Is(err, faultfs.ErrCrashed) {
+		return err
+	}
+	return nil
+}
+
+// damaged takes a message that could not be read.
+func (f *fleet) damaged(err error) {
+	if f.err = cmp.Or(f.err, f.killed(err)); f.err == nil {
+		f.t.Error(err)
+	}
+}
+
 // put makes an entity, or changes it.
 func (f *fleet) put(kind event.EntityKind, path string, p event.Properties) *engine.Entity {
 	f.t.Helper()
-	f.must(f.store.Use(log.Moves))
-	r := f.ask(0, &engine.PutEntity{Kind: kind, Path: path, Properties: p})
-	f.must(r.Err)
+	err := f.store.Use(log.Moves)
+	if err == nil {
+		err = f.ask(0, &engine.PutEntity{Kind: kind, Path: path, Properties: p}).Err
+	}
+	if f.err = cmp.Or(f.err, f.killed(err)); f.dead() != nil {
+		return nil
+	}
+	f.must(err)
 	f.enforce()
 	return f.directory.find(strings.ToLower(path))
 }
@@ -188,6 +209,9 @@ func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
 		c := f.couriers[i]
 		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.len() > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.flying) > 0 {
+			return false
+		}
+		if slices.ContainsFunc(c.resting, func(l *lane) bool { return l.until <= f.now }) {
 			return false
 		}
 	}

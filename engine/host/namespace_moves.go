@@ -15,8 +15,11 @@ import (
 // capable is what a [log.Store] is told before the first byte of a capability is written.
 type capable interface{ Use(capability string) error }
 
-// courier is that of a partition.
+// courier is that of a partition; nil where nobody can say what a stored message asks for.
 func (n *Namespace) courier(id engine.PartitionID, opts Options) *Courier {
+	if opts.Reread == nil {
+		return nil
+	}
 	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger,
 		FailuresTo: opts.FailuresTo,
 		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
@@ -32,7 +35,7 @@ func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
 // carry runs the couriers until the namespace closes.
 func (n *Namespace) carry() {
 	for i, c := range n.couriers {
-		if n.loops[i] == nil {
+		if c == nil {
 			continue
 		}
 		n.carried.Go(func() {

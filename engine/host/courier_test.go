@@ -1,0 +1,179 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// desk is a courier whose loops are this test: it sees what it offers, and answers when it likes.
+type desk struct {
+	t       *testing.T
+	courier *Courier
+	now     event.Time
+	offered []engine.Request // imports that nobody has answered
+	over    []*transfersOver
+	closed  map[engine.PartitionID]bool // takes nothing
+	busy    bool                        // nothing can be read now
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{t: t, now: 1_000_000, closed: map[engine.PartitionID]bool{}}
+	d.courier = NewCourier(CourierOptions{Home: 0, Reread: rereads, Logger: slog.New(slog.DiscardHandler),
+		Read: func(b event.Blob, dst []byte) (int, error) {
+			if d.busy {
+				return 0, engine.Refuse(engine.Busy, "later")
+			}
+			copy(dst, fmt.Sprint(b.Position))
+			return len(dst), nil
+		},
+		Entity: func(id event.EntityID) *engine.Entity {
+			if id == 0 || id > 9 {
+				return nil
+			}
+			return &engine.Entity{ID: id, Path: fmt.Sprint("e", id), Hosts: []engine.PartitionID{engine.PartitionID(id)}}
+		},
+		Damaged: func(err error) { t.Error(err) },
+		Offer: func(p engine.PartitionID, req engine.Request) bool {
+			if over, ok := req.Command.(*transfersOver); ok {
+				d.over = append(d.over, over)
+				return true
+			}
+			if d.closed[p] {
+				return false
+			}
+			d.offered = append(d.offered, req)
+			return true
+		}})
+	return d
+}
+
+// hand gives the courier transfers of messages with so many bytes.
+func (d *desk) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...floor) {
+	told := &handed{source: event.Slice{Entity: 1}, floors: floors}
+	for i := range n {
+		number := first + event.TransferNumber(i)
+		told.transfers = append(told.transfers, engine.Transfer{Number: number, Trigger: trigger, Destination: to,
+			Body: event.Blob{Position: event.Position(number), Size: uint32(size)}})
+	}
+	d.courier.Post([]engine.Reply{{Answer: told}})
+	d.courier.Turn(d.now)
+}
+
+// flights are the numbers that are on their way, by destination.
+func (d *desk) flights() (all []string) {
+	for _, req := range d.offered {
+		cmd := req.Command.(*engine.Import)
+		first, last := cmd.Items[0].Number, cmd.Items[len(cmd.Items)-1].Number
+		all = append(all, fmt.Sprintf("%d: %d-%d floor %d", cmd.Slice.Entity, first, last, cmd.Floor))
+	}
+	return all
+}
+
+func (d *desk) expect(want ...string) {
+	d.t.Helper()
+	if got := d.flights(); !slices.Equal(got, want) {
+		d.t.Fatalf("on their way are %q, want %q", got, want)
+	}
+}
+
+// answer answers the oldest flight, and returns when the courier wants its next turn.
+func (d *desk) answer(reply engine.Reply) event.Time {
+	reply.Tag = d.offered[0].Tag
+	d.offered = d.offered[1:]
+	d.courier.Post([]engine.Reply{reply})
+	return d.courier.Turn(d.now)
+}
+
+func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
+
+// Decision 35: a lane has one flight at a time, of a bounded number of messages and bytes; what was not looked at goes next; what it brings has the floor that it was told.
+func TestCourierFlights(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.hand(event.TriggerForward, 2, 1, 300, 10)
+	d.expect("2: 1-256 floor 0")
+	d.answer(taken(100))
+	d.expect("2: 101-300 floor 0")
+	d.hand(event.TriggerForward, 2, 301, 3, 200<<10, floor{2, 101})
+	d.answer(taken(200))
+	d.expect("2: 301-301 floor 101")
+	d.answer(taken(1))
+	d.expect("2: 302-302 floor 101")
+	d.answer(taken(1))
+	d.answer(taken(1))
+	d.expect()
+	n := 0
+	for _, over := range d.over {
+		n += len(over.arrived)
+	}
+	if n != 303 || len(d.courier.lanes) != 0 || d.courier.bytes != 0 {
+		t.Errorf("%d arrived, %d lanes and %d bytes are left", n, len(d.courier.lanes), d.courier.bytes)
+	}
+}
+
+// Decision 35: where a destination cannot take anything now, a lane waits, 100 ms doubling to 5 s, and the others go on; once something arrives it
+// begins anew. A partition that has stopped is no refusal.
+func TestCourierWaits(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.hand(event.TriggerForward, 2, 1, 2, 10)
+	var waits []time.Duration
+	for _, reply := range []engine.Reply{{Err: engine.Refuse(engine.Busy, "")}, {Err: engine.ErrUnknown},
+		{Answer: engine.Arrivals{engine.Refuse(engine.Busy, "")}}, {Err: engine.ErrUnknown}, {Err: engine.ErrUnknown}, {Err: engine.ErrUnknown}, {Err: engine.ErrUnknown}, {Err: engine.ErrUnknown}} {
+		next := d.answer(reply)
+		waits = append(waits, next.Sub(d.now))
+		d.hand(event.TriggerForward, 3, 10, 1, 10)
+		d.expect("3: 10-10 floor 0")
+		d.answer(taken(1))
+		d.now = next - 1
+		if d.courier.Turn(d.now); len(d.offered) > 0 {
+			t.Fatal("too early")
+		}
+		d.now = next
+		d.courier.Turn(d.now)
+		d.expect("2: 1-2 floor 0")
+	}
+	if got := fmt.Sprint(waits); got != "[100ms 200ms 400ms 800ms 1.6s 3.2s 5s 5s]" {
+		t.Error(got)
+	}
+	d.closed[2] = true
+	next := d.answer(taken(1))
+	d.now = next
+	if next = d.courier.Turn(d.now); next.Sub(d.now) != 200*time.Millisecond {
+		t.Errorf("waits %v", next.Sub(d.now))
+	}
+	d.closed[2], d.busy, d.now = false, true, next
+	if next = d.courier.Turn(d.now); next.Sub(d.now) != 400*time.Millisecond || len(d.offered) > 0 {
+		t.Errorf("waits %v for what it cannot read", next.Sub(d.now))
+	}
+	d.busy, d.now = false, next
+	d.courier.Turn(d.now)
+	d.expect("2: 2-2 floor 0")
+}
+
+// Decision 35: what a courier holds in memory is bounded, however many lanes there are; a source that is no more is forgotten, with what is on
+// its way.
+func TestCourierBounds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for to := event.EntityID(2); to <= 9; to++ {
+		d.hand(event.TriggerForward, to, event.TransferNumber(to), 1, 10<<20)
+	}
+	if d.courier.bytes > maxFlying+10<<20 || len(d.offered) != 2 {
+		t.Fatalf("%d bytes in %d flights", d.courier.bytes, len(d.offered))
+	}
+	d.answer(taken(1))
+	d.expect("3: 3-3 floor 0", "4: 4-4 floor 0")
+	d.courier.Post([]engine.Reply{{Answer: &sliceGone{source: event.Slice{Entity: 1}}}})
+	d.answer(taken(1))
+	d.answer(engine.Reply{Err: engine.ErrUnknown})
+	if next := d.courier.Turn(d.now); len(d.offered) != 0 || len(d.courier.lanes) != 0 || d.courier.bytes != 0 || next != 0 {
+		t.Errorf("%d flights, %d lanes, %d bytes, next turn %v", len(d.offered), len(d.courier.lanes), d.courier.bytes, next)
+	}
+}
