@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-192, WP-193, SM-230, SM-232, SM-247: what is sent in a transaction is there after its commit alone, whatever way it came.
+// WP-192, WP-193, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there after its commit alone, whatever way it came.
 func TestTransactionalSends(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, nil, func(b *bench) {
@@ -34,6 +34,10 @@ func TestTransactionalSends(t *testing.T) {
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
 			p.peerConn.send(1, p.peerConn.sent+1000, newMessage("of no transaction", "x"))
 			b.shows("q", "[of no transaction]")
+			foreign := b.transactor() // SM-240
+			foreign.attachSender(1, "q")
+			foreign.notSent(txn, 1, newMessage("foreign", "x"), amqp.CondTransactionUnknownID, "No active Transaction was found")
+			foreign.notCommitted(txn, amqp.CondTransactionUnknownID, notDeclaredText)
 			p.end(txn, commit)
 			want := "[of no transaction 1 2 3 4 5]"
 			if !commit {
@@ -233,6 +237,8 @@ func TestTransactionScope(t *testing.T) {
 		txn := p.declare()
 		p.send(txn, 1, newMessage("2", "x"))
 		p.notSent(txn, 2, newMessage("3", "x"), amqp.CondNotAllowed, spanText)
+		p.peerConn.settle(of["published"].id, in(txn, amqp.StateAccepted), false) // refused with it, and still its receiver's to settle
+		p.rejectedBySender(of["published"].id, amqp.CondTransactionRollback)
 		p.notSent(txn, 1, newMessage("4", "x"), amqp.CondTransactionRollback, failedText)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText) // SM-248
 		b.shows("q", "[1]")
