@@ -1,13 +1,17 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -66,5 +70,66 @@ func TestForward(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Decision 35: messages of an entity whose ForwardTo an older version has kept, and their dead letters, move from the next start on; one line of the log says so,
+// once.
+func TestForwardKeptByAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir) // which moves nothing
+	to := b.queue(t, "b", testQueue())
+	from := b.queue(t, "a", forwardTo("b"))
+	b.queue(t, "idle", forwardTo("b"))
+	b.send(t, from, 3)
+	b.close(t)
+	for _, said := range []int{1, 0} {
+		store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		n, err := Open(context.Background(), store, Options{Reread: rereads, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &broker{n, store}
+		b.comesToHold(t, to, 3, 0)
+		b.comesToHold(t, from, 0, 0)
+		b.close(t)
+		if got := strings.Count(text.String(), `older version has kept, move now" entities=[a] messages=3`); got != said {
+			t.Errorf("said %d times:\n%s", got, text.String())
+		}
+	}
+}
+
+// P23: while messages go round in a ring of queues, groups of frames stay small, so whoever sends to one of them waits for no more than two of those.
+func TestRingLeavesOthersTheirTurn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 21, 2)
+	f.put(event.Queue, "b", testQueue())
+	f.put(event.Queue, "a", testQueue())
+	a := f.directory.find("a")
+	cmd := &engine.Send{Entity: a, Slice: event.Slice{Entity: a.ID}}
+	for i := range 2000 {
+		cmd.Messages = append(cmd.Messages, engine.Message{ID: fmt.Append(nil, i), Body: fmt.Appendf(nil, "%01000d", i)})
+	}
+	f.must(f.ask(a.Hosts[0], cmd).Err)
+	f.settle()
+	f.put(event.Queue, "b", forwardTo("a"))
+	f.put(event.Queue, "a", forwardTo("b"))
+	largest := 0
+	for steps := 0; steps < 100 || !f.quiet(); steps++ {
+		f.step()
+		for _, l := range f.loops {
+			largest = max(largest, l.frames.group())
+		}
+	}
+	if n := f.loops[a.Hosts[0]].part.Index().Count(event.Slice{Entity: a.ID}, event.DeadLetter, index.Active); n != 2000 {
+		t.Errorf("%d have made their four moves", n)
+	}
+	if limit := 2 * (maxBackground + 300<<10); largest > limit {
+		t.Errorf("a group of %d bytes, at most %d", largest, limit)
 	}
 }
