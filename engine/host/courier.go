@@ -86,7 +86,9 @@ type flight struct {
 	lane      *lane
 	import_   engine.Import
 	transfers []engine.Transfer // of the items
-	bodies    []byte            // memory of those that were read together
+	window    []byte            // a stretch of the log with several bodies
+	at        event.Position    // where it begins
+	bodies    []byte            // memory of those that were read by themselves
 	sees      []filter.Message
 	bytes     int
 }

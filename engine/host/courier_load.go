@@ -9,11 +9,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+const (
+	// maxBetween is how many bytes between two bodies are read along rather than the second one by itself.
+	maxBetween = 8 << 10
+	// maxFree is how many flights' memory is kept for the next ones.
+	maxFree = 16
+)
+
 // load reads the next messages of a lane. A refusal says that they can be read later. There is no flight when none of the messages it looked at
 // can ever be read: those stay in transfer, where an operator finds them.
 func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 	f := c.flight(l, e)
 	n := f.choose(l.queue.all())
+	c.readTogether(f, l.queue.all()[:n])
 	var busy *engine.Error
 	for n > 0 {
 		n--
@@ -65,12 +73,41 @@ func (c *Courier) recycle(f *flight) {
 	clear(f.transfers)
 	clear(f.import_.Items)
 	f.lane, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
-	if f.bodies = f.bodies[:0]; cap(f.bodies) <= 2*maxFlightBytes {
+	f.window, f.bodies = f.window[:0], f.bodies[:0]
+	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxFlightBytes {
 		c.free = append(c.free, f)
 	}
 }
 
-// choose decides how many of some messages go at once, and makes room for them.
+// readTogether reads what the bodies of messages lie in, as far as they lie together. What cannot be read is found out later, by itself.
+func (c *Courier) readTogether(f *flight, messages []engine.Transfer) {
+	f.window = f.window[:0]
+	if len(messages) < 2 || messages[0].Body.Size == 0 {
+		return
+	}
+	first := messages[0].Body
+	end := first.Position + event.Position(first.Size)
+	for i := range messages[1:] {
+		b := &messages[1+i].Body
+		to := b.Position + event.Position(b.Size)
+		if b.Position < end || b.Position-end > maxBetween || to-first.Position > maxFlightBytes+maxBetween {
+			break
+		}
+		end = to
+	}
+	span := int(end - first.Position)
+	if span == int(first.Size) {
+		return
+	}
+	if cap(f.window) < span {
+		f.window = make([]byte, 0, max(span, min(4*span, maxFlightBytes+maxBetween)))
+	}
+	if n, err := c.Read(first, f.window[:span]); err == nil {
+		f.window, f.at = f.window[:n], first.Position
+	}
+}
+
+// choose decides how many of some messages go at once.
 func (f *flight) choose(queue []engine.Transfer) (n int) {
 	for n < len(queue) && n < maxFlight {
 		size := queue[n].Bytes()
@@ -79,9 +116,6 @@ func (f *flight) choose(queue []engine.Transfer) (n int) {
 		}
 		f.bytes += size
 		n++
-	}
-	if cap(f.bodies) < f.bytes {
-		f.bodies = make([]byte, 0, max(f.bytes, min(4*f.bytes, maxFlightBytes)))
 	}
 	return n
 }
@@ -136,11 +170,20 @@ func (c *Courier) blob(f *flight, b *event.Blob) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
 	}
+	if b.Position >= f.at && uint64(b.Position-f.at)+uint64(size) <= uint64(len(f.window)) {
+		from := int(b.Position - f.at)
+		if data := f.window[from : from+size : from+size]; b.Matches(data) {
+			return data, nil
+		}
+	}
 	from := len(f.bodies)
-	f.bodies = append(f.bodies, make([]byte, size)...)
-	n, err := c.Read(*b, f.bodies[from:from+size])
+	if from+size > cap(f.bodies) { // what was read into the memory so far stays where it is
+		f.bodies, from = make([]byte, 0, max(size, min(4*f.bytes, maxFlightBytes))), 0
+	}
+	f.bodies = f.bodies[:from+size]
+	n, err := c.Read(*b, f.bodies[from:])
 	if err == nil && n < size {
 		err = fmt.Errorf("engine: blob at position %d: %d bytes missing", b.Position, size-n)
 	}
-	return f.bodies[from : from+size : from+size], err
+	return f.bodies[from:len(f.bodies):len(f.bodies)], err
 }
