@@ -44,6 +44,7 @@ func TestExitCode(t *testing.T) {
 		{errDamaged, 4},
 		{&fs.PathError{Op: "mkdir", Path: "/x", Err: syscall.EROFS}, 5},
 		{log.ErrPoisoned, 5},
+		{log.ErrNoRoom, 5},
 		{engine.ErrUnknown, 5},
 		{fmt.Errorf("%w: %w", errInternal, errors.New("x")), 6},
 		{host.ErrInternal, 6},

@@ -307,10 +307,6 @@ func (l *Loop) drain() {
 	l.frames.pace.on = false
 	l.Turn(l.mail.close())
 	for l.endLate(); l.recorder.err == nil; l.endLate() {
-		if l.frames.writer.Strain().Room == log.RoomNone {
-			l.recorder.fail(log.ErrNoRoom) // there may never be any
-			break
-		}
 		if len(l.backlog) > 0 && !l.frames.full() {
 			l.Turn(nil)
 			continue
@@ -320,6 +316,10 @@ func (l *Loop) drain() {
 		}
 		l.Finish()
 		if !l.Busy() {
+			break
+		}
+		if l.frames.writer.Strain().Room == log.RoomNone { // there may never be any
+			l.recorder.fail(log.ErrNoRoom)
 			break
 		}
 		l.await()

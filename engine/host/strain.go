@@ -77,9 +77,13 @@ func bear(l *Loop) {
 // scarce tells that the reserve is not for facts.
 func scarce(on log.Writer) bool { return on.Strain().Room >= log.RoomCritical }
 
-// withoutNew takes out of requests to a loop whose disk hangs what is new, and turns it away. It does not change the slice.
+// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and turns it away: what is new while the disk hangs, what
+// writes while there is no room at all. The loop cannot: it may be in a write, and its answers leave in order, behind those that wait for the
+// disk. It does not change the slice.
 func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
-	if on.Strain().Hangs.IsZero() {
+	s := on.Strain()
+	full := s.Room == log.RoomNone
+	if s.Hangs.IsZero() && !full {
 		return requests
 	}
 	var kept, refused []engine.Request
@@ -88,10 +92,18 @@ func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
 		case *engine.Send, *engine.PutEntity, *engine.PutRule:
 			refused = append(refused, req)
 		default:
-			kept = append(kept, req)
+			if full && weightOf(req.Command) >= ending {
+				refused = append(refused, req)
+			} else {
+				kept = append(kept, req)
+			}
 		}
 	}
-	turnAway(refused, engine.Refuse(engine.Busy, "The server is busy: its disk does not answer. Please retry the operation."))
+	why := "its disk does not answer"
+	if full {
+		why = "its disk has no room"
+	}
+	turnAway(refused, engine.Refuse(engine.Busy, "The server is busy: %s. Please retry the operation.", why))
 	return kept
 }
 

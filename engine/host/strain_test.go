@@ -3,10 +3,13 @@ package host
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // strained is a writer whose disk has as much room as the test says.
@@ -76,4 +79,55 @@ func TestF8WhatIsRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestF8StopWithoutRoom: what waits for room is not answered while it does, what is new is refused at once; a stop does not wait for room that may never be
+// there, and says so.
+func TestF8StopWithoutRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New()
+		store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 1, RoomBytes: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Open(t.Context(), store, Options{Time: &hands{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := n.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "orders", Properties: testQueue()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		disk.Limit(disk.Used())
+		send := func() answer {
+			a := make(answer, 1)
+			n.Submit(0, []engine.Request{{Sink: a, Command: &engine.Send{Slice: event.Slice{Entity: e.ID},
+				Messages: []engine.Message{{ID: []byte("m"), Body: make([]byte, 1000)}}}}})
+			synctest.Wait()
+			return a
+		}
+		waits := send()
+		if list := n.Conditions(); len(waits) > 0 || len(list) != 1 || list[0].State != diskFull {
+			t.Errorf("%d answers, conditions %v", len(waits), list)
+		}
+		refusal := (*engine.Error)(nil)
+		if r := <-send(); !errors.As(r.Err, &refusal) || refusal.Code != engine.Busy {
+			t.Errorf("a new send is answered %v", r.Err)
+		}
+		time.Sleep(time.Minute)
+		if len(waits) > 0 {
+			t.Error("answered without room")
+		}
+		if err := n.Close(); !errors.Is(err, log.ErrNoRoom) {
+			t.Errorf("stopped with %v", err)
+		}
+		if r := <-waits; !errors.Is(r.Err, engine.ErrUnknown) {
+			t.Errorf("what waited is answered %v", r.Err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
