@@ -129,7 +129,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 		}
 	}
 	if trapped, messages := a.trapped(all); len(trapped) > 0 {
-		logger.Info("messages of entities that forward, which an older version has kept, move now", "entities", trapped, "messages", messages)
+		logger.Warn("messages of entities that forward, which an older version has kept, move now", "entities", trapped, "messages", messages)
 	}
 	return nil
 }
