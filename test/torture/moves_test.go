@@ -1,0 +1,247 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/test/harness"
+)
+
+// What moves, or is done in a transaction, is somewhere exactly once, whenever the broker is killed (I19, I21; SM-238, SM-267). Two loops run beside one another:
+//
+//   - a → b and c: a client receives a message from queue a, sends its bytes to queue b and to topic c, completes it, and commits, all in
+//     one transaction across entities. In the end b and c have it exactly once if and only if a has it no more.
+//   - 1 → 2 → 3: what is sent to a queue is forwarded to a topic, whose subscription forwards it to a queue. In the end all of it is there,
+//     once, and nothing is on the way.
+const movesEntities = `{"UserConfig": {"Namespaces": [{"Name": "torture",
+	"Queues": [
+		{"Name": "tx-a", "Properties": {"LockDuration": "PT5S", "MaxDeliveryCount": 100000}}, {"Name": "tx-b"},
+		{"Name": "chain-3"}, {"Name": "chain-1", "Properties": {"ForwardTo": "chain-2"}}],
+	"Topics": [
+		{"Name": "tx-c", "Subscriptions": [{"Name": "s"}]},
+		{"Name": "chain-2", "Subscriptions": [{"Name": "s", "Properties": {"ForwardTo": "chain-3"}}]}]}]}}`
+
+const (
+	movesProducers = 2 // per loop
+	movesWorkers   = 3
+)
+
+// TestMoves kills the broker while messages move, alone and in transactions.
+func TestMoves(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64N(1 << 32)
+	}
+	dir, err := os.MkdirTemp("", "ledgerbus-torture-moves-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("the data directory is kept: %s", dir)
+			t.Logf("again: go test ./test/torture -run TestMoves -rounds %d -duration %s -seed %d", *rounds, *duration, *seed)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	config, data := filepath.Join(dir, "entities.json"), filepath.Join(dir, "data")
+	if err := os.WriteFile(config, []byte(movesEntities), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := harness.Build(t, dir)
+	r := &rig{T: t, binary: binary, data: data, ledger: newLedger(), rng: rand.New(rand.NewPCG(*seed, 0)),
+		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
+	r.start()
+	defer func() { _ = r.process.Kill() }()
+
+	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
+	m := &moves{rig: r, load: l}
+	m.run()
+	m.close()
+	if err := r.process.Stop(); err != nil {
+		t.Errorf("a clean end: %v", err)
+	}
+	r.verify()
+	t.Logf("seed %d: %d kills, %d of them while starting; %d calls acknowledged, %d unknown; %d commits with ok, %d rolled back", *seed,
+		r.figures.kills, r.figures.early, r.ledger.acks, r.ledger.unknowns, m.commits, m.rollbacks)
+	if m.commits == 0 {
+		t.Error("this run does not count: nothing was committed")
+	}
+	for _, invariant := range slices.Sorted(maps.Keys(r.ledger.faults)) {
+		faults := r.ledger.faults[invariant]
+		t.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
+	}
+}
+
+// moves is the two loops.
+type moves struct {
+	*rig
+	load               *load
+	mu                 sync.Mutex // guards what follows
+	commits, rollbacks int
+}
+
+func (m *moves) run() {
+	ctx, stop := context.WithCancel(m.Context())
+	for n := range movesProducers {
+		for _, queue := range []string{"tx-a", "chain-1"} {
+			m.load.workers.Go(func() { m.load.produce(ctx, queue, n) })
+		}
+	}
+	for n := range movesWorkers {
+		m.load.workers.Go(func() { m.work(ctx, n) })
+	}
+	began := time.Now()
+	for round := 0; !m.Failed() && (round < *rounds || time.Since(began) < *duration); round++ {
+		m.round()
+	}
+	stop()
+	m.load.workers.Wait()
+}
+
+// work moves messages from a to b and c until the context ends, one connection after another.
+func (m *moves) work(ctx context.Context, n int) {
+	rng := m.load.rng("worker", n)
+	for ; ctx.Err() == nil; time.Sleep(pause) {
+		r, err := dialRaw(m.process.Address(), "tx-a", "tx-b", "tx-c")
+		for err == nil && ctx.Err() == nil {
+			err = m.move(r, rng)
+		}
+		if r != nil {
+			r.conn.Close()
+		}
+	}
+}
+
+// move moves one message, or now and then changes its mind, or vanishes.
+func (m *moves) move(r *raw, rng *rand.Rand) error {
+	d, err := r.receive()
+	if err != nil {
+		return err
+	}
+	txn, err := r.declare()
+	if err != nil {
+		return err
+	}
+	message := carried(d.body)
+	for _, handle := range rng.Perm(2) {
+		if err := r.sendIn(txn, uint32(toB+handle), message); err != nil {
+			return err
+		}
+	}
+	if rng.IntN(50) == 0 {
+		return fmt.Errorf("left with an open transaction")
+	}
+	if err := r.completeIn(txn, d); err != nil {
+		return err
+	}
+	fail := rng.IntN(10) == 0
+	err = r.discharge(txn, fail)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ledger.mu.Lock()
+	defer m.ledger.mu.Unlock()
+	if m.ledger.answered(err, 1) == ok && !fail {
+		m.commits++
+	} else if err == nil {
+		m.rollbacks++
+	}
+	return err
+}
+
+// carried is the message that is the body sections of another.
+func carried(message []byte) []byte {
+	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
+	if err != nil {
+		return message // the ledger finds that it is none of ours
+	}
+	return s.Body.Of(message)
+}
+
+// close looks where every message is, once nothing moves any more.
+func (m *moves) close() {
+	ctx, cancel := context.WithTimeout(m.Context(), 5*time.Minute)
+	defer cancel()
+	m.load.patient = true
+	client := m.load.connect()
+	defer hangUp(client)
+	var a, b, c, end map[string]int
+	for quiet := 0; quiet < 3; time.Sleep(lockDuration / 2) { // three times the same: nothing is on the way
+		before := fmt.Sprint(len(a), len(b), len(c), len(end))
+		a, b = m.look(ctx, client, "tx-a", ""), m.look(ctx, client, "tx-b", "")
+		c, end = m.look(ctx, client, "tx-c", "s"), m.look(ctx, client, "chain-3", "")
+		if quiet++; before != fmt.Sprint(len(a), len(b), len(c), len(end)) {
+			quiet = 0
+		}
+		if ctx.Err() != nil {
+			m.Fatal("I26 liveness: messages go on moving")
+		}
+	}
+	m.ledger.mu.Lock()
+	defer m.ledger.mu.Unlock()
+	for id, e := range m.ledger.messages {
+		if e.queue == "chain-1" {
+			if n := end[id]; n > 1 || n == 0 && e.sent == ok {
+				m.ledger.broken("I21 chain", "%s, sent with outcome %d, is there %d times", id, e.sent, n)
+			}
+			continue
+		}
+		at := [3]int{a[id], b[id], c[id]}
+		if at != [3]int{1, 0, 0} && at != [3]int{0, 1, 1} && (at != [3]int{} || e.sent == ok) {
+			m.ledger.broken("I19 transaction", "%s, sent with outcome %d, is in a, b and c %v times", id, e.sent, at)
+		}
+	}
+	for _, queue := range []string{"chain-1", "tx-a", "tx-b", "chain-3"} {
+		if dead := m.deadLetters(ctx, client, queue); len(dead) > 0 {
+			m.ledger.broken("I21 chain", "%d dead letters in %s: %v", len(dead), queue, dead)
+		}
+	}
+}
+
+// look counts the messages of a queue, or of a subscription.
+func (m *moves) look(ctx context.Context, client *azservicebus.Client, entity, subscription string) map[string]int {
+	var r *azservicebus.Receiver
+	var err error
+	if subscription == "" {
+		r, err = client.NewReceiverForQueue(entity, nil)
+	} else {
+		r, err = client.NewReceiverForSubscription(entity, subscription, nil)
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer func() { _ = r.Close(ctx) }()
+	return m.counted(entity, m.peek(ctx, r))
+}
+
+func (m *moves) deadLetters(ctx context.Context, client *azservicebus.Client, queue string) map[string]int {
+	r, err := client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer func() { _ = r.Close(ctx) }()
+	return m.counted(queue, m.peek(ctx, r))
+}
+
+func (m *moves) counted(entity string, all []*azservicebus.ReceivedMessage) map[string]int {
+	ids := map[string]int{}
+	for _, x := range all {
+		id, whole := idOf(x.Body)
+		if !whole || m.ledger.messages[id] == nil {
+			m.Errorf("I2 no invention: number %d of %s begins with %.60q", *x.SequenceNumber, entity, x.Body)
+		}
+		ids[id]++
+	}
+	return ids
+}
