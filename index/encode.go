@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -71,7 +72,7 @@ func (e *encoding) state() {
 		}
 		e.slice(k)
 	}
-	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && k.arrived == nil })
+	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && (k.arrived == nil || mutant.On(mutant.ForgetArrivals)) })
 	if e.clock.Number != 0 || len(moved) > 0 { // a state from before there was such a thing is encoded as it was
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -20,7 +21,7 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, brought(ev.Arrival)
-	if ev.Arrival != nil {
+	if ev.Arrival != nil && !mutant.On(mutant.HopsForgotten) {
 		body.marks = body.marks.moves(ev.Arrival.Hops)
 	}
 	along.origin = cmp.Or(along.origin, ev.Sequence)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -292,6 +293,9 @@ func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
 	c.report(over)
 	if n > 0 {
 		l.rest = 0
+	}
+	if mutant.On(mutant.FloorWritten) && n > 0 {
+		l.floor = max(l.floor, f.transfers[n-1].Number+1)
 	}
 	if waits && !l.gone {
 		c.wait(now, l)

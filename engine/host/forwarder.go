@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -87,6 +88,9 @@ func (f *forwarder) put(key orderKey, to *event.EntityID) {
 		if o := f.orders[key]; o != nil {
 			delete(f.orders, key)
 			f.ready.keep(func(other *order) bool { return other != o })
+			if mutant.On(mutant.UnsetReleases) {
+				index.Deliverable(f.part.Index(), key.slice)
+			}
 		}
 		return
 	}

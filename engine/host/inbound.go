@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -93,5 +94,10 @@ func (q *inbound) arrive(now event.Time, req *engine.Request) {
 	before := frames.writer.Batch().Len()
 	q.recorder.write(now, out)
 	frames.arrived += frames.writer.Batch().Len() - before
+	if mutant.On(mutant.OverTooSoon) {
+		reply.Tag = req.Tag
+		req.Sink.Post([]engine.Reply{reply})
+		return
+	}
 	q.recorder.replies.answer(req, reply)
 }

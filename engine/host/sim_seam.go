@@ -31,3 +31,25 @@ func InUse(r *engine.Reply) []event.EntityID {
 	busy, _ := r.Answer.(inUse)
 	return busy.ids
 }
+
+// Over is what a courier tells the loop of its log: what became of transfers of a slice.
+type Over struct {
+	Source  event.Slice
+	Arrived []event.TransferNumber
+	Failed  []engine.FailTransfer
+	Trigger event.Trigger
+}
+
+// OverOf is what a [Courier] tells a loop of transfers; false where the command is none of this kind.
+func OverOf(cmd engine.Command) (o Over, ok bool) {
+	over, ok := cmd.(*transfersOver)
+	if !ok {
+		return o, false
+	}
+	return Over{over.source, over.arrived, over.failed, over.trigger}, true
+}
+
+// GiveOrder gives a loop that does not run yet the standing orders of an entity. [Namespace] does so at a start.
+func GiveOrder(l *Loop, e *engine.Entity, find func(lower string) *engine.Entity) {
+	l.forwarder.order(Order(e, find).(*ordered))
+}

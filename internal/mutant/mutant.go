@@ -54,6 +54,13 @@ const (
 	PinExpires    Bug = "T2" // a lock that a transaction relies on ends by its time
 	ReservedStays Bug = "T3" // what a transaction reserved stays reserved when it is rolled back
 
+	ForgetArrivals Bug = "T4" // checkpoints leave out what came from other entities
+	OverTooSoon    Bug = "T5" // a destination answers that messages have arrived before they are durable
+	HighWaterMark  Bug = "T6" // a transfer counts as arrived when a later one has
+	FloorWritten   Bug = "T7" // a floor is raised when the ends of transfers are on their way into the log
+	UnsetReleases  Bug = "T8" // messages in transfer are receivers' again when their entity does not forward any more
+	HopsForgotten  Bug = "T9" // a topic's copies have not moved
+
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file

@@ -116,6 +116,7 @@ type Message struct {
 	Hops         int    // how often it was moved
 	Source       string // path of the entity in whose dead-letter queue it was before it was moved; "": in none
 	Transfer     *Transfer
+	Stays        bool // in the dead-letter queue, although what is there moves on
 	TransferDead bool // with Dead: it is in the transfer dead-letter queue
 	record       int  // that stored it
 	Solid        int  // the newest record about it that is no lock or renewal
@@ -147,6 +148,7 @@ type Queue struct {
 	Cleared   int                 // record in which messages expired, or were deleted in a batch, last
 	Seen      map[string]Entry    // duplicate history
 	Transfers uint64              // newest number of a move away from here
+	Over      map[uint64]Over     // moves that are over, by number
 	Arrived   map[int]*Arrivals   // by the id of the queue that moves came from
 	Used      bool                // there is, or was, something in it
 	Dropped   bool                // the queue is deleted

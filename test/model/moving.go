@@ -4,10 +4,17 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // MaxHops is how many times a message moves, at most (13.5).
 const MaxHops = 4
+
+// How much of a queue may be in transfer at a time.
+const (
+	window      = 256
+	windowBytes = 4 << 20
+)
 
 // Trigger is why a message moves.
 type Trigger uint8
@@ -30,7 +37,7 @@ type Transfer struct {
 type Arrivals struct {
 	Floor uint64
 	Set   map[uint64]bool
-	Moved map[uint64]bool
+	Moved map[uint64]int // with the record
 }
 
 // Knows tells whether a move is taken for one that has arrived.
@@ -127,14 +134,45 @@ func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int) (numbe
 	return numbers, Accepted
 }
 
-// Start puts messages in transfer, in one record: they are no receiver's any more.
-func (p *Partition) Start(now int64, q *Queue, seqs []uint64, to int, trigger Trigger) {
-	p.record(now, true)
-	for _, seq := range seqs {
-		m := p.touch(q, seq)
-		p.transfer(q, m, to, trigger)
-		p.settled(q, m.Session)
+// Forward puts the first deliverable messages of a queue in transfer, as many as there is room for, and ends what stands in their way:
+// what has expired, and what has moved too often. All of it is one record. It tells whether there is more.
+func (p *Partition) Forward(now int64, q *Queue, dead bool, to int, tooOften bool) (again bool) {
+	trigger := Forward
+	if dead {
+		trigger = ForwardDead
 	}
+	n, bytes := q.open(trigger)
+	if q.Dropped || q.Settings.NoReceive || n >= window || bytes >= windowBytes {
+		return false
+	}
+	begun, room := false, windowBytes-bytes
+	var started, more int64
+	for _, m := range slices.Clone(q.Live) {
+		if m.State != Active || m.Dead != dead || m.TransferDead || dead && (m.Stays || m.Hops >= MaxHops) {
+			continue
+		}
+		if started > 0 && (started >= int64(window-n) || more >= room) {
+			return true
+		}
+		if !begun {
+			p.record(now, true)
+			begun = true
+		}
+		switch {
+		case m.expired(now):
+			p.expire(q, m, 0)
+		case m.Hops >= MaxHops:
+			p.bury(q, m.Seq, p.told(m.room(0), "MaxTransferHopCountExceeded",
+				"The maximum number of allowed hops when forwarding between queues has been exceeded."))
+			p.touch(q, m.Seq).Stays, m.TransferDead = true, tooOften
+		default:
+			started++
+			more += int64(len(m.Body))
+			p.transfer(q, p.touch(q, m.Seq), to, trigger)
+			p.settled(q, m.Session)
+		}
+	}
+	return false
 }
 
 // Finish ends moves: the messages are where they were going.
@@ -146,25 +184,44 @@ func (p *Partition) Finish(now int64, q *Queue, numbers []uint64) {
 			continue
 		}
 		if !begun {
-			p.record(now, true)
+			p.record(now, false) // at the worst they are offered once more, and known
 			begun = true
 		}
+		p.over(q, m)
 		p.remove(q, m.Seq, Forwarded)
 	}
 }
 
-// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue.
-func (p *Partition) Fail(now int64, q *Queue, number uint64, changes []byte, transferQueue bool) {
+// over notes when a move was over.
+func (p *Partition) over(q *Queue, m *Message) {
+	t := *m.Transfer
+	p.changing(func() { delete(q.Over, t.Number) })
+	if q.Over == nil {
+		q.Over = map[uint64]Over{}
+	}
+	q.Over[t.Number] = Over{t.To, p.Records}
+}
+
+// Over is the end of a move: where it went, and the record that says so.
+type Over struct{ To, Record int }
+
+// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue, and is told why, or back to the one it
+// was in, where it stays.
+func (p *Partition) Fail(now int64, q *Queue, number uint64, reason, text string, back, transferQueue bool) {
 	m := q.Moving(number)
 	if m == nil {
 		return
 	}
 	p.record(now, true)
+	p.over(q, m)
 	m = p.touch(q, m.Seq)
+	m.Stays = m.Stays || m.Transfer.Trigger == ForwardDead && reason != "MessagingEntityNotFoundException"
 	m.State, m.Transfer, m.Dead, m.TransferDead = Active, nil, true, transferQueue
-	m.change(changes)
+	if !back {
+		m.change(p.told(m.room(0), reason, text))
+	}
 	p.settled(q, m.Session)
-	p.tell(q, Returned, m)
+	p.News = append(p.News, News{Queue: q, Kind: Returned, Loose: true}) // it is dead: nobody who waits for its session gets it
 }
 
 // arrivals are what a queue knows of another, as they may be changed now.
@@ -175,7 +232,7 @@ func (p *Partition) arrivals(q *Queue, source int) *Arrivals {
 			q.Arrived[source] = before
 		}
 	})
-	after := &Arrivals{Set: map[uint64]bool{}, Moved: map[uint64]bool{}}
+	after := &Arrivals{Set: map[uint64]bool{}, Moved: map[uint64]int{}}
 	if before != nil {
 		after = &Arrivals{before.Floor, maps.Clone(before.Set), maps.Clone(before.Moved)}
 	}
@@ -190,7 +247,7 @@ func (p *Partition) arrivals(q *Queue, source int) *Arrivals {
 func (p *Partition) arrived(q *Queue, source int, floor, number uint64) {
 	a := p.arrivals(q, source)
 	a.Floor = max(a.Floor, floor)
-	a.Set[number], a.Moved[number] = true, true
+	a.Set[number], a.Moved[number] = true, p.Records
 	maps.DeleteFunc(a.Set, func(n uint64, _ bool) bool { return n < a.Floor })
 	used := q.Used
 	p.changing(func() { q.Used = used })
@@ -199,7 +256,7 @@ func (p *Partition) arrived(q *Queue, source int, floor, number uint64) {
 
 // Import takes messages in that come from another queue, each for itself: one that is known changes nothing, the others are let in, or
 // refused, as if they were sent now (13.3). What is taken in is one record.
-func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving) (landed []Landing) {
+func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (landed []Landing) {
 	begun := false
 	begin := func() {
 		if !begun {
@@ -220,7 +277,9 @@ func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items 
 		if r == Accepted {
 			p.arrived(q, source, floor, it.Number)
 		}
-		landed = append(landed, Landing{Dropped: dropped, Refusal: r})
+		if landed = append(landed, Landing{Dropped: dropped, Refusal: r}); waits && r == QuotaExceeded {
+			break // there may be room later
+		}
 	}
 	return landed
 }
@@ -231,6 +290,12 @@ func (p *Partition) land(now int64, q *Queue, d Draft, begin func()) (r Refusal,
 	size += int64(len(d.arrived.Changes))
 	if r != Accepted {
 		return r, false
+	}
+	if q.Topic != nil {
+		return NotAllowed, false
+	}
+	if !q.Settings.Topic && !p.fits(q, size) {
+		return QuotaExceeded, false
 	}
 	if _, twice := q.duplicate(now, d.ID); twice {
 		begin()
@@ -246,7 +311,7 @@ func (p *Partition) land(now int64, q *Queue, d Draft, begin func()) (r Refusal,
 			size += c.Message.bytes()
 		}
 	}
-	if !p.fits(q, size) {
+	if q.Settings.Topic && !p.fits(q, size) {
 		return QuotaExceeded, false
 	}
 	begin()
@@ -368,4 +433,78 @@ func (r *reader) entry() (name string, v any) {
 		v = encodedValue(s)
 	}
 	return name, v
+}
+
+// Merge is changes in one, the oldest first: what counts is what was said last of each property.
+func Merge(changes [][]byte) []byte {
+	var names, order []string
+	removed, sets, system := map[string]bool{}, map[string]any{}, []byte(nil)
+	for _, c := range changes {
+		r := reader{c}
+		r.byte()
+		for range r.number() {
+			name := r.text()
+			if delete(sets, name); !removed[name] {
+				removed[name] = true
+				names = append(names, name)
+			}
+		}
+		for range r.number() {
+			name, v := r.entry()
+			if _, there := sets[name]; !there && !slices.Contains(order, name) {
+				order = append(order, name)
+			}
+			sets[name], removed[name] = v, false
+		}
+		for range r.number() {
+			name, v := r.entry()
+			system = entry(name, v) // there is one at most: the session id
+		}
+	}
+	var taken, set []byte
+	n, k, systems := 0, 0, 0
+	for _, name := range names {
+		if removed[name] {
+			taken = append(taken, text(name)...)
+			n++
+		}
+	}
+	for _, name := range order {
+		if v, there := sets[name]; there {
+			set = append(set, entry(name, v)...)
+			k++
+		}
+	}
+	if system != nil {
+		systems = 1
+	}
+	if n+k+systems == 0 {
+		return nil
+	}
+	return stored(n, taken, k, set, systems, system)
+}
+
+// Forget forgets what came from a queue that is no more.
+func (p *Partition) Forget(now int64, q *Queue, source int) {
+	p.record(now, true)
+	before := q.Arrived[source]
+	p.changing(func() { q.Arrived[source] = before })
+	delete(q.Arrived, source)
+}
+
+// seen is what rules see of a draft's properties.
+func (d *Draft) seen() Properties {
+	if d.arrived != nil && len(d.arrived.Changes) > 0 {
+		return d.Changed(d.arrived.Changes)
+	}
+	return d.Changed()
+}
+
+func (p *Properties) get(name string) any {
+	for n, v := range p.Values {
+		if strings.EqualFold(n, name) {
+			return v
+		}
+	}
+	return nil
 }

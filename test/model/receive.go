@@ -5,7 +5,7 @@ import "slices"
 // first is the deliverable message with the smallest number (5.2), of any session or of one.
 func (q *Queue) first(dead bool, session *string) *Message {
 	for _, m := range q.Live {
-		if m.State == Active && m.Dead == dead && (session == nil || m.Session == *session) {
+		if m.State == Active && m.Dead == dead && !m.TransferDead && (session == nil || m.Session == *session) {
 			return m
 		}
 	}
@@ -101,7 +101,7 @@ func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) 
 		return nil, Disabled
 	}
 	for _, m := range q.Live {
-		if m.Dead != dead || m.Seq < from || session != nil && !m.in(*session) {
+		if m.Dead != dead || m.TransferDead || m.State == Transferring && !dead || m.Seq < from || session != nil && !m.in(*session) {
 			continue
 		}
 		limit -= len(m.Body)
@@ -125,7 +125,7 @@ func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count
 		if n == min(count, MaxPurge) {
 			break
 		}
-		if m.State == Active && m.Dead == dead && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
+		if m.State == Active && m.Dead == dead && !m.TransferDead && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
 			if n++; n == 1 {
 				p.record(now, true)
 				p.cleared(q)

@@ -72,21 +72,24 @@ const (
 // matches tells whether a message matches that gets a number in its topic, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
 // neither true nor an error.
 func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
+	see := d.seen()
+	color, painted := see.get("color").(string)
+	n, isNumber := see.get("n").(int64)
 	switch f.Kind {
 	case Everything:
 		return true, ""
 	case ColorIs:
-		return d.Color == f.Text, ""
+		return painted && color == f.Text, ""
 	case NumberIs:
-		return d.N != nil && *d.N == f.N, ""
+		return isNumber && n == f.N, ""
 	case SessionIs:
 		return d.HasSession && d.Session == f.Text, ""
 	case NumberOver:
-		return d.N != nil && *d.N > f.N, ""
+		return isNumber && n > f.N, ""
 	case ColorIn:
-		return d.Color == "" || d.Color == f.Text, ""
+		return !painted || color == f.Text, ""
 	case ByZero:
-		if d.N != nil {
+		if isNumber {
 			return false, byZero
 		}
 	case UnheardOf:
@@ -117,11 +120,9 @@ type property struct {
 // act runs the action on a copy, statement by statement (15.5), or says what is wrong.
 func (r *Rule) act(d *Draft, newID func() Token) (c changed, wrong string) {
 	c.session, c.hasSession = d.Session, d.HasSession
-	if d.Color != "" {
-		c.now = append(c.now, property{name: "color", value: d.Color})
-	}
-	if d.N != nil {
-		c.now = append(c.now, property{name: "n", value: *d.N})
+	see := d.seen()
+	for name, value := range see.Values {
+		c.now = append(c.now, property{name: name, value: value})
 	}
 	for _, s := range r.Action {
 		n, isNumber := c.get("n").(int64)

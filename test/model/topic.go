@@ -99,7 +99,11 @@ func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterF
 		if !sub.InForce {
 			continue
 		}
-		v := sub.judge(d, number)
+		first := number
+		if d.arrived != nil {
+			first = d.arrived.First
+		}
+		v := sub.judge(d, first)
 		if filterFirst && v.reason != "" {
 			return nil, Invalid
 		}

@@ -300,7 +300,9 @@ func (p *Partition) stageSend(now int64, t *transaction, op *Operation) (numbers
 	for i := range op.Drafts {
 		d := &op.Drafts[i]
 		original, twice := q.duplicate(now, d.ID)
-		d.dropped, d.original = twice, original
+		if d.dropped, d.original = twice, original; twice {
+			d.Body = nil // nobody will ever read it
+		}
 		if n, also := before[d.ID]; also && q.Settings.Window > 0 {
 			original, twice = n, true
 		}
@@ -445,7 +447,7 @@ func (p *Partition) stageState(now int64, t *transaction, op *Operation) Refusal
 		return TooLarge
 	case !p.fits(q, more):
 		return QuotaExceeded
-	default:
+	case more > 0: // what becomes less comes behind what needs the room
 		t.bytes[q.quota()] += more
 	}
 	t.states[s] = len(op.State)

@@ -127,8 +127,10 @@ func (w *world) administered(a *ask, ok bool) {
 	case a.op == opTouch:
 		w.collector.waits = false
 	case a.op == opDrop:
+	case a.op == opOrder:
 	case a.op == opEnforce:
 		q.entity = a.entity
+		w.reorder(q)
 	case !ok:
 		if q.host == nil { // never was
 			w.queues = w.queues[:q.n]
@@ -137,6 +139,7 @@ func (w *world) administered(a *ask, ok bool) {
 		gone := append(slices.SortedFunc(slices.Values(a.below), func(a, b *queue) int { return cmp.Compare(a.path, b.path) }), q)
 		for _, o := range gone {
 			o.ended = true
+			w.reorder(o)
 			drop := &ask{op: opDrop, q: o, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(o.slice)}
 			w.admin = drop
 			w.submit(drop)

@@ -102,7 +102,7 @@ func (w *world) why(l place) string {
 
 // ended are the invariants that are broken when a message is there that has gone for a reason.
 var ended = [...]string{0: "I2", model.Completed: "I4", model.ReceivedAndDeleted: "I4", model.Expired: "I14", model.Cancelled: "I15",
-	model.Activated: "I15", model.Purged: "I17", model.Published: "I20"}
+	model.Activated: "I15", model.Purged: "I17", model.Published: "I20", model.Forwarded: "I21", model.Reserved: "I12"}
 
 // differs looks for what is different when the numbers of records are: that says more.
 func (w *world) differs(p *part) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-var states = [...]index.State{model.Active: index.Active, model.Locked: index.Locked, model.Deferred: index.Deferred,
+var states = [...]index.State{model.Transferring: index.Transferring, model.Active: index.Active, model.Locked: index.Locked, model.Deferred: index.Deferred,
 	model.DeferredLocked: index.DeferredLocked, model.Scheduled: index.Scheduled}
 
 // equal compares the state of a partition with the model, message by message: each is in exactly one place (SM-112), after
@@ -42,6 +42,7 @@ func (w *world) equal(p *part, x *index.Index) {
 				w.broken("I18", "%s: id %q is in the duplicate history: %v, as %d; it must: %v, as %d", q.path, id, ok, first, must, e.First)
 			}
 		}
+		w.equalMoves(q, x)
 		w.equalCounters(q, x)
 	}
 	if x.Live() != live || x.Locks() != p.model.Locks() {
@@ -49,10 +50,47 @@ func (w *world) equal(p *part, x *index.Index) {
 	}
 }
 
+// equalMoves compares what is in transfer, and what is known of what arrived.
+func (w *world) equalMoves(q *queue, x *index.Index) {
+	if n := uint64(x.NextTransfer(q.slice)); n != q.model.Transfers+1 {
+		w.broken("I21", "%s: the next transfer is number %d, it must be %d", q.path, n, q.model.Transfers+1)
+	}
+	for _, m := range q.model.Live {
+		if t := m.Transfer; t != nil {
+			got, open, ok := x.Transfer(q.slice, event.TransferNumber(t.Number))
+			if !ok || uint64(got.Sequence) != m.Seq || w.idOf(open.Destination) != t.To {
+				w.broken("I21", "%s: transfer %d: found %v, of message %d to entity %d; it must be of %d", q.path, t.Number, ok, got.Sequence, open.Destination, m.Seq)
+			}
+		}
+	}
+	for source, a := range q.model.Arrived {
+		from := w.queues[source-1]
+		for n := uint64(1); n <= from.model.Transfers+1; n++ {
+			if got := x.Arrived(q.slice, from.slice, event.TransferNumber(n)); got != a.Knows(n) {
+				w.broken("I21", "%s: number %d of %s has arrived: %v, it must: %v (floor %d)", q.path, n, from.path, got, a.Knows(n), a.Floor)
+			}
+		}
+	}
+}
+
+// subOf is the sub-queue that a message is in.
+func subOf(m *model.Message) event.SubQueue {
+	if m.TransferDead {
+		return event.TransferDeadLetter
+	}
+	return sub(m.Dead)
+}
+
 func (w *world) equalMessages(q *queue, x *index.Index) {
 	var found []index.Message
 	for _, s := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
 		for m := range x.Browse(q.slice, s, 0) {
+			found = append(found, m)
+		}
+	}
+	for _, t := range x.Transfers() { // of the main queue nobody sees them
+		m, _ := x.Message(q.slice, t.Sequence)
+		if t.Slice == q.slice && m.SubQueue == event.Main {
 			found = append(found, m)
 		}
 	}
@@ -74,14 +112,14 @@ func (w *world) equalCounters(q *queue, x *index.Index) {
 	if n := x.Bytes(q.slice); n != q.model.Bytes() {
 		w.broken("I22", "%s: %d bytes are stored, it must be %d", q.path, n, q.model.Bytes())
 	}
-	var counts [2][len(states)]int
+	var counts [event.TransferDeadLetter + 1][len(states)]int
 	for _, m := range q.model.Live {
-		counts[bit(m.Dead)][m.State]++
+		counts[subOf(m)][m.State]++
 	}
-	for _, dead := range []bool{false, true} {
+	for at := range counts {
 		for st := model.Active; int(st) < len(states); st++ {
-			if got, n := x.Count(q.slice, sub(dead), states[st]), counts[bit(dead)][st]; got != n {
-				w.broken("I22", "%s: %d messages are %v, it must be %d", q.path, got, st, n)
+			if got, n := x.Count(q.slice, event.SubQueue(at), states[st]), counts[at][st]; got != n {
+				w.broken("I22", "%s: %d messages are %v in %v, it must be %d", q.path, got, st, event.SubQueue(at), n)
 			}
 		}
 	}
@@ -161,7 +199,7 @@ func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want 
 		}
 		w.broken(id, "%s: there is a message %d, it must be gone or never have been", q.path, got.Sequence)
 	}
-	if got.State != states[want.State] || got.SubQueue != sub(want.Dead) {
+	if got.State != states[want.State] || got.SubQueue != subOf(want) {
 		id := "I17"
 		if want.Dead && got.SubQueue == event.Main && want.ExpiresAt != 0 && want.ExpiresAt <= w.newest {
 			id = "I14"
@@ -182,6 +220,9 @@ func (w *world) equalMessage(q *queue, x *index.Index, got *index.Message, want 
 	}
 	if uint64(got.EnqueuedSequence) != want.From {
 		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, want.Seq, got.EnqueuedSequence, want.From)
+	}
+	if int(got.Hops) != want.Hops || got.DeadLetterSource != want.Source {
+		w.broken("I21", "%s: message %d has moved %d times and was a dead letter of %q; it must %d and %q", q.path, want.Seq, got.Hops, got.DeadLetterSource, want.Hops, want.Source)
 	}
 	if int(got.Body.Size) != len(want.Body) || got.Body.Size > 0 && got.Body.Sum != event.Sum(want.Body) || len(got.Changes) != len(want.Changes) {
 		w.broken("I2", "%s: message %d: %d bytes and %d changes, they must be %d and %d, or their checksum is another", q.path, want.Seq,
@@ -347,8 +388,10 @@ func (w *world) finish() {
 		w.broken("I26", "the last stop failed")
 	}
 	w.accounts()
-	w.hist.duplicates()
-	w.hist.fannedOut()
+	if !w.o.moves { // where they do, one message may come to a place in many ways
+		w.hist.duplicates()
+		w.hist.fannedOut()
+	}
 	w.count()
 }
 
@@ -468,6 +511,7 @@ func (w *world) count() {
 // pump serves until nothing is waiting.
 func (w *world) pump() {
 	for _, p := range w.parts {
+		w.carry(p)
 		for first := true; first || len(p.inbox) > 0; first = false {
 			asks := p.inbox
 			p.inbox = nil
@@ -483,7 +527,9 @@ func (w *world) pump() {
 // left counts the messages that a client can still get.
 func (w *world) left() (n int) {
 	for _, q := range w.living() {
-		n += len(q.model.Live)
+		for _, m := range q.model.Live {
+			n += bit(!m.TransferDead) // nobody looks there
+		}
 	}
 	return n
 }

@@ -146,6 +146,7 @@ func (w *world) forget() {
 		w.unanswered(p)
 		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
 		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
+		p.courier, p.offers, p.shut, p.rest = nil, nil, 0, 0
 	}
 	for _, q := range w.queues {
 		q.lines = [2]*line{}
@@ -228,6 +229,7 @@ func (w *world) open(how stop, damaged bool) error {
 		return err
 	}
 	w.configureAll()
+	w.orderAll()
 	for _, p := range w.parts { // what was due is ended before the first client is served
 		if w.recover(p); w.crashed {
 			return nil
@@ -287,9 +289,12 @@ func (w *world) lead(p *part, state *index.Index) error {
 		return err
 	}
 	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p}
+	if p.courier = nil; w.o.moves {
+		p.courier = w.courier(p)
+	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Courier: p.courier})
 	p.ledIn = w.boot
 	p.model.Keep()
 	p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
@@ -305,6 +310,9 @@ func (w *world) recover(p *part) {
 	p.begin(now)
 	p.loop.DropUnknown()
 	p.loop.Recover()
+	if p.loop.Err() == nil && !w.crashed {
+		p.loop.Resume(w.byID)
+	}
 	p.starting = false
 	for _, mq := range p.model.Queues {
 		if _, exists := w.decided(w.queues[mq.ID]); !exists && !mq.Dropped {
@@ -313,6 +321,7 @@ func (w *world) recover(p *part) {
 	}
 	p.model.Restart(now)
 	p.model.Due(now)
+	w.forgetSources(p, now)
 	p.model.News = nil
 	if p.loop.Err() != nil { // while it waited for the disk
 		if !w.crashed && !w.faulted {

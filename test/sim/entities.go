@@ -128,7 +128,7 @@ func settings(kind event.EntityKind, p event.Properties) model.Settings {
 		MaxMessage: int64(p.MaxMessageSizeKilobytes) << 10, MaxBytes: int64(p.MaxSizeMegabytes) << 20,
 		Topic: kind == event.Topic, DeadLetterErrors: p.DeadLetteringOnFilterError, FilterFirst: p.FilteringBeforePublishing,
 	}
-	if p.DefaultMessageTimeToLive != event.Forever {
+	if p.DefaultMessageTimeToLive != event.Forever && p.ForwardTo == "" { // what moves on has the time that its sender gave it
 		s.TTL = p.DefaultMessageTimeToLive.Milliseconds()
 	}
 	if s.Sessions = p.RequiresSession; p.RequiresDuplicateDetection {
@@ -308,8 +308,12 @@ func (w *world) books(p *part) {
 		var must engine.Runtime
 		for _, m := range mq.Live {
 			switch {
+			case m.TransferDead:
+				must.TransferDeadLetter++
 			case m.Dead:
 				must.DeadLetter++
+			case m.State == model.Transferring:
+				must.Transfer++
 			case m.State == model.Scheduled:
 				must.Scheduled++
 			default:

@@ -96,6 +96,21 @@ type life struct {
 	loose        bool        // the lock may have ended early: a settlement was asked for, or the power failed
 }
 
+// moved is the message that has a number in a queue to which it came by way of others.
+func (h *history) moved(sender *life, q *queue, d *engine.Delivery, m *model.Message) *life {
+	k := seqKey{q.n, uint64(d.Sequence)}
+	if l := h.bySeq[k]; l != nil {
+		if l.of != sender {
+			h.w.broken("I12", "%s: sequence number %d was that of message %d and is now that of %d", q.path, d.Sequence, l.id, sender.id)
+		}
+		return l
+	}
+	l := &life{sent: sender.sent, of: sender, from: uint64(d.EnqueuedSequence), ok: true}
+	l.q, l.session = q, m.Session
+	h.copies = append(h.copies, l)
+	return l
+}
+
 func newHistory(w *world) history {
 	return history{w: w, bySeq: map[seqKey]*life{}, byTok: map[model.Token]*life{}, byID: map[idKey][]*life{}, states: map[sessionKey]register{}, newestIn: map[sessionKey]uint64{}}
 }
@@ -229,7 +244,9 @@ func (h *history) seen(q *queue, d *engine.Delivery, m *model.Message, asked int
 	if l.answered && !l.ok {
 		w.broken("I2", "%s: message %d was refused", q.path, l.id)
 	}
-	if q.topic != nil && l.q == q.topic {
+	if w.o.moves && (l.q != q || d.EnqueuedSequence != 0) {
+		l = h.moved(l, q, d, m)
+	} else if q.topic != nil && l.q == q.topic {
 		l = h.copy(l, q, d, m)
 	}
 	if l.q != q {

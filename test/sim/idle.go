@@ -114,6 +114,7 @@ func (w *world) visit(c *collector, q *queue) bool {
 func (w *world) use(c *collector, q *queue) *model.Use {
 	s, _ := w.newestSetting(q)
 	u := &model.Use{Asked: q.used, Noted: s.noted, Put: max(s.changed, q.ruled), Busy: c.held[q]}
+	u.Forwards = q.entity.Properties.ForwardTo != "" || q.entity.Properties.ForwardDeadLetteredMessagesTo != ""
 	if idle := q.entity.Properties.AutoDeleteOnIdle; idle != event.Forever {
 		u.Idle = idle.Milliseconds()
 	}
@@ -132,7 +133,9 @@ func (s *shadow) inUse() (all []*queue) {
 			continue
 		}
 		if q.lines[0] != nil || q.lines[1] != nil || s.halls[q] != nil ||
-			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool { return m.State == model.Scheduled }) {
+			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool {
+				return m.State == model.Scheduled || m.State == model.Transferring && !m.Dead
+			}) {
 			all = append(all, q)
 		}
 	}

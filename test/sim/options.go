@@ -47,6 +47,7 @@ type options struct {
 	transactions bool     // some of what clients ask for is part of one
 	moves        bool     // entities forward to one another
 	targets      []string // of them, that forwarding goes to
+	failuresTo   event.SubQueue
 
 	startBytes int // see [engine.LoopOptions]
 }
@@ -68,6 +69,7 @@ const (
 	actError                 // a write or sync will fail soon
 	actStop                  // the process stops cleanly and starts again
 	actIdle                  // the broker looks for entities that nobody uses
+	actCourier               // a courier has its turn
 	actions
 )
 
@@ -105,13 +107,15 @@ const (
 	opEnded    // a session receiver is told that it is none any more
 	opUsage    // what is in use without anything being asked of it
 	opTouch    // the note of an entity's last use
+	opOrder    // where messages of an entity go
+	opImport   // messages that arrive
 )
 
 func (o operation) String() string { return operationNames[o] }
 
 var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
 	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
-	"put rule", "delete rule", "commit", "rollback", "", "drop", "enforce", "ended", "usage", "touch"}
+	"put rule", "delete rule", "commit", "rollback", "", "drop", "enforce", "ended", "usage", "touch", "order", "import"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
@@ -195,7 +199,7 @@ func (o *options) weighOperations(rng *rand.Rand) {
 
 func (o *options) weighActions(rng *rand.Rand) {
 	o.actions = [actions]int{actRequest: 120, actTurn: 50, actWork: 60, actLand: 40, actClock: 28, actSecond: 6, actCheck: 1}
-	for i := range o.actions {
+	for i := range actCourier {
 		if rng.IntN(5) == 0 {
 			o.actions[i] = o.actions[i]/3 + 1
 		}
@@ -260,17 +264,51 @@ func (o *options) addLater(rng *rand.Rand) {
 	}
 }
 
-// addMoves adds transactions to some worlds.
+// addMoves adds transactions to some worlds, and forwarding.
 func (o *options) addMoves(rng *rand.Rand) {
 	if o.transactions = rng.IntN(3) == 0; o.transactions {
 		o.operation[opCommit], o.operation[opRollback] = pick(rng, 2, 6, 20), pick(rng, 1, 3)
 		if rng.IntN(8) == 0 { // quotas are in reach
-			o.maxBody = 50_000
-			for i := range o.entities {
-				if p := &o.entities[i].props; p.MaxSizeMegabytes > 0 {
-					p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes = 1, 256
-				}
-			}
+			o.heavy()
+		}
+	}
+	if o.moves = rng.IntN(3) == 0; o.moves {
+		o.addForwarding(rng)
+	}
+}
+
+// heavy makes messages large and entities small.
+func (o *options) heavy() {
+	o.maxBody = 50_000
+	for i := range o.entities {
+		if p := &o.entities[i].props; p.MaxSizeMegabytes > 0 {
+			p.MaxSizeMegabytes, p.MaxMessageSizeKilobytes = 1, 256
+		}
+	}
+}
+
+// addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later. Clocks are as
+// they should be: bodies say when messages are scheduled, and nobody moves that.
+func (o *options) addForwarding(rng *rand.Rand) {
+	o.partitions, o.failuresTo = 2+rng.IntN(3), pick(rng, event.DeadLetter, event.DeadLetter, event.TransferDeadLetter)
+	o.jumps, o.headers, o.forge = false, false, false
+	o.maxBody = min(o.maxBody, 1000) // what comes from elsewhere stays well below what one frame may have of it
+	o.actions[actJump], o.actions[actCourier] = 0, pick(rng, 20, 60, 120)
+	o.operation[opUpdate] = max(3, o.operation[opUpdate])
+	if o.topics { // a ring of topics makes many of each
+		o.operation[opSend], o.operation[opBatch] = 7, 2
+	}
+	for i := len(o.entities); i < 3; i++ {
+		e := spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", i), props: queueProperties(rng)}
+		o.alter(rng, &e.props)
+		o.entities = append(o.entities, e)
+	}
+	for i := range o.entities {
+		e := &o.entities[i]
+		e.props.MaxMessageSizeKilobytes = min(4*e.props.MaxMessageSizeKilobytes, 256)
+		o.alter(rng, &e.props)
+		if e.kind != event.Subscription {
+			o.targets = append(o.targets, e.path)
 		}
 	}
 }
@@ -287,6 +325,9 @@ func (o *options) forward(rng *rand.Rand, p *event.Properties) {
 		return pick(rng, o.targets...)
 	}
 	p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "", ""
+	if p.LockDuration == 0 {
+		return // of a topic nothing moves but to its subscriptions
+	}
 	if !p.RequiresSession {
 		p.ForwardTo = to()
 	}
@@ -300,6 +341,9 @@ func (o *options) alter(rng *rand.Rand, p *event.Properties) {
 	}
 	if o.idle {
 		p.AutoDeleteOnIdle = pick(rng, event.Forever, 100*time.Millisecond, 5*time.Second, 90*time.Second, 5*time.Minute, 20*time.Minute)
+	}
+	if p.ForwardTo != "" && p.MaxSizeMegabytes == 0 { // a subscription that forwards is never idle
+		p.AutoDeleteOnIdle = event.Forever
 	}
 	if o.headers && p.MaxMessageSizeKilobytes > 0 {
 		p.MaxMessageSizeKilobytes = 256

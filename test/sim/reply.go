@@ -37,6 +37,10 @@ func (p *part) reply(r *engine.Reply, x *want) {
 	} else if r.Err != nil {
 		w.broken("I26", "partition %d: %v", p.id, r.Err)
 	}
+	if x.ask != nil && x.ask.op == opImport {
+		p.imported(r, x)
+		return
+	}
 	w.note("reply", int64(r.Tag), int64(r.Kind), int64(refusal), int64(len(r.Messages())))
 	if refusal != x.refusal {
 		id := "I2"
@@ -128,7 +132,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	case a.op == opPurge && r.Deleted() != x.n:
 		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Deleted(), x.n)
 	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce ||
-		a.op == opTouch:
+		a.op == opTouch || a.op == opOrder:
 		w.administered(a, ok)
 	}
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
@@ -196,6 +200,8 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver)
 			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
 	case uint64(d.EnqueuedSequence) != m.From:
 		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, m.Seq, d.EnqueuedSequence, m.From)
+	case d.DeadLetterSource != m.Source:
+		w.broken("I21", "%s: message %d shows that it comes from the dead-letter queue of %q, it was %q", q.path, m.Seq, d.DeadLetterSource, m.Source)
 	case d.SubQueue != sub(m.Dead) || d.State != shown(m) || d.WasScheduled != m.Waited:
 		w.broken("I17", "%s: message %d is shown in %v, state %v, was scheduled: %v; it must be dead %v, %v, %v", q.path, m.Seq, d.SubQueue,
 			d.State, d.WasScheduled, m.Dead, m.State, m.Waited)

@@ -48,6 +48,9 @@ type ask struct {
 	all     bool
 	skip    int
 
+	orders [2]*event.EntityID // opOrder: where its messages go, and its dead letters; nil: they stay
+	offer  *offered           // opImport
+
 	asked int64 // broker time
 }
 
@@ -88,6 +91,7 @@ type want struct {
 	state   []byte          // of a session
 	ids     []string        // of sessions
 	n       int             // deleted
+	landed  []model.Landing // opImport
 	busy    []*queue        // in use by themselves
 	granted bool            // it locks or renews
 	shows   int             // record that is the newest of what it shows, locks and renewals apart
@@ -127,6 +131,8 @@ type shadow struct {
 	back      []*want // deliveries that found their receiver gone
 	due       []*want // replies that must have been posted by now
 	facts     facts
+	orders    map[orderKey]*order
+	ready     []*order // that have something to do, maybe
 }
 
 // marks are how many records are written, and durable.
@@ -143,7 +149,7 @@ func newShadow(w *world, p *part) *shadow {
 	n := p.model.Records
 	p.model.Lost()
 	p.reached = marks{n, n}
-	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}}
+	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}, orders: map[orderKey]*order{}}
 	p.model.Aborted = s.aborted
 	return s
 }
@@ -176,18 +182,20 @@ func (s *shadow) wait(x want, solid int) {
 }
 
 // turn is what one turn of the loop must do, with the log as it stood before.
-func (s *shadow) turn(now int64, asks []*ask, before marks) {
+func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.marks, s.m.Written = before, before.written
 	s.hurry(now)
 	for _, a := range asks {
 		s.step(now, a)
 	}
+	s.carried(now, given)
 	s.m.Due(now)
 	s.heard()
 	s.acceptWaiting(now)
 	s.endWaits(now)
 	s.sweep(now)
 	s.serveAll(now)
+	s.forward(now)
 	s.counted(now)
 	s.seal(now)
 }
@@ -207,6 +215,9 @@ func (s *shadow) heard() {
 		q := s.w.queues[n.Queue.ID]
 		if n.Expires != 0 && (q.soonest == 0 || n.Expires < q.soonest) {
 			q.soonest = n.Expires
+		}
+		if n.Kind != model.Silent {
+			s.movable(q)
 		}
 		switch n.Kind {
 		case model.Returned:
@@ -268,8 +279,12 @@ func (s *shadow) step(now int64, a *ask) {
 		x.refusal = s.admin(now, a)
 	case opEnforce:
 		a.q.inForce(a.props, a.rules)
+		s.movable(a.q)
+	case opOrder:
+		s.order(a.q, a.orders)
 	case opDrop:
 		s.m.Drop(now, a.q.model)
+		s.order(a.q, [2]*event.EntityID{})
 		a.q.soonest = 0
 		if h := s.halls[a.q]; h != nil {
 			s.markHall(h)
@@ -301,18 +316,6 @@ func (s *shadow) step(now int64, a *ask) {
 		return
 	}
 	s.hold(x)
-}
-
-func (s *shadow) attach(a *ask, x want) {
-	n := bit(a.dead)
-	ln := a.q.lines[n]
-	if ln == nil {
-		ln = &line{q: a.q, dead: a.dead}
-		a.q.lines[n] = ln
-	}
-	ln.attached++
-	a.rcv.line = ln
-	s.tell(a.rcv, x, 0)
 }
 
 // ask is what a command of a client comes to.
@@ -366,59 +369,6 @@ func (x *want) showing(q *model.Queue, found []*model.Message) {
 		c.Until = q.Until(m)
 		x.show = append(x.show, c)
 		x.shows = max(x.shows, m.Solid)
-	}
-}
-
-func (s *shadow) flow(now int64, a *ask) {
-	r := a.rcv
-	ln := r.line
-	if ln == nil {
-		return
-	}
-	credit := max(0, int32(a.limit-r.assigned))
-	ln.set(r, credit)
-	if credit > 0 && !r.pulls && !r.dead {
-		r.pulls = true
-		s.sweepers.attached(r.q)
-	}
-	if !a.drain {
-		s.markLine(ln)
-		return
-	}
-	s.serve(now, ln)
-	if r.line != ln {
-		return // it lost its session
-	}
-	ln.set(r, 0)
-	r.assigned, r.limit = a.limit, a.limit
-	s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
-}
-
-func (s *shadow) detach(now int64, a *ask) {
-	r := a.rcv
-	if r.real.Session != nil {
-		s.detachSession(now, r)
-		return
-	}
-	if r.line == nil {
-		return
-	}
-	r.line.set(r, 0)
-	ln := r.line
-	r.line = nil
-	s.rests(r)
-	if ln.attached--; ln.attached == 0 {
-		a.q.lines[bit(a.dead)] = nil
-	}
-	for _, t := range a.tokens {
-		s.putBack(now, r, t)
-	}
-}
-
-func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
-	if !r.q.model.Dropped {
-		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, model.Change{}, []int{0})
-		s.heard()
 	}
 }
 

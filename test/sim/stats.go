@@ -27,6 +27,7 @@ type Stats struct {
 	ClocksRefused, ClocksSet             int64
 	StateCompared, ReplaysCompared       int64
 	Ambiguous                            int64
+	Moves, TurnedAway                    int64 // messages that arrived; offers that a log did not take
 	IdleDeleted                          int64 // entities that nobody used
 	StartWaits                           int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync          int64 // syncs during which something else happened; frames written by then
@@ -122,7 +123,7 @@ func (w *world) covered(a *ask) {
 	at(ofDeleted, m.Dropped)
 	at(ofTopic, a.q.kind == event.Topic)
 	at(ofSubscription, a.q.kind == event.Subscription)
-	var have [model.Scheduled + 1]bool
+	var have [model.Transferring + 1]bool
 	for _, x := range m.Live {
 		have[x.State] = true
 	}

@@ -39,8 +39,10 @@ func (w *world) advance() {
 // nextDeadline is when a loop wants to be woken first; 0 is never.
 func (w *world) nextDeadline() (next int64) {
 	for _, p := range w.parts {
-		if at := int64(p.loop.NextDeadline()); at != 0 && (next == 0 || at < next) {
-			next = at
+		for _, at := range [...]int64{int64(p.loop.NextDeadline()), p.rest} {
+			if at != 0 && (next == 0 || at < next) {
+				next = at
+			}
 		}
 	}
 	return next

@@ -69,6 +69,11 @@ type part struct {
 	noted     int     // of those, at the last progress note
 	ledIn     int     // boot in which the log was last taken over
 
+	courier *host.Courier // nil: nothing moves
+	offers  []*offered    // that couriers made it
+	shut    int           // so many more are turned away
+	rest    int64         // when its courier wants a turn; 0: when it is told something
+
 	facts map[int]noted // by record
 	stops []event.Stop  // how the last run may be said to have ended; nil: anything
 }
@@ -341,6 +346,8 @@ func (w *world) act() {
 		w.stop()
 	case actIdle:
 		w.collect()
+	case actCourier:
+		w.carry(p)
 	}
 	w.ifStopped()
 }
@@ -381,13 +388,13 @@ func (w *world) turn(p *part, asks []*ask) {
 	now := w.now(p)
 	w.note("turn", int64(p.id), int64(len(asks)), now)
 	w.stats.Operations += int64(len(asks))
-	before := p.marks()
+	before, given := p.marks(), p.handOffers()
 	p.loop.Turn(requests)
 	if w.gone() || p.failed() {
-		p.lastly(func() { p.shadow.turn(now, asks, before) })
+		p.lastly(func() { p.shadow.turn(now, asks, given, before) })
 		return
 	}
-	p.shadow.turn(now, asks, before)
+	p.shadow.turn(now, asks, given, before)
 	p.agree("a turn")
 	if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
 		w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)

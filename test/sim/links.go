@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+// What the shadow knows of receivers without a session: that they are there, what they ask for, and that they leave.
+
+func (s *shadow) attach(a *ask, x want) {
+	n := bit(a.dead)
+	ln := a.q.lines[n]
+	if ln == nil {
+		ln = &line{q: a.q, dead: a.dead}
+		a.q.lines[n] = ln
+	}
+	ln.attached++
+	a.rcv.line = ln
+	s.tell(a.rcv, x, 0)
+}
+
+func (s *shadow) flow(now int64, a *ask) {
+	r := a.rcv
+	ln := r.line
+	if ln == nil {
+		return
+	}
+	credit := max(0, int32(a.limit-r.assigned))
+	ln.set(r, credit)
+	if credit > 0 && !r.pulls && !r.dead {
+		r.pulls = true
+		s.sweepers.attached(r.q)
+	}
+	if !a.drain {
+		s.markLine(ln)
+		return
+	}
+	s.serve(now, ln)
+	if r.line != ln {
+		return // it lost its session
+	}
+	ln.set(r, 0)
+	r.assigned, r.limit = a.limit, a.limit
+	s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
+}
+
+func (s *shadow) detach(now int64, a *ask) {
+	r := a.rcv
+	if r.real.Session != nil {
+		s.detachSession(now, r)
+		return
+	}
+	if r.line == nil {
+		return
+	}
+	r.line.set(r, 0)
+	ln := r.line
+	r.line = nil
+	s.rests(r)
+	if ln.attached--; ln.attached == 0 {
+		a.q.lines[bit(a.dead)] = nil
+	}
+	for _, t := range a.tokens {
+		s.putBack(now, r, t)
+	}
+}
+
+func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
+	if !r.q.model.Dropped {
+		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, model.Change{}, []int{0})
+		s.heard()
+	}
+}
