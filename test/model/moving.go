@@ -14,6 +14,7 @@ const MaxHops = 4
 const (
 	window      = 256
 	windowBytes = 4 << 20
+	lookStep    = 2048 // messages that are looked at for one record
 )
 
 // Trigger is why a message moves.
@@ -147,11 +148,12 @@ func (p *Partition) Forward(now int64, q *Queue, dead bool, to int, tooOften boo
 	}
 	begun, room := false, windowBytes-bytes
 	var started, more int64
+	looks := 0
 	for _, m := range slices.Clone(q.Live) {
 		if m.State != Active || m.Dead != dead || m.TransferDead || dead && (m.Stays || m.Hops >= MaxHops) {
 			continue
 		}
-		if started > 0 && (started >= int64(window-n) || more >= room) {
+		if looks++; looks > lookStep || started > 0 && (started >= int64(window-n) || more >= room) {
 			return true
 		}
 		if !begun {

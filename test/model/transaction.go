@@ -352,7 +352,9 @@ func (t *transaction) accepted(q *Queue) map[string]uint64 {
 	for _, op := range t.staged {
 		for i := range op.Drafts {
 			if d := &op.Drafts[i]; op.Kind == Sends && op.Queue == q && op.Via == 0 && !d.dropped {
-				ids[d.ID] = d.number
+				if _, twice := ids[d.ID]; !twice {
+					ids[d.ID] = d.number
+				}
 			}
 		}
 	}

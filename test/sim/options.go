@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -296,7 +297,7 @@ func (o *options) addForwarding(rng *rand.Rand) {
 	o.actions[actJump], o.actions[actCourier] = 0, pick(rng, 20, 60, 120)
 	o.operation[opUpdate] = max(3, o.operation[opUpdate])
 	if o.topics { // a ring of topics makes many of each
-		o.operation[opSend], o.operation[opBatch] = 7, 2
+		o.operation[opSend], o.operation[opBatch], o.steps = 5, 1, min(o.steps, 700)
 	}
 	for i := len(o.entities); i < 3; i++ {
 		e := spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", i), props: queueProperties(rng)}
@@ -322,7 +323,11 @@ func (o *options) forward(rng *rand.Rand, p *event.Properties) {
 		case rng.IntN(20) == 0:
 			return "nowhere"
 		}
-		return pick(rng, o.targets...)
+		path := pick(rng, o.targets...)
+		if p.MaxSizeMegabytes == 0 && strings.HasPrefix(path, "Topic") && rng.IntN(5) > 1 {
+			return "" // too many rings of subscriptions make more messages than a turn can serve
+		}
+		return path
 	}
 	p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "", ""
 	if p.LockDuration == 0 {
