@@ -144,6 +144,11 @@ export class Bus {
     return ask(this.lab, "/restart", JSON.stringify(settings));
   }
 
+  /** Has another SDK receive a message from a queue and send it to another one as it was received. */
+  relay(from, to) {
+    return ask(this.lab, "/relay", JSON.stringify({ from, to }));
+  }
+
   /** Resets all connections and answers how many there were. */
   async cut() {
     return (await ask(this.lab, "/cut")).connections;

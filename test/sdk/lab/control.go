@@ -19,11 +19,14 @@ const maxControlBody = 64 << 10
 //	POST /restart  stops the broker in order and starts it again; answers when it serves. A body {"limits": {"links": 7}} is
 //	               its configuration file until the next start
 //	POST /cut      resets all connections of clients
+//	POST /relay    has another SDK, Go's, receive a message from one queue and send it to another one as it was received:
+//	               {"from": "a", "to": "b"}
 //	GET  /now      the broker's clock
 type control struct {
 	kill    func(Changes) error
 	restart func(Settings) error
 	cut     func() int
+	relay   func(Route) error
 	now     func() time.Time
 }
 
@@ -31,6 +34,7 @@ func (c control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /kill", func(w http.ResponseWriter, r *http.Request) { serve(w, r, c.kill) })
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) { serve(w, r, c.restart) })
+	mux.HandleFunc("POST /relay", func(w http.ResponseWriter, r *http.Request) { serve(w, r, c.relay) })
 	mux.HandleFunc("POST /cut", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"connections": c.cut()})
 	})

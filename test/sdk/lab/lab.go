@@ -85,7 +85,7 @@ func New(list List, dir string, p Process) (_ *Lab, err error) {
 		return nil, err
 	}
 	l.control = "http://" + listener.Addr().String()
-	l.server = &http.Server{Handler: control{kill: l.kill, restart: l.restart, cut: l.proxy.Cut, now: time.Now}, ReadHeaderTimeout: 10 * time.Second}
+	l.server = &http.Server{Handler: control{kill: l.kill, restart: l.restart, cut: l.proxy.Cut, relay: l.relay, now: time.Now}, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = l.server.Serve(listener) }() // until Close
 	return l, nil
 }

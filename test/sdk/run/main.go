@@ -13,7 +13,7 @@
 //	LEDGERBUS_CONNECTION_STRING        of the broker, over a proxy; every queue and topic of the list is there, new and empty
 //	LEDGERBUS_TLS_CONNECTION_STRING    the same over TLS, which administration clients speak by themselves
 //	LEDGERBUS_CA                       PEM file with the certificate that they have to trust
-//	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /restart, POST /cut, GET /now (../lab)
+//	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /restart, POST /cut, POST /relay, GET /now (../lab)
 //	LEDGERBUS_SCENARIOS                path of the list, with the scenarios of this suite alone
 //	LEDGERBUS_ONLY                     ids to run, with commas between; empty: all
 //	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:

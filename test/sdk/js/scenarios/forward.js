@@ -211,6 +211,25 @@ export default {
     await nothing(receiver);
   },
 
+  async "forward-other-sdk"(bus) {
+    await bus.admin().createQueue(`${bus.queue}-read`);
+    const there = await forwarder(bus, "-out", `${bus.queue}-read`);
+    const back = await forwarder(bus, "-in", bus.queue);
+    const sent = {
+      contentType: "text/plain", correlationId: "correlation", messageId: "id", subject: "subject", timeToLive: 3_600_000,
+      applicationProperties: { colour: "red", size: 7.5 },
+    };
+    await there.send(Buffer.from("A"), sent);
+    await bus.relay(`${bus.queue}-read`, back.queue);
+    const receiver = bus.receiver();
+    const [a] = await receive(receiver, 1);
+    same("body", `${a.body}`, "A");
+    has("A", a, sent);
+    same("enqueued sequence number", Number(a.enqueuedSequenceNumber), 1);
+    await receiver.completeMessage(a);
+    await nothing(receiver);
+  },
+
   async "forward-survives-kill"(bus) {
     const admin = bus.admin();
     const topic = `${bus.queue}-topic`;

@@ -368,6 +368,10 @@ class Bus(Client):
         """Stops the broker in order and has it started again, with settings until its next start."""
         self._post("/restart", settings)
 
+    def relay(self, source: str, target: str) -> None:
+        """Has another SDK receive a message from a queue and send it to another one as it was received."""
+        self._post("/relay", {"from": source, "to": target})
+
     def cut(self) -> int:
         """Resets all connections, and says how many there were."""
         return self._post("/cut")["connections"]

@@ -231,6 +231,22 @@ def door(bus: Bus):
     receiver.nothing()
 
 
+@scenario("forward-other-sdk")
+def other_sdk(bus: Bus):
+    bus.admin.create_queue(f"{bus.name}-read")
+    there, back = forwarder(bus, "-out", f"{bus.name}-read"), forwarder(bus, "-in", bus.name)
+    sent = dict(content_type="text/plain", correlation_id="correlation", message_id="id", subject="subject", time_to_live=seconds(3600))
+    bus.sender(there).send("A", application_properties={"colour": "red", "size": 7}, **sent)
+    bus.relay(f"{bus.name}-read", back)
+    receiver = bus.receiver()
+    a = receiver.take("A")
+    expect.equal({name: getattr(a, name) for name in sent}, sent, "properties")
+    expect.equal(properties(a), {"colour": "red", "size": 7}, "application properties")
+    expect.equal(a.enqueued_sequence_number, 1, "enqueued sequence number")
+    receiver.complete(a)
+    receiver.nothing()
+
+
 @scenario("forward-survives-kill", limit=100)
 def survives_kill(bus: Bus):
     topic = f"{bus.name}-topic"

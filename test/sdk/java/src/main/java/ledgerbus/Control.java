@@ -40,6 +40,11 @@ final class Control {
         post("/cut", "");
     }
 
+    /** Has another SDK receive a message from a queue and send it to another one as it was received. */
+    void relay(String from, String to) {
+        post("/relay", String.format("{\"from\": \"%s\", \"to\": \"%s\"}", from, to));
+    }
+
     private void post(String path, String body) {
         HttpRequest request = HttpRequest.newBuilder(URI.create(address + path)).POST(HttpRequest.BodyPublishers.ofString(body)).build();
         try {

@@ -183,7 +183,7 @@ final class CrossEntity {
         session.rollbackTransaction(lost);
         session.commitTransaction(kept);
         session.close();
-        ServiceBusReceiverClient next = bus.client().accept("s"); // its messages are free when it is
+        ServiceBusReceiverClient next = bus.another().accept("s"); // its messages are free when the session is
         next.complete(Bus.receive(next, "A", 0));
         next.close();
         ServiceBusReceiverClient other = bus.client().queue(name).accept("t");

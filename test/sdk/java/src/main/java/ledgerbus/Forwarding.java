@@ -34,6 +34,7 @@ final class Forwarding {
             entry("forward-transfer-dead-letter", Forwarding::transferDeadLetter),
             entry("forward-dead-letters", Forwarding::deadLetters),
             entry("forward-door", Forwarding::door),
+            entry("forward-other-sdk", Forwarding::otherSdk),
             entry("forward-survives-kill", Forwarding::survivesKill));
 
     private static final String HOP_LIMIT = "MaxTransferHopCountExceeded";
@@ -274,6 +275,26 @@ final class Forwarding {
         Expect.equal(both.get(1).getEnqueuedTime().plusHours(1), both.get(1).getExpiresAt(), "expires");
         Bus.receive(receiver, "C");
         Expect.notBefore(due, Instant.now(), "C received");
+        Bus.nothing(receiver);
+    }
+
+    private static void otherSdk(Bus bus) {
+        String read = bus.queue + "-read";
+        bus.admin().createQueue(read);
+        String there = forwarder(bus, "-out", read);
+        String back = forwarder(bus, "-in", bus.queue);
+        ServiceBusMessage message = coloured("A", "red").setContentType("text/plain").setCorrelationId("correlation").setMessageId("id")
+                .setSubject("subject").setTimeToLive(Duration.ofHours(1));
+        message.getApplicationProperties().put("size", 7);
+        send(bus, there, message);
+        bus.control.relay(read, back);
+        ServiceBusReceiverClient receiver = bus.receiver();
+        ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
+        Expect.equal(List.of("text/plain", "correlation", "id", "subject", Duration.ofHours(1)),
+                List.of(a.getContentType(), a.getCorrelationId(), a.getMessageId(), a.getSubject(), a.getTimeToLive()), "properties");
+        Expect.equal(Map.of("colour", "red", "size", 7), a.getApplicationProperties(), "application properties");
+        Expect.equal(1L, a.getEnqueuedSequenceNumber(), "enqueued sequence number");
+        receiver.complete(a);
         Bus.nothing(receiver);
     }
 

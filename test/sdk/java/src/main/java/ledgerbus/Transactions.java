@@ -266,7 +266,7 @@ final class Transactions {
         session.complete(three.get(2));
         session.complete(Bus.receive(session, "D", 0));
         session.close();
-        ServiceBusReceiverClient next = bus.client().accept("s"); // its messages are free when it is
+        ServiceBusReceiverClient next = bus.another().accept("s"); // the client may hand out the link that it is closing
         next.complete(Bus.receive(next, "A", 0));
         next.close();
         ServiceBusReceiverClient other = bus.client().accept("t");
@@ -421,11 +421,12 @@ final class Transactions {
         Expect.error(Kind.TRANSACTION_ROLLED_BACK, () -> session.commitTransaction(transaction));
         Bus.nothing(session);
         session.close();
-        ServiceBusReceiverClient next = bus.client().accept("s");
+        Client other = bus.another(); // the first may hand out the link that it is closing
+        ServiceBusReceiverClient next = other.accept("s");
         ServiceBusReceivedMessage again = Bus.receive(next, "A", 0);
         ServiceBusTransactionContext after = next.createTransaction();
         next.complete(again, completing(after));
-        sender.sendMessage(Bus.inSession("C", "s"), after);
+        other.sender().sendMessage(Bus.inSession("C", "s"), after);
         next.commitTransaction(after);
         next.complete(Bus.receive(next, "C"));
         next.close();
