@@ -56,13 +56,13 @@ var planted = []struct {
 	{mutant.FactSynced, 200, false, []string{"I26"}},
 	{mutant.FactMisnamed, 1000, false, []string{"facts"}},
 	{mutant.CommitInTwo, 1000, false, []string{"I19"}},
-	{mutant.PinExpires, 1000, false, []string{"I7", "I19", "I26", "P21"}}, // it is noticed, or what is staged is not its client's any more
-	{mutant.ReservedStays, 1000, false, []string{"I2", "I12"}},            // a send is refused for which there is room
+	{mutant.PinExpires, 1000, false, []string{"I7", "I19", "I26", "P21"}},   // it is noticed, or what is staged is not its client's any more
+	{mutant.ReservedStays, 1000, false, []string{"I1", "I2", "I12", "I19"}}, // a send is refused for which there is room
 	{mutant.ForgetArrivals, 1000, false, []string{"I21", "I24"}},
 	{mutant.OverTooSoon, 1000, false, []string{"I13", "I21"}},
 	{mutant.HighWaterMark, 5000, false, []string{"I21"}},
 	{mutant.FloorWritten, 5000, false, []string{"I21"}},
-	{mutant.UnsetReleases, 2000, false, []string{"I2", "I5", "I17", "I21", "P19", "P21"}},
+	{mutant.UnsetReleases, 2000, false, []string{"I2", "I26", "I5", "I17", "I21", "P19", "P21"}},
 	{mutant.HopsForgotten, 1000, false, []string{"I21"}},
 	{canary, 1, false, []string{string(canary)}},
 }
