@@ -141,6 +141,9 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 		return
 	}
 	f := c.flying[letter.Tag]
+	if f == nil {
+		return // its log has stopped before what it has in transfer was durable: the next start says which of it is
+	}
 	delete(c.flying, letter.Tag)
 	c.bytes -= f.bytes
 	f.lane.flight = nil

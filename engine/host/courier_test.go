@@ -177,3 +177,14 @@ func TestCourierBounds(t *testing.T) {
 		t.Errorf("%d flights, %d lanes, %d bytes, next turn %v", len(d.offered), len(d.courier.lanes), d.courier.bytes, next)
 	}
 }
+
+// P17: a log that fails before the start of a transfer is durable says so to everybody who waits for that. A courier is one of them, and the other couriers
+// and whoever looks after the process hear of the log's failure, not of one in the courier.
+func TestCourierOfAFailedLog(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.hand(event.TriggerForward, 2, 1, 1, 10)
+	(&replies{grants: []held{{sink: d.courier, reply: engine.Reply{Answer: &handed{}}}}}).abandon(engine.ErrUnknown)
+	d.courier.Turn(d.now)
+	d.expect("2: 1-1 floor 0")
+}
