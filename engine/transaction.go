@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -52,6 +53,7 @@ type transaction struct {
 	named      int               // messages by the other operations
 	size       int               // of the operations in memory, bytes
 	pinned     []event.LockToken // by its operations, one by one
+	unread     []event.LockToken // the first of each settlement that is to come again once its messages were read
 	done       scratch           // by its operations, beside numbers
 
 	before, behind *transaction // in the line
@@ -135,7 +137,7 @@ func (t *transactions) release(tx *transaction) {
 			delete(t.bytes, id)
 		}
 	}
-	tx.operations, tx.pinned, tx.done, tx.over = nil, nil, scratch{}, true
+	tx.operations, tx.pinned, tx.unread, tx.done, tx.over = nil, nil, nil, scratch{}, true
 }
 
 // forget ends a transaction that was discharged. What comes for it later is for none.
@@ -202,6 +204,8 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 			tx.failed = true
 		case done:
 			t.keep(tx, &op, &d.scratch)
+		default:
+			tx.awaits(&op)
 		}
 	}
 	return err
@@ -261,6 +265,7 @@ func (tx *transaction) room(op *stagedOperation) *Error {
 func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch) {
 	tx.sent, tx.named, tx.size = tx.sent+op.sent, tx.named+op.named, tx.size+op.size
 	op.keep()
+	tx.arrives(op)
 	tx.operations = append(tx.operations, op.cmd)
 	for _, token := range op.locks() {
 		t.hold(tx, token)
@@ -281,6 +286,19 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 	op.merge(&tx.done, done)
 }
 
+// awaits notes that a settlement comes again, and arrives that it has: a commit in between would be one without it.
+func (tx *transaction) awaits(op *stagedOperation) {
+	if token := op.cmd.(*Settle).Token; !slices.Contains(tx.unread, token) {
+		tx.unread = append(tx.unread, token)
+	}
+}
+
+func (tx *transaction) arrives(op *stagedOperation) {
+	if settle, ok := op.cmd.(*Settle); ok {
+		tx.unread = slices.DeleteFunc(tx.unread, func(t event.LockToken) bool { return t == settle.Token })
+	}
+}
+
 // sessionOf is the lock of the session under which a message is locked.
 func (t *transactions) sessionOf(l *index.Lock) (_ event.LockToken, under bool) {
 	if l.OfSession() || l.Until != 0 {
@@ -297,9 +315,12 @@ func (p *Partition) commit(d *decision, cmd *Commit) *Error {
 	if err != nil {
 		return err
 	}
-	if tx.failed {
+	switch {
+	case tx.failed:
 		err = Refuse(TransactionFailed, "The transaction was rolled back: an operation of it was refused.")
-	} else {
+	case len(tx.unread) > 0:
+		err = Refuse(TransactionFailed, "The transaction was rolled back: an operation of it was not finished.")
+	default:
 		err = p.enact(d, tx, cmd)
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ const MaxTransactionMessages = 100
 
 // Stage makes an operation part of a transaction: it is checked as if it were done now, and done when the transaction is
 // committed. The first operation of a transaction begins it. Its reply is the operation's own: a schedule has its numbers, and a
-// settlement that is [Settle.Unread] the messages to read, with which nothing is staged.
+// settlement that is [Settle.Unread] the messages to read, with which nothing is staged: it has to come again before the commit.
 //
 // After a refusal the transaction has failed: [Commit] rolls it back and is refused with [TransactionFailed]. One that has ended here, by
 // itself too, is refused with [UnknownTransaction].

@@ -20,12 +20,14 @@ import (
 // peerConn is a client made of frames.
 type peerConn struct {
 	*bench
-	net    net.Conn
-	in     chan received
-	header bool
-	sent   uint32        // by put
-	most   atomic.Uint32 // bytes of a frame, as the open said; 0: any
-	spoken spokenOf
+	net      net.Conn
+	in       chan received
+	header   bool
+	sent     uint32        // by put
+	most     atomic.Uint32 // bytes of a frame, as the open said; 0: any
+	spoken   spokenOf
+	gathers  bool // what is written waits in gathered
+	gathered []byte
 }
 
 // gone reports that the connection or a link of it was ended by the broker.
@@ -103,6 +105,10 @@ func (p *peerConn) write(channel uint16, f amqp.Performative, payload []byte) {
 		p.most.Store(o.MaxFrameSize.Value)
 	}
 	p.spoken.say(channel, f)
+	if p.gathers {
+		p.gathered = amqp.AppendFrame(p.gathered, channel, f, payload)
+		return
+	}
 	p.net.Write(amqp.AppendFrame(nil, channel, f, payload))
 }
 

@@ -532,3 +532,32 @@ func TestTransactionsInTheLog(t *testing.T) {
 		t.Errorf("the log says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// SM-231: a settlement for which a stored message has to be read first is staged once that was done. A commit that does not wait for the answer comes before that: nothing
+// of the transaction is done.
+func TestDischargeBeforeSettlementIsRead(t *testing.T) {
+	sessions(t, func(b *bench, _ *peerConn) {
+		b.put("q", newMessage("1", strings.Repeat("x", 100<<10)))
+		p := b.transactor()
+		p.attachSender(1, "q")
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		p.attachManagement("q")
+		p.credit(2, 0, 1, false)
+		m := p.receive()
+		txn := p.declare()
+		p.send(txn, 1, newMessage("2", "x"))
+		p.together(func() {
+			p.ask(in(txn, nil), true, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}, {Key: "disposition-status", Value: "defered"},
+				{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: "v"}}}})
+			p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
+		})
+		for range 2 { // the answer to the request is the other one, and they come in either order
+			if d, ok := p.peerConn.next().p.(*amqp.Disposition); ok {
+				if r, ok := d.State.(amqp.Rejected); !ok || r.Error.Condition != amqp.CondTransactionRollback {
+					t.Errorf("the commit is answered with %+v", d.State)
+				}
+			}
+		}
+		b.shows("q", "[1]")
+	})
+}

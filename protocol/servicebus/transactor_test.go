@@ -151,3 +151,12 @@ func (p *transactor) settlesNothing(id uint32) {
 	p.peerConn.settle(id, amqp.StateAccepted, false)
 	p.outcomeLost(id)
 }
+
+// together has what is written meanwhile reach the broker in one piece.
+func (p *transactor) together(write func()) {
+	p.gathers = true
+	write()
+	p.gathers = false
+	p.raw(p.gathered)
+	p.gathered = nil
+}
