@@ -433,9 +433,9 @@ func (w *world) land(p *part) bool {
 
 // second is what a writer does once a second.
 func (w *world) second(p *part) {
-	need := p.needPower
+	need, faults := p.needPower, w.stats.IOErrors
 	p.writer.Tick()
-	if !w.crashed && !p.failed() {
+	if !w.crashed && !p.failed() && w.stats.IOErrors == faults { // a note that finds no room is written a second later
 		p.noted = need
 	}
 	w.note("tick", int64(p.id))
