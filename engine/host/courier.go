@@ -325,7 +325,7 @@ func (c *Courier) refuseAll(now event.Time, l *lane) {
 }
 
 func (c *Courier) newOver(l *lane) *transfersOver {
-	return &transfersOver{source: l.source, trigger: l.trigger}
+	return &transfersOver{source: l.source, trigger: l.trigger, destination: l.destination}
 }
 
 // ends notes what became of one transfer. It reports false when that is not decided yet: the message waits.
@@ -434,9 +434,10 @@ type sliceGone struct {
 // transfersOver tells the loop what became of transfers of a slice.
 type transfersOver struct {
 	engine.Internal
-	source  event.Slice
-	trigger event.Trigger
-	arrived []event.TransferNumber
-	failed  []engine.FailTransfer
-	bytes   int // of all of them
+	source      event.Slice
+	trigger     event.Trigger
+	destination event.EntityID
+	arrived     []event.TransferNumber
+	failed      []engine.FailTransfer
+	bytes       int // of all of them
 }

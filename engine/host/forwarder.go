@@ -10,11 +10,14 @@ import (
 )
 
 const (
-	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue at a time, or through an entity has been given to the courier.
+	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination at a time, or through an entity to one has been given
+	// to the courier.
 	maxOpenTransfers = 256
 	maxOpenBytes     = 4 << 20
-	// maxLent bounds what a log has given to its courier and not back, of all slices together.
-	maxLent = 16 << 10
+	// maxLent bounds what a log has given to its courier and not back, of all slices together. Of what goes from one slice to one destination the courier
+	// may have leastLent all the same: else destinations that have no room for a while would keep the others from being reached.
+	maxLent   = 16 << 10
+	leastLent = 16
 )
 
 // forwarder has messages leave the slices of a partition that are for other entities: those of queues with a standing order it puts in
@@ -33,6 +36,7 @@ type forwarder struct {
 	ready   fifo[*order]
 	sources map[event.Slice]*departing // slices with transfers that are not over
 	telling fifo[*departing]           // those with news for the courier
+	crowded fifo[*departing]           // those with more for the courier than it may have now
 	lent    int                        // transfers that the courier has
 	floors  fifo[floorAt]              // that are not durable yet
 }
@@ -52,18 +56,51 @@ type order struct {
 
 // departing is what the courier has of a slice, and has not been told yet.
 type departing struct {
-	slice  event.Slice
-	untold [event.TriggerVia + 1]fifo[event.TransferNumber]
-	via    lending
-	lent   int                                     // transfers that the courier has
-	floors map[event.EntityID]event.TransferNumber // that are durable, by destination
-	marked bool                                    // it is among those with news
+	slice   event.Slice
+	byKey   map[outletKey]*outlet
+	outlets []*outlet                               // the same, in the order in which they came up
+	floors  map[event.EntityID]event.TransferNumber // that are durable, by destination
+	marked  bool                                    // it is among those with news
+	crowded bool                                    // it is among those with too much
 }
 
-// lending is how much of one kind the courier has.
-type lending struct{ count, bytes int }
+// outletKey names what leaves a slice for one destination, for one reason.
+type outletKey struct {
+	trigger     event.Trigger
+	destination event.EntityID
+}
 
-func (l lending) full() bool { return l.count >= maxOpenTransfers || l.bytes >= maxOpenBytes }
+// outlet is the transfers of one kind that are not over.
+type outlet struct {
+	outletKey
+	untold fifo[event.TransferNumber] // that the courier does not have
+	count  int                        // that it has
+	bytes  int                        // of these
+}
+
+func (o *outlet) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
+
+// outlet is that of a kind.
+func (d *departing) outlet(trigger event.Trigger, destination event.EntityID) *outlet {
+	key := outletKey{trigger, destination}
+	o := d.byKey[key]
+	if o == nil {
+		o = &outlet{outletKey: key}
+		if d.byKey == nil {
+			d.byKey = map[outletKey]*outlet{}
+		}
+		d.byKey[key], d.outlets = o, append(d.outlets, o)
+	}
+	return o
+}
+
+// tidy drops an outlet that has nothing left.
+func (d *departing) tidy(o *outlet) {
+	if o.count == 0 && o.untold.len() == 0 {
+		delete(d.byKey, o.outletKey)
+		d.outlets = slices.DeleteFunc(d.outlets, func(other *outlet) bool { return other == o })
+	}
+}
 
 // floorAt is a floor that holds when the log is durable up to an address.
 type floorAt struct {
@@ -79,7 +116,7 @@ func (f *forwarder) active() bool {
 
 // any reports whether there is something to do now.
 func (f *forwarder) any() bool {
-	return f.ready.len() > 0 || f.telling.len() > 0 && f.lent < maxLent
+	return f.ready.len() > 0 || f.telling.len() > 0
 }
 
 // put gives a standing order, with the destination, changes it or, with nil, takes it back.
@@ -130,12 +167,12 @@ func (f *forwarder) observe(ev event.Event) {
 	case *event.TransferStarted:
 		d := f.departing(ev.Slice)
 		for i := range ev.Sequences {
-			d.untold[ev.Trigger].push(ev.First + event.TransferNumber(i))
+			d.outlet(ev.Trigger, ev.Destination).untold.push(ev.First + event.TransferNumber(i))
 		}
 		f.news(d)
 	case *event.MessageHandedOver:
 		d := f.departing(ev.Slice)
-		d.untold[event.TriggerVia].push(ev.Number)
+		d.outlet(event.TriggerVia, ev.Destination).untold.push(ev.Number)
 		f.news(d)
 	case *event.SliceDropped:
 		f.dropped(ev.Slice)
@@ -149,7 +186,7 @@ func (f *forwarder) resume() {
 	}
 	for _, t := range f.part.Index().Transfers() {
 		d := f.departing(t.Slice)
-		d.untold[t.Trigger].push(t.Number)
+		d.outlet(t.Trigger, t.Destination).untold.push(t.Number)
 		f.news(d)
 	}
 }
@@ -182,9 +219,13 @@ func (f *forwarder) dropped(id event.Slice) {
 	if d == nil {
 		return
 	}
-	f.lent -= d.lent
+	for _, o := range d.outlets {
+		f.lent -= o.count
+	}
 	delete(f.sources, id)
 	f.telling.keep(func(other *departing) bool { return other != d })
+	f.crowded.keep(func(other *departing) bool { return other != d })
+	f.uncrowd()
 	f.courier.Post([]engine.Reply{{Answer: &sliceGone{source: id}}})
 }
 
@@ -239,7 +280,7 @@ func (f *forwarder) turn(now event.Time) {
 		}
 	}
 	f.learn()
-	for n := f.telling.len(); n > 0 && f.lent < maxLent; n-- {
+	for n := f.telling.len(); n > 0; n-- {
 		d := f.telling.pop()
 		d.marked = false
 		f.tell(d)
@@ -251,16 +292,33 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	if o.trigger == event.TriggerDeadLetter && o.destination == 0 {
 		return false // they wait where they are
 	}
-	count, bytes := f.part.Index().OpenTransfers(o.slice, o.trigger)
+	count, bytes := f.open(o)
 	if count >= maxOpenTransfers || bytes >= maxOpenBytes {
 		return false // the end of one of them looks again
 	}
 	f.recorder.commitLarge()
 	out := f.part.Decide(now, &engine.Forward{Slice: o.slice, Trigger: o.trigger, Destination: o.destination, TooOften: f.tooOften,
-		Count: maxOpenTransfers - count, Bytes: maxOpenBytes - int(bytes)})
+		Count: maxOpenTransfers - count, Bytes: maxOpenBytes - bytes})
 	again := out.Again
 	f.recorder.background(now, out)
 	return again
+}
+
+// open is how many messages are in transfer by an order to where it says now, and their bytes. What it said before does not count: it may wait for long.
+func (f *forwarder) open(o *order) (count, bytes int) {
+	d := f.sources[o.slice]
+	if d == nil {
+		return 0, 0
+	}
+	out := d.byKey[outletKey{o.trigger, o.destination}]
+	switch {
+	case out == nil:
+		return 0, 0
+	case out.untold.len() > 0: // nobody has added up their bytes: all that the order ever put in transfer count
+		all, size := f.part.Index().OpenTransfers(o.slice, o.trigger)
+		return all, int(size)
+	}
+	return out.count, out.bytes
 }
 
 // over takes what became of transfers.
@@ -270,12 +328,10 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 		return // the entity is no more
 	}
 	n := len(cmd.arrived) + len(cmd.failed)
+	out := d.outlet(cmd.trigger, cmd.destination)
 	f.lent -= n
-	d.lent -= n
-	if cmd.trigger == event.TriggerVia {
-		d.via.count -= n
-		d.via.bytes -= cmd.bytes
-	}
+	out.count -= n
+	out.bytes -= cmd.bytes
 	to := f.destinations(cmd)
 	if len(cmd.arrived) > 0 {
 		f.recorder.background(now, f.part.Decide(now, &engine.FinishTransfers{Slice: cmd.source, Numbers: cmd.arrived}))
@@ -287,7 +343,18 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 		f.floors.push(floorAt{f.frames.wrote, cmd.source, floor{destination, f.floorOf(cmd.source, destination)}})
 	}
 	f.mark(f.orders[orderKey{cmd.source, cmd.trigger}])
-	if d.untold[event.TriggerVia].len() > 0 {
+	if out.untold.len() > 0 {
+		f.news(d)
+	}
+	d.tidy(out)
+	f.uncrowd()
+}
+
+// uncrowd has as many of those that had too much looked at as there is room for.
+func (f *forwarder) uncrowd() {
+	for room := maxLent - f.lent; room > 0 && f.crowded.len() > 0; room-- {
+		d := f.crowded.pop()
+		d.crowded = false
 		f.news(d)
 	}
 }
@@ -332,32 +399,34 @@ func (f *forwarder) learn() {
 
 // tell gives the courier the next transfers of a slice, as soon as they are durable.
 func (f *forwarder) tell(d *departing) {
-	x, told := f.part.Index(), &handed{source: d.slice}
-	for trigger := range d.untold {
-		for q := &d.untold[trigger]; q.len() > 0; {
-			if event.Trigger(trigger) == event.TriggerVia && d.via.full() {
-				break // the end of one of them tells more
-			}
-			if f.lent >= maxLent {
-				f.news(d)
-				break
-			}
-			m, t, ok := x.Transfer(d.slice, q.pop())
-			if !ok {
-				continue
-			}
-			one := engine.TransferOf(&m, &t)
-			told.add(one, d.floors)
-			f.lent++
-			d.lent++
-			if one.Trigger == event.TriggerVia {
-				d.via.count++
-				d.via.bytes += one.Bytes()
-			}
-		}
+	told := &handed{source: d.slice}
+	for _, o := range d.outlets {
+		f.lend(d, o, told)
 	}
 	if len(told.transfers) > 0 {
 		f.replies.hold(held{sink: f.courier, reply: engine.Reply{Answer: told}})
+	}
+}
+
+// lend adds to what the courier is told as much as it may have of one kind. The end of some of it tells more.
+func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
+	for o.untold.len() > 0 && !o.full() {
+		if f.lent >= maxLent && o.count >= leastLent {
+			if !d.crowded {
+				d.crowded = true
+				f.crowded.push(d)
+			}
+			return
+		}
+		m, t, ok := f.part.Index().Transfer(d.slice, o.untold.pop())
+		if !ok {
+			continue
+		}
+		one := engine.TransferOf(&m, &t)
+		told.add(one, d.floors)
+		f.lent++
+		o.count++
+		o.bytes += one.Bytes()
 	}
 }
 

@@ -1,0 +1,60 @@
+package host
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Decision 35: lanes do not wait for each other. What one destination has no room for keeps nothing from another one, whether it is sent through the
+// same entity, is forwarded by the same queue to where it says since, or comes from other queues of a log whose courier has all it may have.
+func TestFullDestinationKeepsNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, crowd := range map[string]func(*fleet){
+		"sent through": func(f *fleet) {
+			f.put(event.Queue, "a", testQueue())
+			for i := range maxOpenTransfers + 10 {
+				f.must(f.via("a", "full", fmt.Sprint(i)).Err)
+			}
+			f.settle()
+			f.must(f.via("a", "b", "free").Err)
+		},
+		"dead letters": func(f *fleet) {
+			f.put(event.Queue, "a", testQueue())
+			for i := range maxOpenTransfers + 10 {
+				f.send("a", fmt.Sprint(i))
+			}
+			f.deadLetters("a")
+			p := testQueue()
+			p.ForwardDeadLetteredMessagesTo = "full"
+			f.put(event.Queue, "a", p)
+			f.settle()
+			p.ForwardDeadLetteredMessagesTo = "b"
+			f.put(event.Queue, "a", p)
+			f.send("a", "free")
+			f.deadLetters("a")
+		},
+		"of one log": func(f *fleet) {
+			f.put(event.Queue, "a", testQueue())
+			for _, l := range f.loops {
+				l.forwarder.lent = maxLent
+			}
+			f.must(f.via("a", "b", "free").Err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 17, 1)
+			full := testQueue()
+			full.MaxSizeMegabytes = 0
+			f.put(event.Queue, "full", full)
+			f.put(event.Queue, "b", testQueue())
+			crowd(f)
+			f.settle()
+			if got := f.places()["free"]; len(got) != 1 || got[0] != "b" {
+				t.Fatalf("it is at %v", got)
+			}
+		})
+	}
+}
