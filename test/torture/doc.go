@@ -9,6 +9,8 @@
 // got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure. After each
 // kill `log verify` must find no damage in what is left.
 //
+// TestMoves does so while messages are forwarded and transactions move them between entities.
+//
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //
 // TestFullDisk and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or it is frozen.
