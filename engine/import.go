@@ -30,7 +30,7 @@ func take(d *decision, cmd *Import) *Error {
 	became, bytes := make(Arrivals, 0, len(cmd.Items)), 0
 	for i := range cmd.Items {
 		item := &cmd.Items[i]
-		if bytes += len(item.Message.Body) + len(item.Message.Tail); i > 0 && (bytes > maxImport || len(d.fan.copies) > manyCopies) {
+		if bytes += len(item.Message.Body) + len(item.Message.Tail); i > 0 && (bytes > maxImport || len(d.fan.copies) > manyCopies || len(d.fan.changes) > maxImport) {
 			break
 		}
 		var refusal *Error

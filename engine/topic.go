@@ -79,6 +79,8 @@ type publishing struct {
 	bytes int64 // what the copies add to the topic's size
 	// arrival is where the message comes from; nil: it was sent here.
 	arrival *event.Arrival
+	// earlier is how many copies, and bytes of changes, are those of other messages that arrive: each has the bounds of a send for itself.
+	earlier struct{ copies, changes int }
 }
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
@@ -93,6 +95,9 @@ func (p *publishing) check(cmd *Send) *Error {
 
 func (p *publishing) makePlan(cmd *Send) *Error {
 	p.fan.plan = p.fan.plan[:0]
+	if p.arrival != nil {
+		p.earlier.copies, p.earlier.changes = len(p.fan.copies), len(p.fan.changes)
+	}
 	fresh := p.duplicates(len(cmd.Messages))
 	seq := p.next(p.id)
 	var own int64
@@ -211,7 +216,7 @@ func (p *publishing) copiesOf(m *published, filtering bool) *Error {
 				return Refuse(InvalidArgument, "The filter of the rule '%s' of '%s' cannot be evaluated: %v", match.Failed.Name(), sub.Path, match.Err)
 			}
 			p.copiesFor(m, sub, &match)
-			if len(p.fan.copies) > maxCopies {
+			if len(p.fan.copies)-p.earlier.copies > maxCopies {
 				return Refuse(MessageTooLarge, "The messages of this batch would make more than %d copies.", maxCopies)
 			}
 		}
@@ -267,7 +272,7 @@ func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) erro
 	from := len(p.fan.changes)
 	c.Values(&p.fan.values, add...)
 	p.fan.changes = p.fan.values.Append(p.fan.changes)
-	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes) > maxCopyChanges {
+	if n := len(p.fan.changes) - from; n+m.header > maxChanges || len(p.fan.changes)-p.earlier.changes > maxCopyChanges {
 		p.fan.changes = p.fan.changes[:from]
 		p.deadCopy(m, sub, event.CauseHeaderSize, headerReason, headerText)
 		return nil
