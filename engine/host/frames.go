@@ -164,11 +164,17 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.forgetSynced()
 }
 
-// forgetSynced stops counting frames that nobody waits for a sync of.
+// forgetSynced stops counting frames that nobody waits for a sync of, and what is in them: it is of no group. What is left is in the frame
+// being filled, if anywhere.
 func (f *frames) forgetSynced() {
-	if !f.unsynced() {
-		f.records, f.bytes = 0, 0
+	if f.unsynced() {
+		return
 	}
+	n := 0
+	if b := f.writer.Batch(); b.Count() > 0 {
+		n = b.Len()
+	}
+	f.records, f.bytes, f.background, f.arrived = 0, 0, min(f.background, n), min(f.arrived, n)
 }
 
 // landed notes that more of the log is written or durable.
