@@ -170,8 +170,9 @@ final class Sessions {
         ServiceBusReceiverClient holder = acceptBefore(t.toInstant().plus(Expect.AT_ONCE), another);
         List<ServiceBusReceivedMessage> again = Bus.receive(holder, 2);
         Expect.equal(List.of("A active 1", "B active 1"), Bus.states(again), "received");
-        Expect.error(Kind.SESSION_LOCK_LOST, () -> old.complete(both.get(0)));
+        // The answer to this comes behind the end of the link. A settlement on its way while the SDK learns of that end fails without the reason.
         Expect.error(Kind.SESSION_LOCK_LOST, old::renewSessionLock);
+        Expect.error(Kind.SESSION_LOCK_LOST, () -> old.complete(both.get(0)));
         Expect.error(Kind.SESSION_LOCK_LOST, old::getSessionState);
 
         again.forEach(holder::complete);
