@@ -367,10 +367,7 @@ func (w *world) finish() {
 		}
 	}
 	began, slept := w.mono, false
-	bound := 3*longest + 10*time.Second
-	if w.o.moves { // a courier rests for up to 5 s, on each of the ways that are left
-		bound += time.Minute
-	}
+	bound := 3*longest + 10*time.Second // what a courier lets rest goes on within 5 s
 	for left := w.left(); left > 0; left = w.left() {
 		if w.mono-began > bound {
 			w.broken("I26", "%d messages are still there after %v of draining", left, bound)

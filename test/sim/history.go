@@ -298,10 +298,11 @@ func (h *history) numbered(l *life, number *uint64, seq uint64) {
 	}
 }
 
-// locked notes a token a client was given.
+// locked notes a token a client was given. Of many the oldest are never settled by it: their locks end by themselves. Not so while it drains: a ring
+// of subscriptions hands out more at once, and what was not completed would come again with every end of a lock, beyond the time that draining has.
 func (h *history) locked(q *queue, dead bool, t model.Token) {
 	h.tokens = append(h.tokens, known{q, dead, t})
-	if len(h.tokens) > 64 {
+	if len(h.tokens) > 64 && !h.w.draining {
 		h.old = append(h.old, h.tokens[0])
 		h.tokens = h.tokens[1:]
 	}
