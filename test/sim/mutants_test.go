@@ -16,7 +16,7 @@ import (
 
 // alive are the invariants that are broken when a lock counts as alive that is not: for a settlement, or for whoever is to be next; or when
 // the fact that a settlement is refused is missing in the log before its answer comes.
-var alive = []string{"I6", "I5", "I10", "I17", "I26"}
+var alive = []string{"I1", "I6", "I5", "I10", "I17", "I26", "P21"}
 
 // planted are the bugs that the simulation must find, in how many seeds, and as what.
 var planted = []struct {
@@ -29,12 +29,12 @@ var planted = []struct {
 	{"", 2000, true, nil},
 	{mutant.AckBeforeSync, 1000, false, []string{"I1", "I13"}},
 	{mutant.TruncateAlways, 5000, true, []string{"I1"}},
-	{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I4", "I24", "F4"}},
+	{mutant.NoPayloadChecksum, 5000, true, []string{"I2", "I4", "I14", "I24", "F4"}},
 	{mutant.ShowBeforeDurable, 1000, false, []string{"I13"}},
 	{mutant.CheckAtArrival, 2000, false, alive},
 	{mutant.StaleToken, 500, false, alive},
 	{mutant.WallClock, 500, false, []string{"I5 (F15)"}},
-	{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20"}}, // of a queue, of a subscription
+	{mutant.ReuseSequenceNumber, 1000, false, []string{"I12", "I20", "P19"}}, // of a queue, of a subscription
 	{mutant.AbandonedToBack, 500, false, []string{"I8"}},
 	{mutant.ForgetDuplicates, 1000, false, []string{"I18"}},
 	{mutant.DeliverExpired, 500, false, []string{"I14", "I17", "I19"}}, // the lock of the delivery is a record that should not be
@@ -43,12 +43,12 @@ var planted = []struct {
 	{mutant.CopiesInTwo, 1000, false, []string{"I12"}},             // the second frame needs a number of its own
 	{mutant.RuleBeforeDurable, 1000, false, []string{"I20"}},
 	{mutant.ForgetCopies, 1000, false, []string{"I20", "I24"}},
-	{mutant.LongCopies, 1000, false, []string{"I14"}},
+	{mutant.LongCopies, 1000, false, []string{"I14", "I26"}},
 	{mutant.IdleThoughHeld, 1000, false, []string{"I1"}},
 	{mutant.TakenByNumber, 1000, false, []string{"I1", "I13"}},
 	{mutant.ManyTokens, 500, false, []string{"I1", "I13"}},
 	{mutant.LookFirst, 500, false, []string{"I13"}},
-	{mutant.DeliverBeforeWritten, 1000, false, []string{"I13"}},
+	{mutant.DeliverBeforeWritten, 1000, false, []string{"I13", "I26"}},
 	{mutant.DeliverBeforeDurable, 1000, false, []string{"I13"}},
 	{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
 	{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
