@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -52,4 +54,20 @@ func OverOf(cmd engine.Command) (o Over, ok bool) {
 // GiveOrder gives a loop that does not run yet the standing orders of an entity. [Namespace] does so at a start.
 func GiveOrder(l *Loop, e *engine.Entity, find func(lower string) *engine.Entity) {
 	l.forwarder.order(Order(e, find).(*ordered))
+}
+
+// Carried says what a courier has of a loop's transfers, as the loop counts it and as it is; "" for nothing. That must be so when nothing is in
+// transfer: what was counted once too often is never lent again, and less and less moves.
+func Carried(l *Loop, c *Courier) string {
+	f, kinds := &l.forwarder, 0
+	for _, d := range f.sources {
+		for _, o := range d.outlets {
+			kinds += o.count
+		}
+	}
+	if f.lent == 0 && kinds == 0 && len(c.lanes) == 0 && len(c.flying) == 0 && c.bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d transfers are lent, %d of all kinds; the courier has %d lanes, %d flights and %d bytes",
+		f.lent, kinds, len(c.lanes), len(c.flying), c.bytes)
 }

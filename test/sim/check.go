@@ -381,6 +381,7 @@ func (w *world) finish() {
 		}
 	}
 	for _, p := range w.parts {
+		w.nothingCarried(p)
 		w.books(p)
 	}
 	w.stop()

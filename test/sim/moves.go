@@ -479,3 +479,13 @@ func (w *world) carry(p *part) {
 	w.note("courier", int64(p.id))
 	p.rest = int64(p.courier.Turn(w.clock.Now()))
 }
+
+// nothingCarried holds that a courier has nothing when nothing is left, and that its loop counts so.
+func (w *world) nothingCarried(p *part) {
+	if p.courier == nil {
+		return
+	}
+	if has := host.Carried(p.loop, p.courier); has != "" {
+		w.broken("I26", "partition %d: nothing is left, and %s", p.id, has)
+	}
+}

@@ -18,7 +18,7 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
 		"engine":                 138,
-		"engine/host":            33,
+		"engine/host":            34,
 		"engine/filter":          35,
 		"index":                  25,
 		"index/replay":           8,
