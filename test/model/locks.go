@@ -256,9 +256,9 @@ func (p *Partition) endings() (all []ending) {
 }
 
 // Due does what its time has come for: a record for the locks whose end is noticed at the same time, one for every
-// scheduled message. What is due first comes first.
+// scheduled message. What is due first comes first, until that is enough for now.
 func (p *Partition) Due(now int64) {
-	for {
+	for !p.spent() {
 		locks, next, late := p.endings(), p.nextScheduled(), p.overdue()
 		var at int64
 		if len(locks) > 0 {

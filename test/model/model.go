@@ -225,6 +225,7 @@ type Partition struct {
 	News    []News
 	Copies  []Copy       // made by the last publish or activation, to be counted
 	Written int          // records that can be read back: the others are on their way to the disk
+	Spent   func() bool  // whether that was enough for now of what nobody asked for; nil: never
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	undo    []undo
 
@@ -272,6 +273,9 @@ func (p *Partition) record(now int64, solid bool) {
 		p.Solid = p.Records
 	}
 }
+
+// spent tells whether what nobody asked for should be left for later. It is called behind each record of it.
+func (p *Partition) spent() bool { return p.Spent != nil && p.Spent() }
 
 // Fact is a record that changes nothing and that nobody waits for.
 func (p *Partition) Fact(now int64) {

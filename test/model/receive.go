@@ -13,14 +13,17 @@ func (q *Queue) first(dead bool, session *string) *Message {
 }
 
 // Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
-// in one record.
-func (p *Partition) Next(now int64, q *Queue, dead bool) *Message {
+// in one record. Again: so much has expired that others have their turn first.
+func (p *Partition) Next(now int64, q *Queue, dead bool) (m *Message, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
-		return nil
+		return nil, false
 	}
 	for p.clearFront(now, q, dead, nil) {
+		if p.spent() {
+			return nil, true
+		}
 	}
-	return q.first(dead, nil)
+	return q.first(dead, nil), false
 }
 
 // clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
@@ -38,18 +41,41 @@ func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) 
 	return true
 }
 
-// Sweep ends what has expired anywhere in the main queue (7.4).
-func (p *Partition) Sweep(now int64, q *Queue) {
-	begun := false
+// How much one step of a sweep looks at, and ends.
+const (
+	sweepLooks = 8192
+	sweepEnds  = 1024
+)
+
+// Sweep is a search for what has expired anywhere in a main queue (7.4).
+type Sweep struct {
+	next    uint64 // message to look at
+	Soonest int64  // when the first of those that are left expires; 0: none does
+}
+
+// Sweep takes a step of a search, one record, and reports whether there is nothing more to look at.
+func (p *Partition) Sweep(now int64, q *Queue, s *Sweep) (done bool) {
+	looks, ends := 0, 0
 	for _, m := range slices.Clone(q.Live) {
-		if m.waits() && m.expired(now) {
-			if !begun {
+		if !m.waits() || m.Seq < s.next {
+			continue
+		}
+		if looks == sweepLooks || ends == sweepEnds {
+			return false
+		}
+		looks++
+		s.next = m.Seq + 1
+		switch {
+		case m.expired(now):
+			if ends++; ends == 1 {
 				p.record(now, true)
-				begun = true
 			}
 			p.expire(q, m, 0)
+		case m.ExpiresAt != 0 && (s.Soonest == 0 || m.ExpiresAt < s.Soonest):
+			s.Soonest = m.ExpiresAt
 		}
 	}
+	return true
 }
 
 // expire is what the end of a time to live does (7.5), to a message with so many bytes beside its body, as far as the broker knows.

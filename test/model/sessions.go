@@ -51,25 +51,29 @@ func (p *Partition) settled(q *Queue, id string) {
 
 // Accept gives a session to a receiver: the named one, or without a name the next available. It returns which, and false when
 // there is none for now.
-func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id string, until int64, ok bool, r Refusal) {
+func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id string, until int64, ok, again bool, r Refusal) {
 	for {
 		if q.Settings.NoReceive {
-			return "", 0, false, Disabled
+			return "", 0, false, false, Disabled
 		}
 		if name == nil {
 			if len(q.Waiting) == 0 {
-				return "", 0, false, Accepted
+				return "", 0, false, false, Accepted
 			}
 			id = q.Waiting[0]
 			if p.clearFront(now, q, false, &id) { // what has expired is nothing to wait for
+				if p.spent() {
+					return "", 0, false, true, Accepted
+				}
 				continue
 			}
 		} else if s := q.Sessions[*name]; s != nil && s.Holder != (Token{}) {
 			if now < s.Until || p.pinned(s.Holder) {
-				return "", 0, false, SessionTaken
+				return "", 0, false, false, SessionTaken
 			}
 			p.record(now, true)
 			p.endSession(now, q, *name, true)
+			p.spent()
 			continue
 		} else {
 			id = *name
@@ -78,7 +82,7 @@ func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id s
 		s := p.session(q, id)
 		s.Holder, s.Until = token, now+q.Settings.Lock
 		p.settled(q, id)
-		return id, s.Until, true, Accepted
+		return id, s.Until, true, false, Accepted
 	}
 }
 
@@ -130,18 +134,22 @@ func (p *Partition) holder(now int64, q *Queue, token Token) (string, bool) {
 	return "", false
 }
 
-// NextOf is the message the holder of a session gets now, or nil; lost when the lock has ended.
-func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost bool) {
+// NextOf is the message the holder of a session gets now, or nil; lost when the lock has ended, again as with [Partition.Next].
+func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
-		return nil, false
+		return nil, false, false
 	}
 	for {
 		id, ok := p.holder(now, q, token)
 		if !ok {
-			return nil, true
+			p.spent()
+			return nil, true, false
 		}
 		if !p.clearFront(now, q, false, &id) {
-			return q.first(false, &id), false
+			return q.first(false, &id), false, false
+		}
+		if p.spent() {
+			return nil, false, true
 		}
 	}
 }

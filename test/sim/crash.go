@@ -288,7 +288,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	if err != nil {
 		return err
 	}
-	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p}
+	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
 	if p.courier = nil; w.o.moves {
 		p.courier = w.courier(p)
 	}

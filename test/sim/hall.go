@@ -32,14 +32,21 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	h.attached++
 	w := &wait{a: a, until: now + a.wait}
 	a.rcv.wait = w
-	if a.session == nil && len(h.waits) > 0 || !s.acceptFor(now, h, w) {
+	var answered, again bool
+	if a.session != nil || len(h.waits) == 0 {
+		answered, again = s.acceptFor(now, h, w)
+	}
+	if !answered {
 		h.waits = append(h.waits, w)
 		s.waits = append(s.waits, w)
 	}
+	if again {
+		s.markHall(h)
+	}
 }
 
-// acceptFor tries to give a session, and tells whether there was an answer.
-func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
+// acceptFor tries to give a session, and tells whether there was an answer, or so much has expired that others have their turn first.
+func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
 	a := w.a
 	x := want{tag: a.tag, ask: a, at: now, lock: s.p.tokens(1)[0]}
 	var id string
@@ -47,7 +54,8 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 	if a.q.model.Dropped {
 		x.refusal = model.NoEntity
 	} else {
-		id, x.until, got, x.refusal = s.m.Accept(now, a.q.model, a.session, x.lock)
+		s.skip()
+		id, x.until, got, again, x.refusal = s.m.Accept(now, a.q.model, a.session, x.lock)
 		s.heard()
 		if shows = s.m.Solid; got {
 			shows = a.q.model.Shows(id, a.session != nil)
@@ -57,7 +65,7 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 	case x.refusal != model.Accepted:
 		s.leaveHall(h, a.rcv)
 	case !got:
-		return false
+		return false, again
 	default:
 		ln := &line{q: a.q, holder: a.rcv}
 		h.held[id] = ln
@@ -66,7 +74,7 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) bool {
 	}
 	w.over = true
 	s.tell(a.rcv, x, shows)
-	return true
+	return true, false
 }
 
 func (s *shadow) leaveHall(h *hall, r *receiver) {
@@ -86,7 +94,7 @@ func (s *shadow) giveUp(now int64, w *wait) {
 
 func (s *shadow) endWaits(now int64) {
 	for _, w := range s.waits {
-		if !w.over && w.until <= now {
+		if !w.over && w.until <= now && !s.halls[w.a.q].marked { // there may be a session for it yet
 			s.giveUp(now, w)
 		}
 	}
@@ -100,15 +108,24 @@ func (s *shadow) markHall(h *hall) {
 	}
 }
 
-func (s *shadow) acceptWaiting(now int64) {
+// acceptWaiting gives sessions to those that wait. It reports whether it came to an end.
+func (s *shadow) acceptWaiting(now int64) bool {
 	for len(s.openHalls) > 0 {
 		h := s.openHalls[0]
-		for len(h.waits) > 0 && s.acceptFor(now, h, h.waits[0]) {
+		for len(h.waits) > 0 {
+			answered, again := s.acceptFor(now, h, h.waits[0])
+			if again {
+				return false
+			}
+			if !answered {
+				break
+			}
 			h.waits = h.waits[1:]
 		}
 		h.marked = false
 		s.openHalls = s.openHalls[1:]
 	}
+	return true
 }
 
 // arrived marks who may get a message of a session.
@@ -175,6 +192,8 @@ type sweeper struct {
 	receivers int
 	after     int64
 	runs      bool
+	begun     bool // a step was taken
+	pass      model.Sweep
 }
 
 const sweepEvery = 1000 // ms
@@ -226,30 +245,34 @@ func (s *shadow) sweep(now int64) {
 			switch {
 			case w.runs || w.q.soonest == 0:
 			case w.q.soonest <= now && w.after <= now:
-				w.runs = true
+				w.runs, w.pass = true, model.Sweep{}
 				sw.running = append(sw.running, w)
 			default:
 				sw.soon(w)
 			}
 		}
 	}
-	if len(sw.running) == 0 {
+	if len(sw.running) == 0 || s.spent() {
 		return
 	}
+	s.skip()
 	w := sw.running[0]
-	w.q.soonest = 0
-	if !w.q.model.Dropped {
-		for _, m := range w.q.model.Live {
-			if m.State == model.Active && !m.Dead && m.ExpiresAt > now && (w.q.soonest == 0 || m.ExpiresAt < w.q.soonest) {
-				w.q.soonest = m.ExpiresAt
-			}
-		}
-		before := len(w.q.model.Live)
-		s.m.Sweep(now, w.q.model)
-		s.w.stats.Swept += int64(before - len(w.q.model.Live))
-		s.heard()
+	if !w.begun {
+		w.begun, w.q.soonest = true, 0 // what comes from now on makes it earlier
 	}
-	w.runs, w.after = false, now+sweepEvery
+	if !w.q.model.Dropped {
+		before := len(w.q.model.Live)
+		done := s.m.Sweep(now, w.q.model, &w.pass)
+		s.unasked()
+		s.w.stats.Swept += int64(before - len(w.q.model.Live))
+		if s.heard(); !done {
+			return
+		}
+		if at := w.pass.Soonest; at != 0 && (w.q.soonest == 0 || at < w.q.soonest) {
+			w.q.soonest = at
+		}
+	}
+	w.runs, w.begun, w.after = false, false, now+sweepEvery
 	sw.running = sw.running[1:]
 	if w.q.soonest != 0 {
 		sw.soon(w)

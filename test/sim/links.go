@@ -35,13 +35,26 @@ func (s *shadow) flow(now int64, a *ask) {
 		s.markLine(ln)
 		return
 	}
-	s.serve(now, ln)
-	if r.line != ln {
-		return // it lost its session
+	ln.drains = append(ln.drains, a)
+	if s.serve(now, ln) {
+		s.endDrains(now, ln)
+	} else {
+		s.markLine(ln)
 	}
-	ln.set(r, 0)
-	r.assigned, r.limit = a.limit, a.limit
-	s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
+}
+
+// endDrains answers those who give up what is left of their credit.
+func (s *shadow) endDrains(now int64, ln *line) {
+	for _, a := range ln.drains {
+		r := a.rcv
+		if r.line != ln {
+			continue // it lost its session, or has gone
+		}
+		ln.set(r, 0)
+		r.assigned, r.limit = a.limit, a.limit
+		s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
+	}
+	ln.drains = nil
 }
 
 func (s *shadow) detach(now int64, a *ask) {

@@ -223,7 +223,9 @@ func (s *shadow) forward(now int64) {
 		if o.dead && o.to == 0 {
 			continue
 		}
+		s.skip()
 		again := s.m.Forward(now, o.q.model, o.dead, s.w.idOf(o.to), s.w.o.failuresTo == event.TransferDeadLetter)
+		s.unasked()
 		if s.heard(); again {
 			s.markOrder(o)
 		}
@@ -297,7 +299,7 @@ func (p *part) handOffers() (given []*offered) {
 	return given
 }
 
-// carried is what comes of what couriers ask: what is over first, then what arrives.
+// carried is what comes of what couriers ask: what is over first, then what arrives, as much as one group may have.
 func (s *shadow) carried(now int64, all []*offered) {
 	for _, o := range all {
 		if o.ends {
@@ -305,9 +307,16 @@ func (s *shadow) carried(now int64, all []*offered) {
 		}
 	}
 	for _, o := range all {
-		if cmd, ok := o.req.Command.(*engine.Import); ok {
-			s.imports(now, o, cmd)
+		if !o.ends {
+			s.arrivals = append(s.arrivals, o)
 		}
+	}
+	for len(s.arrivals) > 0 && s.budget.arrived < maxUnasked {
+		o := s.arrivals[0]
+		s.arrivals = s.arrivals[1:]
+		s.skip()
+		s.imports(now, o, o.req.Command.(*engine.Import))
+		s.budget.arrived += s.add()
 	}
 }
 
@@ -323,11 +332,13 @@ func (s *shadow) over(now int64, over host.Over) {
 		numbers = append(numbers, uint64(n))
 		w.mustBeThere(q, uint64(n))
 	}
+	s.skip()
 	s.m.Finish(now, q.model, numbers)
 	for i := range over.Failed {
 		f := &over.Failed[i]
 		s.m.Fail(now, q.model, uint64(f.Number), className(f.Refusal.Code), f.Refusal.Text, f.Back, f.SubQueue == event.TransferDeadLetter)
 	}
+	s.unasked()
 	s.heard()
 	s.markOrder(s.orders[orderKey{q, over.Trigger == event.TriggerDeadLetter}])
 }

@@ -106,6 +106,7 @@ type line struct {
 	attached int
 	marked   bool
 	grants   []grant
+	drains   []*ask // that are answered when there is nothing more
 }
 
 type grant struct {
@@ -132,7 +133,9 @@ type shadow struct {
 	due       []*want // replies that must have been posted by now
 	facts     facts
 	orders    map[orderKey]*order
-	ready     []*order // that have something to do, maybe
+	ready     []*order   // that have something to do, maybe
+	arrivals  []*offered // that were taken and wait for room
+	budget    budget
 }
 
 // marks are how many records are written, and durable.
@@ -150,7 +153,7 @@ func newShadow(w *world, p *part) *shadow {
 	p.model.Lost()
 	p.reached = marks{n, n}
 	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}, orders: map[orderKey]*order{}}
-	p.model.Aborted = s.aborted
+	p.model.Aborted, p.model.Spent = s.aborted, nil // a start ends everything
 	return s
 }
 
@@ -164,7 +167,7 @@ func (s *shadow) handedOn() {
 	if s.asked = 0; s.p.asked > s.durable { // nobody has heard of the end
 		s.asked = s.p.asked
 	}
-	s.m.Written = s.written
+	s.m.Written, s.m.Spent = s.written, s.unasked
 }
 
 // hold: a reply waits until everything decided before is in the log.
@@ -189,6 +192,7 @@ func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 		s.step(now, a)
 	}
 	s.carried(now, given)
+	s.skip()
 	s.m.Due(now)
 	s.heard()
 	s.acceptWaiting(now)
@@ -205,6 +209,7 @@ func (s *shadow) landed(now int64, before marks) {
 	if s.marks = before; s.durable >= s.asked {
 		s.asked = 0
 	}
+	s.forgetSynced()
 	s.seal(now)
 }
 
@@ -395,40 +400,46 @@ func (ln *line) trim() {
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do.
 func (s *shadow) serveAll(now int64) {
 	for {
+		var later []*line
 		for len(s.marked) > 0 {
 			ln := s.marked[0]
-			s.serve(now, ln)
-			ln.marked = false
-			s.marked = s.marked[1:]
+			all := s.serve(now, ln)
+			if s.marked = s.marked[1:]; all {
+				ln.marked = false
+				s.endDrains(now, ln)
+			} else {
+				later = append(later, ln)
+			}
 		}
-		if len(s.openHalls) == 0 {
+		if s.marked = later; len(s.openHalls) == 0 || !s.acceptWaiting(now) {
 			return
 		}
-		s.acceptWaiting(now)
 	}
 }
 
 // next is the message for a receiver, or nil. The loop takes a token for every record that clears expired messages out of
-// the way, and one for the message.
-func (s *shadow) next(now int64, r *receiver) (m *model.Message, token model.Token) {
+// the way, and one for the message, unless that is for another turn.
+func (s *shadow) next(now int64, r *receiver) (m *model.Message, token model.Token, again bool) {
 	before := s.m.Records
+	s.skip()
 	var lost bool
 	switch {
 	case r.q.model.Dropped:
 	case r.real.Session != nil:
-		m, lost = s.m.NextOf(now, r.q.model, r.lock)
+		m, lost, again = s.m.NextOf(now, r.q.model, r.lock)
 	default:
-		m = s.m.Next(now, r.q.model, r.dead)
+		m, again = s.m.Next(now, r.q.model, r.dead)
 	}
 	if !r.delete {
-		n := s.m.Records - before + 1 - bit(lost && s.m.Records > before)
+		n := s.m.Records - before + 1 - bit(again || lost && s.m.Records > before)
 		token = s.p.tokens(n)[n-1]
 	}
 	s.heard()
-	return m, token
+	return m, token, again
 }
 
-func (s *shadow) serve(now int64, ln *line) {
+// serve reports whether credit or messages ran out; else there is more than one turn should do.
+func (s *shadow) serve(now int64, ln *line) (all bool) {
 	defer func() { ln.trim() }()
 	for i := 0; i < len(ln.grants); {
 		g := &ln.grants[i]
@@ -437,9 +448,9 @@ func (s *shadow) serve(now int64, ln *line) {
 			continue
 		}
 		r := g.rcv
-		m, token := s.next(now, r)
+		m, token, again := s.next(now, r)
 		if m == nil {
-			return
+			return !again
 		}
 		x := want{tag: r.tag, kind: engine.ReplyDelivery, rcv: r, at: now}
 		q := ln.q.model
@@ -458,6 +469,7 @@ func (s *shadow) serve(now int64, ln *line) {
 		x.granted = true
 		s.tell(r, x, x.shows)
 	}
+	return true
 }
 
 // seal lets replies go, has written what one of them waits for, and begins a sync if none goes on.
@@ -477,6 +489,7 @@ func (s *shadow) seal(now int64) {
 		}
 		if s.m.Solid > s.durable {
 			s.asked = s.handed
+			s.budget.background, s.budget.arrived = 0, 0
 			break
 		}
 	}
@@ -510,6 +523,7 @@ func (s *shadow) hand() {
 	}
 	s.handed, s.written = f.upto, max(s.written, f.written)
 	s.facts.by, s.facts.ripe = 0, false
+	s.forgetSynced()
 }
 
 // release lets replies go whose records are in the log.

@@ -89,7 +89,8 @@ type frame struct {
 // tap is the writer with its appends counted.
 type tap struct {
 	log.ManualWriter
-	p *part
+	p     *part
+	sizes sizes
 }
 
 // Strain hides from the loop that a frame waits for room: what is refused then is for a test of package host.
