@@ -79,8 +79,15 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
 
 func (s *shadow) leaveHall(h *hall, r *receiver) {
 	r.wait = nil
-	if h.attached--; h.attached == 0 {
-		delete(s.halls, h.q)
+	h.attached--
+	s.mayForget(h.q)
+}
+
+// mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, at its dead letters maybe, it
+// stays marked although those have left for whom something came: who waits next is looked at once more.
+func (s *shadow) mayForget(q *queue) {
+	if h := s.halls[q]; h != nil && h.attached == 0 && q.lines[0] == nil && q.lines[1] == nil {
+		delete(s.halls, q)
 	}
 }
 

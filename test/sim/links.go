@@ -72,6 +72,7 @@ func (s *shadow) detach(now int64, a *ask) {
 	s.rests(r)
 	if ln.attached--; ln.attached == 0 {
 		a.q.lines[bit(a.dead)] = nil
+		s.mayForget(a.q)
 	}
 	for _, t := range a.tokens {
 		s.putBack(now, r, t)
