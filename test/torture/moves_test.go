@@ -66,7 +66,7 @@ func TestMoves(t *testing.T) {
 	defer func() { _ = r.process.Kill() }()
 
 	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
-	m := &moves{rig: r, load: l}
+	m := &moves{rig: r, load: l, address: r.process.Address()}
 	m.run()
 	m.close()
 	if err := r.process.Stop(); err != nil {
@@ -88,6 +88,7 @@ func TestMoves(t *testing.T) {
 type moves struct {
 	*rig
 	load               *load
+	address            string     // of the broker, which every start has
 	mu                 sync.Mutex // guards what follows
 	commits, rollbacks int
 }
@@ -114,7 +115,7 @@ func (m *moves) run() {
 func (m *moves) work(ctx context.Context, n int) {
 	rng := m.load.rng("worker", n)
 	for ; ctx.Err() == nil; time.Sleep(pause) {
-		r, err := dialRaw(m.process.Address(), "tx-a", "tx-b", "tx-c")
+		r, err := dialRaw(m.address, "tx-a", "tx-b", "tx-c")
 		for err == nil && ctx.Err() == nil {
 			err = m.move(r, rng)
 		}
