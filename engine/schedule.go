@@ -42,14 +42,15 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 }
 
 // schedule adds the event of a message that becomes active later.
-func (s *sending) schedule(m *Message, seq event.SequenceNumber, until event.Time) *event.MessageScheduled {
+func (s *sending) schedule(i int, seq event.SequenceNumber, until event.Time) *event.MessageScheduled {
+	m := &s.cmd.Messages[i]
 	ev := add[*event.MessageScheduled](s.decision, event.KindMessageScheduled)
 	ev.Envelope, ev.Sequence = s.envelope(s.from), seq
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, until, m.Details, s.arrival
-	ev.Reserved = s.reserved(seq)
+	ev.Reserved = s.cmd.reserved(i)
 	if s.cmd.Numbers {
 		s.lives(seq, index.Scheduled)
 	}

@@ -135,7 +135,7 @@ func (s *sending) store() (numbers Numbers) {
 				number = seq
 				seq++
 			}
-			s.storeOne(m, number, fresh.remember(m, number))
+			s.storeOne(i, number, fresh.remember(m, number))
 			size += int64(len(m.Body)+len(m.Tail)) + s.carried()
 		}
 		if s.cmd.Numbers {
@@ -147,15 +147,15 @@ func (s *sending) store() (numbers Numbers) {
 	return numbers
 }
 
-// reserved tells whether a number was given out when the message was staged. Such a message is scheduled whatever the time is now: its number
+// reserved tells whether message i has a number that was given out when it was staged. It is scheduled whatever the time is now: its number
 // is smaller than others that were given out since.
-func (s *slice) reserved(seq event.SequenceNumber) bool { return seq < s.index.NextSequence(s.id) }
+func (cmd *Send) reserved(i int) bool { return cmd.found(i).number != 0 }
 
 // storeOne adds the event of a message whose id is remembered until a time.
-func (s *sending) storeOne(m *Message, seq event.SequenceNumber, until event.Time) {
-	p := &s.entity.Properties
-	if m.ScheduledFor > s.now || s.reserved(seq) {
-		s.schedule(m, seq, until).InSession = p.RequiresSession
+func (s *sending) storeOne(i int, seq event.SequenceNumber, until event.Time) {
+	m, p := &s.cmd.Messages[i], &s.entity.Properties
+	if m.ScheduledFor > s.now || s.cmd.reserved(i) {
+		s.schedule(i, seq, until).InSession = p.RequiresSession
 		return
 	}
 	ev := add[*event.MessageEnqueued](s.decision, event.KindMessageEnqueued)

@@ -158,7 +158,7 @@ func (s *sending) publish(plan []planned) (numbers Numbers) {
 				number = s.stillScheduled(pl.original)
 			}
 		case pl.later:
-			s.schedule(m, pl.sequence, pl.until)
+			s.schedule(i, pl.sequence, pl.until)
 		default:
 			s.publishOne(m, pl)
 		}
