@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 138,
+		"engine":                 145,
 		"engine/host":            34,
 		"engine/filter":          35,
 		"index":                  25,
@@ -40,7 +40,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           25,
 		"tools/client/admin":     11,
-		"types of engine":        71,
+		"types of engine":        74,
 	},
 }
 

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Operations is the engine as whoever runs the broker sees it: its partitions, one by one. What is done is an event of partition 0, which
+// holds the catalogue, with its origin and the reason given. Refusals are [*Error]: [NotFound] where there is no such partition, [NotAllowed]
+// where its state forbids what is asked, or it is partition 0.
+type Operations interface {
+	// Partitions are all of a namespace, by number.
+	Partitions() []PartitionStatus
+	// FencePartition takes a partition out of service: whatever is asked of it is refused with [Busy] until it is restarted. Others go on.
+	FencePartition(ctx context.Context, p PartitionID, by *Origin, why event.ReasonGiven) error
+	// RestartPartition runs the recovery of a partition that does not serve, alone, as a start of the broker does. It returns how the
+	// partition is then; where it serves no better an error says why.
+	RestartPartition(ctx context.Context, p PartitionID, by *Origin, why event.ReasonGiven) (PartitionStatus, error)
+}
+
+// PartitionState is what a partition does.
+type PartitionState uint8
+
+const (
+	PartitionServing  PartitionState = iota
+	PartitionStarting                // its recovery runs
+	PartitionFenced                  // taken out of service, by an input/output error or an operator
+	PartitionRefused                 // its recovery found damage
+)
+
+// String is the name that programs know: it is part of what the broker answers.
+func (s PartitionState) String() string {
+	return [...]string{"serving", "starting", "fenced", "refused"}[s]
+}
+
+// PartitionStatus is how a partition is.
+type PartitionStatus struct {
+	ID    PartitionID
+	State PartitionState
+	Since event.Time // when the state began; 0: nobody knows
+	Cause string     // one line; "" while it serves
+	By    string     // the principal who asked for it; "": nobody did
+}
