@@ -9,7 +9,7 @@
 // got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure. After each
 // kill `log verify` must find no damage in what is left.
 //
-// TestMoves does so while messages are forwarded and transactions move them between entities.
+// TestMoves does so while messages are forwarded and transactions move them between entities, with a new directory after every fifty kills.
 //
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //

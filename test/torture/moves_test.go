@@ -3,12 +3,8 @@ package torture
 import (
 	"context"
 	"fmt"
-	"maps"
+	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,79 +32,66 @@ const movesEntities = `{"UserConfig": {"Namespaces": [{"Name": "torture",
 const (
 	movesProducers = 2 // per loop
 	movesWorkers   = 3
+
+	// killsOfOne is how many kills one directory goes through. All of it is read after every kill, and looked through by the clients in the end, so
+	// a thousand kills of one directory take hours. What grows old over many kills is left to TestTorture.
+	killsOfOne = 50
+	// A broker serves for as long as this before it is killed, at least and at most. Each magnitude between them is as likely as any other: most of
+	// what a kill can cut off is begun in the first moments after a start.
+	shortestService, longestService = 20 * time.Millisecond, 1200 * time.Millisecond
 )
 
-// TestMoves kills the broker while messages move, alone and in transactions.
+// TestMoves kills the broker while messages move, alone and in transactions: killsOfOne times, and then again with a new directory and the next seed.
 func TestMoves(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64N(1 << 32)
+	binary, first := harness.Build(t, t.TempDir()), firstSeed()
+	var all figures
+	var commits, rollbacks int
+	began := time.Now()
+	for run := uint64(0); !t.Failed() && (all.kills < *rounds || time.Since(began) < *duration); run++ {
+		t.Run(fmt.Sprint(first+run), func(t *testing.T) {
+			kills := min(killsOfOne, max(*rounds-all.kills, 5))
+			m := &moves{rig: newRig(t, binary, movesEntities, first+run, kills)}
+			m.address = m.process.Address()
+			m.run(kills)
+			all.kills, all.early, all.tails = all.kills+m.figures.kills, all.early+m.figures.early, all.tails+m.figures.tails
+			commits, rollbacks = commits+m.commits, rollbacks+m.rollbacks
+		})
 	}
-	dir, err := os.MkdirTemp("", "ledgerbus-torture-moves-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("the data directory is kept: %s", dir)
-			t.Logf("again: go test ./test/torture -run TestMoves -rounds %d -duration %s -seed %d", *rounds, *duration, *seed)
-		} else if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	}()
-	config, data := filepath.Join(dir, "entities.json"), filepath.Join(dir, "data")
-	if err := os.WriteFile(config, []byte(movesEntities), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	binary := harness.Build(t, dir)
-	r := &rig{T: t, binary: binary, data: data, ledger: newLedger(), rng: rand.New(rand.NewPCG(*seed, 0)),
-		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
-	r.start()
-	defer func() { _ = r.process.Kill() }()
-
-	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
-	m := &moves{rig: r, load: l, address: r.process.Address()}
-	m.run()
-	m.close()
-	if err := r.process.Stop(); err != nil {
-		t.Errorf("a clean end: %v", err)
-	}
-	r.verify()
-	t.Logf("seed %d: %d kills, %d of them while starting; %d calls acknowledged, %d unknown; %d commits with ok, %d rolled back", *seed,
-		r.figures.kills, r.figures.early, r.ledger.acks, r.ledger.unknowns, m.commits, m.rollbacks)
-	if m.commits == 0 {
-		t.Error("this run does not count: nothing was committed")
-	}
-	for _, invariant := range slices.Sorted(maps.Keys(r.ledger.faults)) {
-		faults := r.ledger.faults[invariant]
-		t.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
-	}
+	t.Logf("in all %d kills, %d of them while starting, %d left a tail; %d commits with ok, %d rolled back; %s", all.kills, all.early, all.tails,
+		commits, rollbacks, time.Since(began).Round(time.Second))
 }
 
 // moves is the two loops.
 type moves struct {
 	*rig
-	load               *load
 	address            string     // of the broker, which every start has
 	mu                 sync.Mutex // guards what follows
 	commits, rollbacks int
 }
 
-func (m *moves) run() {
-	ctx, stop := context.WithCancel(m.Context())
-	for n := range movesProducers {
-		for _, queue := range []string{"tx-a", "chain-1"} {
-			m.load.workers.Go(func() { m.load.produce(ctx, queue, n) })
+// run has the loops go on while the broker is killed so often, and closes the books.
+func (m *moves) run(kills int) {
+	m.serves = func(rng *rand.Rand) time.Duration {
+		return time.Duration(float64(shortestService) * math.Pow(float64(longestService)/float64(shortestService), rng.Float64()))
+	}
+	m.killing(kills, 0, func(ctx context.Context) {
+		for n := range movesProducers {
+			for _, queue := range []string{"tx-a", "chain-1"} {
+				m.load.workers.Go(func() { m.load.produce(ctx, queue, n) })
+			}
 		}
+		for n := range movesWorkers {
+			m.load.workers.Go(func() { m.work(ctx, n) })
+		}
+	})
+	m.close()
+	m.end()
+	m.Logf("seed %d: %d kills, %d of them while starting; %d calls acknowledged, %d unknown; %d commits with ok, %d rolled back", m.seed,
+		m.figures.kills, m.figures.early, m.ledger.acks, m.ledger.unknowns, m.commits, m.rollbacks)
+	if m.commits == 0 {
+		m.Error("this run does not count: nothing was committed")
 	}
-	for n := range movesWorkers {
-		m.load.workers.Go(func() { m.work(ctx, n) })
-	}
-	began := time.Now()
-	for round := 0; !m.Failed() && (round < *rounds || time.Since(began) < *duration); round++ {
-		m.round()
-	}
-	stop()
-	m.load.workers.Wait()
+	m.reportFaults()
 }
 
 // work moves messages from a to b and c until the context ends, one connection after another.

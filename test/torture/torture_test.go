@@ -55,77 +55,108 @@ type figures struct {
 // rig is a broker under torture.
 type rig struct {
 	*testing.T
+	seed    uint64 // of faults and load
 	binary  string
 	data    string // directory
 	process *harness.Process
 	ledger  *ledger
+	load    *load
 	rng     *rand.Rand
+	serves  func(*rand.Rand) time.Duration // how long it serves between two kills
 	figures figures
 }
 
-// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5.
-func TestTorture(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64N(1 << 32)
-	}
+// newRig starts a broker with the entities of a file on a new directory. A test that fails keeps the directory, and says how it is run again
+// with so many kills.
+func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "ledgerbus-torture-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	test, _, _ := strings.Cut(t.Name(), "/")
+	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the data directory is kept: %s", dir)
-			t.Logf("again: go test ./test/torture -run TestTorture -rounds %d -duration %s -seed %d", *rounds, *duration, *seed)
+			t.Logf("again: go test ./test/torture -run '^%s$' -rounds %d -seed %d", test, kills, seed)
 		} else if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	config, data := filepath.Join(dir, "entities.json"), filepath.Join(dir, "data")
 	if err := os.WriteFile(config, []byte(entities), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := harness.Build(t, dir)
-	r := &rig{T: t, binary: binary, data: data, ledger: newLedger(), rng: rand.New(rand.NewPCG(*seed, 0)),
+	r := &rig{T: t, seed: seed, binary: binary, data: data, ledger: newLedger(), rng: rand.New(rand.NewPCG(seed, 0)),
 		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
 	r.start()
-	defer func() { _ = r.process.Kill() }()
+	t.Cleanup(func() { _ = r.process.Kill() })
+	r.load = &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: seed}
+	return r
+}
 
-	l := &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: *seed}
-	r.run(l)
-	r.drain(l)
-	if err := r.process.Stop(); err != nil {
-		t.Errorf("a clean end: %v", err)
+// firstSeed is that which was asked for, or a new one.
+func firstSeed() uint64 {
+	if *seed != 0 {
+		return *seed
 	}
-	if r.verify(); r.figures.tails > r.figures.kills {
+	return rand.Uint64N(1 << 32)
+}
+
+// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5.
+func TestTorture(t *testing.T) {
+	r := newRig(t, harness.Build(t, t.TempDir()), entities, firstSeed(), *rounds)
+	r.serves = func(rng *rand.Rand) time.Duration {
+		return 200*time.Millisecond + time.Duration(rng.Int64N(int64(2800*time.Millisecond)))
+	}
+	r.run()
+	r.drain()
+	r.end()
+	if r.figures.tails > r.figures.kills {
 		t.Error("a clean end left a tail")
 	}
 	r.report()
 }
 
 // run lets the load work while the broker is killed.
-func (r *rig) run(l *load) {
-	ctx, stop := context.WithCancel(r.Context())
-	for p := range producers {
-		for _, queue := range append([]string{onceQueue}, lockQueues...) {
-			if queue != onceQueue || p < 2 {
-				l.workers.Go(func() { l.produce(ctx, queue, p) })
+func (r *rig) run() {
+	l := r.load
+	r.killing(*rounds, *duration, func(ctx context.Context) {
+		for p := range producers {
+			for _, queue := range append([]string{onceQueue}, lockQueues...) {
+				if queue != onceQueue || p < 2 {
+					l.workers.Go(func() { l.produce(ctx, queue, p) })
+				}
 			}
 		}
-	}
-	for _, queue := range lockQueues {
-		for n := range consumers {
-			l.workers.Go(func() { l.consume(ctx, queue, 0, n) })
+		for _, queue := range lockQueues {
+			for n := range consumers {
+				l.workers.Go(func() { l.consume(ctx, queue, 0, n) })
+			}
+			l.workers.Go(func() { l.consume(ctx, queue, azservicebus.SubQueueDeadLetter, 0) })
 		}
-		l.workers.Go(func() { l.consume(ctx, queue, azservicebus.SubQueueDeadLetter, 0) })
-	}
-	l.workers.Go(func() { l.takeAway(ctx) })
+		l.workers.Go(func() { l.takeAway(ctx) })
+	})
+}
 
+// killing kills the broker so often, and for so long, at least, while the workers work that begin starts.
+func (r *rig) killing(kills int, long time.Duration, begin func(context.Context)) {
+	ctx, stop := context.WithCancel(r.Context())
+	begin(ctx)
 	began := time.Now()
-	for round := 0; !r.Failed() && (round < *rounds || time.Since(began) < *duration); round++ {
+	for !r.Failed() && (r.figures.kills < kills || time.Since(began) < long) {
 		r.round()
 	}
 	stop()
-	l.workers.Wait()
+	r.load.workers.Wait()
+}
+
+// end stops the broker as a service manager does, and looks at what it leaves.
+func (r *rig) end() {
+	if err := r.process.Stop(); err != nil {
+		r.Errorf("a clean end: %v", err)
+	}
+	r.verify()
 }
 
 // verify looks into the directory of a broker that is dead. A write that was under way may have left a tail in each partition, and
@@ -155,7 +186,7 @@ func (r *rig) round() {
 		}
 	}
 	acks, began := r.acks(), time.Now()
-	time.Sleep(200*time.Millisecond + time.Duration(r.rng.Int64N(int64(2800*time.Millisecond))))
+	time.Sleep(r.serves(r.rng))
 	r.figures.acks += r.acks() - acks
 	r.figures.served += time.Since(began)
 	if err := r.kill(); err != nil {
@@ -202,7 +233,8 @@ func (r *rig) start() {
 }
 
 // drain takes out all there is, once every lock has ended. There are no faults now, so every call must succeed.
-func (r *rig) drain(l *load) {
+func (r *rig) drain() {
+	l := r.load
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
 	defer cancel()
 	l.patient = true
@@ -281,21 +313,26 @@ func (r *rig) report() {
 	b := r.ledger.close()
 	rate := float64(f.acks) / f.served.Seconds()
 	slices.Sort(f.ready)
-	r.Logf("seed %d: %d kills, %d of them while starting", *seed, f.kills, f.early)
+	r.Logf("seed %d: %d kills, %d of them while starting", r.seed, f.kills, f.early)
 	r.Logf("%d calls acknowledged with %d messages, %.0f calls a second between kills; %d unknown outcomes", r.ledger.acks, r.ledger.ackedMsg, rate, r.ledger.unknowns)
 	r.Logf("%d messages: %d sent with ok, %d unknown, of which %d were there; %d lost, %d duplicated, %d vanished in receive-and-delete mode",
 		b.messages, b.sentOK, b.sentUnknown, b.appeared, b.lost, b.doubled, b.unseen)
 	r.Logf("%d kills left a tail; %d messages were on their way to the receive-and-delete client when it lost its connection, at most %d at once",
 		f.tails, b.vanished, b.vanishedAtOnce)
 	r.Logf("time to ready: p50 %s, max %s", f.ready[len(f.ready)/2].Round(time.Millisecond), f.ready[len(f.ready)-1].Round(time.Millisecond))
-	for _, invariant := range slices.Sorted(maps.Keys(r.ledger.faults)) {
-		faults := r.ledger.faults[invariant]
-		r.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
-	}
+	r.reportFaults()
 	if each := f.acks / int64(max(1, f.kills-f.early)); testing.Short() && each < enoughEach {
 		r.Errorf("this run does not count: %d calls were acknowledged between two kills, under %d", each, enoughEach)
 	}
 	if !testing.Short() && rate < enoughAcks {
 		r.Errorf("this run does not count: %.0f calls a second were acknowledged between kills, under %d", rate, enoughAcks)
+	}
+}
+
+// reportFaults reports what the ledger found broken.
+func (r *rig) reportFaults() {
+	for _, invariant := range slices.Sorted(maps.Keys(r.ledger.faults)) {
+		faults := r.ledger.faults[invariant]
+		r.Errorf("%s: broken %d times:\n\t%s", invariant, len(faults), strings.Join(faults[:min(len(faults), 10)], "\n\t"))
 	}
 }
