@@ -24,6 +24,7 @@ var elsewhere = map[string]string{
 	"dist/":                           "made by make image",
 	"dist/oci":                        "made by make image",
 	"tidwall/wal":                     "a library",
+	"klauspost/compress":              "a library",
 	"google/go-containerregistry":     "a library",
 	"azure/servicebus":                "a module of testcontainers",
 	"@testcontainers/azureservicebus": "a module of testcontainers",
