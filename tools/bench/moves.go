@@ -36,12 +36,34 @@ func largeQueueOf(name, forwardTo string) entityEntry {
 }
 
 func (s *suite) moves(ctx context.Context) error {
+	err := s.moving(ctx, nil, func(m *mover) error {
+		for range s.Rounds {
+			if err := m.one(ctx); err != nil {
+				return err
+			}
+		}
+		for range s.Rounds {
+			if err := m.loop(ctx); err != nil {
+				return err
+			}
+		}
+		return m.many(ctx, m.speed)
+	})
+	if err != nil {
+		return err
+	}
+	return s.moving(ctx, oftenCollected, func(m *mover) error { return m.many(ctx, m.memory) })
+}
+
+// moving measures with a broker of its own, which has more in its environment.
+func (s *suite) moving(ctx context.Context, env []string, measure func(*mover) error) error {
 	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue(), largeQueueOf(forwardedTo, ""), largeQueueOf(hopsTo, ""),
 		largeQueueOf(hopsFrom, hopsTo), largeQueueOf(loopFrom, ""), largeQueueOf(loopTo, loopFrom)}})
 	if err != nil {
 		return err
 	}
 	defer b.remove() //nolint:errcheck // a temporary directory
+	b.env = env
 	c, err := b.startReady(ctx)
 	if err != nil {
 		return err
@@ -53,17 +75,7 @@ func (s *suite) moves(ctx context.Context) error {
 	}
 	m := mover{suite: s, broker: c, admin: admin.NewFrom(at, admin.Options{})}
 	defer m.admin.Close()
-	for range s.Rounds {
-		if err := m.one(ctx); err != nil {
-			return err
-		}
-	}
-	for range s.Rounds {
-		if err := m.loop(ctx); err != nil {
-			return err
-		}
-	}
-	return m.many(ctx)
+	return measure(&m)
 }
 
 // mover is a broker whose messages move.
@@ -74,40 +86,79 @@ type mover struct {
 }
 
 // many sets ForwardTo of a queue in which messages wait, and measures until the last one has moved.
-func (m *mover) many(ctx context.Context) error {
+func (m *mover) many(ctx context.Context, measure func(move func() error) error) error {
 	if m.Waiting < 0 {
 		return nil
 	}
 	if _, err := Send(ctx, m.broker.target, Load{Size: m.Size, InFlight: 512, Count: m.Waiting}); err != nil {
 		return fmt.Errorf("moves: fill: %w", err)
 	}
-	pid := m.broker.pid()
-	memory, err1 := residentAnonymous(pid)
-	cpu, err2 := processCPU(pid)
-	if err := errors.Join(err1, err2); err != nil {
+	return measure(func() error {
+		if err := m.forward(ctx, brokerQueue, forwardedTo); err != nil {
+			return err
+		}
+		return m.arrived(ctx, forwardedTo, m.Waiting)
+	})
+}
+
+// speed reports how fast messages move and what CPU time that takes.
+func (m *mover) speed(move func() error) error {
+	cpu, err := processCPU(m.broker.pid())
+	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := m.forward(ctx, brokerQueue, forwardedTo); err != nil {
-		return err
-	}
-	if err := m.arrived(ctx, forwardedTo, m.Waiting); err != nil {
+	if err := move(); err != nil {
 		return err
 	}
 	took := time.Since(began)
-	after, err1 := processCPU(pid)
-	memoryAfter, err2 := residentAnonymous(pid)
-	if err := errors.Join(err1, err2); err != nil {
+	after, err := processCPU(m.broker.pid())
+	if err != nil {
 		return err
 	}
 	n := float64(m.Waiting)
 	m.Log("moves: %d messages in %v", m.Waiting, short(took))
 	m.report.add(brokerSide, "messages/s moved, of those there when ForwardTo is set", n/took.Seconds())
 	m.report.add(brokerSide, cpuOf("message and hop"), (after-cpu).Seconds()/n*1e6)
-	m.report.add(brokerSide, "MiB of resident memory before they move", float64(memory)/(1<<20))
-	m.report.add(brokerSide, "MiB of resident memory when they have moved", float64(memoryAfter)/(1<<20))
 	return nil
 }
+
+// memory reports what moving takes of it.
+func (m *mover) memory(move func() error) error {
+	before, err := residentAnonymous(m.broker.pid())
+	if err != nil {
+		return err
+	}
+	moved, most := make(chan struct{}), make(chan int64)
+	go func() {
+		largest := before
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
+			if now, err := residentAnonymous(m.broker.pid()); err == nil {
+				largest = max(largest, now)
+			}
+			select {
+			case <-tick.C:
+			case <-moved:
+				tick.Stop()
+				most <- largest
+				return
+			}
+		}
+	}()
+	err = move()
+	close(moved)
+	largest := <-most
+	after, failed := residentAnonymous(m.broker.pid())
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	m.report.add(brokerSide, "MiB of resident memory before they move", mebibytes(before))
+	m.report.add(brokerSide, "MiB of resident memory while they move, at most", mebibytes(largest))
+	m.report.add(brokerSide, "MiB of resident memory when they have moved", mebibytes(after))
+	return nil
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 // one measures a message that is forwarded once, beside what a sync takes.
 func (m *mover) one(ctx context.Context) error {
