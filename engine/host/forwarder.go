@@ -226,7 +226,8 @@ func (f *forwarder) dropped(id event.Slice) {
 	f.telling.keep(func(other *departing) bool { return other != d })
 	f.crowded.keep(func(other *departing) bool { return other != d })
 	f.uncrowd()
-	f.courier.Post([]engine.Reply{{Answer: &sliceGone{source: id}}})
+	// Behind what it is told of the slice and does not know yet: that would wait for its destination for ever.
+	f.replies.hold(held{sink: f.courier, reply: engine.Reply{Answer: &sliceGone{source: id}}})
 }
 
 // order takes the standing orders of an entity.

@@ -4,12 +4,12 @@ import "slices"
 
 // Recall is receive by sequence number: all of the deferred messages or none (14.1). In a session only its holder may. One
 // that has expired expires now, and nothing is found (7.4). Without tokens the messages are taken for good.
-func (p *Partition) Recall(now int64, q *Queue, dead bool, session Token, seqs []uint64, tokens []Token) (found []*Message, r Refusal) {
+func (p *Partition) Recall(now int64, q *Queue, sub Sub, session Token, seqs []uint64, tokens []Token) (found []*Message, r Refusal) {
 	if q.Settings.NoReceive {
 		return nil, Disabled
 	}
 	holds := ""
-	if q.Settings.Sessions && !dead {
+	if q.Settings.Sessions && sub == Main {
 		id, ok := p.holder(now, q, session)
 		if !ok {
 			return nil, SessionLost
@@ -20,7 +20,7 @@ func (p *Partition) Recall(now int64, q *Queue, dead bool, session Token, seqs [
 	for i, seq := range seqs {
 		m := q.Find(seq)
 		switch {
-		case m == nil || m.State != Deferred || m.Dead != dead || slices.Contains(seqs[:i], seq) || !dead && m.Session != holds:
+		case m == nil || m.State != Deferred || m.Sub() != sub || slices.Contains(seqs[:i], seq) || sub == Main && m.Session != holds:
 			r = NotFound
 		case m.expired(now):
 			r = NotFound

@@ -45,8 +45,8 @@ const (
 )
 
 // held finds the message of a live lock. A lock that has ended is noticed here, before anybody is answered (6.1).
-func (p *Partition) held(now int64, q *Queue, dead bool, t Token) *Message {
-	i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.locked() && m.Token == t && m.Dead == dead })
+func (p *Partition) held(now int64, q *Queue, sub Sub, t Token) *Message {
+	i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.locked() && m.Token == t && m.Sub() == sub })
 	if i < 0 {
 		return nil
 	}
@@ -76,8 +76,8 @@ func (p *Partition) about(q *Queue, t Token) {
 }
 
 // lost is how a token without a live lock is refused.
-func (q *Queue) lost(dead bool) Refusal {
-	if q.Settings.Sessions && !dead {
+func (q *Queue) lost(sub Sub) Refusal {
+	if q.Settings.Sessions && sub == Main {
 		return SessionLost
 	}
 	return LockLost
@@ -124,8 +124,8 @@ func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header i
 // Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving back is allowed (16.1). Headers are
 // the bytes of the messages beside their bodies; without them a caller who makes changes that may not fit is shown the messages
 // first, and nothing happens.
-func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
-	found, r := p.mayEnd(now, q, dead, tokens, how)
+func (p *Partition) Settle(now int64, q *Queue, sub Sub, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
+	found, r := p.mayEnd(now, q, sub, tokens, how)
 	if r != Accepted {
 		return nil, r
 	}
@@ -138,7 +138,7 @@ func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how O
 		case len(c.Bytes) == 0:
 		case known == nil && len(c.Bytes) > m.room(len(m.Body)):
 			return found, Accepted
-		case dead && len(c.Bytes) > m.room(headers[i]):
+		case sub != Main && len(c.Bytes) > m.room(headers[i]):
 			return nil, Invalid // there is nowhere to put it
 		}
 	}
@@ -150,19 +150,19 @@ func (p *Partition) Settle(now int64, q *Queue, dead bool, tokens []Token, how O
 }
 
 // mayEnd finds the messages of locks that somebody wants to end.
-func (p *Partition) mayEnd(now int64, q *Queue, dead bool, tokens []Token, how Outcome) (found []*Message, r Refusal) {
+func (p *Partition) mayEnd(now int64, q *Queue, sub Sub, tokens []Token, how Outcome) (found []*Message, r Refusal) {
 	p.about(q, tokens[0])
 	if q.Settings.NoReceive && how != Release {
 		return nil, Disabled
 	}
-	if how == DeadLetter && dead {
+	if how == DeadLetter && sub != Main {
 		return nil, NotAllowed
 	}
 	for i, t := range tokens {
 		p.about(q, t)
-		m := p.held(now, q, dead, t)
+		m := p.held(now, q, sub, t)
 		if m == nil || slices.Contains(tokens[:i], t) || p.staged(t) {
-			return nil, q.lost(dead)
+			return nil, q.lost(sub)
 		}
 		found = append(found, m)
 	}
@@ -206,21 +206,21 @@ func (p *Partition) settle(now int64, q *Queue, m *Message, how Outcome, c Chang
 
 // Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one. Locks under a session are not
 // renewed singly (8.4).
-func (p *Partition) Renew(now int64, q *Queue, dead bool, tokens []Token) (int64, Refusal) {
+func (p *Partition) Renew(now int64, q *Queue, sub Sub, tokens []Token) (int64, Refusal) {
 	p.about(q, tokens[0])
-	if q.Settings.Sessions && !dead {
+	if q.Settings.Sessions && sub == Main {
 		return 0, NotAllowed
 	}
 	for _, t := range tokens {
 		p.about(q, t)
-		if p.held(now, q, dead, t) == nil {
+		if p.held(now, q, sub, t) == nil {
 			return 0, LockLost
 		}
 	}
 	p.record(now, false)
 	until := now + q.Settings.Lock
 	for _, t := range tokens {
-		p.touch(q, p.held(now, q, dead, t).Seq).Until = until
+		p.touch(q, p.held(now, q, sub, t).Seq).Until = until
 	}
 	return until, Accepted
 }

@@ -48,6 +48,15 @@ const (
 	Reserved  // a number that a transaction took, and no message has
 )
 
+// Sub is a sub-queue.
+type Sub uint8
+
+const (
+	Main              Sub = iota
+	DeadQueue             // the dead-letter queue
+	TransferDeadQueue     // that of what was to move and could not (9.1)
+)
+
 // Refusal is the class of a negative answer; 0 is none.
 type Refusal uint8
 
@@ -99,7 +108,7 @@ type Message struct {
 	Seq          uint64
 	Body         []byte
 	State        State
-	Dead         bool // in the dead-letter queue
+	Dead         bool // in a dead-letter queue
 	Count        uint32
 	EnqueuedAt   int64
 	ExpiresAt    int64 // 0: never
@@ -120,6 +129,17 @@ type Message struct {
 	TransferDead bool // with Dead: it is in the transfer dead-letter queue
 	record       int  // that stored it
 	Solid        int  // the newest record about it that is no lock or renewal
+}
+
+// Sub is the sub-queue that the message is in.
+func (m *Message) Sub() Sub {
+	switch {
+	case m.TransferDead:
+		return TransferDeadQueue
+	case m.Dead:
+		return DeadQueue
+	}
+	return Main
 }
 
 func (m *Message) bytes() int64 {

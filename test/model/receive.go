@@ -3,9 +3,9 @@ package model
 import "slices"
 
 // first is the deliverable message with the smallest number (5.2), of any session or of one.
-func (q *Queue) first(dead bool, session *string) *Message {
+func (q *Queue) first(sub Sub, session *string) *Message {
 	for _, m := range q.Live {
-		if m.State == Active && m.Dead == dead && !m.TransferDead && (session == nil || m.Session == *session) {
+		if m.State == Active && m.Sub() == sub && (session == nil || m.Session == *session) {
 			return m
 		}
 	}
@@ -14,29 +14,29 @@ func (q *Queue) first(dead bool, session *string) *Message {
 
 // Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
 // in one record. Again: so much has expired that others have their turn first.
-func (p *Partition) Next(now int64, q *Queue, dead bool) (m *Message, again bool) {
+func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
 		return nil, false
 	}
-	for p.clearFront(now, q, dead, nil) {
+	for p.clearFront(now, q, sub, nil) {
 		if p.spent() {
 			return nil, true
 		}
 	}
-	return q.first(dead, nil), false
+	return q.first(sub, nil), false
 }
 
 // clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
 // [MaxFront] of them. It tells whether there were any.
-func (p *Partition) clearFront(now int64, q *Queue, dead bool, session *string) bool {
-	m := q.first(dead, session)
+func (p *Partition) clearFront(now int64, q *Queue, sub Sub, session *string) bool {
+	m := q.first(sub, session)
 	if m == nil || !m.expired(now) {
 		return false
 	}
 	p.record(now, true)
 	for n := 0; n < MaxFront && m != nil && m.expired(now); n++ {
 		p.expire(q, m, 0)
-		m = q.first(dead, session)
+		m = q.first(sub, session)
 	}
 	return true
 }
@@ -122,12 +122,12 @@ func (p *Partition) Take(now int64, q *Queue, seq uint64) {
 
 // Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2): of all
 // sessions or of one.
-func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
+func (q *Queue) Peek(sub Sub, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
 	if q.Settings.NoReceive {
 		return nil, Disabled
 	}
 	for _, m := range q.Live {
-		if m.Dead != dead || m.TransferDead || m.State == Transferring && !dead || m.Seq < from || session != nil && !m.in(*session) {
+		if m.Sub() != sub || m.State == Transferring && sub == Main || m.Seq < from || session != nil && !m.in(*session) {
 			continue
 		}
 		limit -= len(m.Body)
@@ -140,7 +140,7 @@ func (q *Queue) Peek(dead bool, session *string, from uint64, count, limit int) 
 }
 
 // Purge is batch delete: up to count active messages enqueued before a time go, the oldest first (14.3).
-func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count int, before int64) (n int, r Refusal) {
+func (p *Partition) Purge(now int64, q *Queue, sub Sub, session *string, count int, before int64) (n int, r Refusal) {
 	if q.Settings.NoReceive {
 		return 0, Disabled
 	}
@@ -151,7 +151,7 @@ func (p *Partition) Purge(now int64, q *Queue, dead bool, session *string, count
 		if n == min(count, MaxPurge) {
 			break
 		}
-		if m.State == Active && m.Dead == dead && !m.TransferDead && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
+		if m.State == Active && m.Sub() == sub && m.EnqueuedAt < before && (session == nil || m.in(*session)) {
 			if n++; n == 1 {
 				p.record(now, true)
 				p.cleared(q)

@@ -35,7 +35,7 @@ func (p *Partition) settled(q *Queue, id string) {
 		return
 	}
 	s := q.Sessions[id]
-	waits := (s == nil || s.Holder == Token{}) && q.first(false, &id) != nil
+	waits := (s == nil || s.Holder == Token{}) && q.first(Main, &id) != nil
 	at := slices.Index(q.Waiting, id)
 	if waits == (at >= 0) {
 		return
@@ -61,7 +61,7 @@ func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id s
 				return "", 0, false, false, Accepted
 			}
 			id = q.Waiting[0]
-			if p.clearFront(now, q, false, &id) { // what has expired is nothing to wait for
+			if p.clearFront(now, q, Main, &id) { // what has expired is nothing to wait for
 				if p.spent() {
 					return "", 0, false, true, Accepted
 				}
@@ -145,8 +145,8 @@ func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost, 
 			p.spent()
 			return nil, true, false
 		}
-		if !p.clearFront(now, q, false, &id) {
-			return q.first(false, &id), false, false
+		if !p.clearFront(now, q, Main, &id) {
+			return q.first(Main, &id), false, false
 		}
 		if p.spent() {
 			return nil, false, true
@@ -270,7 +270,7 @@ func (q *Queue) List(since int64, all bool, skip, top int) []string {
 // its name, the message that there is.
 func (q *Queue) Shows(id string, named bool) int {
 	at := q.Freed[id]
-	if m := q.first(false, &id); m != nil && !named {
+	if m := q.first(Main, &id); m != nil && !named {
 		at = max(at, m.Solid)
 	}
 	return at

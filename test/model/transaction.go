@@ -14,7 +14,7 @@ type Operation struct {
 	Numbered bool    // … that are answered with their numbers
 	Via      int     // … that are for the queue of this id, and go there through Queue (12.5); 0: they stay
 
-	Dead    bool // Settles
+	Sub     Sub // Settles
 	Tokens  []Token
 	How     Outcome
 	Change  Change
@@ -223,7 +223,7 @@ func (p *Partition) perform(now int64, op *Operation) (r Refusal) {
 	case op.Kind == Sends:
 		_, r = p.Send(now, q, op.Drafts)
 	case op.Kind == Settles:
-		_, r = p.Settle(now, q, op.Dead, op.Tokens, op.How, op.Change, op.Headers)
+		_, r = p.Settle(now, q, op.Sub, op.Tokens, op.How, op.Change, op.Headers)
 	case op.Kind == Cancels:
 		r = p.Cancel(now, q, op.Seqs)
 	default:
@@ -398,12 +398,12 @@ func (t *transaction) stillScheduled(q *Queue, seq uint64) uint64 {
 // stageSettle pins the locks of messages, and those of their sessions.
 func (p *Partition) stageSettle(now int64, t *transaction, op *Operation) Refusal {
 	q := op.Queue
-	found, r := p.mayEnd(now, q, op.Dead, op.Tokens, op.How)
+	found, r := p.mayEnd(now, q, op.Sub, op.Tokens, op.How)
 	if r != Accepted {
 		return r
 	}
 	for i, m := range found {
-		if op.Dead && len(op.Change.Bytes) > 0 && len(op.Change.Bytes) > m.room(op.Headers[i]) {
+		if op.Sub != Main && len(op.Change.Bytes) > 0 && len(op.Change.Bytes) > m.room(op.Headers[i]) {
 			return Invalid
 		}
 	}

@@ -191,7 +191,7 @@ func (w *world) dump() {
 		if w.out == nil || q.model == nil {
 			continue
 		}
-		w.say("queue", fmt.Sprintf("%s on partition %d, last %d, lines %+v %+v, %+v", q.path, q.host.id, q.model.Last, q.lines[0], q.lines[1], q.model.Settings))
+		w.say("queue", fmt.Sprintf("%s on partition %d, last %d, lines %+v, %+v", q.path, q.host.id, q.model.Last, q.lines, q.model.Settings))
 		for _, m := range q.model.Live {
 			w.say("  message", fmt.Sprintf("%d %v dead=%v count=%d until=%d expires=%d for=%d session=%q bytes=%d", m.Seq, m.State, m.Dead, m.Count, m.Until, m.ExpiresAt, m.For, m.Session, len(m.Body)))
 		}

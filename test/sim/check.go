@@ -75,10 +75,7 @@ func (w *world) equalMoves(q *queue, x *index.Index) {
 
 // subOf is the sub-queue that a message is in.
 func subOf(m *model.Message) event.SubQueue {
-	if m.TransferDead {
-		return event.TransferDeadLetter
-	}
-	return sub(m.Dead)
+	return event.SubQueue(m.Sub())
 }
 
 func (w *world) equalMessages(q *queue, x *index.Index) {
@@ -356,11 +353,11 @@ func (w *world) finish() {
 	}
 	w.pump()
 	for _, q := range w.living() {
-		if q.kind == event.Topic {
-			continue
-		}
-		for _, dead := range []bool{false, true} {
-			if at := (&ask{op: opAttach, q: q, dead: dead, tag: w.tag()}); dead || !q.entity.Properties.RequiresSession {
+		for sub := range model.TransferDeadQueue + 1 {
+			if q.kind == event.Topic && sub != model.TransferDeadQueue || sub == model.TransferDeadQueue && !w.o.moves {
+				continue
+			}
+			if at := (&ask{op: opAttach, q: q, sub: sub, tag: w.tag()}); sub != model.Main || !q.entity.Properties.RequiresSession {
 				w.attach(at, false)
 				w.submit(at)
 			}
@@ -419,7 +416,7 @@ func (w *world) drain() {
 	}
 	w.pump()
 	for _, r := range w.receivers {
-		a := &ask{op: opFlow, q: r.q, dead: r.dead, tag: w.tag(), rcv: r, limit: r.got + share}
+		a := &ask{op: opFlow, q: r.q, sub: r.sub, tag: w.tag(), rcv: r, limit: r.got + share}
 		a.cmd = &engine.Flow{Receiver: r.real, Limit: a.limit}
 		w.submit(a)
 	}
@@ -430,7 +427,7 @@ func (w *world) drain() {
 		if k.q.ended {
 			continue
 		}
-		a := &ask{op: opSettle, q: k.q, dead: k.dead, tag: w.tag(), tokens: []model.Token{k.token}, how: model.Complete, asked: w.broker()}
+		a := &ask{op: opSettle, q: k.q, sub: k.sub, tag: w.tag(), tokens: []model.Token{k.token}, how: model.Complete, asked: w.broker()}
 		w.command(a)
 		w.submit(a)
 	}
@@ -450,7 +447,7 @@ func (w *world) recallAll(q *queue) {
 		if m.State != model.Deferred {
 			continue
 		}
-		a := &ask{op: opRecall, q: q, dead: m.Dead, tag: w.tag(), seqs: []uint64{m.Seq}, asked: w.broker()}
+		a := &ask{op: opRecall, q: q, sub: m.Sub(), tag: w.tag(), seqs: []uint64{m.Seq}, asked: w.broker()}
 		if q.model.Settings.Sessions && !m.Dead {
 			at := &ask{op: opAccept, q: q, tag: w.tag(), session: &m.Session}
 			w.attachNext(at)
@@ -460,7 +457,7 @@ func (w *world) recallAll(q *queue) {
 				a.token = s.Holder
 			}
 		}
-		a.cmd = &engine.ReceiveDeferred{Entity: q.entity, Slice: q.slice, SubQueue: sub(m.Dead), Origin: w.origin(),
+		a.cmd = &engine.ReceiveDeferred{Entity: q.entity, Slice: q.slice, SubQueue: in(m.Sub()), Origin: w.origin(),
 			Sequences: []event.SequenceNumber{event.SequenceNumber(m.Seq)}, Session: event.LockToken(a.token)}
 		w.submit(a)
 		w.pump()
@@ -539,9 +536,7 @@ func (w *world) pump() {
 // left counts the messages that a client can still get.
 func (w *world) left() (n int) {
 	for _, q := range w.living() {
-		for _, m := range q.model.Live {
-			n += bit(!m.TransferDead) // nobody looks there
-		}
+		n += len(q.model.Live)
 	}
 	return n
 }

@@ -64,7 +64,7 @@ func (w *world) request() {
 	if old := w.queues[w.rng.IntN(len(w.queues))]; w.chance(10) && old.ended && old.entity != nil && w.takes(old, op) {
 		q = old // who did not hear of its end
 	}
-	a := &ask{op: op, q: q, dead: w.chance(25), tag: w.tag(), asked: w.broker()}
+	a := &ask{op: op, q: q, sub: w.subQueue(q), tag: w.tag(), asked: w.broker()}
 	if w.fill(a) {
 		w.mayStage(a)
 		w.submit(a)
@@ -79,8 +79,22 @@ func (w *world) takes(q *queue, op operation) bool {
 		return q.kind != event.Subscription || w.chance(3)
 	case op == opFlow || op == opDetach:
 		return true // the receiver decides
+	case q.kind == event.Topic:
+		return w.o.moves && (op == opAttach || op == opPeek || op == opPurge || op == opRecall) // what could not be moved from there
 	}
-	return q.kind != event.Topic
+	return true
+}
+
+// subQueue is the one of an entity that clients ask for something.
+func (w *world) subQueue(q *queue) model.Sub {
+	dead := w.chance(25)
+	switch {
+	case q.kind == event.Topic && w.o.moves, dead && w.o.moves && w.chance(40):
+		return model.TransferDeadQueue
+	case dead:
+		return model.DeadQueue
+	}
+	return model.Main
 }
 
 // fill fills in what is asked. It reports false when there is nothing to ask about.
@@ -92,7 +106,7 @@ func (w *world) fill(a *ask) bool {
 	case opBatch:
 		w.sendAsk(a, 2+w.rng.IntN(4))
 	case opAttach, opAccept:
-		if a.op = opAttach; q.entity.Properties.RequiresSession && !a.dead {
+		if a.op = opAttach; q.entity.Properties.RequiresSession && a.sub == model.Main {
 			a.op = opAccept
 		}
 		w.attach(a, w.chance(25))
@@ -103,7 +117,7 @@ func (w *world) fill(a *ask) bool {
 	case opPeek:
 		a.from, a.count, a.limitB = uint64(w.rng.IntN(int(q.model.Last)+2)), 1+w.rng.IntN(20), pick(w.rng, 1, 2000, 1<<20)
 		w.maySession(a)
-		cmd := &engine.Peek{Slice: q.slice, SubQueue: sub(a.dead), From: event.SequenceNumber(a.from), Count: a.count, MaxBytes: a.limitB}
+		cmd := &engine.Peek{Slice: q.slice, SubQueue: in(a.sub), From: event.SequenceNumber(a.from), Count: a.count, MaxBytes: a.limitB}
 		cmd.SessionID, cmd.HasSession = named(a.session)
 		a.cmd = cmd
 	case opPurge:
@@ -112,7 +126,7 @@ func (w *world) fill(a *ask) bool {
 			a.before = a.asked + w.rng.Int64N(2000) - 1500
 		}
 		w.maySession(a)
-		cmd := &engine.BatchDelete{Entity: q.entity, Slice: q.slice, SubQueue: sub(a.dead), Origin: w.origin(), Count: a.count, Before: event.Time(a.before)}
+		cmd := &engine.BatchDelete{Entity: q.entity, Slice: q.slice, SubQueue: in(a.sub), Origin: w.origin(), Count: a.count, Before: event.Time(a.before)}
 		cmd.SessionID, cmd.HasSession = named(a.session)
 		a.cmd = cmd
 	case opRecall, opCancel:
@@ -156,10 +170,10 @@ func (w *world) byNumber(a *ask) bool {
 		}
 		i := w.rng.IntN(len(*pool))
 		m := (*pool)[i]
-		if len(a.seqs) > 0 && (m.q != a.q || m.dead != a.dead) {
+		if len(a.seqs) > 0 && (m.q != a.q || m.sub != a.sub) {
 			continue
 		}
-		a.q, a.dead = m.q, m.dead
+		a.q, a.sub = m.q, m.sub
 		a.seqs = append(a.seqs, m.seq)
 		if w.chance(40) {
 			*pool = slices.Delete(*pool, i, i+1)
@@ -170,16 +184,16 @@ func (w *world) byNumber(a *ask) bool {
 		seqs = append(seqs, event.SequenceNumber(seq))
 	}
 	if a.op == opCancel {
-		a.dead = false
+		a.sub = model.Main
 		a.cmd = &engine.CancelScheduled{Entity: a.q.entity, Slice: a.q.slice, Origin: w.origin(), Sequences: seqs}
 		return true
 	}
 	a.deletes = w.chance(25)
-	cmd := &engine.ReceiveDeferred{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(), Sequences: seqs}
+	cmd := &engine.ReceiveDeferred{Entity: a.q.entity, Slice: a.q.slice, SubQueue: in(a.sub), Origin: w.origin(), Sequences: seqs}
 	if a.deletes {
 		cmd.Mode = engine.ReceiveAndDelete
 	}
-	if a.q.entity.Properties.RequiresSession && !a.dead {
+	if a.q.entity.Properties.RequiresSession && a.sub == model.Main {
 		var id *string
 		if l := w.hist.bySeq[seqKey{a.q.n, a.seqs[0]}]; l != nil {
 			id = &l.session
@@ -213,7 +227,7 @@ func (w *world) grant(q *queue, id *string) *held {
 // ofSession asks for something about a session.
 func (w *world) ofSession(a *ask) bool {
 	id := pick(w.rng, w.o.sessions...)
-	a.session, a.dead = &id, false
+	a.session, a.sub = &id, model.Main
 	q := a.q
 	if a.op == opGetState {
 		a.cmd = &engine.GetSessionState{Entity: q.entity, Slice: q.slice, SessionID: []byte(id)}
@@ -252,17 +266,13 @@ func (w *world) submit(a *ask) {
 	case opUpdate, opDelete, opPutRule, opDropRule, opTouch:
 		p = w.parts[0]
 	}
-	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(bit(a.dead)))
+	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(a.sub))
 	w.hist.asked(a)
 	p.inbox = append(p.inbox, a)
 }
 
-func sub(dead bool) event.SubQueue {
-	if dead {
-		return event.DeadLetter
-	}
-	return event.Main
-}
+// in is a sub-queue as the engine names it.
+func in(sub model.Sub) event.SubQueue { return event.SubQueue(sub) }
 
 func (w *world) sendAsk(a *ask, n int) {
 	cmd := &engine.Send{Entity: a.q.entity, Slice: a.q.slice, Origin: w.origin(), Numbers: w.chance(60)}
@@ -285,8 +295,8 @@ func (w *world) sendAsk(a *ask, n int) {
 }
 
 func (w *world) attach(a *ask, deletes bool) *receiver {
-	r := &receiver{tag: a.tag, q: a.q, dead: a.dead, delete: deletes}
-	r.real = &engine.Receiver{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(), Sink: a.q.host, Tag: r.tag}
+	r := &receiver{tag: a.tag, q: a.q, sub: a.sub, delete: deletes}
+	r.real = &engine.Receiver{Entity: a.q.entity, Slice: a.q.slice, SubQueue: in(a.sub), Origin: w.origin(), Sink: a.q.host, Tag: r.tag}
 	if deletes {
 		r.real.Mode = engine.ReceiveAndDelete
 	}
@@ -311,7 +321,7 @@ func (w *world) flowOrDetach(a *ask) bool {
 	}
 	i := w.rng.IntN(len(w.receivers))
 	r := w.receivers[i]
-	a.rcv, a.q, a.dead = r, r.q, r.dead
+	a.rcv, a.q, a.sub = r, r.q, r.sub
 	if a.op == opFlow {
 		a.limit, a.drain = r.got+uint32(w.rng.IntN(8)), w.chance(20)
 		a.cmd = &engine.Flow{Receiver: r.real, Limit: a.limit, Drain: a.drain}
@@ -358,7 +368,7 @@ func (w *world) useTokens(a *ask) bool {
 			continue
 		}
 		if len(a.tokens) == 0 {
-			a.q, a.dead = t.q, t.dead
+			a.q, a.sub = t.q, t.sub
 		}
 		a.tokens = append(a.tokens, t.token)
 		if a.op != opRenew && a.op != opStale && w.chance(80) {
@@ -370,7 +380,9 @@ func (w *world) useTokens(a *ask) bool {
 		}
 	}
 	if w.chance(2) {
-		a.dead = !a.dead
+		if a.sub = model.DeadQueue - min(a.sub, model.DeadQueue); w.o.moves && w.chance(50) {
+			a.sub = model.TransferDeadQueue
+		}
 	}
 	w.command(a)
 	return true
@@ -383,7 +395,7 @@ func (w *world) command(a *ask) {
 		tokens = append(tokens, event.LockToken(t))
 	}
 	if a.op == opRenew {
-		a.cmd = &engine.Renew{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(), Tokens: tokens}
+		a.cmd = &engine.Renew{Entity: a.q.entity, Slice: a.q.slice, SubQueue: in(a.sub), Origin: w.origin(), Tokens: tokens}
 		return
 	}
 	if a.how == 0 {
@@ -392,7 +404,7 @@ func (w *world) command(a *ask) {
 	if a.how == model.DeadLetter || (a.how == model.Abandon || a.how == model.Defer) && w.chance(40) {
 		a.change = w.change(a.how, w.headerOf(a.tokens[0]))
 	}
-	cmd := &engine.Settle{Entity: a.q.entity, Slice: a.q.slice, SubQueue: sub(a.dead), Origin: w.origin(),
+	cmd := &engine.Settle{Entity: a.q.entity, Slice: a.q.slice, SubQueue: in(a.sub), Origin: w.origin(),
 		Token: tokens[0], More: tokens[1:], Changes: changes(a.change)}
 	w.header(a, cmd)
 	cmd.Outcome = map[model.Outcome]engine.SettleOutcome{model.Complete: engine.Complete, model.Abandon: engine.Abandon,

@@ -149,7 +149,7 @@ func (w *world) forget() {
 		p.courier, p.offers, p.shut, p.rest = nil, nil, 0, 0
 	}
 	for _, q := range w.queues {
-		q.lines = [2]*line{}
+		q.lines = [model.TransferDeadQueue + 1]*line{}
 	}
 	for _, t := range w.transactions { // what was staged is gone
 		t.ended, t.staged, t.seen = true, nil, nil

@@ -31,7 +31,7 @@ type queue struct {
 	slice     event.Slice
 	host      *part
 	model     *model.Queue
-	lines     [2]*line
+	lines     [model.TransferDeadQueue + 1]*line
 	soonest   int64          // a time before which nothing in it expires, as the index has it; 0: never
 	entity    *engine.Entity // the version that clients see
 	ended     bool           // deleted, as far as clients know
@@ -122,7 +122,7 @@ func (w *world) placed(q *queue, x *index.Index) {
 // settings is what the model needs to know of an entity.
 func settings(kind event.EntityKind, p event.Properties) model.Settings {
 	s := model.Settings{
-		Lock: p.LockDuration.Milliseconds(), MaxDelivery: p.MaxDeliveryCount, DeadLetterExpired: p.DeadLetteringOnMessageExpiration,
+		Lock: lockOf(kind, &p).Milliseconds(), MaxDelivery: p.MaxDeliveryCount, DeadLetterExpired: p.DeadLetteringOnMessageExpiration,
 		NoSend:     p.Status == event.Disabled || p.Status == event.SendDisabled,
 		NoReceive:  p.Status == event.Disabled || p.Status == event.ReceiveDisabled,
 		MaxMessage: int64(p.MaxMessageSizeKilobytes) << 10, MaxBytes: int64(p.MaxSizeMegabytes) << 20,
@@ -137,6 +137,14 @@ func settings(kind event.EntityKind, p event.Properties) model.Settings {
 	return s
 }
 
+// lockOf is how long messages of an entity are locked. A topic, of which only the transfer dead-letter queue has receivers, has no such setting.
+func lockOf(kind event.EntityKind, p *event.Properties) time.Duration {
+	if kind == event.Topic {
+		return time.Minute
+	}
+	return p.LockDuration
+}
+
 // version is an entity as clients and partitions are given it, as the newest decision about it has it.
 func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 	entry, ok := w.parts[0].state.Index().Catalogue.Get(q.slice.Entity)
@@ -149,7 +157,7 @@ func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 
 // inForce is what the model is told when settings and rules come into force where the entity lives.
 func (q *queue) inForce(props event.Properties, rules []model.Rule) {
-	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, props.LockDuration)
+	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, lockOf(q.kind, &props))
 	q.leastSeen = min(q.leastSeen, props.DuplicateDetectionWindow)
 	q.model.Settings, q.model.Rules, q.model.InForce = settings(q.kind, props), rules, true
 }

@@ -38,7 +38,7 @@ type noted struct {
 	why   event.Refusal
 
 	seq    uint64 // SettlementRefused
-	dead   bool
+	sub    model.Sub
 	token  model.Token
 	wanted event.Wanted
 
@@ -80,7 +80,7 @@ func (s *shadow) lazy(now int64) {
 
 // refused is what is noted of a refusal.
 func (s *shadow) refused(now int64, a *ask, x *want) {
-	n := noted{slice: a.q.slice, kind: event.KindSettlementRefused, why: reason(x.refusal), dead: a.dead, wanted: event.WantedRenew}
+	n := noted{slice: a.q.slice, kind: event.KindSettlementRefused, why: reason(x.refusal), sub: a.sub, wanted: event.WantedRenew}
 	switch a.op {
 	case opSend, opBatch:
 		s.refusedSend(now, a, n.why)
@@ -95,7 +95,7 @@ func (s *shadow) refused(now int64, a *ask, x *want) {
 	case opRenew:
 		n.token, n.seq = s.about(a)
 	case opRenewSession:
-		n.token, n.dead = a.token, false
+		n.token, n.sub = a.token, model.Main
 	default:
 		return
 	}
@@ -195,7 +195,7 @@ func (p *part) factsOf(record int, events []event.Event) {
 		n := noted{slice: ev.Common().Slice, kind: ev.Kind()}
 		switch ev := ev.(type) {
 		case *event.SettlementRefused:
-			n.why, n.seq, n.dead, n.token, n.wanted = ev.Why, uint64(ev.Sequence), ev.SubQueue == event.DeadLetter, model.Token(ev.Token), ev.Wanted
+			n.why, n.seq, n.sub, n.token, n.wanted = ev.Why, uint64(ev.Sequence), model.Sub(ev.SubQueue), model.Token(ev.Token), ev.Wanted
 		case *event.SendsRefused:
 			n.why, n.n, n.since = ev.Why, int(ev.Count), int64(ev.Since)
 		case *event.TransactionAborted:

@@ -86,7 +86,7 @@ func (s *shadow) leaveHall(h *hall, r *receiver) {
 // mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, at its dead letters maybe, it
 // stays marked although those have left for whom something came: who waits next is looked at once more.
 func (s *shadow) mayForget(q *queue) {
-	if h := s.halls[q]; h != nil && h.attached == 0 && q.lines[0] == nil && q.lines[1] == nil {
+	if h := s.halls[q]; h != nil && h.attached == 0 && !q.attended() {
 		delete(s.halls, q)
 	}
 }

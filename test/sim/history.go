@@ -53,15 +53,15 @@ type register struct {
 // known is a token a client knows.
 type known struct {
 	q     *queue
-	dead  bool
+	sub   model.Sub
 	token model.Token
 }
 
 // numbered is a message a client knows by its number.
 type numbered struct {
-	q    *queue
-	dead bool
-	seq  uint64
+	q   *queue
+	sub model.Sub
+	seq uint64
 }
 
 // held is a session somebody was given.
@@ -86,9 +86,9 @@ type life struct {
 	done         bool   // an accepted complete, or received and deleted, or cancelled
 	doneAt       int64
 	shown        bool
-	aside        bool // deferred
-	asideDead    bool // … in the dead-letter queue
-	wasIn        bool // delivered from its session before
+	aside        bool      // deferred
+	asideIn      model.Sub // … where
+	wasIn        bool      // delivered from its session before
 	count        uint32
 	token        model.Token // of the newest delivery
 	until        int64       // as answered
@@ -300,8 +300,8 @@ func (h *history) numbered(l *life, number *uint64, seq uint64) {
 
 // locked notes a token a client was given. Of many the oldest are never settled by it: their locks end by themselves. Not so while it drains: a ring
 // of subscriptions hands out more at once, and what was not completed would come again with every end of a lock, beyond the time that draining has.
-func (h *history) locked(q *queue, dead bool, t model.Token) {
-	h.tokens = append(h.tokens, known{q, dead, t})
+func (h *history) locked(q *queue, sub model.Sub, t model.Token) {
+	h.tokens = append(h.tokens, known{q, sub, t})
 	if len(h.tokens) > 64 && !h.w.draining {
 		h.old = append(h.old, h.tokens[0])
 		h.tokens = h.tokens[1:]
@@ -311,9 +311,9 @@ func (h *history) locked(q *queue, dead bool, t model.Token) {
 // delivered checks a message that was handed out, by a receiver or by number.
 func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Message, taken, byNumber bool) {
 	w := h.w
-	dead := d.SubQueue == event.DeadLetter
+	dead := d.SubQueue != event.Main
 	if !taken {
-		h.locked(q, dead, model.Token(d.Token))
+		h.locked(q, model.Sub(d.SubQueue), model.Token(d.Token))
 	}
 	l := h.seen(q, d, m, x.at)
 	if l == nil {
@@ -334,7 +334,7 @@ func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Mess
 	if l.due > x.at {
 		w.broken("I15", "%s: message %d is delivered at %d and scheduled for %d", q.path, l.seq, x.at, l.due)
 	}
-	if l.aside && l.asideDead == dead && !byNumber {
+	if l.aside && l.asideIn == model.Sub(d.SubQueue) && !byNumber {
 		w.broken("I16", "%s: message %d is deferred and was delivered in the normal flow", q.path, l.seq)
 	}
 	if q.entity.Properties.RequiresSession && !dead && !byNumber {
@@ -470,8 +470,8 @@ func (h *history) settled(a *ask, x *want) {
 			}
 			l.done, l.doneAt = true, w.broker()
 		case a.how == model.Defer:
-			l.aside, l.asideDead = true, a.dead
-			h.aside = append(h.aside, numbered{a.q, a.dead, l.seq})
+			l.aside, l.asideIn = true, a.sub
+			h.aside = append(h.aside, numbered{a.q, a.sub, l.seq})
 		case a.how == model.DeadLetter:
 			l.aside = false
 		}
@@ -495,7 +495,7 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 		}
 		seq, planned := uint64(numbers[i]), l.due > x.at
 		if planned {
-			h.planned = append(h.planned, numbered{a.q, false, seq})
+			h.planned = append(h.planned, numbered{a.q, model.Main, seq})
 		}
 		switch {
 		case a.q.entity.Properties.RequiresDuplicateDetection: // it may be the number of the first with this id

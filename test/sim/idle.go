@@ -132,7 +132,7 @@ func (s *shadow) inUse() (all []*queue) {
 		if q.host != s.p || q.model == nil || !q.model.InForce {
 			continue
 		}
-		if q.lines[0] != nil || q.lines[1] != nil || s.halls[q] != nil ||
+		if q.attended() || s.halls[q] != nil ||
 			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool {
 				return m.State == model.Scheduled || m.State == model.Transferring && !m.Dead
 			}) {

@@ -1,18 +1,24 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
 // What the shadow knows of receivers without a session: that they are there, what they ask for, and that they leave.
 
+// attended tells whether somebody is attached to a sub-queue.
+func (q *queue) attended() bool {
+	return slices.ContainsFunc(q.lines[:], func(ln *line) bool { return ln != nil })
+}
+
 func (s *shadow) attach(a *ask, x want) {
-	n := bit(a.dead)
-	ln := a.q.lines[n]
+	ln := a.q.lines[a.sub]
 	if ln == nil {
-		ln = &line{q: a.q, dead: a.dead}
-		a.q.lines[n] = ln
+		ln = &line{q: a.q, sub: a.sub}
+		a.q.lines[a.sub] = ln
 	}
 	ln.attached++
 	a.rcv.line = ln
@@ -27,7 +33,7 @@ func (s *shadow) flow(now int64, a *ask) {
 	}
 	credit := max(0, int32(a.limit-r.assigned))
 	ln.set(r, credit)
-	if credit > 0 && !r.pulls && !r.dead {
+	if credit > 0 && !r.pulls && r.sub == model.Main {
 		r.pulls = true
 		s.sweepers.attached(r.q)
 	}
@@ -71,7 +77,7 @@ func (s *shadow) detach(now int64, a *ask) {
 	r.line = nil
 	s.rests(r)
 	if ln.attached--; ln.attached == 0 {
-		a.q.lines[bit(a.dead)] = nil
+		a.q.lines[a.sub] = nil
 		s.mayForget(a.q)
 	}
 	for _, t := range a.tokens {
@@ -81,7 +87,7 @@ func (s *shadow) detach(now int64, a *ask) {
 
 func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
 	if !r.q.model.Dropped {
-		s.m.Settle(now, r.q.model, r.dead, []model.Token{t}, model.Release, model.Change{}, []int{0})
+		s.m.Settle(now, r.q.model, r.sub, []model.Token{t}, model.Release, model.Change{}, []int{0})
 		s.heard()
 	}
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -323,11 +322,7 @@ func (o *options) forward(rng *rand.Rand, p *event.Properties) {
 		case rng.IntN(20) == 0:
 			return "nowhere"
 		}
-		path := pick(rng, o.targets...)
-		if p.MaxSizeMegabytes == 0 && strings.HasPrefix(path, "Topic") && rng.IntN(5) > 1 {
-			return "" // too many rings of subscriptions make more messages than a turn can serve
-		}
-		return path
+		return pick(rng, o.targets...)
 	}
 	p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "", ""
 	if p.LockDuration == 0 {

@@ -202,7 +202,7 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver)
 		w.broken("I20", "%s: message %d was number %d in its topic, it must have been %d", q.path, m.Seq, d.EnqueuedSequence, m.From)
 	case d.DeadLetterSource != m.Source:
 		w.broken("I21", "%s: message %d shows that it comes from the dead-letter queue of %q, it was %q", q.path, m.Seq, d.DeadLetterSource, m.Source)
-	case d.SubQueue != sub(m.Dead) || d.State != shown(m) || d.WasScheduled != m.Waited:
+	case d.SubQueue != in(m.Sub()) || d.State != shown(m) || d.WasScheduled != m.Waited:
 		w.broken("I17", "%s: message %d is shown in %v, state %v, was scheduled: %v; it must be dead %v, %v, %v", q.path, m.Seq, d.SubQueue,
 			d.State, d.WasScheduled, m.Dead, m.State, m.Waited)
 	}

@@ -14,7 +14,7 @@ type ask struct {
 	op     operation
 	tag    uint64
 	q      *queue
-	dead   bool
+	sub    model.Sub
 	cmd    engine.Command
 	rcv    *receiver
 	tokens []model.Token // to settle or renew, or never sent (opDetach)
@@ -58,7 +58,7 @@ type ask struct {
 type receiver struct {
 	tag     uint64
 	q       *queue
-	dead    bool
+	sub     model.Sub
 	delete  bool
 	real    *engine.Receiver
 	got     uint32 // deliveries that reached the client
@@ -101,7 +101,7 @@ type want struct {
 
 type line struct {
 	q        *queue
-	dead     bool
+	sub      model.Sub
 	holder   *receiver // of the session the line is for; nil for a sub-queue
 	attached int
 	marked   bool
@@ -333,14 +333,14 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 		}
 	case opSettle, opSettleMany, opStale:
 		var found []*model.Message
-		found, x.refusal = s.m.Settle(now, q, a.dead, a.tokens, a.how, a.change, a.read)
+		found, x.refusal = s.m.Settle(now, q, a.sub, a.tokens, a.how, a.change, a.read)
 		x.showing(q, found)
 	case opRenew:
-		x.until, x.refusal = s.m.Renew(now, q, a.dead, a.tokens)
+		x.until, x.refusal = s.m.Renew(now, q, a.sub, a.tokens)
 		x.granted = x.refusal == model.Accepted
 	case opPeek:
 		var found []*model.Message
-		found, x.refusal = q.Peek(a.dead, a.session, a.from, a.count, a.limitB)
+		found, x.refusal = q.Peek(a.sub, a.session, a.from, a.count, a.limitB)
 		x.showing(q, found)
 	case opRecall:
 		var tokens []model.Token
@@ -348,13 +348,13 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 			tokens = s.p.tokens(len(a.seqs))
 		}
 		var found []*model.Message
-		found, x.refusal = s.m.Recall(now, q, a.dead, a.token, a.seqs, tokens)
+		found, x.refusal = s.m.Recall(now, q, a.sub, a.token, a.seqs, tokens)
 		x.showing(q, found)
 		x.granted = x.refusal == model.Accepted && !a.deletes
 	case opCancel:
 		x.refusal = s.m.Cancel(now, q, a.seqs)
 	case opPurge:
-		x.n, x.refusal = s.m.Purge(now, q, a.dead, a.session, a.count, a.before)
+		x.n, x.refusal = s.m.Purge(now, q, a.sub, a.session, a.count, a.before)
 	case opRenewSession:
 		x.until, x.refusal = s.m.RenewSession(now, q, *a.session, a.token)
 		x.granted = x.refusal == model.Accepted
@@ -428,7 +428,7 @@ func (s *shadow) next(now int64, r *receiver) (m *model.Message, token model.Tok
 	case r.real.Session != nil:
 		m, lost, again = s.m.NextOf(now, r.q.model, r.lock)
 	default:
-		m, again = s.m.Next(now, r.q.model, r.dead)
+		m, again = s.m.Next(now, r.q.model, r.sub)
 	}
 	if !r.delete {
 		n := s.m.Records - before + 1 - bit(again || lost && s.m.Records > before)

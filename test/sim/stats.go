@@ -114,7 +114,7 @@ func (w *world) covered(a *ask) {
 	at(ofPlain, !s.Sessions && s.Window == 0)
 	at(ofSessions, s.Sessions)
 	at(ofDetecting, s.Window > 0)
-	at(ofDeadLetter, a.dead)
+	at(ofDeadLetter, a.sub == model.DeadQueue)
 	at(ofSendDisabled, s.NoSend && !s.NoReceive)
 	at(ofReceiveDisabled, s.NoReceive && !s.NoSend)
 	at(ofDisabled, s.NoReceive && s.NoSend)

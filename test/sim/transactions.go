@@ -90,7 +90,7 @@ func (w *world) discharge(a *ask) bool {
 }
 
 func (w *world) end(a *ask, t *transaction) {
-	t.ended, a.txn, a.q, a.dead = true, t, t.top, false
+	t.ended, a.txn, a.q, a.sub = true, t, t.top, model.Main
 	if id := event.TransactionID(t.id); a.op == opCommit {
 		a.cmd = &engine.Commit{Transaction: id, Slice: a.q.slice, Origin: w.origin()}
 	} else {
@@ -128,7 +128,7 @@ func (a *ask) drafts() (drafts []model.Draft) {
 
 // stage is what an operation in a transaction comes to.
 func (s *shadow) stage(now int64, a *ask, x *want) {
-	op := model.Operation{Queue: a.q.model, Dead: a.dead, Tokens: a.tokens, How: a.how, Change: a.change, Headers: a.read, Seqs: a.seqs}
+	op := model.Operation{Queue: a.q.model, Sub: a.sub, Tokens: a.tokens, How: a.how, Change: a.change, Headers: a.read, Seqs: a.seqs}
 	switch cmd := a.alone.(type) {
 	case *engine.Send:
 		op.Kind, op.Drafts, op.Numbered = model.Sends, a.drafts(), cmd.Numbers
@@ -194,7 +194,7 @@ func (h *history) discharged(a *ask, x *want) {
 				continue
 			}
 			for _, token := range b.tokens { // they are good again
-				h.locked(b.q, b.dead, token)
+				h.locked(b.q, b.sub, token)
 			}
 		}
 	}
