@@ -24,9 +24,9 @@ type PartitionState uint8
 
 const (
 	PartitionServing  PartitionState = iota
-	PartitionStarting                // its recovery runs
-	PartitionFenced                  // taken out of service, by an input/output error or an operator
-	PartitionRefused                 // its recovery found damage
+	PartitionStarting                // it is being recovered, after an operator has asked for that
+	PartitionFenced                  // it was taken out of service, by an I/O error or by an operator
+	PartitionRefused                 // its files are not what was written to them
 )
 
 // String is the name that programs know: it is part of what the broker answers.
@@ -40,5 +40,5 @@ type PartitionStatus struct {
 	State PartitionState
 	Since event.Time // when the state began; 0: nobody knows
 	Cause string     // one line; "" while it serves
-	By    string     // the principal who asked for it; "": nobody did
+	By    string     // the principal of the operator who brought it to the state; "": nobody did
 }

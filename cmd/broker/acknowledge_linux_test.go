@@ -79,9 +79,9 @@ func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	}
 	defer c.Close()
 	const audience = "sb://localhost/orders"
-	caller(t, c, "$cbs")(map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
+	requester(t, c, "$cbs")(map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
 		sas.Token(audience, "RootManageSharedAccessKey", "SAS_KEY_VALUE", time.Now().Add(time.Hour)))
-	peek := caller(t, c, "orders/$management")
+	peek := requester(t, c, "orders/$management")
 	for range calls {
 		began := time.Now()
 		peek(map[string]any{"operation": "com.microsoft:peek-message"}, map[string]any{"from-sequence-number": int64(1), "message-count": int32(1)})
@@ -92,8 +92,8 @@ func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	return quick
 }
 
-// caller opens the links to a node and returns what sends a request and waits for its answer.
-func caller(t *testing.T, c *amqp.Conn, node string) func(properties map[string]any, body any) {
+// requester opens the links to a node and returns what sends a request and waits for its answer.
+func requester(t *testing.T, c *amqp.Conn, node string) func(properties map[string]any, body any) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
-	"github.com/ledgerbus/ledgerbus/protocol/atom"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
@@ -301,18 +299,6 @@ func (s *Server) listen() {
 			}
 		})
 	}
-}
-
-// management is the administration of entities over HTTP.
-func (s *Server) management() http.Handler {
-	tier := engine.Standard
-	if s.settings.Tier == settings.Premium {
-		tier = engine.Premium
-	}
-	return atom.New(atom.Options{
-		Admin: s.engine, Access: s.access, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
-		Now: s.engine.Now, Failures: s.failures, Logger: slog.Default(),
-	})
 }
 
 // hosts are the names and addresses by which clients may know this machine.

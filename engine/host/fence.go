@@ -7,72 +7,45 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// PartitionState is whether a partition works, and if not, why.
-type PartitionState uint8
-
-const (
-	PartitionServing  PartitionState = iota
-	PartitionStarting                // it is being recovered, after an operator has asked for that
-	PartitionFenced                  // it was taken out of service, by an I/O error or by an operator
-	PartitionRefused                 // its files are not what was written to them (reliability.md P24)
-)
-
-// String is the name of a state, as the management API and the command line have it.
-func (s PartitionState) String() string {
-	return [...]string{PartitionServing: "serving", PartitionStarting: "starting", PartitionFenced: "fenced", PartitionRefused: "refused"}[s]
-}
-
-// MarshalText makes states readable in JSON.
-func (s PartitionState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// PartitionStatus is how a partition is.
-type PartitionStatus struct {
-	ID    engine.PartitionID
-	State PartitionState
-	Since event.Time // broker time
-	Cause string     // one line; "" while it serves
-	By    string     // the principal of the operator who brought it to the state; "": nobody did
-}
-
-// Partitions says how every partition is, by number.
-func (ps *partitions) Partitions() []PartitionStatus {
-	list := make([]PartitionStatus, len(ps.loops))
+// Partitions implements [engine.Operations]: it says how every partition is, by number.
+func (ps *partitions) Partitions() []engine.PartitionStatus {
+	list := make([]engine.PartitionStatus, len(ps.loops))
 	for i := range list {
 		list[i] = ps.status(engine.PartitionID(i))
 	}
 	return list
 }
 
-func (ps *partitions) status(id engine.PartitionID) PartitionStatus {
-	s := PartitionStatus{ID: id}
+func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
+	s := engine.PartitionStatus{ID: id}
 	if err := ps.refused[id]; err != nil {
-		s.State, s.Cause = PartitionRefused, err.Error()
+		s.State, s.Cause = engine.PartitionRefused, err.Error()
 	}
 	return s
 }
 
-// FencePartition takes a partition out of service: its entities answer Busy, all others go on. What is under way there ends as the log says, or
-// with [engine.ErrUnknown]. It returns when nothing new is taken any more and the log of partition 0 says who did it. Partition 0, which holds
+// FencePartition implements [engine.Operations]: it takes a partition out of service, so that its entities answer Busy and all others go on.
+// What is under way there ends as the log says, or with [engine.ErrUnknown]. It returns when nothing new is taken any more and the log of partition 0 says who did it. Partition 0, which holds
 // the catalogue, cannot be fenced: that is refused with NotAllowed, as is a partition that does not serve; an unknown one with NotFound.
-func (n *Namespace) FencePartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) *engine.Error {
+func (n *Namespace) FencePartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) error {
 	if err := n.mayChange(id, why); err != nil {
 		return err
 	}
-	if n.status(id).State != PartitionServing {
+	if n.status(id).State != engine.PartitionServing {
 		return engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, n.status(id).State)
 	}
 	return engine.Refuse(engine.NotImplemented, "Partitions cannot be fenced yet.")
 }
 
-// RestartPartition recovers a partition that is fenced or refused as a start does, and has it serve again. It is refused with NotAllowed while the
-// partition serves or starts, and with Busy, and the reason in the text, when the partition cannot be recovered: then it is as before, with
+// RestartPartition implements [engine.Operations]: it recovers a partition that is fenced or refused as a start does, and has it serve again. It
+// is refused with NotAllowed while the partition serves or starts, and with Busy, and the reason in the text, when the partition cannot be recovered: then it is as before, with
 // that as its cause.
-func (n *Namespace) RestartPartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) (PartitionStatus, *engine.Error) {
+func (n *Namespace) RestartPartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
 	if err := n.mayChange(id, why); err != nil {
-		return PartitionStatus{}, err
+		return engine.PartitionStatus{}, err
 	}
 	s := n.status(id)
-	if s.State == PartitionServing || s.State == PartitionStarting {
+	if s.State == engine.PartitionServing || s.State == engine.PartitionStarting {
 		return s, engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, s.State)
 	}
 	return s, engine.Refuse(engine.NotImplemented, "Partitions cannot be restarted yet.")

@@ -2,31 +2,26 @@ package atom
 
 import (
 	"errors"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // authenticate checks the token of a request for the path it is about, and looks up the queue or topic there.
 func (r *request) authenticate() error {
-	r.token = r.Header.Get("Authorization")
-	if r.token == "" {
-		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
-	}
-	if r.refusedAddress() {
-		return refuse(http.StatusTooManyRequests, 0, "Too many tokens of this address were bad; try again in a minute.")
-	}
 	var err error
-	r.grant, err = r.h.Access.VerifyPath(r.token, r.route.path, r.now.Std())
-	if errors.Is(err, access.ErrScope) && !r.route.isClean() {
+	r.grant, err = r.h.Desk.Login(r.Request, r.route.path, r.now.Std())
+	switch {
+	case errors.Is(err, access.ErrScope) && !r.route.isClean():
 		return nil // no token covers such a path, but this one is signed: its owner may know what is wrong
-	}
-	if err != nil {
-		r.loginFailed(err)
+	case errors.Is(err, caller.ErrNoToken):
+		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
+	case errors.Is(err, caller.ErrAddress):
+		return refuse(http.StatusTooManyRequests, 0, "Too many tokens of this address were bad; try again in a minute.")
+	case err != nil:
 		return unverified(err)
 	}
 	switch r.route.kind {
@@ -37,40 +32,6 @@ func (r *request) authenticate() error {
 		}
 	}
 	return nil
-}
-
-// peer is the address a request came from, without port.
-func (r *request) peer() string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
-func (r *request) refusedAddress() bool {
-	return r.h.Failures != nil && r.h.Failures.Refused(r.peer(), r.now.Std())
-}
-
-// loginFailed counts a token that nobody signed, and lets its sender wait when there have been many. One that has expired, or is
-// for another resource, was signed with a key.
-func (r *request) loginFailed(err error) {
-	if r.h.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
-		return
-	}
-	wait, refused := r.h.Failures.Failed(r.peer(), r.now.Std())
-	if refused {
-		r.h.logger.Warn("atom: address refused after bad tokens", "address", r.peer())
-	}
-	if wait == 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
 }
 
 // unverified tells what is wrong with a token.
@@ -135,30 +96,13 @@ func unauthorized(text string) error {
 	return refuse(http.StatusUnauthorized, 0, "%s", text)
 }
 
-// Bounds of what a client can put into the audit.
+// How much of what the client wrote an answer shows, bytes.
 const (
-	maxProduct = 128
-	maxAddress = 64
-	maxPath    = 400
-
-	maxRequestID = 256
+	maxShown = 400
+	maxName  = 128
 )
 
 // origin says where a change comes from.
 func (r *request) origin() *engine.Origin {
-	return &engine.Origin{
-		Connection: firstConnection + r.h.requests.Add(1), RemoteAddress: clip(r.RemoteAddr, maxAddress), Product: clip(r.UserAgent(), maxProduct),
-		Principal: clip(r.grant.Rule, maxProduct), Link: "management", Entity: clip(r.route.path, maxPath),
-	}
-}
-
-// clip cuts a text to so many bytes, at the end of a character.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && s[most]&0xC0 == 0x80 {
-		most--
-	}
-	return s[:most]
+	return r.h.Desk.Origin(r.Request, r.grant, "management", r.route.path)
 }

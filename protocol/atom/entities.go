@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // target finds the queue, topic or subscription a request names; nil: it is not there. The path is where it is or would be.
@@ -48,7 +49,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	}
 	d := entry.Entity
 	if d == nil || (d.Kind == event.Subscription) != (r.route.kind == subscriptionPath) {
-		return badRequest("The body of the request does not describe what the path '%s' names.", clip(r.route.path, maxPath))
+		return badRequest("The body of the request does not describe what the path '%s' names.", caller.Clip(r.route.path, maxShown))
 	}
 	old, path := r.target()
 	mode, status := engine.CreateOnly, http.StatusCreated

@@ -10,31 +10,27 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // Options says what the API shows and who may use it. All but Logger and Hosts are needed.
 type Options struct {
 	Admin     engine.Admin
-	Access    *access.Verifier
+	Desk      *caller.Desk
 	Namespace string      // name, as documents and error texts give it
 	Tier      engine.Tier // which values entities may have
 	Created   time.Time   // when the namespace was made
 	Now       func() event.Time
-	Failures  *access.Failures // counts bad tokens by address (reliability.md S13); nil: nobody does
-	Logger    *slog.Logger     // nil: slog.Default
+	Logger    *slog.Logger // nil: slog.Default
 	// Hosts are the names, without port, under which requests may come, beside localhost and addresses
 	// (reliability.md S24); nil: any.
 	Hosts []string
 }
-
-// firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
-const firstConnection = 1 << 40
 
 type handler struct {
 	// set once in New
@@ -42,8 +38,7 @@ type handler struct {
 	logger *slog.Logger
 	hosts  map[string]bool // nil: any
 
-	requests atomic.Uint64
-	answers  atomic.Uint64 // feeds that say that nothing is there
+	answers atomic.Uint64 // feeds that say that nothing is there
 }
 
 // New makes the handler of the API. The only thing that needs no token, /health, is not part of it: package listen answers that.
@@ -68,7 +63,6 @@ type request struct {
 	route   route
 	version document.Version
 	now     event.Time
-	token   string
 	grant   access.Grant
 	why     event.ReasonGiven
 	entity  *engine.Entity // the queue, or the topic of what the path names; nil: there is none
@@ -91,8 +85,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "no-store") // answers hold keys
-	if id := requestID(hr); id != "" {
-		head.Set(requestHeader, id)
+	if id := caller.RequestID(hr); id != "" {
+		head.Set(caller.RequestHeader, id)
 	}
 	if err := r.answer(w); err != nil {
 		r.fail(w, err)
@@ -139,8 +133,12 @@ func (r *request) acceptable() error {
 	if r.Method == http.MethodGet {
 		return nil
 	}
-	if err := r.readReason(); err != nil || r.ContentLength == 0 {
-		return err
+	var err error
+	if r.why, err = caller.Why(r.Request); err != nil {
+		return badRequest("%s", err)
+	}
+	if r.ContentLength == 0 {
+		return nil
 	}
 	for _, text := range r.Header.Values("Content-Type") { // old tools send none
 		if !isXML(text) {
@@ -148,35 +146,6 @@ func (r *request) acceptable() error {
 		}
 	}
 	return nil
-}
-
-// Headers that say why something is changed, and under which name the client has the request in its own log.
-const (
-	reasonHeader  = "X-Ledgerbus-Reason"
-	requestHeader = "x-ms-client-request-id"
-)
-
-// readReason reads what the client says of a change.
-func (r *request) readReason() error {
-	given := r.Header.Values(reasonHeader)
-	if len(given) > 1 {
-		return badRequest("The request has more than one header %s.", reasonHeader)
-	}
-	r.why.Reason = r.Header.Get(reasonHeader)
-	if err := engine.CheckReason(r.why.Reason); err != nil {
-		return badRequest("%s: %s", reasonHeader, err.Text)
-	}
-	r.why.TrackingID = requestID(r.Request)
-	return nil
-}
-
-// requestID is the client's name of a request; "": it has none, or none that could be a name.
-func requestID(r *http.Request) string {
-	id := r.Header.Get(requestHeader)
-	if len(id) > maxRequestID || !utf8.ValidString(id) {
-		return ""
-	}
-	return id
 }
 
 // isXML reports whether a Content-Type is one of XML, whatever its parameters.
@@ -246,7 +215,7 @@ func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
 	case errors.As(err, &value):
 		return nil, badRequest("%s", value.Text)
 	case err != nil:
-		return nil, badRequest("The body of the request is not a document that can be read here: %s.", clip(err.Error(), maxPath))
+		return nil, badRequest("The body of the request is not a document that can be read here: %s.", caller.Clip(err.Error(), maxShown))
 	case doc.Entry == nil:
 		return nil, badRequest("The body of the request is not an entry.")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // Who changes something says why in a header, and every change takes that along with the client's id of the request.
@@ -14,7 +15,7 @@ func TestReasons(t *testing.T) {
 	a := newAPI(t)
 	a.create("topic:t", "t/Subscriptions/s")
 	n := len(a.fake.whys)
-	said := []string{reasonHeader, "Störung 4711", requestHeader, "7e0d"}
+	said := []string{caller.ReasonHeader, "Störung 4711", caller.RequestHeader, "7e0d"}
 	a.put("/q", queue(""), said...).is(201)
 	a.update("/q", queue(""), said...).is(200)
 	a.put("/t/Subscriptions/u", subscription(""), said...).is(201)
@@ -31,7 +32,7 @@ func TestReasons(t *testing.T) {
 		t.Errorf("%d changes", got)
 	}
 	a.put("/q", queue("")).is(201)
-	a.update("/q", queue(""), requestHeader, strings.Repeat("x", 257)).is(200)
+	a.update("/q", queue(""), caller.RequestHeader, strings.Repeat("x", 257)).is(200)
 	if silent := a.fake.whys[n+7:]; len(silent) != 2 || silent[0] != silent[1] || silent[0] != (event.ReasonGiven{}) {
 		t.Errorf("%+v", silent)
 	}
@@ -45,18 +46,18 @@ func TestReasonsThatCannotBe(t *testing.T) {
 	for reason, text := range map[string]string{
 		strings.Repeat("x", event.MaxReason+1): "The reason has 1025 bytes; at most 1024 are kept.", "\xff": "The reason is not one line of UTF-8.",
 	} {
-		a.put("/q", queue(""), reasonHeader, reason).is(400, text)
-		a.delete("/q", reasonHeader, reason).is(400, text)
-		a.get("/missing", reasonHeader, reason).is(200)
+		a.put("/q", queue(""), caller.ReasonHeader, reason).is(400, text)
+		a.delete("/q", caller.ReasonHeader, reason).is(400, text)
+		a.get("/missing", caller.ReasonHeader, reason).is(200)
 	}
 	r := httptest.NewRequest("DELETE", "/q?api-version=2021-05", nil)
 	r.Host = host
 	r.Header.Set("Authorization", a.token)
-	r.Header.Add(reasonHeader, "one")
-	r.Header.Add(reasonHeader, "two")
+	r.Header.Add(caller.ReasonHeader, "one")
+	r.Header.Add(caller.ReasonHeader, "two")
 	a.serve(r).is(400, "more than one header")
 	if got := len(a.fake.whys) - n; got != 0 {
 		t.Errorf("%d changes", got)
 	}
-	a.put("/q", queue(""), reasonHeader, strings.Repeat("x", event.MaxReason)).is(201)
+	a.put("/q", queue(""), caller.ReasonHeader, strings.Repeat("x", event.MaxReason)).is(201)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // refusal is an answer with a status of 400 or more (management-api.md 2.10).
@@ -111,7 +112,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 	detail, tracker := e.text, "NoSystemTracker"
 	if e.subCode != 0 {
 		detail = fmt.Sprintf("SubCode=%d. %s", e.subCode, e.text)
-		tracker = clip(hostName(r.Host), maxPath) + ":" + clip(r.URL.Path, maxPath)
+		tracker = caller.Clip(hostName(r.Host), maxShown) + ":" + caller.Clip(r.URL.Path, maxShown)
 	}
 	id := uuid.NewString()
 	detail += fmt.Sprintf(" To know more visit https://aka.ms/sbResourceMgrExceptions. . TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",

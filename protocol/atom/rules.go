@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // defaultName is what a rule is called that has no other name.
@@ -101,7 +102,7 @@ func storable(rule *event.Rule) error {
 			switch list[i].Value.Type {
 			case event.Null, event.Decimal, event.UUID:
 				return badRequest("The value of '%s' is not of one of the types string, int, long, boolean, double, dateTime, duration.",
-					clip(list[i].Name, maxProduct))
+					caller.Clip(list[i].Name, maxName))
 			}
 		}
 	}

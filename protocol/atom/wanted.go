@@ -141,11 +141,11 @@ func (w *wanted) maySend(header, target string) error {
 	if w.grant.OfNamespace() && w.grant.Rights.Has(access.Manage) {
 		return nil
 	}
-	for _, token := range [...]string{w.Header.Get(header), w.token} {
+	for _, token := range [...]string{w.Header.Get(header), w.Header.Get("Authorization")} {
 		if token == "" {
 			continue
 		}
-		if g, err := w.h.Access.VerifyPath(token, target, w.now.Std()); err == nil && g.Rights.Has(access.Send) {
+		if g, err := w.h.Desk.Access.VerifyPath(token, target, w.now.Std()); err == nil && g.Rights.Has(access.Send) {
 			return nil
 		}
 	}

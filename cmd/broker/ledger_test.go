@@ -1,0 +1,59 @@
+package broker_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/test/sas"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+)
+
+// request asks the broker with a token of a rule.
+func request(t *testing.T, b *harness.Broker, method, path, rule, key string) (int, string) {
+	t.Helper()
+	base := "http://" + b.Server().Addrs()[0].String()
+	r, err := http.NewRequestWithContext(t.Context(), method, base+path, nil)
+	must(t, err)
+	r.Header.Set("Authorization", sas.Token(base+"/", rule, key, time.Now().Add(time.Hour)))
+	res, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(t, err)
+	return res.StatusCode, string(text)
+}
+
+// The broker's own requests are beside the management API, take Manage of the namespace, and no entity is in their way.
+func TestLedgerDoor(t *testing.T) {
+	t.Parallel()
+	b := harness.Start(t, harness.Rule("reader", "a key to read with", settings.Listen))
+	const root, key = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
+	status, text := request(t, b, "GET", "/$ledger/v1/partitions", root, key)
+	var all wire.Partitions
+	if err := json.Unmarshal([]byte(text), &all); status != 200 || err != nil || len(all.Partitions) != 4 || all.Partitions[3] != (wire.Partition{ID: 3, State: "serving", Since: all.Partitions[3].Since}) {
+		t.Errorf("status %d, %v: %s", status, err, text)
+	}
+	if status, text := request(t, b, "GET", "/$ledger/v1/partitions", "reader", "a key to read with"); status != 403 || !strings.Contains(text, `"code":"forbidden"`) {
+		t.Errorf("status %d: %s", status, text)
+	}
+	if status, text := request(t, b, "POST", "/$ledger/v1/partitions/0/fence", root, key); status != 409 || !strings.Contains(text, `{"error":{"code":"conflict","message":"Partition 0 holds the catalogue`) {
+		t.Errorf("status %d: %s", status, text)
+	}
+	c := connect(t, b.ConnectionString(), admin.Options{})
+	for _, path := range []string{"$ledger", "$ledger/v1/partitions", "$LEDGER/x"} {
+		if _, err := c.Create(t.Context(), admin.NewEntity(event.Queue, path)); err == nil {
+			t.Errorf("a queue %s was made", path)
+		}
+	}
+	if status, text := request(t, b, "GET", "/orders?api-version=2021-05", root, key); status != 200 || !strings.Contains(text, "<entry") {
+		t.Errorf("the management API answers %d: %s", status, text)
+	}
+}

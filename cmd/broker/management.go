@@ -1,0 +1,34 @@
+package broker
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/atom"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger"
+)
+
+// management is what is asked over HTTP: the administration of entities, as in Service Bus, and beside it the broker's own requests, which no
+// path of an entity can be taken for.
+func (s *Server) management() http.Handler {
+	tier := engine.Standard
+	if s.settings.Tier == settings.Premium {
+		tier = engine.Premium
+	}
+	desk := &caller.Desk{Access: s.access, Failures: s.failures, Logger: slog.Default()}
+	entities := atom.New(atom.Options{
+		Admin: s.engine, Desk: desk, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
+		Now: s.engine.Now, Logger: slog.Default(),
+	})
+	own := ledger.New(ledger.Options{Operations: s.engine, Desk: desk, Now: s.engine.Now, Logger: slog.Default()})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ledger.Owns(r.URL.Path) {
+			own.ServeHTTP(w, r)
+			return
+		}
+		entities.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,114 @@
+package caller
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+)
+
+// What keeps a request from being looked at, beside what is wrong with a token.
+var (
+	// ErrNoToken: the request has no Authorization.
+	ErrNoToken = errors.New("caller: no token")
+	// ErrAddress: too many tokens of the caller's address were bad.
+	ErrAddress = errors.New("caller: too many bad tokens of this address")
+)
+
+// Bounds of what a caller can put into the audit, bytes.
+const (
+	maxName    = 128
+	maxAddress = 64
+	maxPath    = 400
+)
+
+// firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
+const firstConnection = 1 << 40
+
+// Desk is where a request shows its token. It is safe for concurrent use; one is enough for a broker, so that no two requests have the same
+// number.
+type Desk struct {
+	Access   *access.Verifier
+	Failures *access.Failures // counts bad tokens by address; nil: nobody does
+	Logger   *slog.Logger     // nil: slog.Default
+
+	requests atomic.Uint64
+}
+
+// Login checks the token of a request for a decoded path. The error is [ErrNoToken], [ErrAddress] or what package access has for a token. A
+// caller whose tokens were bad often waits for it.
+func (d *Desk) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
+	token := r.Header.Get("Authorization")
+	if token == "" {
+		return access.Grant{}, ErrNoToken
+	}
+	if d.Failures != nil && d.Failures.Refused(peer(r), now) {
+		return access.Grant{}, ErrAddress
+	}
+	g, err := d.Access.VerifyPath(token, path, now)
+	if err != nil {
+		d.failed(r, err, now)
+	}
+	return g, err
+}
+
+// peer is the address a request came from, without port.
+func peer(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// failed counts a token that nobody signed, and lets its sender wait when there have been many. One that has expired, or is for another
+// resource, was signed with a key.
+func (d *Desk) failed(r *http.Request, err error, now time.Time) {
+	if d.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
+		return
+	}
+	wait, refused := d.Failures.Failed(peer(r), now)
+	if refused {
+		d.logger().Warn("address refused after bad tokens", "address", peer(r))
+	}
+	if wait == 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}
+
+func (d *Desk) logger() *slog.Logger {
+	if d.Logger == nil {
+		return slog.Default()
+	}
+	return d.Logger
+}
+
+// Origin says where a change comes from. The link is what the audit calls the way in.
+func (d *Desk) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
+	return &engine.Origin{
+		Connection: firstConnection + d.requests.Add(1), RemoteAddress: Clip(r.RemoteAddr, maxAddress), Product: Clip(r.UserAgent(), maxName),
+		Principal: Clip(g.Rule, maxName), Link: link, Entity: Clip(path, maxPath),
+	}
+}
+
+// Clip cuts a text to so many bytes, at the end of a character.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && s[most]&0xC0 == 0x80 {
+		most--
+	}
+	return s[:most]
+}

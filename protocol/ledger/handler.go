@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// Options says whom the requests are about and who may make them. All but Logger are needed.
+type Options struct {
+	Operations engine.Operations
+	Desk       *caller.Desk
+	Now        func() event.Time
+	Logger     *slog.Logger // nil: slog.Default
+}
+
+type handler struct {
+	// set once in New
+	Options
+}
+
+// New makes the handler of the requests.
+func New(o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &handler{o}
+}
+
+// call is a request that is being answered.
+type call struct {
+	*http.Request
+	h     *handler
+	w     http.ResponseWriter // for what a handler needs beside its answer
+	now   event.Time
+	grant access.Grant
+	vars  map[string]string
+	body  []byte
+	why   event.ReasonGiven
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Request: r, h: h, w: w, now: h.Now()}
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(p)
+		default: // nothing has been written: every answer is written whole, as the last thing
+			h.Logger.Error("ledger: panic", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			c.fail(internal())
+		}
+	}()
+	head := w.Header()
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cache-Control", "no-store")
+	if id := caller.RequestID(r); id != "" {
+		head.Set(caller.RequestHeader, id)
+	}
+	answer, err := c.answer()
+	if err != nil {
+		c.fail(c.refused(err))
+		return
+	}
+	c.write(http.StatusOK, answer)
+}
+
+// answer answers a request, or says why not and has done nothing. Who asks is found out first: without a token nothing is told, not even what
+// paths there are.
+func (c *call) answer() (any, error) {
+	var err error
+	if c.grant, err = c.h.Desk.Login(c.Request, c.URL.Path, c.now.Std()); err != nil {
+		return nil, unverified(err)
+	}
+	r, vars, methods := find(c.Method, c.URL.Path)
+	needed := access.Manage // to be told that there is nothing
+	if r != nil {
+		needed = r.right
+	}
+	switch {
+	case !c.grant.Rights.Has(needed):
+		return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which this takes.", needed)
+	case methods != nil:
+		c.w.Header().Set("Allow", strings.Join(methods, ", "))
+		return nil, refuse(http.StatusMethodNotAllowed, "What can be done there is %s, not %.20q.", strings.Join(methods, ", "), c.Method)
+	case r == nil:
+		return nil, refuse(http.StatusNotFound, "There is no such request; docs/guide/ledger-api.md lists those of this version.")
+	}
+	c.vars = vars
+	if c.Method != http.MethodGet {
+		if err := c.read(); err != nil {
+			return nil, err
+		}
+	}
+	return r.answer(c)
+}
+
+// read reads what a request brings along beside its path: a body and a reason.
+func (c *call) read() (err error) {
+	if c.why, err = caller.Why(c.Request); err != nil {
+		return err
+	}
+	c.body, err = io.ReadAll(http.MaxBytesReader(c.w, c.Body, wire.MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return refuse(http.StatusRequestEntityTooLarge, "The body has more than %d bytes.", large.Limit)
+	case err != nil:
+		return refuse(http.StatusBadRequest, "The body of the request could not be read.")
+	case len(c.body) == 0:
+		return nil
+	}
+	// A page of another origin can make a browser send a body of other types without asking.
+	if name, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || name != wire.ContentType {
+		return refuse(http.StatusUnsupportedMediaType, "The Content-Type of a body has to be %s.", wire.ContentType)
+	}
+	return nil
+}
+
+// arguments reads what the body says into a value with a field for each argument.
+func (c *call) arguments(into any) error {
+	if err := wire.Arguments(c.body, into); err != nil {
+		return refuse(http.StatusBadRequest, "%s.", sentence(err))
+	}
+	return nil
+}
+
+// takes lets a request take longer than others. Nothing keeps a client from going away earlier.
+func (c *call) takes(most time.Duration) {
+	until := time.Now().Add(most)
+	control := http.NewResponseController(c.w)
+	_ = control.SetReadDeadline(until) // at which the server takes the client for gone
+	_ = control.SetWriteDeadline(until)
+}
+
+// origin says where a change comes from.
+func (c *call) origin() *engine.Origin {
+	return c.h.Desk.Origin(c.Request, c.grant, "ledger", c.URL.Path)
+}
+
+func (c *call) write(status int, answer any) {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // strings, numbers and times
+	}
+	text = append(text, '\n')
+	c.w.Header().Set("Content-Type", wire.ContentType)
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(text) // whoever asked may have gone
+}

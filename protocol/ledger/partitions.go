@@ -1,0 +1,74 @@
+package ledger
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// restartTime is how long the recovery of a partition may take before its answer is given up; it goes on all the same.
+const restartTime = 15 * time.Minute
+
+func (c *call) listPartitions() (any, error) {
+	all := c.h.Operations.Partitions()
+	list := wire.Partitions{Partitions: make([]wire.Partition, len(all))}
+	for i, p := range all {
+		list.Partitions[i] = partitionShown(p)
+	}
+	return list, nil
+}
+
+func (c *call) fencePartition() (any, error) {
+	id, err := c.partition()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.h.Operations.FencePartition(c.Context(), id, c.origin(), c.why); err != nil {
+		return nil, err
+	}
+	return partitionShown(c.h.Operations.Partitions()[id]), nil
+}
+
+// restartPartition goes on when the client has gone: a partition is not left half opened because a terminal was closed.
+func (c *call) restartPartition() (any, error) {
+	id, err := c.partition()
+	if err != nil {
+		return nil, err
+	}
+	c.takes(restartTime + time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), restartTime)
+	defer cancel()
+	status, err := c.h.Operations.RestartPartition(ctx, id, c.origin(), c.why)
+	if err != nil {
+		return nil, err
+	}
+	return partitionShown(status), nil
+}
+
+// partition is the one that the path names. Beside it such a request has no arguments.
+func (c *call) partition() (engine.PartitionID, error) {
+	if err := c.arguments(&struct{}{}); err != nil {
+		return 0, err
+	}
+	last := len(c.h.Operations.Partitions()) - 1
+	text := c.vars["id"]
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > last || text != strconv.Itoa(n) {
+		return 0, refuse(http.StatusNotFound, "There is no partition %.20q; there are 0 to %d.", text, last)
+	}
+	return engine.PartitionID(n), nil
+}
+
+// partitionShown is a partition as answers show it.
+func partitionShown(p engine.PartitionStatus) wire.Partition {
+	shown := wire.Partition{ID: int(p.ID), State: p.State.String(), Cause: p.Cause, By: p.By}
+	if p.Since != 0 {
+		since := p.Since.Std().UTC()
+		shown.Since = &since
+	}
+	return shown
+}

@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// route is one request that can be made.
+type route struct {
+	method string
+	path   string // behind the prefix; a segment in braces stands for any
+	right  access.Rights
+	answer func(*call) (any, error) // JSON, or why not
+}
+
+// routes is every request there is. GET changes nothing; what changes something keeps the reason given in an event.
+var routes = []route{
+	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
+	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
+	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, (*call).restartPartition},
+}
+
+// Owns tells whether the path of a request is one of this package's, whether there is something or not.
+func Owns(path string) bool {
+	rest := path[min(len(path), len(wire.Prefix)):]
+	return strings.EqualFold(path[:len(path)-len(rest)], wire.Prefix) && (rest == "" || rest[0] == '/')
+}
+
+// find is the row of a request, with what stands for the segments in braces. Without one: the methods that the path has, none if there is no
+// such path. Letter case matters, as in all of a URL.
+func find(method, path string) (r *route, vars map[string]string, methods []string) {
+	rest, ok := strings.CutPrefix(path, wire.Prefix+"/")
+	if !ok {
+		return nil, nil, nil
+	}
+	for i := range routes {
+		vars, ok := match(routes[i].path, rest)
+		switch {
+		case ok && routes[i].method == method:
+			return &routes[i], vars, nil
+		case ok:
+			methods = append(methods, routes[i].method)
+		}
+	}
+	return nil, nil, methods
+}
+
+// match compares a path with a pattern, segment by segment. Nothing stands for an empty one.
+func match(pattern, path string) (vars map[string]string, ok bool) {
+	want, given := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(given) {
+		return nil, false
+	}
+	for i, segment := range want {
+		name, isVar := strings.CutPrefix(segment, "{")
+		switch {
+		case isVar && given[i] != "":
+			if vars == nil {
+				vars = map[string]string{}
+			}
+			vars[strings.TrimSuffix(name, "}")] = given[i]
+		case segment != given[i]:
+			return nil, false
+		}
+	}
+	return vars, true
+}

@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+)
+
+// Prefix is what the paths of all requests begin with. No entity can have such a name.
+const Prefix = "/$ledger"
+
+// ContentType is that of every body and every answer.
+const ContentType = "application/json"
+
+// MaxBody bounds the body of a request, and MaxAnswer that of an answer, bytes.
+const (
+	MaxBody   = 8 << 10
+	MaxAnswer = 1 << 20
+)
+
+// Partitions is the answer to a list.
+type Partitions struct {
+	Partitions []Partition `json:"partitions"`
+}
+
+// Partition is how a partition of the log is.
+type Partition struct {
+	ID    int        `json:"id"`
+	State string     `json:"state"`           // serving, starting, fenced or refused
+	Since *time.Time `json:"since,omitempty"` // when the state began; nil: nobody knows
+	Cause string     `json:"cause,omitempty"` // one line; "" while it serves
+	By    string     `json:"by,omitempty"`    // the access rule or subject that asked for the state; "": nobody did
+}
+
+// Failure is every answer with a status of 400 or more.
+type Failure struct {
+	Error Error `json:"error"`
+}
+
+// Error says what is wrong with a request: the code to programs, the message to people.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Arguments reads the body of a request into a value that has a field for each argument, which is left as it is where there is no body. It
+// refuses whatever is not one JSON object of members that are known.
+func Arguments(body []byte, into any) error {
+	text := bytes.TrimSpace(body)
+	switch {
+	case len(text) == 0:
+		return nil
+	case len(body) > MaxBody:
+		return fmt.Errorf("the body has more than %d bytes", MaxBody)
+	case !utf8.Valid(body):
+		return errors.New("the body is not UTF-8")
+	case text[0] != '{':
+		return errors.New("the body is not a JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the body cannot be read: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more in the body than one JSON object")
+	}
+	return nil
+}
+
+// Answer reads an answer. Members that are not known are left out: a newer broker may say more.
+func Answer(body []byte, into any) error {
+	if len(body) > MaxAnswer {
+		return fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("the answer is not the JSON expected: %w", err)
+	}
+	return nil
+}
