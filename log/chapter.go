@@ -16,6 +16,7 @@ type stage uint8
 
 const (
 	writing      stage = iota
+	segmentFull        // the file being written gets no more frames and has to be closed; its chapter goes on
 	segmentEnded       // the file being written is closed, its chapter goes on: the next file
 	chapterEnded       // a new chapter
 	chapterBegun       // its manifest: the first file is there
@@ -48,7 +49,7 @@ func (w *writer) begin() error {
 
 // toFile goes to the file that a batch is for.
 func (w *writer) toFile(b *Batch) error {
-	if w.stage == segmentEnded {
+	if w.stage == segmentFull || w.stage == segmentEnded {
 		if err := w.nextSegment(); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (w *writer) toFile(b *Batch) error {
 
 // nextSegment ends the file being written, which makes what is in it durable, and goes on to the next.
 func (w *writer) nextSegment() error {
-	if w.stage == writing {
+	if w.stage == segmentFull {
 		if err := w.tail.close(); err != nil {
 			return fmt.Errorf("end of segment: %w", err)
 		}
@@ -123,7 +124,7 @@ func (w *writer) over(end event.LSN) bool {
 
 // rotate ends the chapter being written and begins the next.
 func (w *writer) rotate() error {
-	if w.stage == writing {
+	if w.stage == writing || w.stage == segmentFull {
 		if err := w.flush(); err != nil { // before the manifest names the next
 			return err
 		}

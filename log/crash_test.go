@@ -385,6 +385,7 @@ func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	faults := map[string]faultfs.Fault{
 		"EIO":           {Err: syscall.EIO},
 		"ENOSPC":        {Err: syscall.ENOSPC},
+		"EDQUOT":        {Err: syscall.EDQUOT},
 		"short write":   {Err: syscall.ENOSPC, Short: 104},
 		"dropped pages": {Err: syscall.EIO, DropPages: true},
 	}

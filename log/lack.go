@@ -75,10 +75,9 @@ func (s *shortage) find() error {
 	if !asks {
 		return nil
 	}
-	if w.tail != nil {
-		if err := w.tail.mend(); err != nil {
-			return fmt.Errorf("mend: %w", err)
-		}
+	mended := s.mend()
+	if mended != nil && !errors.Is(mended, disk.ErrNoRoom) {
+		return fmt.Errorf("mend: %w", mended)
 	}
 	found := w.p.store.reserve.give(int64(need))
 	if !found && !s.stuck {
@@ -134,13 +133,20 @@ func (s *shortage) insist(try func() error) error {
 		if !errors.Is(err, disk.ErrNoRoom) {
 			return err
 		}
-		if w.tail != nil {
-			if err := w.tail.mend(); err != nil {
-				return err
-			}
+		if err := s.mend(); err != nil && !errors.Is(err, disk.ErrNoRoom) {
+			return err
 		}
 		if !w.p.store.reserve.give(0) {
 			return err
 		}
 	}
+}
+
+// mend cuts off what the file has of a frame that found no room. That may find none either; then it is done before the frame is written again. The
+// caller holds io.
+func (s *shortage) mend() error {
+	if s.w.tail == nil {
+		return nil
+	}
+	return s.w.tail.mend()
 }

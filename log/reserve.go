@@ -53,13 +53,14 @@ type reserve struct {
 	state   atomic.Pointer[roomSince] // nil: enough
 	waiting atomic.Int32              // writers that have found no room
 
-	mu     sync.Mutex // guards what follows
-	opened bool
-	file   disk.File // nil: there is none
-	has    int64
-	failed bool // something found no room since the reserve was whole
-	free   disk.Space
-	looked time.Time
+	mu      sync.Mutex // guards what follows
+	opened  bool
+	file    disk.File // nil: there is none
+	has     int64
+	dropped bool // it was removed, because it could not be cut; it is made again
+	failed  bool // something found no room since the reserve was whole
+	free    disk.Space
+	looked  time.Time
 }
 
 // roomSince is a state, and since when it is.
@@ -139,6 +140,9 @@ func (r *reserve) take(name string, need int64) (err error) {
 // cut makes the ballast so small. It is synced, because file systems give away what a file had once they have noted that it has it no more.
 func (r *reserve) cut(size int64) bool {
 	err := r.file.Truncate(size)
+	if disk.Full(err) {
+		return r.drop()
+	}
 	if err == nil {
 		r.has = size
 		err = r.file.Sync()
@@ -147,6 +151,21 @@ func (r *reserve) cut(size int64) bool {
 		r.logger.Warn("the reserve gives no room", "error", err)
 	}
 	return r.has == size
+}
+
+// drop removes the ballast: all of it is given away at once. It is what is left where a file is copied to be cut, and there is no room for that;
+// to remove one such file systems keep some.
+func (r *reserve) drop() bool {
+	r.file.Close()
+	r.file, r.has, r.dropped = nil, 0, true
+	err := r.fs.Remove(filepath.Join(r.dir, ballastName))
+	if err == nil {
+		err = r.fs.SyncDir(r.dir)
+	}
+	if err != nil {
+		r.logger.Warn("the reserve gives no room", "error", err)
+	}
+	return err == nil
 }
 
 // give makes room for something that found none, and reports whether it could.
@@ -198,8 +217,8 @@ func (r *reserve) ask() {
 // fill makes the reserve whole if what is free then is enough. After a write that found no room what the disk says does not count, there may
 // be a quota: it has to give as much again.
 func (r *reserve) fill() {
-	if r.file == nil {
-		r.failed = r.failed && r.waiting.Load() > 0
+	if r.file == nil && (!r.dropped || !r.anew()) {
+		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
 		return
 	}
 	if lacks := r.want - r.has; lacks > 0 && r.free.Free >= lacks+r.critical {
@@ -213,6 +232,16 @@ func (r *reserve) fill() {
 		r.failed = r.file.Allocate(r.want+r.critical) != nil
 		r.cut(r.want)
 	}
+}
+
+// anew makes an empty ballast after it was dropped, and reports whether there is one.
+func (r *reserve) anew() bool {
+	f, err := r.fs.Create(filepath.Join(r.dir, ballastName))
+	if err != nil {
+		return false
+	}
+	r.file, r.has, r.dropped = f, 0, false
+	return true
 }
 
 // judge says what the state is, and notes when it changes. What is left a little later than it was come to does not come and go all the time.

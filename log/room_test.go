@@ -265,24 +265,30 @@ func TestF8NoPlaceForRoom(t *testing.T) {
 	}
 }
 
-// TestF8NoWayBack: room that can be neither made nor taken back poisons, and so does any other error of making it.
+// TestF8NoWayBack: where a file cannot be cut for want of room either, as where it is copied for that, its frame waits; any other error of making room,
+// or of taking it back, poisons.
 func TestF8NoWayBack(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		errno   syscall.Errno
-		forever bool
-	}{{syscall.ENOSPC, true}, {syscall.EIO, false}} {
-		w := cramped(t, c.errno.Error())
+	for _, c := range []struct{ write, cut syscall.Errno }{{syscall.ENOSPC, syscall.EDQUOT}, {syscall.ENOSPC, syscall.EIO}, {syscall.EIO, 0}} {
+		w := cramped(t, fmt.Sprint(c))
 		failed := 0
 		w.fs.Hook(func(call faultfs.Call) faultfs.Fault {
-			if failed == 0 && call.Op == faultfs.OpWrite || c.forever && call.Op == faultfs.OpTruncate {
+			switch {
+			case failed == 0 && call.Op == faultfs.OpWrite:
 				failed++
-				return faultfs.Fault{Err: c.errno, Short: 1000}
+				return faultfs.Fault{Err: c.write, Short: 1000}
+			case call.Op == faultfs.OpTruncate && c.cut != 0:
+				return faultfs.Fault{Err: c.cut}
 			}
 			return faultfs.Fault{}
 		})
 		w.send(1, 700, log.Durable)
-		if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, c.errno) {
+		err := w.work()
+		if c.cut == syscall.EDQUOT {
+			if err != nil || len(w.wait) != 1 || w.w.Strain().Room != log.RoomNone {
+				w.failf("%v, %d wait", err, len(w.wait))
+			}
+		} else if !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
 			w.failf("%v", err)
 		}
 		w.fs.Hook(nil)

@@ -2,6 +2,7 @@ package log
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -45,6 +46,9 @@ func (t *tail) create(index uint64) (err error) {
 // write appends an entry, its length in front of it, and makes room in front of that where there may be. When there is none for the entry
 // itself the error wraps [disk.ErrNoRoom], and the file has to be mended before it is closed.
 func (t *tail) write(entry []byte, roomy bool) error {
+	if err := t.mend(); err != nil {
+		return err
+	}
 	if roomy && t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.tight {
 		if err := t.makeRoom(); err != nil {
 			return err
@@ -65,13 +69,14 @@ func (t *tail) write(entry []byte, roomy bool) error {
 	return nil
 }
 
-// mend takes back what was written of an entry for which there was no room: the file ends with its entries again, also after a power loss.
+// mend takes back what was written of an entry for which there was no room: the file ends with its entries again, also after a power loss. Where
+// files are copied to be cut that takes room, too: an error that wraps [disk.ErrNoRoom] leaves the file as it is, and it has to be mended later.
 func (t *tail) mend() error {
 	if !t.torn {
 		return nil
 	}
 	if err := t.file.Truncate(int64(t.size)); err != nil {
-		return err
+		return disk.Later(err)
 	}
 	if err := t.file.Sync(); err != nil {
 		return err
@@ -92,14 +97,16 @@ func (t *tail) makeRoom() error {
 		return err
 	}
 	t.tight = true
-	return t.file.Truncate(int64(t.room))
+	err = disk.Later(t.file.Truncate(int64(t.room)))
+	t.torn = errors.Is(err, disk.ErrNoRoom)
+	return err
 }
 
 // close gives back the room, syncs and closes the file being written.
 func (t *tail) close() error {
 	if t.room > t.size || t.torn {
 		if err := t.file.Truncate(int64(t.size)); err != nil {
-			return err
+			return disk.Later(err)
 		}
 		t.room, t.torn = t.size, false
 	}

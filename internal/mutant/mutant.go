@@ -65,6 +65,10 @@ const (
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file
 
+	// Of a full or hanging disk and of memory; these are not in the design.
+
+	SyncForgiven Bug = "D1" // a sync that found no room counts as one that did what it should
+
 	// Of receivers that have ports in several loops; a test of package host finds these.
 
 	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take

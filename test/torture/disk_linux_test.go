@@ -291,6 +291,61 @@ func TestFullDisk(t *testing.T) {
 	s.close()
 }
 
+// TestQuota (SM-377, F8): as TestFullDisk, with a quota, which the disk does not speak of: it says that most of it is free, and refuses to write.
+func TestQuota(t *testing.T) {
+	s := onSmall(t, mountQuota, "--disk-reserve", fmt.Sprint(2<<20), "--disk-low", fmt.Sprint(4<<20))
+	ctx, stop := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for n := range 4 {
+		workers.Go(func() { s.produce(ctx, fmt.Sprint("p", n)) })
+	}
+	end := time.Now().Add(max(*duration, 10*time.Second))
+	time.Sleep(2 * time.Second)
+	s.until("", time.Second)
+	s.others(0)                                                // as much as the quota lets them
+	t.Logf("critical after %v", s.until("disk-", time.Minute)) // the room in the last segment is used first
+	for round := 0; round < 10 && !t.Failed(); round++ {
+		if n := s.complete(5); n != 5 {
+			t.Errorf("%d messages of 5 were completed from the reserve", n)
+		}
+		time.Sleep(time.Until(end) / time.Duration(10-round))
+	}
+	if is, healthy := s.states(); healthy {
+		t.Errorf("in the end it is %q", is)
+	}
+	taken := s.count("ok")
+	if err := os.Remove(filepath.Join(s.disk, "theirs")); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("well again after %v", s.until("", 40*time.Second)) // the file system gives back what it has committed: every 30 s
+	time.Sleep(2 * time.Second)
+	stop()
+	workers.Wait()
+	if s.count("ok") == taken || s.count("busy") == 0 {
+		t.Error("sends did not come back, or were never refused")
+	}
+	s.close()
+}
+
+// mountQuota makes a file system in a file of which there is a quota of a part. It is btrfs, whose quotas hold for root as well, and need nothing
+// of the kernel but itself.
+func mountQuota(image, at string) error {
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		return err
+	}
+	if err := os.Truncate(image, 256<<20); err != nil {
+		return err
+	}
+	for _, cmd := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, at}, {"btrfs", "quota", "enable", at},
+		{"btrfs", "qgroup", "limit", fmt.Sprint(24 << 20), "0/5", at}} {
+		if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
+			_ = unix.Unmount(at, unix.MNT_DETACH)
+			return fmt.Errorf("%s: %w: %s", cmd[0], err, out)
+		}
+	}
+	return nil
+}
+
 // mountLoop makes a file system in a file.
 func mountLoop(image, at string) error {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {

@@ -13,7 +13,8 @@
 //
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //
-// TestFullDisk and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or it is frozen.
+// TestFullDisk, TestQuota and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or
+// what a quota allows, or it is frozen. TestQuota needs btrfs-progs, too.
 // With -duration they take longer.
 //
 // The seed gives the plan of the faults and of the load. How they meet is up to the machine, so a failure keeps its data
