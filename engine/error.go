@@ -28,6 +28,7 @@ const (
 	EntityFull                             // the messages and session states of the entity take as many bytes as they may
 	UnknownTransaction                     // there is no transaction with that id, or no more
 	TransactionFailed                      // an operation of the transaction, or its commit, was refused: it is rolled back
+	Unreadable                             // the stored bytes of the message are damaged: of one that moves, no client is told this
 )
 
 // Texts of refusals that the protocol also gives by itself, where it need not ask.

@@ -50,3 +50,29 @@ func TestImportToManyRules(t *testing.T) {
 		}
 	}
 }
+
+// Decision 35: to forget where nothing came from is nothing to write, be it that nothing ever came or that it is forgotten already.
+func TestForgetSource(t *testing.T) {
+	t.Parallel()
+	p := NewPartition(0, 1, index.New())
+	topicOf(t, p, []event.Rule{sql("r", "1 = 1")})
+	topic, _ := p.Entity(event.Slice{Entity: 1})
+	forget := ForgetSource{Slice: event.Slice{Entity: 1}, Source: event.Slice{Entity: 99}}
+	carryOut := func(cmd Command) int {
+		out := p.Decide(1000, cmd)
+		for _, ev := range out.Events {
+			p.Apply(1000, ev)
+		}
+		return len(out.Events)
+	}
+	for _, unknown := range []ForgetSource{forget, {Slice: event.Slice{Entity: 55}, Source: forget.Source}} {
+		if n := carryOut(&unknown); n != 0 {
+			t.Errorf("%d events of what never came", n)
+		}
+	}
+	carryOut(&Import{Entity: topic, Slice: forget.Slice, Source: forget.Source, Floor: 1, Items: []Arriving{{Number: 1, Hops: 1, First: 1,
+		Message: Message{ID: []byte("1"), Body: []byte("hello"), Properties: &filter.Message{}}}}})
+	if first, again := carryOut(&forget), carryOut(&forget); first != 1 || again != 0 {
+		t.Errorf("%d events, then %d", first, again)
+	}
+}

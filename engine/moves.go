@@ -23,7 +23,7 @@ type Transfer struct {
 	TimeToLive       time.Duration        // its own; 0: none; negative: as it was sent
 	Hops             uint8                // moves made so far
 	First            event.SequenceNumber // where it was sent to first
-	DeadLetterSource string               // path of the entity in whose dead-letter queue it was before; "": none
+	DeadLetterSource string               // path of the entity in whose dead-letter queue it was last; "": none
 }
 
 // Bytes is how many have to be read to move it.
@@ -217,12 +217,17 @@ func (c Code) className() string {
 		return "ArgumentException"
 	case NoMatchingSubscription:
 		return "NoMatchingSubscriptionException"
+	case Unreadable:
+		return "MessagingException"
 	}
 	return "InvalidOperationException"
 }
 
-// forgetSource forgets arrivals.
+// forgetSource forgets arrivals, if there are any.
 func forgetSource(d *decision, cmd *ForgetSource) {
+	if !slices.Contains(d.index.ArrivalSources(cmd.Slice), cmd.Source) {
+		return
+	}
 	ev := add[*event.SourceForgotten](d, event.KindSourceForgotten)
 	ev.Envelope, ev.Source = event.Envelope{Slice: cmd.Slice}, cmd.Source
 }

@@ -3,9 +3,11 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -16,30 +18,25 @@ const (
 	maxFree = 16
 )
 
-// load reads the next messages of a lane. A refusal says that they can be read later. There is no flight when none of the messages it looked at
-// can ever be read: those stay in transfer, where an operator finds them.
+// load reads the next messages of a lane. An error says that they may be read later. There is no flight when none of the messages it looked at
+// can ever be read: their transfers have failed.
 func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 	f := c.flight(l, e)
 	n := f.choose(l.queue.all())
 	c.readTogether(f, l.queue.all()[:n])
-	var busy *engine.Error
 	for n > 0 {
 		n--
 		t := l.queue.front()
 		err := c.loadOne(f, t, e.Kind == event.Topic)
-		switch {
-		case err == nil:
+		if err == nil {
 			f.transfers = append(f.transfers, *t)
-		case errors.As(err, &busy) && busy.Code == engine.Busy:
-			if len(f.transfers) == 0 {
-				c.recycle(f)
-				return nil, busy
-			}
+		} else if refusal := c.unloaded(l, t, err); refusal != nil {
+			c.turnBack(l, t, refusal)
+		} else if len(f.transfers) == 0 {
+			c.recycle(f)
+			return nil, err
+		} else {
 			return f, nil
-		case errors.As(err, &busy): // no entity would take it
-			c.turnBack(l, t, busy)
-		default:
-			c.Damaged(fmt.Errorf("message %d of %v, in transfer: %w", t.Sequence, l.source, err))
 		}
 		l.queue.pop()
 	}
@@ -49,6 +46,26 @@ func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 	}
 	return f, nil
 }
+
+// unloaded is why no entity will ever take a message that was not read; nil: it may be read later. One whose bytes are not those that were stored goes
+// where refused ones go, where it is seen, and leaves its place to others. What only the disk does not give now may still be whole.
+func (c *Courier) unloaded(l *lane, t *engine.Transfer, err error) *engine.Error {
+	var refusal *engine.Error
+	if errors.As(err, &refusal) {
+		if refusal.Code == engine.Busy {
+			return nil
+		}
+		return refusal
+	}
+	c.Damaged(fmt.Errorf("message %d of %v, in transfer: %w", t.Sequence, l.source, err))
+	if errors.Is(err, log.ErrChecksum) || errors.Is(err, event.ErrErased) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStored) {
+		return engine.Refuse(engine.Unreadable, "The stored bytes of the message cannot be read.")
+	}
+	return nil
+}
+
+// errStored says that stored bytes are whole and make no sense.
+var errStored = errors.New("engine: not a message")
 
 // turnBack ends a transfer that is refused before it leaves.
 func (c *Courier) turnBack(l *lane, t *engine.Transfer, refusal *engine.Error) {
@@ -139,18 +156,15 @@ func (c *Courier) loadOne(f *flight, t *engine.Transfer, topic bool) error {
 		see = f.see()
 	}
 	m, merged, err := c.Reread(body, changes, t.TimeToLive, see)
-	if err != nil {
-		return err
+	if refusal := (*engine.Error)(nil); err != nil && !errors.As(err, &refusal) {
+		return fmt.Errorf("%w: %w", errStored, err)
+	} else if err != nil {
+		return refusal
 	}
 	if topic {
 		m.Properties = see
 	}
 	item := engine.Arriving{Message: m, Number: t.Number, Sequence: t.Sequence, Hops: t.Hops + 1, First: t.First, DeadLetterSource: t.DeadLetterSource, Changes: merged}
-	if t.Trigger == event.TriggerDeadLetter {
-		if source := c.Entity(f.lane.source.Entity); source != nil {
-			item.DeadLetterSource = source.Path
-		}
-	}
 	f.import_.Items = append(f.import_.Items, item)
 	return nil
 }
@@ -183,7 +197,7 @@ func (c *Courier) blob(f *flight, b *event.Blob) ([]byte, error) {
 	f.bodies = f.bodies[:from+size]
 	n, err := c.Read(*b, f.bodies[from:])
 	if err == nil && n < size {
-		err = fmt.Errorf("engine: blob at position %d: %d bytes missing", b.Position, size-n)
+		err = fmt.Errorf("engine: blob at position %d: %d bytes missing: %w", b.Position, size-n, io.ErrUnexpectedEOF)
 	}
 	return f.bodies[from:len(f.bodies):len(f.bodies)], err
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -18,6 +19,8 @@ const (
 	// may have leastLent all the same: else destinations that have no room for a while would keep the others from being reached.
 	maxLent   = 16 << 10
 	leastLent = 16
+	// manyFloors is how many floors of a slice are kept before those of destinations that are no more are dropped.
+	manyFloors = 64
 )
 
 // forwarder has messages leave the slices of a partition that are for other entities: those of queues with a standing order it puts in
@@ -27,6 +30,7 @@ type forwarder struct {
 	part     *engine.Partition
 	courier  engine.Sink // nil: nothing moves
 	tooOften event.SubQueue
+	lives    func(event.EntityID) *engine.Entity // the entity of an id; nil: it is no more. Since Resume
 	recorder *recorder
 	frames   *frames
 	replies  *replies
@@ -60,6 +64,7 @@ type departing struct {
 	byKey   map[outletKey]*outlet
 	outlets []*outlet                               // the same, in the order in which they came up
 	floors  map[event.EntityID]event.TransferNumber // that are durable, by destination
+	known   int                                     // how many of those there were when entities that are no more were looked for last
 	marked  bool                                    // it is among those with news
 	crowded bool                                    // it is among those with too much
 }
@@ -121,6 +126,9 @@ func (f *forwarder) any() bool {
 
 // put gives a standing order, with the destination, changes it or, with nil, takes it back.
 func (f *forwarder) put(key orderKey, to *event.EntityID) {
+	if f.courier == nil {
+		return // nobody would carry it out
+	}
 	if to == nil {
 		if o := f.orders[key]; o != nil {
 			delete(f.orders, key)
@@ -180,8 +188,8 @@ func (f *forwarder) observe(ev event.Event) {
 }
 
 // resume gives the courier what a start finds in transfer. It is called once, before anything is asked.
-func (f *forwarder) resume() {
-	if f.courier == nil {
+func (f *forwarder) resume(lives func(event.EntityID) *engine.Entity) {
+	if f.lives = lives; f.courier == nil {
 		return
 	}
 	for _, t := range f.part.Index().Transfers() {
@@ -390,6 +398,10 @@ func (f *forwarder) learn() {
 	for f.floors.len() > 0 && f.floors.front().at < f.frames.writer.Durable() {
 		at := f.floors.pop()
 		if d := f.sources[at.slice]; d != nil {
+			if len(d.floors) >= max(2*d.known, manyFloors) {
+				maps.DeleteFunc(d.floors, func(to event.EntityID, _ event.TransferNumber) bool { return f.lives(to) == nil })
+				d.known = len(d.floors)
+			}
 			if d.floors == nil {
 				d.floors = map[event.EntityID]event.TransferNumber{}
 			}
@@ -424,11 +436,22 @@ func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
 			continue
 		}
 		one := engine.TransferOf(&m, &t)
+		if o.trigger == event.TriggerDeadLetter {
+			one.DeadLetterSource = f.path(d.slice) // the entity may be gone when the message leaves
+		}
 		told.add(one, d.floors)
 		f.lent++
 		o.count++
 		o.bytes += one.Bytes()
 	}
+}
+
+// path is that of the entity of a slice; "": it is no more.
+func (f *forwarder) path(id event.Slice) string {
+	if e, err := f.part.Entity(id); err == nil {
+		return e.Path
+	}
+	return ""
 }
 
 // add adds a transfer, with the floor of its destination.

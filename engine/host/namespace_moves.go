@@ -165,5 +165,5 @@ func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
 			l.makeRoom()
 		}
 	}
-	l.forwarder.resume()
+	l.forwarder.resume(lives)
 }
