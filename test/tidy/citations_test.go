@@ -21,7 +21,7 @@ var unreadable = ratchet{
 	known: map[string]int{
 		"architecture.md":   3,
 		"management-api.md": 91,
-		"reliability.md": 178,
+		"reliability.md":    178,
 		"semantics.md":      214,
 		"wire-protocol.md":  27,
 	},

@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
-		"engine":                 145,
+		"engine":                 146,
 		"engine/host":            34,
 		"engine/filter":          35,
 		"index":                  25,
