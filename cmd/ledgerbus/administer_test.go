@@ -63,6 +63,14 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"rule|create|t|s|r|--param|@a=int:5", 2, "--param: only an SQL filter has parameters"},
 		{"rule|create|t|s|r|--sql|a=@a|--param|a=5", 2, `--param: "a=5" is not @NAME=VALUE`},
 		{"rule|create|t|s|r|--sql|a=@a|--param|@a=int:x", 2, `--param: @a: "x" is no int`},
+		{"partition|list|1", 2, `ledgerbus partition list takes no argument "1"; see ledgerbus partition list --help`},
+		{"partition|list|-o|xml", 2, `--output: "xml" is none of table, json, csv`},
+		{"partition|fence", 2, "which partition? ledgerbus partition fence N, with a number of ledgerbus partition list"},
+		{"partition|fence|1|2", 2, "which partition? ledgerbus partition fence N, with a number of ledgerbus partition list"},
+		{"partition|restart|orders", 2, "which partition? ledgerbus partition restart N, with a number of ledgerbus partition list"},
+		{"partition|restart|-1", 2, "flag provided but not defined: -1; see ledgerbus partition restart --help"},
+		{"partition|fence|1|--reason|two\nlines", 2, "--reason: The reason is not one line of UTF-8."},
+		{"partition|list", 1, "list partitions: connect: connection refused; is the broker running at 127.0.0.1:1?"},
 		{"entities|apply", 2, "ledgerbus entities apply takes one FILE; see ledgerbus entities apply --help"},
 		{"entities|apply|/nonexistent", 2, "entity file: stat /nonexistent: no such file or directory"},
 		{"entities|apply|x|--exit-code", 2, "--exit-code goes with --dry-run"},
@@ -78,7 +86,7 @@ func TestUsageOfAdministration(t *testing.T) {
 }
 
 func TestHelpOfAdministration(t *testing.T) {
-	for _, args := range []string{"queue create", "subscription create", "rule create", "entities apply", "entities export", "context set"} {
+	for _, args := range []string{"queue create", "subscription create", "rule create", "entities apply", "entities export", "context set", "partition restart"} {
 		r := execute(t, "", "", append(strings.Fields(args), "--help")...)
 		if r.code != 0 || r.errOut != "" {
 			t.Errorf("%s: exit code %d, %s", args, r.code, r.errOut)

@@ -46,11 +46,11 @@ var allowed = map[string][]string{
 	"tools":                  {"index/replay", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/client":           {},
-	"tools/client/admin":     {"tools/client", "protocol/atom/document", "log/event"},
+	"tools/client/admin":     {"tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "tools", "tools/bench", "engine", "engine/host", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "engine", "engine/host", "log", "log/event"},
 }
 
 // libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what it is good for,

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -115,33 +116,47 @@ type request struct {
 	path   string // decoded, without the first slash
 	query  url.Values
 	body   []byte
-	update bool     // of something that must be there
-	send   []string // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
+	update bool          // of something that must be there
+	own    bool          // one that Service Bus does not have: JSON, and never repeated, for something may have happened all the same
+	most   time.Duration // how long its answer may take; 0: as long as any
+	send   []string      // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
 }
 
-// do makes a request, and again when the broker is too busy: then nothing has happened. What comes back is the document of an
-// answer that is no refusal, nil when it has none.
+// do makes a request. What comes back is the document of an answer that is no refusal, nil when it has none.
 func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
+	src, err := c.exchange(ctx, r)
+	if err != nil || len(src) == 0 {
+		return nil, err
+	}
+	doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
+	if err != nil {
+		return nil, senseless(r.op, err)
+	}
+	return doc, nil
+}
+
+// senseless is the error of an answer that cannot be read.
+func senseless(op string, err error) *Error {
+	return &Error{Op: op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
+}
+
+// exchange makes a request, and again when the broker is too busy: then nothing has happened. What comes back is the body of an answer that
+// is no refusal.
+func (c *Client) exchange(ctx context.Context, r request) ([]byte, error) {
 	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
 		status, src, err := c.once(ctx, r)
 		switch {
 		case err != nil:
 			return nil, err
-		case (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && repeats < maxRepeats:
+		case (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && repeats < maxRepeats && !r.own:
 			if err := c.pause(ctx, min(wait, maxPause)); err != nil {
 				return nil, c.unanswered(r.op, err)
 			}
-			continue
 		case status < 200 || status > 299:
 			return nil, refusal(r.op, status, src)
-		case len(src) == 0:
-			return nil, nil
+		default:
+			return src, nil
 		}
-		doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
-		if err != nil {
-			return nil, &Error{Op: r.op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
-		}
-		return doc, nil
 	}
 }
 
@@ -158,7 +173,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // once makes a request once, and reads at most as much of the answer as shows that it is too long.
 func (c *Client) once(ctx context.Context, r request) (status int, body []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.most, c.o.Timeout))
 	defer cancel()
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -186,7 +201,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if r.query == nil {
 		r.query = url.Values{}
 	}
-	r.query.Set("api-version", apiVersion)
+	if !r.own {
+		r.query.Set("api-version", apiVersion)
+	}
 	u.RawQuery = r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {

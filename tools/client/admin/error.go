@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
 // Error is a refusal, or a request that got no answer that makes sense.
@@ -16,6 +17,7 @@ type Error struct {
 	Op      string // what was asked, such as "create queue orders"
 	Status  int    // of the answer; 0: there was none
 	SubCode int    // of the service (2.10); 0: none was given
+	Code    string // of a request that only this broker has, such as "conflict"; "": none was given
 	Text    string // the broker's own words, without what only its operator can use
 	Detail  string // all of the broker's words, with tracking id and time
 	cause   error
@@ -53,9 +55,15 @@ var (
 	forOperators = regexp.MustCompile(`\s*(To know more visit \S+|TrackingId:)[\s\S]*$`)
 )
 
-// refusal makes an error of an answer (2.10). What is between us and the broker may answer in other forms: then the status speaks.
+// refusal makes an error of an answer (2.10), of one of the broker's own requests in JSON. What is between us and the broker may answer in other
+// forms: then the status speaks.
 func refusal(op string, status int, body []byte) error {
 	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
+	var own wire.Failure
+	if wire.Answer(body, &own) == nil && own.Error.Message != "" {
+		e.Code, e.Text, e.Detail = own.Error.Code, strings.Join(strings.Fields(own.Error.Message), " "), own.Error.Message
+		return e
+	}
 	doc, err := document.Parse(body, document.Options{Limits: document.ResponseLimits})
 	if err != nil || doc.Error == nil {
 		return e

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+func partitionCommand() *cli.Command {
+	const args = "N"
+	return &cli.Command{
+		Name:  "partition",
+		Usage: "look at the partitions of a broker's log, fence and restart them",
+		Description: "A partition that does not serve takes its own traffic and nothing else: what is asked of it is refused as busy until it is\n" +
+			"restarted. Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
+			"   ledgerbus partition list",
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Usage: "print the partitions and how they are",
+				Description: "serving: all is well. fenced: taken out of service, by a fault of its disk or with fence. refused: its files are damaged or\n" +
+					"missing. starting: it is being restarted.\n\n" +
+					"   ledgerbus partition list\n   ledgerbus partition list -o json",
+				Flags: connectionFlags(tableFlag()), Action: listPartitions,
+			},
+			{
+				Name: "restart", Usage: "recover a partition that does not serve, and let it serve again", ArgsUsage: args,
+				Description: "Put right first what keeps it from serving. The recovery is that of a start of the broker, of this partition alone, and takes as\n" +
+					"long; it goes on when this command is interrupted. Where it fails the partition stays as it is.\n\n" +
+					"   ledgerbus partition restart 2 --reason INC-4711",
+				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: restartPartition,
+			},
+			{
+				Name: "fence", Usage: "take a partition out of service", ArgsUsage: args,
+				Description: "What is asked of it is refused as busy; what was under way there is finished or, where its client had no answer, may have happened\n" +
+					"or not. Messages on their way into or out of it wait. Nothing is lost. Partition 0 holds the catalogue and cannot be fenced.\n\n" +
+					"   ledgerbus partition fence 2 --reason 'its volume is moved'",
+				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: fencePartition,
+			},
+		},
+	}
+}
+
+func listPartitions(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	return administer(c, func(a *administration) error {
+		all, err := a.Partitions(a.ctx)
+		if err != nil {
+			return err
+		}
+		rows := make([]row, len(all))
+		for i, p := range all {
+			rows[i] = partitionRow(p)
+		}
+		if err := printRows(c.App.Writer, f, partitionRow(wire.Partition{}), nil, rows); err != nil || f != formatTable {
+			return err
+		}
+		return printNext(c.App.Writer, all)
+	})
+}
+
+// printNext says what can be done about partitions that do not serve and do not start either.
+func printNext(w io.Writer, all []wire.Partition) error {
+	for _, p := range all {
+		if p.State == "fenced" || p.State == "refused" {
+			_, err := fmt.Fprintf(w, "next: put right what the cause says, then ledgerbus partition restart %d\n", p.ID)
+			return err
+		}
+	}
+	return nil
+}
+
+func restartPartition(c *cli.Context) error {
+	return onPartition(c, func(a *administration, id int) (string, wire.Partition, error) {
+		p, err := a.RestartPartition(a.ctx, id)
+		return fmt.Sprintf("partition %d is %s", id, p.State), p, err
+	})
+}
+
+func fencePartition(c *cli.Context) error {
+	return onPartition(c, func(a *administration, id int) (string, wire.Partition, error) {
+		p, err := a.FencePartition(a.ctx, id)
+		return fmt.Sprintf("partition %d is %s; back: ledgerbus partition restart %d", id, p.State, id), p, err
+	})
+}
+
+// onPartition does something to the partition that a command is about, and prints how it is then: in a sentence, or all there is.
+func onPartition(c *cli.Context, do func(a *administration, id int) (string, wire.Partition, error)) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
+	if err != nil || c.Args().Len() != 1 {
+		return usageError{fmt.Errorf("which partition? %s N, with a number of ledgerbus partition list", c.Command.HelpName)}
+	}
+	return administer(c, func(a *administration) error {
+		said, p, err := do(a, int(id))
+		if err != nil {
+			return err
+		}
+		if f != formatTable {
+			return printOne(c.App.Writer, f, partitionRow(p))
+		}
+		_, err = fmt.Fprintln(c.App.Writer, oneLine(said))
+		return err
+	})
+}
+
+// partitionRow shows a partition.
+func partitionRow(p wire.Partition) row {
+	since := cell{name: "since"}
+	if p.Since != nil {
+		since = text("since", p.Since.UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	return row{number("id", int64(p.ID)), text("state", p.State), since, text("cause", p.Cause), text("by", p.By)}
+}

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// restartTime is how long the answer to a restart may take: a little longer than the broker lets it.
+const restartTime = 16 * time.Minute
+
+// Partitions says how the partitions of the log are. Only Ledgerbus has them, and the two requests below.
+func (c *Client) Partitions(ctx context.Context) ([]wire.Partition, error) {
+	var all wire.Partitions
+	err := c.own(ctx, request{op: "list partitions", method: http.MethodGet, path: "v1/partitions"}, &all)
+	return all.Partitions, err
+}
+
+// FencePartition takes a partition out of service, and returns how it is then.
+func (c *Client) FencePartition(ctx context.Context, id int) (p wire.Partition, err error) {
+	err = c.own(ctx, request{op: fmt.Sprintf("fence partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/fence", id)}, &p)
+	return p, err
+}
+
+// RestartPartition has a partition recovered that does not serve, and returns how it is then. That takes as long as the recovery.
+func (c *Client) RestartPartition(ctx context.Context, id int) (p wire.Partition, err error) {
+	err = c.own(ctx, request{op: fmt.Sprintf("restart partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/restart", id), most: restartTime}, &p)
+	return p, err
+}
+
+// own makes a request that only this broker has, and reads its answer.
+func (c *Client) own(ctx context.Context, r request, into any) error {
+	r.own, r.path = true, wire.Prefix[1:]+"/"+r.path
+	src, err := c.exchange(ctx, r)
+	if err == nil {
+		if err = wire.Answer(src, into); err != nil {
+			err = senseless(r.op, err)
+		}
+	}
+	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "" && (len(src) > 0 || e.Status >= 400 && e.Status < 500) {
+		e.Text += "; only Ledgerbus has such requests, from the version on that has this command"
+	}
+	return err
+}
