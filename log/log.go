@@ -61,6 +61,9 @@ type Options struct {
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
 	ReadOnly bool
+	// Shared is ReadOnly beside a broker that may be using the directory, starting, or being killed: no lock is taken and nobody waits. What
+	// is read is what was durable when the store was opened, less what came in the second before (docs/decisions/0047).
+	Shared bool
 }
 
 var (
@@ -72,6 +75,8 @@ var (
 	ErrClosed = errors.New("log: closed")
 	// ErrChecksum: bytes read are not those that were written (F5).
 	ErrChecksum = errors.New("log: checksum mismatch")
+	// ErrChanged: what was read with [Options.Shared] has become the log of another run, or another directory, or has lost files.
+	ErrChanged = errors.New("log: the directory changed while it was read")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// TestPlantedBugs runs the tests with an error at each call in a child process for each planted bug that is its to find, and demands that they find it.
-// Where nothing is planted they must find nothing.
+// TestPlantedBugs runs, for each planted bug that is to be found here, the test that is to find it in a child process, and demands that it does.
+// Where nothing is planted it must find nothing.
 func TestPlantedBugs(t *testing.T) {
 	if os.Getenv("LEDGERBUS_MUTANT") != "" {
 		t.Skip("is a child")
@@ -20,13 +20,19 @@ func TestPlantedBugs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bug := range []mutant.Bug{"", mutant.HalfFrame, mutant.SyncForgiven} {
-		t.Run("bug "+string(bug), func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run", "^(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)$")
-			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(bug))
-			if out, err := cmd.CombinedOutput(); (err != nil) != (bug != "") {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+	for bug, finder := range map[mutant.Bug]string{
+		mutant.HalfFrame:     "TestF8EveryCallWithoutRoom",
+		mutant.SyncForgiven:  "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
+		mutant.SharedWritten: "TestSharedShowsWhatLasts",
+	} {
+		for _, planted := range []mutant.Bug{"", bug} {
+			t.Run(finder+" bug "+string(planted), func(t *testing.T) {
+				cmd := exec.Command(self, "-test.run", "^"+finder+"$")
+				cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(planted))
+				if out, err := cmd.CombinedOutput(); (err != nil) != (planted != "") {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
 	}
 }

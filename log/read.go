@@ -39,22 +39,27 @@ func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 
 // ReadInto implements [Reader].
 func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
-	s, end, err := p.holding(b)
-	if err != nil {
-		return 0, err
+	for {
+		s, end, err := p.holding(b)
+		if err != nil {
+			return 0, err
+		}
+		n, err := p.readInto(s, end, b, dst)
+		if err != nil && p.again(err) {
+			continue
+		}
+		return n, err
 	}
-	return p.readInto(s, end, b, dst)
 }
 
 // ReadBlob implements [Reader].
 func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
-	s, end, err := p.holding(b)
-	if err != nil {
+	if _, _, err := p.holding(b); err != nil { // before room is made for it
 		return dst, err
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, int(b.Size))[:start+int(b.Size)]
-	if _, err := p.readInto(s, end, b, dst[start:]); err != nil {
+	if _, err := p.ReadInto(b, dst[start:]); err != nil {
 		return dst[:start], err
 	}
 	return dst, nil
@@ -126,25 +131,42 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		_, committed := p.Bounds()
 		buf := readWindows.Get().(*[readWindow]byte)
 		defer readWindows.Put(buf)
-		r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
-		for _, e := range p.extents(from, committed) {
-			if more, err := r.segment(ctx, e, from, yield); err != nil {
-				yield(Frame{}, err)
-				return
-			} else if !more {
-				return
+		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: from}
+		for {
+			more, err := r.segments(ctx, committed, yield)
+			if err != nil && p.again(err) {
+				continue
 			}
+			if err == nil && more {
+				err = p.lasting()
+			}
+			if err != nil {
+				yield(Frame{}, err)
+			}
+			return
 		}
 	}
 }
 
 type frameReader struct {
-	p   *partition
-	win format.Window
-	big []byte // records that are longer than the window
+	p    *partition
+	win  format.Window
+	big  []byte    // records that are longer than the window
+	next event.LSN // no frame before it is wanted any more
 }
 
-func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yield func(Frame, error) bool) (bool, error) {
+// segments reads what is wanted and below an LSN. It reports whether more would be.
+func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Frame, error) bool) (more bool, err error) {
+	more = true
+	for _, e := range r.p.extents(r.next, to) {
+		if more, err = r.segment(ctx, e, yield); err != nil || !more {
+			break
+		}
+	}
+	return more, err
+}
+
+func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, error) bool) (bool, error) {
 	f, err := r.p.files.get(r.p.store.opts.FS, r.p.dir, e.seg)
 	if err != nil {
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
@@ -159,11 +181,12 @@ func (r *frameReader) segment(ctx context.Context, e extent, from event.LSN, yie
 		if err != nil {
 			return false, err
 		}
-		if lsn >= from {
+		if lsn >= r.next {
 			fr, err := r.frame(e.seg, &h)
 			if err != nil {
 				return false, err
 			}
+			r.next = h.Next()
 			if !yield(fr, nil) {
 				return false, nil
 			}

@@ -38,6 +38,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, defaultMaxFrame)
 	o.Patience = cmp.Or(o.Patience, 800*time.Millisecond)
 	o.OpenFiles = cmp.Or(o.OpenFiles, defaultOpenFiles)
+	o.ReadOnly = o.ReadOnly || o.Shared
 	if o.FS == nil {
 		o.FS = disk.OS{}
 	}
@@ -87,6 +88,7 @@ type store struct {
 	tag   uint32
 	lock  io.Closer
 	parts []*partition // refused ones have err
+	lease *lease       // of a shared reader; nil: it has none
 
 	reserve reserve
 	watch   watch
@@ -119,13 +121,22 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	} else if _, err := s.fs.ReadDir(dir); err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
+	if s.lock, err = opts.take(s.fs, dir); err != nil {
 		return nil, lockError(dir, err)
 	}
 	if err := s.open(ctx); err != nil {
+		s.lease.end()
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
+}
+
+// take takes the directory, unless it is shared with who has it.
+func (o Options) take(fsys disk.FS, dir string) (io.Closer, error) {
+	if o.Shared {
+		return io.NopCloser(nil), nil
+	}
+	return fsys.Lock(filepath.Join(dir, "lock"))
 }
 
 // at finds out where the directory really is, refuses one with links inside, and fills in the options for it.
@@ -170,8 +181,10 @@ func (s *store) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
 	}
-	ends, err := s.readClean()
-	if err != nil {
+	var ends []format.Mark
+	if s.opts.Shared { // a broker that starts takes the clean marker away
+		s.lease = s.newLease()
+	} else if ends, err = s.readClean(); err != nil {
 		return err
 	}
 	if err := s.recover(ctx, ends); err != nil {
@@ -307,6 +320,15 @@ func Descriptors(partitions, openFiles int) int {
 	return 1 + partitions*(writing+noting+cachedFiles(cmp.Or(openFiles, defaultOpenFiles), partitions))
 }
 
+// verdict reads a partition, also while others write it.
+func (s *store) verdict(ctx context.Context, w *walk) (*found, error) {
+	if s.opts.Shared {
+		w.bound = new(bound)
+		return s.walkBeside(ctx, w)
+	}
+	return s.run(ctx, w)
+}
+
 // run reads a partition. A panic is an error, so that other goroutines' work ends in order.
 func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 	defer func() {
@@ -325,7 +347,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []for
 		w.clean = &ends[id]
 	}
 	start := time.Now()
-	out, err := s.run(ctx, &w)
+	out, err := s.verdict(ctx, &w)
 	p := &partition{store: s, id: id, dir: w.dir(), err: err}
 	p.files.limit = cachedFiles(s.opts.OpenFiles, s.ns.Partitions)
 	logger := s.opts.Logger.With("partition", id)
@@ -422,6 +444,7 @@ func (s *store) Close() error {
 	}
 	s.reserve.close()
 	s.watch.end()
+	s.lease.end()
 	if clean {
 		if err := disk.Replace(s.fs, filepath.Join(s.root, "clean"), format.EncodeClean(s.tag, ends)); err != nil {
 			errs = append(errs, fmt.Errorf("log: clean marker: %w", err))

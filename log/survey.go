@@ -20,6 +20,7 @@ type Survey struct {
 	root  string
 	boot  string
 	known []string // capabilities
+	share bool     // with a broker that uses the directory
 	lock  io.Closer
 	tag   *uint32       // nil: nobody can say, so that each partition's manifest does
 	ends  []format.Mark // from the clean marker; nil without a good one
@@ -34,16 +35,16 @@ type Surveyed struct {
 	Discarded       []Discard        // checkpoints and notes that are no good
 }
 
-// OpenSurvey takes a directory that nobody uses. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
-// stop it: it does without. Of the options FS, BootID and Capabilities count.
+// OpenSurvey takes a directory that nobody uses, or shares it. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
+// stop it: it does without. Of the options FS, BootID, Capabilities and Shared count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
 	opts.ReadOnly = true
 	dir, opts, err := opts.at(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID, known: opts.Capabilities}
-	if s.lock, err = s.fs.Lock(filepath.Join(dir, "lock")); err != nil {
+	s := &Survey{fs: opts.FS, root: dir, boot: opts.BootID, known: opts.Capabilities, share: opts.Shared}
+	if s.lock, err = opts.take(s.fs, dir); err != nil {
 		return nil, lockError(dir, err)
 	}
 	if err := s.open(); err != nil {
@@ -102,12 +103,17 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tagOf(id), boot: s.boot}
+	if s.share {
+		w.bound = new(bound)
+	}
 	var before *CorruptError
 	w.report = func(c *CorruptError) error { // a file that should be another one may begin with a frame that is wrong as well
 		if before != nil && before.File == c.File && before.Offset == c.Offset {
 			return nil
 		}
-		before = c
+		if before = c; s.share && w.moved(c.File) {
+			return fmt.Errorf("%w: partition %d: %s is gone", ErrChanged, id, c.File)
+		}
 		return found(c)
 	}
 	w.scan.Win.Buf = buf[:]

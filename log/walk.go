@@ -24,6 +24,7 @@ type walk struct {
 	tag   uint32
 	boot  string       // of the running kernel; empty: unknown
 	clean *format.Mark // where the clean marker says the log ends
+	bound *bound       // of a walk beside a broker; nil: the log is nobody's, and all of it is read
 	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
 	// as its error.
 	report func(*CorruptError) error
@@ -111,6 +112,9 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	s.Partition, s.Tag, s.LSN = w.id, w.tag, format.FirstLSN
 	s.Watch = make(map[event.LSN]format.Passed)
 	w.sure, w.chained, w.reigned = true, true, true
+	if err := w.readBound(); err != nil {
+		return nil, err
+	}
 	listed := w.readManifest()
 	if err := w.damaged("manifest", 0, 0, listed); err != nil {
 		return nil, err
@@ -202,6 +206,9 @@ type note struct {
 
 // readNotes reads those that are there and good, and asks for what stands at their LSNs.
 func (w *walk) readNotes() (notes []note, err error) {
+	if w.bound != nil {
+		return w.setBound(), nil
+	}
 	for _, n := range [...]struct {
 		name string
 		kind format.Note
@@ -321,6 +328,9 @@ func (w *walk) listCheckpoints() []format.Checkpoint {
 			continue
 		}
 		c, err := readCheckpoint(w.fs, filepath.Join(w.dir(), name), w.id, w.tag)
+		if w.bound != nil && errors.Is(err, fs.ErrNotExist) {
+			continue // the broker has newer ones by now
+		}
 		if err == nil && format.CheckpointName(c.LSN) != e.Name {
 			err = fmt.Errorf("%w: is of LSN %d", format.ErrDamaged, c.LSN)
 		}
@@ -340,6 +350,7 @@ func (w *walk) keepCheckpoints(list []format.Checkpoint) {
 		switch {
 		case w.missed(c.LSN):
 			w.out.ckpts = append(w.out.ckpts, c)
+		case c.LSN > w.out.end.LSN && w.bound != nil: // of what came since
 		case c.LSN > w.out.end.LSN:
 			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.LSN))
 		case c.LSN < w.out.first || c.LSN > w.out.first && w.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}) || c.LSN == w.out.first && c.LSN != format.FirstLSN:

@@ -27,6 +27,9 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 		return err
 	}
 	for i, c := range list {
+		if w.bound.passed(c.First, good) {
+			break
+		}
 		if !there[format.ChapterName(c.ID)] {
 			w.leave()
 			continue
@@ -76,7 +79,9 @@ func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (
 			continue
 		}
 		name := filepath.Join("wal", e.Name)
-		if id, ok := chapterID(e); !good || !ok || id <= last {
+		if id, ok := chapterID(e); ok && w.bound != nil && id > last {
+			continue // begun since
+		} else if !good || !ok || id <= last {
 			err = w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log"))
 		} else {
 			err = w.stray(name)
@@ -134,6 +139,9 @@ func (w *walk) chapter(ctx context.Context, c format.Chapter, listed, last bool)
 		return w.damaged(first, 0, s.LSN, w.corrupt(first, 0, s.LSN, "segment is missing"))
 	}
 	for k, e := range files {
+		if w.bound.passed(s.LSN, w.sure) {
+			break
+		}
 		ok, err := w.isSegment(name, e)
 		if err == nil && ok {
 			err = w.file(ctx, last && k == len(files)-1)
@@ -211,6 +219,7 @@ func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 	erased := s.Erased
 	if err = w.anchor(ctx, name, last); err == nil {
 		seg.base = s.LSN
+		s.Win.Size = w.bound.within(seg.base, size)
 		err = w.frames(ctx, name, seg.base, last)
 	}
 	seg.end, seg.erased = s.LSN, s.Erased-erased

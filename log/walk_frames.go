@@ -185,6 +185,8 @@ func (w *walk) judge(name string, off int64, base event.LSN, v format.Verdict, l
 		return cause
 	case !last:
 		return w.corrupt(name, off, s.LSN, "%s; segments follow, so it was durable", v.Reason)
+	case w.bound != nil:
+		return w.corrupt(name, off, s.LSN, "%s; it was durable", v.Reason)
 	case w.clean != nil:
 		return w.corrupt(name, off, s.LSN, "%s; the last stop was clean", v.Reason)
 	}

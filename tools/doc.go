@@ -1,5 +1,5 @@
-// Package tools has what people do with a data directory while no broker runs on it: print it, verify it. It needs no
-// server and knows no flag. Everything is read-only, works on a stopped directory or on a copy of one, follows no symbolic link,
+// Package tools has what people do with a data directory, whether a broker runs on it or not: print it, verify it. It needs no
+// server and knows no flag. Everything is read-only, follows no symbolic link, reads beside a broker what is durable ([Beside]),
 // holds one frame in memory at a time, beside it for verify what a broker holds of the waiting messages of one partition, and gives
 // the same verdict as recovery, because it is the same code: package log's walk, and package index/replay (reliability.md S33).
 //

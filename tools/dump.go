@@ -28,6 +28,7 @@ type DumpOptions struct {
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
 	Bodies    bool      // print message bodies too, and of those that history no longer keeps that they are erased
+	Beside              // how a directory is taken that a broker may be using
 }
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
@@ -36,7 +37,7 @@ type DumpOptions struct {
 // A number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
-	s, err := log.Open(ctx, dir, log.Options{ReadOnly: true})
+	s, err := opts.open(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("tools: %w", err)
 	}
@@ -51,6 +52,7 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 		}
 		p, err := s.Open(ctx, id)
 		if err == nil {
+			opts.tell(p)
 			d := dumper{out: out, opts: opts, part: p, origins: make(map[event.OriginID]event.Origin)}
 			err = d.run(ctx)
 		}

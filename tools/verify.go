@@ -16,7 +16,8 @@ const maxDamaged = 1000
 
 // VerifyOptions say how to print.
 type VerifyOptions struct {
-	JSON bool // one object per line instead of text
+	JSON   bool // one object per line instead of text
+	Beside      // how a directory is taken that a broker may be using
 }
 
 // Report is what Verify found.
@@ -66,7 +67,7 @@ type verifier struct {
 }
 
 func (v *verifier) run() error {
-	s, err := log.Open(v.ctx, v.dir, log.Options{ReadOnly: true})
+	s, err := v.opts.open(v.ctx, v.dir)
 	if c := (*log.CorruptError)(nil); errors.As(err, &c) {
 		return v.all(c)
 	}
@@ -81,6 +82,7 @@ func (v *verifier) run() error {
 		case errors.As(err, &c):
 			err = v.refused(id, c)
 		case err == nil:
+			v.opts.tell(p)
 			err = v.partition(p)
 		}
 		if err != nil {
@@ -109,7 +111,7 @@ func (v *verifier) all(c *log.CorruptError) error {
 
 func (v *verifier) openSurvey() (err error) {
 	if v.survey == nil {
-		v.survey, err = log.OpenSurvey(v.dir, log.Options{})
+		v.survey, err = log.OpenSurvey(v.dir, log.Options{Shared: v.opts.Live})
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*client.Error](err), is[*admin.Error](err):
 		return exitRefused
-	case errors.Is(err, log.ErrInUse):
+	case errors.Is(err, log.ErrInUse), errors.Is(err, log.ErrChanged):
 		return exitInUse
 	case errors.Is(err, log.ErrFormat), errors.Is(err, event.ErrUnknown):
 		return exitFormat

@@ -24,13 +24,17 @@ const verifyHelp = "Reads all there is and replays it. A line for each partition
 	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
 	"Needs the memory a broker would for the waiting messages of one partition, and little beside it."
 
+const besideHelp = "While a broker uses the directory, what was durable at the beginning is read, less what came in the second before; how far that\n" +
+	"is, is said on stderr, and what is printed is what it would be if the log ended there. The broker does not wait for it. Is another broker\n" +
+	"started meanwhile, that is said, and the exit code is 3."
+
 func logCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "log",
 		Usage: "look into the log of a data directory; no broker needed",
-		Description: "Works on the data directory of a broker that does not run, or on a copy that was made while none ran: in a\n" +
-			"copy of a directory that is being written to, files may not fit each other. Nothing is ever changed.\n" +
-			"Exit codes: 0 well, 3 a broker is using the directory, 4 damage, 5 cannot be read, 7 made by a newer version.",
+		Description: "Works on the data directory of a broker, running or not, or on a copy that was made while none ran: in a copy of a directory\n" +
+			"that is being written to, files may not fit each other (ledgerbus backup makes one that does). Nothing is ever changed.\n" +
+			"Exit codes: 0 well, 3 a broker was started meanwhile, 4 damage, 5 cannot be read, 7 made by a newer version.",
 		Subcommands: []*cli.Command{
 			{
 				Name:      "dump",
@@ -38,9 +42,10 @@ func logCommand() *cli.Command {
 				ArgsUsage: "DIR",
 				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so is what is zero:\n" +
 					"docs/guide/log-dump.md says how each field is printed.\n" +
-					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.",
+					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.\n" + besideHelp,
 				Flags: []cli.Flag{
 					outputFlag(),
+					liveFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
 					&cli.Uint64Flag{Name: "from", Usage: "LSN of the first frame to print", DefaultText: "the first there is"},
 					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too, or that they are erased"},
@@ -51,12 +56,21 @@ func logCommand() *cli.Command {
 				Name:        "verify",
 				Usage:       "compare every checksum, name every damaged place",
 				ArgsUsage:   "DIR",
-				Description: verifyHelp,
-				Flags:       []cli.Flag{outputFlag()},
+				Description: verifyHelp + "\n" + besideHelp,
+				Flags:       []cli.Flag{outputFlag(), liveFlag()},
 				Action:      verifyLog,
 			},
 		},
 	}
+}
+
+func liveFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "live", Usage: "read so even if no broker uses the directory, and let one start meanwhile"}
+}
+
+// beside is how a command takes a directory that a broker may be using.
+func beside(c *cli.Context) tools.Beside {
+	return tools.Beside{Live: c.Bool("live"), Notes: c.App.ErrWriter}
 }
 
 // directoryAndForm are the data directory of a command, and whether it prints JSON.
@@ -74,7 +88,7 @@ func dumpLog(c *cli.Context) error {
 		return err
 	}
 	err = tools.Dump(c.App.Writer, dir, tools.DumpOptions{
-		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies")})
+		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies"), Beside: beside(c)})
 	if errors.Is(err, tools.ErrNoPartition) {
 		return usageError{err}
 	}
@@ -86,7 +100,7 @@ func verifyLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := tools.Verify(c.App.Writer, dir, tools.VerifyOptions{JSON: inJSON})
+	found, err := tools.Verify(c.App.Writer, dir, tools.VerifyOptions{JSON: inJSON, Beside: beside(c)})
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,10 @@ const (
 
 	SyncForgiven Bug = "D1" // a sync that found no room counts as one that did what it should
 
+	// Of readers beside a broker (docs/decisions/0047).
+
+	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
+
 	// Of receivers that have ports in several loops; a test of package host finds these.
 
 	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look returns a file system for a directory that may have been made by an enemy: no symbolic link inside is followed, nothing is written, and
+// Look returns a file system for a directory that may have been made by an enemy: no symbolic link inside is followed, nothing is written but marks, and
 // a process that uses the directory is respected (reliability.md S33).
 func Look(root string) FS { return look{root: root} }
 

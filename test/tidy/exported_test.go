@@ -22,11 +22,11 @@ var exportedNames = ratchet{
 		"engine/filter":          35,
 		"index":                  25,
 		"index/replay":           8,
-		"internal/mutant":        43,
+		"internal/mutant":        44,
 		"internal/private":       2,
-		"log":                    48, // how much room a disk has is seven, for the engine and for /health
-		"log/disk":               28,
-		"log/format":             56,
+		"log":                    49, // how much room a disk has is seven, for the engine and for /health
+		"log/disk":               29,
+		"log/format":             61,
 		"log/event":              273, // most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          226,
@@ -38,7 +38,7 @@ var exportedNames = ratchet{
 		"protocol/listen":        12,
 		"protocol/message":       30,
 		"protocol/servicebus":    4,
-		"tools":                  6,
+		"tools":                  7,
 		"tools/bench":            17,
 		"tools/bench/floor":      5,
 		"tools/client":           25,

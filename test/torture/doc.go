@@ -11,6 +11,8 @@
 //
 // TestMoves does so while messages are forwarded and transactions move them between entities, with a new directory after every fifty kills.
 //
+// TestReadersBeside reads the data directory all the time meanwhile, as `log dump --live` and `log verify --live` do.
+//
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //
 // TestFullDisk, TestQuota and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or

@@ -1,0 +1,122 @@
+package log
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+const (
+	// leaseEvery is how often a reader renews its lease while it opens files. One that stands still lets it end.
+	leaseEvery = 10 * time.Second
+	// leaseEnds is after what time nobody respects a lease any more.
+	leaseEnds = time.Minute
+	// maxLeases is how many a directory may have; further readers have none, and look into the manifest more often.
+	maxLeases = 64
+)
+
+// lease is the file by which a reader beside a broker asks for the files that it has yet to read not to be removed. It is a courtesy: a reader
+// without one is right as well.
+type lease struct {
+	store   *store
+	file    *disk.Mark
+	renewed atomic.Int64 // ms since 1970
+}
+
+// marked is a file system that is looked at, in which a reader may leave a mark.
+type marked interface {
+	NewMark(name string) (*disk.Mark, error)
+	Unmark(name string)
+}
+
+// newLease takes one; nil where that cannot be: the directory may not be written to, or is full of them.
+func (s *store) newLease() *lease {
+	dir, ok := s.fs.(marked)
+	if !ok {
+		return nil
+	}
+	held, ended := s.leases()
+	for _, name := range ended {
+		dir.Unmark(name)
+	}
+	if len(held) >= maxLeases {
+		return nil
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	f, err := dir.NewMark(format.LeaseName(binary.LittleEndian.Uint64(id[:])))
+	if err != nil {
+		return nil
+	}
+	l := &lease{store: s, file: f}
+	l.renew()
+	s.fs = renewing{s.fs, l}
+	s.opts.FS = s.fs
+	return l
+}
+
+// renewing is a file system with a lease on it, which is renewed as long as files are opened.
+type renewing struct {
+	disk.FS
+	lease *lease
+}
+
+func (r renewing) Open(name string) (disk.File, error) {
+	r.lease.renew()
+	return r.FS.Open(name)
+}
+
+// renew says that the reader still reads, if it has not just done so.
+func (l *lease) renew() {
+	now, before := l.store.opts.Now().UnixMilli(), l.renewed.Load()
+	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
+		return
+	}
+	lowest := make([]event.LSN, l.store.ns.Partitions)
+	for i := range lowest {
+		lowest[i] = format.FirstLSN
+	}
+	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: lowest}.Encode(l.store.tag))
+}
+
+// end gives the lease back.
+func (l *lease) end() {
+	if l != nil {
+		l.file.Remove()
+	}
+}
+
+// leases returns what the readers of the directory need, and the names of leases that have ended. It looks at a bounded number of files, and
+// believes none that is not whole.
+func (s *store) leases() (held []format.Lease, ended []string) {
+	entries, err := s.fs.ReadDir(s.root)
+	if err != nil {
+		return nil, nil
+	}
+	now := s.opts.Now().UnixMilli()
+	for _, e := range entries {
+		if e.Dir || !format.IsLease(e.Name) || len(held)+len(ended) == maxLeases {
+			continue
+		}
+		p, err := readFile(s.fs, filepath.Join(s.root, e.Name), format.MaxLease)
+		if err != nil {
+			continue
+		}
+		l, err := format.DecodeLease(p, s.tag, s.ns.Partitions)
+		if err != nil {
+			continue
+		}
+		if age := time.Duration(now-l.Renewed) * time.Millisecond; age > leaseEnds || age < -leaseEnds {
+			ended = append(ended, e.Name)
+			continue
+		}
+		held = append(held, l)
+	}
+	return held, ended
+}

@@ -1,0 +1,147 @@
+package log
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// leaseNames are the leases in a directory.
+func leaseNames(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "lease-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func sharing(t *testing.T, dir string, now func() time.Time) *store {
+	t.Helper()
+	s, err := Open(t.Context(), dir, Options{Shared: true, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*store)
+}
+
+// leasesHeld is how many leases who leads the log finds.
+func leasesHeld(t *testing.T, leader Store, now func() time.Time) int {
+	t.Helper()
+	s := leader.(*store)
+	s.opts.Now = now
+	all, _ := s.leases()
+	for _, l := range all {
+		if l.PID != uint32(os.Getpid()) || !slices.Equal(l.Lowest, []event.LSN{format.FirstLSN, format.FirstLSN}) {
+			t.Errorf("%+v", l)
+		}
+	}
+	return len(all)
+}
+
+// noLeases puts what is no lease, under the names of some, beside one that is. It returns the file that one of them is a link to.
+func noLeases(t *testing.T, dir, lease string) (outside string) {
+	t.Helper()
+	outside = filepath.Join(t.TempDir(), "outside")
+	whole, err := os.ReadFile(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, put := range []func(name string) error{
+		func(string) error { return os.WriteFile(outside, whole, 0o600) },
+		func(name string) error { return os.Symlink(outside, name) },
+		func(name string) error { return os.Mkdir(name, 0o700) },
+		func(name string) error { return os.WriteFile(name, whole[:20], 0o600) },
+		func(name string) error { return os.WriteFile(name, append(whole, make([]byte, 1<<20)...), 0o600) },
+	} {
+		if err := put(filepath.Join(dir, format.LeaseName(uint64(i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return outside
+}
+
+// TestLease: a shared reader has one, of which whoever leads the log can read what it needs, until it ends or stands still for a minute. Files that
+// only look like leases are none, and are left alone.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	leader, err := Open(t.Context(), dir, Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	now := time.UnixMilli(1_900_000_000_000)
+	clock := func() time.Time { return now }
+	share := func() *store { return sharing(t, dir, clock) }
+	held := func() int { return leasesHeld(t, leader, clock) }
+	a := share()
+	names := leaseNames(t, dir)
+	if len(names) != 1 || held() != 1 {
+		t.Fatalf("%q, %d held", names, held())
+	}
+	if st, err := os.Stat(names[0]); err != nil || st.Mode().Perm() != 0o600 || st.Size() > format.MaxLease {
+		t.Errorf("%v %v", st, err)
+	}
+	now = now.Add(leaseEnds + time.Second)
+	if held() != 0 {
+		t.Error("the lease of a reader that stands still is respected")
+	}
+	a.fs.Open(filepath.Join(dir, "namespace.json"))
+	if held() != 1 {
+		t.Error("a lease is not renewed")
+	}
+	now = now.Add(leaseEnds + time.Second)
+	outside := noLeases(t, dir, names[0])
+	b := share()
+	if held() != 1 {
+		t.Errorf("%d held", held())
+	}
+	if n := len(leaseNames(t, dir)); n != 5 { // the ended one is removed, four are left alone
+		t.Errorf("%d files", n)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
+	}
+	for range maxLeases {
+		c := share()
+		defer c.Close()
+	}
+	if n := held(); n != maxLeases {
+		t.Errorf("%d leases", n)
+	}
+	for _, s := range []*store{a, b} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := held(); n != maxLeases-1 {
+		t.Errorf("%d leases behind the end of one", n)
+	}
+}
+
+// A lease that somebody removed is missed by nobody.
+func TestLeaseRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir, Options{Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	look, err := Open(t.Context(), dir, Options{Shared: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(leaseNames(t, dir)[0]); err != nil { // by who found it in the way
+		t.Fatal(err)
+	}
+	if err := look.Close(); err != nil {
+		t.Error(err)
+	}
+}

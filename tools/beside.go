@@ -1,0 +1,39 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// Beside says how a directory is taken that a broker may be using. Where one does, what was durable when it was opened is read, less what came in
+// the second before: what is printed is what would be of the stopped directory if it ended there. Nothing that is read here makes the broker wait.
+type Beside struct {
+	// Live takes the directory so even if no broker uses it, so that one may start meanwhile; else none can before the directory has been read.
+	Live bool
+	// Notes is told how far each partition is read, if not to its end; nil: nobody is.
+	Notes io.Writer
+}
+
+// open takes a directory, beside a broker if one uses it.
+func (b *Beside) open(ctx context.Context, dir string) (log.Store, error) {
+	if !b.Live {
+		s, err := log.Open(ctx, dir, log.Options{ReadOnly: true})
+		if !errors.Is(err, log.ErrInUse) {
+			return s, err
+		}
+		b.Live = true
+	}
+	return log.Open(ctx, dir, log.Options{Shared: true})
+}
+
+// tell says how far a partition is read.
+func (b *Beside) tell(p log.Partition) {
+	if b.Live && b.Notes != nil {
+		_, end := p.Bounds()
+		fmt.Fprintf(b.Notes, "partition %d is read up to durable LSN %d, beside a broker that may be using the directory\n", p.ID(), end)
+	}
+}
