@@ -321,7 +321,7 @@ type Delivery struct {
 	DeliveryCount uint32          // failed earlier deliveries
 	EnqueuedAt    event.Time
 	ExpiresAt     event.Time    // 0: never
-	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none
+	TimeToLive    time.Duration // the sender's own, cut to the ceiling; 0: none; negative: as it was sent
 	SubQueue      event.SubQueue
 	State         MessageState
 	WasScheduled  bool // before it became active

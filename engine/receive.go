@@ -118,8 +118,12 @@ func describe(m *index.Message) Delivery {
 	case index.Scheduled:
 		d.State, d.TimeToLive = MessageScheduled, m.TimeToLive
 	}
-	if m.OwnTTL && m.ExpiresAt != 0 {
+	switch {
+	case !m.OwnTTL || m.State == index.Scheduled:
+	case m.ExpiresAt != 0:
 		d.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt)
+	default: // it was sent through here to where it would have begun
+		d.TimeToLive = -1
 	}
 	return d
 }

@@ -28,7 +28,7 @@ func TestTopicTransferDeadLetters(t *testing.T) {
 	id := event.Slice{Entity: 1}
 	p.Configure(&Entity{ID: 1, Kind: event.Topic, Path: "t", Properties: DefaultProperties(event.Topic)})
 	in := event.Envelope{Slice: id}
-	apply(&event.MessageHandedOver{Envelope: in, Sequence: 1, MessageID: []byte("m"), EnqueuedAt: at, Body: event.Blob{Size: 9}, Destination: queue, Number: 1},
+	apply(&event.MessageHandedOver{Envelope: in, Sequence: 1, MessageID: []byte("m"), EnqueuedAt: at, TimeToLive: time.Hour, Body: event.Blob{Size: 9}, Destination: queue, Number: 1},
 		&event.TransferFailed{Envelope: in, Number: 1, SubQueue: event.TransferDeadLetter, Reason: "gone"})
 
 	var token event.LockToken
@@ -39,7 +39,7 @@ func TestTopicTransferDeadLetters(t *testing.T) {
 		if given == nil {
 			t.Fatalf("round %d: nothing to receive: %+v", round, r)
 		}
-		if given.LockedUntil != at.Add(time.Minute) || given.DeliveryCount != 0 || given.SubQueue != event.TransferDeadLetter {
+		if given.LockedUntil != at.Add(time.Minute) || given.DeliveryCount != 0 || given.SubQueue != event.TransferDeadLetter || given.TimeToLive >= 0 {
 			t.Errorf("round %d: %+v", round, given)
 		}
 		if round == 11 {

@@ -106,7 +106,8 @@ func splitSections(b []byte) (p parts, err error) {
 	return p, nil
 }
 
-// appendHeader writes the header every delivery has (0.12): the sender's, with the time to live and count of now (5.1).
+// appendHeader writes the header every delivery has (0.12): the sender's, with the time to live and count of now (5.1). A negative time to
+// live is that of the sender.
 func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, error) {
 	var h amqp.Header
 	if sent != nil {
@@ -115,8 +116,11 @@ func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, er
 			return dst, err
 		}
 	}
-	h.DeliveryCount, h.TTL = amqp.Some(count), amqp.Opt[uint32]{}
-	if ttl > 0 {
+	h.DeliveryCount = amqp.Some(count)
+	switch {
+	case ttl == 0:
+		h.TTL = amqp.Opt[uint32]{}
+	case ttl > 0:
 		h.TTL = amqp.Some(uint32(min(int64(ttl/time.Millisecond), math.MaxUint32)))
 	}
 	return amqp.AppendHeader(dst, &h), nil

@@ -3,6 +3,7 @@ package message
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -96,6 +97,26 @@ func TestDeadLetterSource(t *testing.T) {
 					t.Errorf("number at first submission: %v", n)
 				}
 			}
+		}
+	}
+}
+
+// Semantics 9.3: a message that was sent through an entity and could not go on is shown with the time to live that it was sent with, which
+// has not begun.
+func TestTimeToLiveAsSent(t *testing.T) {
+	t.Parallel()
+	stored := append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(90_000))}), message("a", "x")...)
+	for ttl, want := range map[time.Duration]amqp.Opt[uint32]{-1: amqp.Some(uint32(90_000)), 0: {}, time.Second: amqp.Some(uint32(1000))} {
+		b, err := AppendDelivery(nil, stored, &engine.Delivery{Sequence: 3, TimeToLive: ttl}, nil, View{Peek: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := splitSections(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err := amqp.DecodeHeader(s.header); err != nil || h.TTL != want {
+			t.Errorf("with a time to live of %v: %v, %v; want %v", ttl, h.TTL, err, want)
 		}
 	}
 }

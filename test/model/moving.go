@@ -15,6 +15,7 @@ const (
 	window      = 256
 	windowBytes = 4 << 20
 	lookStep    = 2048 // messages that are looked at for one record
+	maxImport   = 256 << 10
 )
 
 // Trigger is why a message moves.
@@ -100,13 +101,13 @@ func (p *Partition) transfer(q *Queue, m *Message, to int, trigger Trigger) {
 	m.State, m.Transfer = Transferring, &Transfer{q.Transfers, to, trigger}
 }
 
-// mayHandOver looks at messages that are sent through a queue to another one (12.5), and adds up their bytes.
-func (p *Partition) mayHandOver(q *Queue, drafts []Draft) (size int64, r Refusal) {
+// mayHandOver looks at messages that are sent through a queue to another one (12.5), which takes them up to a size, and adds up their bytes.
+func (p *Partition) mayHandOver(q *Queue, drafts []Draft, largest int64) (size int64, r Refusal) {
 	if q.Settings.NoSend && q.Settings.NoReceive {
 		return 0, Disabled
 	}
 	for _, d := range drafts {
-		if q.Topic == nil && int64(len(d.Body)) > q.Settings.MaxMessage+idRoom {
+		if int64(len(d.Body)) > min(q.Settings.MaxMessage, largest)+idRoom {
 			return 0, TooLarge
 		}
 		size += int64(len(d.Body))
@@ -117,9 +118,10 @@ func (p *Partition) mayHandOver(q *Queue, drafts []Draft) (size int64, r Refusal
 	return size, Accepted
 }
 
-// HandOver stores messages that are sent through a queue to another one: they are in transfer at once, and nobody sees them here (12.5).
-func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int) (numbers []uint64, r Refusal) {
-	size, r := p.mayHandOver(q, drafts)
+// HandOver stores messages that are sent through a queue to another one, which takes them up to a size: they are in transfer at once, and
+// nobody sees them here (12.5).
+func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, largest int64) (numbers []uint64, r Refusal) {
+	size, r := p.mayHandOver(q, drafts, largest)
 	if r != Accepted {
 		return nil, r
 	}
@@ -127,7 +129,7 @@ func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int) (numbe
 	p.added(q, size)
 	for i := range drafts {
 		d := &drafts[i]
-		m := &Message{Seq: q.Last + 1, Body: d.Body, State: Transferring, EnqueuedAt: now, OwnTTL: d.TTL, Draft: d}
+		m := &Message{Seq: q.Last + 1, Body: d.Body, State: Transferring, Loose: true, EnqueuedAt: now, OwnTTL: d.TTL, Draft: d}
 		p.transfer(q, m, to, Via)
 		p.store(q, m)
 		numbers = append(numbers, m.Seq)
@@ -207,9 +209,9 @@ func (p *Partition) over(q *Queue, m *Message) {
 // Over is the end of a move: where it went, and the record that says so.
 type Over struct{ To, Record int }
 
-// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue, and is told why, or back to the one it
-// was in, where it stays.
-func (p *Partition) Fail(now int64, q *Queue, number uint64, reason, text string, back, transferQueue bool) {
+// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue, and is told why, as far as there is room
+// beside its header, where that is known, or back to the one it was in, where it stays.
+func (p *Partition) Fail(now int64, q *Queue, number uint64, header int, reason, text string, back, transferQueue bool) {
 	m := q.Moving(number)
 	if m == nil {
 		return
@@ -220,7 +222,7 @@ func (p *Partition) Fail(now int64, q *Queue, number uint64, reason, text string
 	m.Stays = m.Stays || m.Transfer.Trigger == ForwardDead && reason != "MessagingEntityNotFoundException"
 	m.State, m.Transfer, m.Dead, m.TransferDead = Active, nil, true, transferQueue
 	if !back {
-		m.change(p.told(m.room(0), reason, text))
+		m.change(p.told(MaxHeader-max(header, m.changed()), reason, text))
 	}
 	p.settled(q, m.Session)
 	p.News = append(p.News, News{Queue: q, Kind: Returned, Loose: true}) // it is dead: nobody who waits for its session gets it
@@ -267,10 +269,14 @@ func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items 
 		}
 	}
 	p.Copies = nil
+	bytes := 0
 	for i := range items {
 		it := &items[i]
 		d := it.Draft
 		d.arrived = it
+		if bytes += len(d.Body); i > 0 && bytes > maxImport {
+			break // the others have their turn
+		}
 		if q.Arrived[source].Knows(it.Number) {
 			landed = append(landed, Landing{Known: true})
 			continue

@@ -13,6 +13,7 @@ type Operation struct {
 	Drafts   []Draft // Sends
 	Numbered bool    // … that are answered with their numbers
 	Via      int     // … that are for the queue of this id, and go there through Queue (12.5); 0: they stay
+	Largest  int64   // … which takes messages up to this size, bytes
 
 	Sub     Sub // Settles
 	Tokens  []Token
@@ -219,7 +220,7 @@ func (p *Partition) perform(now int64, op *Operation) (r Refusal) {
 	case q.Dropped:
 		return NoEntity
 	case op.Kind == Sends && op.Via != 0:
-		_, r = p.HandOver(now, q, op.Drafts, op.Via)
+		_, r = p.HandOver(now, q, op.Drafts, op.Via, op.Largest)
 	case op.Kind == Sends:
 		_, r = p.Send(now, q, op.Drafts)
 	case op.Kind == Settles:
@@ -281,7 +282,7 @@ func (q *Queue) quota() *Queue {
 func (p *Partition) stageSend(now int64, t *transaction, op *Operation) (numbers []uint64, r Refusal) {
 	q := op.Queue
 	if op.Via != 0 {
-		size, r := p.mayHandOver(q, op.Drafts)
+		size, r := p.mayHandOver(q, op.Drafts, op.Largest)
 		t.bytes[q.quota()] += size
 		return nil, r
 	}

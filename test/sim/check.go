@@ -345,8 +345,12 @@ func (w *world) finish() {
 	longest := time.Second
 	for _, q := range w.living() {
 		longest = max(longest, q.lockEver)
-		if props, exists := w.decided(q); exists && props.Status != event.Active {
-			props.Status = event.Active
+		props, exists := w.decided(q)
+		full := w.o.moves && props.MaxSizeMegabytes == 1 // those that forward to each other when they are full wait for room for ever
+		if exists && (props.Status != event.Active || full) {
+			if props.Status = event.Active; full {
+				props.MaxSizeMegabytes = 1024
+			}
 			w.submit(w.put(q, props))
 			w.pump()
 		}
@@ -367,6 +371,7 @@ func (w *world) finish() {
 	for _, p := range w.parts {
 		w.nothingCarried(p)
 		w.books(p)
+		w.second(p) // what found no room before the faults were over, and nobody waits for, is tried again
 	}
 	w.stop()
 	if w.crashed {
@@ -382,7 +387,7 @@ func (w *world) finish() {
 
 // drainAll drains for as long as it may take, where no lock is longer than this.
 func (w *world) drainAll(longest time.Duration) {
-	began, slept := w.mono, false
+	began, slept := w.mono, 0
 	bound := 3*longest + 10*time.Second // what a courier lets rest goes on within 5 s
 	for left := w.left(); left > 0; left = w.left() {
 		if w.mono-began > bound {
@@ -392,8 +397,8 @@ func (w *world) drainAll(longest time.Duration) {
 		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share { // rings of topics make thousands: what they have left is only much
 			began += longest / 20
 		}
-		if w.mono += longest / 20; !slept && w.mono-began > bound/2 { // what is scheduled may lie years ahead, by the wall clock
-			slept = true
+		if w.mono += longest / 20; slept <= model.MaxHops && w.mono-began > bound/2 { // what is scheduled may lie years ahead, by the wall clock, anew at each hop
+			slept++
 			if d := time.Duration(w.latest()-w.newest) * time.Millisecond; d > 0 {
 				w.mono, began = w.mono+d, w.mono+d
 			}
@@ -507,6 +512,7 @@ func (w *world) count() {
 			p.factsOf(record, rec.Events)
 			for _, ev := range rec.Events {
 				w.stats.Kinds[ev.Kind()]++
+				w.counted(ev)
 				if def, ok := ev.(*event.OriginDefined); ok {
 					defined[def.ID] = segments[0].Chapter
 				} else if by := ev.Common().Origin; by != 0 && defined[by] != segments[0].Chapter {

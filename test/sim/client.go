@@ -102,8 +102,10 @@ func (w *world) fill(a *ask) bool {
 	q := a.q
 	switch a.op {
 	case opSend:
+		w.mayHandOver(a)
 		w.sendAsk(a, 1)
 	case opBatch:
+		w.mayHandOver(a)
 		w.sendAsk(a, 2+w.rng.IntN(4))
 	case opAttach, opAccept:
 		if a.op = opAttach; q.entity.Properties.RequiresSession && a.sub == model.Main {
@@ -276,8 +278,11 @@ func in(sub model.Sub) event.SubQueue { return event.SubQueue(sub) }
 
 func (w *world) sendAsk(a *ask, n int) {
 	cmd := &engine.Send{Entity: a.q.entity, Slice: a.q.slice, Origin: w.origin(), Numbers: w.chance(60)}
+	if a.to != nil {
+		cmd.Destination = a.to.entity
+	}
 	for range n {
-		m := w.hist.message(a.q)
+		m := w.hist.message(a.q, a.to)
 		a.sent = append(a.sent, m)
 		at := len(m.body)
 		if w.chance(20) { // the body in two pieces
@@ -285,7 +290,7 @@ func (w *world) sendAsk(a *ask, n int) {
 		}
 		out := engine.Message{Body: m.body[:at], Tail: m.body[at:], ID: []byte(m.name), IDType: m.idType, SessionID: []byte(m.session),
 			HasSession: m.hasSession, Header: m.header, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
-		if a.q.kind == event.Topic {
+		if a.q.kind == event.Topic && a.to == nil {
 			out.Properties = new(filter.Message)
 			w.see(m.body, out.Properties)
 		}

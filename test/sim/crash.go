@@ -294,7 +294,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Courier: p.courier})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier})
 	p.ledIn = w.boot
 	p.model.Keep()
 	p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records

@@ -107,6 +107,9 @@ func (h *history) moved(sender *life, q *queue, d *engine.Delivery, m *model.Mes
 	}
 	l := &life{sent: sender.sent, of: sender, from: uint64(d.EnqueuedSequence), ok: true}
 	l.q, l.session = q, m.Session
+	if w := h.w; w.o.jumps { // where clocks are set on its way it is the sender's word that counts, and what that was by then only the model knows
+		l.due = 0
+	}
 	h.copies = append(h.copies, l)
 	return l
 }
@@ -116,8 +119,11 @@ func newHistory(w *world) history {
 }
 
 // message makes a message nobody else sends, though others may have the same message-id.
-func (h *history) message(q *queue) *sent {
-	w := h.w
+func (h *history) message(q, to *queue) *sent {
+	w, through := h.w, q
+	if to != nil { // through q
+		q = to
+	}
 	id := uint64(len(h.all) + 1)
 	n := 8 + w.rng.IntN(w.o.maxBody)
 	if w.o.moves {
@@ -162,6 +168,7 @@ func (h *history) message(q *queue) *sent {
 		h.forRules(l)
 		w.describe(&l.sent)
 	}
+	l.q = through
 	h.all = append(h.all, l)
 	return &l.sent
 }
@@ -271,7 +278,7 @@ func (h *history) seen(q *queue, d *engine.Delivery, m *model.Message, asked int
 		}
 		return l
 	}
-	if l.due > int64(d.EnqueuedAt) {
+	if l.due > int64(d.EnqueuedAt) && d.SubQueue != event.TransferDeadLetter { // it was never where it had to wait
 		w.broken("I15", "%s: message %d, scheduled for %d, became active at %d", q.path, l.id, l.due, d.EnqueuedAt)
 	}
 	if l.done && asked > l.doneAt {
@@ -331,7 +338,7 @@ func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Mess
 	if !dead && d.ExpiresAt != 0 && x.at >= int64(d.ExpiresAt) {
 		w.broken("I14", "%s: message %d is delivered at %d and expired at %d", q.path, l.seq, x.at, d.ExpiresAt)
 	}
-	if l.due > x.at {
+	if l.due > x.at && d.SubQueue != event.TransferDeadLetter {
 		w.broken("I15", "%s: message %d is delivered at %d and scheduled for %d", q.path, l.seq, x.at, l.due)
 	}
 	if l.aside && l.asideIn == model.Sub(d.SubQueue) && !byNumber {
@@ -493,12 +500,12 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 		if h.byID[idKey{a.q.n, m.key}] = append(h.byID[idKey{a.q.n, m.key}], l); len(numbers) == 0 || numbers[i] == 0 {
 			continue
 		}
-		seq, planned := uint64(numbers[i]), l.due > x.at
+		seq, planned := uint64(numbers[i]), l.due > x.at && a.to == nil
 		if planned {
 			h.planned = append(h.planned, numbered{a.q, model.Main, seq})
 		}
 		switch {
-		case a.q.entity.Properties.RequiresDuplicateDetection: // it may be the number of the first with this id
+		case a.q.entity.Properties.RequiresDuplicateDetection && a.to == nil: // it may be the number of the first with this id
 		case planned:
 			h.numbered(l, &l.plan, seq)
 		default:

@@ -112,7 +112,7 @@ func (w *world) reread(stored []byte, changes [][]byte, ttl time.Duration, see *
 	p := d.Changed(changes...)
 	m.SessionID, m.HasSession = []byte(p.Session), p.HasSession
 	merged = model.Merge(changes)
-	m.Header = len(merged)
+	m.Header = int(binary.BigEndian.Uint32(stored[headerAt:])) + len(merged)
 	if see != nil {
 		w.see(stored, see)
 		see.User = see.User[:0]
@@ -222,6 +222,9 @@ func (s *shadow) forward(now int64) {
 		o.marked = false
 		if o.dead && o.to == 0 {
 			continue
+		}
+		if o.dead && slices.ContainsFunc(o.q.model.Live, func(m *model.Message) bool { return m.Dead && m.State == model.Active && m.Hops == model.MaxHops }) {
+			s.w.fate(model.ForwardDead, staysThere, tooOften)
 		}
 		s.skip()
 		again := s.m.Forward(now, o.q.model, o.dead, s.w.idOf(o.to), s.w.o.failuresTo == event.TransferDeadLetter)
@@ -336,7 +339,8 @@ func (s *shadow) over(now int64, over host.Over) {
 	s.m.Finish(now, q.model, numbers)
 	for i := range over.Failed {
 		f := &over.Failed[i]
-		s.m.Fail(now, q.model, uint64(f.Number), className(f.Refusal.Code), f.Refusal.Text, f.Back, f.SubQueue == event.TransferDeadLetter)
+		w.failure(over.Trigger, f.SubQueue, f.Back, refusals[f.Refusal.Code])
+		s.m.Fail(now, q.model, uint64(f.Number), f.Header, className(f.Refusal.Code), f.Refusal.Text, f.Back, f.SubQueue == event.TransferDeadLetter)
 	}
 	s.unasked()
 	s.heard()
@@ -378,6 +382,9 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 		items = append(items, w.arriving(from, &cmd.Items[i]))
 	}
 	x.landed = s.m.Import(now, to.model, from.n+1, uint64(cmd.Floor), items, cmd.Waits)
+	for i := range x.landed {
+		w.landing(from.model.Moving(items[i].Number), x.landed[i])
+	}
 	if to.kind == event.Topic {
 		w.stats.Copies += int64(len(s.m.Copies))
 	}
@@ -405,6 +412,8 @@ func (w *world) arriving(from *queue, item *engine.Arriving) model.Arriving {
 	n := uint64(item.Number)
 	it := model.Arriving{Number: n, Hops: int(item.Hops), First: uint64(item.First), Source: item.DeadLetterSource, Changes: bytes.Clone(item.Changes)}
 	it.Draft = *w.draft(item.Message.Body)
+	it.Draft.Header += len(it.Changes)
+	it.Draft.For = int64(binary.BigEndian.Uint64(item.Message.Body[dueAt:])) // as its sender said it, however clocks were set since
 	m := from.model.Moving(n)
 	if m == nil { // it was offered before, or its entity is gone
 		it.Draft.TTL = item.Message.TimeToLive.Milliseconds()

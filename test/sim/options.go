@@ -287,13 +287,10 @@ func (o *options) heavy() {
 	}
 }
 
-// addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later. Clocks are as
-// they should be: bodies say when messages are scheduled, and nobody moves that.
+// addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later.
 func (o *options) addForwarding(rng *rand.Rand) {
 	o.partitions, o.failuresTo = 2+rng.IntN(3), pick(rng, event.DeadLetter, event.DeadLetter, event.TransferDeadLetter)
-	o.jumps, o.headers, o.forge = false, false, false
-	o.maxBody = min(o.maxBody, 1000) // what comes from elsewhere stays well below what one frame may have of it
-	o.actions[actJump], o.actions[actCourier] = 0, pick(rng, 20, 60, 120)
+	o.actions[actCourier] = pick(rng, 20, 60, 120)
 	o.operation[opUpdate] = max(3, o.operation[opUpdate])
 	if o.topics { // a ring of topics makes many of each
 		o.operation[opSend], o.operation[opBatch], o.steps = 5, 1, min(o.steps, 700)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -182,7 +183,10 @@ func shown(m *model.Message) engine.MessageState {
 
 // same compares what is shown of a message with the model.
 func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver) {
-	w := p.w
+	w, ttl := p.w, d.TimeToLive.Milliseconds()
+	if d.TimeToLive < 0 && m.TransferDead { // as it was sent: its time has not begun
+		ttl = int64(binary.BigEndian.Uint32(m.Body[ttlAt:]))
+	}
 	switch {
 	case uint64(d.Sequence) != m.Seq:
 		id := "I12"
@@ -195,7 +199,7 @@ func (p *part) same(d *engine.Delivery, m *model.Message, q *queue, r *receiver)
 		w.broken(id, "%s: message %d is shown, it must be %d", q.path, d.Sequence, m.Seq)
 	case d.DeliveryCount != m.Count:
 		w.broken("I10", "%s: message %d shows delivery count %d, it must be %d", q.path, m.Seq, d.DeliveryCount, m.Count)
-	case int64(d.EnqueuedAt) != m.EnqueuedAt || int64(d.ExpiresAt) != m.ExpiresAt || d.TimeToLive.Milliseconds() != m.OwnTTL:
+	case int64(d.EnqueuedAt) != m.EnqueuedAt || int64(d.ExpiresAt) != m.ExpiresAt || ttl != m.OwnTTL:
 		w.broken("I14", "%s: message %d shows times %d, %d, %v, they must be %d, %d, %d ms", q.path, m.Seq, d.EnqueuedAt, d.ExpiresAt,
 			d.TimeToLive, m.EnqueuedAt, m.ExpiresAt, m.OwnTTL)
 	case uint64(d.EnqueuedSequence) != m.From:

@@ -22,6 +22,7 @@ type ask struct {
 	change model.Change
 	read   []int // bytes of the messages beside their bodies; nil: not looked at
 	sent   []*sent
+	to     *queue // that what is sent is for, through q; nil: it stays
 	limit  uint32
 	drain  bool
 	from   uint64
@@ -295,7 +296,7 @@ func (s *shadow) step(now int64, a *ask) {
 			s.markHall(h)
 		}
 	case opCommit:
-		x.refusal = s.m.Commit(now, a.txn.id)
+		x.refusal = s.commit(now, a.txn)
 	case opRollback:
 		x.refusal = s.m.Rollback(now, a.txn.id, aborts[a.cause])
 	default:
@@ -328,7 +329,9 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 	q := a.q.model
 	switch a.op {
 	case opSend, opBatch:
-		if x.numbers, x.refusal = s.m.Send(now, q, a.drafts()); x.refusal == model.Accepted && a.q.kind == event.Topic {
+		if a.to != nil {
+			x.numbers, x.refusal = s.m.HandOver(now, q, a.drafts(), a.to.n+1, a.largest())
+		} else if x.numbers, x.refusal = s.m.Send(now, q, a.drafts()); x.refusal == model.Accepted && a.q.kind == event.Topic {
 			s.w.coveredCopies(a.op, s.m.Copies)
 		}
 	case opSettle, opSettleMany, opStale:

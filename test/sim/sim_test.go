@@ -125,7 +125,8 @@ func checkCoverage(t *testing.T, stats *Stats) {
 		}
 	}
 	for _, k := range []event.Kind{event.KindRunStarted, event.KindSettlementRefused, event.KindSendsRefused,
-		event.KindTransactionCommitted, event.KindTransactionAborted, event.KindNumbersReserved} {
+		event.KindTransactionCommitted, event.KindTransactionAborted, event.KindNumbersReserved,
+		event.KindTransferStarted, event.KindMessageHandedOver, event.KindTransfersFinished, event.KindTransferFailed, event.KindSourceForgotten} {
 		if stats.Kinds[k] == 0 {
 			t.Errorf("no %v in %d seeds", k, stats.Seeds)
 		}
@@ -135,9 +136,18 @@ func checkCoverage(t *testing.T, stats *Stats) {
 		"refused flips": stats.FlipsRefused, "clock jumps": stats.Jumps, "refused clocks": stats.ClocksRefused, "decisions about clocks": stats.ClocksSet, "pauses": stats.Pauses, "swept messages": stats.Swept,
 		"checkpoints": stats.Checkpoints, "changes cut off": stats.CutOff, "deletions for idleness": stats.IdleDeleted, "waits of a start": stats.StartWaits,
 		"syncs with something else meanwhile": stats.LongSyncs, "writes during a sync": stats.WritesDuringSync, "crashes in a sync": stats.DiedInSync,
+		"moves": stats.Moves, "offers turned away": stats.TurnedAway, "commits over two entities": stats.CrossCommits,
+		"rollbacks": stats.Aborts[event.AbortRolledBack], "transactions out of time": stats.Aborts[event.AbortTimedOut],
+		"transactions lost with their clients": stats.Aborts[event.AbortLost], "commits that failed": stats.Aborts[event.AbortFailed],
 		"reasons cut short": stats.ReasonsCut, "headers too large": stats.HeadersTooLarge, "copies": stats.Copies, "refusals": stats.Refusals} {
 		if n == 0 {
 			t.Errorf("no %s in %d seeds", what, stats.Seeds)
+		}
+	}
+	if unmoved := stats.Unmoved(); len(unmoved) > 0 {
+		t.Logf("never in %d seeds: %v", stats.Seeds, unmoved)
+		if stats.Seeds >= 10_000 {
+			t.Errorf("%d things never became of a message that moves", len(unmoved))
 		}
 	}
 	if cells := stats.Empty(); len(cells) > 0 {

@@ -37,6 +37,9 @@ type Stats struct {
 	Reruns                               int64
 	Kinds                                [128]int64 // events by kind, as found in the logs at the end
 	Cells                                [operations][features]int64
+	Fates                                map[move]int64
+	Aborts                               map[event.AbortCause]int64
+	CrossCommits                         int64 // of transactions that also send to another entity
 }
 
 // feature is what an operation can meet.
@@ -46,7 +49,8 @@ const (
 	ofPlain feature = iota
 	ofSessions
 	ofDetecting
-	ofDeadLetter // in the dead-letter queue
+	ofDeadLetter   // in the dead-letter queue
+	ofTransferDead // in the transfer dead-letter queue
 	ofSendDisabled
 	ofReceiveDisabled
 	ofDisabled
@@ -60,6 +64,7 @@ const (
 	ofAction    // a publish whose copies a rule changed
 	ofRuleError // … for which a rule could not be evaluated
 	ofUnwanted  // … that nobody got
+	ofVia       // sent through an entity to another
 	ofStaged    // in a transaction
 	ofDeleted   // the queue is gone
 	ofRefused   // the answer was no
@@ -67,9 +72,9 @@ const (
 	features
 )
 
-var featureNames = [features]string{"plain", "sessions", "duplicate detection", "dead-letter queue", "send-disabled", "receive-disabled", "disabled",
+var featureNames = [features]string{"plain", "sessions", "duplicate detection", "dead-letter queue", "transfer dead-letter queue", "send-disabled", "receive-disabled", "disabled",
 	"expiring", "scheduled", "deferred", "locked", "session held",
-	"topic", "subscription", "action", "rule error", "unwanted", "staged", "deleted", "refused", "lost"}
+	"topic", "subscription", "action", "rule error", "unwanted", "via", "staged", "deleted", "refused", "lost"}
 
 // impossible are the cells nothing can be in: no session operation without sessions, no refusal of what is never refused.
 func impossible(op operation, f feature) bool {
@@ -78,12 +83,14 @@ func impossible(op operation, f feature) bool {
 	}
 	sends, rules := op == opSend || op == opBatch, op == opPutRule || op == opDropRule
 	switch f {
-	case ofAction, ofRuleError, ofUnwanted:
+	case ofAction, ofRuleError, ofUnwanted, ofVia:
 		return !sends
 	case ofStaged:
 		return !op.transactional()
 	case ofTopic:
-		return !sends && op != opCancel && op != opUpdate && op != opDelete
+		return !sends && op != opCancel && op != opUpdate && op != opDelete && op != opAttach && op != opFlow && op != opSettle && op != opPeek
+	case ofTransferDead:
+		return sends || rules || op == opCancel || op == opUpdate || op == opDelete || op >= opRenewSession || op == opAccept
 	}
 	switch op {
 	case opSend, opBatch, opCancel, opUpdate, opDelete, opList:
@@ -119,6 +126,8 @@ func (w *world) covered(a *ask) {
 	at(ofReceiveDisabled, s.NoReceive && !s.NoSend)
 	at(ofDisabled, s.NoReceive && s.NoSend)
 	at(ofExpiring, s.TTL > 0)
+	at(ofTransferDead, a.sub == model.TransferDeadQueue)
+	at(ofVia, a.to != nil)
 	at(ofStaged, a.txn != nil)
 	at(ofDeleted, m.Dropped)
 	at(ofTopic, a.q.kind == event.Topic)
@@ -198,10 +207,39 @@ func (s *Stats) Add(o Stats) {
 	for k, n := range o.Kinds {
 		s.Kinds[k] += n
 	}
+	s.Fates, s.Aborts = added(s.Fates, o.Fates), added(s.Aborts, o.Aborts)
 	for op := range o.Cells {
 		for f, n := range o.Cells[op] {
 			s.Cells[op][f] += n
 		}
+	}
+}
+
+// added is counters with those of another run.
+func added[K comparable](all, more map[K]int64) map[K]int64 {
+	if all == nil {
+		all = map[K]int64{}
+	}
+	for k, n := range more {
+		all[k] += n
+	}
+	return all
+}
+
+// counted counts an event by what it says.
+func (w *world) counted(ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.MessageDeadLettered:
+		if ev.Cause == event.CauseHopLimit && ev.SubQueue == event.TransferDeadLetter {
+			w.fate(model.Forward, toTransferDeadLetters, tooOften)
+		} else if ev.Cause == event.CauseHopLimit {
+			w.fate(model.Forward, toDeadLetters, tooOften)
+		}
+	case *event.TransactionAborted:
+		if w.stats.Aborts == nil {
+			w.stats.Aborts = map[event.AbortCause]int64{}
+		}
+		w.stats.Aborts[ev.Cause]++
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *world) mayStage(a *ask) {
 	for _, m := range a.sent {
 		bytes += len(m.body)
 	}
-	if s, ok := a.cmd.(*engine.Send); ok && slices.ContainsFunc(a.sent, func(m *sent) bool { return m.due == 0 }) {
+	if s, ok := a.cmd.(*engine.Send); ok && (a.to != nil || slices.ContainsFunc(a.sent, func(m *sent) bool { return m.due == 0 })) {
 		s.Numbers = false // who schedules wants to know them
 	}
 	a.alone, a.cmd = a.cmd, &engine.Stage{Transaction: event.TransactionID(a.txn.id), Operation: a.cmd, Bytes: bytes}
@@ -132,6 +132,9 @@ func (s *shadow) stage(now int64, a *ask, x *want) {
 	switch cmd := a.alone.(type) {
 	case *engine.Send:
 		op.Kind, op.Drafts, op.Numbered = model.Sends, a.drafts(), cmd.Numbers
+		if a.to != nil {
+			op.Via, op.Largest = a.to.n+1, a.largest()
+		}
 	case *engine.Settle:
 		op.Kind = model.Settles
 	case *engine.CancelScheduled:

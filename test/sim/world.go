@@ -183,6 +183,7 @@ type world struct {
 	hist         history
 	tokens       uint64
 	transactions []*transaction // that clients began, and may go on with
+	group        *queue         // that a client sends through what it sends to others; nil: there is none
 	draining     bool           // the end: everything received is completed
 	ended        bool           // the run cannot go on, legally
 }
