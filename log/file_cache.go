@@ -96,9 +96,11 @@ func (c *fileCache) evict(e *list.Element) {
 	c.release(f)
 }
 
+// closeAll closes what nobody reads, and has nothing kept open from now on.
 func (c *fileCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.limit = 0
 	for c.recent.Len() > 0 {
 		c.evict(c.recent.Back())
 	}

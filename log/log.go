@@ -124,8 +124,12 @@ func (e *CorruptError) Unwrap() error { return e.Cause }
 type Store interface {
 	Namespace() format.Namespace
 	Partitions() []PartitionID // all of them, refused ones too
-	// Open returns a partition, always the same one. The error is a *CorruptError for a partition that was refused.
+	// Open returns a partition, the same one until it is reopened. The error is a *CorruptError for a partition that was refused.
 	Open(ctx context.Context, id PartitionID) (Partition, error)
+	// Reopen recovers one partition that is refused, or whose writer has failed or was closed, as Open of the directory does, and returns it
+	// in the place of the one before, whose bodies can be read for a while. The writer must be closed, and nobody may save a checkpoint. After
+	// an error, a *CorruptError for a partition that is refused, everything is as it was. Others are not touched.
+	Reopen(ctx context.Context, id PartitionID) (Partition, error)
 	// Use makes it durable that the directory may hold, from now on, what only those can read who know the capability: call it before the
 	// first byte of that is written. It is kept for ever, and costs nothing where it is in use already. An error leaves open
 	// whether the word is there.

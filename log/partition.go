@@ -131,7 +131,9 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 		return nil, p.fail(fmt.Errorf("start: %w", err))
 	}
 	if err := p.tidy(); err != nil {
-		return nil, w.fail(fmt.Errorf("start: %w", err))
+		err = w.fail(fmt.Errorf("start: %w", err))
+		w.release()
+		return nil, err
 	}
 	if p.store.opts.Manual {
 		return manual{w}, nil
@@ -196,7 +198,9 @@ func (p *partition) start() (*writer, error) {
 	}
 	w := newWriter(p)
 	if err := w.begin(); err != nil {
-		return nil, w.fail(fmt.Errorf("start: %w", err))
+		err = w.fail(fmt.Errorf("start: %w", err))
+		w.release()
+		return nil, err
 	}
 	p.mu.Lock()
 	p.writer = w

@@ -27,7 +27,7 @@ func (s *store) cutTails() {
 		return
 	}
 	s.cut = true
-	for _, p := range s.parts {
+	for p := range s.all() {
 		if p.err != nil || p.found.cut == 0 {
 			continue
 		}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -87,11 +89,14 @@ type store struct {
 	opts  Options
 	tag   uint32
 	lock  io.Closer
-	parts []*partition // refused ones have err
-	lease *lease       // of a shared reader; nil: it has none
+	ends  []format.Mark               // of the logs, as the clean marker had them; nil: there was none
+	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
+	lease *lease                      // of a shared reader; nil: it has none
 
 	reserve reserve
 	watch   watch
+
+	reopening sync.Mutex // held by Reopen
 
 	cutting sync.Mutex // guards what follows, and is held while tails are cut
 	cut     bool       // no tail of the run before is left
@@ -181,19 +186,18 @@ func (s *store) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
 	}
-	var ends []format.Mark
 	if s.opts.Shared { // a broker that starts takes the clean marker away
 		s.lease = s.newLease()
-	} else if ends, err = s.readClean(); err != nil {
+	} else if s.ends, err = s.readClean(); err != nil {
 		return err
 	}
-	if err := s.recover(ctx, ends); err != nil {
+	if err := s.recover(ctx); err != nil {
 		return err
 	}
 	if s.opts.ReadOnly {
 		return nil
 	}
-	return s.parts[0].err
+	return s.part(0).err
 }
 
 // missing judges a directory without a namespace.json: one with chapters or a clean marker in it has lost it and is refused.
@@ -271,8 +275,8 @@ func (s *store) readClean() ([]format.Mark, error) {
 }
 
 // recover reads all partitions, a few at a time.
-func (s *store) recover(ctx context.Context, ends []format.Mark) error {
-	s.parts = make([]*partition, s.ns.Partitions)
+func (s *store) recover(ctx context.Context) error {
+	s.parts = make([]atomic.Pointer[partition], s.ns.Partitions)
 	workers := min(runtime.GOMAXPROCS(0), len(s.parts))
 	if s.opts.Manual {
 		workers = 1
@@ -288,7 +292,7 @@ func (s *store) recover(ctx context.Context, ends []format.Mark) error {
 			buf := windows.Get().(*[windowBytes]byte)
 			defer windows.Put(buf)
 			for i := range next {
-				s.parts[i] = s.recoverPartition(ctx, PartitionID(i), ends, buf[:])
+				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), buf[:]))
 			}
 		}
 		if workers == 1 {
@@ -298,13 +302,35 @@ func (s *store) recover(ctx context.Context, ends []format.Mark) error {
 		wg.Go(work)
 	}
 	wg.Wait()
-	for _, p := range s.parts {
+	for p := range s.all() {
 		var c *CorruptError
 		if p.err != nil && !errors.As(p.err, &c) {
 			return p.err
 		}
 	}
 	return nil
+}
+
+// part is what the store has of a partition now.
+func (s *store) part(id PartitionID) *partition { return s.parts[id].Load() }
+
+// all yields what the store has of every partition, by number.
+func (s *store) all() iter.Seq[*partition] {
+	return func(yield func(*partition) bool) {
+		for i := range s.parts {
+			if !yield(s.parts[i].Load()) {
+				return
+			}
+		}
+	}
+}
+
+// marked is where a log ends as the clean marker has it; nil: there was none.
+func (s *store) marked(id PartitionID) *format.Mark {
+	if s.ends == nil {
+		return nil
+	}
+	return &s.ends[id]
 }
 
 // cachedFiles is how many segment files each partition keeps open for reading.
@@ -340,12 +366,9 @@ func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 	return w.run(ctx)
 }
 
-func (s *store) recoverPartition(ctx context.Context, id PartitionID, ends []format.Mark, buf []byte) *partition {
-	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID}
+func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, buf []byte) *partition {
+	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean}
 	w.scan.Win.Buf = buf
-	if ends != nil {
-		w.clean = &ends[id]
-	}
 	start := time.Now()
 	out, err := s.verdict(ctx, &w)
 	p := &partition{store: s, id: id, dir: w.dir(), err: err}
@@ -391,7 +414,7 @@ func (s *store) Open(_ context.Context, id PartitionID) (Partition, error) {
 	if int(id) >= len(s.parts) {
 		return nil, fmt.Errorf("log: no partition %d", id)
 	}
-	p := s.parts[id]
+	p := s.part(id)
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -436,7 +459,8 @@ func (s *store) Close() error {
 	ends := make([]format.Mark, len(s.parts))
 	clean := s.unmarked
 	var errs []error
-	for i, p := range s.parts {
+	for i := range s.parts {
+		p := s.part(PartitionID(i))
 		end, ok := p.settled()
 		ends[i] = end
 		clean = clean && ok

@@ -45,7 +45,7 @@ func (v *watch) begin(s *store) {
 			for {
 				select {
 				case <-tick.C:
-					for _, p := range s.parts {
+					for p := range s.all() {
 						p.watch()
 					}
 				case <-v.stop:

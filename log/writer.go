@@ -51,8 +51,9 @@ type writer struct {
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
-	calls [waits]call               // on the disk that go on
-	hangs atomic.Pointer[time.Time] // since when one of them has been going on that takes too long; nil: none does
+	calls    [waits]call               // on the disk that go on
+	released atomic.Bool               // it has failed, and has nothing open any more
+	hangs    atomic.Pointer[time.Time] // since when one of them has been going on that takes too long; nil: none does
 
 	mu      sync.Mutex // guards what follows
 	open    *Batch
@@ -529,6 +530,19 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
+// release gives back the descriptors of a writer that has failed: of a failed log nothing more is asked. Nothing is synced. From here on the
+// partition can be reopened.
+func (w *writer) release() {
+	_ = w.progress.Close()
+	if w.file != nil {
+		w.file.Close()
+	}
+	if w.tail != nil && w.tail.file != nil {
+		w.tail.file.Close()
+	}
+	w.released.Store(true)
+}
+
 // Close implements [Writer].
 func (w *writer) Close() error {
 	w.mu.Lock()
@@ -550,10 +564,7 @@ func (w *writer) Close() error {
 	err, unsynced := w.err, w.writ.LSN > w.synced.LSN
 	w.mu.Unlock()
 	if err != nil {
-		_ = w.progress.Close()
-		if w.file != nil {
-			w.file.Close() // of a failed log nothing more is asked; the tail's descriptor stays, closing it would sync
-		}
+		w.release()
 		return err
 	}
 	err = func() error {
@@ -576,7 +587,9 @@ func (w *writer) Close() error {
 		return w.progress.End()
 	}()
 	if err != nil {
-		return w.fail(fmt.Errorf("close: %w", err))
+		err = w.fail(fmt.Errorf("close: %w", err))
+		w.release()
+		return err
 	}
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()

@@ -1,0 +1,56 @@
+package log
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044): what stands in the files counts, and nothing
+// that this process remembers of the log but where it has closed it in order itself.
+func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	switch {
+	case s.opts.ReadOnly:
+		return nil, ErrReadOnly
+	case int(id) >= len(s.parts):
+		return nil, fmt.Errorf("log: no partition %d", id)
+	}
+	old := s.part(id)
+	clean, err := old.left()
+	if err != nil {
+		return nil, err
+	}
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	p := s.recoverPartition(ctx, id, clean, buf[:])
+	if p.err != nil {
+		return nil, p.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	s.parts[id].Store(p)
+	old.files.closeAll()
+	return p, nil
+}
+
+// left is where the log of a partition that nobody writes to must end; nil: wherever its good frames do. It refuses one that is written to.
+func (p *partition) left() (*format.Mark, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	switch {
+	case p.writer != nil && !p.writer.released.Load():
+		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
+	case p.err != nil: // nobody has written to it since the directory was opened
+		return p.store.marked(p.id), nil
+	case p.clean && p.poison == nil:
+		end := p.end
+		return &end, nil
+	}
+	return nil, nil
+}
