@@ -193,6 +193,9 @@ func moves() [][]event.Event {
 		{&event.MessageDeadLettered{Envelope: self, Sequence: 7, Cause: event.CauseHopLimit, Reason: "MaxTransferHopCountExceeded", SubQueue: event.TransferDeadLetter,
 			Changes: event.Blob{Data: []byte("map")}}},
 		{&event.SourceForgotten{Envelope: self, Source: from}},
+		{&event.PartitionFenced{LogPartition: 3, Cause: event.FencedByError, Error: "input/output error"}},
+		{&event.PartitionFenced{Envelope: event.Envelope{Origin: 8}, LogPartition: 2, Cause: event.FencedByOperator}, &event.ReasonGiven{Reason: "a new disk"}},
+		{&event.PartitionRestarted{Envelope: event.Envelope{Origin: 8}, LogPartition: 3, Refused: true}},
 	}
 }
 

@@ -148,6 +148,8 @@ func among(v reflect.Value) bool {
 		*x = TriggerDeadLetter
 	case *AbortCause:
 		*x = AbortLost
+	case *FenceCause:
+		*x = FencedByOperator
 	default:
 		return false
 	}

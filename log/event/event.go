@@ -52,6 +52,8 @@ const (
 	KindSendsRefused              Kind = 64
 	KindReasonGiven               Kind = 65
 	KindNumbersReserved           Kind = 66
+	KindPartitionFenced           Kind = 67
+	KindPartitionRestarted        Kind = 68
 )
 
 var kindNames = map[Kind]string{
@@ -73,6 +75,7 @@ var kindNames = map[Kind]string{
 	KindClockSet:   "ClockSet",
 	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
+	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

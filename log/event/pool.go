@@ -49,6 +49,8 @@ type Pool struct {
 	finished  shelf[TransfersFinished]
 	failed    shelf[TransferFailed]
 	unsourced shelf[SourceForgotten]
+	fenced    shelf[PartitionFenced]
+	restarted shelf[PartitionRestarted]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -146,7 +148,7 @@ func (p *Pool) newMove(k Kind) Event {
 	return nil
 }
 
-// newFact is New for the kinds of facts.go, and for that of a clock.
+// newFact is New for the kinds of facts.go and fences.go, and for that of a clock.
 func (p *Pool) newFact(k Kind) Event {
 	switch k {
 	case KindClockSet:
@@ -163,6 +165,10 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.unsent.next()
 	case KindReasonGiven:
 		return p.reasons.next()
+	case KindPartitionFenced:
+		return p.fenced.next()
+	case KindPartitionRestarted:
+		return p.restarted.next()
 	}
 	return nil
 }
@@ -178,6 +184,7 @@ func (p *Pool) Reset() {
 	p.touched.used, p.ruled.used, p.rewritten.used, p.unruled.used = 0, 0, 0, 0
 	p.published.used, p.fannedOut.used, p.clocks.used = 0, 0, 0
 	p.runs.used, p.opened.used, p.closed.used, p.refused.used, p.unsent.used, p.reasons.used = 0, 0, 0, 0, 0, 0
+	p.fenced.used, p.restarted.used = 0, 0
 	p.committed.used, p.aborted.used, p.reserved.used = 0, 0, 0
 	p.started.used, p.handed.used, p.finished.used, p.failed.used, p.unsourced.used = 0, 0, 0, 0, 0
 }

@@ -49,6 +49,7 @@ var most = map[reflect.Type][2]uint64{
 	reflect.TypeFor[event.ClockBasis]():   {1, 3},
 	reflect.TypeFor[event.Trigger]():      {1, 2},
 	reflect.TypeFor[event.AbortCause]():   {1, 4},
+	reflect.TypeFor[event.FenceCause]():   {1, 2},
 }
 
 func (f filler) text() string {

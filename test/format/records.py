@@ -109,6 +109,7 @@ ENUMS = {
                      "no-match", "entity-gone"),
     "subqueue": names(0, "main", "dead-letter", "transfer-dead-letter"),
     "trigger": names(1, "forward", "dead-letter", "via"),
+    "fence": names(1, "error", "operator"),
     "abort": names(1, "rolled-back", "timed-out", "lost", "failed"),
     "relation": names(1, "forwarded", "resubmitted", "replayed"),
     "filter": names(1, "SqlFilter", "TrueFilter", "FalseFilter", "CorrelationFilter"),
@@ -170,6 +171,8 @@ KINDS = {
     64: "SendsRefused 1 Why:refusal Count:number Since:time",
     65: "ReasonGiven 1 Reason:text TrackingID:text",
     66: "NumbersReserved 1 First:number Count:number",
+    67: "PartitionFenced 1 LogPartition:number Cause:fence Error:text",
+    68: "PartitionRestarted 1 LogPartition:number Refused:bool",
 }
 
 ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"
