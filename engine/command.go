@@ -46,7 +46,8 @@ const (
 	ReplyDone     ReplyKind = iota // the request with this tag has been carried out or refused
 	ReplyDelivery                  // a message for the receiver with this tag
 	ReplyDrained                   // the receiver's credit is used up: every delivery it paid for came before
-	ReplyEnded                     // the receiver lost its session, as Err says: nothing more is delivered to it
+	// ReplyEnded: nothing more is delivered to the receiver, for it lost its session, as a refusal in Err says, or its partition has stopped
+	ReplyEnded
 )
 
 // Origin is where commands come from; the engine gives it a number in every log that needs one. Make one per link and

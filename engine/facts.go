@@ -16,6 +16,8 @@ import (
 type Note struct {
 	Fact   event.Event // the partition's from now on. Its origin is filled in, with the number it has if that is there already
 	Origin *Origin     // nil: none
+	// Why is what is said of it where it is somebody's act, a [event.PartitionFenced] or [event.PartitionRestarted], which is durable.
+	Why event.ReasonGiven
 }
 
 // maxLinkText bounds what a fact says of the end of a link: texts of peers and of operating systems.
@@ -39,6 +41,14 @@ func note(d *decision, cmd *Note) {
 		complete(fact.Why != 0 && fact.Count > 0, fact)
 	}
 	d.events, d.lazy = append(d.events, cmd.Fact), true
+	switch fact := cmd.Fact.(type) {
+	case *event.PartitionFenced:
+		d.lazy, fact.Error = false, clipTo(fact.Error, event.MaxReason)
+		d.because(cmd.Why, *of)
+	case *event.PartitionRestarted:
+		d.lazy = false
+		d.because(cmd.Why, *of)
+	}
 }
 
 // complete panics for a fact that could be written and not read.

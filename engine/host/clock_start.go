@@ -90,6 +90,8 @@ type ClockStart struct {
 	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a decision that an earlier start
 	// could not carry out everywhere are among them. That of partition 0 must be durable before any other is written.
 	Sets []*event.ClockSet
+
+	last index.Clock // the newest decision
 }
 
 // Clock is broker time from here on.
@@ -130,7 +132,7 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 		s.Gap = now.Sub(newest)
 	}
 	basis := map[AcceptClock]event.ClockBasis{AcceptNone: event.BasisCatalogue, AcceptLog: event.BasisLog, AcceptWall: event.BasisWall}[s.Decided]
-	s.Sets = make([]*event.ClockSet, len(states))
+	s.last, s.Sets = last, make([]*event.ClockSet, len(states))
 	for i, x := range states {
 		if x == nil || x.Clock().Number == last.Number {
 			continue
@@ -142,6 +144,19 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 		s.Sets[i] = &event.ClockSet{Number: last.Number, Basis: basis, To: to, From: to - event.Time(last.Shift-x.Clock().Shift), Wall: max(now, 0)}
 	}
 	return s, nil
+}
+
+// follow is the event by which a partition that was not there at the start catches up with the decisions about clocks; nil: it knows them.
+func (s *ClockStart) follow(x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
+	if x.Clock().Number == s.last.Number {
+		return nil
+	}
+	ahead := event.Time(s.last.Shift - x.Clock().Shift)
+	to := now
+	if x.LastAt() != 0 {
+		to = x.LastAt() + ahead
+	}
+	return &event.ClockSet{Number: s.last.Number, Basis: event.BasisCatalogue, To: to, From: to - ahead, Wall: max(event.TimeOf(wall), 0)}
 }
 
 // newestClock is the newest decision that any partition knows of.

@@ -269,8 +269,8 @@ func TestDowntimeIsToldFirst(t *testing.T) {
 			t.Errorf("told %q with the log at %d, it ended at %d", list, end(store), before)
 		}
 	})
-	if !told || n.loops[0].part.Index().Scheduled(slice) != 0 {
-		t.Errorf("told %t, %d are scheduled still", told, n.loops[0].part.Index().Scheduled(slice))
+	if !told || n.loop(0).part.Index().Scheduled(slice) != 0 {
+		t.Errorf("told %t, %d are scheduled still", told, n.loop(0).part.Index().Scheduled(slice))
 	}
 	if err := errors.Join(n.Close(), store.Close()); err != nil {
 		t.Fatal(err)

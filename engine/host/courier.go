@@ -139,6 +139,9 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	case *sliceGone:
 		c.forget(told.source)
 		return
+	case *hurry:
+		c.hurry()
+		return
 	}
 	f := c.flying[letter.Tag]
 	if f == nil {
@@ -209,6 +212,13 @@ func (c *Courier) wait(now event.Time, l *lane) {
 	}
 	l.until = now.Add(l.rest)
 	c.resting = append(c.resting, l)
+}
+
+// hurry has all lanes that wait try again, and wait a little only.
+func (c *Courier) hurry() {
+	for _, l := range c.resting {
+		l.until, l.rest = 1, 0
+	}
 }
 
 // forget drops what it has of a slice that is no more. What is on its way arrives or does not: both are right.

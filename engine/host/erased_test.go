@@ -19,7 +19,9 @@ func (erased) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, e
 // History erases no body that is still needed: one that is gone when it is to be delivered is an internal fault, and called that.
 func TestErasedBodyOfADelivery(t *testing.T) {
 	t.Parallel()
-	ps := partitions{logs: []log.Partition{erased{}}}
+	ps := partitions{slots: make([]slot, 1)}
+	var plog log.Partition = erased{}
+	ps.slots[0].log.Store(&plog)
 	n, err := ps.ReadInto(0, event.Blob{Position: 8, Size: 3}, make([]byte, 3))
 	if n != 0 || !errors.Is(err, ErrInternal) || !errors.Is(err, event.ErrErased) {
 		t.Errorf("%d bytes, %v", n, err)

@@ -2,62 +2,150 @@ package host
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Partitions implements [engine.Operations]: it says how every partition is, by number.
-func (ps *partitions) Partitions() []engine.PartitionStatus {
-	list := make([]engine.PartitionStatus, len(ps.loops))
-	for i := range list {
-		list[i] = ps.status(engine.PartitionID(i))
+// A partition whose log cannot be written any more is taken out of service, if the namespace was told so: its entities are busy, all others go
+// on (docs/decisions/0044). An operator can do the same to one that works. What brings it back is in restart.go.
+
+var _ engine.Operations = (*Namespace)(nil)
+
+// ended takes the error that a tenure has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
+// partition 0, which holds the catalogue.
+func (n *Namespace) ended(id engine.PartitionID, t *tenure, err error) {
+	switch {
+	case isInternal(err):
+		n.fail(err)
+	case n.slots[id].serves.Load() != t:
+		n.logger.Error("a partition that was fenced could not end in order; what was under way there has no outcome", "partition", id, "error", err)
+	case id == 0 || !n.opts.Fence || n.closing.Err() != nil:
+		n.fail(err)
+	case n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: oneLine(err)}):
+		n.logger.Error("partition fenced: its entities are busy, all others go on; it can be restarted", "partition", id, "error", err)
+		n.avoid()
+		_ = t.retire() // it is what we were told
+		n.tellFenced(id, err)
 	}
-	return list
 }
 
-func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
-	s := engine.PartitionStatus{ID: id}
-	if err := ps.refused[id]; err != nil {
-		s.State, s.Cause = engine.PartitionRefused, err.Error()
+// fail hands on an error that the process should end for.
+func (n *Namespace) fail(err error) {
+	select {
+	case n.failed <- err:
+	default: // the first ones are enough
 	}
-	return s
 }
 
-// FencePartition implements [engine.Operations]: it takes a partition out of service, so that its entities answer Busy and all others go on.
-// What is under way there ends as the log says, or with [engine.ErrUnknown]. It returns when nothing new is taken any more and the log of partition 0 says who did it. Partition 0, which holds
-// the catalogue, cannot be fenced: that is refused with NotAllowed, as is a partition that does not serve; an unknown one with NotFound.
-func (n *Namespace) FencePartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) error {
+// isInternal reports whether an error says that the state may be wrong (see [ErrInternal]).
+func isInternal(err error) bool {
+	return errors.Is(err, ErrInternal) || errors.Is(err, log.ErrInternal)
+}
+
+// oneLine is the text of an error in one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// tellFenced puts into the log of the catalogue that a partition has failed, if that can be.
+func (n *Namespace) tellFenced(id engine.PartitionID, cause error) {
+	ctx, cancel := context.WithTimeout(n.closing, manageTimeout)
+	defer cancel()
+	fact := &event.PartitionFenced{LogPartition: uint32(id), Cause: event.FencedByError, Error: oneLine(cause)}
+	if err := n.note(ctx, &engine.Note{Fact: fact}); err != nil {
+		n.logger.Warn("that a partition was fenced is not in the log", "partition", id, "error", err)
+	}
+}
+
+// note puts a fact about partitions into the log of the catalogue.
+func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
+	if err := n.store.Use(log.Fences); err != nil {
+		n.logger.Error("the data directory cannot be marked for what is asked for the first time", "capability", log.Fences, "error", err)
+		return engine.Refuse(engine.Busy, "The broker cannot do this now: its data directory cannot be marked for it.")
+	}
+	_, err := n.ask(ctx, 0, cmd)
+	return err
+}
+
+// FencePartition implements [engine.Operations]. What is under way ends as the log says, or with [engine.ErrUnknown]; that may take as long as
+// the disk takes, and is not waited for. A start of the broker knows nothing of it: then the partition serves.
+func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) error {
 	if err := n.mayChange(id, why); err != nil {
 		return err
 	}
-	if n.status(id).State != engine.PartitionServing {
-		return engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, n.status(id).State)
+	n.fencing.Lock()
+	defer n.fencing.Unlock()
+	t := n.slots[id].serves.Load()
+	if n.closing.Err() != nil {
+		return stopping()
 	}
-	return engine.Refuse(engine.NotImplemented, "Partitions cannot be fenced yet.")
-}
-
-// RestartPartition implements [engine.Operations]: it recovers a partition that is fenced or refused as a start does, and has it serve again. It
-// is refused with NotAllowed while the partition serves or starts, and with Busy, and the reason in the text, when the partition cannot be recovered: then it is as before, with
-// that as its cause.
-func (n *Namespace) RestartPartition(_ context.Context, id engine.PartitionID, _ *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
-	if err := n.mayChange(id, why); err != nil {
-		return engine.PartitionStatus{}, err
+	if t == nil {
+		return n.isNot(id)
 	}
-	s := n.status(id)
-	if s.State == engine.PartitionServing || s.State == engine.PartitionStarting {
-		return s, engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, s.State)
+	fact := &event.PartitionFenced{LogPartition: uint32(id), Cause: event.FencedByOperator}
+	if err := n.note(ctx, &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {
+		return fmt.Errorf("engine: partition %d: %w", id, err)
 	}
-	return s, engine.Refuse(engine.NotImplemented, "Partitions cannot be restarted yet.")
+	cause := "fenced by an operator"
+	if why.Reason != "" {
+		cause += ": " + why.Reason
+	}
+	if !n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: cause, By: principal(by)}) {
+		return n.isNot(id) // it has failed meanwhile
+	}
+	n.logger.Warn("partition fenced by an operator: its entities are busy, all others go on", "partition", id, "by", principal(by), "reason", why.Reason)
+	n.avoid()
+	n.carried.Go(func() {
+		if err := t.retire(); err == nil {
+			n.logger.Info("a fenced partition has ended in order", "partition", id)
+		}
+	})
+	return nil
 }
 
 // mayChange refuses what no operator can do to any partition.
-func (n *Namespace) mayChange(id engine.PartitionID, why event.ReasonGiven) *engine.Error {
+func (n *Namespace) mayChange(id engine.PartitionID, why event.ReasonGiven) error {
 	switch {
-	case int(id) >= len(n.loops):
+	case int(id) >= len(n.slots):
 		return engine.Refuse(engine.NotFound, "There is no partition %d.", id)
 	case id == 0:
 		return engine.Refuse(engine.NotAllowed, "Partition 0 holds the catalogue: it cannot be fenced or restarted by itself.")
 	}
-	return engine.CheckReason(why.Reason)
+	if err := engine.CheckReason(why.Reason); err != nil {
+		return err
+	}
+	return nil
+}
+
+// isNot refuses what the state of a partition does not allow.
+func (n *Namespace) isNot(id engine.PartitionID) error {
+	return engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, n.status(id).State)
+}
+
+// stopping refuses what an operator asks for when the namespace closes.
+func stopping() error { return engine.Refuse(engine.Busy, "The broker is stopping.") }
+
+func principal(by *engine.Origin) string {
+	if by == nil {
+		return ""
+	}
+	return by.Principal
+}
+
+// avoid tells the catalogue where no new entity is to be placed.
+func (n *Namespace) avoid() {
+	away := make([]bool, len(n.slots))
+	for i := range away {
+		away[i] = n.absent(engine.PartitionID(i))
+	}
+	n.Submit(0, []engine.Request{{Command: &avoid{partitions: away}}})
+}
+
+// avoid tells the catalogue's partition on which others no new entity is placed.
+type avoid struct {
+	engine.Internal
+	partitions []bool // by number
 }

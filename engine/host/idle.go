@@ -89,13 +89,14 @@ func (w *waiting) usage() (busy inUse) {
 // the others. A running namespace does it by itself.
 func (n *Namespace) CollectIdle(ctx context.Context) error {
 	var busy []event.EntityID
-	for i, l := range n.loops {
-		if l == nil {
-			continue
-		}
+	away := make([]bool, len(n.slots)) // partitions that cannot be asked
+	for i := range n.slots {
 		reply, err := n.ask(ctx, engine.PartitionID(i), &usage{})
-		if err != nil {
+		if err != nil && ctx.Err() != nil {
 			return err
+		}
+		if away[i] = err != nil; away[i] {
+			continue
 		}
 		busy = append(busy, InUse(&reply)...)
 	}
@@ -103,7 +104,7 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 	look := engine.NewIdleness(n.started, all, busy)
 	var errs []error
 	for _, e := range all {
-		if slices.ContainsFunc(e.Hosts, func(h engine.PartitionID) bool { return n.loops[h] == nil }) {
+		if slices.ContainsFunc(e.Hosts, func(h engine.PartitionID) bool { return away[h] || n.absent(h) }) {
 			continue // not all of it can be asked
 		}
 		if now := n.clock.Now(); look.Over(now, e) {

@@ -221,12 +221,11 @@ func TestIdleAsksAllHosts(t *testing.T) {
 	b.Submit(1, []engine.Request{{Command: &engine.Detach{Receiver: r}}})
 	ask(&ping{})
 	d.turn(6 * time.Minute)
-	loop := b.loops[1]
-	b.loops[1] = nil
+	there := b.slots[1].serves.Swap(nil)
 	if tried() {
 		t.Error("an entity is idle of which one host cannot be asked")
 	}
-	b.loops[1] = loop
+	b.slots[1].serves.Store(there)
 	if !tried() {
 		t.Error("an entity that nobody uses is not idle")
 	}

@@ -43,6 +43,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	switch cmd := cmd.(type) {
 	case *configure:
 		l.configure(cmd)
+	case *avoid:
+		l.part.Avoid(cmd.partitions)
 	case *ping:
 		reply.Err = l.damaged
 	case *damage:

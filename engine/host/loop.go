@@ -279,7 +279,15 @@ func (l *Loop) abort() {
 	turnAway(l.backlog, unknown)
 	turnAway(l.mail.close(), unknown)
 	turnAway(l.inbound.close(), unknown)
+	dismiss(&l.waiting, unknown)
 	l.frames.saver.wait()
+}
+
+// dismiss tells the receivers that are left that they are served no more.
+func dismiss(w *waiting, err error) {
+	for _, r := range w.DetachAll() {
+		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
+	}
 }
 
 // turnAway answers requests that no loop will look at.
@@ -298,7 +306,7 @@ func turnAway(requests []engine.Request, err error) {
 // Submit hands requests to a running loop.
 func (l *Loop) Submit(requests []engine.Request) {
 	if requests = withoutNew(l.frames.writer, requests); len(requests) > 0 && !l.mail.put(requests) {
-		turnAway(requests, engine.ErrUnknown)
+		turnAway(requests, notServing())
 	}
 }
 
@@ -328,6 +336,8 @@ func (l *Loop) drain() {
 		l.abort()
 		return
 	}
+	turnAway(l.inbound.close(), engine.ErrUnknown)
+	dismiss(&l.waiting, engine.ErrUnknown)
 	l.frames.saver.wait()
 	l.end = l.frames.writer.Batch().LSN()
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
 	// 0: 5000.
 	MaxReceivers int
+	// Fence has a partition whose log fails taken out of service while the others go on; else its error comes out of [Namespace.Failed]. Partition
+	// 0 is never taken out.
+	Fence bool
 	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
 	// else says, the dead-letter queue.
 	FailuresTo event.SubQueue
@@ -59,19 +62,24 @@ type Namespace struct {
 	admin      // what makes them, an [engine.Admin]
 
 	// set once in Open
+	opts      Options
+	store     log.Store
 	clock     *Clock
+	began     ClockStart // how the clock did
 	logger    *slog.Logger
-	use       func(capability string) error // of the store
 	recovered []Recovered
 	failed    chan error
 	started   event.Time
-	stop      chan struct{} // ends collect
-	collected chan struct{} // closed when it has
+	closing   context.Context // ends when Close begins
+	cancel    context.CancelFunc
+	collected chan struct{} // closed when collect has ended
 
 	directory directory
-	couriers  []*Courier // by partition
-	carried   sync.WaitGroup
+	carried   sync.WaitGroup // loops and couriers, and what else ends with them
+	restarts  sync.WaitGroup // of partitions
 	closed    sync.Once
+
+	fencing sync.Mutex // held while an operator takes a partition out of service: one at a time
 }
 
 // Recovered says what a partition's start found.
@@ -97,11 +105,10 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	}
 	ids := store.Partitions()
 	n := &Namespace{
-		partitions: partitions{loops: make([]*Loop, len(ids)), refused: make([]error, len(ids)), logs: make([]log.Partition, len(ids))},
-		couriers:   make([]*Courier, len(ids)),
-		use:        store.Use, recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2),
-		stop: make(chan struct{}), collected: make(chan struct{}),
+		partitions: partitions{slots: make([]slot, len(ids))}, opts: opts, store: store,
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}),
 	}
+	n.closing, n.cancel = context.WithCancel(context.Background())
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
 	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
@@ -112,7 +119,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			states[i] = n.recover(ctx, store, engine.PartitionID(i))
+			states[i] = n.recover(ctx, engine.PartitionID(i))
 		})
 	}
 	wg.Wait()
@@ -121,24 +128,21 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 			return nil, r.Err
 		}
 	}
-	sets, err := n.startClock(states, opts)
-	if err != nil {
+	if err := n.startClock(states); err != nil {
 		return nil, err
 	}
-	if err := n.start(ctx, states, sets, opts); err != nil {
-		for _, l := range n.loops {
+	if err := n.start(ctx, states); err != nil {
+		for _, l := range n.loops() {
 			if l != nil {
 				l.frames.writer.Close()
 			}
 		}
 		return nil, err
 	}
-	n.started = n.clock.Now()
-	n.carry()
-	go n.attend(func() { n.serveManaged(n.stop) })
+	go n.attend(func() { n.serveManaged(n.closing.Done()) })
 	go n.attend(func() {
 		defer close(n.collected)
-		n.collect(n.stop)
+		n.collect(n.closing.Done())
 	})
 	return n, nil
 }
@@ -149,94 +153,127 @@ func isCorrupt(err error) bool {
 }
 
 // startClock begins broker time and says how, or refuses the clock.
-func (n *Namespace) startClock(states []*index.Index, opts Options) ([]*event.ClockSet, error) {
+func (n *Namespace) startClock(states []*index.Index) error {
+	opts := &n.opts
 	wall := opts.Time.Wall()
 	begin, err := opts.Clock.Begin(wall, states)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	n.began = begin
 	n.clock = begin.Clock(opts.Time, opts.Logger)
 	if notices := n.tellClock(begin, opts.Clock, wall); notices != nil && opts.Notices != nil {
 		opts.Notices(notices)
 	}
-	return begin.Sets, nil
+	n.started = n.clock.Now()
+	return nil
 }
 
 // start takes the lead of every recovered partition, carries out what was decided about the clock, ends what was due while the broker
 // was down, and begins to serve.
-func (n *Namespace) start(ctx context.Context, states []*index.Index, sets []*event.ClockSet, opts Options) error {
+func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
 	for i, x := range states {
-		if x == nil || n.refused[i] != nil {
+		if x == nil {
+			n.is(engine.PartitionStatus{ID: engine.PartitionID(i), State: engine.PartitionRefused, Since: n.started, Cause: oneLine(n.recovered[i].Err)})
 			continue
 		}
-		wg.Go(func() { // mostly waiting for syncs
-			if err := n.lead(ctx, i, x, opts); err != nil {
-				errs[i] = fmt.Errorf("engine: partition %d: %w", i, err)
-			}
-		})
+		wg.Go(func() { errs[i] = n.leadFirst(ctx, engine.PartitionID(i), x) }) // mostly waiting for syncs
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	for i, set := range sets { // partition 0 first: what is durable there, a start that dies on the way leaves to the next one
-		if set == nil {
-			continue
-		}
-		reason := opts.Clock.Reason
-		if set.Basis == event.BasisCatalogue { // decided at an earlier start
-			reason = ""
-		}
-		if err := n.loops[i].SetClock(set, reason); err != nil {
-			return err
-		}
-	}
-	n.configureAll(&states[0].Catalogue)
-	if err := n.orderAll(opts.Logger); err != nil {
+	if err := n.setClocks(); err != nil {
 		return err
 	}
-	for i, l := range n.loops {
+	n.configureAll(&states[0].Catalogue)
+	if err := n.orderAll(n.logger); err != nil {
+		return err
+	}
+	for i, l := range n.loops() {
 		if l == nil {
 			continue
 		}
-		l.Begin(opts.Program, n.logs[i])
+		l.Begin(n.opts.Program, n.slots[i].last.log)
 		l.DropUnknown()
 		l.Recover()
 		l.Resume(n.directory.lives)
-		go func() {
-			if err := n.run(l); err != nil {
-				n.failed <- err
-			}
-		}()
+	}
+	for i := range n.slots {
+		if t := n.slots[i].serves.Load(); t != nil {
+			n.run(engine.PartitionID(i), t)
+		}
+	}
+	n.avoid()
+	return nil
+}
+
+// leadFirst leads a partition at the start of the namespace. One that cannot be is fenced, where partitions are.
+func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *index.Index) error {
+	t, err := n.lead(ctx, id, *n.slots[id].log.Load(), x)
+	switch {
+	case err == nil:
+		n.partitions.mu.Lock()
+		defer n.partitions.mu.Unlock()
+		n.slots[id].seat(t)
+		n.slots[id].status = serving(id, n.started)
+		return nil
+	case id == 0 || !n.opts.Fence || isInternal(err) || ctx.Err() != nil:
+		return err
+	}
+	n.logger.Error("partition fenced: its log cannot be written; it can be restarted", "partition", id, "error", err)
+	n.is(engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.started, Cause: oneLine(err)})
+	return nil
+}
+
+// setClocks carries out what was decided about the clock of the start.
+func (n *Namespace) setClocks() error {
+	rules := &n.opts.Clock
+	for i, set := range n.began.Sets { // partition 0 first: what is durable there, a start that dies on the way leaves to the next one
+		l := n.loop(engine.PartitionID(i))
+		if set == nil || l == nil {
+			continue
+		}
+		reason := rules.Reason
+		if set.Basis == event.BasisCatalogue { // decided at an earlier start
+			reason = ""
+		}
+		if err := l.SetClock(set, reason); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // lead makes the loop of a partition, which writes its log from here on.
-func (n *Namespace) lead(ctx context.Context, i int, x *index.Index, opts Options) (err error) {
-	defer n.rescue(engine.PartitionID(i), &err)
-	writer, err := n.logs[i].Lead(ctx)
+func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Partition, x *index.Index) (t *tenure, err error) {
+	defer n.rescue(id, &err)
+	writer, err := plog.Lead(ctx)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("engine: partition %d: %w", id, err)
 	}
-	part := engine.NewPartition(engine.PartitionID(i), len(n.loops), x)
-	if i == 0 {
-		refused := make([]bool, len(n.refused)) // not the catalogue itself: without it there is no namespace
-		for id, err := range n.refused {
-			refused[id] = err != nil
-		}
-		part.Avoid(refused)
-	}
-	n.couriers[i] = n.courier(engine.PartitionID(i), opts)
-	n.loops[i] = NewLoop(part, n.logs[i], writer, LoopOptions{
-		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: n.couriers[i]})
-	return nil
+	opts := &n.opts
+	c := n.courier(id)
+	l := NewLoop(engine.NewPartition(id, len(n.slots), x), plog, writer, LoopOptions{
+		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: c})
+	return newTenure(l, plog, c), nil
 }
 
-func (n *Namespace) run(l *Loop) (err error) {
+// run starts the goroutines of a tenure.
+func (n *Namespace) run(id engine.PartitionID, t *tenure) {
+	n.carried.Go(func() {
+		if err := n.serve(t.loop); err != nil {
+			n.ended(id, t, err)
+		}
+	})
+	n.carry(id, t)
+}
+
+// serve runs a loop until it is closed or fails.
+func (n *Namespace) serve(l *Loop) (err error) {
 	defer n.rescue(l.part.ID(), &err)
 	l.Run()
 	return l.recorder.err
@@ -250,7 +287,7 @@ func (n *Namespace) attend(serve func()) {
 		return nil
 	}()
 	if err != nil {
-		n.failed <- err
+		n.fail(err)
 	}
 }
 
@@ -308,24 +345,30 @@ func (n *Namespace) ReportDamage(p engine.PartitionID, err error) {
 func (n *Namespace) Close() error {
 	var errs []error
 	n.closed.Do(func() {
-		close(n.stop)
+		n.fencing.Lock()
+		n.partitions.mu.Lock() // what operators ask for begins before this, and is waited for, or not at all
+		n.cancel()
+		n.partitions.mu.Unlock()
+		n.fencing.Unlock()
 		<-n.collected
 		<-n.managed
-		n.carried.Wait()
+		n.restarts.Wait()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		for _, l := range n.loops {
-			if l == nil {
-				continue
+		for i := range n.slots {
+			t := n.slots[i].serves.Load()
+			if t == nil {
+				continue // how it ended was said when it did
 			}
 			wg.Go(func() {
-				err := l.Close()
+				err := t.retire()
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()
 			})
 		}
 		wg.Wait()
+		n.carried.Wait()
 	})
 	return errors.Join(errs...)
 }

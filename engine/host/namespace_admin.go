@@ -46,9 +46,6 @@ type admin struct {
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()
-	if a.partitions.loops[0] == nil {
-		err = a.partitions.refused[0]
-	}
 	if err != nil {
 		a.mu.Unlock()
 		return nil, err
@@ -66,7 +63,7 @@ func (a *admin) configureAll(c *index.Catalogue) {
 			cmd.rules = append(cmd.rules, *r)
 		}
 		for _, h := range v.Hosts {
-			if l := a.partitions.loops[h]; l != nil {
+			if l := a.partitions.loop(h); l != nil {
 				l.configure(cmd)
 			}
 		}
@@ -137,7 +134,7 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 		}
 	}
 	for h, configures := range inForce {
-		if a.partitions.loops[h] == nil {
+		if a.partitions.absent(h) {
 			continue
 		}
 		if _, err := a.partitions.askAll(ctx, h, configures); err != nil {
@@ -209,7 +206,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 		}
 	}
 	for h, cmds := range drops {
-		if a.partitions.loops[h] == nil {
+		if a.partitions.absent(h) {
 			continue // it forgets the slices when it starts again
 		}
 		if _, err := a.partitions.askAll(ctx, h, cmds); err != nil {
@@ -263,10 +260,7 @@ func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command
 
 func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
 	for _, h := range sub.Hosts {
-		if a.partitions.loops[h] == nil {
-			continue
-		}
-		if _, err := a.partitions.ask(ctx, h, cmd); err != nil {
+		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil { // one that is away learns of it when it is back
 			return err
 		}
 	}
@@ -340,15 +334,15 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		}
 	}
 	for h, p := range hosts {
-		if a.partitions.loops[h] == nil {
+		reply, err := a.partitions.ask(ctx, h, &inspect{slices: p.slices})
+		if err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil { // it does not serve
 			for _, i := range p.of {
 				all[i].Unknown = true
 			}
 			continue
-		}
-		reply, err := a.partitions.ask(ctx, h, &inspect{slices: p.slices})
-		if err != nil {
-			return nil, err
 		}
 		for i, r := range reply.Answer.(runtimes).of {
 			sum := &all[p.of[i]]

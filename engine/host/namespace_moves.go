@@ -16,7 +16,8 @@ import (
 type capable interface{ Use(capability string) error }
 
 // courier is that of a partition; nil where nobody can say what a stored message asks for.
-func (n *Namespace) courier(id engine.PartitionID, opts Options) *Courier {
+func (n *Namespace) courier(id engine.PartitionID) *Courier {
+	opts := &n.opts
 	if opts.Reread == nil {
 		return nil
 	}
@@ -28,27 +29,26 @@ func (n *Namespace) courier(id engine.PartitionID, opts Options) *Courier {
 
 // offer hands a request of a courier to a loop.
 func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
-	l := n.loops[id]
+	l := n.loop(id)
 	return l != nil && l.Offer(req)
 }
 
-// carry runs the couriers until the namespace closes.
-func (n *Namespace) carry() {
-	for i, c := range n.couriers {
-		if c == nil {
-			continue
+// carry runs the courier of a tenure until that retires.
+func (n *Namespace) carry(id engine.PartitionID, t *tenure) {
+	n.carried.Go(func() {
+		defer close(t.carried)
+		if t.courier == nil {
+			return
 		}
-		n.carried.Go(func() {
-			err := func() (err error) {
-				defer n.rescue(engine.PartitionID(i), &err)
-				c.Run(n.clock.Now, n.stop)
-				return nil
-			}()
-			if err != nil {
-				n.failed <- err
-			}
-		})
-	}
+		err := func() (err error) {
+			defer n.rescue(id, &err)
+			t.courier.Run(n.clock.Now, t.stop)
+			return nil
+		}()
+		if err != nil {
+			n.fail(err)
+		}
+	})
 }
 
 // willMove makes it durable that messages may move, before anybody is told to move one.
@@ -83,7 +83,7 @@ func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) erro
 		}
 	}
 	for h, cmds := range orders {
-		if a.partitions.loops[h] == nil {
+		if a.partitions.absent(h) {
 			continue
 		}
 		if _, err := a.partitions.askAll(ctx, h, cmds); err != nil {
@@ -123,7 +123,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	}
 	for _, e := range all {
 		for _, h := range hostsOf(e) {
-			if l := a.partitions.loops[h]; l != nil {
+			if l := a.partitions.loop(h); l != nil {
 				l.forwarder.order(Order(e, a.directory.find).(*ordered))
 			}
 		}
@@ -140,7 +140,7 @@ func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
 		here := 0
 		for i, h := range e.Hosts {
 			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if l := a.partitions.loops[h]; l != nil && l.part.Index().NextTransfer(id) == 1 {
+			if l := a.partitions.loop(h); l != nil && l.part.Index().NextTransfer(id) == 1 {
 				here += l.forwarder.waiting(id)
 			}
 		}

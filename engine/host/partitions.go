@@ -13,25 +13,34 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// partitions are those of a namespace, by number, and how one asks them. Set once in Open.
+// partitions are those of a namespace, by number, and how one asks them.
 type partitions struct {
-	loops   []*Loop // nil for one that was refused
-	refused []error
-	logs    []log.Partition
+	slots []slot // as many as there are; set once in Open
+
+	mu sync.Mutex // guards status and last of each slot
 }
 
 // Submit implements [engine.Broker].
 func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
-	if l := ps.loops[p]; l != nil {
+	if l := ps.loop(p); l != nil {
 		l.Submit(requests)
 		return
 	}
-	turnAway(requests, engine.Refuse(engine.Busy, "The partition is not available: its log is damaged."))
+	turnAway(requests, notServing())
 }
 
-// ReadInto implements [engine.Broker].
+// notServing refuses what is asked of a partition that does not serve. Nothing of it was taken.
+func notServing() *engine.Error {
+	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
+}
+
+// ReadInto implements [engine.Broker]. While a partition is out of service its bodies can be read.
 func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, error) {
-	read, err := ps.logs[p].ReadInto(b, dst)
+	from := ps.slots[p].log.Load()
+	if from == nil {
+		return 0, notServing()
+	}
+	read, err := (*from).ReadInto(b, dst)
 	if errors.Is(err, log.ErrDescriptors) {
 		return 0, engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
 	}
@@ -97,14 +106,15 @@ func (ps *partitions) Health(ctx context.Context) error {
 	}
 	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
 	defer look.Stop()
-	asked := make(answer, len(ps.loops))
-	for i, l := range ps.loops {
-		if l == nil {
-			return ps.refused[i]
+	asked := make(answer, len(ps.slots))
+	for i := range ps.slots {
+		if id := engine.PartitionID(i); ps.absent(id) {
+			s := ps.status(id)
+			return fmt.Errorf("engine: partition %d is %v: %s", id, s.State, s.Cause)
 		}
 		ps.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
 	}
-	for left := len(ps.loops); left > 0; {
+	for left := len(ps.slots); left > 0; {
 		select {
 		case r := <-asked:
 			if left--; r.Err != nil {
@@ -126,8 +136,10 @@ const lookEvery = 50 * time.Millisecond
 
 // strained is the state of the disk that keeps messages from being stored, as an error.
 func (ps *partitions) strained() error {
-	if list := ps.Conditions(); len(list) > 0 && list[0].State != partitionRefused {
-		return fmt.Errorf("engine: %v", list[0])
+	for _, c := range ps.Conditions() {
+		if c.State != partitionRefused && c.State != partitionFenced {
+			return fmt.Errorf("engine: %v", c)
+		}
 	}
 	return nil
 }

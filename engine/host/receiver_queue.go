@@ -14,6 +14,7 @@ type receiver struct {
 	home   bool  // it is counted here
 	local  parts // that it receives from and this partition hosts; none: it is only counted here
 	at     *entityReceivers
+	number int                    // index in waiting.attached
 	queue  *receiverQueue         // nil: it waits for a session, has none here, or is gone
 	flows  uint32                 // taken so far, as [credit] counts them
 	limit  uint32                 // of the newest: see [engine.Flow]

@@ -259,7 +259,7 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	if r := b.Recovered()[old.Host(0)]; r.Messages != 0 || r.Locks != 0 {
 		t.Errorf("%+v", r)
 	}
-	if s := replayed(t, b.logs[old.Host(0)]); s.Events > 1 {
+	if s := replayed(t, b.slots[old.Host(0)].last.log); s.Events > 1 {
 		t.Errorf("%d events behind the checkpoint", s.Events)
 	}
 }

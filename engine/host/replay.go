@@ -22,13 +22,17 @@ const (
 )
 
 // recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
-func (n *Namespace) recover(ctx context.Context, store log.Store, id engine.PartitionID) *index.Index {
+func (n *Namespace) recover(ctx context.Context, id engine.PartitionID) *index.Index {
 	began := time.Now()
 	r := Recovered{Partition: id}
-	x, err := n.replay(ctx, store, id, &r)
+	p, err := n.store.Open(ctx, log.PartitionID(id))
+	var x *index.Index
+	if err == nil {
+		n.slots[id].log.Store(&p)
+		x, err = n.replay(ctx, p, id, &r)
+	}
 	if err != nil {
 		x, r.Err = nil, refusal(id, err)
-		n.refused[id] = r.Err
 		if ctx.Err() == nil { // told to stop, it says nothing of the partition
 			about := []any{"partition", id, "error", err}
 			if at := (*replay.Error)(nil); errors.As(err, &at) && at.Stack != nil {
@@ -44,13 +48,9 @@ func (n *Namespace) recover(ctx context.Context, store log.Store, id engine.Part
 	return x
 }
 
-func (n *Namespace) replay(ctx context.Context, store log.Store, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
+func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
 	defer n.rescue(id, &err)
-	p, err := store.Open(ctx, log.PartitionID(id))
-	if err != nil {
-		return nil, err
-	}
-	n.logs[id], r.Log = p, p.Recovery()
+	r.Log = p.Recovery()
 	s := replay.Newest(p, 0, func(c log.CheckpointInfo, err error) {
 		n.logger.Warn("checkpoint discarded; replaying more of the log", "partition", id, "lsn", c.LSN, "error", err)
 	})

@@ -114,6 +114,7 @@ const (
 	diskFull         = "disk-full"     // no room at all: what was taken waits
 	diskHangs        = "disk-hangs"    // a partition's disk does not answer: new sends are refused
 	partitionRefused = "partition-refused"
+	partitionFenced  = "partition-fenced" // it was taken out of service; while it is being recovered, too
 )
 
 // Condition is a state that lasts, by the name that /health has for it.
@@ -134,13 +135,25 @@ func (c Condition) String() string {
 	return s
 }
 
+// absence is the condition of a partition that does not serve.
+func absence(s engine.PartitionStatus) Condition {
+	c := Condition{State: partitionFenced, Partition: int(s.ID)}
+	if s.State == engine.PartitionRefused {
+		c.State = partitionRefused
+	}
+	if s.Since != 0 {
+		c.Since = s.Since.Std()
+	}
+	return c
+}
+
 // Conditions are the states that last, those of the disk first.
 func (ps *partitions) Conditions() (list []Condition) {
 	worst := log.Strain{}
 	var rest []Condition
-	for i, l := range ps.loops {
+	for i, l := range ps.loops() {
 		if l == nil {
-			rest = append(rest, Condition{State: partitionRefused, Partition: i})
+			rest = append(rest, absence(ps.status(engine.PartitionID(i))))
 			continue
 		}
 		s := l.frames.writer.Strain()

@@ -25,6 +25,7 @@ type waiting struct {
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
 	entities  map[event.EntityID]*entityReceivers // those that have any
+	attached  []*receiver                         // all of them, in no order
 	ready     fifo[*receiverQueue]                // queues that may have both credit and messages
 	later     []*receiverQueue                    // of these, what is left for the next turn
 	open      fifo[*entityReceivers]              // in which a session may have become available
@@ -71,6 +72,7 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 		e = &entityReceivers{entity: r.Entity.ID}
 		w.entities[r.Entity.ID] = e
 	}
+	r.number, w.attached = len(w.attached), append(w.attached, r)
 	e.attached++
 	r.at, *r.link.port(here) = e, r
 	switch {
@@ -143,6 +145,7 @@ func (w *waiting) Detach(r *receiver) {
 	if *r.link.port(w.part.ID()) = nil; !r.link.shared() {
 		r.Runtime.Store((*link)(nil))
 	}
+	w.forget(r)
 	if r.at.attached--; r.at.attached == 0 {
 		delete(w.entities, r.at.entity)
 	}
@@ -151,6 +154,24 @@ func (w *waiting) Detach(r *receiver) {
 			delete(w.counts, id)
 		}
 	}
+}
+
+// forget takes a receiver from the list of all.
+func (w *waiting) forget(r *receiver) {
+	last := len(w.attached) - 1
+	w.attached[r.number] = w.attached[last]
+	w.attached[r.number].number = r.number
+	w.attached[last] = nil
+	w.attached = w.attached[:last]
+}
+
+// DetachAll forgets all receivers, and returns them.
+func (w *waiting) DetachAll() []*receiver {
+	all := slices.Clone(w.attached)
+	for _, r := range all {
+		w.Detach(r)
+	}
+	return all
 }
 
 // leave takes a receiver from its queue.

@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"errors"
 	"math"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -89,6 +90,17 @@ func (r *receiver) done(reply *engine.Reply) {
 		cond, text := r.l.told(reply.Err)
 		r.l.end(cond.symbol, text)
 	}
+}
+
+// ended hears that the engine serves it no more: its message session is lost, or its partition has stopped.
+func (r *receiver) ended(err error) {
+	var refusal *engine.Error
+	if errors.As(err, &refusal) {
+		r.l.messageSessionLost(err)
+		return
+	}
+	cond, text := r.l.told(err)
+	r.l.end(cond.symbol, text)
 }
 
 // assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and is released.

@@ -55,7 +55,7 @@ func (c *conn) reply(r *engine.Reply) {
 		case engine.ReplyDrained:
 			p.link.receiver.drained()
 		case engine.ReplyEnded:
-			p.link.messageSessionLost(r.Err)
+			p.link.receiver.ended(r.Err)
 		case engine.ReplyDone:
 			p.link.receiver.done(r)
 		}

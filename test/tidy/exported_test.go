@@ -27,7 +27,7 @@ var exportedNames = ratchet{
 		"log":                    49, // how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
 		"log/format":             61,
-		"log/event":              273, // most are the values of the facts and the kinds of events, which have names for people who read a dump
+		"log/event":              280, // most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          226,
 		"protocol/atom":          2,

@@ -17,6 +17,7 @@ import (
 // mutexes are the locks of the product, by package, type and field, with what each guards. State that one goroutine owns needs none:
 // another mutex is a decision.
 var mutexes = map[string]string{
+	"log.store.reopening":            "Reopen: one at a time",
 	"log.store.cutting":              "cutting tails: before any partition is led",
 	"log.store.mu":                   "namespace.json and the clean marker, and whether the store is closed",
 	"log.reserve.mu":                 "the reserve of disk space, for all writers of a store",
@@ -28,6 +29,8 @@ var mutexes = map[string]string{
 	"log.writer.noting":              "the progress note",
 	"log.fileCache.mu":               "open segment files",
 	"engine/host.admin.mu":           "changes of the catalogue: one at a time",
+	"engine/host.partitions.mu":      "how partitions are, for those who ask and those who change it",
+	"engine/host.Namespace.fencing":  "operators who fence: one at a time",
 	"engine/host.watchers.mu":        "who is told of changes of entities",
 	"engine/host.Namespace.Close mu": "the errors of partitions that are closed at the same time",
 	"engine/host.directory.mu":       "the entities, for everybody who looks one up",

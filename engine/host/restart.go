@@ -1,0 +1,167 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends, but for the wait for a disk that keeps the
+// partition from ending.
+func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
+	if err := n.mayChange(id, why); err != nil {
+		return engine.PartitionStatus{}, err
+	}
+	was, err := n.beginRestart(id, by)
+	if err != nil {
+		return n.status(id), err
+	}
+	defer n.restarts.Done()
+	began := time.Now()
+	n.logger.Info("partition is being recovered by itself", "partition", id, "by", principal(by), "reason", why.Reason)
+	if err := n.restart(ctx, id); err != nil {
+		if isInternal(err) {
+			n.fail(err)
+		}
+		was.Cause = oneLine(err)
+		if was.State = engine.PartitionFenced; isCorrupt(err) {
+			was.State = engine.PartitionRefused
+		}
+		n.is(was)
+		n.logger.Error("partition cannot be restarted", "partition", id, "error", err)
+		return was, engine.Refuse(engine.Busy, "Partition %d cannot be restarted: %s", id, was.Cause)
+	}
+	n.avoid()
+	n.hurryCouriers()
+	n.logger.Info("partition serves again", "partition", id, "after", n.clock.Now().Sub(was.Since), "took", time.Since(began))
+	fact := &event.PartitionRestarted{LogPartition: uint32(id), Refused: was.State == engine.PartitionRefused}
+	if err := n.note(context.WithoutCancel(ctx), &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {
+		n.logger.Warn("that a partition was restarted is not in the log", "partition", id, "error", err)
+	}
+	return n.status(id), nil
+}
+
+// beginRestart notes that a partition is being recovered, and returns how it was.
+func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was engine.PartitionStatus, err error) {
+	n.partitions.mu.Lock()
+	defer n.partitions.mu.Unlock()
+	s := &n.slots[id]
+	switch {
+	case n.closing.Err() != nil:
+		return was, stopping()
+	case s.status.State != engine.PartitionFenced && s.status.State != engine.PartitionRefused:
+		return was, engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, s.status.State)
+	}
+	n.restarts.Add(1)
+	was = s.status
+	s.status = engine.PartitionStatus{ID: id, State: engine.PartitionStarting, Since: n.clock.Now(), Cause: was.Cause, By: principal(by)}
+	return was, nil
+}
+
+// restart recovers a partition that does not serve, and has it serve.
+func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err error) {
+	defer n.rescue(id, &err)
+	if last := n.slots[id].last; last != nil {
+		select {
+		case <-last.over:
+		case <-n.closing.Done():
+			return n.closing.Err()
+		case <-ctx.Done():
+			return fmt.Errorf("engine: partition %d: what was under way when it was fenced has not ended: %w", id, ctx.Err())
+		}
+	}
+	plog, err := n.store.Reopen(n.closing, log.PartitionID(id))
+	if err != nil {
+		return err
+	}
+	x, err := n.replay(n.closing, plog, id, &Recovered{})
+	if err != nil {
+		return refusal(id, err)
+	}
+	t, err := n.lead(n.closing, id, plog, x)
+	if err != nil {
+		return err
+	}
+	if err := n.install(id, t, x); err != nil {
+		t.loop.recorder.fail(err)
+		t.loop.abort()
+		_ = t.loop.frames.writer.Close() // what matters is why
+		return err
+	}
+	return nil
+}
+
+// install tells a recovered partition all it missed while it was away, ends what was due meanwhile, and has it serve. Nothing of the catalogue
+// changes meanwhile.
+func (n *Namespace) install(id engine.PartitionID, t *tenure, x *index.Index) error {
+	n.admin.mu.Lock()
+	defer n.admin.mu.Unlock()
+	l := t.loop
+	if set := n.began.follow(x, n.clock.Now(), n.opts.Time.Wall()); set != nil {
+		if err := l.SetClock(set, ""); err != nil {
+			return err
+		}
+	}
+	if err := n.reconfigure(id, l); err != nil {
+		return err
+	}
+	l.Begin(n.opts.Program, t.log)
+	l.DropUnknown()
+	l.Recover()
+	l.Resume(n.directory.lives)
+	if err := l.Err(); err != nil {
+		return err
+	}
+	n.partitions.mu.Lock()
+	defer n.partitions.mu.Unlock()
+	n.slots[id].seat(t)
+	n.slots[id].status = serving(id, n.clock.Now())
+	n.run(id, t)
+	return nil
+}
+
+// reconfigure puts the entities of a partition in force before it runs, with their rules and orders. That it was away is no idleness of theirs.
+// The caller holds the mutex of the catalogue.
+func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
+	var here []*engine.Entity
+	var asks []engine.Command
+	for _, e := range n.directory.sorted() {
+		for _, h := range hostsOf(e) {
+			if h == id {
+				here = append(here, e)
+				asks = append(asks, &lookup{path: e.Path, ruled: e.Kind == event.Subscription})
+			}
+		}
+	}
+	found, err := n.askAll(n.closing, 0, asks)
+	if err != nil {
+		return err
+	}
+	now := n.clock.Now()
+	for i, e := range here {
+		if found[i].Err != nil {
+			return found[i].Err
+		}
+		l.configure(&configure{entity: e, ruled: e.Kind == event.Subscription, rules: found[i].Answer.(*foundEntity).rules})
+		l.forwarder.order(Order(e, n.directory.find).(*ordered))
+		e.Use(now)
+	}
+	return nil
+}
+
+// hurryCouriers has those that wait for a partition try again at once.
+func (n *Namespace) hurryCouriers() {
+	for i := range n.slots {
+		if t := n.slots[i].serves.Load(); t != nil && t.courier != nil {
+			t.courier.Post([]engine.Reply{{Answer: &hurry{}}})
+		}
+	}
+}
+
+// hurry tells a courier not to wait for a destination any longer: it may be there again.
+type hurry struct{ engine.Internal }

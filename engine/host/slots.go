@@ -1,0 +1,119 @@
+package host
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// slot is the place of a partition, which can be taken out of service and come back (docs/decisions/0044).
+type slot struct {
+	serves atomic.Pointer[tenure]        // nil: nobody does, and what is asked is refused as busy
+	log    atomic.Pointer[log.Partition] // the newest that bodies are read from; nil: there was none since the start
+
+	// guarded by partitions.mu
+	status engine.PartitionStatus
+	last   *tenure // the newest that has served; nil: there was none
+}
+
+// tenure is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
+// the log.
+type tenure struct {
+	loop    *Loop
+	log     log.Partition
+	courier *Courier      // nil: nothing moves
+	stop    chan struct{} // closed to end the courier
+	carried chan struct{} // closed when the courier has ended
+	over    chan struct{} // closed when nothing of it runs any more, and its log is closed
+
+	retiring sync.Once
+	err      error // of the end; set before over is closed
+}
+
+func newTenure(l *Loop, plog log.Partition, c *Courier) *tenure {
+	return &tenure{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{})}
+}
+
+// retire ends a tenure whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
+// how it ended.
+func (t *tenure) retire() error {
+	t.retiring.Do(func() {
+		close(t.stop)
+		<-t.carried
+		t.err = t.loop.Close()
+		close(t.over)
+	})
+	<-t.over
+	return t.err
+}
+
+// seat has a tenure serve from now on. The caller holds partitions.mu, or nobody else is there yet.
+func (s *slot) seat(t *tenure) {
+	s.log.Store(&t.log)
+	s.last = t
+	s.serves.Store(t)
+}
+
+// loop is that of a partition; nil: it does not serve.
+func (ps *partitions) loop(id engine.PartitionID) *Loop {
+	if t := ps.slots[id].serves.Load(); t != nil {
+		return t.loop
+	}
+	return nil
+}
+
+// loops are those of all partitions, by number; nil where one does not serve.
+func (ps *partitions) loops() []*Loop {
+	all := make([]*Loop, len(ps.slots))
+	for i := range all {
+		all[i] = ps.loop(engine.PartitionID(i))
+	}
+	return all
+}
+
+// absent reports whether a partition does not serve. What it should be told it learns when it is there again.
+func (ps *partitions) absent(id engine.PartitionID) bool { return ps.slots[id].serves.Load() == nil }
+
+// Partitions implements [engine.Operations].
+func (ps *partitions) Partitions() []engine.PartitionStatus {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	list := make([]engine.PartitionStatus, len(ps.slots))
+	for i := range ps.slots {
+		list[i] = ps.slots[i].status
+	}
+	return list
+}
+
+// status is how a partition is.
+func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.slots[id].status
+}
+
+// is notes how a partition is from a time on.
+func (ps *partitions) is(s engine.PartitionStatus) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.slots[s.ID].status = s
+}
+
+// takeOut takes a tenure out of its slot. It reports false where another was faster.
+func (ps *partitions) takeOut(t *tenure, s engine.PartitionStatus) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !ps.slots[s.ID].serves.CompareAndSwap(t, nil) {
+		return false
+	}
+	ps.slots[s.ID].status = s
+	return true
+}
+
+// serving is the status of a partition that works.
+func serving(id engine.PartitionID, since event.Time) engine.PartitionStatus {
+	return engine.PartitionStatus{ID: id, State: engine.PartitionServing, Since: since}
+}
