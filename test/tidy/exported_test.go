@@ -24,9 +24,9 @@ var exportedNames = ratchet{
 		"index/replay":           8,
 		"internal/mutant":        44,
 		"internal/private":       2,
-		"log":                    49, // how much room a disk has is seven, for the engine and for /health
+		"log":                    50, // how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
-		"log/format":             61,
+		"log/format":             62,
 		"log/event":              280, // most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        21,
 		"protocol/amqp":          226,
