@@ -181,7 +181,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: message.Properties, Reread: message.Reread,
-		FailuresTo: s.settings.FailuresTo, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
+		FailuresTo: s.settings.FailuresTo, Fence: s.settings.Storage.Fence, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
 			s.listen()
 		}})

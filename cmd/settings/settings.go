@@ -57,6 +57,7 @@ type Storage struct {
 	Partitions int    // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
 	Reserve    int    // bytes of the disk that are kept for the time when it is full; 0: none
 	Low        int    // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
+	Fence      bool   // a partition whose log fails is taken out of service; else the broker ends
 }
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).

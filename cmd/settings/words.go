@@ -69,6 +69,8 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Storage.Reserve }, 0, 1<<40)},
 	{Name: "disk.low", Usage: "bytes that are to be free on the disk: with less, sends are refused as busy until there is more", Default: "the smaller of 5 % of the disk and 1 GiB",
 		set: count(func(s *Settings) *int { return &s.Storage.Low }, 0, 1<<50)},
+	{Name: "on-io-error", Usage: "what happens when a partition's log cannot be written: exit ends the broker, with exit code 5; fence takes the partition out of service until somebody restarts it (ledgerbus partition restart), while the others go on",
+		Default: "exit", set: setOnIOError},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
@@ -196,6 +198,18 @@ func setFailuresTo(s *Settings, values []string) error {
 		s.FailuresTo = event.TransferDeadLetter
 	default:
 		return fmt.Errorf("%q is neither dead-letter nor transfer-dead-letter", values[0])
+	}
+	return nil
+}
+
+func setOnIOError(s *Settings, values []string) error {
+	switch values[0] {
+	case "exit":
+		s.Storage.Fence = false
+	case "fence":
+		s.Storage.Fence = true
+	default:
+		return fmt.Errorf("%q is neither exit nor fence", values[0])
 	}
 	return nil
 }
