@@ -193,7 +193,7 @@ func failTransfer(d *decision, cmd *FailTransfer) {
 	}
 	s := d.remains(cmd.Slice)
 	ev := add[*event.TransferFailed](d, event.KindTransferFailed)
-	ev.Envelope, ev.Number, ev.SubQueue, ev.Why = s.envelope(0), cmd.Number, cmd.SubQueue, cmd.Refusal.Code.Refusal()
+	ev.Envelope, ev.Number, ev.Sequence, ev.SubQueue, ev.Why = s.envelope(0), cmd.Number, m.Sequence, cmd.SubQueue, cmd.Refusal.Code.Refusal()
 	if cmd.Back {
 		ev.Reason, ev.Description = cmd.Refusal.Code.className(), clip(cmd.Refusal.Text)
 		return

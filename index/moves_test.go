@@ -85,6 +85,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 		{"finished twice", []event.Event{start(1, event.TriggerForward, 1), &event.TransfersFinished{Envelope: env, Numbers: []event.TransferNumber{1}}},
 			&event.TransfersFinished{Envelope: env, Numbers: []event.TransferNumber{1}}},
 		{"failed without a beginning", nil, &event.TransferFailed{Envelope: env, Number: 1, SubQueue: event.DeadLetter}},
+		{"failed, of another message", []event.Event{start(1, event.TriggerForward, 1)}, &event.TransferFailed{Envelope: env, Number: 1, Sequence: 2, SubQueue: event.DeadLetter}},
 		{"locked on its way", []event.Event{start(1, event.TriggerForward, 1)}, &event.MessageLocked{Envelope: env, Sequence: 1, LockedUntil: 5}},
 		{"expired on its way", []event.Event{start(1, event.TriggerForward, 1)}, &event.MessageExpired{Envelope: env, Sequence: 1}},
 		{"dead-lettered on its way", []event.Event{start(1, event.TriggerForward, 1)}, &event.MessageDeadLettered{Envelope: env, Sequence: 1}},

@@ -291,7 +291,7 @@ func (w *walk) land(*turn) {
 		if t.Trigger != event.TriggerDeadLetter {
 			q += event.SubQueue(w.rng.IntN(2))
 		}
-		w.apply(&event.TransferFailed{Envelope: event.Envelope{Slice: t.Slice}, Number: t.Number, SubQueue: q, Why: event.RefusedFull + event.Refusal(w.rng.IntN(4)), Changes: w.blob()})
+		w.apply(&event.TransferFailed{Envelope: event.Envelope{Slice: t.Slice}, Number: t.Number, Sequence: t.Sequence, SubQueue: q, Why: event.RefusedFull + event.Refusal(w.rng.IntN(4)), Changes: w.blob()})
 		return
 	}
 	ev := &event.TransfersFinished{Envelope: event.Envelope{Slice: t.Slice}}

@@ -154,6 +154,9 @@ func (s departures) finish(ev *event.TransfersFinished) {
 // the next time either. That the destination was gone says nothing about the next one.
 func (s departures) fail(ev *event.TransferFailed) {
 	t, r := s.end(ev.Number, ev)
+	if ev.Sequence != 0 && ev.Sequence != t.sequence {
+		panic(fmt.Sprintf("index: %T of transfer %d in slice %v names message %d and not %d", ev, ev.Number, s.id, ev.Sequence, t.sequence))
+	}
 	s.change(t.sequence, r, ev.Changes)
 	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
 }

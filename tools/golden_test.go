@@ -177,7 +177,7 @@ func moves() [][]event.Event {
 		{&event.DuplicateDropped{Envelope: self, MessageID: []byte("moved"), Original: 2, Arrival: arrived(3)}},
 		{&event.MessagePublished{Envelope: topic, Sequence: 1, MessageID: []byte("moved"), EnqueuedAt: at(51), Arrival: arrived(6)}},
 		{&event.TransferStarted{Envelope: self, Destination: 10, Trigger: event.TriggerForward, First: 1, Sequences: []event.SequenceNumber{1, 2}}},
-		{&event.TransferFailed{Envelope: self, Number: 2, SubQueue: event.TransferDeadLetter, Why: event.RefusedTooLarge, Reason: "MessageSizeExceededException",
+		{&event.TransferFailed{Envelope: self, Number: 2, Sequence: 2, SubQueue: event.TransferDeadLetter, Why: event.RefusedTooLarge, Reason: "MessageSizeExceededException",
 			Description: "The message is too large.", Changes: event.Blob{Data: []byte("map")}},
 			&event.TransfersFinished{Envelope: self, Numbers: []event.TransferNumber{1}}},
 		{&event.NumbersReserved{Envelope: queue, First: 3, Count: 2}},

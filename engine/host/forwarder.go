@@ -271,8 +271,7 @@ func (f *forwarder) wake(e *engine.Entity) {
 // failing takes an event that is about to be applied, and notes which message comes back with it.
 func (f *forwarder) failing(ev event.Event, at event.LSN) {
 	if ev, ok := ev.(*event.TransferFailed); ok {
-		m, _, _ := f.part.Index().Transfer(ev.Slice, ev.Number)
-		f.replies.recent.message(ev.Slice, m.Sequence, at)
+		f.replies.recent.message(ev.Slice, ev.Sequence, at)
 	}
 }
 

@@ -24,6 +24,8 @@ func schemaVersion(k Kind) byte {
 		return 2 // 2: Topic
 	case KindDuplicateDropped, KindMessageDeadLettered:
 		return 2 // 2: what moves need, and nothing else is written with it
+	case KindTransferFailed:
+		return 2 // 2: Sequence
 	}
 	return 1
 }

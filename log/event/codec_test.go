@@ -294,6 +294,7 @@ func TestOldVersions(t *testing.T) {
 		{2, KindMessageEnqueued, func(ev Event) { ev.(*MessageEnqueued).Details = Details{} }},
 		{1, KindMessageScheduled, func(ev Event) { ev.(*MessageScheduled).Details = Details{} }},
 		{1, KindMessagePublished, func(ev Event) { ev.(*MessagePublished).Details = Details{} }},
+		{1, KindTransferFailed, func(ev Event) { ev.(*TransferFailed).Sequence = 0 }},
 		{1, KindSessionStateSet, func(ev Event) { ev.(*SessionStateSet).Topic = 0 }},
 		{1, KindEntityCreated, func(ev Event) {
 			c := ev.(*EntityCreated)

@@ -233,12 +233,7 @@ func (r *RuleRemoved) decode(d *decoder) { r.Rule.decode(d) }
 func (*MessagePublished) Kind() Kind { return KindMessagePublished }
 
 func (m *MessagePublished) encode(e *encoder) {
-	e.seq(m.Sequence)
-	e.bytes(m.MessageID)
-	e.bool(m.HasSession)
-	e.bytes(m.SessionID)
-	e.bytes(m.PartitionKey)
-	e.span(m.TimeToLive)
+	e.sent(m.sent())
 	e.time(m.EnqueuedAt)
 	e.uvarint(uint64(m.Batch))
 	e.blob(&m.Body)
@@ -249,12 +244,7 @@ func (m *MessagePublished) encode(e *encoder) {
 }
 
 func (m *MessagePublished) decode(d *decoder) {
-	m.Sequence = d.seq()
-	m.MessageID = d.bytes()
-	m.HasSession = d.bool()
-	m.SessionID = d.bytes()
-	m.PartitionKey = d.bytes()
-	m.TimeToLive = d.span()
+	d.sent(m.sent())
 	m.EnqueuedAt = d.time()
 	m.Batch = d.uint32()
 	d.blob(&m.Body)

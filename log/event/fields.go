@@ -29,12 +29,7 @@ func (o *Origin) texts() [6]*string {
 func (*MessageEnqueued) Kind() Kind { return KindMessageEnqueued }
 
 func (m *MessageEnqueued) encode(e *encoder) {
-	e.seq(m.Sequence)
-	e.bytes(m.MessageID)
-	e.bool(m.HasSession)
-	e.bytes(m.SessionID)
-	e.bytes(m.PartitionKey)
-	e.span(m.TimeToLive)
+	e.sent(m.sent())
 	e.time(m.EnqueuedAt)
 	e.time(m.ExpiresAt)
 	e.uvarint(uint64(m.Batch))
@@ -46,12 +41,7 @@ func (m *MessageEnqueued) encode(e *encoder) {
 }
 
 func (m *MessageEnqueued) decode(d *decoder) {
-	m.Sequence = d.seq()
-	m.MessageID = d.bytes()
-	m.HasSession = d.bool()
-	m.SessionID = d.bytes()
-	m.PartitionKey = d.bytes()
-	m.TimeToLive = d.span()
+	d.sent(m.sent())
 	m.EnqueuedAt = d.time()
 	m.ExpiresAt = d.time()
 	m.Batch = d.uint32()
@@ -70,12 +60,7 @@ func (m *MessageEnqueued) decode(d *decoder) {
 func (*MessageScheduled) Kind() Kind { return KindMessageScheduled }
 
 func (m *MessageScheduled) encode(e *encoder) {
-	e.seq(m.Sequence)
-	e.bytes(m.MessageID)
-	e.bool(m.HasSession)
-	e.bytes(m.SessionID)
-	e.bytes(m.PartitionKey)
-	e.span(m.TimeToLive)
+	e.sent(m.sent())
 	e.time(m.ScheduledFor)
 	e.uvarint(uint64(m.Batch))
 	e.blob(&m.Body)
@@ -86,12 +71,7 @@ func (m *MessageScheduled) encode(e *encoder) {
 }
 
 func (m *MessageScheduled) decode(d *decoder) {
-	m.Sequence = d.seq()
-	m.MessageID = d.bytes()
-	m.HasSession = d.bool()
-	m.SessionID = d.bytes()
-	m.PartitionKey = d.bytes()
-	m.TimeToLive = d.span()
+	d.sent(m.sent())
 	m.ScheduledFor = d.time()
 	m.Batch = d.uint32()
 	d.blob(&m.Body)

@@ -89,7 +89,8 @@ type TransferFailed struct {
 	Why         Refusal
 	Reason      string
 	Description string
-	Changes     Blob // as of a MessageDeadLettered
+	Changes     Blob           // as of a MessageDeadLettered
+	Sequence    SequenceNumber // of the message; of version 1 0: its TransferStarted or MessageHandedOver says it
 }
 
 // SourceForgotten forgets what arrived from a slice whose entity is no more: nothing of it comes again.
@@ -119,12 +120,7 @@ func (t *TransferStarted) decode(d *decoder) {
 func (*MessageHandedOver) Kind() Kind { return KindMessageHandedOver }
 
 func (m *MessageHandedOver) encode(e *encoder) {
-	e.seq(m.Sequence)
-	e.bytes(m.MessageID)
-	e.bool(m.HasSession)
-	e.bytes(m.SessionID)
-	e.bytes(m.PartitionKey)
-	e.span(m.TimeToLive)
+	e.sent(m.sent())
 	e.time(m.EnqueuedAt)
 	e.uvarint(uint64(m.Batch))
 	e.blob(&m.Body)
@@ -135,12 +131,7 @@ func (m *MessageHandedOver) encode(e *encoder) {
 }
 
 func (m *MessageHandedOver) decode(d *decoder) {
-	m.Sequence = d.seq()
-	m.MessageID = d.bytes()
-	m.HasSession = d.bool()
-	m.SessionID = d.bytes()
-	m.PartitionKey = d.bytes()
-	m.TimeToLive = d.span()
+	d.sent(m.sent())
 	m.EnqueuedAt = d.time()
 	m.Batch = d.uint32()
 	d.blob(&m.Body)
@@ -165,6 +156,7 @@ func (t *TransferFailed) encode(e *encoder) {
 	e.text(t.Reason)
 	e.text(t.Description)
 	e.blob(&t.Changes)
+	e.seq(t.Sequence)
 }
 
 func (t *TransferFailed) decode(d *decoder) {
@@ -174,6 +166,9 @@ func (t *TransferFailed) decode(d *decoder) {
 	t.Reason = d.text()
 	t.Description = d.text()
 	d.blob(&t.Changes)
+	if d.version >= 2 {
+		t.Sequence = d.seq()
+	}
 }
 
 // Kind implements [Event].

@@ -161,7 +161,7 @@ KINDS = {
     46: "MessageHandedOver 1 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
         " Batch:number Body:blob IDType:idtype Destination:number Number:number Details:details",
     47: "TransfersFinished 1 Numbers:ascending",
-    48: "TransferFailed 1 Number:number SubQueue:subqueue Why:refusal Reason:text Description:text Changes:changes",
+    48: "TransferFailed 2 Number:number SubQueue:subqueue Why:refusal Reason:text Description:text Changes:changes Sequence:number:2",
     49: "SourceForgotten 1 Source:slice",
     59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
     60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
