@@ -204,6 +204,11 @@ func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	for _, capability := range []string{log.Moves, log.Transactions} {
+		if err := d.Use(capability); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, w := d.Lead(0)
 	seen := map[event.Kind]bool{}
 	b := w.Batch() // one frame: how long the disk takes does not show

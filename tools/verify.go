@@ -61,6 +61,7 @@ type verifier struct {
 	out    io.Writer
 	opts   VerifyOptions
 	dir    string
+	listed []string    // capabilities of the directory
 	survey *log.Survey // opened at the first damage
 	report Report
 	line   []byte
@@ -75,6 +76,7 @@ func (v *verifier) run() error {
 		return err
 	}
 	defer s.Close()
+	v.listed = s.Namespace().Capabilities
 	for _, id := range s.Partitions() {
 		p, err := s.Open(v.ctx, id)
 		c := (*log.CorruptError)(nil)

@@ -213,7 +213,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	case *event.ScheduledActivated:
 		w.deliverable(ev.Slice, ev.NewSequence)
 	case *event.TransferFailed:
-		w.deliverable(ev.Slice, ev.Sequence)
+		w.returned(ev)
 	case *event.MessagePublished:
 		w.copied(ev.Slice.Partition, ev.Copies)
 	case *event.ScheduledPublished:
@@ -238,6 +238,11 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
 	}
+}
+
+// returned is deliverable for a message that could not be moved, whatever its number is: it is in a dead-letter queue, so that no session has it.
+func (w *waiting) returned(ev *event.TransferFailed) {
+	w.deliverable(ev.Slice, 0)
 }
 
 // copied is deliverable for the copies that subscriptions got.

@@ -127,6 +127,8 @@ type Watch struct {
 	// state hash is another; its error ends the replay. Those below the place where the state stands at first are not looked at.
 	Checkpoints []log.CheckpointInfo
 	Differs     func(log.CheckpointInfo) error
+	// Look, unless nil, is shown each record before it is applied. Its error ends the replay.
+	Look func(*Record) error
 	// Progress, unless nil, is told behind each frame of events that all frames below an LSN are in the state.
 	Progress func(event.LSN)
 }
@@ -138,6 +140,9 @@ func (s *State) Run(ctx context.Context, w Watch) error {
 	for rec, err := range s.Records(ctx) {
 		if err == nil && len(w.Checkpoints) > 0 {
 			err = w.compare(s, rec.LSN)
+		}
+		if err == nil && w.Look != nil {
+			err = w.Look(rec)
 		}
 		if err == nil {
 			err = s.Apply(rec)

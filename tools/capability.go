@@ -1,0 +1,79 @@
+package tools
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// listing looks for events of capabilities that namespace.json does not list, though it must before the first of them is written: a program that knows
+// no such events would take the directory (log-format.md 4). The first of each is reported.
+func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
+	var reported []string
+	return func(rec *replay.Record) error {
+		for _, ev := range rec.Events {
+			c := capabilityOf(ev)
+			if c == "" || slices.Contains(v.listed, c) || slices.Contains(reported, c) {
+				continue
+			}
+			if err := v.listAgain(); err != nil {
+				return err
+			}
+			if slices.Contains(v.listed, c) {
+				continue
+			}
+			reported = append(reported, c)
+			wrong := &replay.Error{Partition: p.ID(), LSN: rec.LSN, Number: rec.Number,
+				Reason: fmt.Errorf("%v is of the capability %q, which namespace.json does not list", ev.Kind(), c)}
+			if err := v.damage(located(p, wrong).(*log.CorruptError)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// listAgain reads the list once more where a broker may have added to it since.
+func (v *verifier) listAgain() error {
+	if !v.opts.Live {
+		return nil
+	}
+	s, err := v.opts.open(v.ctx, v.dir)
+	if err != nil {
+		return err
+	}
+	v.listed = s.Namespace().Capabilities
+	return s.Close()
+}
+
+// capabilityOf is the word without which no log has an event; "": none is needed.
+func capabilityOf(ev event.Event) string {
+	var arrival *event.Arrival
+	switch ev := ev.(type) {
+	case *event.TransactionCommitted, *event.TransactionAborted, *event.NumbersReserved:
+		return log.Transactions
+	case *event.TransferStarted, *event.MessageHandedOver, *event.TransfersFinished, *event.TransferFailed, *event.SourceForgotten:
+		return log.Moves
+	case *event.MessageDeadLettered:
+		if ev.SubQueue == event.TransferDeadLetter {
+			return log.Moves
+		}
+	case *event.MessageScheduled:
+		if arrival = ev.Arrival; ev.Reserved {
+			return log.Transactions
+		}
+	case *event.MessageEnqueued:
+		arrival = ev.Arrival
+	case *event.MessagePublished:
+		arrival = ev.Arrival
+	case *event.DuplicateDropped:
+		arrival = ev.Arrival
+	}
+	if arrival != nil {
+		return log.Moves
+	}
+	return ""
+}

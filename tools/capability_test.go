@@ -1,0 +1,55 @@
+package tools_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// I27: what only those can read who know a capability is damage in a directory that does not say that it has it: a program that does not know it would
+// take the directory. Of each capability the first event is reported, and the rest of the log is replayed.
+func TestUnlistedCapability(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		listed []string
+		want   []string
+	}{
+		"none":  {nil, []string{`record 51: MessageEnqueued is of the capability \"moves\"`, `record 56: NumbersReserved is of the capability \"transactions\"`}},
+		"moves": {[]string{log.Moves}, []string{`record 56: NumbersReserved is of the capability \"transactions\"`}},
+		"both":  {[]string{log.Moves, log.Transactions}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			d := logdir.Open(t, dir, log.Options{Partitions: 1})
+			for _, capability := range c.listed {
+				if err := d.Use(capability); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, w := d.Lead(0)
+			records := slices.Concat(history(), topicHistory(), facts(), moves())
+			for i, events := range records {
+				w.Batch().AppendRecord(event.Time(1_900_000_000_000+1000*i), events, log.Durable)
+			}
+			w.Append(w.Batch())
+			d.Close()
+			var out bytes.Buffer
+			r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
+			if err != nil || len(r.Damaged) != len(c.want) || r.Records != uint64(len(records)) {
+				t.Fatalf("%v %+v\n%s", err, r, out.String())
+			}
+			for i, want := range c.want {
+				if line := strings.Split(out.String(), "\n")[i]; !strings.HasPrefix(line, "DAMAGED ") || !strings.Contains(line, want) {
+					t.Errorf("%q, want %q", line, want)
+				}
+			}
+		})
+	}
+}
