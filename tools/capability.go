@@ -57,6 +57,8 @@ func capabilityOf(ev event.Event) string {
 		return log.Transactions
 	case *event.TransferStarted, *event.MessageHandedOver, *event.TransfersFinished, *event.TransferFailed, *event.SourceForgotten:
 		return log.Moves
+	case *event.PartitionFenced, *event.PartitionRestarted:
+		return log.Fences
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == event.TransferDeadLetter {
 			return log.Moves

@@ -16,13 +16,15 @@ import (
 // take the directory. Of each capability the first event is reported, and the rest of the log is replayed.
 func TestUnlistedCapability(t *testing.T) {
 	t.Parallel()
+	const fences, moved, transactions = `PartitionFenced is of the capability \"fences\"`, `MessageEnqueued is of the capability \"moves\"`,
+		`NumbersReserved is of the capability \"transactions\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string
 	}{
-		"none":  {nil, []string{`record 51: MessageEnqueued is of the capability \"moves\"`, `record 56: NumbersReserved is of the capability \"transactions\"`}},
-		"moves": {[]string{log.Moves}, []string{`record 56: NumbersReserved is of the capability \"transactions\"`}},
-		"both":  {[]string{log.Moves, log.Transactions}, nil},
+		"none":  {nil, []string{moved, transactions, fences}},
+		"moves": {[]string{log.Moves}, []string{transactions, fences}},
+		"all":   {[]string{log.Fences, log.Moves, log.Transactions}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -204,7 +204,7 @@ func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
-	for _, capability := range []string{log.Moves, log.Transactions} {
+	for _, capability := range []string{log.Fences, log.Moves, log.Transactions} {
 		if err := d.Use(capability); err != nil {
 			t.Fatal(err)
 		}
