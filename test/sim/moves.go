@@ -344,7 +344,9 @@ func (s *shadow) over(now int64, over host.Over) {
 	}
 	s.unasked()
 	s.heard()
-	s.markOrder(s.orders[orderKey{q, over.Trigger == event.TriggerDeadLetter}])
+	if over.Trigger != event.TriggerVia { // no order puts those in transfer
+		s.markOrder(s.orders[orderKey{q, over.Trigger == event.TriggerDeadLetter}])
+	}
 }
 
 // mustBeThere holds that a message is durable at its destination before its source forgets it (I21).
