@@ -140,6 +140,9 @@ func (w *world) administered(a *ask, ok bool) {
 		for _, o := range gone {
 			o.ended = true
 			w.reorder(o)
+			if o.refused() {
+				continue // it forgets the slice when it is back
+			}
 			drop := &ask{op: opDrop, q: o, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(o.slice)}
 			w.admin = drop
 			w.submit(drop)
@@ -173,6 +176,10 @@ func (w *world) enforce(a *ask) {
 			rules = append(rules, *r)
 		}
 		e.cmd = host.Enforce(e.entity, ruled, rules)
+	}
+	if q.refused() { // it is in force there when it is back
+		w.administered(e, true)
+		return
 	}
 	w.admin = e
 	w.submit(e)

@@ -184,7 +184,7 @@ func (p *part) unexpected(r *engine.Reply, after string) {
 
 // dump writes what the model holds to the readable trace.
 func (w *world) dump() {
-	for _, p := range w.parts {
+	for _, p := range w.running() {
 		p.dumpBatch("open")
 	}
 	for _, q := range w.queues {

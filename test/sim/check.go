@@ -327,12 +327,15 @@ func (w *world) compare(p *part) {
 func (w *world) finish() {
 	w.draining = true
 	w.armed, w.failing, w.o.power = 0, 0, 50
-	for _, p := range w.parts { // a sync that goes on may still fail
+	for _, p := range w.running() { // a sync that goes on may still fail
 		if p.crank != nil {
 			p.work()
 		}
 	}
-	if w.ifStopped(); w.crashed {
+	if w.ifStopped(); !w.crashed && len(w.running()) < len(w.parts) {
+		w.stop()
+	}
+	if w.crashed {
 		w.reborn()
 	}
 	if w.ended {

@@ -65,7 +65,11 @@ func (w *world) request() {
 		q = old // who did not hear of its end
 	}
 	a := &ask{op: op, q: q, sub: w.subQueue(q), tag: w.tag(), asked: w.broker()}
-	if w.fill(a) {
+	switch {
+	case !w.fill(a):
+	case a.q.refused():
+		w.turnedAway(a)
+	default:
 		w.mayStage(a)
 		w.submit(a)
 	}

@@ -115,6 +115,7 @@ func (w *world) image(how stop) {
 		w.disk = w.disk.Crash(w.rng, faultfs.Kill)
 	}
 	w.note("image", int64(how))
+	w.ran(how)
 	w.forget()
 	if how == stopPower || w.dropped {
 		w.hist.powerLost()
@@ -143,7 +144,9 @@ func (w *world) forget() {
 	w.stopSyncs()
 	for _, p := range w.parts {
 		p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
-		w.unanswered(p)
+		if p.wound == nil {
+			w.unanswered(p)
+		}
 		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
 		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
 		p.courier, p.offers, p.shut, p.rest = nil, nil, 0, 0
@@ -208,20 +211,21 @@ func (w *world) reopen(how stop) {
 
 // open recovers everything, checks what was recovered, and begins to serve.
 func (w *world) open(how stop, damaged bool) error {
+	w.injure()
 	w.disk.Hook(w.hook)
 	w.disk.During(w.during)
 	if err := w.openStore(); err != nil {
 		return err
 	}
-	states, err := w.replay(how, damaged)
+	states, err := w.replay(damaged)
 	if err != nil || w.ended || w.crashed {
 		return err
 	}
 	begin := w.beginTime(states)
 	w.clock = begin.Clock(w, w.logger())
 	w.newest, w.read = int64(begin.At), w.mono
-	for i, p := range w.parts {
-		if err := w.lead(p, states[i]); err != nil {
+	for _, p := range w.running() {
+		if err := w.lead(p, states[p.id]); err != nil {
 			return err
 		}
 	}
@@ -230,7 +234,7 @@ func (w *world) open(how stop, damaged bool) error {
 	}
 	w.configureAll()
 	w.orderAll()
-	for _, p := range w.parts { // what was due is ended before the first client is served
+	for _, p := range w.running() { // what was due is ended before the first client is served
 		if w.recover(p); w.crashed {
 			return nil
 		}
@@ -244,20 +248,30 @@ func (w *world) open(how stop, damaged bool) error {
 }
 
 func (w *world) openStore() (err error) {
+	w.store, err = w.storeOn(w.disk)
+	return err
+}
+
+// storeOn opens the store on a disk.
+func (w *world) storeOn(disk *faultfs.FS) (log.Store, error) {
 	boot := ""
 	if w.o.bootKnown {
 		boot = fmt.Sprintf("boot-%d", w.boot)
 	}
-	w.store, err = log.Open(context.Background(), root, log.Options{FS: w.disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
+	return log.Open(context.Background(), root, log.Options{FS: disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
 		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
 		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
-	return err
 }
 
-// replay is the state of each partition, as its log has it; nil where the run has ended, or the process, on the way.
-func (w *world) replay(how stop, damaged bool) (states []*index.Index, err error) {
+// replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
+func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	ctx := context.Background()
 	for i, p := range w.parts {
+		if p.wound != nil {
+			w.refuse(p)
+			states = append(states, nil)
+			continue
+		}
 		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
 			return nil, err
 		}
@@ -273,8 +287,8 @@ func (w *world) replay(how stop, damaged bool) (states []*index.Index, err error
 			w.stats.Cuts++
 			w.stats.CutBytes += rec.CutBytes
 		}
-		p.stops = w.stopped(p, how, damaged)
-		w.survived(p, s.Index, how, damaged)
+		p.stops = w.stopped(p, p.how, damaged)
+		w.survived(p, s.Index, p.how, damaged)
 		if w.ended || w.crashed {
 			return nil, nil
 		}
@@ -295,6 +309,9 @@ func (w *world) lead(p *part, state *index.Index) error {
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
 		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier})
+	if p.id == 0 {
+		p.state.Avoid(w.avoided())
+	}
 	p.ledIn = w.boot
 	p.model.Keep()
 	p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
@@ -395,7 +412,7 @@ func (w *world) residual(p *part, how stop) bool {
 // stop ends the process cleanly and starts it again.
 func (w *world) stop() {
 	w.note("stop")
-	for _, p := range w.parts {
+	for _, p := range w.running() {
 		w.turn(p, p.inbox)
 		p.inbox = nil
 		if !w.gone() {
@@ -409,7 +426,7 @@ func (w *world) stop() {
 			return
 		}
 	}
-	for _, p := range w.parts {
+	for _, p := range w.running() {
 		end := p.writer.Batch().LSN()
 		if err := p.writer.Close(); err != nil || w.gone() {
 			w.crashed = true
@@ -428,8 +445,13 @@ func (w *world) stop() {
 		return
 	}
 	w.stats.CleanStops++
-	for _, p := range w.parts {
+	for _, p := range w.running() {
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
+	}
+	if len(w.running()) == len(w.parts) {
+		w.ran(stopClean)
+	} else { // nobody vouches for the ends of all logs
+		w.ran(stopKill)
 	}
 	w.forget()
 	w.hist.restarted()

@@ -155,7 +155,7 @@ func (p *part) begin(now int64) {
 func (w *world) stopped(p *part, how stop, damaged bool) []event.Stop {
 	rec := p.plog.Recovery()
 	switch {
-	case damaged || w.o.damage:
+	case damaged || w.o.damage || p.missed:
 		return nil
 	case rec.Frames == 0:
 		return []event.Stop{event.StopNone}

@@ -134,7 +134,7 @@ func (h *history) message(q, to *queue) *sent {
 	body := make([]byte, n)
 	if n > 0 {
 		copy(body, noise[w.rng.IntN(len(noise)-n):])
-		if w.o.forge && n > 200 && w.chance(50) { // a piece of the log itself
+		if w.o.forge && n > 200 && w.chance(50) && q.host.plog != nil { // a piece of the log itself
 			if _, end := q.host.plog.Bounds(); end > 300 {
 				piece := event.Blob{Position: event.Position(w.rng.IntN(int(end)-200)&^7 | 8), Size: uint32(n - 7)} // longer than what it is read into: nothing is compared
 				q.host.plog.ReadInto(piece, body[8:])

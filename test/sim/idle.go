@@ -32,9 +32,9 @@ func (w *world) collect() {
 		if w.chance(80) {
 			w.mono += pick(w.rng, time.Second, 20*time.Second, 61*time.Second, 61*time.Second, 6*time.Minute, 25*time.Minute)
 		}
-		c = &collector{asked: len(w.parts), held: map[*queue]bool{}}
+		c = &collector{asked: len(w.running()), held: map[*queue]bool{}}
 		w.collector = c
-		for _, p := range w.parts {
+		for _, p := range w.running() {
 			p.inbox = append(p.inbox, &ask{op: opUsage, tag: w.tag(), cmd: host.Usage()})
 		}
 	case c.asked > 0 || c.waits:
@@ -72,7 +72,7 @@ func (c *collector) answered(w *world, held []*queue, busy []event.EntityID) {
 
 // visit deletes an entity nobody used for too long, or notes when it was used. It reports false when that has to wait.
 func (w *world) visit(c *collector, q *queue) bool {
-	if q.ended {
+	if q.ended || q.refused() { // not all of it can be asked
 		return true
 	}
 	changing := w.admin != nil

@@ -43,7 +43,7 @@ func (w *world) courier(p *part) *host.Courier {
 		Offer: func(to engine.PartitionID, req engine.Request) bool {
 			q := w.parts[to]
 			_, imports := req.Command.(*engine.Import)
-			if imports && !w.draining && w.refusing(q) {
+			if q.wound != nil || imports && !w.draining && w.refusing(q) {
 				w.stats.TurnedAway++
 				return false
 			}
@@ -251,6 +251,9 @@ func (w *world) reorder(q *queue) {
 	for _, o := range w.living() {
 		to := func(path string) bool { return strings.EqualFold(path, q.path) }
 		if p := &o.entity.Properties; o == q || to(p.ForwardTo) || to(p.ForwardDeadLetteredMessagesTo) {
+			if o.refused() {
+				continue
+			}
 			o.host.inbox = append(o.host.inbox, &ask{op: opOrder, q: o, tag: w.tag(), orders: w.orders(o), cmd: host.Order(o.entity, w.byPath)})
 		}
 	}
@@ -263,6 +266,9 @@ func (w *world) orderAll() {
 	})
 	slices.SortFunc(all, func(a, b *queue) int { return cmp.Compare(strings.ToLower(a.path), strings.ToLower(b.path)) })
 	for _, q := range all {
+		if q.refused() {
+			continue
+		}
 		host.GiveOrder(q.host.loop, q.entity, w.byPath)
 		q.host.shadow.order(q, w.orders(q))
 	}

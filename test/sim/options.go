@@ -48,6 +48,7 @@ type options struct {
 	moves        bool     // entities forward to one another
 	targets      []string // of them, that forwarding goes to
 	failuresTo   event.SubQueue
+	refuses      bool // a damaged log has its partition refused for a while
 
 	startBytes int // see [engine.LoopOptions]
 }
@@ -290,6 +291,7 @@ func (o *options) heavy() {
 // addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later.
 func (o *options) addForwarding(rng *rand.Rand) {
 	o.partitions, o.failuresTo = 2+rng.IntN(3), pick(rng, event.DeadLetter, event.DeadLetter, event.TransferDeadLetter)
+	o.refuses = !o.damage && rng.IntN(2) == 0
 	o.actions[actCourier] = pick(rng, 20, 60, 120)
 	o.operation[opUpdate] = max(3, o.operation[opUpdate])
 	if o.topics { // a ring of topics makes many of each

@@ -28,6 +28,7 @@ type Stats struct {
 	StateCompared, ReplaysCompared       int64
 	Ambiguous                            int64
 	Moves, TurnedAway                    int64 // messages that arrived; offers that a log did not take
+	Injured, PartitionsRefused, Busy     int64 // logs that were damaged; starts that refused one; requests that found it so
 	IdleDeleted                          int64 // entities that nobody used
 	StartWaits                           int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync          int64 // syncs during which something else happened; frames written by then

@@ -74,6 +74,10 @@ type part struct {
 	shut    int           // so many more are turned away
 	rest    int64         // when its courier wants a turn; 0: when it is told something
 
+	wound  *wound // that has it refused; nil: it serves
+	how    stop   // how its last run ended
+	missed bool   // there was a run without it since: nobody vouches for that end any more
+
 	facts map[int]noted // by record
 	stops []event.Stop  // how the last run may be said to have ended; nil: anything
 }
@@ -301,7 +305,8 @@ func (w *world) act() {
 		w.reborn()
 		return
 	}
-	p := w.parts[w.rng.IntN(len(w.parts))]
+	running := w.running()
+	p := running[w.rng.IntN(len(running))]
 	switch w.choose() {
 	case actRequest:
 		w.request()

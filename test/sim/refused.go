@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+// A partition whose log is damaged is refused by a start, for as long as nobody puts the damage right; all others serve. What its entities are asked
+// for is turned away, what moves there waits, the catalogue knows of it as before and of what is changed meanwhile, and nothing of it is written.
+// The clock may be set without it. Partition 0 is never refused: without the catalogue there is no broker.
+
+// wound is damage that has a partition refused.
+type wound struct {
+	file string
+	off  int64
+	mask byte
+	sum  uint64 // of all files of the partition; 0: the power has failed since
+}
+
+// running are the partitions that serve.
+func (w *world) running() []*part {
+	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.wound != nil })
+}
+
+// refused tells whether the partition of an entity is.
+func (q *queue) refused() bool { return q.host != nil && q.host.wound != nil }
+
+// injure damages a log before a start, or puts earlier damage right.
+func (w *world) injure() {
+	for _, p := range w.parts {
+		if p.wound != nil && (w.draining || w.chance(60) || !w.refuses(p, w.disk)) { // it may pass for a torn tail since the power failed
+			w.heal(p)
+		}
+	}
+	if !w.o.refuses || w.draining || w.stats.Recoveries == 0 || !w.chance(20) {
+		return
+	}
+	p := w.parts[w.rng.IntN(len(w.parts))]
+	files := slices.DeleteFunc(w.disk.Files(p.folder()), func(name string) bool {
+		b, _ := w.disk.ReadFile(name)
+		return len(b) == 0 || !strings.Contains(name, "/wal/")
+	})
+	if p.id == 0 || p.wound != nil || len(files) == 0 {
+		return
+	}
+	name := files[w.rng.IntN(len(files))]
+	b, _ := w.disk.ReadFile(name)
+	d := &wound{file: name, off: int64(w.rng.IntN(min(len(b), 4000))), mask: 1 << w.rng.IntN(8)}
+	injured := w.disk.Clone()
+	if injured.Flip(d.file, d.off, d.mask); !w.refuses(p, injured) {
+		return
+	}
+	w.disk.Flip(d.file, d.off, d.mask)
+	d.sum, p.wound = w.sum(p), d
+	w.note("injured "+name, d.off)
+	w.stats.Injured++
+}
+
+// heal puts damage right. Nobody has written to what was refused.
+func (w *world) heal(p *part) {
+	d := p.wound
+	if d.sum != 0 && d.sum != w.sum(p) {
+		w.broken("P24", "partition %d is refused, and its files were changed", p.id)
+	}
+	if b, _ := w.disk.ReadFile(d.file); d.off < int64(len(b)) {
+		w.disk.Flip(d.file, d.off, d.mask)
+	}
+	p.wound = nil
+	w.note("healed", int64(p.id))
+}
+
+// refuses tells whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
+func (w *world) refuses(p *part, disk *faultfs.FS) bool {
+	store, err := w.storeOn(disk.Clone())
+	if err != nil {
+		return false
+	}
+	defer store.Close()
+	_, err = store.Open(context.Background(), log.PartitionID(p.id))
+	var c *log.CorruptError
+	return errors.As(err, &c)
+}
+
+// refuse holds that a start refuses a partition that is damaged.
+func (w *world) refuse(p *part) {
+	_, err := w.store.Open(context.Background(), log.PartitionID(p.id))
+	var c *log.CorruptError
+	if w.crashed || w.faulted {
+		return
+	}
+	if !errors.As(err, &c) || int(c.Partition) != p.id {
+		w.broken("P24", "partition %d is damaged in %s at %d, and opening it says %v", p.id, p.wound.file, p.wound.off, err)
+	}
+	w.note("refused", int64(p.id))
+	w.stats.PartitionsRefused++
+}
+
+func (p *part) folder() string {
+	return filepath.Join(root, "partitions", fmt.Sprintf("%02d", p.id))
+}
+
+// sum is that of all bytes of a partition.
+func (w *world) sum(p *part) uint64 {
+	h := fnv.New64a()
+	for _, name := range w.disk.Files(p.folder()) {
+		b, _ := w.disk.ReadFile(name)
+		io.WriteString(h, name)
+		h.Write(b)
+	}
+	return h.Sum64() | 1
+}
+
+// turnedAway is what comes of a request to a partition that is refused: it is answered at once, and nothing was done.
+func (w *world) turnedAway(a *ask) {
+	w.stats.Busy++
+	w.note("busy", int64(a.op), int64(a.q.n))
+	switch a.op {
+	case opSend, opBatch:
+		w.hist.sent(a, &want{at: a.asked, refusal: model.Busy}, &engine.Reply{}, false)
+	case opAttach, opAccept:
+		w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return r == a.rcv })
+	}
+}
+
+// avoided are the partitions on which no entity is made.
+func (w *world) avoided() []bool {
+	avoid := make([]bool, len(w.parts))
+	for i, p := range w.parts {
+		avoid[i] = p.wound != nil
+	}
+	return avoid
+}
+
+// ran notes how a run ended, for those that were in it. What was not synced before can be lost with the power at any time.
+func (w *world) ran(how stop) {
+	for _, p := range w.parts {
+		switch {
+		case p.wound == nil:
+			p.how, p.missed = how, false
+		case how == stopPower:
+			if p.wound.sum = 0; p.how == stopKill {
+				p.how = stopPower
+			}
+			fallthrough
+		default:
+			p.missed = true
+		}
+	}
+}
