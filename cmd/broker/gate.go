@@ -97,7 +97,7 @@ func (g *gate) Conditions() []listen.Condition {
 	}
 	var list []listen.Condition
 	for _, c := range g.states() {
-		shown := listen.Condition{State: c.State}
+		shown := listen.Condition{State: c.State, Cause: c.Cause}
 		if c.Partition >= 0 {
 			shown.Partition = &c.Partition
 		}

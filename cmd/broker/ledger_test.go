@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 	"github.com/ledgerbus/ledgerbus/test/harness"
 	"github.com/ledgerbus/ledgerbus/test/sas"
+	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
@@ -55,5 +56,37 @@ func TestLedgerDoor(t *testing.T) {
 	}
 	if status, text := request(t, b, "GET", "/orders?api-version=2021-05", root, key); status != 200 || !strings.Contains(text, "<entry") {
 		t.Errorf("the management API answers %d: %s", status, text)
+	}
+}
+
+// What an operator does to a partition is in force when it is answered, is in /health while it lasts, and stands in the log with who did it and why.
+func TestFencedOverTheDoor(t *testing.T) {
+	t.Parallel()
+	data := ""
+	b := harness.Start(t, func(s *settings.Settings) { data = s.Storage.Data })
+	c := connect(t, b.ConnectionString(), admin.Options{Product: "operator/1.0", Reason: "INC-4711"})
+	if p, err := c.FencePartition(t.Context(), 2); err != nil || p.State != "fenced" || p.By != "RootManageSharedAccessKey" || !strings.Contains(p.Cause, "INC-4711") || p.Since == nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if status, text := request(t, b, "GET", "/health", "x", "x"); status != 503 || !strings.Contains(text, `"conditions":[{"state":"partition-fenced","since":"`) ||
+		!strings.Contains(text, `"partition":2,"cause":"operator"}]`) || strings.Contains(text, "INC-4711") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	if _, err := c.FencePartition(t.Context(), 2); !admin.IsConflict(err) {
+		t.Errorf("fenced twice: %v", err)
+	}
+	if p, err := c.RestartPartition(t.Context(), 2); err != nil || p.State != "serving" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if status, text := request(t, b, "GET", "/health", "x", "x"); status != 200 || strings.Contains(text, "conditions") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	b.Stop()
+	var dump strings.Builder
+	must(t, tools.Dump(&dump, data, tools.DumpOptions{Partition: 0, JSON: true}))
+	for _, part := range []string{`"Event":"PartitionFenced"`, `"Event":"PartitionRestarted"`, "operator/1.0", "INC-4711", `"RootManageSharedAccessKey"`} {
+		if !strings.Contains(dump.String(), part) {
+			t.Errorf("the dump has no %s", part)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 		if isInternal(err) {
 			n.fail(err)
 		}
-		was.Cause = oneLine(err)
+		was.Cause, was.By = oneLine(err), "" // whoever fenced it, this is what keeps it
 		if was.State = engine.PartitionFenced; isCorrupt(err) {
 			was.State = engine.PartitionRefused
 		}

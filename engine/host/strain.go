@@ -109,12 +109,20 @@ func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
 
 // The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
 const (
-	diskLow          = "disk-low"      // little room: what makes the log grow for good is refused
-	diskCritical     = "disk-critical" // no room but a reserve: settlements go on
-	diskFull         = "disk-full"     // no room at all: what was taken waits
-	diskHangs        = "disk-hangs"    // a partition's disk does not answer: new sends are refused
-	partitionRefused = "partition-refused"
-	partitionFenced  = "partition-fenced" // it was taken out of service; while it is being recovered, too
+	diskLow           = "disk-low"           // little room: what makes the log grow for good is refused
+	diskCritical      = "disk-critical"      // no room but a reserve: settlements go on
+	diskFull          = "disk-full"          // no room at all: what was taken waits
+	diskHangs         = "disk-hangs"         // a partition's disk does not answer: new sends are refused
+	partitionRefused  = "partition-refused"  // its files are not what was written to them
+	partitionFenced   = "partition-fenced"   // it was taken out of service
+	partitionStarting = "partition-starting" // it is being recovered by itself
+)
+
+// Why a partition does not serve, as far as everybody may know: texts of errors name files.
+const (
+	byError    = "io-error"
+	byOperator = "operator"
+	byDamage   = "damage"
 )
 
 // Condition is a state that lasts, by the name that /health has for it.
@@ -122,6 +130,7 @@ type Condition struct {
 	State     string
 	Partition int // -1: it concerns all
 	Since     time.Time
+	Cause     string // of a partition that is fenced or refused: io-error, operator or damage
 }
 
 func (c Condition) String() string {
@@ -137,9 +146,14 @@ func (c Condition) String() string {
 
 // absence is the condition of a partition that does not serve.
 func absence(s engine.PartitionStatus) Condition {
-	c := Condition{State: partitionFenced, Partition: int(s.ID)}
-	if s.State == engine.PartitionRefused {
-		c.State = partitionRefused
+	c := Condition{State: partitionFenced, Partition: int(s.ID), Cause: byError}
+	switch {
+	case s.State == engine.PartitionRefused:
+		c.State, c.Cause = partitionRefused, byDamage
+	case s.State == engine.PartitionStarting:
+		c.State, c.Cause = partitionStarting, ""
+	case s.By != "":
+		c.Cause = byOperator
 	}
 	if s.Since != 0 {
 		c.Since = s.Since.Std()

@@ -59,7 +59,7 @@ func startHTTP(t *testing.T, which httpServer) (addr string) {
 		noticed: {Notices: []string{`a "clock"`, "more"}},
 		strained: {Health: func(context.Context) error { return errors.New("disk is full") }, Conditions: func() []Condition {
 			since, partition := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), 2
-			return []Condition{{State: "disk-low", Since: &since}, {State: "disk-hangs", Since: &since, Partition: &partition}, {State: "x", Partition: new(int)}}
+			return []Condition{{State: "disk-low", Since: &since}, {State: "disk-hangs", Since: &since, Partition: &partition}, {State: "x", Partition: new(int), Cause: "operator"}}
 		}},
 	}[which]
 	addr, _ = start(t, o, Any)
@@ -102,7 +102,7 @@ var httpExchanges = []struct {
 	{"notices (reliability.md 1.4)", noticed, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
 		`{"status":"healthy","message":"Service is healthy.","notices":["a \"clock\"","more"]}`},
 	{"conditions", strained, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, strings.TrimSuffix(unhealthy, "}") +
-		`,"conditions":[{"state":"disk-low","since":"2030-01-02T03:04:05Z"},{"state":"disk-hangs","since":"2030-01-02T03:04:05Z","partition":2},{"state":"x","partition":0}]}`},
+		`,"conditions":[{"state":"disk-low","since":"2030-01-02T03:04:05Z"},{"state":"disk-hangs","since":"2030-01-02T03:04:05Z","partition":2},{"state":"x","partition":0,"cause":"operator"}]}`},
 	{"HEAD", usual, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
 	{"HTTP/1.0", usual, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
 	{"health under any name", usual, "GET /health HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, healthy},

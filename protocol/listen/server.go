@@ -50,6 +50,7 @@ type Condition struct {
 	State     string     `json:"state"`
 	Since     *time.Time `json:"since,omitempty"`
 	Partition *int       `json:"partition,omitempty"` // nil: it concerns all
+	Cause     string     `json:"cause,omitempty"`     // one word; "": the state says it all
 }
 
 // Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero fields mean their defaults.

@@ -21,6 +21,12 @@ func TestForwarding(t *testing.T) {
 	follow(t, "../../docs/guide/forwarding.md", newDirectory(t))
 }
 
+// What the guide says about partitions that do not serve is what one sees who fences one.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/partitions.md", newDirectory(t))
+}
+
 // The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
