@@ -47,10 +47,13 @@ type conn struct {
 	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
+	turn sync.Mutex // held by who has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
+	done bool       // run has had its last turn, and so has the reader; guarded by turn
+
 	newcomer bool   // no valid token so far; guarded by the server's mutex
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
-	// owned by run: the course of the connection
+	// owned by the turn: the course of the connection
 	now      time.Time // of this turn of the loop
 	phase    phase     // how far it has come
 	failed   error     // the socket is gone, or there was a bug
@@ -58,7 +61,7 @@ type conn struct {
 	turns    turns     // when other goroutines had theirs
 	teardown teardown  // what waits for the engine's answers, to take links or the connection away
 
-	// owned by run: the peer
+	// owned by the turn: the peer
 	in      input        // frames that have come
 	decoder amqp.Decoder // of these
 	out     output       // frames that are to leave
@@ -70,7 +73,7 @@ type conn struct {
 	allowed allowance    // what the limits let it have
 	memory  memory       // bytes kept for it
 
-	// owned by run: links
+	// owned by the turn: links
 	sessions     sessionTable // by channel, with their links by handle
 	links        links        // by name, and by what they hold
 	outstanding  outstanding  // deliveries that the peer has to settle
@@ -78,7 +81,7 @@ type conn struct {
 	pump         pump         // receivers with something to write
 	stored       stored       // messages, read back for them
 
-	// owned by run: what the engine is asked
+	// owned by the turn: what the engine is asked
 	batch     batch          // requests on their way to it
 	pendings  pendings       // requests that it has not answered
 	deadlines deadlines      // of those that came to a $management node
@@ -117,6 +120,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.texts = errorTexts{tracking: &env.tracking, out: &c.out}
 	c.transactions = newTransactions(c)
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
+	c.reader.handle = c.readTurn
 	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
@@ -128,8 +132,9 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 // askToStop makes run close the connection in order. Safe from any goroutine.
 func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
 
-// run serves the connection until it is over: one goroutine, all state.
+// run serves the connection until it is over: all state belongs to who has the turn.
 func (c *conn) run() {
+	c.turn.Lock() // loop's first one begins here
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	go func() { c.reader.run(); close(readerDone) }()
 	go func() { c.out.writer.run(); close(writerDone) }()
@@ -165,7 +170,12 @@ func (c *conn) guard(f func()) {
 
 var errPanic = errors.New("servicebus: internal error")
 
+// loop has its turn when it is called.
 func (c *conn) loop() {
+	defer func() {
+		c.done = true
+		c.turn.Unlock()
+	}()
 	stop := c.stop
 	for {
 		c.flush()
@@ -182,28 +192,27 @@ func (c *conn) loop() {
 		case may:
 			frames = c.reader.out
 		}
+		c.turn.Unlock()
 		select {
 		case in := <-frames:
-			c.now = time.Now()
+			c.takeTurn()
 			c.receive(in)
 		case <-c.outbox.wake:
-			c.now = time.Now()
+			c.takeTurn()
 			c.drain()
 		case err := <-c.out.writer.done:
-			c.now = time.Now()
+			c.takeTurn()
 			c.written(err)
 		case <-c.timers.timer.C:
-			c.now = time.Now()
+			c.takeTurn()
 			c.timers.fire(c)
 		case <-stop:
-			stop, c.now = nil, time.Now()
+			c.takeTurn()
+			stop = nil
 			c.teardown.stop()
 			c.tearDown()
 		}
 		c.settleUp()
-		if c.in.short {
-			c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
-		}
 	}
 }
 
@@ -214,6 +223,9 @@ func (c *conn) settleUp() {
 		c.pump.run(&c.out)
 	}
 	c.answers.flush()
+	if c.in.short {
+		c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
+	}
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.
@@ -227,6 +239,10 @@ func (c *conn) mayRead() bool {
 
 // receive takes the frames of one read.
 func (c *conn) receive(in inbound) {
+	if in.chunk == nil {
+		return // the reader had a turn that left something to do
+	}
+	c.in.taken++
 	c.in.short = in.short
 	c.timers.heard = c.now
 	if c.phase < closing && !c.login.received(len(in.data), &c.allowed) {

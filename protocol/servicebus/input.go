@@ -6,6 +6,7 @@ type input struct {
 	body  []byte  // of that frame, with its payload
 	rest  inbound // frames that have been read and wait; see conn.handle
 	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
+	taken uint64  // reads of which frames have been taken
 }
 
 // begin notes that frames of a chunk are being handled.
@@ -34,7 +35,9 @@ func (i *input) drop(r *reader) {
 	}
 	select {
 	case in := <-r.out:
-		in.chunk.Release()
+		if in.chunk != nil {
+			in.chunk.Release()
+		}
 	default:
 	}
 }

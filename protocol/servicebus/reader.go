@@ -25,15 +25,17 @@ type inbound struct {
 type reader struct {
 	source   io.Reader
 	out      chan inbound
-	quit     <-chan struct{} // closed when nobody takes from out any more
-	maxFrame atomic.Uint32   // bytes; set by the connection
-	generous atomic.Bool     // the peer has shown a token: reads may bring more than one frame
-	offset   int64           // in the stream, of the first byte not handed on
+	quit     <-chan struct{}                      // closed when nobody takes from out any more
+	maxFrame atomic.Uint32                        // bytes; set by the connection
+	generous atomic.Bool                          // the peer has shown a token: reads may bring more than one frame
+	handle   func(in inbound, number uint64) bool // handles what the reads brought, of which this is the one with the number; false: not now. nil: out takes all
+	offset   int64                                // in the stream, of the first byte not handed on
 
 	// owned by run
 	chunk      *chunk
-	start, end int // bytes read and not handed on
-	quiet      int // reads in a row that a small chunk would have held
+	start, end int    // bytes read and not handed on
+	quiet      int    // reads in a row that a small chunk would have held
+	handed     uint64 // reads of which the owner has the frames
 
 	ack acknowledger // nil: there is none
 }
@@ -136,6 +138,9 @@ func (r *reader) hand(whole int, err error, short bool) bool {
 	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], short: short, err: err}
 	r.offset += int64(whole - r.start)
 	r.start = whole
+	if r.handed++; r.handle != nil && r.handle(in, r.handed) {
+		return true
+	}
 	select {
 	case r.out <- in:
 		runtime.Gosched() // the owner first; meanwhile more arrives, and the next read brings it all

@@ -43,6 +43,7 @@ var mutexes = map[string]string{
 	"protocol/access.keySet.mu":      "fetching an issuer's keys: one at a time",
 	"protocol/listen.Server.mu":      "listeners, and connections that have not said what they speak",
 	"protocol/servicebus.Server.mu":  "the connections",
+	"protocol/servicebus.conn.turn":  "the state of a connection, but for what is said of it: whoever has its turn, run or the reader, which need not wake the other goroutine",
 	"protocol/servicebus.outbox.mu":  "replies on their way to a connection",
 	"cmd/broker.certificates.mu":     "the certificate in use",
 	"cmd/ledgerbus.receiving.mu":     "the first settlement that failed",

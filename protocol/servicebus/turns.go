@@ -1,0 +1,40 @@
+package servicebus
+
+import "time"
+
+// A connection's state belongs to who has its turn. Most turns are run's. What has been read is handled by the reader itself where nobody
+// else has the turn: handing it to another goroutine costs more than handling it, and on most systems wakes a thread.
+
+// takeTurn begins a turn of run.
+func (c *conn) takeTurn() {
+	c.turn.Lock()
+	c.now = time.Now()
+}
+
+// readTurn is a turn of the reader, with the frames of one read: an open connection's, and nothing special. It reports whether they have been
+// handled; if not, run does it. Frames are handled in their order: those of the reads before must have been.
+func (c *conn) readTurn(in inbound, number uint64) bool {
+	if in.err != nil || !c.turn.TryLock() {
+		return false
+	}
+	defer c.turn.Unlock()
+	if c.done || c.phase != opened || number != c.in.taken+1 || c.in.waits() {
+		return false
+	}
+	if c.now = time.Now(); !c.mayRead() {
+		return false
+	}
+	c.guard(func() {
+		c.receive(in)
+		c.drain() // what has come meanwhile leaves with the answers
+		c.settleUp()
+		c.flush()
+	})
+	if c.failed != nil || c.phase != opened || c.in.waits() || !c.mayRead() {
+		select {
+		case c.reader.out <- inbound{}: // run looks what there is to do before it takes more
+		default: // it is about to
+		}
+	}
+	return true
+}
