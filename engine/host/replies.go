@@ -12,7 +12,7 @@ import (
 
 // When replies leave (docs/decisions/0017). A reply leaves once everything that was decided before it is written and, locks and
 // renewals apart, durable; facts (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the frame that the grant is in to be written, and
-// for what it shows, the message's own last event, to be durable (reliability.md P6, P7, P16).
+// for what it shows, the message's own last event, to be durable (reliability.md P6, P7, P16). What tells of nothing that is in the log waits for nothing.
 
 // held is a reply that waits for the log.
 type held struct {
@@ -103,6 +103,17 @@ func (p *replies) hold(h held) {
 		h.written, h.durable = 0, 0
 	}
 	p.acks.push(h)
+}
+
+// atOnce lets the reply to a request go that tells of nothing that is in the log, nor is to be.
+func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
+	if req.Sink == nil {
+		return
+	}
+	reply.Tag = req.Tag
+	p.count++
+	p.grants = append(p.grants, held{sink: req.Sink, reply: reply, number: p.count})
+	p.looked.written = 0 // there is one that waits for nothing
 }
 
 // grant keeps the answer to a command that locks or renews back until that is written and what it shows is durable.

@@ -254,3 +254,25 @@ func TestLoopRestsAfterALargeSync(t *testing.T) {
 		t.Errorf("busy %v, %+v, sleeps %v", s.loop.Busy(), s.loop.frames, s.loop.nextWake())
 	}
 }
+
+// What is staged in a transaction is nowhere but in memory, so its answer waits for nobody's sync; numbers that it tells, a refusal and the
+// commit do.
+func TestStagedWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	s := onSlowDisk(t, testQueue())
+	s.asks(1, s.send("a")) // and the disk takes its time
+	s.asks(2, stage(s.send("b")))
+	s.hears("what was staged while something is synced", "2")
+	numbered := s.send("c", func(m *engine.Message) { m.ScheduledFor = s.now.Add(time.Hour) })
+	numbered.Numbers = true
+	s.asks(3, stage(numbered))
+	s.hears("numbers that are not durable")
+	s.asks(4, stage(&engine.Settle{Slice: handEntity, Token: event.LockToken{1}, Outcome: engine.Complete}))
+	s.hears("a refusal, which follows from what is not durable")
+	s.asks(5, &engine.Rollback{Transaction: handTransaction})
+	s.syncs()
+	s.syncs()
+	s.hears("in the end", "1", "3", "4 refused", "5")
+	s.asks(6, stage(s.send("d")))
+	s.hears("after its end", "6 refused")
+}

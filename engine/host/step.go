@@ -44,7 +44,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Send:
 		l.replies.answer(req, l.send(now, cmd))
 	case *engine.Stage:
-		l.replies.answer(req, l.stage(now, cmd))
+		l.stage(now, cmd, req)
 	case *engine.ReceiveDeferred:
 		l.receiveDeferred(now, cmd, req)
 	case *dropSlice:
@@ -115,8 +115,9 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	return out.Reply
 }
 
-// stage makes an operation part of a transaction.
-func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
+// stage makes an operation part of a transaction. Nothing of that is in the log but numbers that the answer tells, so without these the answer
+// need not wait for it.
+func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	l.capabilities.beforeFirst(log.Transactions, l.part.RefuseTransactions)
 	send, _ := cmd.Operation.(*engine.Send)
 	if send != nil {
@@ -131,7 +132,11 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage) engine.Reply {
 	if out.Note != nil {
 		l.note(now, out.Note)
 	}
-	return out.Reply
+	if out.Reply.Err == nil && len(out.Events) == 0 {
+		l.replies.atOnce(req, out.Reply)
+	} else {
+		l.replies.answer(req, out.Reply)
+	}
 }
 
 // receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written before they are told of.
