@@ -24,6 +24,7 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.HalfFrame:     "TestF8EveryCallWithoutRoom",
 		mutant.SyncForgiven:  "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
 		mutant.SharedWritten: "TestSharedShowsWhatLasts",
+		mutant.ReopenTrusts:  "TestReopenAfterErrorAtEveryCall",
 	} {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {

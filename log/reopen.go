@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
@@ -28,6 +29,9 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	p := s.recoverPartition(ctx, id, clean, buf[:])
 	if p.err != nil {
 		return nil, p.err
+	}
+	if mutant.On(mutant.ReopenTrusts) {
+		p.found.cached = false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -372,7 +372,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	start := time.Now()
 	out, err := s.verdict(ctx, &w)
 	p := &partition{store: s, id: id, dir: w.dir(), err: err}
-	p.files.limit = cachedFiles(s.opts.OpenFiles, s.ns.Partitions)
+	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // told to stop, it says nothing of the partition

@@ -292,6 +292,9 @@ func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
 	if answer.Err != nil {
 		became = nil
 		var refusal *engine.Error
+		if mutant.On(mutant.UnknownRefused) && errors.Is(answer.Err, engine.ErrUnknown) {
+			answer.Err = engine.Refuse(engine.NotAllowed, "")
+		}
 		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // all of them
 			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
 		}

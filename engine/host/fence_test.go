@@ -19,11 +19,12 @@ import (
 type fencing struct {
 	*broker
 	disk *faultfs.FS
+	time TimeSource // nil: that of the machine
 }
 
 func onFencedDisk(t *testing.T) *fencing {
 	t.Helper()
-	f := &fencing{&broker{}, faultfs.New()}
+	f := &fencing{broker: &broker{}, disk: faultfs.New()}
 	f.start(t)
 	return f
 }
@@ -34,17 +35,21 @@ func (f *fencing) start(t *testing.T) {
 	if f.store, err = log.Open(t.Context(), "/data", log.Options{FS: f.disk, Partitions: 4}); err != nil {
 		t.Fatal(err)
 	}
-	if f.Namespace, err = Open(t.Context(), f.store, Options{Reread: rereads, Fence: true}); err != nil {
+	if f.Namespace, err = Open(t.Context(), f.store, Options{Reread: rereads, Fence: true, Time: f.time}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // fail has the syncs of a partition's log fail until the returned function is called.
 func (f *fencing) fail(id engine.PartitionID) (heal func()) {
+	return f.failWith(id, faultfs.Fault{Err: syscall.EIO})
+}
+
+func (f *fencing) failWith(id engine.PartitionID, fault faultfs.Fault) (heal func()) {
 	dir := fmt.Sprintf("/partitions/%02d/wal/", id)
 	f.disk.Hook(func(c faultfs.Call) faultfs.Fault {
 		if c.Op == faultfs.OpDatasync && strings.Contains(c.Name, dir) {
-			return faultfs.Fault{Err: syscall.EIO}
+			return fault
 		}
 		return faultfs.Fault{}
 	})
@@ -81,13 +86,25 @@ func isBusy(err error) bool {
 // everything that was acknowledged is there, once.
 func TestFenceAndRestart(t *testing.T) {
 	t.Parallel()
+	for what, fault := range map[string]faultfs.Fault{"the tail is there": {Err: syscall.EIO}, "the tail is gone": {Err: syscall.EIO, DropPages: true}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			fenceAndRestart(t, fault)
+		})
+	}
+}
+
+func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 	f := onFencedDisk(t)
 	sick := f.placed(t, 2, "sick", testQueue())
 	well := f.placed(t, 1, "well", testQueue())
 	f.send(t, sick, 3)
 	r, in := f.receiver(sick, 7, 1)
 	locked := in.wait(1)[0].Delivery()
-	heal := f.fail(2)
+	if err := f.one(t, sick, "synced"); err != nil { // and the lock before it
+		t.Fatal(err)
+	}
+	heal := f.failWith(2, fault)
 	if err := f.one(t, sick, "lost?"); !errors.Is(err, engine.ErrUnknown) {
 		t.Fatalf("what was under way is answered %v", err)
 	}
@@ -131,9 +148,9 @@ func TestFenceAndRestart(t *testing.T) {
 		t.Errorf("a lock from before: %v", err)
 	}
 	counts := f.messages(t, sick)
-	lost := counts["4 lost?"] // nobody was told what became of it
-	delete(counts, "4 lost?")
-	if want := map[string]int{"2 x": 1, "3 x": 1, fmt.Sprint(4+lost, " after"): 1}; !maps.Equal(counts, want) {
+	lost := counts["5 lost?"] // nobody was told what became of it
+	delete(counts, "5 lost?")
+	if want := map[string]int{"2 x": 1, "3 x": 1, "4 synced": 1, fmt.Sprint(5+lost, " after"): 1}; !maps.Equal(counts, want) {
 		t.Errorf("it has %v, want %v", counts, want)
 	}
 	if e, _ := f.loop(2).part.Entity(sick.Slice(0)); e.Properties.MaxDeliveryCount != 3 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -286,6 +287,9 @@ func (l *Loop) abort() {
 // dismiss tells the receivers that are left that they are served no more.
 func dismiss(w *waiting, err error) {
 	for _, r := range w.DetachAll() {
+		if mutant.On(mutant.ReceiversLeft) {
+			continue
+		}
 		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
 	}
 }

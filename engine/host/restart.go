@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -82,6 +83,9 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	x, err := n.replay(n.closing, plog, id, &Recovered{})
 	if err != nil {
 		return refusal(id, err)
+	}
+	if last := n.slots[id].last; last != nil && mutant.On(mutant.RestartKeeps) {
+		x = last.loop.part.Index()
 	}
 	t, err := n.lead(n.closing, id, plog, x)
 	if err != nil {

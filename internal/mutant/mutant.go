@@ -61,6 +61,13 @@ const (
 	UnsetReleases  Bug = "T8" // messages in transfer are receivers' again when their entity does not forward any more
 	HopsForgotten  Bug = "T9" // a topic's copies have not moved
 
+	// Of partitions that are fenced and restarted (docs/decisions/0044).
+
+	ReopenTrusts   Bug = "R1" // a log that is recovered again takes for synced what it can read
+	RestartKeeps   Bug = "R2" // a partition that is restarted keeps the state it had, what was not synced with it
+	UnknownRefused Bug = "R3" // a courier takes an unknown outcome for a refusal
+	ReceiversLeft  Bug = "R4" // receivers are not told that their partition serves them no more
+
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file

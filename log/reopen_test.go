@@ -1,0 +1,251 @@
+package log_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+// reopen has the store recover the partition whose writer is w.w, or was never had, and checks what is in it.
+func (w *world) reopen() error {
+	if w.w != nil {
+		_ = w.w.Close() // it failed, or ends in order
+	}
+	p, err := w.store.Reopen(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if again, err := w.store.Open(ctx, 0); err != nil || again != p {
+		w.failf("Open gives another partition than Reopen: %v", err)
+	}
+	w.part = p
+	return w.check()
+}
+
+// F9, F14, P24: whichever call of a run fails, the log can be read again in the same process, holds all that was acknowledged, is written again, and
+// what is written then survives what comes next. The page cache may show what the disk has not.
+func TestReopenAfterErrorAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for kind, fault := range map[string]faultfs.Fault{
+		"EIO": {Err: syscall.EIO}, "short write": {Err: syscall.EIO, Short: 104}, "dropped pages": {Err: syscall.EIO, DropPages: true}, "clean pages": {Err: syscall.EIO, CleanPages: true},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for k := 1; ; k += step() {
+				w := newWorld(t, fmt.Sprintf("%s at call %d", kind, k), 1)
+				if err := w.open(); err != nil {
+					t.Fatal(err)
+				}
+				from := w.fs.Calls()
+				w.fs.FailAt(k, fault, false)
+				err := w.lead()
+				if err == nil {
+					err = w.live()
+				}
+				if err == nil && w.fs.Calls()-from < k {
+					return
+				}
+				w.fs.Hook(nil)
+				if w.safe = 0; err == nil { // nobody was told: a read that could do without, for one
+					continue
+				}
+				if err := w.reopen(); err != nil {
+					w.failf("reopened: %v", err)
+				}
+				if err := w.lead(); err != nil {
+					if strings.Contains(err.Error(), "clean marker") {
+						continue // of all partitions: the process ends
+					}
+					w.failf("led: %v", err)
+				}
+				w.send(2, 50, log.Durable)
+				if err := w.work(); err != nil {
+					w.failf("written: %v", err)
+				}
+				if k%2 == 0 {
+					if err := w.stop(); err != nil {
+						w.failf("stopped: %v", err)
+					}
+				}
+				w.rng = rand.New(rand.NewPCG(uint64(k), 2))
+				w.crash([]faultfs.Mode{faultfs.Kill, faultfs.PowerLoss}[k/2%2])
+				w.after()
+			}
+		})
+	}
+}
+
+// F14: the process dies at any call of a restart of one partition, or the power goes: a start finds all that was acknowledged.
+func TestReopenDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
+		for how, fault := range map[string]faultfs.Fault{"failed": {Err: syscall.EIO, CleanPages: true}, "in order": {}} {
+			t.Run(fmt.Sprintf("%v/%s", mode, how), func(t *testing.T) {
+				t.Parallel()
+				for k := 1; ; k++ {
+					w := newWorld(t, fmt.Sprintf("%s, %v at call %d", how, mode, k), 1)
+					if err := w.life(); err != nil {
+						t.Fatal(err)
+					}
+					if fault.Err != nil {
+						w.send(1, 10, log.Durable)
+						w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+							if c.Op == faultfs.OpDatasync {
+								return fault
+							}
+							return faultfs.Fault{}
+						})
+						if err := w.work(); !errors.Is(err, log.ErrPoisoned) {
+							w.failf("it did not fail: %v", err)
+						}
+						w.fs.Hook(nil)
+						_ = w.w.Close()
+					} else if err := w.w.Close(); err != nil {
+						t.Fatal(err)
+					} else if w.acked = len(w.sent); w.settle() != nil {
+						w.failf("an orderly close fails somebody")
+					}
+					w.w = nil
+					from := w.fs.Calls()
+					w.fs.CrashAt(k)
+					err := w.reopen()
+					if err == nil {
+						err = w.lead()
+					}
+					if err == nil && w.fs.Calls()-from < k {
+						return
+					}
+					w.rng = rand.New(rand.NewPCG(uint64(k), uint64(mode)))
+					w.crash(mode)
+					w.after()
+				}
+			})
+		}
+	}
+}
+
+// A partition is not reopened while somebody writes to it. One that was closed in order must end where it was closed; with its files back it is
+// what it was. So is one that a start refused, of which the clean marker says where it ends although that is gone (log-format.md 5.3).
+func TestReopenWhatWasThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 3)
+	if err := w.life(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Reopen(ctx, 0); err == nil {
+		t.Fatal("reopened beside its writer")
+	}
+	if _, err := w.store.Reopen(ctx, 1); err == nil {
+		t.Fatal("reopened a partition that is not there")
+	}
+	if err := w.w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.w = nil
+	w.acked = len(w.sent)
+	files := w.segments()
+	last := files[len(files)-1]
+	good, err := w.fs.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := func(w *world) {
+		if err := w.fs.TruncateFile(last, int64(len(good)-8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut(w)
+	var c *log.CorruptError
+	if err := w.reopen(); !errors.As(err, &c) {
+		t.Fatalf("a log that was closed in order and has lost its end: %v", err)
+	}
+	if err := w.fs.WriteFile(last, good); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.part.Recovery().Clean {
+		t.Error("it was closed in order, and is not found so")
+	}
+	if err := w.lead(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.crash(faultfs.Kill)
+	w.after()
+}
+
+// P24: one of two partitions is refused at the start. Its files come back while the other one works, and so does it; meanwhile the clean
+// marker is gone, and still counts for it.
+func TestReopenARefusedPartition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 4)
+	w.opts.Partitions = 2
+	if err := w.life(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := w.store.Open(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := other.Lead(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	name := simDir + "/partitions/01/wal/0000000001/00000000000000000001"
+	good, err := w.fs.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(b []byte) {
+		if err := w.fs.WriteFile(name, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(good[:len(good)-8])
+	if err := w.open(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.lead(); err != nil { // the clean marker goes
+		t.Fatal(err)
+	}
+	var c *log.CorruptError
+	if _, err := w.store.Open(ctx, 1); !errors.As(err, &c) {
+		t.Fatalf("not refused: %v", err)
+	}
+	if _, err := w.store.Reopen(ctx, 1); !errors.As(err, &c) {
+		t.Fatalf("a partition that has lost its end is reopened: %v", err)
+	}
+	put(good)
+	p, err := w.store.Reopen(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if writer, err = p.Lead(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.open(); err != nil || !w.part.Recovery().Clean {
+		t.Fatalf("the run that brought it back ended in order: %v", err)
+	}
+}
