@@ -77,27 +77,28 @@ type receiver struct {
 
 // want is a reply that must come.
 type want struct {
-	tag     uint64
-	kind    engine.ReplyKind
-	refusal model.Refusal
-	ask     *ask
-	rcv     *receiver
-	at      int64           // time of the decision
-	mono    int64           // … by the clock nobody can set, ms
-	show    []model.Message // what it shows: a delivery, what was peeked, or taken by number
-	numbers []uint64        // of messages sent
-	until   int64           // of renewed locks, or of a session
-	session *string         // that was accepted
-	lock    model.Token     // … with this lock
-	state   []byte          // of a session
-	ids     []string        // of sessions
-	n       int             // deleted
-	landed  []model.Landing // opImport
-	busy    []*queue        // in use by themselves
-	granted bool            // it locks or renews
-	shows   int             // record that is the newest of what it shows, locks and renewals apart
-	solid   int             // records that must not be lost to anything once this is seen
-	upto    int             // … to the death of the process
+	tag       uint64
+	kind      engine.ReplyKind
+	refusal   model.Refusal
+	ask       *ask
+	rcv       *receiver
+	at        int64           // time of the decision
+	mono      int64           // … by the clock nobody can set, ms
+	show      []model.Message // what it shows: a delivery, what was peeked, or taken by number
+	numbers   []uint64        // of messages sent
+	until     int64           // of renewed locks, or of a session
+	session   *string         // that was accepted
+	lock      model.Token     // … with this lock
+	state     []byte          // of a session
+	ids       []string        // of sessions
+	n         int             // deleted
+	landed    []model.Landing // opImport
+	busy      []*queue        // in use by themselves
+	granted   bool            // it locks or renews
+	unwritten bool            // it was staged, without numbers
+	shows     int             // record that is the newest of what it shows, locks and renewals apart
+	solid     int             // records that must not be lost to anything once this is seen
+	upto      int             // … to the death of the process
 }
 
 type line struct {
@@ -182,6 +183,12 @@ func (s *shadow) tell(r *receiver, x want, shows int) {
 
 func (s *shadow) wait(x want, solid int) {
 	x.solid, x.upto, x.mono = solid, s.m.Needed, s.w.mono.Milliseconds()
+	s.waiting = append(s.waiting, &x)
+}
+
+// waitForNothing: nothing of what a reply tells is in the log.
+func (s *shadow) waitForNothing(x want) {
+	x.mono = s.w.mono.Milliseconds()
 	s.waiting = append(s.waiting, &x)
 }
 
@@ -301,7 +308,9 @@ func (s *shadow) step(now int64, a *ask) {
 		x.refusal = s.m.Rollback(now, a.txn.id, aborts[a.cause])
 	default:
 		if a.txn != nil {
+			before := s.m.Records
 			s.stage(now, a, &x)
+			x.unwritten = x.refusal == model.Accepted && s.m.Records == before
 			break
 		}
 		if a.q.model.Dropped {
@@ -317,11 +326,14 @@ func (s *shadow) step(now int64, a *ask) {
 	if x.refusal != model.Accepted {
 		s.refused(now, a, &x)
 	}
-	if x.granted {
+	switch {
+	case x.granted:
 		s.wait(x, x.shows)
-		return
+	case x.unwritten:
+		s.waitForNothing(x)
+	default:
+		s.hold(x)
 	}
-	s.hold(x)
 }
 
 // ask is what a command of a client comes to.
