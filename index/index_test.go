@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -211,6 +212,38 @@ func TestNumbersKeepTheirPartition(t *testing.T) {
 		}
 		if got, again := x.NextSequence(c.id), decoded.NextSequence(c.id); got != c.want || again != c.want {
 			t.Errorf("%s: the next number is %d, and after encoding %d; want %d", c.name, got, again, c.want)
+		}
+	}
+}
+
+// P21: which locks end first when there are more at once than are asked for follows from the state, and not from how it came about: a state that was read
+// back has them in other slots.
+func TestDueOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const locks = 5000
+	rng := rand.New(rand.NewPCG(11, 1))
+	x := New()
+	for n := range event.SequenceNumber(locks) {
+		x.Apply(1, enqueued(n+1))
+	}
+	for i, n := range rng.Perm(locks) {
+		x.Apply(2, &event.MessageLocked{Envelope: q1, Sequence: event.SequenceNumber(n + 1), LockedUntil: event.Time(64_000 + rng.IntN(10)),
+			Token: event.LockToken{byte(i), byte(i >> 8), 15: 1}})
+	}
+	y, err := Decode(x.Encode(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := x.Due(event.EndOfTime, locks)
+	if len(all) != locks || !slices.IsSortedFunc(all, compareEnds) {
+		t.Fatalf("%d of %d locks, in order: %v", len(all), locks, slices.IsSortedFunc(all, compareEnds))
+	}
+	for _, limit := range []int{1, 2, 1024, locks - 1, locks + 1} {
+		want := all[:min(limit, locks)]
+		for name, z := range map[string]*Index{"replayed": x, "read back": y} {
+			if got := z.Due(event.EndOfTime, limit); !slices.Equal(got, want) {
+				t.Errorf("%s: the first %d of %d are others than those of all", name, limit, locks)
+			}
 		}
 	}
 }

@@ -203,22 +203,32 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 	return ScheduledMessage{s.slice, s.sequence, s.at, s.ttl}, true
 }
 
-// Due returns locks that have ended at now, of the earliest bucket, at most limit of them, in the order in which they ended.
+// Due returns the first locks that have ended at now, of the earliest bucket, at most limit of them, in the order in which they ended.
 // Slots have an order of their own, but that differs between a state that was replayed and one that was read from a
-// checkpoint, and may not be seen (reliability.md P21).
+// checkpoint, and may not be seen (reliability.md P21): neither in the order, nor in which locks are among the first.
 func (x *Index) Due(now event.Time, limit int) []Lock {
 	b, at := x.shared.locks.ends.first()
 	if b == nil || at > now {
 		return nil
 	}
-	out := make([]Lock, 0, min(limit, int(b.GetCardinality())))
-	for it := b.Iterator(); it.HasNext() && len(out) < limit; {
-		out = append(out, x.slices.lock(it.Next()))
+	out, full := make([]Lock, 0, min(2*limit, int(b.GetCardinality()))), false // full: the first limit of them are those of all so far
+	for it := b.Iterator(); it.HasNext(); {
+		l := x.slices.lock(it.Next())
+		if full && compareEnds(l, out[limit-1]) > 0 {
+			continue
+		}
+		if out = append(out, l); len(out) == 2*limit {
+			slices.SortFunc(out, compareEnds)
+			out, full = out[:limit], true
+		}
 	}
-	slices.SortFunc(out, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
-	})
-	return out
+	slices.SortFunc(out, compareEnds)
+	return out[:min(len(out), limit)]
+}
+
+// compareEnds orders locks by when they end, and those that end together in one way for every state that has them.
+func compareEnds(a, b Lock) int {
+	return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
 }
 
 // BrowseActive yields the active messages of a sub-queue in sequence order.
