@@ -91,6 +91,7 @@ var (
 
 // The words for [Store.Use]. What is written with each is for those alone who know it.
 const (
+	Backups      = format.Backups      // kind 58
 	Fences       = format.Fences       // kinds 67 and 68
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number

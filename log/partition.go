@@ -25,6 +25,8 @@ type partition struct {
 	lead   sync.Mutex // held by Lead
 	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
+	// copying is held for reading by Copy: no file of the log is replaced by another kind, or removed, meanwhile.
+	copying sync.RWMutex
 
 	// Lead's, and while there is a writer the writer's:
 	manifest format.Manifest // guarded by its io

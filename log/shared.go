@@ -138,18 +138,26 @@ func (w *walk) moved(file string) bool {
 // unchanged checks that the directory is the one that was opened, and that no later run than the one of an epoch has written its log. A new
 // run says so within a second.
 func (s *store) unchanged(id PartitionID, epoch Epoch) error {
-	ns, _, err := readNamespace(s.fs, s.root, s.opts.Capabilities)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrChanged, err)
-	}
-	if ns.ID != s.ns.ID {
-		return fmt.Errorf("%w: it is that of another namespace, %s", ErrChanged, ns.ID)
+	if _, err := s.same(); err != nil {
+		return err
 	}
 	m, err := readProgress(s.fs, filepath.Join(s.root, format.PartitionDir(id)), id, s.tag)
 	if err == nil && m != nil && epoch > 0 && m.Epoch > epoch {
 		return fmt.Errorf("%w: partition %d: a broker was started on it: epoch %d, was %d", ErrChanged, id, m.Epoch, epoch)
 	}
 	return nil
+}
+
+// same reads namespace.json again, which must be that of the namespace that was opened.
+func (s *store) same() (format.Namespace, error) {
+	ns, _, err := readNamespace(s.fs, s.root, s.opts.Capabilities)
+	if err == nil && ns.ID != s.ns.ID {
+		err = fmt.Errorf("it is that of another namespace, %s", ns.ID)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	return ns, err
 }
 
 // again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where.

@@ -194,6 +194,10 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
 	}
+	if s.opts.Shared { // a word is there before the first byte that needs it, so by now all that what was read needs
+		s.ns, err = s.same()
+		return err
+	}
 	if s.opts.ReadOnly {
 		return nil
 	}

@@ -196,6 +196,7 @@ func moves() [][]event.Event {
 		{&event.PartitionFenced{LogPartition: 3, Cause: event.FencedByError, Error: "input/output error"}},
 		{&event.PartitionFenced{Envelope: event.Envelope{Origin: 8}, LogPartition: 2, Cause: event.FencedByOperator}, &event.ReasonGiven{Reason: "a new disk"}},
 		{&event.PartitionRestarted{Envelope: event.Envelope{Origin: 8}, LogPartition: 3, Refused: true}},
+		{&event.BackupMarked{ID: event.BackupID{0xba, 15: 0xcc}, Logs: 4}},
 	}
 }
 
@@ -204,7 +205,7 @@ func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
-	for _, capability := range []string{log.Fences, log.Moves, log.Transactions} {
+	for _, capability := range []string{log.Backups, log.Fences, log.Moves, log.Transactions} {
 		if err := d.Use(capability); err != nil {
 			t.Fatal(err)
 		}

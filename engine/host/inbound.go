@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// inbound is what couriers have for a loop. It stands beside the mailbox, for a courier never waits, and what clients send must not wait
+// inbound is what couriers, and backups, have for a loop. It stands beside the mailbox, for a courier never waits, and what clients send must not wait
 // behind what moves: how much there is follows from how much may be in transfer.
 type inbound struct {
 	// set once in NewLoop
@@ -61,15 +61,18 @@ func (q *inbound) close() []engine.Request {
 // Offer hands the loop a request of a [Courier]. It does not wait, and reports false when the loop has stopped.
 func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 
-// turn carries out what couriers want: ends of transfers at once, and as many messages that arrive as one group may have of what nobody here
+// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and as many messages that arrive as one group may have of what nobody here
 // asked for, which is not taken from what ends by itself. So a ring of entities that forward to each other leaves the others their turns.
 func (q *inbound) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
-		if over, ok := mail[i].Command.(*transfersOver); ok {
-			q.forwarder.over(now, over)
+		switch cmd := mail[i].Command.(type) {
+		case *transfersOver:
+			q.forwarder.over(now, cmd)
 			q.recorder.commitLarge()
-		} else {
+		case *mark:
+			q.mark(now, &mail[i])
+		default:
 			q.waiting.push(mail[i])
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -77,6 +78,7 @@ type Namespace struct {
 	directory directory
 	carried   sync.WaitGroup // loops and couriers, and what else ends with them
 	restarts  sync.WaitGroup // of partitions
+	copying   atomic.Bool    // a backup is being made
 	closed    sync.Once
 
 	fencing sync.Mutex // held while an operator takes a partition out of service: one at a time

@@ -79,6 +79,7 @@ const (
 	// Of readers beside a broker (docs/decisions/0047).
 
 	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
+	MarksApart    Bug = "D2" // loops do not wait for each other when they write the marks of a backup
 
 	// Of receivers that have ports in several loops; a test of package host finds these.
 

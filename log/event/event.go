@@ -44,7 +44,8 @@ const (
 	KindTransfersFinished         Kind = 47
 	KindTransferFailed            Kind = 48
 	KindSourceForgotten           Kind = 49
-	KindClockSet                  Kind = 59 // 50 to 58 belong to capabilities that are not there yet (docs/log-format.md, section 8)
+	KindBackupMarked              Kind = 58
+	KindClockSet                  Kind = 59 // 50 to 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
 	KindRunStarted                Kind = 60
 	KindLinkOpened                Kind = 61
 	KindLinkClosed                Kind = 62
@@ -75,7 +76,7 @@ var kindNames = map[Kind]string{
 	KindClockSet:   "ClockSet",
 	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
-	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted",
+	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted", KindBackupMarked: "BackupMarked",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

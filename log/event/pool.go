@@ -51,6 +51,7 @@ type Pool struct {
 	unsourced shelf[SourceForgotten]
 	fenced    shelf[PartitionFenced]
 	restarted shelf[PartitionRestarted]
+	marks     shelf[BackupMarked]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -155,6 +156,8 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.clocks.next()
 	case KindRunStarted:
 		return p.runs.next()
+	case KindBackupMarked:
+		return p.marks.next()
 	case KindLinkOpened:
 		return p.opened.next()
 	case KindLinkClosed:
@@ -187,6 +190,7 @@ func (p *Pool) Reset() {
 	p.fenced.used, p.restarted.used = 0, 0
 	p.committed.used, p.aborted.used, p.reserved.used = 0, 0, 0
 	p.started.used, p.handed.used, p.finished.used, p.failed.used, p.unsourced.used = 0, 0, 0, 0, 0
+	p.marks.used = 0
 }
 
 type shelf[T any] struct {

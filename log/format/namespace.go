@@ -46,13 +46,14 @@ func (n Namespace) Tag() (uint32, error) {
 
 // The capabilities that this version knows: what comes with each stands in docs/log-format.md, section 4.
 const (
+	Backups      = "backups"
 	Fences       = "fences"
 	Moves        = "moves"
 	Transactions = "transactions"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Fences, Moves, Transactions}
+var Capabilities = []string{Backups, Fences, Moves, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

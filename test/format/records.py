@@ -163,6 +163,7 @@ KINDS = {
     47: "TransfersFinished 1 Numbers:ascending",
     48: "TransferFailed 2 Number:number SubQueue:subqueue Why:refusal Reason:text Description:text Changes:changes Sequence:number:2",
     49: "SourceForgotten 1 Source:slice",
+    58: "BackupMarked 1 ID:token Logs:number",
     59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
     60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
     61: "LinkOpened 1 Role:role SubQueue:subqueue InSession:session Missed:number",

@@ -23,6 +23,7 @@ var mutexes = map[string]string{
 	"log.reserve.mu":                 "the reserve of disk space, for all writers of a store",
 	"log.partition.lead":             "Lead: one at a time",
 	"log.partition.saving":           "SaveCheckpoint: one at a time",
+	"log.partition.copying":          "Copy: the files of a log stay what they are as long as they are copied",
 	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",
 	"log.writer.mu":                  "the frame being filled and those that wait, between the loop and the goroutine that syncs",
 	"log.writer.io":                  "the file that is written to",

@@ -1,0 +1,229 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// A copy of a running broker fits together when nothing behind the mark of one log is the cause of anything before the mark of another. So the loops
+// stand still together for a moment: each writes its mark, alone at the end of a frame, and goes on when all have. What goes from log to log, or
+// to a client and back, goes behind all marks or before all of them (docs/decisions/0047).
+
+const (
+	// markTime is how long loops stand still at most. When one does not come in time the others go on, and another attempt is made.
+	markTime = 40 * time.Millisecond
+	// markAttempts is how many there are, firstMarkRest how long the first rest between them is; it doubles each time, up to a second.
+	markAttempts  = 12
+	firstMarkRest = 50 * time.Millisecond
+)
+
+// mark has a loop write its mark, and stand still until all loops have.
+type mark struct {
+	engine.Internal
+	fact   event.BackupMarked
+	by     *engine.Origin
+	why    event.ReasonGiven
+	meet   *meeting
+	end    event.LSN // of its frame: the loop's, and whoever has been answered
+	missed bool      // it came too late, and wrote nothing
+}
+
+// meeting is where loops wait for each other.
+type meeting struct {
+	here chan struct{} // one for each that has come
+	over chan struct{} // closed when all have, or the time is over
+}
+
+func newMeeting(loops int) *meeting {
+	return &meeting{here: make(chan struct{}, loops), over: make(chan struct{})}
+}
+
+// await waits until so many loops are here, and lets them go. It reports whether they came in time.
+func (m *meeting) await(ctx context.Context, loops int) bool {
+	defer close(m.over)
+	late := time.NewTimer(markTime)
+	defer late.Stop()
+	for range loops {
+		select {
+		case <-m.here:
+		case <-late.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// ended reports whether nobody waits any more.
+func (m *meeting) ended() bool {
+	select {
+	case <-m.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// mark writes the mark of a backup, hands its frame on, and stands still until the others have theirs.
+func (q *inbound) mark(now event.Time, req *engine.Request) {
+	cmd := req.Command.(*mark)
+	if cmd.meet.ended() {
+		cmd.missed = true
+		q.recorder.replies.answer(req, engine.Reply{})
+		return
+	}
+	frames := q.recorder.frames
+	q.recorder.write(now, q.recorder.part.Decide(now, &engine.Note{Fact: &cmd.fact, Origin: cmd.by, Why: cmd.why}))
+	frames.put(frames.writer.Append)
+	cmd.end = frames.end
+	q.recorder.replies.answer(req, engine.Reply{})
+	cmd.meet.here <- struct{}{}
+	if !mutant.On(mutant.MarksApart) {
+		<-cmd.meet.over
+	}
+}
+
+// Backup implements [engine.Backups].
+func (n *Namespace) Backup(ctx context.Context, by *engine.Origin, why event.ReasonGiven) (engine.Backup, error) {
+	if err := engine.CheckReason(why.Reason); err != nil {
+		return nil, err
+	}
+	store, ok := n.store.(log.Copier)
+	if !ok {
+		return nil, engine.Refuse(engine.NotImplemented, "The logs of this broker cannot be copied.")
+	}
+	if !n.copying.CompareAndSwap(false, true) {
+		return nil, engine.Refuse(engine.Busy, "Another backup is being made.")
+	}
+	b := &backup{n: n, store: store}
+	err := n.store.Use(log.Backups)
+	if err == nil {
+		err = b.mark(ctx, by, why)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	n.logger.Info("a backup begins", "id", b.id, "bytes", b.Bytes())
+	return b, nil
+}
+
+// backup is a copy that is being made.
+type backup struct {
+	n     *Namespace
+	store log.Copier
+	id    event.BackupID
+	at    event.Time
+	ends  []event.LSN
+}
+
+// mark brings the loops together, once or again.
+func (b *backup) mark(ctx context.Context, by *engine.Origin, why event.ReasonGiven) error {
+	rest := firstMarkRest
+	for range markAttempts {
+		met, err := b.try(ctx, by, why)
+		if met || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(rest):
+			rest = min(2*rest, time.Second)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.n.closing.Done():
+			return engine.ErrUnknown
+		}
+	}
+	return engine.Refuse(engine.Busy, "The partitions did not come together for a mark within %v, %d times. A disk may be slow.", markTime, markAttempts)
+}
+
+// try is one attempt. It reports whether all loops wrote their mark while all stood still.
+func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiven) (met bool, err error) {
+	n := b.n
+	all := n.partitions.loops()
+	loops := len(all)
+	rand.Read(b.id[:])
+	b.at = n.Now()
+	meet, answers, marks := newMeeting(loops), make(answer, loops), make([]*mark, loops)
+	offered := 0
+	for i, l := range all {
+		marks[i] = &mark{fact: event.BackupMarked{ID: b.id, Logs: uint32(loops)}, by: by, meet: meet}
+		if i == 0 {
+			marks[i].why = why
+		}
+		if l == nil || !l.Offer(engine.Request{Command: marks[i], Sink: answers}) {
+			break
+		}
+		offered++
+	}
+	met = offered == loops && meet.await(ctx, loops)
+	if offered < loops {
+		close(meet.over)
+	}
+	for range offered { // also of an attempt that was given up: its marks are facts without a meaning
+		select {
+		case r := <-answers:
+			err = errors.Join(err, r.Err)
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-n.closing.Done(): // whose loops may have nobody to answer any more
+			return false, engine.ErrUnknown
+		}
+	}
+	switch {
+	case offered < loops:
+		return false, engine.Refuse(engine.Busy, "Partition %d does not serve: a copy without it would not be whole.", offered)
+	case err != nil:
+		return false, fmt.Errorf("engine: the marks of a backup: %w", err)
+	case !met:
+		return false, nil
+	}
+	b.ends = make([]event.LSN, loops)
+	for i, m := range marks {
+		b.ends[i] = m.end
+	}
+	return true, nil
+}
+
+// ID implements [engine.Backup].
+func (b *backup) ID() event.BackupID { return b.id }
+
+// At implements [engine.Backup].
+func (b *backup) At() event.Time { return b.at }
+
+// Bytes implements [engine.Backup].
+func (b *backup) Bytes() (sum int64) {
+	for _, end := range b.ends {
+		sum += int64(end)
+	}
+	return sum
+}
+
+// Files implements [engine.Backup].
+func (b *backup) Files(ctx context.Context, put func(name string, size int64, contents io.Reader) error) error {
+	err := b.store.Copy(ctx, b.ends, func(c log.Copied) error {
+		if c.Dir {
+			return put(c.Name, 0, nil)
+		}
+		return put(c.Name, c.Size, c.Contents)
+	})
+	if err != nil {
+		b.n.logger.Warn("a backup has come to no end", "id", b.id, "err", err)
+		return err
+	}
+	b.n.logger.Info("a backup has been read", "id", b.id)
+	return nil
+}
+
+// Close implements [engine.Backup].
+func (b *backup) Close() { b.n.copying.Store(false) }

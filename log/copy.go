@@ -1,0 +1,186 @@
+package log
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// Copier is a [Store] that can be copied while its logs are written. What comes out is the directory as it would be if each log had ended at a
+// mark and the run in order: what is before a mark is never changed, so nobody waits for the copy.
+type Copier interface {
+	// Copy gives put every file and directory of the copy, a directory before what is in it, and namespace.json last: a directory without it is
+	// none that a broker opens. ends are durable ends of frames, one for each partition. An error of put ends it and is returned.
+	Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error
+}
+
+// Copied is a file or a directory of a copy.
+type Copied struct {
+	Name     string // path below the data directory, with slashes
+	Dir      bool
+	Size     int64     // bytes
+	Contents io.Reader // as many; of a file
+}
+
+// Copy implements [Copier].
+func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error {
+	if len(ends) != len(s.parts) {
+		return fmt.Errorf("log: copy of %d partitions with %d ends", len(s.parts), len(ends))
+	}
+	if err := put(Copied{Name: "partitions", Dir: true}); err != nil {
+		return err
+	}
+	marks := make([]format.Mark, len(ends))
+	for i := range ends {
+		p := s.part(PartitionID(i))
+		if p.err != nil {
+			return p.err
+		}
+		var err error
+		if marks[i], err = (&copying{p, ends[i], put}).run(ctx); err != nil {
+			return fmt.Errorf("log: copy of partition %d: %w", i, err)
+		}
+	}
+	if err := put(whole("clean", format.EncodeClean(s.tag, marks))); err != nil {
+		return err
+	}
+	return put(whole(format.NamespaceName, format.EncodeNamespace(s.Namespace())))
+}
+
+// whole is a file whose contents are in memory.
+func whole(name string, contents []byte) Copied {
+	return Copied{Name: filepath.ToSlash(name), Size: int64(len(contents)), Contents: bytes.NewReader(contents)}
+}
+
+// copying copies one log up to an address.
+type copying struct {
+	p   *partition
+	end event.LSN
+	put func(Copied) error
+}
+
+func (c *copying) run(ctx context.Context) (format.Mark, error) {
+	p, end := c.p, c.end
+	p.copying.RLock()
+	defer p.copying.RUnlock()
+	var m format.Mark
+	if _, committed := p.Bounds(); end > committed {
+		return m, fmt.Errorf("LSN %d is not durable yet", end)
+	}
+	chain, epoch, err := p.chainAt(end)
+	if err != nil {
+		return m, fmt.Errorf("LSN %d: %w", end, err)
+	}
+	m = format.Mark{LSN: end, Epoch: epoch, Chain: chain}
+	file, err := readFile(p.store.fs, filepath.Join(p.dir, "manifest"), format.MaxNote)
+	if err != nil {
+		return m, err
+	}
+	manifest, err := format.DecodeManifest(file, p.id, p.store.tag)
+	if err != nil {
+		return m, err
+	}
+	manifest.Chapters = slices.DeleteFunc(manifest.Chapters, func(c format.Chapter) bool { return c.First >= end })
+	dir := format.PartitionDir(p.id)
+	for _, name := range []string{"", "wal", "checkpoints"} {
+		if err := c.put(Copied{Name: filepath.ToSlash(filepath.Join(dir, name)), Dir: true}); err != nil {
+			return m, err
+		}
+	}
+	if err := c.segments(ctx); err != nil {
+		return m, err
+	}
+	if err := c.checkpoint(ctx); err != nil {
+		return m, err
+	}
+	if err := c.put(whole(filepath.Join(dir, progressName), format.Progress.Encode(p.id, p.store.tag, m))); err != nil {
+		return m, err
+	}
+	return m, c.put(whole(filepath.Join(dir, "manifest"), manifest.Encode(p.id, p.store.tag)))
+}
+
+// segments copies the files of the segments below the address.
+func (c *copying) segments(ctx context.Context) error {
+	p, last := c.p, ""
+	for _, e := range p.extents(0, c.end) {
+		name := filepath.ToSlash(filepath.Join(format.PartitionDir(p.id), e.seg.kind.path()))
+		if dir := path.Dir(name); dir != last {
+			if err := c.put(Copied{Name: dir, Dir: true}); err != nil {
+				return err
+			}
+			last = dir
+		}
+		f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
+		if err != nil {
+			return err
+		}
+		size := int64(e.end - e.seg.base)
+		err = c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
+		p.files.done(f)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoint copies the newest checkpoint of what is below the address. A start does without.
+func (c *copying) checkpoint(ctx context.Context) error {
+	for _, info := range c.p.Checkpoints() {
+		if info.LSN > c.end {
+			continue
+		}
+		f, err := c.p.store.fs.Open(filepath.Join(c.p.store.root, info.File))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // there are newer ones by now
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		return c.put(Copied{Name: filepath.ToSlash(info.File), Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
+	}
+	return nil
+}
+
+// reading is a file that is read until the context is over.
+type reading struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// The names that a copy of a data directory has.
+var (
+	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|checkpoints/\d{20}\.ckpt))$`)
+	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(checkpoints|wal(/\d{10})?))?)?$`)
+)
+
+// MayBeCopied reports whether a name, with slashes, is one that a copy of a data directory has, of a directory or of a file: whoever gets a copy
+// from elsewhere puts nothing where another name says.
+func MayBeCopied(name string, dir bool) bool {
+	if dir {
+		return copiedDir.MatchString(name)
+	}
+	return copiedFile.MatchString(name)
+}

@@ -1,0 +1,31 @@
+package event
+
+// BackupID is what the broker calls a backup. No two have the same.
+type BackupID [16]byte
+
+// String is the id's UUID text.
+func (b BackupID) String() string { return string(AppendUUID(make([]byte, 0, 36), b[:])) }
+
+// MarshalText makes ids readable in JSON.
+func (b BackupID) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// BackupMarked says where a copy of the running broker ends in this log: behind its frame, of which it is the last record. It stands in the
+// logs of all partitions, and nothing that is behind one of them is the cause of anything before another. It changes nothing.
+type BackupMarked struct {
+	Envelope
+	ID   BackupID
+	Logs uint32 // that have it
+}
+
+// Kind implements [Event].
+func (*BackupMarked) Kind() Kind { return KindBackupMarked }
+
+func (b *BackupMarked) encode(e *encoder) {
+	e.dst = append(e.dst, b.ID[:]...)
+	e.uvarint(uint64(b.Logs))
+}
+
+func (b *BackupMarked) decode(d *decoder) {
+	copy(b.ID[:], d.take(16))
+	b.Logs = d.uint32()
+}
