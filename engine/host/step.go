@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -132,7 +133,7 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	if out.Note != nil {
 		l.note(now, out.Note)
 	}
-	if out.Reply.Err == nil && len(out.Events) == 0 {
+	if out.Reply.Err == nil && (len(out.Events) == 0 || mutant.On(mutant.NumbersTooSoon)) {
 		l.replies.atOnce(req, out.Reply)
 	} else {
 		l.replies.answer(req, out.Reply)

@@ -41,6 +41,7 @@ const (
 	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
 	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
+	NumbersTooSoon       Bug = "X18" // numbers that a transaction's client is told are not durable
 
 	// Of facts; nor are these.
 

@@ -186,12 +186,6 @@ func (s *shadow) wait(x want, solid int) {
 	s.waiting = append(s.waiting, &x)
 }
 
-// waitForNothing: nothing of what a reply tells is in the log.
-func (s *shadow) waitForNothing(x want) {
-	x.mono = s.w.mono.Milliseconds()
-	s.waiting = append(s.waiting, &x)
-}
-
 // turn is what one turn of the loop must do, with the log as it stood before.
 func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.marks, s.m.Written = before, before.written
@@ -308,9 +302,7 @@ func (s *shadow) step(now int64, a *ask) {
 		x.refusal = s.m.Rollback(now, a.txn.id, aborts[a.cause])
 	default:
 		if a.txn != nil {
-			before := s.m.Records
 			s.stage(now, a, &x)
-			x.unwritten = x.refusal == model.Accepted && s.m.Records == before
 			break
 		}
 		if a.q.model.Dropped {
@@ -326,11 +318,17 @@ func (s *shadow) step(now int64, a *ask) {
 	if x.refusal != model.Accepted {
 		s.refused(now, a, &x)
 	}
+	s.answer(x)
+}
+
+// answer has the reply to a command wait for what it stands for.
+func (s *shadow) answer(x want) {
 	switch {
 	case x.granted:
 		s.wait(x, x.shows)
 	case x.unwritten:
-		s.waitForNothing(x)
+		x.mono = s.w.mono.Milliseconds()
+		s.waiting = append(s.waiting, &x)
 	default:
 		s.hold(x)
 	}

@@ -142,7 +142,9 @@ func (s *shadow) stage(now int64, a *ask, x *want) {
 	case *engine.SetSessionState:
 		op.Kind, op.Session, op.Token, op.State = model.SetsState, *a.session, a.token, a.state
 	}
+	before := s.m.Records
 	x.numbers, x.refusal = s.m.Stage(now, a.txn.id, op)
+	x.unwritten = x.refusal == model.Accepted && s.m.Records == before
 }
 
 // aborted notes the record of a transaction that ended without a trace.
