@@ -543,8 +543,9 @@ func (w *writer) release() {
 	w.released.Store(true)
 }
 
-// Close implements [Writer].
+// Close implements [Writer]. Files that were read are closed, too: whoever takes the log away for good, or its disk, waits for that.
 func (w *writer) Close() error {
+	defer w.p.files.closeAll()
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
