@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -247,5 +248,55 @@ func TestReopenARefusedPartition(t *testing.T) {
 	}
 	if err := w.open(); err != nil || !w.part.Recovery().Clean {
 		t.Fatalf("the run that brought it back ended in order: %v", err)
+	}
+}
+
+// Whoever takes a partition away, or its disk, waits for its files to be closed: none is open when its writer is, however it ended, and whatever was
+// read.
+func TestClosedPartitionHasNoFileOpen(t *testing.T) {
+	t.Parallel()
+	for how, fault := range map[string]faultfs.Fault{"failed": {Err: syscall.EIO}, "in order": {}} {
+		w := newWorld(t, how, 3)
+		var mu sync.Mutex
+		open, failing := 0, false
+		if err := w.open(); err != nil { // what it looks for and does not find is not counted
+			t.Fatal(err)
+		}
+		w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case !strings.Contains(c.Name, "partitions/"):
+			case failing && c.Op == faultfs.OpDatasync:
+				return fault
+			case c.Op == faultfs.OpCreate, c.Op == faultfs.OpOpen, c.Op == faultfs.OpEdit:
+				open++
+			case c.Op == faultfs.OpClose:
+				open--
+			}
+			return faultfs.Fault{}
+		})
+		if err := errors.Join(w.lead(), w.live()); err != nil {
+			t.Fatal(err)
+		}
+		w.send(1, 10, log.Durable)
+		if err := errors.Join(w.work(), w.check()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if failing = true; open < 2 {
+			t.Errorf("%s: %d files are open of a log that is written and was read", how, open)
+		}
+		mu.Unlock()
+		w.send(1, 10, log.Durable)
+		if err := w.work(); (err != nil) != (fault.Err != nil) {
+			t.Fatal(err)
+		}
+		if err := w.w.Close(); (err != nil) != (fault.Err != nil) {
+			t.Fatal(err)
+		}
+		if open != 0 {
+			t.Errorf("%s: %d files are open", how, open)
+		}
 	}
 }
