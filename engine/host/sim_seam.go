@@ -2,8 +2,10 @@ package host
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -55,6 +57,15 @@ func OverOf(cmd engine.Command) (o Over, ok bool) {
 func GiveOrder(l *Loop, e *engine.Entity, find func(lower string) *engine.Entity) {
 	l.forwarder.order(Order(e, find).(*ordered))
 }
+
+// Follow is what a partition that was not there when the broker started, as its state is, has to be told of clocks; nil: nothing. [Namespace] asks
+// when such a one comes back.
+func Follow(s *ClockStart, x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
+	return s.follow(x, now, wall)
+}
+
+// Hurry has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
+func Hurry(c *Courier) { c.Post([]engine.Reply{{Answer: &hurry{}}}) }
 
 // Carried says what a courier has of a loop's transfers, as the loop counts it and as it is; "" for nothing. That must be so when nothing is in
 // transfer: what was counted once too often is never lent again, and less and less moves.

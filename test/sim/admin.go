@@ -157,7 +157,9 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		w.placed(q, x)
+		if w.placed(q, x); q.refused() && q.topic == nil {
+			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
+		}
 	}
 	s, _ := w.newestSetting(q)
 	e := &ask{op: opEnforce, q: q, tag: w.tag(), asked: a.asked, props: s.props, rules: s.rules, entity: w.version(q, q.entity)}

@@ -144,7 +144,7 @@ func (w *world) forget() {
 	w.stopSyncs()
 	for _, p := range w.parts {
 		p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
-		if p.wound == nil {
+		if !p.away {
 			w.unanswered(p)
 		}
 		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
@@ -157,7 +157,7 @@ func (w *world) forget() {
 	for _, t := range w.transactions { // what was staged is gone
 		t.ended, t.staged, t.seen = true, nil, nil
 	}
-	w.receivers, w.admin, w.collector = nil, nil, nil
+	w.receivers, w.admin, w.collector, w.refusals = nil, nil, nil, map[moveKey]model.Refusal{}
 }
 
 // restart opens what a stop left, damaged or not.
@@ -222,6 +222,7 @@ func (w *world) open(how stop, damaged bool) error {
 		return err
 	}
 	begin := w.beginTime(states)
+	w.began = begin
 	w.clock = begin.Clock(w, w.logger())
 	w.newest, w.read = int64(begin.At), w.mono
 	for _, p := range w.running() {
@@ -233,7 +234,7 @@ func (w *world) open(how stop, damaged bool) error {
 		return err
 	}
 	w.configureAll()
-	w.orderAll()
+	w.orderAll(w.running()...)
 	for _, p := range w.running() { // what was due is ended before the first client is served
 		if w.recover(p); w.crashed {
 			return nil
@@ -265,35 +266,44 @@ func (w *world) storeOn(disk *faultfs.FS) (log.Store, error) {
 
 // replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
 func (w *world) replay(damaged bool) (states []*index.Index, err error) {
-	ctx := context.Background()
-	for i, p := range w.parts {
-		if p.wound != nil {
+	for _, p := range w.parts {
+		if p.away = p.wound != nil; p.away {
 			w.refuse(p)
 			states = append(states, nil)
 			continue
 		}
-		if p.plog, err = w.store.Open(ctx, log.PartitionID(i)); err != nil {
+		x, err := w.recovered(p, w.store.Open, damaged)
+		if err != nil || x == nil {
 			return nil, err
 		}
-		s := replay.Newest(p.plog, 0, func(c log.CheckpointInfo, err error) { w.say("unusable", fmt.Sprintf("%s: %v", c.File, err)) })
-		if err := s.Run(ctx, replay.Watch{}); err != nil {
-			return nil, err
-		}
-		states = append(states, s.Index)
-		rec := p.plog.Recovery()
-		w.note("recovered", int64(i), int64(rec.Records), int64(s.Events), rec.CutBytes)
-		w.stats.Recoveries++
-		if rec.CutBytes > 0 {
-			w.stats.Cuts++
-			w.stats.CutBytes += rec.CutBytes
-		}
-		p.stops = w.stopped(p, p.how, damaged)
-		w.survived(p, s.Index, p.how, damaged)
-		if w.ended || w.crashed {
-			return nil, nil
-		}
+		states = append(states, x)
 	}
 	return states, nil
+}
+
+// recovered is the state of a partition, as its log has it; nil where the run has ended, or the process, on the way.
+func (w *world) recovered(p *part, open func(context.Context, log.PartitionID) (log.Partition, error), damaged bool) (_ *index.Index, err error) {
+	ctx := context.Background()
+	if p.plog, err = open(ctx, log.PartitionID(p.id)); err != nil {
+		return nil, err
+	}
+	s := replay.Newest(p.plog, 0, func(c log.CheckpointInfo, err error) { w.say("unusable", fmt.Sprintf("%s: %v", c.File, err)) })
+	if err := s.Run(ctx, replay.Watch{}); err != nil {
+		return nil, err
+	}
+	rec := p.plog.Recovery()
+	w.note("recovered", int64(p.id), int64(rec.Records), int64(s.Events), rec.CutBytes)
+	w.stats.Recoveries++
+	if rec.CutBytes > 0 {
+		w.stats.Cuts++
+		w.stats.CutBytes += rec.CutBytes
+	}
+	p.stops = w.stopped(p, p.how, damaged)
+	w.survived(p, s.Index, p.how, damaged)
+	if w.ended || w.crashed {
+		return nil, nil
+	}
+	return s.Index, nil
 }
 
 // lead takes the lead of a partition and makes its loop.

@@ -107,9 +107,6 @@ func (w *world) placed(q *queue, x *index.Index) {
 			w.broken("I23", "%s has the id %d, %s had %d before", q.path, e.ID, o.path, o.slice.Entity)
 		}
 	}
-	if w.parts[e.Hosts[0]].wound != nil && q.topic == nil {
-		w.broken("P24", "%s was created on partition %d, which is refused", q.path, e.Hosts[0])
-	}
 	props, _ := w.decided(q)
 	q.slice, q.host = event.Slice{Entity: e.ID}, w.parts[e.Hosts[0]]
 	var topic *model.Queue
@@ -179,14 +176,17 @@ func (w *world) configureAll() {
 		}
 		q.entity = w.version(q, nil)
 		q.used, q.ruled = s.noted, 0
-		q.inForce(s.props, s.rules)
-		if q.refused() {
-			continue
-		}
-		q.host.state.Configure(q.entity)
-		if q.kind != event.Subscription {
-			continue
-		}
+		w.configure(q, s)
+	}
+}
+
+// configure puts settings and rules in force where an entity lives, unless that is refused.
+func (w *world) configure(q *queue, s setting) {
+	if q.inForce(s.props, s.rules); q.refused() {
+		return
+	}
+	q.host.state.Configure(q.entity)
+	if q.kind == event.Subscription {
 		if err := q.host.state.ConfigureRules(q.entity, rulesOf(s.rules)); err != nil {
 			w.broken("P14", "%s: %v", q.path, err)
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -82,11 +83,13 @@ func (w *world) fate(t model.Trigger, f fate, why model.Refusal) {
 	w.stats.Fates[move{t, f, why}]++
 }
 
-// landing counts what became of a message at its destination.
-func (w *world) landing(m *model.Message, l model.Landing) {
+// landing notes what became of a message at its destination.
+func (w *world) landing(from *queue, number uint64, l model.Landing) {
+	m := from.model.Moving(number)
 	if m == nil {
 		return // it was offered before, and its transfer is over
 	}
+	w.refusals[moveKey{from.n, number}] = l.Refusal
 	t := m.Transfer.Trigger
 	switch {
 	case l.Known:
@@ -113,3 +116,81 @@ func (w *world) failure(t event.Trigger, sub event.SubQueue, back bool, why mode
 }
 
 var triggers = map[event.Trigger]model.Trigger{event.TriggerForward: model.Forward, event.TriggerDeadLetter: model.ForwardDead, event.TriggerVia: model.Via}
+
+// inOrder holds that what goes one way arrives in the order in which it set out: what is offered is in order, and what is before it is known, or was
+// refused in this run.
+func (w *world) inOrder(from, to *queue, items []model.Arriving) {
+	var last uint64
+	for i := range items {
+		n := items[i].Number
+		m := from.model.Moving(n)
+		if n <= last {
+			w.broken("I21", "%s: transfer %d is offered to %s behind %d", from.path, n, to.path, last)
+		}
+		if last = n; i > 0 || m == nil {
+			continue
+		}
+		for _, o := range from.model.Live {
+			if t := o.Transfer; t != nil && t.To == m.Transfer.To && t.Trigger == m.Transfer.Trigger && t.Number < n &&
+				!to.model.Arrived[from.n+1].Knows(t.Number) && w.refusals[moveKey{from.n, t.Number}] == model.Accepted {
+				w.broken("I21", "%s: transfer %d is offered to %s, and %d, which is before it, was not", from.path, n, to.path, t.Number)
+			}
+		}
+	}
+}
+
+// moveKey names a transfer.
+type moveKey struct {
+	from   int // of [queue].n
+	number uint64
+}
+
+// mayFail holds that a transfer fails where the table of docs/decisions/0035 says so, with what its destination said, and that its message goes where the
+// table says.
+func (w *world) mayFail(q *queue, trigger model.Trigger, f *engine.FailTransfer) {
+	why, said := refusals[f.Refusal.Code], w.refusals[moveKey{q.n, uint64(f.Number)}]
+	m := q.model.Moving(uint64(f.Number))
+	if m == nil {
+		w.broken("I21", "%s: transfer %d fails, and was not open", q.path, f.Number)
+	}
+	gone := m.Transfer.To == 0 || w.queues[m.Transfer.To-1].ended
+	if why != said && !(why == model.NoEntity && gone) {
+		w.broken("I21", "%s: transfer %d fails because of %v, its destination said %v", q.path, f.Number, why, said)
+	}
+	to, back := w.o.failuresTo, false
+	switch {
+	case trigger == model.Forward:
+	case why == model.QuotaExceeded, why == model.Disabled && trigger == model.ForwardDead:
+		w.broken("I21", "%s: transfer %d (%s) fails because of %v: it must wait", q.path, f.Number, triggerNames[trigger], why)
+	case trigger == model.Via:
+		to = event.TransferDeadLetter
+	case why == model.NoEntity:
+		to, back = event.DeadLetter, true
+	}
+	if f.SubQueue != to || f.Back != back {
+		w.broken("I21", "%s: the message of transfer %d (%s), refused with %v, goes to %v (back: %v), it must to %v (%v)", q.path, f.Number, triggerNames[trigger], why, f.SubQueue,
+			f.Back, to, back)
+	}
+}
+
+// comesFrom holds that what has arrived says where it comes from (docs/decisions/0035): the slice it left, and the message that it was there.
+func (w *world) comesFrom(ev event.Event) {
+	var a *event.Arrival
+	var from event.Source
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		a, from = ev.Arrival, ev.Details.Source
+	case *event.MessageScheduled:
+		a, from = ev.Arrival, ev.Details.Source
+	case *event.MessagePublished:
+		a, from = ev.Arrival, ev.Details.Source
+	}
+	if a == nil {
+		return
+	}
+	q := w.queueOf(a.Source.Entity)
+	seq, known := w.leaving[moveKey{q.n, uint64(a.Number)}]
+	if from.Relation != event.Forwarded || from.Slice != a.Source || known && uint64(from.Sequence) != seq {
+		w.broken("I21", "what was transfer %d of %s says that it comes from %+v, it was message %d", a.Number, q.path, from, seq)
+	}
+}

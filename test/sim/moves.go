@@ -43,7 +43,7 @@ func (w *world) courier(p *part) *host.Courier {
 		Offer: func(to engine.PartitionID, req engine.Request) bool {
 			q := w.parts[to]
 			_, imports := req.Command.(*engine.Import)
-			if q.wound != nil || imports && !w.draining && w.refusing(q) {
+			if q.away || imports && !w.draining && w.refusing(q) {
 				w.stats.TurnedAway++
 				return false
 			}
@@ -259,14 +259,14 @@ func (w *world) reorder(q *queue) {
 	}
 }
 
-// orderAll is what a start does.
-func (w *world) orderAll() {
+// orderAll is what a start does, of some partitions.
+func (w *world) orderAll(of ...*part) {
 	all := slices.DeleteFunc(w.living(), func(q *queue) bool {
 		return q.entity.Properties.ForwardTo == "" && q.entity.Properties.ForwardDeadLetteredMessagesTo == ""
 	})
 	slices.SortFunc(all, func(a, b *queue) int { return cmp.Compare(strings.ToLower(a.path), strings.ToLower(b.path)) })
 	for _, q := range all {
-		if q.refused() {
+		if !slices.Contains(of, q.host) {
 			continue
 		}
 		host.GiveOrder(q.host.loop, q.entity, w.byPath)
@@ -345,6 +345,7 @@ func (s *shadow) over(now int64, over host.Over) {
 	s.m.Finish(now, q.model, numbers)
 	for i := range over.Failed {
 		f := &over.Failed[i]
+		w.mayFail(q, triggers[over.Trigger], f)
 		w.failure(over.Trigger, f.SubQueue, f.Back, refusals[f.Refusal.Code])
 		s.m.Fail(now, q.model, uint64(f.Number), f.Header, className(f.Refusal.Code), f.Refusal.Text, f.Back, f.SubQueue == event.TransferDeadLetter)
 	}
@@ -389,9 +390,14 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 	for i := range cmd.Items {
 		items = append(items, w.arriving(from, &cmd.Items[i]))
 	}
+	if w.inOrder(from, to, items); len(items) > 0 {
+		if m := from.model.Moving(items[0].Number); m != nil && cmd.Waits != (m.Transfer.Trigger != model.Forward) {
+			w.broken("I21", "%s: what was %s is offered to %s as if it waited for room: %v", from.path, triggerNames[m.Transfer.Trigger], to.path, cmd.Waits)
+		}
+	}
 	x.landed = s.m.Import(now, to.model, from.n+1, uint64(cmd.Floor), items, cmd.Waits)
 	for i := range x.landed {
-		w.landing(from.model.Moving(items[i].Number), x.landed[i])
+		w.landing(from, items[i].Number, x.landed[i])
 	}
 	if to.kind == event.Topic {
 		w.stats.Copies += int64(len(s.m.Copies))
@@ -431,6 +437,7 @@ func (w *world) arriving(from *queue, item *engine.Arriving) model.Arriving {
 	if m.Solid > from.host.shadow.durable {
 		w.broken("I21", "%s: message %d leaves with transfer %d, which is not durable", from.path, m.Seq, n)
 	}
+	w.leaving[moveKey{from.n, n}] = m.Seq
 	must := model.Arriving{Number: n, Hops: m.Hops + 1, First: m.From, Source: m.Source, Changes: model.Merge(m.Changes)}
 	if must.First == 0 {
 		must.First = m.Seq

@@ -71,6 +71,7 @@ const (
 	actStop                  // the process stops cleanly and starts again
 	actIdle                  // the broker looks for entities that nobody uses
 	actCourier               // a courier has its turn
+	actRevive                // a partition that was refused comes back
 	actions
 )
 
@@ -291,7 +292,9 @@ func (o *options) heavy() {
 // addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later.
 func (o *options) addForwarding(rng *rand.Rand) {
 	o.partitions, o.failuresTo = 2+rng.IntN(3), pick(rng, event.DeadLetter, event.DeadLetter, event.TransferDeadLetter)
-	o.refuses = !o.damage && rng.IntN(2) == 0
+	if o.refuses = !o.damage && rng.IntN(2) == 0; o.refuses {
+		o.actions[actRevive] = pick(rng, 0, 2, 6)
+	}
 	o.actions[actCourier] = pick(rng, 20, 60, 120)
 	o.operation[opUpdate] = max(3, o.operation[opUpdate])
 	if o.topics { // a ring of topics makes many of each

@@ -11,7 +11,10 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -30,11 +33,11 @@ type wound struct {
 
 // running are the partitions that serve.
 func (w *world) running() []*part {
-	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.wound != nil })
+	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.away })
 }
 
 // refused tells whether the partition of an entity is.
-func (q *queue) refused() bool { return q.host != nil && q.host.wound != nil }
+func (q *queue) refused() bool { return q.host != nil && q.host.away }
 
 // injure damages a log before a start, or puts earlier damage right.
 func (w *world) injure() {
@@ -133,11 +136,71 @@ func (w *world) turnedAway(a *ask) {
 	}
 }
 
+// revive brings back a partition that is refused, while the others serve: somebody puts the damage right, its log is recovered by itself, and it is
+// told all that it missed. Nothing of the catalogue changes meanwhile.
+func (w *world) revive() {
+	i := slices.IndexFunc(w.parts, func(p *part) bool { return p.away })
+	if i < 0 || w.admin != nil || w.failing > 0 {
+		return
+	}
+	p := w.parts[i]
+	if p.wound != nil {
+		w.heal(p)
+	}
+	w.note("revive", int64(p.id))
+	x, err := w.recovered(p, w.store.Reopen, false)
+	if err == nil && x != nil {
+		p.away = false
+		err = w.install(p, x)
+	}
+	switch {
+	case w.crashed || w.ended:
+	case err != nil:
+		w.broken("P24", "partition %d is whole again, and restarting it says %v", p.id, err)
+	default:
+		w.stats.Revived++
+		w.turn(p, nil)
+	}
+}
+
+// install makes a partition that was recovered one of those that serve.
+func (w *world) install(p *part, x *index.Index) error {
+	if err := w.lead(p, x); err != nil {
+		return err
+	}
+	last, now := w.parts[0].model.Clock, event.Time(w.broker())
+	set := host.Follow(&w.began, x, now, w.Wall())
+	switch is := p.model.Clock; {
+	case (set != nil) != (is.Number != last.Number), set != nil && (int(set.Number) != last.Number || int64(set.To-set.From) != last.Shift-is.Shift):
+		w.broken("F15", "partition %d, which knows of %+v, is given %+v, it must come to %+v", p.id, is, set, last)
+	case set != nil:
+		if err := w.setClock(p, set); err != nil {
+			return err
+		}
+	}
+	for _, q := range w.queues {
+		if s, exists := w.newestSetting(q); exists && q.host == p {
+			q.entity.Use(now)
+			q.used = max(q.used, int64(now)) // that it was away is no idleness
+			w.configure(q, s)
+		}
+	}
+	w.orderAll(p)
+	w.parts[0].state.Avoid(w.avoided())
+	w.recover(p)
+	for _, o := range w.running() {
+		if o.courier != nil {
+			host.Hurry(o.courier)
+		}
+	}
+	return nil
+}
+
 // avoided are the partitions on which no entity is made.
 func (w *world) avoided() []bool {
 	avoid := make([]bool, len(w.parts))
 	for i, p := range w.parts {
-		avoid[i] = p.wound != nil
+		avoid[i] = p.away
 	}
 	return avoid
 }
@@ -145,11 +208,14 @@ func (w *world) avoided() []bool {
 // ran notes how a run ended, for those that were in it. What was not synced before can be lost with the power at any time.
 func (w *world) ran(how stop) {
 	for _, p := range w.parts {
+		if p.wound != nil && how == stopPower {
+			p.wound.sum = 0
+		}
 		switch {
-		case p.wound == nil:
+		case !p.away:
 			p.how, p.missed = how, false
 		case how == stopPower:
-			if p.wound.sum = 0; p.how == stopKill {
+			if p.how == stopKill {
 				p.how = stopPower
 			}
 			fallthrough

@@ -29,6 +29,7 @@ type Stats struct {
 	Ambiguous                            int64
 	Moves, TurnedAway                    int64 // messages that arrived; offers that a log did not take
 	Injured, PartitionsRefused, Busy     int64 // logs that were damaged; starts that refused one; requests that found it so
+	Revived                              int64 // of those, such as came back while the others served
 	IdleDeleted                          int64 // entities that nobody used
 	StartWaits                           int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync          int64 // syncs during which something else happened; frames written by then
@@ -229,6 +230,7 @@ func added[K comparable](all, more map[K]int64) map[K]int64 {
 
 // counted counts an event by what it says.
 func (w *world) counted(ev event.Event) {
+	w.comesFrom(ev)
 	switch ev := ev.(type) {
 	case *event.MessageDeadLettered:
 		if ev.Cause == event.CauseHopLimit && ev.SubQueue == event.TransferDeadLetter {

@@ -150,7 +150,7 @@ func (w *world) checkBegin(begin host.ClockStart, last model.Clock, newest, wall
 	for i, set := range begin.Sets {
 		is := w.parts[i].model.Clock
 		switch {
-		case w.parts[i].wound != nil && set == nil:
+		case w.parts[i].away && set == nil:
 		case (set != nil) != (is.Number != last.Number):
 			w.broken("F15", "partition %d knows of decision %d, there were %d, and it is given %+v", i, is.Number, last.Number, set)
 		case set != nil && (int(set.Number) != last.Number || int64(set.To-set.From) != last.Shift-is.Shift || int64(set.To) > at):

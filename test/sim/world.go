@@ -74,7 +74,8 @@ type part struct {
 	shut    int           // so many more are turned away
 	rest    int64         // when its courier wants a turn; 0: when it is told something
 
-	wound  *wound // that has it refused; nil: it serves
+	wound  *wound // that has it refused; nil: none
+	away   bool   // it is refused
 	how    stop   // how its last run ended
 	missed bool   // there was a run without it since: nobody vouches for that end any more
 
@@ -180,23 +181,26 @@ type world struct {
 	catalogue    []setting // decisions about them
 	admin        *ask      // change of the catalogue that is under way: there is one at a time
 	collector    *collector
-	started      int64 // broker time of the newest start
+	started      int64           // broker time of the newest start
+	began        host.ClockStart // … and what that decided about clocks
 	receivers    []*receiver
 	nextTag      uint64
 	origins      []*engine.Origin
 	hist         history
 	tokens       uint64
-	transactions []*transaction // that clients began, and may go on with
-	group        *queue         // that a client sends through what it sends to others; nil: there is none
-	draining     bool           // the end: everything received is completed
-	ended        bool           // the run cannot go on, legally
+	transactions []*transaction            // that clients began, and may go on with
+	refusals     map[moveKey]model.Refusal // what destinations last said, in this run
+	leaving      map[moveKey]uint64        // numbers of the messages that ever left, where they were
+	group        *queue                    // that a client sends through what it sends to others; nil: there is none
+	draining     bool                      // the end: everything received is completed
+	ended        bool                      // the run cannot go on, legally
 }
 
 // Run plays one seed. With out it writes what happens, readably.
 func Run(seed uint64, out io.Writer) (res Result) {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), out: out, hash: fnv.New64a(),
 		disk: faultfs.New()}
-	w.o = swarm(w.rng, seed)
+	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
 	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
@@ -355,6 +359,8 @@ func (w *world) act() {
 		w.collect()
 	case actCourier:
 		w.carry(p)
+	case actRevive:
+		w.revive()
 	}
 	w.ifStopped()
 }
