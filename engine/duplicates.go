@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -68,7 +69,9 @@ func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scrat
 func (s *sending) drop(m *Message, original event.SequenceNumber) {
 	ev := add[*event.DuplicateDropped](s.decision, event.KindDuplicateDropped)
 	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = s.envelope(s.from), m.ID, m.IDType, original
-	ev.Arrival = s.arrival
+	if ev.Arrival = s.arrival; mutant.On(mutant.DropUntold) {
+		ev.Arrival = nil
+	}
 }
 
 // stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.

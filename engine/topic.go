@@ -193,7 +193,7 @@ func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
-	if m.Hops > 0 { // it was moved here, and waited
+	if m.Hops > 0 && !mutant.On(mutant.FirstForgotten) { // it was moved here, and waited
 		p.arrival = &event.Arrival{First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
 	}
 	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,

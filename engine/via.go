@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/ledgerbus/ledgerbus/log/event"
+import (
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
 
 // handOver stores messages that are sent through an entity to another one. What the other one thinks of them is found out when they get
 // there: its door is not here, and neither is its duplicate history.
@@ -31,10 +34,12 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 		seq, number = seq+1, number+1
 	}
 	s.gave(s.id, seq)
-	if d.scratch.several {
+	if d.scratch.several && !mutant.On(mutant.NumberedTwice) {
 		enter(&d.scratch.moves, s.id, number)
 	}
-	s.added(size)
+	if !mutant.On(mutant.HandOverUncounted) {
+		s.added(size)
+	}
 	if cmd.Numbers {
 		d.reply.Answer = numbers
 	}

@@ -210,7 +210,9 @@ func (c *Courier) wait(now event.Time, l *lane) {
 	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
 		l.rest = firstRest
 	}
-	l.until = now.Add(l.rest)
+	if l.until = now.Add(l.rest); mutant.On(mutant.NeverAgain) {
+		return
+	}
 	c.resting = append(c.resting, l)
 }
 
@@ -275,6 +277,9 @@ func (c *Courier) putBack(l *lane, f *flight, from int) {
 		return
 	}
 	var q fifo[engine.Transfer]
+	if mutant.On(mutant.BehindOthers) {
+		q, l.queue = l.queue, q
+	}
 	for _, t := range f.transfers[from:] {
 		q.push(t)
 	}
@@ -353,7 +358,7 @@ func (c *Courier) ends(over *transfersOver, t *engine.Transfer, refusal *engine.
 	case refusal.Code == engine.Busy:
 		return false
 	case t.Trigger == event.TriggerForward:
-	case refusal.Code == engine.EntityFull:
+	case refusal.Code == engine.EntityFull && !(t.Trigger == event.TriggerVia && mutant.On(mutant.FullFails)):
 		return false
 	case t.Trigger == event.TriggerVia:
 		fail.SubQueue = event.TransferDeadLetter

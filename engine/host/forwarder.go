@@ -193,6 +193,9 @@ func (f *forwarder) resume(lives func(event.EntityID) *engine.Entity) {
 		return
 	}
 	for _, t := range f.part.Index().Transfers() {
+		if mutant.On(mutant.NotCarriedOn) && t.Trigger == event.TriggerVia {
+			continue
+		}
 		d := f.departing(t.Slice)
 		d.outlet(t.Trigger, t.Destination).untold.push(t.Number)
 		f.news(d)
@@ -235,7 +238,12 @@ func (f *forwarder) dropped(id event.Slice) {
 	f.crowded.keep(func(other *departing) bool { return other != d })
 	f.uncrowd()
 	// Behind what it is told of the slice and does not know yet: that would wait for its destination for ever.
-	f.replies.hold(held{sink: f.courier, reply: engine.Reply{Answer: &sliceGone{source: id}}})
+	gone := engine.Reply{Answer: &sliceGone{source: id}}
+	if mutant.On(mutant.GoneBeforeTold) {
+		f.courier.Post([]engine.Reply{gone})
+		return
+	}
+	f.replies.hold(held{sink: f.courier, reply: gone})
 }
 
 // order takes the standing orders of an entity.
@@ -386,7 +394,7 @@ func (f *forwarder) destinations(cmd *transfersOver) (to []event.EntityID) {
 // floorOf is the number below which all transfers of a slice to a destination are over, in memory.
 func (f *forwarder) floorOf(id event.Slice, destination event.EntityID) event.TransferNumber {
 	x := f.part.Index()
-	if n, open := x.LowestOpen(id, destination); open {
+	if n, open := x.LowestOpen(id, destination); open && !mutant.On(mutant.FloorOfAll) {
 		return n
 	}
 	return x.NextTransfer(id)
@@ -414,6 +422,10 @@ func (f *forwarder) tell(d *departing) {
 	told := &handed{source: d.slice}
 	for _, o := range d.outlets {
 		f.lend(d, o, told)
+	}
+	if len(told.transfers) > 0 && mutant.On(mutant.ToldTooSoon) {
+		f.courier.Post([]engine.Reply{{Answer: told}})
+		return
 	}
 	if len(told.transfers) > 0 {
 		f.replies.hold(held{sink: f.courier, reply: engine.Reply{Answer: told}})

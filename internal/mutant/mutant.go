@@ -69,6 +69,21 @@ const (
 	UnknownRefused Bug = "R3" // a courier takes an unknown outcome for a refusal
 	ReceiversLeft  Bug = "R4" // receivers are not told that their partition serves them no more
 
+	// Of places of moves that no suite had seen; nor are these in the design.
+
+	GoneBeforeTold    Bug = "T10" // a courier hears that a slice is gone before what it does not know of it yet
+	FirstForgotten    Bug = "T11" // what waited in a topic it was moved to is shown to rules as if it were sent there
+	BehindOthers      Bug = "T12" // messages that could not be taken are offered again behind those that came after them
+	FullFails         Bug = "T13" // what is sent through an entity fails when its destination is full
+	NumberedTwice     Bug = "T14" // two messages that are sent through an entity in one transaction get one number of a transfer
+	FloorOfAll        Bug = "T15" // a floor passes transfers that are not over
+	DropUntold        Bug = "T16" // a duplicate that is dropped has not arrived
+	ElsewhereFrom     Bug = "T17" // what has arrived names another message as the one that it was
+	HandOverUncounted Bug = "T18" // what one transaction sends through an entity does not count toward the room that its next message has
+	NeverAgain        Bug = "T19" // what waits for its destination waits for ever
+	ToldTooSoon       Bug = "T20" // a courier has what is in transfer before it is durable
+	NotCarriedOn      Bug = "T21" // what was sent through an entity is not carried on by the next start
+
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file

@@ -127,6 +127,7 @@ func (w *world) administered(a *ask, ok bool) {
 	case a.op == opTouch:
 		w.collector.waits = false
 	case a.op == opDrop:
+		q.forgotten = true
 	case a.op == opOrder:
 	case a.op == opEnforce:
 		q.entity = a.entity

@@ -35,6 +35,7 @@ type queue struct {
 	soonest   int64          // a time before which nothing in it expires, as the index has it; 0: never
 	entity    *engine.Entity // the version that clients see
 	ended     bool           // deleted, as far as clients know
+	forgotten bool           // … and where it lived, durably
 	maxEver   uint32         // largest max delivery count there ever was
 	lockEver  time.Duration
 	leastSeen time.Duration // smallest window of the duplicate history there ever was

@@ -107,7 +107,7 @@ func (h *history) moved(sender *life, q *queue, d *engine.Delivery, m *model.Mes
 	}
 	l := &life{sent: sender.sent, of: sender, from: uint64(d.EnqueuedSequence), ok: true}
 	l.q, l.session = q, m.Session
-	if w := h.w; w.o.jumps { // where clocks are set on its way it is the sender's word that counts, and what that was by then only the model knows
+	if h.w.stats.ClocksSet > 0 { // where clocks are set on its way it is the sender's word that counts, and what that was by then only the model knows
 		l.due = 0
 	}
 	h.copies = append(h.copies, l)

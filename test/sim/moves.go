@@ -42,7 +42,10 @@ func (w *world) courier(p *part) *host.Courier {
 		},
 		Offer: func(to engine.PartitionID, req engine.Request) bool {
 			q := w.parts[to]
-			_, imports := req.Command.(*engine.Import)
+			cmd, imports := req.Command.(*engine.Import)
+			if imports {
+				w.mayLeave(cmd)
+			}
 			if q.away || imports && !w.draining && w.refusing(q) {
 				w.stats.TurnedAway++
 				return false
@@ -59,6 +62,13 @@ func (w *world) courier(p *part) *host.Courier {
 				w.broken("I1", "partition %d: %v", p.id, err)
 			}
 		}})
+}
+
+// mayLeave holds that nothing sets out from a slice that is no more once its courier knows.
+func (w *world) mayLeave(cmd *engine.Import) {
+	if from := w.queueOf(cmd.Source.Entity); from.forgotten && !w.gone() {
+		w.broken("I21", "%s is no more, its courier was told, and offers %d messages of it", from.path, len(cmd.Items))
+	}
 }
 
 // refusing tells whether a log takes nothing now: it goes for a while.

@@ -65,6 +65,18 @@ var planted = []struct {
 	{mutant.FloorWritten, 5000, false, []string{"I21"}},
 	{mutant.UnsetReleases, 2000, false, []string{"I2", "I26", "I5", "I17", "I21", "P19", "P21"}},
 	{mutant.HopsForgotten, 1000, false, []string{"I21"}},
+	{mutant.GoneBeforeTold, 5000, false, []string{"I21", "I26"}},
+	{mutant.FirstForgotten, 5000, false, []string{"I20", "I12"}},
+	{mutant.BehindOthers, 2000, false, []string{"I21"}},
+	{mutant.FullFails, 5000, false, []string{"I21"}},
+	{mutant.NumberedTwice, 2000, false, []string{"P21 (assertion)"}},
+	{mutant.FloorOfAll, 500, false, []string{"I21"}},
+	{mutant.DropUntold, 500, false, []string{"I21"}},
+	{mutant.ElsewhereFrom, 500, false, []string{"I21"}},
+	{mutant.HandOverUncounted, 10_000, false, []string{"I2", "I12"}},
+	{mutant.NeverAgain, 500, false, []string{"I26"}},
+	{mutant.ToldTooSoon, 500, false, []string{"I1", "I21"}},
+	{mutant.NotCarriedOn, 500, false, []string{"I21", "I26"}},
 	{canary, 1, false, []string{string(canary)}},
 }
 

@@ -295,6 +295,9 @@ func (o *options) addForwarding(rng *rand.Rand) {
 	if o.refuses = !o.damage && rng.IntN(2) == 0; o.refuses {
 		o.actions[actRevive] = pick(rng, 0, 2, 6)
 	}
+	if rng.IntN(6) == 0 {
+		o.heavy()
+	}
 	o.actions[actCourier] = pick(rng, 20, 60, 120)
 	o.operation[opUpdate] = max(3, o.operation[opUpdate])
 	if o.topics { // a ring of topics makes many of each

@@ -46,7 +46,7 @@ func (w *world) injure() {
 			w.heal(p)
 		}
 	}
-	if !w.o.refuses || w.draining || w.stats.Recoveries == 0 || !w.chance(20) {
+	if !w.o.refuses || w.draining || w.dropped || w.stats.Recoveries == 0 || !w.chance(20) {
 		return
 	}
 	p := w.parts[w.rng.IntN(len(w.parts))]

@@ -18,11 +18,11 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
 		"engine":                 148,
-		"engine/host":            34,
+		"engine/host":            36,
 		"engine/filter":          35,
 		"index":                  25,
 		"index/replay":           8,
-		"internal/mutant":        49,
+		"internal/mutant":        61,
 		"internal/private":       2,
 		"log":                    54, // how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
