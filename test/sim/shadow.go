@@ -254,6 +254,16 @@ func (s *shadow) markLine(ln *line) {
 	}
 }
 
+// drop forgets an entity that was deleted.
+func (s *shadow) drop(now int64, q *queue) {
+	s.m.Drop(now, q.model)
+	s.order(q, [2]*event.EntityID{})
+	q.soonest = 0
+	if h := s.halls[q]; h != nil {
+		s.markHall(h)
+	}
+}
+
 func (s *shadow) step(now int64, a *ask) {
 	s.w.covered(a)
 	x := want{tag: a.tag, ask: a, at: now}
@@ -290,12 +300,7 @@ func (s *shadow) step(now int64, a *ask) {
 	case opOrder:
 		s.order(a.q, a.orders)
 	case opDrop:
-		s.m.Drop(now, a.q.model)
-		s.order(a.q, [2]*event.EntityID{})
-		a.q.soonest = 0
-		if h := s.halls[a.q]; h != nil {
-			s.markHall(h)
-		}
+		s.drop(now, a.q)
 	case opCommit:
 		x.refusal = s.commit(now, a.txn)
 	case opRollback:
