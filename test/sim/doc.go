@@ -29,7 +29,8 @@
 // rules are changed, deleted and created again, in the steps in which the broker does it: durable on partition 0, then in
 // force where the entity lives (admin.go), and anything may happen in between. In some worlds entities that nobody uses
 // delete themselves, and nobody comes for long times (idle.go); in others messages have headers of almost the size that is
-// allowed (header.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
+// allowed (header.go). A third of the worlds have two to four logs between which messages move (moves.go), some of them sent through an entity (via.go),
+// and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
 // damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
 // every session, every dead-letter queue, and the deferred messages by their numbers.
 //
@@ -58,7 +59,8 @@
 //  7. Facts (facts.go). What was refused has a record, of the token, the message and the reason that the model says, and refused
 //     sends are counted; each run is there, with how the one before ended. No reply waits for any of it, and a state without them
 //     would be the same.
-//  8. One seed in a hundred runs twice and must leave the same trace hash.
+//  8. Moves (docs/decisions/0042). What couriers ask for is held against rules, and what becomes of each message is counted (moved.go).
+//  9. One seed in a hundred runs twice and must leave the same trace hash.
 //
 // Violations are named by the invariants of reliability.md 5, those of facts by that word. Operations are counted by what they met (stats.go): a cell of
 // operation and feature that stays empty over 10,000 seeds fails the test.
