@@ -31,7 +31,8 @@ type decision struct {
 	scratch      scratch
 	transactions *transactions // to be read
 	committing   *transaction  // whose operations these are; nil: those of none
-	adopt        func()        // what the decision does to the transactions, once it is adopted
+	staging      staging       // an operation that becomes part of one, once the decision is adopted
+	adopt        func()        // what else the decision does to the transactions, once it is adopted
 
 	// Memory that the next decision uses again.
 	pool     event.Pool
@@ -50,6 +51,9 @@ func (d *decision) begin(now event.Time) {
 	d.arrivals = d.arrivals[:0]
 	d.fan.reset()
 	d.committing, d.adopt = nil, nil
+	if d.staging.operation.cmd != nil {
+		d.staging = staging{}
+	}
 }
 
 // outcome is the decision as the caller gets it; a refusal takes the place of an answer.

@@ -137,6 +137,9 @@ func (p *Partition) Adopt(out *Outcome) {
 	for _, n := range p.decision.named {
 		p.origins.learn(n.origin, n.id)
 	}
+	if p.decision.staging.in != nil {
+		p.transactions.adopt(&p.decision.staging, &p.decision.scratch)
+	}
 	if p.decision.adopt != nil {
 		p.decision.adopt()
 	}

@@ -180,8 +180,9 @@ func (d *decision) staged(token event.LockToken) bool {
 
 // stage decides an operation on the state and what was staged before it. Nothing of it is written, but numbers that the client learns.
 func (p *Partition) stage(d *decision, cmd *Stage) *Error {
-	t := &p.transactions
-	tx, op := t.byID[cmd.Transaction], measured(cmd)
+	t, staging := &p.transactions, &d.staging
+	tx := t.byID[cmd.Transaction]
+	staging.operation = measured(cmd)
 	switch {
 	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
 		return NoTransaction(cmd.Transaction[:])
@@ -192,23 +193,35 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 		}
 		return Refuse(Busy, "There are %d open transactions.", len(t.byID))
 	case tx == nil:
-		tx = &transaction{id: cmd.Transaction, slice: op.slice(), began: d.now}
+		tx = &transaction{id: cmd.Transaction, slice: staging.operation.slice(), began: d.now, operations: make([]Command, 0, 8)}
 	}
-	done, err := p.try(d, tx, &op)
-	d.adopt = func() {
-		if t.byID[tx.id] == nil {
-			t.enter(tx)
-		}
-		switch {
-		case err != nil:
-			tx.failed = true
-		case done:
-			t.keep(tx, &op, &d.scratch)
-		default:
-			tx.awaits(&op)
-		}
-	}
+	var err *Error
+	staging.done, err = p.try(d, tx, &staging.operation)
+	staging.in, staging.failed = tx, err != nil
 	return err
+}
+
+// staging is an operation that a decision has looked at for a transaction. It is in the decision's memory: there are many.
+type staging struct {
+	in           *transaction // nil: there is none
+	operation    stagedOperation
+	done, failed bool
+}
+
+// adopt is what staging an operation does to its transaction.
+func (t *transactions) adopt(s *staging, done *scratch) {
+	tx := s.in
+	if t.byID[tx.id] == nil {
+		t.enter(tx)
+	}
+	switch {
+	case s.failed:
+		tx.failed = true
+	case s.done:
+		t.keep(tx, &s.operation, done)
+	default:
+		tx.awaits(&s.operation)
+	}
 }
 
 // try decides an operation; done is false when the caller has to look at something before.
