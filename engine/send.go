@@ -93,15 +93,10 @@ func (s *sending) check() *Error {
 
 // checkMessages looks at each message by itself, and adds up their bytes.
 func (s *sending) checkMessages() (size int64, _ *Error) {
-	limit := int64(s.entity.Properties.MaxMessageSizeKilobytes) << 10
 	for i := range s.cmd.Messages {
-		m := &s.cmd.Messages[i]
-		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
-			return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
-		}
-		n := int64(len(m.Body) + len(m.Tail))
-		if n > limit+idRoom {
-			return 0, Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, s.entity.Path)
+		n, err := s.entity.measure(&s.cmd.Messages[i])
+		if err != nil {
+			return 0, err
 		}
 		size += n
 	}
@@ -116,6 +111,18 @@ func (s *sending) checkMessages() (size int64, _ *Error) {
 		}
 	}
 	return size, nil
+}
+
+// measure is how many bytes a message takes in an entity, unless it is larger than the entity's may be.
+func (e *Entity) measure(m *Message) (int64, *Error) {
+	if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
+		return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
+	}
+	n, limit := int64(len(m.Body)+len(m.Tail)), int64(e.Properties.MaxMessageSizeKilobytes)<<10
+	if n > limit+idRoom {
+		return 0, Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path)
+	}
+	return n, nil
 }
 
 // store adds the events of messages that were let in, and says which numbers they have, if that was asked.

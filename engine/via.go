@@ -51,25 +51,18 @@ func (s *sending) checkHandOver() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled {
 		return s.sendable() // one that takes no messages of its own still passes on what the work on the others makes
 	}
-	for _, e := range [...]*Entity{s.entity, s.cmd.Destination} {
-		if e.Kind == event.Subscription {
-			continue // its messages are its topic's
-		}
-		limit := int64(e.Properties.MaxMessageSizeKilobytes) << 10
-		for i := range s.cmd.Messages {
-			m := &s.cmd.Messages[i]
-			if n := int64(len(m.Body) + len(m.Tail)); n > limit+idRoom {
-				return Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path)
-			}
-		}
-	}
 	var size int64
 	for i := range s.cmd.Messages {
 		m := &s.cmd.Messages[i]
-		if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
-			return Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
-		}
 		size += int64(len(m.Body) + len(m.Tail))
+		for _, e := range [...]*Entity{s.entity, s.cmd.Destination} {
+			if e.Kind == event.Subscription {
+				continue // its messages are its topic's
+			}
+			if _, err := e.measure(m); err != nil {
+				return err
+			}
+		}
 	}
 	return s.room(size)
 }
