@@ -20,6 +20,8 @@ var forwarding = group{
 	"forward-unable":               forwardUnable,
 	"forward-transfer-dead-letter": forwardTransferDeadLetter,
 	"forward-dead-letters":         forwardDeadLetters,
+	"forward-dead-letters-stay":    forwardDeadLettersStay,
+	"forward-dead-letters-full":    forwardDeadLettersFull,
 	"forward-door":                 forwardDoor,
 	"forward-survives-kill":        forwardSurvivesKill,
 }
@@ -59,13 +61,19 @@ func (b *bus) wantDead(options *azservicebus.ReceiverOptions, body, reason strin
 // wantDrained waits until a queue has no message of any kind.
 func (b *bus) wantDrained() {
 	b.Helper()
+	b.wantRuntime("has no messages", func(r admin.QueueRuntimeProperties) bool { return r.TotalMessageCount == 0 && r.TransferMessageCount == 0 })
+}
+
+// wantRuntime waits until the counters of a queue are as they should be.
+func (b *bus) wantRuntime(what string, reached func(admin.QueueRuntimeProperties) bool) {
+	b.Helper()
 	for end := time.Now().Add(promptly); ; time.Sleep(50 * time.Millisecond) {
 		r := b.queueRuntime(b.queue)
-		if r.TotalMessageCount == 0 && r.TransferMessageCount == 0 {
+		if reached(r) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("%s still has messages: %+v", b.queue, r)
+			b.Fatalf("it is not so that %s %s: %+v", b.queue, what, r)
 		}
 	}
 }
@@ -243,6 +251,41 @@ func forwardDeadLetters(b *bus) {
 	b.nothing(r)
 	_, err := source.deadLetters().ReceiveMessages(b.patient(), 1, nil)
 	b.wantError("not-allowed", err, "auto-forwarding enabled")
+}
+
+func forwardDeadLettersStay(b *bus) {
+	b.createQueue(b.queue+"-a", queueProperties{ForwardDeadLetteredMessagesTo: to.Ptr(b.queue)})
+	second := b.forwarder("-b", b.queue+"-a")
+	b.updateQueue(b.queue+"-a", func(p *queueProperties) { p.ForwardTo = to.Ptr(second.queue) })
+	first := b.at(b.queue + "-a")
+	first.send("C")
+	first.wantRuntime("has one dead letter", func(r admin.QueueRuntimeProperties) bool {
+		return r.TotalMessageCount == 1 && r.DeadLetterMessageCount == 1 && r.TransferMessageCount == 0
+	})
+	b.nothing(b.receiver())
+	b.updateQueue(first.queue, func(p *queueProperties) { p.ForwardDeadLetteredMessagesTo = nil })
+	first.wantDead(deadLetters, "C", hopLimit)
+}
+
+func forwardDeadLettersFull(b *bus) {
+	b.createQueue(b.queue+"-source", queueProperties{ForwardDeadLetteredMessagesTo: to.Ptr(b.queue)})
+	source := b.at(b.queue + "-source")
+	b.fill()
+	source.send(large)
+	there := source.receiver()
+	source.buryFor("reason", there, source.one(there, large))
+	source.wantRuntime("has one message", func(r admin.QueueRuntimeProperties) bool { return r.TotalMessageCount == 1 })
+	r := b.receiver()
+	for late := false; !late; {
+		m := b.receive(r, 1)[0]
+		if late = m.DeadLetterSource != nil; late {
+			b.wantReason(m, "reason")
+			b.wantEach([]string{*m.DeadLetterSource}, []string{source.queue})
+		}
+		b.complete(r, m)
+	}
+	b.nothing(r)
+	source.wantDrained()
 }
 
 func forwardDoor(b *bus) {

@@ -43,14 +43,18 @@ async function dead(source, body, reason, subQueueType = "deadLetter") {
   return letter;
 }
 
-/** Waits until an entity has no message of any kind. */
-async function drained(runtime) {
+/** Waits until the counters of an entity are as they should be. */
+async function counted(runtime, what, reached) {
   for (const end = Date.now() + promptly; ; await sleep(50)) {
-    const { totalMessageCount, transferMessageCount } = await runtime();
-    if (totalMessageCount === 0 && transferMessageCount === 0) return;
-    holds("nothing is left", Date.now() < end, { totalMessageCount, transferMessageCount });
+    const counters = await runtime();
+    if (reached(counters)) return;
+    holds(what, Date.now() < end, counters);
   }
 }
+
+/** Waits until an entity has no message of any kind. */
+const drained = (runtime) =>
+  counted(runtime, "nothing is left", (r) => r.totalMessageCount === 0 && r.transferMessageCount === 0);
 
 const queueRuntime = (bus) => () => bus.admin().getQueueRuntimeProperties(bus.queue);
 
@@ -192,6 +196,42 @@ export default {
     await receiver.completeMessage(a);
     await nothing(receiver);
     await fails("not-allowed", source.deadLetters().receiveMessages(1, { maxWaitTimeInMs: 500 }), "auto-forwarding enabled");
+  },
+
+  async "forward-dead-letters-stay"(bus) {
+    const admin = bus.admin();
+    const name = `${bus.queue}-a`;
+    await admin.createQueue(name, { forwardDeadLetteredMessagesTo: bus.queue });
+    const second = await forwarder(bus, "-b", name);
+    await admin.updateQueue({ ...(await admin.getQueue(name)), forwardTo: second.queue });
+    const first = bus.at(name);
+    await first.send("C");
+    const one = (r) => r.totalMessageCount === 1 && r.deadLetterMessageCount === 1 && r.transferMessageCount === 0;
+    await counted(queueRuntime(first), "one dead letter", one);
+    await nothing(bus.receiver());
+    await admin.updateQueue({ ...(await admin.getQueue(name)), forwardDeadLetteredMessagesTo: undefined });
+    await dead(first, "C", hopLimit);
+  },
+
+  async "forward-dead-letters-full"(bus) {
+    const name = `${bus.queue}-source`;
+    await bus.admin().createQueue(name, { forwardDeadLetteredMessagesTo: bus.queue });
+    const source = bus.at(name);
+    await fill(bus);
+    await source.send(large);
+    const there = source.receiver();
+    const [letter] = await receive(there, 1);
+    await there.deadLetterMessage(letter, { deadLetterReason: "reason" });
+    await counted(queueRuntime(source), "one message", (r) => r.totalMessageCount === 1);
+    const receiver = bus.receiver();
+    for (let late = false; !late; ) {
+      const [message] = await receive(receiver, 1);
+      late = message.deadLetterSource !== undefined;
+      if (late) has("the late one", message, { deadLetterSource: name, deadLetterReason: "reason" });
+      await receiver.completeMessage(message);
+    }
+    await nothing(receiver);
+    await drained(queueRuntime(source));
   },
 
   async "forward-door"(bus) {

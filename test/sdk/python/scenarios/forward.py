@@ -55,12 +55,17 @@ def dead(bus: Bus, name: str, body, reason: str, sub_queue=ServiceBusSubQueue.DE
     return letter
 
 
+def counted(runtime, what: str, reached) -> None:
+    """Waits until the counters of an entity are as they should be."""
+    end = time.monotonic() + expect.AT_ONCE.total_seconds()
+    while not reached(left := runtime()):
+        expect.holds(time.monotonic() < end, f"{left.name} {what}")
+        time.sleep(0.05)
+
+
 def drained(bus: Bus, runtime) -> None:
     """Waits until an entity has no message of any kind."""
-    end = time.monotonic() + expect.AT_ONCE.total_seconds()
-    while (left := runtime()).total_message_count or left.transfer_message_count:
-        expect.holds(time.monotonic() < end, f"{left.name} still has messages")
-        time.sleep(0.05)
+    counted(runtime, "still has messages", lambda r: not r.total_message_count and not r.transfer_message_count)
 
 
 @scenario("forward-queue")
@@ -211,6 +216,51 @@ def dead_letters(bus: Bus):
     receiver.complete(a)
     receiver.nothing()
     expect.error("not-allowed", bus.queue(source).dead_letters, text=FORWARDING)
+
+
+@scenario("forward-dead-letters-stay")
+def dead_letters_stay(bus: Bus):
+    first, admin = f"{bus.name}-a", bus.admin
+    admin.create_queue(first, forward_dead_lettered_messages_to=bus.name)
+    second = forwarder(bus, "-b", first)
+    made = admin.get_queue(first)
+    made.forward_to = second
+    admin.update_queue(made)
+    bus.sender(first).send("C")
+    counted(
+        lambda: admin.get_queue_runtime_properties(first),
+        "has more or less than one dead letter",
+        lambda r: (r.total_message_count, r.dead_letter_message_count, r.transfer_message_count) == (1, 1, 0),
+    )
+    bus.nothing()
+    made = admin.get_queue(first)
+    made.forward_dead_lettered_messages_to = None
+    admin.update_queue(made)
+    dead(bus, first, "C", HOP_LIMIT)
+
+
+@scenario("forward-dead-letters-full")
+def dead_letters_full(bus: Bus):
+    source = f"{bus.name}-source"
+    bus.admin.create_queue(source, forward_dead_lettered_messages_to=bus.name)
+    fill(bus)
+    bus.sender(source).send(LARGE)
+    there = bus.queue(source).receiver()
+    there.dead_letter(there.receive(1)[0], "reason")
+
+    def runtime():
+        return bus.admin.get_queue_runtime_properties(source)
+
+    counted(runtime, "has more or less than one message", lambda r: r.total_message_count == 1)
+    receiver = bus.receiver()
+    late = None
+    while late is None:
+        (m,) = receiver.receive(1)
+        receiver.complete(m)
+        late = m if m.dead_letter_source else None
+    expect.equal((late.dead_letter_reason, late.dead_letter_source), ("reason", source), "reason, dead-letter source")
+    receiver.nothing()
+    drained(bus, runtime)
 
 
 @scenario("forward-door")

@@ -2,6 +2,7 @@ package ledgerbus;
 
 import static java.util.Map.entry;
 
+import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
@@ -23,6 +24,7 @@ final class CrossEntity {
             entry("cross-entity-schedule", CrossEntity::schedule),
             entry("cross-entity-session", CrossEntity::session),
             entry("cross-entity-dead-letters", CrossEntity::deadLetters),
+            entry("cross-entity-full", CrossEntity::full),
             entry("cross-entity-second-receiver", CrossEntity::secondReceiver),
             entry("cross-entity-sender-first", CrossEntity::senderFirst),
             entry("cross-entity-outside", CrossEntity::outside),
@@ -41,27 +43,41 @@ final class CrossEntity {
         return second(bus, new CreateQueueOptions());
     }
 
+    /** A client of cross-entity transactions that has received A from one entity, and sends to another. */
+    private record Passing(ServiceBusReceiverClient receiver, ServiceBusReceivedMessage a, ServiceBusSenderClient sender) {
+        static Passing begin(Client client, Source from, String to) {
+            ServiceBusReceiverClient receiver = from.receiver(); // first, so that everything goes through its entity
+            return new Passing(receiver, Bus.receive(receiver, "A"), client.sender(to));
+        }
+
+        /** Begins a transaction that completes A and sends a message. */
+        ServiceBusTransactionContext pass(ServiceBusMessage message) {
+            ServiceBusTransactionContext transaction = receiver.createTransaction();
+            receiver.complete(a, Transactions.completing(transaction));
+            sender.sendMessage(message, transaction);
+            return transaction;
+        }
+
+        /** The same once A was received again, after a rollback. */
+        Passing again() throws InterruptedException {
+            return new Passing(receiver, Transactions.again(receiver, a), sender);
+        }
+    }
+
     private static void move(Bus bus) throws Exception {
         Source b = bus.client().queue(second(bus));
         bus.send("A");
         Client client = bus.crossEntity();
-        ServiceBusReceiverClient receiver = client.receiver();
-        ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
-        ServiceBusSenderClient sender = client.sender(bus.queue + "-b");
-        ServiceBusTransactionContext transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("X"), transaction);
-        receiver.rollbackTransaction(transaction);
+        Passing passing = Passing.begin(client, client.queue(), bus.queue + "-b");
+        passing.receiver.rollbackTransaction(passing.pass(Bus.message("X")));
         bus.peeks("A");
         b.nothing();
-        a = Transactions.again(receiver, a);
-        transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("B"), transaction);
-        sender.sendMessages(Bus.batch(sender, Bus.message("C"), Bus.message("D")), transaction);
+        passing = passing.again();
+        ServiceBusTransactionContext transaction = passing.pass(Bus.message("B"));
+        passing.sender.sendMessages(Bus.batch(passing.sender, Bus.message("C"), Bus.message("D")), transaction);
         bus.peeks("A");
         b.nothing();
-        receiver.commitTransaction(transaction);
+        passing.receiver.commitTransaction(transaction);
         bus.peeks();
         b.consume("B", "C", "D");
         b.nothing();
@@ -108,20 +124,11 @@ final class CrossEntity {
         Source b = bus.client().queue(second(bus));
         bus.send("A");
         Client client = bus.crossEntity();
-        ServiceBusReceiverClient receiver = client.subscription(bus.queue, "one").receiver();
-        ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
-        ServiceBusSenderClient sender = client.sender(bus.queue + "-b");
-        ServiceBusTransactionContext transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("X"), transaction);
-        receiver.rollbackTransaction(transaction);
+        Passing passing = Passing.begin(client, client.subscription(bus.queue, "one"), bus.queue + "-b");
+        passing.receiver.rollbackTransaction(passing.pass(Bus.message("X")));
         bus.subscription("one").peeks("A");
         b.nothing();
-        a = Transactions.again(receiver, a);
-        transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("B"), transaction);
-        receiver.commitTransaction(transaction);
+        passing.receiver.commitTransaction(passing.again().pass(Bus.message("B")));
         b.consume("B");
         b.nothing();
         bus.subscription("one").peeks();
@@ -151,14 +158,9 @@ final class CrossEntity {
         Source b = bus.client().queue(second(bus));
         bus.send("A");
         Client client = bus.crossEntity();
-        ServiceBusReceiverClient receiver = client.receiver();
-        ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
-        ServiceBusSenderClient sender = client.sender(bus.queue + "-b");
+        Passing passing = Passing.begin(client, client.queue(), bus.queue + "-b");
         OffsetDateTime t = OffsetDateTime.now().plusSeconds(4);
-        ServiceBusTransactionContext transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("B").setScheduledEnqueueTime(t), transaction);
-        receiver.commitTransaction(transaction);
+        passing.receiver.commitTransaction(passing.pass(Bus.message("B").setScheduledEnqueueTime(t)));
         bus.peeks();
         ServiceBusReceiverClient other = b.receiver();
         ServiceBusReceivedMessage received = Bus.receive(other, "B");
@@ -266,14 +268,10 @@ final class CrossEntity {
         String name = second(bus);
         bus.send("A");
         Client client = bus.crossEntity();
-        ServiceBusReceiverClient receiver = client.receiver();
-        ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
-        ServiceBusSenderClient sender = client.sender(name);
-        ServiceBusTransactionContext transaction = receiver.createTransaction();
-        receiver.complete(a, Transactions.completing(transaction));
-        sender.sendMessage(Bus.message("B"), transaction);
+        Passing passing = Passing.begin(client, client.queue(), name);
+        ServiceBusTransactionContext transaction = passing.pass(Bus.message("B"));
         bus.admin().updateQueue(bus.admin().getQueue(name).setStatus(EntityStatus.SEND_DISABLED));
-        receiver.commitTransaction(transaction);
+        passing.receiver.commitTransaction(transaction);
         ServiceBusReceiverClient failed = bus.client().queue().transferDeadLetters();
         ServiceBusReceivedMessage b = Bus.receive(failed, "B");
         Expect.equal("MessagingEntityDisabledException", b.getDeadLetterReason(), "reason");
@@ -281,6 +279,23 @@ final class CrossEntity {
         bus.peeks();
         bus.noDeadLetters();
         bus.client().queue(name).peeks();
+    }
+
+    private static void full(Bus bus) throws Exception {
+        String from = bus.queue + "-a";
+        bus.admin().createQueue(from);
+        Forwarding.fill(bus, bus.queue);
+        bus.client().sender(from).sendMessage(Bus.message("A"));
+        Client client = bus.crossEntity();
+        Passing passing = Passing.begin(client, client.queue(from), bus.queue);
+        passing.receiver.commitTransaction(passing.pass(new ServiceBusMessage(Forwarding.LARGE).setSubject("late")));
+        Source there = bus.client().queue(from);
+        there.peeks();
+        there.noDeadLetters();
+        Bus.nothing(there.transferDeadLetters());
+        Expect.equal(1, bus.admin().getQueueRuntimeProperties(from).getTransferMessageCount(), "messages in transfer");
+        Forwarding.last(bus.receiver(), message -> "late".equals(message.getSubject()));
+        Forwarding.queueDrained(bus, from);
     }
 
     private static void survivesKill(Bus bus) throws Exception {

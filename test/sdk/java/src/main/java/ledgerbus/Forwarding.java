@@ -20,6 +20,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntSupplier;
+import java.util.function.Predicate;
 
 /** The group forwarding. The scenario's queue is where messages end; those that forward have its name and more. */
 final class Forwarding {
@@ -33,6 +34,8 @@ final class Forwarding {
             entry("forward-unable", Forwarding::unableToTake),
             entry("forward-transfer-dead-letter", Forwarding::transferDeadLetter),
             entry("forward-dead-letters", Forwarding::deadLetters),
+            entry("forward-dead-letters-stay", Forwarding::deadLettersStay),
+            entry("forward-dead-letters-full", Forwarding::deadLettersFull),
             entry("forward-door", Forwarding::door),
             entry("forward-other-sdk", Forwarding::otherSdk),
             entry("forward-survives-kill", Forwarding::survivesKill));
@@ -41,7 +44,7 @@ final class Forwarding {
     private static final String FORWARDING = "auto-forwarding enabled";
 
     /** Few of which fit into the smallest queue. */
-    private static final byte[] LARGE = new byte[200_000];
+    static final byte[] LARGE = new byte[200_000];
 
     private Forwarding() {}
 
@@ -72,13 +75,25 @@ final class Forwarding {
         }
     }
 
-    /** Sends large messages until the queue is full. */
-    private static void fill(Bus bus) {
+    /** Sends large messages to a queue until it is full. */
+    static void fill(Bus bus, String queue) {
         Expect.error(Kind.QUEUE_FULL, () -> {
             for (int i = 0; i < 10; i++) {
-                bus.send(new ServiceBusMessage(LARGE));
+                send(bus, queue, new ServiceBusMessage(LARGE));
             }
         });
+    }
+
+    /** Receives and completes one message after another until one is the awaited, which is the last. */
+    static ServiceBusReceivedMessage last(ServiceBusReceiverClient receiver, Predicate<ServiceBusReceivedMessage> awaited) {
+        while (true) {
+            ServiceBusReceivedMessage message = Bus.receive(receiver, 1).get(0);
+            receiver.complete(message);
+            if (awaited.test(message)) {
+                Bus.nothing(receiver);
+                return message;
+            }
+        }
     }
 
     /** Receives a message of a sub-queue, which has the body and the reason. */
@@ -99,7 +114,7 @@ final class Forwarding {
         }
     }
 
-    private static void queueDrained(Bus bus, String name) throws InterruptedException {
+    static void queueDrained(Bus bus, String name) throws InterruptedException {
         drained(name, () -> {
             var runtime = bus.admin().getQueueRuntimeProperties(name);
             return (int) runtime.getTotalMessageCount() + runtime.getTransferMessageCount();
@@ -220,7 +235,7 @@ final class Forwarding {
         bus.admin().createQueue(gone);
         List<String> sources = List.of(unable(bus), forwarder(bus, "-to-gone", gone), forwarder(bus, "-to-full", bus.queue));
         bus.admin().deleteQueue(gone);
-        fill(bus);
+        fill(bus, bus.queue);
         sources.forEach(source -> send(bus, source, new ServiceBusMessage(LARGE)));
         List<String> reasons = List.of("MessagingEntityDisabledException", "MessagingEntityNotFoundException", "QuotaExceededException");
         for (int i = 0; i < reasons.size(); i++) {
@@ -234,7 +249,7 @@ final class Forwarding {
         List<String> links = chain(bus);
         String off = unable(bus);
         String full = forwarder(bus, "-to-full", bus.queue);
-        fill(bus);
+        fill(bus, bus.queue);
         for (String source : List.of(links.get(0), off, full)) {
             send(bus, source, new ServiceBusMessage(LARGE));
         }
@@ -259,6 +274,36 @@ final class Forwarding {
         receiver.complete(a);
         Bus.nothing(receiver);
         Expect.error(Kind.NOT_ALLOWED, FORWARDING, () -> Bus.call(bus.client().queue(source).deadLetters(), 1, Duration.ofSeconds(5)));
+    }
+
+    private static void deadLettersStay(Bus bus) throws InterruptedException {
+        ServiceBusAdministrationClient admin = bus.admin();
+        String first = bus.queue + "-a";
+        admin.createQueue(first, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
+        String second = forwarder(bus, "-b", first);
+        admin.updateQueue(admin.getQueue(first).setForwardTo(second));
+        send(bus, first, Bus.message("C"));
+        drained(first + ", which is to have one dead letter,", () -> {
+            var runtime = admin.getQueueRuntimeProperties(first);
+            return runtime.getTotalMessageCount() == 1 && runtime.getDeadLetterMessageCount() == 1 ? runtime.getTransferMessageCount() : 1;
+        });
+        bus.client().queue().nothing();
+        admin.updateQueue(admin.getQueue(first).setForwardDeadLetteredMessagesTo(null));
+        dead(bus.client().queue(first).deadLetters(), "C".getBytes(), HOP_LIMIT);
+    }
+
+    private static void deadLettersFull(Bus bus) throws InterruptedException {
+        String source = bus.queue + "-source";
+        bus.admin().createQueue(source, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
+        fill(bus, bus.queue);
+        send(bus, source, new ServiceBusMessage(LARGE));
+        ServiceBusReceiverClient there = bus.client().queue(source).receiver();
+        there.deadLetter(Bus.receive(there, 1).get(0), new DeadLetterOptions().setDeadLetterReason("reason"));
+        Expect.equal(1L, bus.admin().getQueueRuntimeProperties(source).getTotalMessageCount(), "messages of " + source);
+        ServiceBusReceivedMessage late = last(bus.receiver(), message -> message.getDeadLetterSource() != null);
+        Expect.equal(source, late.getDeadLetterSource(), "dead-letter source");
+        Expect.equal("reason", late.getDeadLetterReason(), "reason");
+        queueDrained(bus, source);
     }
 
     private static void door(Bus bus) {

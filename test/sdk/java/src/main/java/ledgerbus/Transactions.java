@@ -25,6 +25,7 @@ final class Transactions {
             entry("transaction-send-batch", Transactions::sendBatch),
             entry("transaction-schedule", Transactions::schedule),
             entry("transaction-complete", Transactions::complete),
+            entry("transaction-tokens", Transactions::tokens),
             entry("transaction-abandon", Transactions::abandon),
             entry("transaction-defer", Transactions::defer),
             entry("transaction-dead-letter", Transactions::deadLetter),
@@ -169,6 +170,20 @@ final class Transactions {
         receiver.commitTransaction(transaction);
         bus.peeks();
         bus.noDeadLetters();
+    }
+
+    private static void tokens(Bus bus) {
+        bus.send("A", "B");
+        ServiceBusReceiverClient receiver = bus.receiver();
+        List<ServiceBusReceivedMessage> both = Bus.receive(receiver, 2);
+        ServiceBusTransactionContext transaction = receiver.createTransaction();
+        receiver.complete(both.get(0), completing(transaction));
+        receiver.renewMessageLock(both.get(0));
+        receiver.commitTransaction(transaction);
+        Expect.error(Kind.LOCK_LOST, () -> receiver.renewMessageLock(both.get(0)));
+        receiver.renewMessageLock(both.get(1));
+        receiver.complete(both.get(1));
+        bus.peeks();
     }
 
     private static void abandon(Bus bus) throws Exception {
