@@ -61,7 +61,9 @@ func (b *bus) wantDead(options *azservicebus.ReceiverOptions, body, reason strin
 // wantDrained waits until a queue has no message of any kind.
 func (b *bus) wantDrained() {
 	b.Helper()
-	b.wantRuntime("has no messages", func(r admin.QueueRuntimeProperties) bool { return r.TotalMessageCount == 0 && r.TransferMessageCount == 0 })
+	b.wantRuntime("has no messages", func(r admin.QueueRuntimeProperties) bool {
+		return r.TotalMessageCount == 0 && r.TransferMessageCount == 0
+	})
 }
 
 // wantRuntime waits until the counters of a queue are as they should be.
