@@ -25,6 +25,7 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.SyncForgiven:  "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
 		mutant.SharedWritten: "TestSharedShowsWhatLasts",
 		mutant.ReopenTrusts:  "TestReopenAfterErrorAtEveryCall",
+		mutant.ReadFilesKept: "TestClosedPartitionHasNoFileOpen",
 	} {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {

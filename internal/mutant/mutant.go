@@ -68,6 +68,7 @@ const (
 	RestartKeeps   Bug = "R2" // a partition that is restarted keeps the state it had, what was not synced with it
 	UnknownRefused Bug = "R3" // a courier takes an unknown outcome for a refusal
 	ReceiversLeft  Bug = "R4" // receivers are not told that their partition serves them no more
+	ReadFilesKept  Bug = "R5" // files of a partition that is away stay open because they were read
 
 	// Of places of moves that no suite had seen; nor are these in the design.
 

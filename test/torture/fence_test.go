@@ -28,6 +28,7 @@ const (
 	awayPartition = 2 // the one that is fenced
 	backWithin    = 5 * time.Second
 	slower        = 2                     // by which calls of others may become so while it is away, at the 99th percentile
+	manyCalls     = 5000                  // for that: in fewer the machine's hiccups make the 99th, and the 90th is judged
 	noise         = 10 * time.Millisecond // that a machine with other work to do adds to that
 	sendEvery     = 15 * time.Millisecond
 )
@@ -82,8 +83,10 @@ type fence struct {
 	trails   map[string]*trail
 	away     []call // when it was fenced, and for how long
 	back     []time.Duration
-	refused  int // sends that were told busy
-	unproven int // sends with an unknown outcome
+	failing  bool      // it is about to be fenced
+	fenced   time.Time // when that was seen last
+	refused  int       // sends that were told busy
+	unproven int       // sends with an unknown outcome, or from when it was fenced
 }
 
 // TestFence fences one of four partitions by hand under load, again and again (next to TestFencedDevice, where its disk fails): what has nothing to do with it goes on as fast as before, messages that
@@ -251,7 +254,9 @@ func (f *fence) run(rounds int, fail func() (mend func())) {
 // round fences the partition, leaves it away for a while and restarts it.
 func (f *fence) round(fail func() (mend func())) {
 	began := time.Now()
+	f.fences(true)
 	mend := fail()
+	f.fences(false)
 	time.Sleep(300*time.Millisecond + time.Duration(f.rng.IntN(500))*time.Millisecond)
 	mend()
 	restarted := time.Now()
@@ -269,6 +274,15 @@ func (f *fence) round(fail func() (mend func())) {
 	defer f.mu.Unlock()
 	f.Logf("%s fenced, restarted at %s, back after %v", began.Format("05.000"), restarted.Format("05.000"), back)
 	f.away, f.back = append(f.away, call{began, time.Since(began)}), append(f.back, back)
+}
+
+// fences notes that the partition is about to be fenced, or was seen to be.
+func (f *fence) fences(soon bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failing = soon; !soon {
+		f.fenced = time.Now()
+	}
 }
 
 // byHand has an operator fence the partition.
@@ -317,6 +331,7 @@ func (f *fence) client() *azservicebus.Client {
 func (f *fence) send(sender *azservicebus.Sender, id string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	began := time.Now()
 	err := sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, Body: make([]byte, 200)}, nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -324,7 +339,7 @@ func (f *fence) send(sender *azservicebus.Sender, id string) error {
 	switch {
 	case err == nil:
 		e.told = "ok"
-	case strings.Contains(err.Error(), "server-busy"):
+	case strings.Contains(err.Error(), "server-busy") && !f.failing && began.After(f.fenced): // else the SDK may have sent it before, and was told that nobody knows what came of that
 		e.told = "busy"
 		f.refused++
 	default:
@@ -453,7 +468,7 @@ func carryOne(r *raw) error {
 
 // arrive waits until all that was sent has come to its end.
 func (f *fence) arrive() {
-	until := time.Now().Add(30 * time.Second)
+	until := time.Now().Add(time.Minute)
 	for {
 		missing := f.missing()
 		if len(missing) == 0 {
@@ -515,8 +530,12 @@ func (f *fence) close() {
 	}
 	f.Logf("fenced %d times; %d sends refused, %d unknown; back after %v (median), %v at most", len(f.back), f.refused, f.unproven, percentile(f.back, 50), percentile(f.back, 100))
 	f.Logf("sends to others: %v (median), %v (p99) of %d; while it was away %v, %v of %d", percentile(well, 50), percentile(well, 99), len(well), percentile(ill, 50), percentile(ill, 99), len(ill))
-	if is, may := percentile(ill, 99), slower*percentile(well, 99)+noise; is > may {
-		f.Errorf("while the partition was away sends to others took %v (p99), which is more than %v", is, may)
+	p := 99
+	if len(ill) < manyCalls {
+		p = 90
+	}
+	if is, may := percentile(ill, p), slower*percentile(well, p)+noise; is > may {
+		f.Errorf("while the partition was away sends to others took %v (p%d), which is more than %v", is, p, may)
 	}
 	if err := f.process.Stop(); err != nil {
 		f.Error(err)
