@@ -30,7 +30,9 @@ const (
 	slower        = 2                     // by which calls of others may become so while it is away, at the 99th percentile
 	manyCalls     = 5000                  // for that: in fewer the machine's hiccups make the 99th, and the 90th is judged
 	noise         = 10 * time.Millisecond // that a machine with other work to do adds to that
+	switches      = 6                     // of goroutines that a call takes at least, each as late as this process wakes from a sleep: that is the machine's
 	sendEvery     = 15 * time.Millisecond
+	nextClient    = 100 * time.Millisecond // after one that failed: clients share the machine with the broker
 )
 
 // way is how messages get from the queue they are sent to, to the queue where they end.
@@ -85,6 +87,7 @@ type fence struct {
 	back     []time.Duration
 	failing  bool      // it is about to be fenced
 	fenced   time.Time // when that was seen last
+	late     []call    // how late sleeps end
 	refused  int       // sends that were told busy
 	unproven int       // sends with an unknown outcome, or from when it was fenced
 }
@@ -238,6 +241,7 @@ func (f *fence) run(rounds int, fail func() (mend func())) {
 			workers.Go(func() { f.carry(working, s) })
 		}
 	}
+	workers.Go(func() { f.doze(working) })
 	for n := 0; n < rounds && !f.Failed(); n++ {
 		time.Sleep(500*time.Millisecond + time.Duration(f.rng.IntN(500))*time.Millisecond)
 		f.round(fail)
@@ -248,6 +252,15 @@ func (f *fence) run(rounds int, fail func() (mend func())) {
 	f.arrive()
 	if f.process.PID() != pid {
 		f.Error("the process was restarted")
+	}
+}
+
+// doze measures how late the machine wakes whoever sleeps.
+func (f *fence) doze(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		time.Sleep(sendEvery)
+		f.late = append(f.late, call{began, time.Since(began) - sendEvery})
 	}
 }
 
@@ -360,7 +373,7 @@ func (f *fence) trail(id string) *trail {
 
 // produce sends until the context ends, one client after another.
 func (f *fence) produce(ctx context.Context, s *stream) {
-	for ; ctx.Err() == nil; time.Sleep(pause) {
+	for ; ctx.Err() == nil; time.Sleep(nextClient) {
 		client := f.client()
 		sender, err := client.NewSender(s.source, nil)
 		for err == nil && ctx.Err() == nil {
@@ -421,7 +434,7 @@ func (f *fence) settle(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage
 
 // receive does something with each message of a queue until the context ends, one client after another.
 func (f *fence) receive(ctx context.Context, queue string, do func(*azservicebus.Receiver, *azservicebus.ReceivedMessage) error) {
-	for ; ctx.Err() == nil; time.Sleep(pause) {
+	for ; ctx.Err() == nil; time.Sleep(nextClient) {
 		client := f.client()
 		r, err := client.NewReceiverForQueue(queue, nil)
 		for good := err == nil; good && ctx.Err() == nil; {
@@ -437,7 +450,7 @@ func (f *fence) receive(ctx context.Context, queue string, do func(*azservicebus
 
 // carry moves messages from one queue to another, each in a transaction.
 func (f *fence) carry(ctx context.Context, s *stream) {
-	for ; ctx.Err() == nil; time.Sleep(pause) {
+	for ; ctx.Err() == nil; time.Sleep(nextClient) {
 		r, err := dialRaw(f.process.Address(), s.source, s.end)
 		for err == nil && ctx.Err() == nil {
 			err = carryOne(r)
@@ -520,22 +533,17 @@ func (f *fence) close() {
 	var well, ill []time.Duration
 	for _, s := range f.streams {
 		f.Logf("%-24s %6d sent, %6d came", s.name, s.sends, s.comes)
-		for _, c := range s.took {
-			if slices.ContainsFunc(f.away, func(a call) bool { return !c.began.Add(c.took).Before(a.began) && c.began.Before(a.began.Add(a.took)) }) {
-				ill = append(ill, c.took)
-			} else {
-				well = append(well, c.took)
-			}
-		}
+		well, ill = append(well, f.during(s.took, false)...), append(ill, f.during(s.took, true)...)
 	}
+	late := f.during(f.late, true)
 	f.Logf("fenced %d times; %d sends refused, %d unknown; back after %v (median), %v at most", len(f.back), f.refused, f.unproven, percentile(f.back, 50), percentile(f.back, 100))
 	f.Logf("sends to others: %v (median), %v (p99) of %d; while it was away %v, %v of %d", percentile(well, 50), percentile(well, 99), len(well), percentile(ill, 50), percentile(ill, 99), len(ill))
 	p := 99
 	if len(ill) < manyCalls {
 		p = 90
 	}
-	if is, may := percentile(ill, p), slower*percentile(well, p)+noise; is > may {
-		f.Errorf("while the partition was away sends to others took %v (p%d), which is more than %v", is, p, may)
+	if is, may := percentile(ill, p), slower*percentile(well, p)+noise+switches*percentile(late, p); is > may {
+		f.Errorf("while the partition was away sends to others took %v (p%d), which is more than %v; the machine is late by %v", is, p, may, percentile(late, p))
 	}
 	if err := f.process.Stop(); err != nil {
 		f.Error(err)
@@ -543,6 +551,16 @@ func (f *fence) close() {
 	if out, err := exec.CommandContext(f.Context(), f.binary, "log", "verify", f.data).CombinedOutput(); err != nil || bytes.Contains(out, []byte("DAMAGED")) {
 		f.Errorf("log verify: %v\n%s", err, out)
 	}
+}
+
+// during is how long calls took while the partition was away, or while it was not.
+func (f *fence) during(calls []call, away bool) (took []time.Duration) {
+	for _, c := range calls {
+		if away == slices.ContainsFunc(f.away, func(a call) bool { return !c.began.Add(c.took).Before(a.began) && c.began.Before(a.began.Add(a.took)) }) {
+			took = append(took, c.took)
+		}
+	}
+	return took
 }
 
 // percentile is the value that so many of a hundred do not exceed; 0 of nothing.
