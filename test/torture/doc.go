@@ -13,6 +13,8 @@
 //
 // TestReadersBeside reads the data directory all the time meanwhile, as `log dump --live` and `log verify --live` do.
 //
+// TestFence and TestFencedDevice fence one of four partitions again and again, by hand and by a file system that fails, while messages move into it, out of it and beside it.
+//
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //
 // TestFullDisk, TestQuota and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or
