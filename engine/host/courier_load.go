@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -31,7 +32,9 @@ func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 		if err == nil {
 			f.transfers = append(f.transfers, *t)
 		} else if refusal := c.unloaded(l, t, err); refusal != nil {
-			c.turnBack(l, t, refusal)
+			if !mutant.On(mutant.UnreadableKept) {
+				c.turnBack(l, t, refusal)
+			}
 		} else if len(f.transfers) == 0 {
 			c.recycle(f)
 			return nil, err

@@ -10,9 +10,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// TestPlantedBugsOfFences runs, for each planted bug of partitions that come and go, the test that is to find it in a child process, and demands that
-// it does.
+// TestPlantedBugsOfFences are those of partitions that come and go.
 func TestPlantedBugsOfFences(t *testing.T) {
+	findEach(t, map[mutant.Bug]string{
+		mutant.RestartKeeps: "TestFenceAndRestart", mutant.UnknownRefused: "TestMovesOverFences", mutant.ReceiversLeft: "TestFenceAndRestart",
+	})
+}
+
+// TestPlantedBugsOfTransfers are those of messages in transfer that the simulation has none of: it damages no body and looks for no entity in between.
+func TestPlantedBugsOfTransfers(t *testing.T) {
+	findEach(t, map[mutant.Bug]string{mutant.UnreadableKept: "TestUnreadableInTransfer", mutant.SourceAskedLate: "TestDeadLetterSourceOfDeleted"})
+}
+
+// findEach runs, for each planted bug, the test that is to find it in a child process, and demands that it does, and finds nothing without the bug.
+func findEach(t *testing.T, finders map[mutant.Bug]string) {
+	t.Helper()
 	if os.Getenv("LEDGERBUS_MUTANT") != "" {
 		t.Skip("is a child")
 	}
@@ -20,9 +32,7 @@ func TestPlantedBugsOfFences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bug, finder := range map[mutant.Bug]string{
-		mutant.RestartKeeps: "TestFenceAndRestart", mutant.UnknownRefused: "TestMovesOverFences", mutant.ReceiversLeft: "TestFenceAndRestart",
-	} {
+	for bug, finder := range finders {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {
 				t.Parallel()

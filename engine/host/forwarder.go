@@ -447,7 +447,7 @@ func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
 			continue
 		}
 		one := engine.TransferOf(&m, &t)
-		if o.trigger == event.TriggerDeadLetter {
+		if o.trigger == event.TriggerDeadLetter && !mutant.On(mutant.SourceAskedLate) {
 			one.DeadLetterSource = f.path(d.slice) // the entity may be gone when the message leaves
 		}
 		told.add(one, d.floors)

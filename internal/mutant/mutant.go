@@ -84,6 +84,8 @@ const (
 	NeverAgain        Bug = "T19" // what waits for its destination waits for ever
 	ToldTooSoon       Bug = "T20" // a courier has what is in transfer before it is durable
 	NotCarriedOn      Bug = "T21" // what was sent through an entity is not carried on by the next start
+	UnreadableKept    Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
+	SourceAskedLate   Bug = "T23" // the entity that a dead letter died in is looked for when it has left
 
 	// Of a full disk (docs/decisions/0039).
 
