@@ -316,6 +316,11 @@ func (o *options) addForwarding(rng *rand.Rand) {
 			o.targets = append(o.targets, e.path)
 		}
 	}
+	for i := range o.entities { // else hardly a message ever arrives that nobody wants
+		if p := &o.entities[i].props; o.entities[i].kind == event.Topic && rng.IntN(2) == 0 {
+			p.FilteringBeforePublishing = true
+		}
+	}
 }
 
 // forward has an entity forward to others of the world, or to itself, or to one that is not there, or not any more.
