@@ -66,6 +66,7 @@ type trail struct {
 	told    string         // "ok", "busy" or "unknown"
 	numbers map[int64]bool // it had where it came out
 	done    bool           // completed there, and told so
+	maybe   bool           // a completion had no answer: it may be gone
 	story   []string       // what clients saw there
 }
 
@@ -411,7 +412,7 @@ func (f *fence) finish(ctx context.Context, s *stream) {
 		err := f.settle(r, m, complete)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		e.done = e.done || err == nil
+		e.done, e.maybe = e.done || err == nil, e.maybe || err != nil
 		e.story = append(e.story, fmt.Sprintf("%s its completion is answered %v", stamp(), err))
 		return err
 	})
@@ -425,7 +426,8 @@ func (f *fence) bury(ctx context.Context, s *stream) {
 	f.receive(ctx, s.source, func(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error { return f.settle(r, m, bury) })
 }
 
-// settle settles a message. An SDK whose link was ended a moment ago may wait for an answer that cannot come.
+// settle settles a message. The SDK, when its link has ended a moment ago, may wait for an answer that cannot come, and after four seconds repeat the
+// settlement on a new link by the number that the delivery had on the old one: what it says then is of another message.
 func (f *fence) settle(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
@@ -485,7 +487,10 @@ func (f *fence) arrive() {
 	for {
 		missing := f.missing()
 		if len(missing) == 0 {
-			time.Sleep(2 * time.Second) // what is there twice comes again
+			time.Sleep(lockDuration + 2*time.Second) // what is there twice comes again, and so does what was completed in vain
+			if left := f.whereabouts(); left > 0 {
+				f.Errorf("%d queues are not empty in the end", left)
+			}
 			return
 		}
 		if time.Now().After(until) {
@@ -497,15 +502,17 @@ func (f *fence) arrive() {
 	}
 }
 
-// whereabouts says what the queues hold that messages did not leave, or did not come out of.
-func (f *fence) whereabouts() {
+// whereabouts says which queues still hold messages, and how many do.
+func (f *fence) whereabouts() (left int) {
 	for _, s := range f.streams {
 		for _, queue := range []string{s.source, s.end} {
 			if e, err := f.admin.Get(f.Context(), event.Queue, queue); err != nil || e.Runtime.Total() > 0 {
-				f.Logf("%s: %s on partition %d holds %+v, %v", s.name, queue, f.on[queue], e.Runtime, err)
+				left++
+				f.Logf("%s: %s on partition %d holds %+v, %v", s.name, queue, f.on[queue], e, err)
 			}
 		}
 	}
+	return left
 }
 
 // missing are the messages that were acknowledged and have not come yet.
@@ -513,8 +520,8 @@ func (f *fence) missing() (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, e := range f.trails {
-		if e.told == "ok" && !e.done {
-			ids = append(ids, id)
+		if e.told == "ok" && !e.done && !e.maybe {
+			ids = append(ids, id+" "+strings.Join(e.story, "; "))
 		}
 	}
 	return ids
