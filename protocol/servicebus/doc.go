@@ -5,8 +5,8 @@
 //
 // # Who owns what
 //
-// One goroutine (conn.run) owns all AMQP state of a connection: sessions, links, credit, claims. A reader goroutine cuts
-// the byte stream into frames and a writer goroutine writes finished buffers; both only move bytes. Partitions answer
+// All AMQP state of a connection, sessions, links, credit, claims, belongs to who has the connection's turn (turns.go): conn.run or, where
+// that has nothing to do, the reader goroutine, which cuts the byte stream into frames. A writer goroutine writes finished buffers. Partitions answer
 // through the connection's outbox, which never blocks them; the connection drains it when it is woken.
 //
 // What a connection remembers and counts is cut by subject, into types that own their fields and know little of it: output.go (frames that
