@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -81,4 +82,11 @@ func Carried(l *Loop, c *Courier) string {
 	}
 	return fmt.Sprintf("%d transfers are lent, %d of all kinds; the courier has %d lanes, %d flights and %d bytes",
 		f.lent, kinds, len(c.lanes), len(c.flying), c.bytes)
+}
+
+// End is the end of a loop that does not run: all who wait for it hear that nobody knows what became of what they asked for. [Loop.Run] does so when
+// the log fails, and most of it when an operator fences a partition.
+func End(l *Loop) {
+	l.recorder.err = cmp.Or(l.recorder.err, engine.ErrUnknown)
+	l.abort()
 }

@@ -158,7 +158,7 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		if w.placed(q, x); q.refused() && q.topic == nil {
+		if w.placed(q, x); q.host.wound != nil && q.topic == nil { // one that is fenced may have been there when it was decided
 			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
 		}
 	}

@@ -143,13 +143,7 @@ func (w *world) pause() {
 func (w *world) forget() {
 	w.stopSyncs()
 	for _, p := range w.parts {
-		p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
-		if !p.away {
-			w.unanswered(p)
-		}
-		p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
-		p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
-		p.courier, p.offers, p.shut, p.rest = nil, nil, 0, 0
+		w.forgetPart(p)
 	}
 	for _, q := range w.queues {
 		q.lines = [model.TransferDeadQueue + 1]*line{}
@@ -158,6 +152,17 @@ func (w *world) forget() {
 		t.ended, t.staged, t.seen = true, nil, nil
 	}
 	w.receivers, w.admin, w.collector, w.refusals = nil, nil, nil, map[moveKey]model.Refusal{}
+}
+
+// forgetPart forgets what of a partition only lived in memory.
+func (w *world) forgetPart(p *part) {
+	p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
+	if !p.away {
+		w.unanswered(p)
+	}
+	p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
+	p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
+	p.courier, p.offers, p.given, p.shut, p.rest = nil, nil, nil, 0, 0
 }
 
 // restart opens what a stop left, damaged or not.

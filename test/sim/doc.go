@@ -39,28 +39,39 @@
 //  1. The model decides what each command comes to before the reply is looked at. The shadow (shadow.go, hall.go) knows only
 //     when replies may leave and must, and so when a frame has to be written for one, whose credit and whose wait for a session come
 //     first, when expired messages are looked for, and when the loop must be woken. Records are counted: the broker writes one where the model has one.
+//
 //  2. Prefix. Every record has a number. After a start the log holds n records: n must reach every record that a reply
 //     stood for (locks and renewals only if just the process died) and must not pass what was written. The model goes back to
 //     n, and index, locks, sessions and the order in which they wait, duplicate history, counters, catalogue and the bytes of
 //     all bodies and session states must be equal to it. Which subscriptions get copies, and what is changed in them, is
 //     decided in the model by the rules in force when a message has its turn; all copies of a send are one record. An entity deletes
 //     itself when the model says so, and not before.
+//
 //  3. History (history.go). What clients saw is checked once more without the model: bytes, one number per send, done is
 //     done, one lock at a time on messages and sessions, fencing, counts, limits, expiry, schedule, order in a session, its
 //     state as a register, deferred only by number, one message per id and window, numbers never reused, nothing of an entity
 //     that was deleted, copies in the order of their topic (copies.go).
+//
 //  4. Replay. With and without checkpoints the log gives the same encoded state, which is that of the running index.
+//
 //  5. Time. However the wall clock is set, broker time goes on with the monotonic clock, at most 5 % faster or slower, and
 //     never back: so no lock ends early or late, and nothing expires that should not (F15, F16). A start whose clock is far off is
 //     refused; the clock is put right, or the log is believed, or the clock, and then every deadline moves with it, once in each log,
 //     however often starts die on the way.
+//
 //  6. Liveness. With a client that receives and completes, every message that can be received ends in bounded virtual time.
 //     The loop sleeps exactly until there is something to do.
+//
 //  7. Facts (facts.go). What was refused has a record, of the token, the message and the reason that the model says, and refused
 //     sends are counted; each run is there, with how the one before ended. No reply waits for any of it, and a state without them
 //     would be the same.
+//
 //  8. Moves (docs/decisions/0042). What couriers ask for is held against rules, and what becomes of each message is counted (moved.go).
-//  9. One seed in a hundred runs twice and must leave the same trace hash.
+//
+//  9. Fences (fences.go). A partition that fails, or is fenced in order, ends by itself, and what it was asked for has no outcome; recovered beside the
+//     others it has a prefix of what was decided, with all that was acknowledged, and what moves to it and from it arrives once.
+//
+//  10. One seed in a hundred runs twice and must leave the same trace hash.
 //
 // Violations are named by the invariants of reliability.md 5, those of facts by that word. Operations are counted by what they met (stats.go): a cell of
 // operation and feature that stays empty over 10,000 seeds fails the test.

@@ -27,6 +27,8 @@ type offered struct {
 	tag  uint64    // under which the simulation asks
 	over host.Over // … where it tells of ends
 	ends bool
+
+	answered bool // … and its courier knows what came of it
 }
 
 // courier makes that of a partition.
@@ -312,6 +314,7 @@ func (p *part) handOffers() (given []*offered) {
 		req := o.req
 		if !o.ends {
 			req.Sink, req.Tag = p, o.tag
+			p.given = append(slices.DeleteFunc(p.given, func(o *offered) bool { return o.answered }), o)
 		}
 		p.loop.Offer(req)
 	}
@@ -492,6 +495,7 @@ func (p *part) imported(r *engine.Reply, x *want) {
 		}
 	}
 	o := x.ask.offer
+	o.answered = true
 	back := *r
 	back.Tag = o.req.Tag
 	o.req.Sink.Post([]engine.Reply{back})

@@ -77,6 +77,7 @@ var planted = []struct {
 	{mutant.NeverAgain, 500, false, []string{"I26"}},
 	{mutant.ToldTooSoon, 500, false, []string{"I1", "I21"}},
 	{mutant.NotCarriedOn, 500, false, []string{"I21", "I26"}},
+	{mutant.UnknownRefused, 1000, false, []string{"I21", "I2"}},
 	{canary, 1, false, []string{string(canary)}},
 }
 

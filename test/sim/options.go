@@ -48,6 +48,7 @@ type options struct {
 	moves        bool     // entities forward to one another
 	targets      []string // of them, that forwarding goes to
 	failuresTo   event.SubQueue
+	fences       bool // a partition that fails is fenced, and restarted
 	refuses      bool // a damaged log has its partition refused for a while
 
 	startBytes int // see [engine.LoopOptions]
@@ -127,6 +128,7 @@ const (
 	roomStream   = 0x9e3779b97f4a7c15
 	laterStream  = 0xbf58476d1ce4e5b9
 	movesStream  = 0x94d049bb133111eb
+	fenceStream  = 0x2545f4914f6cdd1d
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -165,6 +167,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.weighOperations(rng)
 	o.weighActions(rng)
 	o.addMoves(rand.New(rand.NewPCG(seed, movesStream)))
+	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
 	return o
 }
 

@@ -140,10 +140,13 @@ func (w *world) turnedAway(a *ask) {
 // told all that it missed. Nothing of the catalogue changes meanwhile.
 func (w *world) revive() {
 	i := slices.IndexFunc(w.parts, func(p *part) bool { return p.away })
-	if i < 0 || w.admin != nil || w.failing > 0 {
+	if i < 0 || w.admin != nil {
 		return
 	}
 	p := w.parts[i]
+	if w.failing > 0 && p.wound != nil {
+		return
+	}
 	if p.wound != nil {
 		w.heal(p)
 	}
@@ -155,6 +158,7 @@ func (w *world) revive() {
 	}
 	switch {
 	case w.crashed || w.ended:
+	case err != nil && w.inVain(p, err):
 	case err != nil:
 		w.broken("P24", "partition %d is whole again, and restarting it says %v", p.id, err)
 	default:

@@ -11,37 +11,38 @@ import (
 
 // Stats counts what a run, or many, came across.
 type Stats struct {
-	Seeds, Operations, Replies, Refusals int64
-	Frames, Records, Events              int64
-	Deliveries, Swept, Copies            int64
-	Kills, PowerLosses, CleanStops       int64
-	CrashesInCalls, CrashesInRecovery    int64
-	Recoveries, Cuts, CutBytes           int64
-	RecordsLost                          int64
-	CutOff                               int64 // changes of the catalogue that were durable and not in force yet when the process ended
-	IOErrors, FailedRuns                 int64
-	Checkpoints                          int64
-	Flips, FlipsRefused, FlipsHarmless   int64
-	FlipsLate, RefusedByRule             int64
-	Jumps, Pauses                        int64
-	ClocksRefused, ClocksSet             int64
-	StateCompared, ReplaysCompared       int64
-	Ambiguous                            int64
-	Moves, TurnedAway                    int64 // messages that arrived; offers that a log did not take
-	Injured, PartitionsRefused, Busy     int64 // logs that were damaged; starts that refused one; requests that found it so
-	Revived                              int64 // of those, such as came back while the others served
-	IdleDeleted                          int64 // entities that nobody used
-	StartWaits                           int64 // pieces of I/O that a start had to wait for
-	LongSyncs, WritesDuringSync          int64 // syncs during which something else happened; frames written by then
-	DiedInSync                           int64 // crashes while a sync went on
-	ReasonsCut, HeadersTooLarge          int64 // of dead letters
-	VirtualMillis                        int64
-	Reruns                               int64
-	Kinds                                [128]int64 // events by kind, as found in the logs at the end
-	Cells                                [operations][features]int64
-	Fates                                map[move]int64
-	Aborts                               map[event.AbortCause]int64
-	CrossCommits                         int64 // of transactions that also send to another entity
+	Seeds, Operations, Replies, Refusals  int64
+	Frames, Records, Events               int64
+	Deliveries, Swept, Copies             int64
+	Kills, PowerLosses, CleanStops        int64
+	CrashesInCalls, CrashesInRecovery     int64
+	Recoveries, Cuts, CutBytes            int64
+	RecordsLost                           int64
+	CutOff                                int64 // changes of the catalogue that were durable and not in force yet when the process ended
+	IOErrors, FailedRuns                  int64
+	Checkpoints                           int64
+	Flips, FlipsRefused, FlipsHarmless    int64
+	FlipsLate, RefusedByRule              int64
+	Jumps, Pauses                         int64
+	ClocksRefused, ClocksSet              int64
+	StateCompared, ReplaysCompared        int64
+	Ambiguous                             int64
+	Moves, TurnedAway                     int64 // messages that arrived; offers that a log did not take
+	Fenced, FencedInOrder, RestartsInVain int64 // partitions
+	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
+	Revived                               int64 // of those, such as came back while the others served
+	IdleDeleted                           int64 // entities that nobody used
+	StartWaits                            int64 // pieces of I/O that a start had to wait for
+	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
+	DiedInSync                            int64 // crashes while a sync went on
+	ReasonsCut, HeadersTooLarge           int64 // of dead letters
+	VirtualMillis                         int64
+	Reruns                                int64
+	Kinds                                 [128]int64 // events by kind, as found in the logs at the end
+	Cells                                 [operations][features]int64
+	Fates                                 map[move]int64
+	Aborts                                map[event.AbortCause]int64
+	CrossCommits                          int64 // of transactions that also send to another entity
 }
 
 // feature is what an operation can meet.

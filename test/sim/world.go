@@ -71,11 +71,12 @@ type part struct {
 
 	courier *host.Courier // nil: nothing moves
 	offers  []*offered    // that couriers made it
+	given   []*offered    // … and its loop has; some of them have their answers
 	shut    int           // so many more are turned away
 	rest    int64         // when its courier wants a turn; 0: when it is told something
 
 	wound  *wound // that has it refused; nil: none
-	away   bool   // it is refused
+	away   bool   // it is refused, or fenced
 	how    stop   // how its last run ended
 	missed bool   // there was a run without it since: nobody vouches for that end any more
 
@@ -311,6 +312,9 @@ func (w *world) act() {
 	}
 	running := w.running()
 	p := running[w.rng.IntN(len(running))]
+	if w.o.fences && w.step%4 == 0 && w.fences(p) {
+		return
+	}
 	switch w.choose() {
 	case actRequest:
 		w.request()
@@ -367,14 +371,23 @@ func (w *world) act() {
 
 // ifStopped ends the process when a partition has stopped.
 func (w *world) ifStopped() {
+	fenced := false
 	for _, p := range w.parts {
 		if !w.crashed && p.loop != nil && (p.failed() || p.loop.Err() != nil) {
 			w.note("partition stopped", int64(p.id))
 			if !w.faulted {
 				w.broken("I27", "partition %d stopped, and no error was injected: %v", p.id, p.loop.Err())
 			}
+			if w.mayFence(p) {
+				w.fence(p)
+				fenced = true
+				continue
+			}
 			w.crashed = true // the process ends
 		}
+	}
+	if fenced && !w.crashed {
+		w.faulted = false // all that came of it is known
 	}
 }
 

@@ -18,7 +18,7 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           58,
 		"engine":                 148,
-		"engine/host":            36,
+		"engine/host":            37,
 		"engine/filter":          35,
 		"index":                  25,
 		"index/replay":           8,
