@@ -22,6 +22,7 @@ import (
 // Options says whom the requests are about and who may make them. All but Logger are needed.
 type Options struct {
 	Operations engine.Operations
+	Backups    engine.Backups
 	Desk       *caller.Desk
 	Now        func() event.Time
 	Logger     *slog.Logger // nil: slog.Default
@@ -60,7 +61,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(p)
-		default: // nothing has been written: every answer is written whole, as the last thing
+		default: // nothing has been written: every answer is written whole, as the last thing, but for streams, which do not panic
 			h.Logger.Error("ledger: panic", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			c.fail(internal())
 		}
@@ -74,6 +75,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := c.answer()
 	if err != nil {
 		c.fail(c.refused(err))
+		return
+	}
+	if s, ok := answer.(stream); ok {
+		s.send(c)
 		return
 	}
 	c.write(http.StatusOK, answer)

@@ -33,6 +33,8 @@ type fake struct {
 	panics     bool  // at the next act
 	by         *engine.Origin
 	why        event.ReasonGiven
+	closed     int  // backups
+	breaks     bool // backups do, in the middle
 	ended      bool // the context of the last act could not be cancelled
 }
 
@@ -82,7 +84,7 @@ func newAPI(t *testing.T) *api {
 		{Name: "sender", Rights: event.Rights{event.Send, event.Listen}, Primary: sendKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
 		for _, secret := range []string{rootKey, sendKey, "sig="} {

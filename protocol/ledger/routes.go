@@ -13,7 +13,7 @@ type route struct {
 	method string
 	path   string // behind the prefix; a segment in braces stands for any
 	right  access.Rights
-	answer func(*call) (any, error) // JSON, or why not
+	answer func(*call) (any, error) // JSON or a stream, or why not
 }
 
 // routes is every request there is. GET changes nothing; what changes something keeps the reason given in an event.
@@ -21,6 +21,7 @@ var routes = []route{
 	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
 	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
 	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, (*call).restartPartition},
+	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
 }
 
 // Owns tells whether the path of a request is one of this package's, whether there is something or not.

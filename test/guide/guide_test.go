@@ -27,6 +27,12 @@ func TestPartitions(t *testing.T) {
 	follow(t, "../../docs/guide/partitions.md", newDirectory(t))
 }
 
+// What the guide says about backups is what one sees who makes one and starts a broker on it.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/backup.md", newDirectory(t))
+}
+
 // The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
 func TestTransactions(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"azure/servicebus":                "a module of testcontainers",
 	"@testcontainers/azureservicebus": "a module of testcontainers",
 	"n/a":                             "not available",
+	"application/x-tar":               "a media type",
 }
 
 var (

@@ -15,6 +15,8 @@
 //
 // TestFence and TestFencedDevice fence one of four partitions again and again, by hand and by a file system that fails, while messages move into it, out of it and beside it.
 //
+// TestBackups copies the broker while messages move, with a kill of either side now and then, and closes the books of each copy.
+//
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.
 //
 // TestFullDisk, TestQuota and TestFrozenDisk need root: they mount a small file system for the data directory. A file of others fills it under load, or

@@ -22,6 +22,15 @@ const (
 	MaxAnswer = 1 << 20
 )
 
+// A backup is the one answer that is no JSON: a tar archive, with headers that say which backup it is, of what moment, and about how many bytes
+// there are in it.
+const (
+	BackupType  = "application/x-tar"
+	BackupID    = "X-Ledgerbus-Backup-Id"
+	BackupTime  = "X-Ledgerbus-Backup-Time"
+	BackupBytes = "X-Ledgerbus-Backup-Bytes"
+)
+
 // Partitions is the answer to a list.
 type Partitions struct {
 	Partitions []Partition `json:"partitions"`

@@ -41,6 +41,11 @@ func (c *Client) own(ctx context.Context, r request, into any) error {
 			err = senseless(r.op, err)
 		}
 	}
+	return foreign(err, src)
+}
+
+// foreign says of an error that comes from another namespace why that may be. src is the answer.
+func foreign(err error, src []byte) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "" && (len(src) > 0 || e.Status >= 400 && e.Status < 500) {
 		e.Text += "; only Ledgerbus has such requests, from the version on that has this command"
 	}

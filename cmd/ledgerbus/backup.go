@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// backupEvery is how often a backup that takes long says how far it is.
+const backupEvery = 10 * time.Second
+
+func backupCommand() *cli.Command {
+	return &cli.Command{
+		Name: "backup", Usage: "copy the data directory of a running broker to this machine",
+		Description: "The copy is the directory as it was at one moment: what is accepted before is in it, and what moves between entities is in it once. It is\n" +
+			"read over the port that the broker is managed on, verified as ledgerbus log verify does, and gets its name when all that is well;\n" +
+			"until then it is DIR" + tools.PartialSuffix + ", which is removed when the backup comes to no end. The broker serves meanwhile. A broker started on the\n" +
+			"copy goes on from that moment: docs/guide/backup.md says what that means. Works at brokers of Ledgerbus alone, with a key that gives\n" +
+			"the right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
+			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
+		Flags: connectionFlags(tableFlag(), reasonFlag(),
+			&cli.StringFlag{Name: "into", Usage: "the data directory to make, which must not be there or be empty"}),
+		Action: backUp,
+	}
+}
+
+func backUp(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	dir := c.String("into")
+	if dir == "" {
+		return usageError{errors.New("into which directory? ledgerbus backup --into DIR")}
+	}
+	return administer(c, func(a *administration) (err error) {
+		in, err := tools.Receive(dir)
+		if errors.Is(err, tools.ErrNotEmpty) {
+			return usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+		r, err := receiveBackup(a, in, c.App.ErrWriter)
+		if err != nil {
+			return errors.Join(err, in.Drop())
+		}
+		if f != formatTable {
+			return printOne(c.App.Writer, f, r)
+		}
+		_, err = fmt.Fprintf(c.App.Writer, "%s is a copy of %s as of %s, verified: %s bytes, %s frames, %s records\n", oneLine(filepath.Clean(dir)), oneLine(a.Host()),
+			r[1].text, r[2].text, r[3].text, r[4].text)
+		return err
+	})
+}
+
+// receiveBackup has a copy come in, and finishes it.
+func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (row, error) {
+	b, err := a.Backup(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	said := time.Now()
+	err = b.Files(func(name string, size int64, contents io.Reader) error {
+		if contents != nil {
+			contents = telling{contents, func() {
+				if now := time.Now(); now.Sub(said) >= backupEvery {
+					said = now
+					fmt.Fprintf(progress, "backup: %d MiB of about %d MiB\n", in.Bytes>>20, b.Bytes>>20)
+				}
+			}}
+		}
+		return in.Put(name, size, contents)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if in.Bytes > 1<<30 {
+		fmt.Fprintf(progress, "backup: all %d MiB are here and are verified now\n", in.Bytes>>20)
+	}
+	if err := a.ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := in.Finish(progress)
+	if err != nil {
+		return nil, err
+	}
+	return row{text("id", b.ID), text("time", b.Time.Format("2006-01-02T15:04:05.000Z")), number("bytes", in.Bytes), number("frames", int64(found.Frames)),
+		number("records", int64(found.Records))}, nil
+}
+
+// telling calls tell when something was read.
+type telling struct {
+	io.Reader
+	tell func()
+}
+
+func (t telling) Read(p []byte) (int, error) {
+	t.tell()
+	return t.Reader.Read(p)
+}

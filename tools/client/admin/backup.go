@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// backupStall is how long the broker may send nothing of a backup: its loops come together, and its disk is read.
+const backupStall = 2 * time.Minute
+
+// Backup is a copy of a broker's data directory that is being received.
+type Backup struct {
+	ID    string    // the marks in the logs have it
+	Time  time.Time // of the marks
+	Bytes int64     // about how many there will be
+
+	op   string
+	body io.Reader
+	end  context.CancelFunc
+}
+
+// Backup asks for a copy of the data directory as it is now. It has to be closed.
+func (c *Client) Backup(ctx context.Context) (*Backup, error) {
+	r := request{op: "backup", method: http.MethodPost, path: wire.Prefix[1:] + "/v1/backup", own: true}
+	ctx, cancel := context.WithCancelCause(ctx)
+	watch := time.AfterFunc(backupStall, func() { cancel(context.DeadlineExceeded) })
+	end := func() { watch.Stop(); cancel(nil) }
+	b, err := c.openBackup(ctx, r)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	body := b.body.(io.ReadCloser)
+	b.body = watched{ctx, body, watch}
+	b.end = func() { end(); body.Close() }
+	return b, nil
+}
+
+func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
+	req, err := c.newRequest(ctx, r)
+	if err != nil {
+		return nil, &Error{Op: r.op, Text: err.Error(), cause: err}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unanswered(r.op, err)
+	}
+	b := &Backup{op: r.op, body: res.Body, ID: res.Header.Get(wire.BackupID)}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if res.StatusCode == http.StatusOK && kind == wire.BackupType {
+		b.Bytes, err = strconv.ParseInt(res.Header.Get(wire.BackupBytes), 10, 64)
+		if err == nil {
+			b.Time, err = time.Parse(time.RFC3339Nano, res.Header.Get(wire.BackupTime))
+		}
+		if err == nil && b.Bytes >= 0 && len(b.ID) == 36 {
+			return b, nil
+		}
+		res.Body.Close()
+		return nil, senseless(r.op, errors.New("its headers are not those of a backup"))
+	}
+	defer res.Body.Close()
+	src, err := io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
+	switch {
+	case err != nil:
+		return nil, c.unanswered(r.op, err)
+	case res.StatusCode == http.StatusOK:
+		return nil, foreign(senseless(r.op, fmt.Errorf("it is %q, no archive", kind)), src)
+	}
+	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
+}
+
+// Files gives put every file and directory of the copy, below its directory and with slashes in the names, which are as the broker sent them. contents
+// is nil for a directory. When it returns nil all of it was there.
+func (b *Backup) Files(put func(name string, size int64, contents io.Reader) error) error {
+	in := tar.NewReader(b.body)
+	last := ""
+	for {
+		h, err := in.Next()
+		switch {
+		case err == io.EOF && last == "namespace.json": // which comes last, behind all that it stands for
+			return nil
+		case err == io.EOF:
+			return b.broken(io.ErrUnexpectedEOF)
+		case err != nil:
+			return b.broken(err)
+		}
+		switch last = h.Name; h.Typeflag {
+		case tar.TypeReg:
+			file := &failing{in: in}
+			if err := put(h.Name, h.Size, file); err != nil {
+				if file.err != nil {
+					return b.broken(file.err)
+				}
+				return err
+			}
+		case tar.TypeDir:
+			if err := put(strings.TrimSuffix(h.Name, "/"), 0, nil); err != nil {
+				return err
+			}
+		default:
+			return senseless(b.op, fmt.Errorf("%q is neither a file nor a directory", h.Name))
+		}
+	}
+}
+
+// broken is the error of a copy that did not come to its end.
+func (b *Backup) broken(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &Error{Op: b.op, Text: "given up before all had come", cause: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Op: b.op, Text: fmt.Sprintf("nothing came for %v", backupStall), cause: err}
+	}
+	return &Error{Op: b.op, Text: fmt.Sprintf("it broke off before all had come: %v", err), cause: err}
+}
+
+// Close gives back what the backup holds at both ends.
+func (b *Backup) Close() { b.end() }
+
+// watched is the body of an answer; when nothing of it comes for long, its context ends.
+type watched struct {
+	ctx   context.Context
+	body  io.Reader
+	watch *time.Timer
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.body.Read(p)
+	w.watch.Reset(backupStall)
+	if err != nil && err != io.EOF && w.ctx.Err() != nil {
+		err = context.Cause(w.ctx)
+	}
+	return n, err
+}
+
+// failing is the contents of a file, and remembers whether it was they that failed.
+type failing struct {
+	in  io.Reader
+	err error
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.in.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// archive is a tar archive of files, each of its name, or "name/" for a directory.
+func archive(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range names {
+		h := tar.Header{Name: name, Mode: 0o600, Size: int64(len(name)), Typeflag: tar.TypeReg}
+		switch {
+		case strings.HasSuffix(name, "/"):
+			h.Typeflag, h.Size = tar.TypeDir, 0
+		case name == "link":
+			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, "/etc/passwd", 0
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			if _, err := io.WriteString(w, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// sends answers with a backup, of which it sends the first bytes.
+func sends(body []byte, n int) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{"Content-Type": "application/x-tar", "X-Ledgerbus-Backup-Id": "ab000000-0000-0000-0000-000000000000",
+			"X-Ledgerbus-Backup-Time": "2030-01-02T03:04:05.678Z", "X-Ledgerbus-Backup-Bytes": "4711"} {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(body[:n])
+		if n < len(body) {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+func receive(ctx context.Context, ns *namespace) (string, error) {
+	b, err := ns.Backup(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer b.Close()
+	got := fmt.Sprintf("%s %v %d:", b.ID[:2], b.Time, b.Bytes)
+	err = b.Files(func(name string, size int64, contents io.Reader) error {
+		if contents == nil {
+			got += " " + name + "/"
+			return nil
+		}
+		p, err := io.ReadAll(contents)
+		if err == nil && int64(len(p)) != size {
+			return fmt.Errorf("%s has %d bytes", name, len(p))
+		}
+		got += " " + string(p)
+		return err
+	})
+	return got, err
+}
+
+// A backup is whole when its last file is there; whatever else comes is said.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	whole := archive(t, "partitions/", "partitions/00/manifest", "namespace.json")
+	const others = "; only Ledgerbus has such requests, from the version on that has this command"
+	for name, c := range map[string]struct {
+		answer    func(http.ResponseWriter, *http.Request)
+		got, says string
+	}{
+		"whole":         {sends(whole, len(whole)), "ab 2030-01-02 03:04:05.678 +0000 UTC 4711: partitions/ partitions/00/manifest namespace.json", ""},
+		"in a file":     {sends(whole, 1100), "", "backup: it broke off before all had come: "},
+		"between files": {sends(whole, 512), "", "backup: it broke off before all had come: "},
+		"without its end": {sends(archive(t, "partitions/"), len(archive(t, "partitions/"))), "",
+			"backup: it broke off before all had come: unexpected EOF"},
+		"a link":  {sends(archive(t, "link"), len(archive(t, "link"))), "", `backup: the answer makes no sense: "link" is neither a file nor a directory`},
+		"busy":    {answer(503, `{"error":{"code":"busy","message":"Another backup is being made."}}`), "", "backup: Another backup is being made. (status 503)"},
+		"older":   {answer(404, `{"error":{"code":"not-found","message":"no"}}`), "", "backup: no (status 404)"},
+		"another": {answer(200, "<feed/>"), "", "backup: the answer makes no sense: it is "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := serve(t, c.answer)
+			got, err := receive(t.Context(), ns)
+			if c.says == "" && (err != nil || got != c.got) || c.says != "" && (err == nil || !strings.HasPrefix(err.Error(), c.says)) {
+				t.Errorf("%s, %v", got, err)
+			}
+			if name == "another" && !strings.HasSuffix(err.Error(), others) {
+				t.Errorf("%v", err)
+			}
+			if asked := strings.Join(ns.asked, " "); asked != "POST /$ledger/v1/backup" {
+				t.Errorf("asked %s", asked)
+			}
+		})
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := receive(ended, serve(t)); err == nil || !strings.Contains(err.Error(), "given up") {
+		t.Error(err)
+	}
+}

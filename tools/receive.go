@@ -1,0 +1,138 @@
+package tools
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// PartialSuffix is behind the name of a data directory that is being received.
+const PartialSuffix = ".partial"
+
+// maxReceived is how many files and directories a data directory may have that is received: 16 TiB of segments.
+const maxReceived = 1 << 21
+
+// ErrNotEmpty: something is where a data directory should be received.
+var ErrNotEmpty = errors.New("is not empty")
+
+// Incoming is a data directory that is being received from elsewhere. Under its name stands nothing before all of it is there, durable and verified.
+type Incoming struct {
+	dir, partial string
+	root         *os.Root // of what is received: no name leads out of it
+	made         []string // directories in it
+	files        map[string]bool
+	Bytes        int64 // received so far
+}
+
+// Receive begins to receive a data directory. There may be an empty directory in its place, and its parent must be there.
+func Receive(dir string) (*Incoming, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch list, err := os.ReadDir(dir); {
+	case err == nil && len(list) > 0:
+		return nil, fmt.Errorf("%s %w", dir, ErrNotEmpty)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	in := &Incoming{dir: dir, partial: dir + PartialSuffix, files: map[string]bool{}}
+	err = os.Mkdir(in.partial, 0o700)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("%s: an earlier backup has not come to its end there; remove it: it %w", in.partial, ErrNotEmpty)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.root, err = os.OpenRoot(in.partial); err != nil {
+		return nil, errors.Join(err, os.Remove(in.partial))
+	}
+	return in, nil
+}
+
+// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a data directory has, and any twice.
+func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
+	isDir := contents == nil
+	switch {
+	case !log.MayBeCopied(name, isDir), in.files[name]:
+		return fmt.Errorf("tools: a data directory has no %+q, or not twice", name)
+	case len(in.files) == maxReceived:
+		return fmt.Errorf("tools: a data directory of more than %d files", maxReceived)
+	}
+	in.files[name] = true
+	local := filepath.FromSlash(name)
+	if isDir {
+		in.made = append(in.made, local)
+		return in.root.Mkdir(local, 0o700)
+	}
+	f, err := in.root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, contents)
+	in.Bytes += n
+	if err == nil && n != size {
+		err = fmt.Errorf("tools: %s has %d bytes, not %d", name, n, size)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Finish makes what was received durable, verifies all of it, and gives it its name. Damage is a [*log.CorruptError], and is printed to w line by line.
+func (in *Incoming) Finish(w io.Writer) (Report, error) {
+	in.made = append(in.made, ".")
+	slices.Reverse(in.made) // from the innermost
+	for _, dir := range in.made {
+		if err := in.syncDir(dir); err != nil {
+			return Report{}, err
+		}
+	}
+	var said bytes.Buffer
+	found, err := Verify(&said, in.partial, VerifyOptions{})
+	if err == nil && (found.Places > 0 || found.Tail > 0 || len(found.Discarded) > 0) {
+		if _, err := said.WriteTo(w); err != nil {
+			return found, err
+		}
+		if len(found.Damaged) == 0 {
+			return found, errors.New("tools: what was received is not all in use")
+		}
+		return found, fmt.Errorf("tools: what was received is damaged: %w", found.Damaged[0])
+	}
+	if err != nil {
+		return found, err
+	}
+	if err := os.Remove(in.dir); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty one
+		return found, err
+	}
+	if err := os.Rename(in.partial, in.dir); err != nil {
+		return found, err
+	}
+	in.root.Close()
+	parent, err := os.Open(filepath.Dir(in.dir))
+	if err != nil {
+		return found, err
+	}
+	return found, errors.Join(parent.Sync(), parent.Close())
+}
+
+func (in *Incoming) syncDir(name string) error {
+	d, err := in.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Drop removes what was received of a copy that does not come to its end.
+func (in *Incoming) Drop() error {
+	in.root.Close()
+	return os.RemoveAll(in.partial)
+}

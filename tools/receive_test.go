@@ -1,0 +1,165 @@
+package tools_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// given is a running broker's directory, and what a copy of it gives to put. harm may change a file on its way.
+func given(t *testing.T, put func(log.Copied) error) error {
+	t.Helper()
+	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 2000})
+	defer d.Close()
+	_, w := d.Lead(0)
+	var end event.LSN
+	for i := range event.SequenceNumber(20) {
+		end = d.Append(w, 1000, &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: i + 1, Body: event.Blob{Data: make([]byte, 300)}})
+	}
+	return d.Store.(log.Copier).Copy(context.Background(), []event.LSN{end}, put)
+}
+
+// TestReceive: what is received has its name when it is whole, durable and verified, and belongs to its owner alone.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := os.Mkdir(dir, 0o755); err != nil { // an empty one may be there
+		t.Fatal(err)
+	}
+	in, err := tools.Receive(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tools.Receive(dir); !errors.Is(err, tools.ErrNotEmpty) {
+		t.Errorf("two at a time: %v", err)
+	}
+	if err := given(t, func(c log.Copied) error { return in.Put(c.Name, c.Size, c.Contents) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "namespace.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has its name before it is verified: %v", err)
+	}
+	var said bytes.Buffer
+	found, err := in.Finish(&said)
+	if err != nil || found.Frames != 21 || said.Len() > 0 || in.Bytes < 20*300 {
+		t.Fatalf("%v %+v %s", err, found, said.String())
+	}
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir + tools.PartialSuffix); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	s, err := log.Open(t.Context(), dir, log.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Open(t.Context(), 0); err != nil || !p.Recovery().Clean {
+		t.Errorf("%v", err)
+	}
+	s.Close()
+	if _, err := tools.Receive(dir); !errors.Is(err, tools.ErrNotEmpty) {
+		t.Errorf("over another directory: %v", err)
+	}
+}
+
+// What is damaged on its way, or is not all there, does not get the name; what could lead out of the directory is refused, and what was received goes.
+func TestReceiveRefused(t *testing.T) {
+	t.Parallel()
+	flip := func(c log.Copied) (log.Copied, error) {
+		p := make([]byte, c.Size)
+		if _, err := c.Contents.Read(p); err != nil {
+			return c, err
+		}
+		p[len(p)/2] ^= 1
+		c.Contents = bytes.NewReader(p)
+		return c, nil
+	}
+	for name, harm := range map[string]struct {
+		change func(log.Copied) (log.Copied, error)
+		says   string
+	}{
+		"a segment": {func(c log.Copied) (log.Copied, error) {
+			if strings.Contains(c.Name, "/wal/") && !c.Dir {
+				return flip(c)
+			}
+			return c, nil
+		}, "damaged"},
+		"a file too short": {func(c log.Copied) (log.Copied, error) {
+			if c.Name == "clean" {
+				c.Size++
+			}
+			return c, nil
+		}, "clean has "},
+		"out of the directory": {func(c log.Copied) (log.Copied, error) {
+			if c.Name == "clean" {
+				c.Name = "../clean"
+			}
+			return c, nil
+		}, `no "../clean"`},
+		"another file": {func(c log.Copied) (log.Copied, error) {
+			if c.Name == "clean" {
+				c.Name = "lock"
+			}
+			return c, nil
+		}, `no "lock"`},
+		"twice": {func(c log.Copied) (log.Copied, error) {
+			if c.Name == "clean" {
+				c.Name = "partitions/00/manifest"
+			}
+			return c, nil
+		}, "or not twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, harm.change, harm.says)
+		})
+	}
+}
+
+// refused receives a copy of which each file is changed on its way, and demands that it does not come to its end, and leaves nothing behind.
+func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says string) {
+	dir := filepath.Join(t.TempDir(), "copy")
+	in, err := tools.Receive(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = given(t, func(c log.Copied) error {
+		c, err := change(c)
+		if err != nil {
+			return err
+		}
+		return in.Put(c.Name, c.Size, c.Contents)
+	})
+	var said bytes.Buffer
+	if err == nil {
+		_, err = in.Finish(&said)
+		if !strings.Contains(said.String(), "DAMAGED partition 0 file ") {
+			t.Errorf("it says %q", said.String())
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v", err)
+	}
+	if err := in.Drop(); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(list) > 0 {
+		t.Errorf("left behind: %v %v", list, err)
+	}
+}
