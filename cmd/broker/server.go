@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
@@ -109,6 +110,7 @@ type Server struct {
 	trust        string        // file with the certificate that clients have to trust; "": not ours
 	recovered    Recovered
 	descriptors  descriptors
+	memory       *budget.Budget  // nil: nothing bounds it
 	limits       settings.Limits // as far as there are descriptors for them
 
 	failed  chan error
@@ -147,7 +149,7 @@ func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 }
 
 func newServer(s settings.Settings) *Server {
-	srv := &Server{settings: s, failed: make(chan error, 1)}
+	srv := &Server{settings: s, memory: budget.New(s.MemoryBudget, slog.Default()), failed: make(chan error, 1)}
 	srv.closing, srv.stop = context.WithCancel(context.Background())
 	srv.gate = newGate(max(s.Limits.Unauthenticated, mostWaiting), srv.closing.Done())
 	return srv
@@ -181,7 +183,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: message.Properties, Reread: message.Reread,
-		FailuresTo: s.settings.FailuresTo, Fence: s.settings.Storage.Fence, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
+		FailuresTo: s.settings.FailuresTo, Fence: s.settings.Storage.Fence, NoMemory: s.noMemory, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
 			s.listen()
 		}})
@@ -276,7 +278,8 @@ func (s *Server) serve() error {
 	options := s.options()
 	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
-	s.gate.open(s.amqp, s.management(), s.engine.Health, s.engine.Conditions)
+	s.keepBudget()
+	s.gate.open(s.amqp, s.management(), s.health, s.conditions)
 	if s.front == nil {
 		s.listen()
 	}
@@ -320,6 +323,7 @@ func (s *Server) options() servicebus.Options {
 	return servicebus.Options{
 		Namespace: namespaceName,
 		Access:    s.access,
+		Memory:    s.memory,
 		Failures:  s.failures,
 		Logger:    slog.Default(),
 

@@ -17,24 +17,37 @@ import (
 // for what the collector does not see, and for the page cache.
 const memoryPercent = 90
 
-// boundMemory gives the runtime a soft limit (reliability.md F22), unless GOMEMLIMIT in the environment has given it one. The function
-// it returns says so in the log, when there is a broker that it holds for.
-func boundMemory() (tell func()) {
+// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, of GOMEMLIMIT in the environment, or by how much memory there
+// is. It returns the limit, 0 for none, which the broker's account of memory follows, and a function that says so in the log, when there is a broker
+// that it holds for.
+func boundMemory(setting int64) (bytes int64, tell func()) {
+	said := func(limit int64, of string, more ...any) (int64, func()) {
+		return limit, func() { slog.Info("memory limit", append([]any{"bytes", limit, "of", of}, more...)...) }
+	}
+	if setting > 0 {
+		debug.SetMemoryLimit(setting)
+		return said(setting, "settings")
+	}
 	if os.Getenv("GOMEMLIMIT") != "" {
-		return func() { slog.Info("memory limit", "bytes", debug.SetMemoryLimit(-1), "of", "GOMEMLIMIT") }
+		limit := debug.SetMemoryLimit(-1)
+		if limit == math.MaxInt64 { // "off"
+			return 0, func() { slog.Info("no memory limit", "of", "GOMEMLIMIT") }
+		}
+		return said(limit, "GOMEMLIMIT")
 	}
 	limit, of := groupMemory(os.DirFS("/")), "control group"
 	if machine := machineMemory(); limit == 0 || machine != 0 && machine < limit {
 		limit, of = machine, "machine"
 	}
 	if limit == 0 {
-		return func() {
+		return 0, func() {
 			slog.Warn("no memory limit: it cannot be told how much memory there is; GOMEMLIMIT gives one")
 		}
 	}
 	limit = limit / 100 * memoryPercent
-	debug.SetMemoryLimit(int64(min(limit, math.MaxInt64)))
-	return func() { slog.Info("memory limit", "bytes", limit, "of", of, "percent", memoryPercent) }
+	bytes = int64(min(limit, math.MaxInt64))
+	debug.SetMemoryLimit(bytes)
+	return said(bytes, of, "percent", memoryPercent)
 }
 
 // groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of a group above it if that is lower; 0:

@@ -49,7 +49,8 @@ func TestBoundMemory(t *testing.T) {
 	defer slog.SetDefault(old)
 	t.Setenv("GOMEMLIMIT", "123MiB")
 	debug.SetMemoryLimit(123 << 20)
-	if boundMemory()(); debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
+	limit, tell := boundMemory(0)
+	if tell(); limit != 123<<20 || debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
 		t.Errorf("%d, %s", debug.SetMemoryLimit(-1), &said)
 	}
 	t.Setenv("GOMEMLIMIT", "")
@@ -57,8 +58,12 @@ func TestBoundMemory(t *testing.T) {
 	if machineMemory() == 0 {
 		t.Skip("the machine does not say how much memory it has")
 	}
-	boundMemory()()
-	if limit := debug.SetMemoryLimit(-1); limit == math.MaxInt64 || limit == 123<<20 || uint64(limit) > machineMemory() || !strings.Contains(said.String(), "memory limit") {
+	limit, tell = boundMemory(0)
+	tell()
+	if limit != debug.SetMemoryLimit(-1) || limit == math.MaxInt64 || limit == 123<<20 || uint64(limit) > machineMemory() || !strings.Contains(said.String(), "memory limit") {
 		t.Errorf("%d of %d, %s", limit, machineMemory(), &said)
+	}
+	if limit, _ = boundMemory(100 << 20); limit != 100<<20 || debug.SetMemoryLimit(-1) != limit {
+		t.Errorf("%d by the settings", limit)
 	}
 }

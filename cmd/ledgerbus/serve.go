@@ -122,7 +122,8 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	spareSlots()
-	tellMemory := boundMemory()
+	limit, tellMemory := boundMemory(s.MemoryLimit)
+	s.MemoryBudget = limit
 	srv, err := broker.Start(ctx, s)
 	if wasStopped(ctx, err) {
 		slog.Info("stopped while starting")

@@ -27,6 +27,10 @@ type Settings struct {
 	Access     []AccessRule // never empty after Load
 	Identity   Identity
 	Limits     Limits
+	// MemoryLimit is how much memory the process may take, in bytes; 0: GOMEMLIMIT, or 90 % of what the control group or the machine has.
+	MemoryLimit int64
+	// MemoryBudget is what that comes to on this machine; 0: nothing bounds it. It is no setting: whoever starts a broker says it.
+	MemoryBudget int64
 	// Version is that of the program, which the log of each run names. It is no setting: whoever starts a broker says it.
 	Version string
 }

@@ -71,6 +71,13 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Storage.Low }, 0, 1<<50)},
 	{Name: "on-io-error", Usage: "what happens when a partition's log cannot be written: exit ends the broker, with exit code 5; fence takes the partition out of service until somebody restarts it (ledgerbus partition restart), while the others go on",
 		Default: "exit", set: setOnIOError},
+	{Name: "memory.limit", Usage: "bytes of memory that the process may take: before there is no more, what is new is refused as busy", Default: "GOMEMLIMIT, or 90 % of the memory of the control group or the machine",
+		set: func(s *Settings, values []string) error {
+			var limit int
+			err := count(func(*Settings) *int { return &limit }, 64<<20, 1<<50)(s, values)
+			s.MemoryLimit = int64(limit)
+			return err
+		}},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",

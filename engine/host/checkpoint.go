@@ -25,6 +25,7 @@ type saver struct {
 	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
+	memory memory
 	every  int64 // bytes of log; negative: never
 	inline bool
 	newest event.LSN
@@ -35,7 +36,7 @@ type saver struct {
 }
 
 func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
-	s := saver{plog: plog, index: x, logger: opts.Logger, every: opts.CheckpointBytes, inline: opts.Inline}
+	s := saver{plog: plog, index: x, logger: opts.Logger, memory: opts.NoMemory, every: opts.CheckpointBytes, inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
@@ -62,6 +63,9 @@ func (s *saver) landed() {
 
 // due tells whether a checkpoint should be made of the state at an LSN.
 func (s *saver) due(at event.LSN) bool {
+	if s.memory.refuses(growth) != nil {
+		return false // what changes meanwhile would be there twice
+	}
 	return s.every > 0 && int64(at-s.newest) >= s.every && !s.running() && int64(at-s.newest) >= checkpointRatio*s.size
 }
 

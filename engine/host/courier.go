@@ -51,6 +51,7 @@ type CourierOptions struct {
 	Logger  *slog.Logger
 	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
+	NoMemory   func() bool // see [Options]
 }
 
 const (
@@ -113,12 +114,16 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	}
 	clear(c.letters)
 	c.rouse(now)
-	for n := c.ready.len(); n > 0 && c.bytes < maxFlying; n-- {
+	most := maxFlying
+	if c.NoMemory != nil && c.NoMemory() {
+		most = 1 // one flight at a time
+	}
+	for n := c.ready.len(); n > 0 && c.bytes < most; n-- {
 		l := c.ready.pop()
 		l.queued = false
 		c.depart(now, l)
 	}
-	if c.ready.len() > 0 && c.bytes < maxFlying {
+	if c.ready.len() > 0 && c.bytes < most {
 		return now
 	}
 	var next event.Time

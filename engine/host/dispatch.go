@@ -25,12 +25,17 @@ type dispatcher struct {
 	replies  *replies
 
 	// owned by the loop
-	shown int            // deliveries to receivers that browse, in this turn
-	take  engine.Receive // scratch of serve
+	halted bool           // the disk hangs: nobody is served
+	shown  int            // deliveries to receivers that browse, in this turn
+	take   engine.Receive // scratch of serve
 }
 
 // turn is the dispatcher's part of the loop's turn.
 func (d *dispatcher) turn(now event.Time) {
+	if d.halted {
+		d.endWaits(now)
+		return
+	}
 	d.acceptWaiting(now)
 	d.endWaits(now)
 	d.sweep(now)
@@ -72,7 +77,7 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	if d.serve(now, q) {
+	if !d.halted && d.serve(now, q) {
 		d.endDrains(q)
 	} else {
 		d.waiting.mark(q) // there is more than one turn should do
@@ -121,6 +126,9 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
 func (d *dispatcher) serveAll(now event.Time) {
+	if d.halted {
+		return
+	}
 	for {
 		d.serveReady(now)
 		if d.waiting.NextWaiter() == nil || d.frames.full() || !d.acceptWaiting(now) {
@@ -250,6 +258,9 @@ func (d *dispatcher) refuseSession(r *receiver, err error) {
 // accept tries to give a session of some slices to one that wants it, and reports whether it is answered, with a session or a refusal.
 // When so many expired messages are in the way that others should have their turn first, it asks to be called again.
 func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
+	if d.halted {
+		return false, true
+	}
 	for partition := range in.all() {
 		if r.link.shared() && r.link.spoken.Load() {
 			break // it has a session of another port

@@ -23,6 +23,7 @@ type Loop struct {
 	part       *engine.Partition
 	startBytes int // see [LoopOptions]
 	mail       *mailbox
+	memory     memory // whether there is any
 	stop       chan struct{}
 	done       chan struct{}
 
@@ -65,6 +66,8 @@ type LoopOptions struct {
 	// Inline tells that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
 	Inline bool
 	Pace   bool // small frames wait a moment for company; needs Run
+	// NoMemory says that there is no memory for what lasts; nil: there always is.
+	NoMemory func() bool
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier *Courier
 }
@@ -72,7 +75,7 @@ type LoopOptions struct {
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
-		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), stop: make(chan struct{}), done: make(chan struct{}),
+		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
 		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
@@ -156,7 +159,10 @@ func (l *Loop) nextWake() time.Duration {
 
 // untilWork is how long there is nothing to do.
 func (l *Loop) untilWork() time.Duration {
-	if l.unfinished() {
+	switch {
+	case l.unfinished() && l.dispatcher.halted:
+		return lookEvery
+	case l.unfinished():
 		return 0
 	}
 	if at := l.NextDeadline(); at != 0 {
@@ -171,6 +177,7 @@ func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
 	l.frames.hurry(now)
+	l.dispatcher.halted = halted(l.frames.writer)
 	bear(l)
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)

@@ -51,6 +51,9 @@ type Options struct {
 	// Fence has a partition whose log fails taken out of service while the others go on; else its error comes out of [Namespace.Failed]. Partition
 	// 0 is never taken out.
 	Fence bool
+	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles goes on (docs/decisions/0041). nil: there
+	// always is.
+	NoMemory func() bool
 	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
 	// else says, the dead-letter queue.
 	FailuresTo event.SubQueue
@@ -260,7 +263,7 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	c := n.courier(id)
 	l := NewLoop(engine.NewPartition(id, len(n.slots), x), plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, Pace: true, Courier: c})
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Pace: true, Courier: c})
 	return newTenure(l, plog, c), nil
 }
 

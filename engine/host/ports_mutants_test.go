@@ -44,3 +44,32 @@ func TestPlantedBugs(t *testing.T) {
 		})
 	}
 }
+
+// TestPlantedBugsOfStrain does so with the tests of what is refused while the disk hangs or there is no memory.
+func TestPlantedBugsOfStrain(t *testing.T) {
+	if os.Getenv("LEDGERBUS_MUTANT") != "" {
+		t.Skip("is a child")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []struct {
+		bug   mutant.Bug
+		finds string
+	}{
+		{"", "^PASS"},
+		{mutant.SettlesNoMore, "complete is answered .*it has no memory"},
+		{mutant.StagedWhileHung, "send in a transaction, the disk hangs true: 1 of 1 pass"},
+		{mutant.GrantedWhileHung, "while the disk hangs there is a grant"},
+	} {
+		t.Run("bug "+string(m.bug), func(t *testing.T) {
+			cmd := exec.Command(self, "-test.run", "^(TestF22|TestF11)")
+			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(m.bug))
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != (m.bug != "") || !regexp.MustCompile("(?m)"+m.finds).Match(out) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

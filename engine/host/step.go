@@ -26,7 +26,7 @@ func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 // step carries out a request, or a part of a costly one: it reports whether that is all.
 func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	use(l.part, now, req.Command)
-	if err := tooHeavy(l.frames.writer, weightOf(req.Command)); err != nil {
+	if err := tooMuch(l, weightOf(req.Command)); err != nil {
 		if settle, ok := req.Command.(*engine.Settle); ok {
 			settle.Recycle()
 		}
@@ -70,7 +70,7 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	cmd := req.Command
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
-	if err := tooHeavy(l.frames.writer, eventWeight(out.Events)); err != nil && asked(cmd) {
+	if err := tooMuch(l, eventWeight(out.Events)); err != nil && asked(cmd) {
 		out.Events, out.Note, out.Reply = nil, nil, engine.Reply{Err: err}
 	}
 	if l.recorder.write(now, out); out.Again {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -65,9 +66,30 @@ func tooHeavy(on log.Writer, w weight) *engine.Error {
 	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")
 }
 
+// noMemory refuses what takes memory for good, for as long as there is none (docs/decisions/0041).
+var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
+
+// memory says whether there is any for what is new. A nil one has always some.
+type memory func() (none bool)
+
+// refuses refuses a command for want of memory; nil: there is some for it. What settles needs none.
+func (m memory) refuses(w weight) *engine.Error {
+	least := growth
+	if mutant.On(mutant.SettlesNoMore) {
+		least = ending
+	}
+	if m == nil || w < least || !m() {
+		return nil
+	}
+	return noMemory
+}
+
 // bear has the partition refuse sends for as long as they cannot be stored.
 func bear(l *Loop) {
 	refusal := tooHeavy(l.frames.writer, growth)
+	if refusal == nil {
+		refusal = l.memory.refuses(growth)
+	}
 	if l.damaged != nil {
 		refusal = engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")
 	}
@@ -88,15 +110,10 @@ func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
 	}
 	var kept, refused []engine.Request
 	for _, req := range requests {
-		switch req.Command.(type) {
-		case *engine.Send, *engine.PutEntity, *engine.PutRule:
+		if isNew(req.Command) || full && weightOf(req.Command) >= ending {
 			refused = append(refused, req)
-		default:
-			if full && weightOf(req.Command) >= ending {
-				refused = append(refused, req)
-			} else {
-				kept = append(kept, req)
-			}
+		} else {
+			kept = append(kept, req)
 		}
 	}
 	why := "its disk does not answer"
@@ -105,6 +122,33 @@ func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
 	}
 	turnAway(refused, engine.Refuse(engine.Busy, "The server is busy: %s. Please retry the operation.", why))
 	return kept
+}
+
+// tooMuch refuses a command for want of room or of memory; nil: there is enough for it.
+func tooMuch(l *Loop, w weight) *engine.Error {
+	if err := tooHeavy(l.frames.writer, w); err != nil {
+		return err
+	}
+	return l.memory.refuses(w)
+}
+
+// isNew tells what is turned away while a disk hangs: it makes the log grow for good.
+func isNew(cmd engine.Command) bool {
+	switch cmd := cmd.(type) {
+	case *engine.Send, *engine.PutEntity, *engine.PutRule:
+		return true
+	case *engine.ReceiveDeferred: // its locks could end before they are written
+		return !mutant.On(mutant.GrantedWhileHung)
+	case *engine.Stage: // that it is committed later does not help a client which waits for its answer now
+		_, send := cmd.Operation.(*engine.Send)
+		return send && !mutant.On(mutant.StagedWhileHung)
+	}
+	return false
+}
+
+// halted reports that no locks are granted: the disk hangs, and they could end before they are written.
+func halted(on log.Writer) bool {
+	return !on.Strain().Hangs.IsZero() && !mutant.On(mutant.GrantedWhileHung)
 }
 
 // The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).

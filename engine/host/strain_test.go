@@ -15,10 +15,11 @@ import (
 // strained is a writer whose disk has as much room as the test says.
 type strained struct {
 	log.Writer
-	room log.Room
+	room  log.Room
+	hangs time.Time
 }
 
-func (s *strained) Strain() log.Strain { return log.Strain{Room: s.room} }
+func (s *strained) Strain() log.Strain { return log.Strain{Room: s.room, Hangs: s.hangs} }
 
 // TestF8WhatIsRefused: with little room what grows is refused as busy, with less what can wait, with none what writes; nothing of it has any
 // effect, and all is taken again when there is room.

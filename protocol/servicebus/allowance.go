@@ -1,11 +1,16 @@
 package servicebus
 
-import "time"
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+)
 
 // allowance is what the limits let a peer have: little before its first valid token.
 type allowance struct {
 	limits   *Limits
 	loggedIn bool // there has been a valid token
+	shut     bool // there is no memory for transfers
 }
 
 // login notes the first valid token.
@@ -14,6 +19,9 @@ func (a *allowance) login() { a.loggedIn = true }
 // buffers are the bytes that may wait on the connection, of sends and of what goes out.
 func (a *allowance) buffers() (in, out int) {
 	l := a.limits
+	if a.loggedIn && a.shut {
+		return l.BufferedIn, min(l.BufferedOut, budget.Promised)
+	}
 	if a.loggedIn {
 		return l.BufferedIn, l.BufferedOut
 	}
@@ -30,6 +38,9 @@ func (a *allowance) held() int {
 
 // window is the incoming window that sessions are told. One that began before the login learns of more with its next flow.
 func (a *allowance) window() uint32 {
+	if a.shut {
+		return 0
+	}
 	if a.loggedIn {
 		return a.limits.Window
 	}

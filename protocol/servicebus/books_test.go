@@ -19,6 +19,9 @@ func checkBooks(t testing.TB, s *Server) {
 		if c.phase != opened {
 			continue // its books are closed
 		}
+		if m := &c.memory; m.reserved < m.kept() || m.reserved >= m.kept()+(spareUnits+1)*unit {
+			t.Errorf("connection %d has taken %d bytes for %d", c.number, m.reserved, m.kept())
+		}
 		if got, want := c.counted(), c.recount(); got != want {
 			t.Errorf("connection %d counts\n%+v, and there are\n%+v", c.number, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
 // chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Whoever keeps
@@ -12,7 +13,8 @@ import (
 type chunk struct {
 	buf  []byte
 	refs atomic.Int32
-	pool *sync.Pool // nil: left to the garbage collector
+	pool *sync.Pool    // nil: left to the garbage collector
+	paid *budget.Share // what its memory was taken from; nil: it is part of what every connection has
 
 	// carved by the one who handles its frames, while he has a reference
 	space []*chunk // go when it goes; the last one has room
@@ -57,6 +59,37 @@ func newChunk(size int) *chunk {
 	return c
 }
 
+// paidChunk is newChunk for memory that is taken from a share; nil: there is not as much.
+func paidChunk(size int, share *budget.Share) *chunk {
+	if !share.Take(chunkCost(size)) {
+		return nil
+	}
+	c := newChunk(size)
+	c.paid = share
+	return c
+}
+
+// exactChunk is a paid one with no more memory than it needs.
+func exactChunk(size int, share *budget.Share) *chunk {
+	if !share.Take(size) {
+		return nil
+	}
+	c := &chunk{buf: make([]byte, size), paid: share}
+	c.refs.Store(1)
+	return c
+}
+
+// chunkCost is how many bytes of memory a chunk of a size takes.
+func chunkCost(size int) int {
+	switch {
+	case size <= smallChunk:
+		return smallChunk
+	case size <= largeChunk:
+		return largeChunk
+	}
+	return size
+}
+
 func (c *chunk) retain() *chunk {
 	c.refs.Add(1)
 	return c
@@ -67,6 +100,10 @@ func (c *chunk) Release() {
 	switch n := c.refs.Add(-1); {
 	case n == 0:
 		c.recycle()
+		if c.paid != nil {
+			c.paid.Give(len(c.buf))
+			c.paid = nil
+		}
 		if c.pool != nil {
 			c.pool.Put(c)
 		}

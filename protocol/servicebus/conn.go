@@ -121,7 +121,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.transactions = newTransactions(c)
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
 	c.reader.handle = c.readTurn
-	c.allowed.limits, c.memory.allowed = &env.limits, &c.allowed
+	c.allowed.limits, c.memory.allowed, c.memory.kept = &env.limits, &c.allowed, keptBy(c)
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
 	c.sasl = sasl{verifier: env.verifier, log: c.log, secure: isTLS(nc) || env.plainNoTLS || env.plainHere && onLoopback(nc)}
@@ -153,6 +153,7 @@ func (c *conn) run() {
 	<-readerDone
 	<-writerDone
 	c.in.drop(c.reader)
+	c.memory.close()
 	c.log.Debug("servicebus: connection closed", "error", c.failed)
 }
 
@@ -221,8 +222,10 @@ func (c *conn) settleUp() {
 	c.batch.submit()
 	if c.phase == opened {
 		c.pump.run(&c.out)
+		c.batch.submit() // credit of deliveries that were not written
 	}
 	c.answers.flush()
+	c.memory.settle()
 	if c.in.short {
 		c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
 	}
@@ -256,6 +259,7 @@ func (c *conn) receive(in inbound) {
 // connection may have at a time the rest waits: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
 	c.in.begin(in.chunk)
+	c.in.cut = in.cut
 	_, most := c.allowed.buffers()
 	unseen := 0
 	for data := in.data; len(data) > 0 && c.phase != over; {
@@ -321,6 +325,12 @@ func (c *conn) frame(b []byte) {
 func (c *conn) amqpFrame(channel uint16, body []byte) {
 	c.in.body = body
 	p, payload, err := c.decoder.Decode(body)
+	if c.in.cut {
+		if _, ok := p.(*amqp.Transfer); err != nil || !ok {
+			c.protocolFault(amqp.CondResourceLimit, noRoomText)
+			return
+		}
+	}
 	if err != nil {
 		c.protocolFault(amqp.CondDecodeError, err.Error())
 		return

@@ -168,7 +168,7 @@ func (b *emptyBroker) delivery() *engine.Delivery {
 	token := event.LockToken{1}
 	binary.BigEndian.PutUint64(token[8:], b.delivered)
 	b.delivered++
-	return &engine.Delivery{Sequence: 1, Token: token, LockedUntil: b.Now(), Body: event.Blob{Position: 1, Size: uint32(len(b.stored)), Sum: event.Sum(b.stored)}}
+	return &engine.Delivery{Sequence: 1, Token: token, LockedUntil: b.Now().Add(time.Minute), Body: event.Blob{Position: 1, Size: uint32(len(b.stored)), Sum: event.Sum(b.stored)}}
 }
 
 func (b *emptyBroker) ReadInto(_ engine.PartitionID, blob event.Blob, dst []byte) (int, error) {

@@ -5,6 +5,7 @@ type input struct {
 	chunk *chunk  // the frame being handled stands in it
 	body  []byte  // of that frame, with its payload
 	rest  inbound // frames that have been read and wait; see conn.handle
+	cut   bool    // the frame being handled is a beginning: there was no memory for the rest
 	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
 	taken uint64  // reads of which frames have been taken
 }

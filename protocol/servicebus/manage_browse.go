@@ -42,7 +42,11 @@ func peekMessage(req *request, body amqp.Map) {
 		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
 	}
 	req.ask(at, cmd, func(req *request, r *engine.Reply) {
-		messages := c.stored.list(req.l.target, r.Messages(), v, room-answerRoom)
+		room := room - answerRoom
+		if !c.memory.reserve(min(size, room)) {
+			room = smallAnswer
+		}
+		messages := c.stored.list(req.l.target, r.Messages(), v, room)
 		if len(messages) == 0 {
 			req.nothing()
 			return

@@ -174,6 +174,10 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 			return
 		}
 	}
+	if !req.l.c.memory.reserve(expectedSize(cmd) * int(keeps(cmd))) {
+		req.refuseAs(errNoMemory)
+		return
+	}
 	req.l.c.batch.add(req.l.target.Host(partition), req.asking(cmd, onReply))
 }
 
@@ -189,7 +193,8 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	c := req.l.c
 	req.onReply = onReply
 	req.limitTime()
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: uint32(expectedSize(cmd))})
+	expected := uint32(expectedSize(cmd))
+	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected * keeps(cmd)})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
 }
 
@@ -206,6 +211,14 @@ func expectedSize(cmd engine.Command) int {
 		return maxPeek * deliveryCost
 	}
 	return 0
+}
+
+// keeps is 0 for a command whose answer is small, whatever its size is counted as, and else 1.
+func keeps(cmd engine.Command) uint32 {
+	if _, deletes := cmd.(*engine.BatchDelete); deletes {
+		return 0
+	}
+	return 1
 }
 
 // succeed answers 200 with a body or without.

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
@@ -39,10 +40,16 @@ type memory struct {
 	joining  int // of deliveries of which frames are missing
 	answered int // of answers that wait for the peer's credit
 	staged   int // in transactions
+	partly   int // of deliveries that are partly written
+
+	share    *budget.Share // of the process's memory
+	kept     func() int    // all of the above that the share has to have, with what others count
+	reserved int           // taken from the share for it
+	tight    bool          // memory is short, and the share has more than it may have
 }
 
 // mayHold reports whether sessions and links may take that many bytes more.
-func (m *memory) mayHold(bytes int) bool { return m.held+bytes <= m.allowed.held() }
+func (m *memory) mayHold(bytes int) bool { return m.held+bytes <= m.allowed.held() && m.reserve(bytes) }
 
 // hold counts bytes that sessions and links take; negative ones are given back.
 func (m *memory) hold(bytes int) { m.held += bytes }

@@ -15,6 +15,7 @@ type outbox struct {
 	waiting []engine.Reply
 	changes []engine.Change
 	recheck bool // access rules have changed
+	pressed bool // memory is short, or is no longer
 	closed  bool
 }
 
@@ -46,6 +47,23 @@ func (o *outbox) rulesChanged() {
 	o.recheck = true
 	o.mu.Unlock()
 	o.poke()
+}
+
+// press is called when memory is short, or no longer. It does not block.
+func (o *outbox) press() {
+	o.mu.Lock()
+	o.pressed = true
+	o.mu.Unlock()
+	o.poke()
+}
+
+// takePress reports whether memory is short, or no longer, since the last call.
+func (o *outbox) takePress() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.pressed
+	o.pressed = false
+	return was
 }
 
 func (o *outbox) poke() {

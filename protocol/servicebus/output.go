@@ -27,6 +27,19 @@ const (
 // backlog is how many bytes have not been written.
 func (o *output) backlog() int { return len(o.buf) + o.writing }
 
+// memory is how many bytes of memory the buffers have.
+func (o *output) memory() int { return cap(o.buf) + cap(o.spare) }
+
+// shrink lets go of memory that nothing is in.
+func (o *output) shrink() {
+	if o.writing == 0 {
+		o.spare = nil
+	}
+	if len(o.buf) == 0 {
+		o.buf = nil
+	}
+}
+
 // prepared is how many bytes the writer does not have yet.
 func (o *output) prepared() int { return len(o.buf) }
 

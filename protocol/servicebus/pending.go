@@ -23,7 +23,9 @@ type pending struct {
 	generation uint32
 	next       int32  // in the free list
 	size       uint32 // bytes of the request
-	expected   uint32 // bytes that the answer may take, at most
+	paid       uint32 // of these, the ones in chunks that are paid for
+	expected   uint32 // bytes that the answer may take, at most; or as many as what it costs otherwise is worth
+	kept       uint32 // of these, memory
 	delivery   uint32 // delivery-id
 	link       *link
 	request    *request
@@ -42,13 +44,17 @@ type pendings struct {
 	detaches   int   // receivers that are to hear of no delivery any more
 	ends       int   // of transactions
 	bytes      int   // of all entries
+	paid       int   // of these, the ones in chunks that are paid for
 	expected   int   // bytes that all answers may take, at most
+	kept       int   // of these, memory
 }
 
 // count adds an entry to what is counted, or with -1 takes it out.
 func (t *pendings) count(p *pending, n int) {
 	t.bytes += n * int(p.size)
+	t.paid += n * int(p.paid)
 	t.expected += n * int(p.expected)
+	t.kept += n * int(p.kept)
 	switch p.kind {
 	case pendingSend, pendingSettle:
 		t.unanswered += n

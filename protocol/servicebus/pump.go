@@ -10,8 +10,9 @@ import (
 
 // pump is which receivers of a connection have something to write.
 type pump struct {
-	ready  []*link // in the order they got it
-	unread []*link // the next message of these could not be read just now
+	ready   []*link // in the order they got it
+	unread  []*link // the next message of these could not be read just now
+	starved []*link // there is no memory for the next message of these
 }
 
 // add puts a receiver behind the others.
@@ -21,7 +22,16 @@ func (p *pump) add(l *link) { p.ready = append(p.ready, l) }
 func (p *pump) retry(l *link) { p.unread = append(p.unread, l) }
 
 // stop forgets them: the connection closes.
-func (p *pump) stop() { p.ready, p.unread = nil, nil }
+func (p *pump) stop() { p.ready, p.unread, p.starved = nil, nil, nil }
+
+// starve lets a receiver wait until there is memory for its next message.
+func (p *pump) starve(l *link) { p.starved = append(p.starved, l) }
+
+// resume lets those try again that wait for memory.
+func (p *pump) resume() {
+	p.unread = append(p.unread, p.starved...)
+	p.starved = nil
+}
 
 // run writes deliveries while the writer can take them, some of one link in turn. Bodies are read here and nowhere earlier.
 func (p *pump) run(out *output) {
@@ -40,8 +50,8 @@ func (p *pump) run(out *output) {
 		}
 		if r.advance() {
 			r.makeReady()
-		} else if r.empty() {
-			r.ahead.drop()
+		} else {
+			r.ahead.drop() // it may be long before it goes on
 		}
 	}
 	if len(p.ready) == 0 {
@@ -80,6 +90,16 @@ func (r *receiver) advance() bool {
 			if r.next++; r.next == len(r.waiting) {
 				r.waiting, r.next = r.waiting[:0], 0
 			}
+			if r.tooLate(d) {
+				d.Recycle()
+				r.pass()
+				continue
+			}
+			if !r.mayWrite(d) {
+				r.putBack(d)
+				c.pump.starve(r.l)
+				return false
+			}
 			if !r.deliver(d) {
 				r.later(d)
 				return false
@@ -111,17 +131,32 @@ func (r *receiver) giveBack() {
 	r.finishDrain()
 }
 
-// later puts a message that could not be read now back in front of the others, to be read in the next turn of the connection. What
-// reads has waited a moment by then.
+// later lets a message that could not be read now be read in the next turn of the connection. What reads has waited a moment by then.
 func (r *receiver) later(d *engine.Delivery) {
+	r.putBack(d)
+	r.l.c.pump.retry(r.l)
+	r.l.c.outbox.poke()
+}
+
+// putBack puts a message back in front of the others.
+func (r *receiver) putBack(d *engine.Delivery) {
 	if r.next > 0 {
 		r.next--
 		r.waiting[r.next] = d
 	} else {
 		r.waiting = append(r.waiting, d) // it was the last one
 	}
-	r.l.c.pump.retry(r.l)
-	r.l.c.outbox.poke()
+}
+
+// tooLate reports that the lock of a delivery has ended before the peer could see it: while a disk hung, or its session took no transfers. The
+// engine ends the lock, and gives the message to whoever is next.
+func (r *receiver) tooLate(d *engine.Delivery) bool {
+	return r.locks() && r.l.filter == nil && d.LockedUntil != 0 && d.LockedUntil <= r.l.c.broker.Now()
+}
+
+// mayWrite reports whether there is memory to write a message.
+func (r *receiver) mayWrite(d *engine.Delivery) bool {
+	return r.l.c.memory.reserve(int(d.Body.Size) + unsettledCost)
 }
 
 // deliver reads a message and writes it; false: it cannot be read now. A body that is not what was stored is never delivered: its
@@ -213,6 +248,7 @@ func (r *receiver) split(t *amqp.Transfer, payload []byte) {
 	r.l.touch()
 	if t.More {
 		r.rest, r.restAt = payload, n
+		r.l.c.memory.partly += len(payload)
 		r.continued()
 	}
 }
@@ -231,8 +267,14 @@ func (r *receiver) continued() {
 		r.restAt += out.transfer(s.channel, &t, r.rest[r.restAt:])
 		r.wrote()
 		if !t.More {
-			r.rest, r.restAt = nil, 0
+			r.dropRest()
 			return
 		}
 	}
+}
+
+// dropRest lets go of the delivery that was partly written.
+func (r *receiver) dropRest() {
+	r.l.c.memory.partly -= len(r.rest)
+	r.rest, r.restAt = nil, 0
 }

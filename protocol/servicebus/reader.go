@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -15,6 +16,7 @@ import (
 type inbound struct {
 	chunk *chunk
 	data  []byte
+	cut   bool // it is one frame, of which only the beginning is here: there was no memory for the rest
 	short bool // the read brought so little that the peer may hold some back; see shortRead
 	err   error
 }
@@ -36,6 +38,9 @@ type reader struct {
 	start, end int    // bytes read and not handed on
 	quiet      int    // reads in a row that a small chunk would have held
 	handed     uint64 // reads of which the owner has the frames
+	discard    int    // bytes to come of a frame that was cut
+
+	share *budget.Share // what chunks are paid from; set before run
 
 	ack acknowledger // nil: there is none
 }
@@ -50,10 +55,13 @@ func newReader(source net.Conn, quit <-chan struct{}, maxFrame uint32) *reader {
 func (r *reader) run() {
 	defer func() { r.chunk.Release() }()
 	for {
-		r.makeRoom()
+		if !r.makeRoom() {
+			return
+		}
 		space := len(r.chunk.buf) - r.end
 		n, err := r.source.Read(r.chunk.buf[r.end:])
 		r.end += n
+		r.skip()
 		r.tune(n, space)
 		whole, bad := r.whole()
 		if bad != nil {
@@ -69,8 +77,9 @@ func (r *reader) run() {
 	}
 }
 
-// makeRoom sees to it that there is room for a read, and for all of a frame of which the size is known.
-func (r *reader) makeRoom() {
+// makeRoom sees to it that there is room for a read, and for all of a frame of which the size is known. A frame for which there is no memory is cut.
+// It reports false when nobody takes frames any more.
+func (r *reader) makeRoom() bool {
 	if r.start == r.end && r.chunk.alone() {
 		r.start, r.end = 0, 0
 		r.chunk.recycle()
@@ -87,13 +96,57 @@ func (r *reader) makeRoom() {
 	want = max(want, need)
 	roomy := r.start+need <= len(r.chunk.buf) && len(r.chunk.buf)-r.end >= 512
 	if roomy && !(len(r.chunk.buf) > smallChunk && want <= smallChunk && pending == 0) {
-		return
+		return true
 	}
-	next := newChunk(want)
+	next := r.chunkOf(want, need)
+	if next == nil && pending >= cutSize {
+		return r.cut(need)
+	}
+	if next == nil { // its beginning has to come first
+		if r.start+cutSize <= len(r.chunk.buf) {
+			return true
+		}
+		next = newChunk(smallChunk)
+	}
 	r.end = copy(next.buf, r.chunk.buf[r.start:r.end])
 	r.start = 0
 	r.chunk.Release()
 	r.chunk = next
+	return true
+}
+
+// chunkOf is a chunk of the size that is wanted, or of no more than is needed where there is no memory for that; nil: there is not even that.
+func (r *reader) chunkOf(want, need int) *chunk {
+	if want > smallChunk {
+		if c := paidChunk(want, r.share); c != nil {
+			return c
+		}
+	}
+	if need > smallChunk {
+		return exactChunk(need, r.share)
+	}
+	return newChunk(smallChunk)
+}
+
+// cutSize is how much of a frame is handed on for which there is no memory: enough to tell what a transfer is about.
+const cutSize = 1 << 10
+
+// cut hands on the beginning of a frame and lets the rest of it go by.
+func (r *reader) cut(size int) bool {
+	binary.BigEndian.PutUint32(r.chunk.buf[r.start:], cutSize)
+	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start : r.start+cutSize : r.start+cutSize], cut: true}
+	r.offset += int64(size)
+	r.discard = size - cutSize
+	r.start += cutSize
+	r.skip()
+	return r.send(in) && r.makeRoom()
+}
+
+// skip passes over what has come of the rest of a frame that was cut.
+func (r *reader) skip() {
+	n := min(r.discard, r.end-r.start)
+	r.discard -= n
+	r.start += n
 }
 
 const quietReads = 32
@@ -138,6 +191,11 @@ func (r *reader) hand(whole int, err error, short bool) bool {
 	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], short: short, err: err}
 	r.offset += int64(whole - r.start)
 	r.start = whole
+	return r.send(in)
+}
+
+// send gives the owner what was read.
+func (r *reader) send(in inbound) bool {
 	if r.handed++; r.handle != nil && r.handle(in, r.handed) {
 		return true
 	}

@@ -146,7 +146,8 @@ func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	for _, a := range r.answers {
 		c.memory.dequeueAnswer(a)
 	}
-	r.rest, r.answers = nil, nil
+	r.dropRest()
+	r.answers = nil
 	r.ahead.drop()
 	if r.engine == nil {
 		return

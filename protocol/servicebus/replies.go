@@ -17,6 +17,9 @@ func (c *conn) drain() {
 	if recheck {
 		c.teardown.recheckClaims()
 	}
+	if c.outbox.takePress() && c.phase == opened {
+		pressed(c)
+	}
 	c.tearDown()
 }
 

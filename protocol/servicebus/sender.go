@@ -18,7 +18,8 @@ type sender struct {
 
 	// the delivery of which frames are missing
 	joining  bool
-	skipping bool // it is over the limit: the rest of it is thrown away
+	skipping bool // it is over the limit, or there is no memory for it: the rest of it is thrown away
+	starved  bool // there was no memory for it
 	delivery incoming
 	joined   *chunk
 	size     int
@@ -77,15 +78,13 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	s.delivery.part.goesOn(t.More && !t.Aborted)
 	if t.Aborted {
 		s.discard()
-		s.joining, s.skipping = false, false
+		s.joining, s.skipping, s.starved = false, false, false
 		s.grant()
 		return
 	}
-	if s.skipping || s.size+len(payload) > s.maxSize {
-		s.discard()
-		if s.joining, s.skipping = t.More, t.More; !t.More {
-			s.tooLarge(s.maxSize)
-		}
+	s.starved = s.starved || c.in.cut
+	if s.skipping || s.starved || s.size+len(payload) > s.maxSize {
+		s.throwAway(t.More)
 		return
 	}
 	if !s.joining && !t.More {
@@ -94,6 +93,9 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	}
 	s.joining = true
 	if !s.join(payload) {
+		if s.starved {
+			s.throwAway(t.More)
+		}
 		return
 	}
 	if t.More {
@@ -114,19 +116,33 @@ func (s *sender) join(payload []byte) bool {
 		s.l.end(amqp.CondResourceLimit, "Too many bytes of unfinished messages.")
 		return false
 	}
-	c.memory.join(len(payload))
 	need := s.size + len(payload)
 	if s.joined == nil || need > len(s.joined.buf) {
-		grown := newChunk(min(max(2*need, smallChunk), max(s.maxSize, need)))
+		grown := paidChunk(min(max(2*need, smallChunk), max(s.maxSize, need)), c.memory.share)
+		if grown == nil {
+			grown = exactChunk(need, c.memory.share)
+		}
+		if s.starved = grown == nil; s.starved {
+			return false
+		}
 		if s.joined != nil {
 			copy(grown.buf, s.joined.buf[:s.size])
 			s.joined.Release()
 		}
 		s.joined = grown
 	}
+	c.memory.join(len(payload))
 	copy(s.joined.buf[s.size:], payload)
 	s.size = need
 	return true
+}
+
+// throwAway keeps nothing of the delivery at hand, and refuses it when all of it has come.
+func (s *sender) throwAway(more bool) {
+	s.discard()
+	if s.joining, s.skipping = more, more; !more {
+		s.thrownAway()
+	}
 }
 
 func (s *sender) discard() {
@@ -147,7 +163,7 @@ func (s *sender) tooLarge(limit int) {
 // are rolled back.
 func (s *sender) leave(closed event.LinkClosed) {
 	s.delivery.part.goesOn(false)
-	s.joining, s.skipping = false, false
+	s.joining, s.skipping, s.starved = false, false, false
 	s.discard()
 	if s.l.at.coordinator {
 		s.l.c.transactions.coordinatorGone(s.l)
@@ -217,6 +233,17 @@ func (s *sender) send(body []byte, buf *chunk) {
 	if seen, ok := cmd.Buffer.(*published); ok {
 		size += seen.size()
 	}
+	paid := 0
+	if buf != nil && buf.paid != nil {
+		paid = len(body)
+	}
+	if !c.memory.reserve(size - paid) {
+		if cmd.Buffer != nil {
+			cmd.Buffer.Release()
+		}
+		s.refuse(errNoMemory)
+		return
+	}
 	at := s.l.target.OfMessages(cmd.Messages)
 	cmd.Slice = s.l.target.Slice(at)
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
@@ -230,7 +257,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	}
 	s.credit.submit()
 	tag := c.pendings.add(pending{
-		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size), in: s.delivery.part.in,
+		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size), paid: uint32(paid), in: s.delivery.part.in,
 	})
 	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
 }

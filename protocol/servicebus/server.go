@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	Limits Limits
 	// Failures counts failed logins together with other ways in; nil: a count of its own, by Limits.
 	Failures *access.Failures
+	// Memory is the account of the process's memory; nil: there is none.
+	Memory *budget.Budget
 	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
 	Logger *slog.Logger
 	// NewID makes message-ids and tracking ids: random UUIDs. nil: a generator of its own.
@@ -67,7 +70,7 @@ type environment struct {
 	plainNoTLS  bool // PLAIN is taken without TLS
 	plainHere   bool // the same on loopback
 	containerID string
-	staged      *budget // memory of what is staged in transactions
+	staged      *ceiling // memory of what is staged in transactions
 }
 
 func (s *Server) init() {
@@ -86,7 +89,7 @@ func (s *Server) init() {
 		if env.verifier = o.Access; env.verifier == nil {
 			env.verifier = access.New(access.Options{})
 		}
-		env.staged = &budget{most: int64(env.limits.AllTransactions)}
+		env.staged = &ceiling{most: int64(env.limits.AllTransactions)}
 		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
 		id := env.newUUID()
 		env.containerID = hex.EncodeToString(id[:]) + "_G0"
@@ -115,6 +118,16 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
+// Press tells that memory is short, or no longer: connections give back what they can (docs/decisions/0041).
+func (s *Server) Press() {
+	s.init()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.outbox.press()
+	}
+}
+
 // maxTurned is how many connections over the limit are told why at a time; more are closed without a word.
 const maxTurned = 64
 
@@ -126,7 +139,14 @@ func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	turn := len(s.conns)-s.turned >= limits.Connections
+	share, room := s.Options.Memory.Open()
+	turn := len(s.conns)-s.turned >= limits.Connections || !room
+	taken := false
+	defer func() {
+		if !taken && room {
+			share.Close()
+		}
+	}()
 	switch {
 	case s.closed:
 		return "server closed"
@@ -139,10 +159,14 @@ func (s *Server) admit(c *conn) string {
 	case s.newcomers >= limits.Unauthenticated && (turn || !s.displace(c.host)):
 		return "too many connections without a token"
 	}
-	if turn {
-		s.turned++
-		c.refusal = fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
-		s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", "too many connections")
+	switch {
+	case turn && !room:
+		s.turnAway(c, noRoomText, "no memory")
+	case turn:
+		s.turnAway(c, fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace), "too many connections")
+	default:
+		taken = true
+		c.memory.share, c.reader.share = share, share
 	}
 	s.conns[c] = struct{}{}
 	s.byHost[c.host]++
@@ -150,6 +174,13 @@ func (s *Server) admit(c *conn) string {
 	c.newcomer = true
 	s.done.Add(1)
 	return ""
+}
+
+// turnAway lets a connection be told why it cannot stay.
+func (s *Server) turnAway(c *conn, text, reason string) {
+	s.turned++
+	c.refusal = text
+	s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", reason)
 }
 
 // displace closes the oldest connection without a token of the address that has most of them, for the sake of an address that has at

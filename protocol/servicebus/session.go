@@ -48,6 +48,10 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		c: c, channel: channel, links: make(map[uint32]*link),
 		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.allowed.window(),
 	}
+	if !c.memory.reserve(sessionCost) {
+		c.protocolFault(amqp.CondResourceLimit, noRoomText)
+		return
+	}
 	c.sessions[channel] = s
 	c.memory.hold(sessionCost)
 	c.out.frame(channel, &amqp.Begin{
@@ -144,7 +148,7 @@ func (s *session) leave(closed event.LinkClosed) {
 func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	s.nextIncoming++
 	s.sinceFlow++
-	if s.sinceFlow >= min(1000, max(1, s.told/5)) {
+	if s.told > 0 && s.sinceFlow >= min(1000, max(1, s.told/5)) {
 		s.sendFlow()
 	}
 	l := s.last

@@ -23,6 +23,7 @@ type timers struct {
 	links   int       // attached; those to $cbs are not counted, they would keep a connection that is used for nothing
 	hadLink bool
 	closeBy time.Time // end of the grace after close
+	stuck   time.Time // since when the connection has too much of memory that is short; zero: it has not
 }
 
 func (t *timers) start(c *conn) {

@@ -16,7 +16,7 @@ import (
 type transactions struct {
 	// set once in newTransactions
 	c     *conn
-	total *budget // of all connections
+	total *ceiling // of all connections
 
 	open     map[event.TransactionID]*transaction
 	occupied int // of those, the ones that a partition knows
@@ -95,6 +95,10 @@ type staged struct {
 // has failed with it.
 func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
 	s.bytes += stagedCost
+	if !t.c.memory.reserve(s.bytes) {
+		x.failed = true
+		return nil, errNoMemory
+	}
 	if err := t.check(x, &s); err != nil {
 		x.failed = true
 		return nil, err
@@ -224,14 +228,14 @@ func topLevel(e *engine.Entity) event.EntityID {
 	return e.ID
 }
 
-// budget is memory that all connections of a server share. Safe for use by several goroutines.
-type budget struct {
+// ceiling is memory that all connections of a server share. Safe for use by several goroutines.
+type ceiling struct {
 	most int64
 	used atomic.Int64
 }
 
 // take takes bytes and reports whether they were there.
-func (b *budget) take(bytes int) bool {
+func (b *ceiling) take(bytes int) bool {
 	if b.used.Add(int64(bytes)) <= b.most {
 		return true
 	}
@@ -240,4 +244,4 @@ func (b *budget) take(bytes int) bool {
 }
 
 // give gives bytes back.
-func (b *budget) give(bytes int) { b.used.Add(-int64(bytes)) }
+func (b *ceiling) give(bytes int) { b.used.Add(-int64(bytes)) }

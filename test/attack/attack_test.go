@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,10 +44,11 @@ type figures struct {
 	// bytes of resident memory: before the attack, the highest during it, what the formula allows, and when all was given back
 	before, peak, bound, after int64
 	gone                       time.Duration // how long that took
+	sockets                    int           // descriptors that were open at a time
 }
 
 // stage starts a broker for an attack. It is stopped, and must have lived until then, when the test ends.
-func stage(tb testing.TB, binary string, a attack, d time.Duration) *scene {
+func stage(tb testing.TB, binary string, a attack, d time.Duration, flags ...string) *scene {
 	tb.Helper()
 	dir := tb.TempDir()
 	config := filepath.Join(dir, "entities.json")
@@ -67,7 +67,7 @@ func stage(tb testing.TB, binary string, a attack, d time.Duration) *scene {
 		}
 		binary = limited
 	}
-	s := &scene{TB: tb, process: harness.NewProcess(binary, filepath.Join(dir, "data"), "--entities", config, "--log-level", "error"),
+	s := &scene{TB: tb, process: harness.NewProcess(binary, filepath.Join(dir, "data"), append(flags, "--entities", config, "--log-level", "warn")...),
 		duration: d, many: few}
 	if d >= long {
 		s.many = many
@@ -93,7 +93,7 @@ func entities(tb testing.TB) []byte {
 			"CorrelationFilter": named{"Label": strings.Repeat("s", 100) + fmt.Sprint(n)}}})
 	}
 	text, err := json.Marshal(named{"UserConfig": named{"Namespaces": []named{{"Name": "attack",
-		"Queues": []named{{"Name": "honest"}, {"Name": "other"}, {"Name": "attacked"}, {"Name": "sessions", "Properties": named{"RequiresSession": true}}},
+		"Queues": []named{{"Name": "honest"}, {"Name": "other"}, {"Name": "attacked"}, {"Name": "full", "Properties": named{"MaxSizeInMegabytes": 1024}}, {"Name": "sessions", "Properties": named{"RequiresSession": true}}},
 		"Topics": []named{{"Name": "topic", "Subscriptions": []named{{"Name": "sub", "Rules": rules}}}}}}}})
 	if err != nil {
 		tb.Fatal(err)
@@ -171,14 +171,15 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		a.duration, err = time.ParseDuration(lasts)
 	}
-	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+	known := append([]attack{crowd}, attacks...)
+	i := slices.IndexFunc(known, func(a attack) bool { return a.name == name })
 	if err != nil || i < 0 {
 		fmt.Fprintln(os.Stderr, what, err)
 		os.Exit(2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.duration)
 	defer cancel()
-	attacks[i].run(a, ctx)
+	known[i].run(a, ctx)
 }
 
 // givenBack waits, after a long attack, until the broker has given back what it took for peers that are gone.
@@ -213,19 +214,7 @@ func (s *scene) waiting() (bytes int64) {
 }
 
 // resident is the memory of the broker in bytes; 0: the system does not say.
-func (s *scene) resident() int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.PID()))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n << 10
-		}
-	}
-	return 0
-}
+func (s *scene) resident() int64 { return s.statusBytes("RssAnon:") }
 
 func binaryFor(tb testing.TB) string {
 	tb.Helper()

@@ -24,6 +24,7 @@ type peer struct {
 	id      uint32        // of the next delivery
 	answers atomic.Int64  // transfers that came
 	over    chan struct{} // closed when nothing more comes
+	deaf    atomic.Bool   // it reads no more
 	out     []byte
 }
 
@@ -41,17 +42,20 @@ func attacker(ctx context.Context, n int, address string) (*peer, error) {
 	}
 	p := &peer{Conn: nc, over: make(chan struct{})}
 	context.AfterFunc(ctx, func() { nc.Close() })
-	go p.read()
+	go p.read(ctx)
 	return p, nil
 }
 
-func (p *peer) read() {
+func (p *peer) read(ctx context.Context) {
 	defer close(p.over)
 	defer p.Close()
-	in := bufio.NewReaderSize(p, 64<<10)
+	in := bufio.NewReaderSize(p, 4<<10)
 	head := make([]byte, 8)
-	body := make([]byte, 1<<20)
+	body := make([]byte, 64<<10)
 	for {
+		if p.deaf.Load() {
+			<-ctx.Done()
+		}
 		if _, err := io.ReadFull(in, head); err != nil {
 			return
 		}

@@ -54,6 +54,9 @@ type run struct {
 // ErrKilledEarly says that the process ended before it served.
 var ErrKilledEarly = errors.New("harness: the process ended before it served")
 
+// Stderr is the file with the diagnostics of every run.
+func (p *Process) Stderr() string { return p.log }
+
 // NewProcess prepares a broker on a directory, with further flags of `ledgerbus serve`. Diagnostics go to the file beside
 // the data directory with ".stderr" behind its name.
 func NewProcess(binary, data string, flags ...string) *Process {

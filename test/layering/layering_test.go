@@ -21,6 +21,7 @@ const module = "github.com/ledgerbus/ledgerbus/"
 
 // allowed lists what each package imports of ours (tests apart), exactly. A package that is not here may not exist.
 var allowed = map[string][]string{
+	"internal/budget":        {},
 	"internal/image":         {},
 	"internal/mutant":        {},
 	"internal/private":       {},
@@ -36,7 +37,7 @@ var allowed = map[string][]string{
 	"protocol/amqp":          {},
 	"protocol/access":        {"log/event"},
 	"protocol/message":       {"protocol/amqp", "engine", "engine/filter", "log/event"},
-	"protocol/servicebus":    {"protocol/amqp", "protocol/message", "protocol/access", "engine", "engine/filter", "log/event"},
+	"protocol/servicebus":    {"protocol/amqp", "protocol/message", "protocol/access", "engine", "engine/filter", "log/event", "internal/budget", "internal/mutant"},
 	"protocol/atom/document": {"log/event"},
 	"protocol/caller":        {"protocol/access", "engine", "log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/caller", "protocol/access", "engine", "log/event"},
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/client":           {},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
-	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/private"},
+	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
 	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "engine", "engine/host", "log", "log/event"},

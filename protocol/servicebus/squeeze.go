@@ -1,0 +1,146 @@
+package servicebus
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// What a connection does to have no more of the process's memory than it may (docs/decisions/0041). Its owner adds up what it keeps, and takes that
+// from its share in units, so that a message costs no more than a comparison. Chunks of input are taken from the share by who makes them and given
+// back by who lets go of them last. What is new is refused when the share has no more; what settles never asks.
+
+const (
+	// unit is how much is taken from the share at a time, bytes.
+	unit = 16 << 10
+	// spareUnits are not given back at once, or every other message would take them again.
+	spareUnits = 2
+	// unsettledCost is what a delivery takes until it is settled, bytes.
+	unsettledCost = 128
+	// smallAnswer is how many bytes of messages an answer to a request may have when there is no memory for more.
+	smallAnswer = 16 << 10
+	// stuckTime is for how long a connection may have more than its share while there is little: what it has is on its way to a peer that does not
+	// take it.
+	stuckTime = 10 * time.Second
+)
+
+const (
+	noMemoryText = "The server is busy: it has no memory for this now. Please retry the operation."
+	noRoomText   = "The server has no memory for this now."
+	stuckText    = "The server has little memory, and the connection takes too much of it without reading."
+)
+
+var errNoMemory = &engine.Error{Code: engine.Busy, Text: noMemoryText}
+
+// keptBy counts how many bytes a connection keeps, but for chunks that are paid for.
+func keptBy(c *conn) func() int {
+	m := &c.memory
+	return func() int {
+		return m.held + m.answered + m.staged + m.partly + c.pendings.bytes - c.pendings.paid + c.pendings.kept + c.out.memory() + c.outstanding.count*unsettledCost
+	}
+}
+
+// reserve reports whether so many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
+func (m *memory) reserve(bytes int) bool {
+	more := m.kept() + bytes - m.reserved
+	if more <= 0 {
+		return true
+	}
+	more = (more + unit - 1) / unit * unit
+	if !m.share.Take(more) {
+		return false
+	}
+	m.reserved += more
+	return true
+}
+
+// settle ends a turn: the share has what is kept.
+func (m *memory) settle() {
+	kept, spare := m.kept(), spareUnits*unit
+	if m.tight {
+		spare = 0
+	}
+	switch less := (m.reserved - kept) / unit * unit; {
+	case kept > m.reserved:
+		more := (kept - m.reserved + unit - 1) / unit * unit
+		m.share.Owe(more)
+		m.reserved += more
+	case less > spare && !mutant.On(mutant.KeptForEver):
+		m.share.Give(less)
+		m.reserved -= less
+	}
+}
+
+// close gives everything back: the connection is over.
+func (m *memory) close() {
+	m.share.Give(m.reserved)
+	m.reserved = 0
+	m.share.Close()
+}
+
+// pressed is called when there is little memory, once a second, and when there is enough again. Who has more than it may have now lets go of what it
+// can: deliveries that are not complete are thrown away, and refused when their end comes.
+func pressed(c *conn) {
+	m := &c.memory
+	short := m.share.Level() > budget.Enough
+	m.tight = short && m.share.Exceeds(largeChunk) // the reader may wait with one
+	if m.tight {
+		for l := range c.sessions.links() {
+			if l.sender != nil {
+				l.sender.shed()
+			}
+		}
+		c.out.shrink()
+	}
+	m.settle()
+	m.tight = short && m.share.Exceeds(largeChunk)
+	moveWindows(c)
+	c.pump.resume()
+	c.timers.squeezed(c, m.tight && c.out.backlog() > budget.Promised)
+}
+
+// moveWindows closes the windows of sessions while the connection has more than it may have, and opens them again.
+func moveWindows(c *conn) {
+	if m := &c.memory; m.tight == c.allowed.shut {
+		return
+	}
+	c.allowed.shut = c.memory.tight
+	for _, s := range c.sessions {
+		s.sendFlow()
+	}
+}
+
+// shed throws the delivery away of which frames are missing.
+func (s *sender) shed() {
+	if s.joined != nil {
+		s.discard()
+		s.skipping, s.starved = true, true
+	}
+}
+
+// thrownAway refuses a delivery of which nothing was kept, when all of it has come.
+func (s *sender) thrownAway() {
+	if s.starved {
+		s.starved = false
+		s.refuse(errNoMemory)
+		return
+	}
+	s.tooLarge(s.maxSize)
+}
+
+// squeezed notes whether the connection has more than its share of memory that is short, on its way to its peer.
+func (t *timers) squeezed(c *conn, is bool) {
+	switch {
+	case !is:
+		t.stuck = time.Time{}
+	case t.stuck.IsZero():
+		t.stuck = c.now
+	case c.now.Sub(t.stuck) >= stuckTime && c.phase == opened:
+		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
+		c.closeFor(event.ClosedByBroker, amqp.CondResourceLimit, stuckText)
+	}
+}
