@@ -93,11 +93,11 @@ const (
 
 	// Of a full or hanging disk and of memory; these are not in the design.
 
-	SyncForgiven     Bug = "D1" // a sync that found no room counts as one that did what it should
-	KeptForEver      Bug = "D2" // a connection does not give back memory that it needs no more
-	SettlesNoMore    Bug = "D3" // settlements are refused for want of memory
-	StagedWhileHung  Bug = "D4" // a send in a transaction is taken while the disk hangs
-	GrantedWhileHung Bug = "D5" // locks are granted while the disk hangs
+	SyncForgiven     Bug = "Y1" // a sync that found no room counts as one that did what it should
+	KeptForEver      Bug = "Y2" // a connection does not give back memory that it needs no more
+	SettlesNoMore    Bug = "Y3" // settlements are refused for want of memory
+	StagedWhileHung  Bug = "Y4" // a send in a transaction is taken while the disk hangs
+	GrantedWhileHung Bug = "Y5" // locks are granted while the disk hangs
 
 	// Of readers beside a broker (docs/decisions/0047).
 
