@@ -138,6 +138,8 @@ func (w *writer) rotate() error {
 
 // newChapter makes directory and first file durable, then the manifest that names them (3.5).
 func (w *writer) newChapter() error {
+	w.p.listing.Lock()
+	defer w.p.listing.Unlock()
 	m := w.p.manifest
 	if w.stage == chapterEnded {
 		c := w.coming

@@ -47,7 +47,7 @@ func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(Copied) err
 			return p.err
 		}
 		var err error
-		if marks[i], err = (&copying{p, ends[i], put}).run(ctx); err != nil {
+		if marks[i], err = (&copying{p: p, end: ends[i], put: put}).run(ctx); err != nil {
 			return fmt.Errorf("log: copy of partition %d: %w", i, err)
 		}
 	}
@@ -67,6 +67,7 @@ type copying struct {
 	p   *partition
 	end event.LSN
 	put func(Copied) error
+	raw uint32 // the chapter that is sealed and is copied as it was before; 0: none
 }
 
 func (c *copying) run(ctx context.Context) (format.Mark, error) {
@@ -90,9 +91,12 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 	if err != nil {
 		return m, err
 	}
-	manifest.Chapters = slices.DeleteFunc(manifest.Chapters, func(c format.Chapter) bool { return c.First >= end })
+	c.limit(&manifest)
 	dir := format.PartitionDir(p.id)
-	for _, name := range []string{"", "wal", "checkpoints"} {
+	for _, name := range []string{"", "wal", "sealed", "checkpoints"} {
+		if name == "sealed" && len(manifest.Sealed) == 0 {
+			continue
+		}
 		if err := c.put(Copied{Name: filepath.ToSlash(filepath.Join(dir, name)), Dir: true}); err != nil {
 			return m, err
 		}
@@ -113,7 +117,17 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 func (c *copying) segments(ctx context.Context) error {
 	p, last := c.p, ""
 	for _, e := range p.extents(0, c.end) {
-		name := filepath.ToSlash(filepath.Join(format.PartitionDir(p.id), e.seg.kind.path()))
+		k := e.seg.kind
+		if s, ok := k.(*sealedKind); ok {
+			if s.named.Chapter != c.raw {
+				if err := c.sealed(ctx, s); err != nil {
+					return err
+				}
+				continue
+			}
+			k = hot{e.seg.chapter, 1}
+		}
+		name := filepath.ToSlash(filepath.Join(format.PartitionDir(p.id), k.path()))
 		if dir := path.Dir(name); dir != last {
 			if err := c.put(Copied{Name: dir, Dir: true}); err != nil {
 				return err
@@ -125,13 +139,47 @@ func (c *copying) segments(ctx context.Context) error {
 			return err
 		}
 		size := int64(e.end - e.seg.base)
-		err = c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
+		err = c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(unbroken{f}, 0, size)}})
 		p.files.done(f)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// limit takes out of a manifest what is at the address or behind it. The last of what is left is always a chapter: where it was sealed since
+// the mark, it is written as one again.
+func (c *copying) limit(m *format.Manifest) {
+	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
+	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
+	if n := len(m.Sealed); n > 0 && len(m.Chapters) == 0 {
+		last, opts := m.Sealed[n-1], &c.p.store.opts
+		m.Sealed, c.raw = m.Sealed[:n-1], last.Chapter
+		m.Chapters = []format.Chapter{{ID: last.Chapter, Chain: last.Chain, First: last.First, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}}
+	}
+}
+
+// sealed copies a sealed file as it is.
+func (c *copying) sealed(ctx context.Context, k *sealedKind) error {
+	f, err := c.p.store.fs.Open(filepath.Join(c.p.dir, k.path()))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), k.path()))
+	return c.put(Copied{Name: name, Size: k.named.Size, Contents: reading{ctx, io.NewSectionReader(f, 0, k.named.Size)}})
+}
+
+// unbroken reads content that may end a read early as a file that does not.
+type unbroken struct{ content }
+
+func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
+	n, err := u.content.ReadAt(p, off)
+	if n > 0 && errors.Is(err, errPartEnds) {
+		err = nil
+	}
+	return n, err
 }
 
 // checkpoint copies the newest checkpoint of what is below the address. A start does without.
@@ -172,8 +220,8 @@ func (r reading) Read(p []byte) (int, error) {
 
 // The names that a copy of a data directory has.
 var (
-	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|checkpoints/\d{20}\.ckpt))$`)
-	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(checkpoints|wal(/\d{10})?))?)?$`)
+	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|checkpoints/\d{20}\.ckpt))$`)
+	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(checkpoints|sealed|wal(/\d{10})?))?)?$`)
 )
 
 // MayBeCopied reports whether a name, with slashes, is one that a copy of a data directory has, of a directory or of a file: whoever gets a copy

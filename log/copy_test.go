@@ -44,7 +44,15 @@ func copied(t *testing.T, s log.Store, end event.LSN) *faultfs.FS {
 // TestCopy copies a log that is being written, at every frame that is durable: the copy ends there in order, and goes on as a log of its own.
 func TestCopy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, t.Name(), 6)
+	for name, start := range map[string]func(testing.TB, string, uint64) *world{"plain": newWorld, "sealed": sealing} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			copies(t, start(t, t.Name(), 6))
+		})
+	}
+}
+
+func copies(t *testing.T, w *world) {
 	if err := errors.Join(w.script(), w.work()); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +141,8 @@ func TestMayBeCopied(t *testing.T) {
 		}
 	}
 	for name, dir := range map[string]bool{"clean": false, "namespace.json": false, "partitions": true, "partitions/63": true, "partitions/00/wal": true,
-		"partitions/00/wal/0000000001": true, "partitions/00/wal/0000000001/00000000000000000001": false, "partitions/00/checkpoints/00000000000000000008.ckpt": false} {
+		"partitions/00/wal/0000000001": true, "partitions/00/wal/0000000001/00000000000000000001": false, "partitions/00/checkpoints/00000000000000000008.ckpt": false,
+		"partitions/00/sealed": true, "partitions/00/sealed/0000000001-0001.lbs": false} {
 		if !log.MayBeCopied(name, dir) || log.MayBeCopied(name, !dir) {
 			t.Errorf("%q is not taken for what it is", name)
 		}

@@ -74,13 +74,33 @@ func (w *world) open() error {
 	return w.check()
 }
 
-// check replays the log.
+// check replays the log, and so learns what became of what was sent.
 func (w *world) check() error {
-	n := 0
+	n, err := w.read()
+	if errors.Is(err, log.ErrChecksum) {
+		w.failf("message %d: %v", n, err)
+	}
+	if err != nil {
+		return err
+	}
+	if n < max(w.acked, w.safe) {
+		w.failf("%d messages, %d were acknowledged and %d survive a kill", n, w.acked, w.safe)
+	}
+	w.sent = w.sent[:n] // the outcome of the others is now known
+	for _, c := range w.part.Checkpoints() {
+		if err := w.checkCheckpoint(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read compares what can be read with what was sent, and says how many messages that are.
+func (w *world) read() (n int, err error) {
 	var d event.Decoder
 	for f, err := range w.part.Read(ctx, 0) {
 		if err != nil {
-			return err
+			return n, err
 		}
 		for rest := f.Records; f.Kind == log.Events && len(rest) > 0; {
 			var rec event.Record
@@ -94,11 +114,8 @@ func (w *world) check() error {
 					w.failf("message %d at place %d of %d: invented, lost or doubled", m.Sequence, n, len(w.sent))
 				}
 				body, err := w.part.ReadBlob(m.Body, nil)
-				if errors.Is(err, log.ErrChecksum) {
-					w.failf("message %d: %v", n, err)
-				}
 				if err != nil {
-					return err
+					return n, err
 				}
 				if want := fmt.Appendf(nil, "%d/%d.", n, w.sent[n-1]); !bytes.HasPrefix(body, want) {
 					w.failf("message %d has body %.40q, want %q", n, body, want)
@@ -106,16 +123,7 @@ func (w *world) check() error {
 			}
 		}
 	}
-	if n < max(w.acked, w.safe) {
-		w.failf("%d messages, %d were acknowledged and %d survive a kill", n, w.acked, w.safe)
-	}
-	w.sent = w.sent[:n] // the outcome of the others is now known
-	for _, c := range w.part.Checkpoints() {
-		if err := w.checkCheckpoint(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n, nil
 }
 
 // A checkpoint's state is the number of messages below it, said many times.
@@ -275,9 +283,17 @@ func (w *world) live() error {
 				return err
 			}
 		}
+		if i == 3 {
+			if err := w.seal(); err != nil {
+				return err
+			}
+		}
 	}
 	w.send(1, 3000, log.Durable)
 	if err := w.work(); err != nil {
+		return err
+	}
+	if err := w.seal(); err != nil {
 		return err
 	}
 	w.send(1, 10, log.Ordered)
@@ -307,6 +323,9 @@ func (w *world) after() {
 			w.failf("after: %v", err)
 		}
 	}
+	if w.opts.SealAfter != 0 {
+		w.wantSealed()
+	}
 }
 
 func (w *world) life2() error {
@@ -315,6 +334,9 @@ func (w *world) life2() error {
 	}
 	w.send(2, 50, log.Durable)
 	if err := w.work(); err != nil {
+		return err
+	}
+	if err := w.seal(); err != nil {
 		return err
 	}
 	return w.stop()
@@ -341,6 +363,12 @@ var scripts = map[string]struct {
 	"writing during syncs": {func(t testing.TB, name string, seed uint64) *world {
 		w := newWorld(t, name, seed)
 		w.busy = true
+		return w
+	}, (*world).script},
+	"sealing": {sealing, (*world).script},
+	"sealing what there is": {func(t testing.TB, name string, seed uint64) *world {
+		w := unclean(t, name, seed)
+		w.opts.SealAfter = -1
 		return w
 	}, (*world).script},
 }
@@ -485,6 +513,7 @@ func TestRandomCrashes(t *testing.T) {
 		w.opts.SegmentBytes = 1 + w.rng.IntN(4000)
 		w.opts.ChapterBytes = 1 + w.rng.IntN(20000)
 		w.opts.RoomBytes = -1 + w.rng.IntN(2)*(1+8*w.rng.IntN(800))
+		w.opts.SealAfter = -time.Duration(w.rng.IntN(2))
 		for range 6 {
 			mode := faultfs.Mode(w.rng.IntN(2))
 			k := 1 + w.rng.IntN(250)
@@ -526,6 +555,9 @@ func (w *world) wander() error {
 				if err := w.checkpoint(); err != nil {
 					return err
 				}
+			}
+			if err := w.seal(); err != nil {
+				return err
 			}
 		}
 		if err := w.settle(); err != nil {

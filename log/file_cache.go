@@ -97,6 +97,17 @@ func (c *fileCache) evict(e *list.Element) {
 	c.release(f)
 }
 
+// drop closes segments that nobody needs any more, or lets their readers close them.
+func (c *fileCache) drop(gone []*segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range gone {
+		if e, ok := c.open[s]; ok {
+			c.evict(e)
+		}
+	}
+}
+
 // closeAll closes what nobody reads, and has nothing kept open from now on.
 func (c *fileCache) closeAll() {
 	c.mu.Lock()

@@ -22,14 +22,14 @@ const (
 	waiting      // the reserve has none either
 )
 
-// sealed is a frame as it goes into the log.
-type sealed struct {
+// sealedFrame is a frame as it goes into the log.
+type sealedFrame struct {
 	head  format.Header
 	entry []byte // nil: there is none
 }
 
 // seal makes the frame of a batch. A second attempt at writing it writes the same bytes.
-func (f *sealed) seal(w *writer, b *Batch) {
+func (f *sealedFrame) seal(w *writer, b *Batch) {
 	w.mu.Lock()
 	f.head = format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
 	end := w.writ.LSN

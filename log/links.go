@@ -16,7 +16,7 @@ func refuseLinks(root string) error {
 	for i := range PartitionID(format.MaxPartitions) {
 		dir := format.PartitionDir(i)
 		wal := filepath.Join(dir, "wal")
-		names = append(names, dir, filepath.Join(dir, "checkpoints"), wal)
+		names = append(names, dir, filepath.Join(dir, "checkpoints"), filepath.Join(dir, "sealed"), wal)
 	}
 	for _, name := range names {
 		path := filepath.Join(root, name)

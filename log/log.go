@@ -58,6 +58,10 @@ type Options struct {
 	// else it is not looked at.
 	LowBytes      int64
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
+	// SealAfter is how long after its end a chapter becomes a sealed file (docs/decisions/0046); 0: never, negative: at once.
+	SealAfter time.Duration
+	// Thorough reads sealed files whole when the store is opened, of which a start reads the ends alone.
+	Thorough bool
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
 	ReadOnly bool
@@ -91,6 +95,7 @@ var (
 
 // The words for [Store.Use]. What is written with each is for those alone who know it.
 const (
+	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
 	Fences       = format.Fences       // kinds 67 and 68
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
@@ -238,6 +243,14 @@ type Strain struct {
 	Since time.Time // since when there is no more
 	// Hangs is since when a write or a sync has been going on that takes too long; zero: none does.
 	Hangs time.Time
+}
+
+// Sealer is what the partitions of a store are, too. A store without [Options.Manual] calls it by itself.
+type Sealer interface {
+	// Seal makes a sealed file of the oldest chapter, if that has ended for as long as [Options.SealAfter] says, and reports whether there was
+	// one. It may be called while the partition is written and read, and needs a writer. An error that wraps [ErrNoRoom], that is of ctx or that is for want of
+	// descriptors has changed nothing, and Seal can be called again; after any other one it does nothing more.
+	Seal(ctx context.Context) (bool, error)
 }
 
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.

@@ -28,9 +28,13 @@ type partition struct {
 	// copying is held for reading by Copy: no file of the log is replaced by another kind, or removed, meanwhile.
 	copying sync.RWMutex
 
+	sealing sealing
+
+	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
+	manifest format.Manifest // what is on the disk
+
 	// Lead's, and while there is a writer the writer's:
-	manifest format.Manifest // guarded by its io
-	noted    event.LSN       // of the progress note; guarded by its noting
+	noted event.LSN // of the progress note; guarded by its noting
 
 	mu sync.RWMutex // guards what follows
 	// segments are ordered by base; only the last one's end moves.
@@ -46,6 +50,8 @@ type partition struct {
 // take adopts what recovery found.
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
+	p.sealing.p, p.sealing.tip = p, f.tip
+	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
 
@@ -141,6 +147,7 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 		return manual{w}, nil
 	}
 	p.store.watch.begin(p.store)
+	p.store.sealer.begin(p.store)
 	w.run()
 	return w, nil
 }
@@ -218,6 +225,9 @@ func (p *partition) tidy() error {
 		}
 	}
 	p.found.temps = nil
+	if err := p.sealing.removeRemains(); err != nil {
+		return err
+	}
 	for _, t := range []string{"manifest", progressName, faultName} {
 		if err := p.remove(t + disk.TempSuffix); err != nil {
 			return err

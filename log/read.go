@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,7 @@ func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
 			return 0, err
 		}
 		n, err := p.readInto(s, end, b, dst)
-		if err != nil && p.again(err) {
+		if err != nil && p.again(s, err) {
 			continue
 		}
 		return n, err
@@ -89,7 +90,7 @@ func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte
 	if err != nil {
 		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
 	}
-	n, err := f.ReadAt(dst, off)
+	n, err := readBody(f.content, dst, off)
 	p.files.done(f)
 	switch {
 	case n >= asked:
@@ -104,6 +105,27 @@ func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte
 		return 0, fmt.Errorf("log: partition %d: %s: blob of %d bytes at byte %d (position %d): %w", p.id, s.kind.path(), b.Size, off, b.Position, err)
 	}
 	return n, nil
+}
+
+// readBody reads what is most likely of a body.
+func readBody(c content, dst []byte, off int64) (int, error) {
+	if b, ok := c.(bodies); ok {
+		return b.ReadBody(dst, off)
+	}
+	return c.ReadAt(dst, off)
+}
+
+// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where.
+func (p *partition) again(s *segment, cause error) bool {
+	if !errors.Is(cause, fs.ErrNotExist) {
+		return false
+	}
+	if p.store.opts.Shared {
+		return walkAgain(p)
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return !slices.Contains(p.segments, s) // it was sealed
 }
 
 // extent is a segment as a reader saw it.
@@ -134,7 +156,7 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: from}
 		for {
 			more, err := r.segments(ctx, committed, yield)
-			if err != nil && p.again(err) {
+			if err != nil && p.again(r.seg, err) {
 				continue
 			}
 			if err == nil && more {
@@ -153,6 +175,7 @@ type frameReader struct {
 	win  format.Window
 	big  []byte    // records that are longer than the window
 	next event.LSN // no frame before it is wanted any more
+	seg  *segment  // being read
 }
 
 // segments reads what is wanted and below an LSN. It reports whether more would be.
@@ -167,13 +190,14 @@ func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Fra
 }
 
 func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, error) bool) (bool, error) {
+	r.seg = e.seg
 	f, err := r.p.files.get(r.p.store.opts.FS, r.p.dir, e.seg)
 	if err != nil {
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
 	r.win.Reset(f, int64(e.end-e.seg.base))
-	for lsn := e.seg.base; lsn < e.end; {
+	for lsn := begins(f.content, e.seg, r.next); lsn < e.end; {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -194,6 +218,14 @@ func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, e
 		lsn = h.Next()
 	}
 	return true, nil
+}
+
+// begins is the LSN of a frame of a segment from which a reader of those from from on can begin.
+func begins(c content, s *segment, from event.LSN) event.LSN {
+	if c, ok := c.(*sealedContent); ok && from > s.base {
+		return c.begins(from)
+	}
+	return s.base
 }
 
 func (r *frameReader) corrupt(s *segment, lsn event.LSN, reason string, cause error) error {
@@ -264,6 +296,9 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 		return 0, 0, fmt.Errorf("LSN is outside of the log")
 	}
 	f, err := p.files.get(p.store.opts.FS, p.dir, s)
+	if err != nil && p.again(s, err) {
+		return p.chainAt(at)
+	}
 	if err != nil {
 		return 0, 0, err
 	}

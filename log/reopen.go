@@ -20,6 +20,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 		return nil, fmt.Errorf("log: no partition %d", id)
 	}
 	old := s.part(id)
+	old.sealing.end()
 	clean, err := old.left()
 	if err != nil {
 		return nil, err

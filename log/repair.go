@@ -161,6 +161,8 @@ func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 // chapter began with.
 func (p *partition) failRepair(cause error) error {
 	err := p.fail(fmt.Errorf("repair: %w", cause))
+	p.listing.Lock()
+	defer p.listing.Unlock()
 	if c := p.manifest.Chapters; !p.found.fault && len(c) > 0 {
 		last := c[len(c)-1]
 		p.noteFault(format.Mark{LSN: max(last.First, format.FirstLSN), Epoch: p.end.Epoch, Chain: last.Chain})

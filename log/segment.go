@@ -30,6 +30,11 @@ type kind interface {
 // opener opens a file for reading, by its path below the partition's directory.
 type opener func(path string) (disk.File, error)
 
+// opens returns the opener of a partition's directory.
+func opens(fsys disk.FS, dir string) opener {
+	return func(path string) (disk.File, error) { return fsys.Open(filepath.Join(dir, path)) }
+}
+
 // content is the bytes of an open segment. ReadAt takes a distance from the segment's first address, and may be called concurrently. It may
 // return fewer bytes than it was asked for, with any error, but goes on at least to the end of what it begins in: a frame's header, its
 // bodies, or its records. Where bytes of a body are no longer kept it stops, with an error that wraps [event.ErrErased].
@@ -38,6 +43,11 @@ type content interface {
 	// Size is how far the bytes may go, from the first address. There may be room behind the last written one.
 	Size() (int64, error)
 	io.Closer
+}
+
+// bodies is content that may find a byte of a body faster when it is told that it is one.
+type bodies interface {
+	ReadBody(dst []byte, off int64) (int, error) // as ReadAt
 }
 
 // hot is the kind that is written: a file in which a byte stands where its address is, less the segment's first. The file is the content.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
@@ -122,17 +124,21 @@ func (s *store) walkBeside(ctx context.Context, w *walk) (*found, error) {
 	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, w.id)
 }
 
-// moved reports whether a file is gone that the manifest has named, and the manifest is another now, which says where its contents are.
+// moved reports whether a file is gone that the manifest has named, or is about to go, and the manifest is another now, which says where its
+// contents are.
 func (w *walk) moved(file string) bool {
-	if _, err := w.fs.Stat(filepath.Join(w.root, file)); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
+	_, gone := w.fs.Stat(filepath.Join(w.root, file))
 	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
 	if err != nil {
 		return false
 	}
 	m, err := format.DecodeManifest(p, w.id, w.tag)
-	return err == nil && m.Generation != w.out.manifest.Generation
+	if err != nil || m.Generation == w.out.manifest.Generation {
+		return false
+	}
+	return errors.Is(gone, fs.ErrNotExist) || slices.ContainsFunc(w.out.manifest.Chapters, func(c format.Chapter) bool {
+		return len(m.Chapters) > 0 && m.Chapters[0].ID > c.ID && strings.Contains(file, filepath.Join("wal", format.ChapterName(c.ID)))
+	})
 }
 
 // unchanged checks that the directory is the one that was opened, and that no later run than the one of an epoch has written its log. A new
@@ -160,11 +166,8 @@ func (s *store) same() (format.Namespace, error) {
 	return ns, err
 }
 
-// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where.
-func (p *partition) again(cause error) bool {
-	if !p.store.opts.Shared || !errors.Is(cause, fs.ErrNotExist) {
-		return false
-	}
+// walkAgain finds out where the bytes of a shared log are by now, and reports whether it knows.
+func walkAgain(p *partition) bool {
 	p.lead.Lock()
 	defer p.lead.Unlock()
 	buf := windows.Get().(*[windowBytes]byte)
@@ -179,6 +182,7 @@ func (p *partition) again(cause error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.segments = out.segments
+	useBlocks(p.segments, p.store.blocks)
 	return true
 }
 

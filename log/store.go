@@ -95,6 +95,8 @@ type store struct {
 
 	reserve reserve
 	watch   watch
+	sealer  sealer
+	blocks  *blockCache
 
 	reopening sync.Mutex // held by Reopen
 
@@ -117,7 +119,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{fs: opts.FS, root: dir, opts: opts, reserve: reserve{fs: opts.FS, dir: dir}}
+	s := &store{fs: opts.FS, root: dir, opts: opts, blocks: newBlockCache(sealedCacheBytes), reserve: reserve{fs: opts.FS, dir: dir}}
 	if !opts.ReadOnly {
 		s.fs = disk.Patient(opts.FS, opts.Logger)
 		if err := disk.MakeDir(s.fs, dir); err != nil {
@@ -371,7 +373,7 @@ func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 }
 
 func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, buf []byte) *partition {
-	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean}
+	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean, thorough: s.opts.Thorough}
 	w.scan.Win.Buf = buf
 	start := time.Now()
 	out, err := s.verdict(ctx, &w)
@@ -454,6 +456,7 @@ func (s *store) unmark() error {
 
 // Close implements [Store].
 func (s *store) Close() error {
+	s.sealer.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

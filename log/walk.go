@@ -28,6 +28,9 @@ type walk struct {
 	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
 	// as its error.
 	report func(*CorruptError) error
+	// thorough: sealed files are read whole, which a survey does anyway.
+	thorough bool
+	blocks   *blockCache // of sealed files
 
 	scan format.Scanner
 	out  *found
@@ -51,6 +54,8 @@ type found struct {
 	cut      int64 // bytes behind the end in the last segment's file
 	stray    []string
 	temps    []string
+	remains  []string // what an interrupted sealing left: chapters and sealed files that are not the log
+	tip      tip
 	fault    bool
 	report   Recovery
 	stop     event.Stop          // of the last run
@@ -127,6 +132,9 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	for _, c := range files {
 		s.Watch[c.LSN] = format.Passed{}
 	}
+	if err := (sealedWalk{w}).files(ctx, listed == nil); err != nil {
+		return nil, err
+	}
 	if err := w.chapters(ctx, listed == nil); err != nil {
 		return nil, err
 	}
@@ -186,8 +194,9 @@ func (w *walk) readManifest() error {
 	if errors.Is(err, format.ErrDamaged) {
 		return w.corrupt("manifest", 0, 0, "%v", err)
 	}
-	if c := w.out.manifest.Chapters; len(c) > 0 {
-		w.scan.LSN, w.scan.Chain, w.out.first = c[0].First, c[0].Chain, c[0].First
+	if err == nil {
+		w.scan.LSN, w.scan.Chain = w.out.manifest.First()
+		w.out.first = w.scan.LSN
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 	}
 	list := w.out.manifest.Chapters
 	if !good {
-		list = chaptersIn(entries)
+		list = chaptersIn(entries, w.scan.Chapter)
 	}
 	there, err := w.compare(list, entries, good)
 	if err != nil {
@@ -42,9 +42,9 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 }
 
 // chaptersIn is what stands in for the list of a manifest.
-func chaptersIn(entries []disk.Entry) (list []format.Chapter) {
+func chaptersIn(entries []disk.Entry, after uint32) (list []format.Chapter) {
 	for _, e := range entries {
-		if id, ok := chapterID(e); ok {
+		if id, ok := chapterID(e); ok && id > after { // for others there are sealed files
 			list = append(list, format.Chapter{ID: id})
 		}
 	}
@@ -62,6 +62,7 @@ func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (
 	for _, e := range entries {
 		there[e.Name] = true
 	}
+	in := sealedWalk{w}
 	listed, last := make(map[string]bool), uint32(0)
 	for _, c := range list {
 		name := format.ChapterName(c.ID)
@@ -81,6 +82,10 @@ func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (
 		name := filepath.Join("wal", e.Name)
 		if id, ok := chapterID(e); ok && w.bound != nil && id > last {
 			continue // begun since
+		} else if ok && in.stands(id) {
+			err = in.remainder(name)
+		} else if good && ok && id <= last && in.isEmpty(name) {
+			w.out.stray = append(w.out.stray, name)
 		} else if !good || !ok || id <= last {
 			err = w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log"))
 		} else {
@@ -230,7 +235,7 @@ func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 }
 
 func (w *walk) open(seg *segment) (content, int64, error) {
-	f, err := seg.kind.open(func(path string) (disk.File, error) { return w.fs.Open(filepath.Join(w.dir(), path)) })
+	f, err := seg.kind.open(opens(w.fs, w.dir()))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -45,12 +45,12 @@ type writer struct {
 	moved chan struct{} // one slot
 	stop  chan struct{}
 	done  sync.WaitGroup
-
 	where func() event.LSN // place, for batches
 
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
+	pulse    pulse
 	calls    [waits]call               // on the disk that go on
 	released atomic.Bool               // it has failed, and has nothing open any more
 	hangs    atomic.Pointer[time.Time] // since when one of them has been going on that takes too long; nil: none does
@@ -82,7 +82,7 @@ type writer struct {
 	index   uint64 // of the next frame in its chapter
 	chapter format.Chapter
 	coming  format.Chapter // the next one, once its directory is made; ID 0: it is not
-	sealed  sealed         // the frame that found no room, if one did
+	sealed  sealedFrame    // the frame that found no room, if one did
 	short   shortage
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
@@ -468,7 +468,7 @@ func (w *writer) flush() error {
 	m := w.writ
 	w.mu.Unlock()
 	w.calls[syncs].begin()
-	err := w.file.Datasync()
+	err := w.pulse.of(w.file.Datasync)
 	w.calls[syncs].end()
 	w.mu.Lock()
 	w.syncing = false

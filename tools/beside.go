@@ -18,16 +18,16 @@ type Beside struct {
 	Notes io.Writer
 }
 
-// open takes a directory, beside a broker if one uses it.
-func (b *Beside) open(ctx context.Context, dir string) (log.Store, error) {
+// open takes a directory, beside a broker if one uses it. Thorough reads sealed files whole.
+func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store, error) {
 	if !b.Live {
-		s, err := log.Open(ctx, dir, log.Options{ReadOnly: true})
+		s, err := log.Open(ctx, dir, log.Options{ReadOnly: true, Thorough: thorough})
 		if !errors.Is(err, log.ErrInUse) {
 			return s, err
 		}
 		b.Live = true
 	}
-	return log.Open(ctx, dir, log.Options{Shared: true})
+	return log.Open(ctx, dir, log.Options{Shared: true, Thorough: thorough})
 }
 
 // tell says how far a partition is read.

@@ -37,7 +37,7 @@ type DumpOptions struct {
 // A number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
-	s, err := opts.open(ctx, dir)
+	s, err := opts.open(ctx, dir, false)
 	if err != nil {
 		return fmt.Errorf("tools: %w", err)
 	}

@@ -68,7 +68,7 @@ type verifier struct {
 }
 
 func (v *verifier) run() error {
-	s, err := v.opts.open(v.ctx, v.dir)
+	s, err := v.opts.open(v.ctx, v.dir, true)
 	if c := (*log.CorruptError)(nil); errors.As(err, &c) {
 		return v.all(c)
 	}

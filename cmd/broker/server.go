@@ -165,7 +165,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.descriptors = shareDescriptors(limit)
 	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{
 		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default(),
-		ReserveBytes: int64(s.settings.Storage.Reserve), LowBytes: int64(s.settings.Storage.Low)})
+		ReserveBytes: int64(s.settings.Storage.Reserve), LowBytes: int64(s.settings.Storage.Low), SealAfter: s.settings.Storage.SealAfter})
 	if err != nil {
 		return err
 	}

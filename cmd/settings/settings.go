@@ -57,11 +57,12 @@ const (
 
 // Storage says where and how messages are kept.
 type Storage struct {
-	Data       string // data directory; made when absent
-	Partitions int    // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
-	Reserve    int    // bytes of the disk that are kept for the time when it is full; 0: none
-	Low        int    // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
-	Fence      bool   // a partition whose log fails is taken out of service; else the broker ends
+	Data       string        // data directory; made when absent
+	Partitions int           // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
+	Reserve    int           // bytes of the disk that are kept for the time when it is full; 0: none
+	Low        int           // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
+	SealAfter  time.Duration // how long after its end a chapter is sealed; 0: never, negative: at once
+	Fence      bool          // a partition whose log fails is taken out of service; else the broker ends
 }
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).

@@ -78,6 +78,8 @@ var words = []Word{
 			s.MemoryLimit = int64(limit)
 			return err
 		}},
+	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
+		Default: "never", set: setSealAfter},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
@@ -214,6 +216,24 @@ func setFailuresTo(s *Settings, values []string) error {
 	}
 	return nil
 }
+
+func setSealAfter(s *Settings, values []string) error {
+	if values[0] == "never" {
+		s.Storage.SealAfter = 0
+		return nil
+	}
+	d, err := time.ParseDuration(values[0])
+	if err != nil || d < 0 || d > maxSealAfter {
+		return fmt.Errorf("%q is neither a duration from 0s to %s nor never", values[0], maxSealAfter)
+	}
+	if s.Storage.SealAfter = d; d == 0 {
+		s.Storage.SealAfter = -1
+	}
+	return nil
+}
+
+// maxSealAfter is the longest time after which chapters are sealed.
+const maxSealAfter = 8760 * time.Hour
 
 func setOnIOError(s *Settings, values []string) error {
 	switch values[0] {

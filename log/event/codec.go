@@ -95,14 +95,25 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 type Decoder struct {
 	pool   Pool
 	events []Event
+	sizes  []Size
 	in     decoder
 }
+
+// Size is how many bytes an event takes.
+type Size struct {
+	Record int    // in its record
+	Blobs  int    // blobs that are not empty
+	Bodies uint64 // bytes of them
+}
+
+// Sizes are those of the events that the last call of Record returned, in their order. They are valid until its next call.
+func (d *Decoder) Sizes() []Size { return d.sizes }
 
 // Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
 // whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what follows it.
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
-	d.events = d.events[:0]
+	d.events, d.sizes = d.events[:0], d.sizes[:0]
 	in := &d.in
 	*in = decoder{src: data, base: base, bodies: bodies}
 	at := in.uvarint()
@@ -111,6 +122,8 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 		in.fail("event count %d is out of bounds", n)
 	}
 	for i := uint64(0); i < n && in.err == nil; i++ {
+		left := len(in.src)
+		in.size = Size{}
 		kind, version := Kind(in.byte()), in.byte()
 		if in.err != nil {
 			break
@@ -126,6 +139,8 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 		in.version = version
 		ev.decode(in)
 		d.events = append(d.events, ev)
+		in.size.Record = left - len(in.src)
+		d.sizes = append(d.sizes, in.size)
 	}
 	if in.err != nil {
 		return Record{}, nil, fmt.Errorf("event: record at byte %d: %w", len(data)-len(in.src), in.err)
@@ -190,6 +205,7 @@ type decoder struct {
 	base    Position
 	bodies  [2]uint32
 	version byte // of the event being read
+	size    Size // of it; what is known of it by now
 	err     error
 }
 
@@ -310,6 +326,8 @@ func (d *decoder) blob(b *Blob) {
 	if b.Size == 0 {
 		return
 	}
+	d.size.Blobs++
+	d.size.Bodies += uint64(b.Size)
 	off := uint64(d.uint32())
 	sum := d.take(4)
 	if d.err != nil {

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -15,15 +16,64 @@ type Chapter struct {
 	SegmentBytes uint32
 }
 
-// Manifest names the chapters that belong to a log, oldest first. Ids grow.
+// SealedFile is one as the manifest names it: what a start believes of it when its footer has the digest.
+type SealedFile struct {
+	Chapter, Revision uint32
+	First, End        event.LSN
+	Epoch             Epoch  // at the end
+	Chain             uint32 // before its first frame
+	Last              uint32 // chain at the end
+	Size              int64  // bytes
+	Footer            [sha256.Size]byte
+}
+
+// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins where the one before it ends.
 type Manifest struct {
 	Generation uint64
+	Sealed     []SealedFile
 	Chapters   []Chapter
 }
+
+// First is where the log begins, and the chain there.
+func (m *Manifest) First() (event.LSN, uint32) {
+	switch {
+	case len(m.Sealed) > 0:
+		return m.Sealed[0].First, m.Sealed[0].Chain
+	case len(m.Chapters) > 0:
+		return m.Chapters[0].First, m.Chapters[0].Chain
+	}
+	return FirstLSN, 0
+}
+
+// The versions of a manifest (log-format.md 4): the first has chapters alone.
+const (
+	plainManifest  = 1
+	sealedManifest = 2
+	manifestHead   = 72 // bytes of fields in front of the sealed files
+	sealedRow      = 80
+)
 
 // Encode returns the contents of the file.
 func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 	p := le.AppendUint64(nil, m.Generation)
+	version := uint16(plainManifest)
+	if len(m.Sealed) > 0 {
+		version = sealedManifest
+		p = append(p, make([]byte, manifestHead-8-8)...) // removed, and the base
+		p = le.AppendUint32(p, uint32(len(m.Sealed)))
+		p = le.AppendUint32(p, 0)
+	}
+	for _, s := range m.Sealed {
+		p = le.AppendUint32(p, s.Chapter)
+		p = le.AppendUint32(p, s.Revision)
+		p = le.AppendUint64(p, uint64(s.First))
+		p = le.AppendUint64(p, uint64(s.End))
+		p = le.AppendUint64(p, uint64(s.Epoch))
+		p = le.AppendUint32(p, s.Chain)
+		p = le.AppendUint32(p, s.Last)
+		p = le.AppendUint64(p, uint64(s.Size))
+		p = append(p, s.Footer[:]...)
+	}
 	for _, c := range m.Chapters {
 		p = le.AppendUint32(p, c.ID)
 		p = le.AppendUint32(p, c.Chain)
@@ -32,20 +82,29 @@ func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 		p = le.AppendUint32(p, c.SegmentBytes)
 		p = le.AppendUint32(p, 0)
 	}
-	return seal("LBMF", part, tag, p)
+	return sealVersion("LBMF", version, part, tag, p)
 }
 
 // DecodeManifest reads the contents of the file.
 func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error) {
-	p, err := open(file, "LBMF", part, tag)
+	p, err := openUpTo(file, "LBMF", sealedManifest, part, tag)
 	if err != nil {
 		return Manifest{}, err
 	}
-	if len(p) < 8 || (len(p)-8)%chapterRow != 0 {
+	if len(p) < 8 {
 		return Manifest{}, fmt.Errorf("%w: length", ErrDamaged)
 	}
 	m := Manifest{Generation: le.Uint64(p)}
-	for p = p[8:]; len(p) > 0; p = p[chapterRow:] {
+	p = p[8:]
+	if le.Uint16(file[4:]) == sealedManifest {
+		if p, err = m.decodeSealed(p); err != nil {
+			return Manifest{}, err
+		}
+	}
+	if len(p)%chapterRow != 0 {
+		return Manifest{}, fmt.Errorf("%w: length", ErrDamaged)
+	}
+	for ; len(p) > 0; p = p[chapterRow:] {
 		c := Chapter{
 			ID: le.Uint32(p), Chain: le.Uint32(p[4:]), First: event.LSN(le.Uint64(p[8:])),
 			Created: int64(le.Uint64(p[16:])), SegmentBytes: le.Uint32(p[24:]),
@@ -55,7 +114,42 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 		}
 		m.Chapters = append(m.Chapters, c)
 	}
+	if n := len(m.Sealed); n > 0 {
+		last := m.Sealed[n-1]
+		if len(m.Chapters) == 0 || m.Chapters[0].ID <= last.Chapter || m.Chapters[0].First != last.End || m.Chapters[0].Chain != last.Last {
+			return Manifest{}, fmt.Errorf("%w: the chapters do not follow the sealed files", ErrDamaged)
+		}
+	}
 	return m, nil
+}
+
+// decodeSealed reads what version 2 has in front of the chapters.
+func (m *Manifest) decodeSealed(p []byte) (chapters []byte, err error) {
+	if len(p) < manifestHead-8 {
+		return nil, fmt.Errorf("%w: length", ErrDamaged)
+	}
+	for _, b := range p[:manifestHead-8-8] {
+		if b != 0 {
+			return nil, fmt.Errorf("%w: the manifest names a base, or that something was removed", ErrNewer)
+		}
+	}
+	n := uint64(le.Uint32(p[manifestHead-16:]))
+	p = p[manifestHead-8:]
+	if n == 0 || n*sealedRow > uint64(len(p)) {
+		return nil, fmt.Errorf("%w: length", ErrDamaged)
+	}
+	for range n {
+		s := SealedFile{
+			Chapter: le.Uint32(p), Revision: le.Uint32(p[4:]), First: event.LSN(le.Uint64(p[8:])), End: event.LSN(le.Uint64(p[16:])),
+			Epoch: Epoch(le.Uint64(p[24:])), Chain: le.Uint32(p[32:]), Last: le.Uint32(p[36:]), Size: int64(le.Uint64(p[40:])), Footer: [sha256.Size]byte(p[48:]),
+		}
+		if i := len(m.Sealed) - 1; i >= 0 && (s.Chapter <= m.Sealed[i].Chapter || s.First != m.Sealed[i].End || s.Chain != m.Sealed[i].Last || s.Epoch < m.Sealed[i].Epoch) ||
+			s.First%8 != 0 || s.End%8 != 0 || s.First < FirstLSN || s.End <= s.First || s.Revision == 0 || s.Size <= 0 {
+			return nil, fmt.Errorf("%w: sealed files out of order", ErrDamaged)
+		}
+		m.Sealed, p = append(m.Sealed, s), p[sealedRow:]
+	}
+	return p, nil
 }
 
 // TagOf is the namespace's tag that a manifest or another note claims, 0 without one; nothing else of the file is looked at.

@@ -34,3 +34,14 @@ func SegmentIndex(name string) (index uint64, ok bool) {
 
 // CheckpointName is a checkpoint file in checkpoints.
 func CheckpointName(at event.LSN) string { return fmt.Sprintf("%020d.ckpt", at) }
+
+// SealedName is the sealed file of a chapter in sealed.
+func SealedName(chapter, revision uint32) string {
+	return fmt.Sprintf("%010d-%04d.lbs", chapter, revision)
+}
+
+// SealedID is the chapter and revision of the sealed file that has the name.
+func SealedID(name string) (chapter, revision uint32, ok bool) {
+	_, err := fmt.Sscanf(name, "%010d-%04d.lbs", &chapter, &revision)
+	return chapter, revision, err == nil && chapter > 0 && revision > 0 && SealedName(chapter, revision) == name
+}

@@ -49,11 +49,12 @@ const (
 	Backups      = "backups"
 	Fences       = "fences"
 	Moves        = "moves"
+	Sealed       = "sealed"
 	Transactions = "transactions"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Fences, Moves, Transactions}
+var Capabilities = []string{Backups, Fences, Moves, Sealed, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

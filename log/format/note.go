@@ -21,9 +21,13 @@ const (
 )
 
 func seal(magic string, part PartitionID, tag uint32, fields []byte) []byte {
+	return sealVersion(magic, Version, part, tag, fields)
+}
+
+func sealVersion(magic string, version uint16, part PartitionID, tag uint32, fields []byte) []byte {
 	p := make([]byte, 0, noteHead+len(fields)+4)
 	p = append(p, magic...)
-	p = le.AppendUint16(p, Version)
+	p = le.AppendUint16(p, version)
 	p = le.AppendUint16(p, uint16(part))
 	p = le.AppendUint32(p, tag)
 	p = le.AppendUint32(p, uint32(cap(p)))
@@ -32,14 +36,19 @@ func seal(magic string, part PartitionID, tag uint32, fields []byte) []byte {
 }
 
 func open(p []byte, magic string, part PartitionID, tag uint32) ([]byte, error) {
+	return openUpTo(p, magic, Version, part, tag)
+}
+
+// openUpTo is open for a note of which there are versions up to newest.
+func openUpTo(p []byte, magic string, newest uint16, part PartitionID, tag uint32) ([]byte, error) {
 	switch {
 	case len(p) < noteHead+4 || string(p[:4]) != magic:
 		return nil, fmt.Errorf("%w: no %s file", ErrDamaged, magic)
 	case le.Uint32(p[len(p)-4:]) != event.Sum(p[:len(p)-4]):
 		return nil, fmt.Errorf("%w: checksum", ErrDamaged)
-	case le.Uint16(p[4:]) > Version:
+	case le.Uint16(p[4:]) > newest:
 		return nil, fmt.Errorf("%w: %s version %d", ErrNewer, magic, le.Uint16(p[4:]))
-	case le.Uint16(p[4:]) != Version || le.Uint32(p[12:]) != uint32(len(p)):
+	case le.Uint16(p[4:]) == 0 || le.Uint32(p[12:]) != uint32(len(p)):
 		return nil, fmt.Errorf("%w: header", ErrDamaged)
 	case le.Uint16(p[6:]) != uint16(part):
 		return nil, fmt.Errorf("%w: belongs to partition %d", ErrDamaged, le.Uint16(p[6:]))

@@ -28,8 +28,12 @@ type Scanner struct {
 
 	Frames, Records uint64
 	Bytes           int64
-	Erased          uint64               // of the frames, those without all of their bodies
-	Watch           map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
+	Erased          uint64 // of the frames, those without all of their bodies
+
+	// Each is told of every good frame of Advance, before it is passed, with its place in the window's file; nil tells nobody.
+	Each func(off int64, h *Header) error
+
+	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
 }
 
 // Passed is what a scan has found at an LSN.
@@ -194,6 +198,9 @@ func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64
 			return off, Verdict{}, err
 		}
 		v, err := s.Judge(off, h)
+		if err == nil && v.Good && s.Each != nil {
+			err = s.Each(off, h)
+		}
 		if err == nil && v.Good {
 			err = s.take(off, h)
 		}

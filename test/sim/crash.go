@@ -265,7 +265,7 @@ func (w *world) storeOn(disk *faultfs.FS) (log.Store, error) {
 		boot = fmt.Sprintf("boot-%d", w.boot)
 	}
 	return log.Open(context.Background(), root, log.Options{FS: disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
-		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, BootID: boot, Manual: true, Logger: w.logger(),
+		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, SealAfter: w.o.sealAfter, BootID: boot, Manual: true, Logger: w.logger(),
 		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
 }
 

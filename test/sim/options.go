@@ -38,11 +38,14 @@ type options struct {
 	power   int  // percent of the crashes that are power losses
 	errors  bool // writes and syncs that fail
 	damage  bool // bits that flip at rest
-	forge   bool // bodies that look like frames of the log
-	jumps   bool // the wall clock is set
-	renew   bool // queues are deleted and created again
-	idle    bool // what nobody uses deletes itself
-	headers bool // messages have headers about as large as they may be
+
+	sealAfter time.Duration // how long a chapter is closed before it is sealed; 0: none is
+	sealing   int           // how often in a hundred steps it is looked for one
+	forge     bool          // bodies that look like frames of the log
+	jumps     bool          // the wall clock is set
+	renew     bool          // queues are deleted and created again
+	idle      bool          // what nobody uses deletes itself
+	headers   bool          // messages have headers about as large as they may be
 
 	transactions bool     // some of what clients ask for is part of one
 	moves        bool     // entities forward to one another
@@ -129,6 +132,7 @@ const (
 	laterStream  = 0xbf58476d1ce4e5b9
 	movesStream  = 0x94d049bb133111eb
 	fenceStream  = 0x2545f4914f6cdd1d
+	sealStream   = 0xff51afd7ed558ccd
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -168,6 +172,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.weighActions(rng)
 	o.addMoves(rand.New(rand.NewPCG(seed, movesStream)))
 	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
+	o.addSealing(rand.New(rand.NewPCG(seed, sealStream)))
 	return o
 }
 

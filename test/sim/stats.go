@@ -35,6 +35,7 @@ type Stats struct {
 	StartWaits                            int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
 	DiedInSync                            int64 // crashes while a sync went on
+	Sealed, DiedSealing                   int64 // chapters; crashes while one was being sealed
 	ReasonsCut, HeadersTooLarge           int64 // of dead letters
 	VirtualMillis                         int64
 	Reruns                                int64

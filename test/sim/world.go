@@ -160,6 +160,8 @@ type world struct {
 	stats Stats
 	step  int
 
+	sealRand *rand.Rand
+
 	disk    *faultfs.FS
 	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
 	armed   int                 // crash at this call from now; 0: not
@@ -199,7 +201,8 @@ type world struct {
 
 // Run plays one seed. With out it writes what happens, readably.
 func Run(seed uint64, out io.Writer) (res Result) {
-	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), out: out, hash: fnv.New64a(),
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), sealRand: rand.New(rand.NewPCG(seed, sealStream+1)),
+		out: out, hash: fnv.New64a(),
 		disk: faultfs.New()}
 	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
 	w.hist = newHistory(w)
@@ -367,6 +370,7 @@ func (w *world) act() {
 		w.revive()
 	}
 	w.ifStopped()
+	w.seal(p)
 }
 
 // ifStopped ends the process when a partition has stopped.

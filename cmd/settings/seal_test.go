@@ -1,0 +1,29 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// When chapters are sealed is said by flag, environment or file; never is the default, and 0s is at once.
+func TestSealAfter(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"never": 0, "0s": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {
+		s, err := Load(Sources{File: write(t, "c.yaml", "seal-after: 1h\n", 0o644), Flags: map[string][]string{"seal-after": {text}}})
+		if err != nil || s.Storage.SealAfter != want {
+			t.Errorf("%s: %v, %v", text, s.Storage.SealAfter, err)
+		}
+	}
+	if s, err := Load(Sources{}); err != nil || s.Storage.SealAfter != 0 {
+		t.Errorf("by default: %v, %v", s.Storage.SealAfter, err)
+	}
+	if s, err := Load(Sources{Env: environment("LEDGERBUS_SEAL_AFTER", "1h")}); err != nil || s.Storage.SealAfter != time.Hour {
+		t.Errorf("from the environment: %v, %v", s.Storage.SealAfter, err)
+	}
+	for _, text := range []string{"-1s", "8761h", "soon", "10", ""} {
+		if _, err := Load(Sources{Flags: map[string][]string{"seal-after": {text}}}); err == nil || !strings.Contains(err.Error(), "--seal-after") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,445 @@
+package log
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// How a closed chapter becomes a sealed file (log-format.md 3.2, decision 46). Nobody waits for it: it reads files that nobody writes, writes
+// one that nobody reads, and takes a lock of the partition only for as long as the manifest is replaced and the segments change.
+
+// sealing is the part of a partition that does it.
+type sealing struct {
+	p     *partition
+	ended atomic.Bool // another recovery of the partition begins: what is under way is given up
+
+	mu      sync.Mutex // held while a chapter is sealed; guards what follows
+	tip     tip
+	made    bool  // the directory is there, durably
+	stopped error // why nothing is sealed any more
+}
+
+// errCopied: the log is being copied, and a copy takes what the manifest named when it began.
+var errCopied = errors.New("log: is being copied")
+
+// useBlocks makes sealed segments share the blocks that they decompress with those of the whole store.
+func useBlocks(list []*segment, blocks *blockCache) {
+	for _, s := range list {
+		if k, ok := s.kind.(*sealedKind); ok {
+			k.blocks = blocks
+		}
+	}
+}
+
+// Seal implements [Sealer].
+func (p *partition) Seal(ctx context.Context) (bool, error) { return p.sealing.next(ctx) }
+
+// next seals the oldest chapter, if it is time.
+func (v *sealing) next(ctx context.Context) (bool, error) {
+	p := v.p
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stopped != nil {
+		return false, v.stopped
+	}
+	c, end, ok := v.due()
+	if !ok {
+		return false, nil
+	}
+	err := v.seal(ctx, c, end)
+	if err == nil || errors.Is(err, ErrNoRoom) || ctx.Err() != nil || disk.OutOfDescriptors(err) || errors.Is(err, ErrClosed) || errors.Is(err, errCopied) {
+		return err == nil, err
+	}
+	v.stopped = fmt.Errorf("log: partition %d: sealing has ended at chapter %d: %w", p.id, c.ID, err)
+	p.store.opts.Logger.Error("sealing has ended until the next start", "partition", p.id, "chapter", c.ID, "err", err)
+	return false, v.stopped
+}
+
+// due returns the oldest chapter, and where it ends, if it is time to seal it.
+func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
+	p := v.p
+	opts := &p.store.opts
+	p.listing.Lock()
+	list := p.manifest.Chapters
+	p.listing.Unlock()
+	if opts.SealAfter == 0 || opts.ReadOnly || len(list) < 2 || p.store.reserve.room() >= RoomCritical {
+		return c, end, false
+	}
+	if !p.copying.TryLock() {
+		return c, end, false
+	}
+	p.copying.Unlock()
+	p.mu.RLock()
+	leads := p.writer != nil && p.poison == nil
+	p.mu.RUnlock()
+	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && age < opts.SealAfter {
+		return c, end, false
+	}
+	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true
+}
+
+// seal takes the steps, in their order.
+func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) error {
+	p := v.p
+	if c.First == end.LSN {
+		return v.dropEmpty(c)
+	}
+	began := p.store.opts.Now()
+	if err := p.store.Use(Sealed); err != nil {
+		return err
+	}
+	if err := v.makeDir(); err != nil {
+		return err
+	}
+	k := &sealedKind{partition: p.id, tag: p.store.tag, blocks: p.store.blocks, named: format.SealedFile{
+		Chapter: c.ID, Revision: 1, First: c.First, End: end.LSN, Chain: c.Chain, Last: end.Chain,
+	}}
+	r := chapterReader{p: p, chapter: c, segments: v.segmentsOf(c.ID)}
+	name := filepath.Join(p.dir, k.path())
+	boot, err := v.write(ctx, &r, k, name)
+	if err != nil {
+		_ = p.store.fs.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		return disk.Later(err)
+	}
+	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
+		_ = p.store.fs.Remove(name + disk.TempSuffix)
+		return err
+	}
+	if err := p.store.fs.SyncDir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	if !p.copying.TryLock() {
+		_ = p.store.fs.Remove(name) // made again when the copy is there
+		return errCopied
+	}
+	defer p.copying.Unlock()
+	if err := v.relist(func(m *format.Manifest) { m.Sealed = append(slices.Clip(m.Sealed), k.named) }); err != nil {
+		return err
+	}
+	v.tip = tip{k.named.Epoch, boot}
+	v.replaceSegments(r.segments, []*segment{{chapter: c.ID, base: c.First, end: end.LSN, kind: k}})
+	raw := int64(end.LSN - c.First)
+	p.store.opts.Logger.Info("chapter sealed", "partition", p.id, "chapter", c.ID, "file", k.path(), "bytes", raw, "sealed", k.named.Size,
+		"percent", 100*k.named.Size/raw, "took", p.store.opts.Now().Sub(began))
+	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
+}
+
+// end gives up what is under way, and returns when nothing is any more and nothing will be.
+func (v *sealing) end() {
+	v.ended.Store(true)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stopped == nil {
+		v.stopped = ErrClosed
+	}
+}
+
+// makeDir makes the directory durable, once in a run: an earlier one may have died between making and syncing it.
+func (v *sealing) makeDir() error {
+	p := v.p
+	if v.made {
+		return nil
+	}
+	if err := disk.Later(disk.MakeDir(p.store.fs, filepath.Join(p.dir, "sealed"))); err != nil {
+		return err
+	}
+	if err := p.store.fs.SyncDir(p.dir); err != nil {
+		return err
+	}
+	v.made = true
+	return nil
+}
+
+func (v *sealing) segmentsOf(chapter uint32) (list []*segment) {
+	p := v.p
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, s := range p.segments {
+		if s.chapter == chapter {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// write makes the temp file, durable and compared with the chapter, and completes what the manifest is to say of it.
+func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, name string) (boot string, err error) {
+	p := v.p
+	f, err := p.store.fs.Create(name + disk.TempSuffix)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	foot, err := r.write(ctx, &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &v.ended}, k, v.tip)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return "", err
+	}
+	s, err := sealed.Open(f, size)
+	if err != nil {
+		return "", fmt.Errorf("read back: %w", err)
+	}
+	k.named.Epoch, k.named.Size, k.named.Footer = foot.Epoch, size, s.Digest
+	if foot.Last != k.named.Last || s.Footer != foot {
+		return "", fmt.Errorf("%w: the chapter does not end where the next one begins", ErrInternal)
+	}
+	back := &sealedKind{partition: k.partition, tag: k.tag, named: k.named, blocks: newBlockCache(walkCacheBytes)}
+	c, err := back.open(func(string) (disk.File, error) { return p.store.fs.Open(name + disk.TempSuffix) })
+	if err != nil {
+		return "", fmt.Errorf("read back: %w", err)
+	}
+	return foot.Boot, errors.Join(r.compare(ctx, c), c.Close())
+}
+
+// dropEmpty ends a chapter without a frame, as a start leaves that was interrupted.
+func (v *sealing) dropEmpty(c format.Chapter) error {
+	if !v.p.copying.TryLock() {
+		return errCopied
+	}
+	defer v.p.copying.Unlock()
+	old := v.segmentsOf(c.ID)
+	if err := v.relist(func(*format.Manifest) {}); err != nil {
+		return err
+	}
+	v.replaceSegments(old, nil)
+	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
+}
+
+// relist replaces the manifest by one without the first chapter, and with what change does to it. Without knowing which of the two is on the
+// disk nothing can be written any more.
+func (v *sealing) relist(change func(*format.Manifest)) error {
+	p := v.p
+	if v.ended.Load() {
+		return ErrClosed
+	}
+	p.listing.Lock()
+	defer p.listing.Unlock()
+	m := p.manifest
+	m.Generation++
+	change(&m)
+	m.Chapters = slices.Clone(m.Chapters[1:])
+	err := disk.Replace(p.store.fs, filepath.Join(p.dir, "manifest"), m.Encode(p.id, p.store.tag))
+	if err == nil {
+		p.manifest = m
+		return nil
+	}
+	err = fmt.Errorf("manifest: %w", err)
+	if errors.Is(err, ErrNoRoom) || disk.OutOfDescriptors(err) {
+		return err
+	}
+	p.mu.RLock()
+	w := p.writer
+	p.mu.RUnlock()
+	if w != nil {
+		return w.fail(err)
+	}
+	return p.fail(err)
+}
+
+// replaceSegments puts others in the place of a chapter's segments. Who reads one of them goes on.
+func (v *sealing) replaceSegments(old, new []*segment) {
+	p := v.p
+	p.mu.Lock()
+	i := slices.Index(p.segments, old[0])
+	p.segments = slices.Concat(p.segments[:i], new, p.segments[i+len(old):])
+	p.mu.Unlock()
+	p.files.drop(old)
+}
+
+// removeChapter removes the files of a chapter that a sealed file stands for, and its directory.
+func (v *sealing) removeChapter(name string) error {
+	p := v.p
+	dir := filepath.Join(p.dir, name)
+	files, err := p.store.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := p.remove(filepath.Join(name, f.Name)); err != nil {
+			return err
+		}
+	}
+	if err := p.remove(name); err != nil {
+		return err
+	}
+	return p.store.fs.SyncDir(filepath.Dir(dir))
+}
+
+// removeRemains removes what an interrupted sealing left.
+func (v *sealing) removeRemains() error {
+	p := v.p
+	for _, name := range p.found.remains {
+		var err error
+		if filepath.Dir(name) == "wal" {
+			err = v.removeChapter(name)
+		} else {
+			err = p.remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	p.found.remains = nil
+	return nil
+}
+
+// chapterReader reads the frames of a closed chapter.
+type chapterReader struct {
+	p        *partition
+	chapter  format.Chapter
+	segments []*segment
+	win      format.Window
+	big      []byte // records that are longer than the window
+}
+
+// write writes the sealed file.
+func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKind, from tip) (sealed.Footer, error) {
+	head := sealed.Header{
+		Partition: k.partition, Tag: k.tag, Chapter: k.named.Chapter, Revision: k.named.Revision, First: k.named.First, End: k.named.End, Chain: k.named.Chain,
+	}
+	w, err := sealed.NewWriter(to, head, from.epoch, from.boot)
+	if err != nil {
+		return sealed.Footer{}, err
+	}
+	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
+		var entry [format.BodiesAt]byte
+		p, err := s.Win.Bytes(off, format.BodiesAt)
+		if err != nil {
+			return err
+		}
+		copy(entry[:], p)
+		records, err := r.records(s, off, h)
+		if err != nil {
+			return err
+		}
+		return w.Frame(h, entry[:], records)
+	})
+	if err == nil {
+		err = w.EndRecords()
+	}
+	if err != nil {
+		return sealed.Footer{}, err
+	}
+	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
+		for at, end := off+format.BodiesAt, off+h.RecordsAt(); at < end; {
+			p, err := s.Win.Bytes(at, int(min(end-at, int64(len(s.Win.Buf)))))
+			if err != nil {
+				return err
+			}
+			if err := w.Bodies(h.LSN+event.LSN(at-off), p); err != nil {
+				return err
+			}
+			at += int64(len(p))
+		}
+		return nil
+	})
+	if err != nil {
+		return sealed.Footer{}, err
+	}
+	foot, err := w.Close()
+	return foot, errors.Join(err, to.flush())
+}
+
+// records returns those of a frame, with their padding.
+func (r *chapterReader) records(s *format.Scanner, off int64, h *format.Header) ([]byte, error) {
+	at, n := off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())
+	if n <= len(s.Win.Buf) {
+		return s.Win.Bytes(at, n)
+	}
+	r.big = slices.Grow(r.big[:0], n)[:n]
+	return r.big, s.Win.ReadAt(r.big, at)
+}
+
+// frames calls each with every frame of the chapter, judged as a start judges it.
+func (r *chapterReader) frames(ctx context.Context, from tip, each func(s *format.Scanner, off int64, h *format.Header) error) error {
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	c := r.chapter
+	s := format.Scanner{
+		Win: format.Window{Buf: buf[:]}, Partition: r.p.id, Tag: r.p.store.tag, Chapter: c.ID, Fresh: true, LSN: c.First, Chain: c.Chain,
+		Epoch: from.epoch, Boot: from.boot, Index: 1,
+	}
+	s.Each = func(off int64, h *format.Header) error { return each(&s, off, h) }
+	for _, seg := range r.segments {
+		if err := r.segment(ctx, &s, seg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *chapterReader) segment(ctx context.Context, s *format.Scanner, seg *segment) error {
+	f, err := seg.kind.open(r.open)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.Win.Reset(f, int64(seg.end-seg.base))
+	off, v, err := s.Advance(ctx, seg.base, new(format.Header))
+	if err == nil && !v.Good {
+		err = &CorruptError{
+			Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), seg.kind.path()), Offset: off, LSN: s.LSN, Reason: v.Reason,
+		}
+	}
+	return err
+}
+
+func (r *chapterReader) open(path string) (disk.File, error) {
+	return r.p.store.fs.Open(filepath.Join(r.p.dir, path))
+}
+
+// compare compares the chapter with a sealed file, byte for byte.
+func (r *chapterReader) compare(ctx context.Context, c content) error {
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	was, is := buf[:windowBytes/2], buf[windowBytes/2:]
+	at := int64(0) // from the chapter's first address
+	for _, seg := range r.segments {
+		f, err := seg.kind.open(r.open)
+		if err != nil {
+			return err
+		}
+		err = func() error {
+			for off, size := int64(0), int64(seg.end-seg.base); off < size; {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				n, err := c.ReadAt(is[:min(int64(len(is)), size-off)], at)
+				if n == 0 {
+					return fmt.Errorf("read back: %w", err)
+				}
+				if m, err := f.ReadAt(was[:n], off); m < n {
+					return err
+				}
+				if !bytes.Equal(was[:n], is[:n]) {
+					return fmt.Errorf("%w: a sealed file does not have the bytes of its chapter, from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
+				}
+				off, at = off+int64(n), at+int64(n)
+			}
+			return nil
+		}()
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package sealed
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// MaxContents is the most that the contents of a file take when decompressed, bytes.
+const MaxContents = 1 << 24
+
+// Contents is what a file is about.
+type Contents struct {
+	Kinds   []KindCount
+	Origins []OriginAt
+	// Unlisted: the blocks of slices were left out, since there were too many. Any block may name any slice.
+	Unlisted bool
+	Slices   []SliceCount
+}
+
+// KindCount is how many events of a kind there are, and what they take in the records.
+type KindCount struct {
+	Kind          event.Kind
+	Events, Bytes uint64
+}
+
+// OriginAt is the record block in which an origin is defined first.
+type OriginAt struct {
+	Origin event.OriginID
+	Block  int
+}
+
+// SliceCount is what events of a slice take, and which blocks name it.
+type SliceCount struct {
+	Slice             event.Slice
+	Events, Bytes     uint64 // in the records
+	Bodies, BodyBytes uint64
+	Blocks            []SliceAt
+}
+
+// SliceAt is a record block that names a slice, and which sequence numbers of it, at least the lowest and the highest; 0: the slice itself.
+type SliceAt struct {
+	Block           int
+	Lowest, Highest event.SequenceNumber
+}
+
+func zigzag(d int64) uint64   { return uint64(d)<<1 ^ uint64(d>>63) }
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
+
+// encode returns the contents, without the blocks of slices if they would be too long with them.
+func (c *Contents) encode() []byte {
+	p := c.append(nil)
+	if len(p) > MaxContents {
+		short := *c
+		short.Unlisted = true
+		p = short.append(nil)
+	}
+	return p
+}
+
+func (c *Contents) append(p []byte) []byte {
+	add := func(values ...uint64) {
+		for _, v := range values {
+			p = binary.AppendUvarint(p, v)
+		}
+	}
+	add(uint64(len(c.Kinds)))
+	for _, k := range c.Kinds {
+		add(uint64(k.Kind), k.Events, k.Bytes)
+	}
+	add(uint64(len(c.Origins)))
+	last := event.OriginID(0)
+	for _, o := range c.Origins {
+		add(uint64(o.Origin-last), uint64(o.Block))
+		last = o.Origin
+	}
+	listed := uint64(1)
+	if c.Unlisted {
+		listed = 0
+	}
+	add(listed, uint64(len(c.Slices)))
+	entity := event.EntityID(0)
+	for _, s := range c.Slices {
+		add(uint64(s.Slice.Entity-entity), uint64(s.Slice.Partition), s.Events, s.Bytes, s.Bodies, s.BodyBytes)
+		entity = s.Slice.Entity
+		if c.Unlisted {
+			add(0)
+			continue
+		}
+		add(uint64(len(s.Blocks)))
+		block, low := 0, event.SequenceNumber(0)
+		for _, b := range s.Blocks {
+			add(uint64(b.Block-block), zigzag(int64(b.Lowest-low)), uint64(b.Highest-b.Lowest))
+			block, low = b.Block, b.Lowest
+		}
+	}
+	return p
+}
+
+// reader reads uvarints; the first fault sticks.
+type reader struct {
+	p   []byte
+	bad bool
+}
+
+func (r *reader) next() uint64 {
+	v, n := binary.Uvarint(r.p)
+	if n <= 0 {
+		r.bad, r.p = true, nil
+		return 0
+	}
+	r.p = r.p[n:]
+	return v
+}
+
+// under is next for a value that must be below limit.
+func (r *reader) under(limit uint64) uint64 {
+	v := r.next()
+	if v >= limit {
+		r.bad, r.p = true, nil
+		return 0
+	}
+	return v
+}
+
+// count is next for the length of a list whose entries take at least size bytes each.
+func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) + 1)) }
+
+// DecodeContents reads contents of a file with so many record blocks. The error wraps [format.ErrDamaged].
+func DecodeContents(p []byte, blocks int) (Contents, error) {
+	r := reader{p: p}
+	var c Contents
+	for range r.count(3) {
+		k := KindCount{event.Kind(r.under(256)), r.next(), r.next()}
+		if n := len(c.Kinds); n > 0 && k.Kind <= c.Kinds[n-1].Kind {
+			r.bad = true
+		}
+		c.Kinds = append(c.Kinds, k)
+	}
+	last := uint64(0)
+	for i := range r.count(2) {
+		d := r.under(1<<32 - last)
+		last += d
+		if d == 0 && i > 0 {
+			r.bad = true
+		}
+		c.Origins = append(c.Origins, OriginAt{event.OriginID(last), int(r.under(uint64(blocks)))})
+	}
+	c.Unlisted = r.under(2) == 0
+	for range r.count(7) {
+		r.slice(&c, blocks)
+		if r.bad {
+			break
+		}
+	}
+	if r.bad || len(r.p) > 0 {
+		return Contents{}, damaged("contents do not fit")
+	}
+	return c, nil
+}
+
+// slice reads the next one.
+func (r *reader) slice(c *Contents, blocks int) {
+	var s SliceCount
+	last := event.Slice{}
+	if n := len(c.Slices); n > 0 {
+		last = c.Slices[n-1].Slice
+	}
+	s.Slice.Entity = last.Entity + event.EntityID(r.under(1<<32-uint64(last.Entity)))
+	s.Slice.Partition = uint8(r.under(256))
+	if len(c.Slices) > 0 && compareSlices(last, s.Slice) >= 0 {
+		r.bad = true
+	}
+	s.Events, s.Bytes, s.Bodies, s.BodyBytes = r.next(), r.next(), r.next(), r.next()
+	n := r.count(3)
+	if c.Unlisted && n > 0 {
+		r.bad = true
+	}
+	block, low := 0, event.SequenceNumber(0)
+	for i := range n {
+		d := int(r.under(uint64(blocks - block)))
+		block += d
+		low += event.SequenceNumber(unzigzag(r.next()))
+		high := low + event.SequenceNumber(r.next())
+		if d == 0 && i > 0 || high < low {
+			r.bad = true
+		}
+		s.Blocks = append(s.Blocks, SliceAt{block, low, high})
+	}
+	c.Slices = append(c.Slices, s)
+}
+
+func compareSlices(a, b event.Slice) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+}
+
+// Of finds what a file has of a slice.
+func (c *Contents) Of(s event.Slice) (SliceCount, bool) {
+	i, ok := slices.BinarySearchFunc(c.Slices, s, func(have SliceCount, want event.Slice) int { return compareSlices(have.Slice, want) })
+	if !ok {
+		return SliceCount{Slice: s}, false
+	}
+	return c.Slices[i], true
+}
+
+// collector counts what the events of a file are about.
+type collector struct {
+	kinds   [256]KindCount
+	origins map[event.OriginID]int
+	slices  map[event.Slice]*SliceCount
+	ids     [][idRow]byte
+	events  uint64
+}
+
+func newCollector() *collector {
+	return &collector{origins: make(map[event.OriginID]int), slices: make(map[event.Slice]*SliceCount)}
+}
+
+func (c *collector) of(s event.Slice) *SliceCount {
+	have := c.slices[s]
+	if have == nil {
+		have = &SliceCount{Slice: s}
+		c.slices[s] = have
+	}
+	return have
+}
+
+// event counts one, which begins in a block.
+func (c *collector) event(ev event.Event, size event.Size, block int) {
+	c.events++
+	k := &c.kinds[ev.Kind()]
+	k.Kind, k.Events, k.Bytes = ev.Kind(), k.Events+1, k.Bytes+uint64(size.Record)
+	if o, ok := ev.(*event.OriginDefined); ok {
+		if _, defined := c.origins[o.ID]; !defined {
+			c.origins[o.ID] = block
+		}
+	}
+	if id := event.MessageIDOf(ev); id != nil {
+		c.ids = append(c.ids, idOf(id, block))
+	}
+	own := c.of(ev.Common().Slice)
+	own.Events, own.Bytes = own.Events+1, own.Bytes+uint64(size.Record)
+	own.Bodies, own.BodyBytes = own.Bodies+uint64(size.Blobs), own.BodyBytes+size.Bodies
+	event.Named(ev, func(s event.Slice, n event.SequenceNumber) { c.of(s).name(n, block) })
+}
+
+// name notes that a block names a number.
+func (s *SliceCount) name(n event.SequenceNumber, block int) {
+	if i := len(s.Blocks) - 1; i >= 0 && s.Blocks[i].Block == block {
+		at := &s.Blocks[i]
+		switch {
+		case n == 0:
+		case at.Highest == 0:
+			at.Lowest, at.Highest = n, n
+		default:
+			at.Lowest, at.Highest = min(at.Lowest, n), max(at.Highest, n)
+		}
+		return
+	}
+	s.Blocks = append(s.Blocks, SliceAt{block, n, n})
+}
+
+// contents returns what was counted, in order.
+func (c *collector) contents() Contents {
+	var out Contents
+	for _, k := range c.kinds {
+		if k.Events > 0 {
+			out.Kinds = append(out.Kinds, k)
+		}
+	}
+	for o, block := range c.origins {
+		out.Origins = append(out.Origins, OriginAt{o, block})
+	}
+	slices.SortFunc(out.Origins, func(a, b OriginAt) int { return cmp.Compare(a.Origin, b.Origin) })
+	for _, s := range c.slices {
+		out.Slices = append(out.Slices, *s)
+	}
+	slices.SortFunc(out.Slices, func(a, b SliceCount) int { return compareSlices(a.Slice, b.Slice) })
+	return out
+}

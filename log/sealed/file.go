@@ -1,0 +1,136 @@
+package sealed
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// File is one that is read. Its methods may be called concurrently.
+type File struct {
+	Header Header
+	Footer Footer
+	Digest [sha256.Size]byte // of the footer
+	r      io.ReaderAt
+}
+
+// Open reads header and footer of a file of a given size. Errors about what is in it wrap [format.ErrDamaged] or [format.ErrNewer].
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	if size < HeaderSize+FooterSize {
+		return nil, damaged("%d bytes are less than a sealed file", size)
+	}
+	f := &File{r: r}
+	head, foot := make([]byte, HeaderSize), make([]byte, FooterSize)
+	err := readFull(r, head, 0)
+	if err == nil {
+		err = readFull(r, foot, size-FooterSize)
+	}
+	if err == nil {
+		f.Header, err = DecodeHeader(head)
+	}
+	if err == nil {
+		f.Footer, err = DecodeFooter(foot, size)
+	}
+	if err == nil {
+		err = f.Footer.Check(&f.Header)
+	}
+	f.Digest = sha256.Sum256(foot)
+	return f, err
+}
+
+// readFull reads all of p.
+func readFull(r io.ReaderAt, p []byte, off int64) error {
+	n, err := r.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// part reads a part and compares it with its digest.
+func (f *File) part(part Part) ([]byte, error) {
+	s := f.Footer.Parts[part]
+	p := make([]byte, s.Length)
+	if err := readFull(f.r, p, s.Offset); err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(p) != s.Sum {
+		return nil, damaged("%s: digest", part)
+	}
+	return p, nil
+}
+
+// Index is the index of the blocks of a part, Records or Bodies.
+func (f *File) Index(of Part) ([]Block, error) {
+	index := RecordIndex
+	if of == Bodies {
+		index = BodyIndex
+	}
+	p, err := f.part(index)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeIndex(p, index, f.Footer.Parts[of], f.Footer.First, f.Footer.End)
+}
+
+// Contents is what the file is about, read by the number of its record blocks.
+func (f *File) Contents(blocks int) (Contents, error) {
+	p, err := f.part(Summary)
+	if err != nil {
+		return Contents{}, err
+	}
+	if p, err = decompress(p, int(f.Footer.ContentsSize)); err != nil {
+		return Contents{}, err
+	}
+	return DecodeContents(p, blocks)
+}
+
+// IDs is the message-ids of a file with so many record blocks.
+func (f *File) IDs(blocks int) (IDTable, error) {
+	p, err := f.part(IDs)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeIDs(p, blocks)
+}
+
+// Read reads and decompresses the block of a number from the blocks of a part.
+func (f *File) Read(blocks []Block, i int) (*Data, error) {
+	b, limit := &blocks[i], f.Footer.End
+	if i+1 < len(blocks) {
+		limit = blocks[i+1].First
+	}
+	stored := make([]byte, b.Stored)
+	err := readFull(f.r, stored, b.Offset)
+	var d *Data
+	if err == nil {
+		d, err = b.Decode(stored, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("block at byte %d: %w", b.Offset, err)
+	}
+	return d, nil
+}
+
+// Verify compares the digest of every part, reading through buf.
+func (f *File) Verify(buf []byte) error {
+	for i, s := range f.Footer.Parts {
+		sum := sha256.New()
+		for at := s.Offset; at < s.end(); {
+			p := buf[:min(int64(len(buf)), s.end()-at)]
+			if err := readFull(f.r, p, at); err != nil {
+				return err
+			}
+			sum.Write(p)
+			at += int64(len(p))
+		}
+		if [sha256.Size]byte(sum.Sum(nil)) != s.Sum {
+			return damaged("%s: digest", Part(i))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package sealed
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// Writer writes a file. It is told of all frames of a chapter twice, in order: with Frame, then of those that have bodies with Bodies, as often as it
+// takes. Errors are those of the writer below, and of records that cannot be decoded.
+type Writer struct {
+	out     output
+	header  Header
+	footer  Footer
+	records builder
+	bodies  builder
+	what    *collector
+	decoder event.Decoder
+}
+
+// NewWriter begins a file of the chapter that a header is about. Before is the epoch of what precedes the chapter, boot the boot id there.
+func NewWriter(w io.Writer, h Header, before format.Epoch, boot string) (*Writer, error) {
+	s := &Writer{out: output{w: w}, header: h, what: newCollector(), footer: Footer{
+		Chapter: h.Chapter, Revision: h.Revision, First: h.First, End: h.End, Chain: h.Chain, Last: h.Chain, Before: before, Epoch: before, Boot: boot,
+	}}
+	s.records.out, s.bodies.out = &s.out, &s.out
+	if err := s.out.write(h.Encode()); err != nil {
+		return nil, err
+	}
+	s.footer.Parts[Records] = s.out.begin()
+	return s, nil
+}
+
+// Frame adds all of a frame but its bodies: its prefix and header, and its records and padding. The frame was judged to be the next one of
+// its log.
+func (s *Writer) Frame(h *format.Header, head, records []byte) error {
+	f := &s.footer
+	block, err := s.records.add(h.LSN, head)
+	if err != nil {
+		return err
+	}
+	in, err := s.records.add(h.LSN+event.LSN(h.RecordsAt()), records)
+	if err != nil {
+		return err
+	}
+	f.Frames++
+	f.Last, f.Epoch, f.Durable = h.Sum, h.Epoch, max(f.Durable, h.Durable)
+	f.BodyBytes += uint64(h.Bodies)
+	var lowest, highest event.Time
+	switch h.Kind {
+	case format.EpochStart:
+		if h.Records > maxBoot {
+			return fmt.Errorf("frame %d: boot id of %d bytes", h.LSN, h.Records)
+		}
+		f.Boot = string(records[:h.Records])
+	case format.Events:
+		f.Records += uint64(h.Count)
+		if lowest, highest, err = s.events(h, records[:h.Records], in); err != nil {
+			return fmt.Errorf("frame %d: %w", h.LSN, err)
+		}
+	}
+	s.records.times(block, h.LSN, lowest, highest)
+	return nil
+}
+
+// events counts those of a frame whose records begin in a block, and returns between which times they are.
+func (s *Writer) events(h *format.Header, records []byte, block int) (lowest, highest event.Time, err error) {
+	f := &s.footer
+	for range h.Count {
+		var rec event.Record
+		if rec, records, err = s.decoder.Record(event.Position(h.LSN), [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, records); err != nil {
+			return 0, 0, err
+		}
+		if lowest == 0 || rec.At < lowest {
+			lowest = rec.At
+		}
+		highest = max(highest, rec.At)
+		if f.FirstTime == 0 {
+			f.FirstTime = rec.At
+		}
+		f.Newest = rec.At
+		sizes := s.decoder.Sizes()
+		for i, ev := range rec.Events {
+			s.what.event(ev, sizes[i], block)
+		}
+	}
+	if len(records) > 0 {
+		return 0, 0, fmt.Errorf("%d bytes follow the last record", len(records))
+	}
+	if f.Lowest == 0 || lowest > 0 && lowest < f.Lowest {
+		f.Lowest = lowest
+	}
+	f.Highest = max(f.Highest, highest)
+	return lowest, highest, nil
+}
+
+// EndRecords ends the first round; Bodies follow.
+func (s *Writer) EndRecords() error {
+	if err := s.records.flush(); err != nil {
+		return err
+	}
+	s.footer.Parts[Records] = s.out.end(s.footer.Parts[Records])
+	s.footer.Parts[Bodies] = s.out.begin()
+	return nil
+}
+
+// Bodies adds bytes of the bodies of a frame.
+func (s *Writer) Bodies(at event.LSN, p []byte) error {
+	_, err := s.bodies.add(at, p)
+	return err
+}
+
+// Close ends the file and returns its footer.
+func (s *Writer) Close() (Footer, error) {
+	f := &s.footer
+	if err := s.bodies.flush(); err != nil {
+		return Footer{}, err
+	}
+	f.Parts[Bodies] = s.out.end(f.Parts[Bodies])
+	var ids []byte
+	for _, row := range sortIDs(s.what.ids) {
+		ids = append(ids, row[:]...)
+	}
+	c := s.what.contents()
+	contents := c.encode()
+	if len(contents) > MaxContents {
+		return Footer{}, fmt.Errorf("contents of %d bytes are over the limit of %d", len(contents), MaxContents)
+	}
+	f.ContentsSize, f.Events = uint64(len(contents)), s.what.events
+	rows := func(b *builder, part Part) (p []byte) {
+		for i := range b.blocks {
+			p = b.blocks[i].append(p, part)
+		}
+		return p
+	}
+	for _, part := range []struct {
+		Part
+		bytes []byte
+	}{
+		{RecordIndex, rows(&s.records, RecordIndex)}, {BodyIndex, rows(&s.bodies, BodyIndex)}, {IDs, ids}, {Summary, compress(nil, contents)},
+	} {
+		at := s.out.begin()
+		if err := s.out.write(part.bytes); err != nil {
+			return Footer{}, err
+		}
+		f.Parts[part.Part] = s.out.end(at)
+	}
+	return *f, s.out.write(f.Encode())
+}

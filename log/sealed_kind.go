@@ -1,0 +1,185 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// sealedKind is how a sealed file keeps the bytes of a chapter: compressed, in blocks that an index finds by address, and not necessarily all
+// bodies.
+type sealedKind struct {
+	partition PartitionID
+	tag       uint32
+	named     format.SealedFile // what the manifest says
+	blocks    *blockCache
+}
+
+func (k *sealedKind) path() string {
+	return filepath.Join("sealed", format.SealedName(k.named.Chapter, k.named.Revision))
+}
+
+// file opens the file and holds its ends against what the manifest says of it.
+func (k *sealedKind) file(files opener) (disk.File, *sealed.File, error) {
+	f, err := files(k.path())
+	if err != nil {
+		return nil, nil, err
+	}
+	size, err := f.Size()
+	var s *sealed.File
+	if err == nil {
+		s, err = sealed.Open(f, size)
+	}
+	if err == nil {
+		err = k.check(s, size)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, s, nil
+}
+
+func (k *sealedKind) check(s *sealed.File, size int64) error {
+	h, f, n := &s.Header, &s.Footer, &k.named
+	want := sealed.Header{Partition: k.partition, Tag: k.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
+	switch {
+	case *h != want || f.Last != n.Last || f.Epoch != n.Epoch:
+		return fmt.Errorf("%w: is of another place than the manifest says", format.ErrDamaged)
+	case s.Digest != n.Footer || size != n.Size:
+		return fmt.Errorf("%w: is not the file that the manifest names", format.ErrDamaged)
+	}
+	return nil
+}
+
+// open implements [kind].
+func (k *sealedKind) open(files opener) (content, error) {
+	f, s, err := k.file(files)
+	if err != nil {
+		return nil, err
+	}
+	c := &sealedContent{kind: k, file: f, sealed: s}
+	for _, part := range []sealed.Part{sealed.Records, sealed.Bodies} {
+		if c.parts[part], err = s.Index(part); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return c, nil
+}
+
+// sealedContent is the bytes of an open sealed file.
+type sealedContent struct {
+	kind   *sealedKind
+	file   disk.File
+	sealed *sealed.File
+	parts  [2][]sealed.Block // of records and of bodies
+}
+
+// Size implements [content].
+func (c *sealedContent) Size() (int64, error) {
+	return int64(c.sealed.Footer.End - c.sealed.Footer.First), nil
+}
+
+// Close implements [content].
+func (c *sealedContent) Close() error { return c.file.Close() }
+
+// errPartEnds: what was read ends where bytes of the other part begin.
+var errPartEnds = errors.New("log: the part of a sealed file ends here")
+
+// ReadAt implements [content]. It reads on as long as the bytes are of the part that the first one is of: a reader of records reads no bodies, and
+// one of bodies no records.
+func (c *sealedContent) ReadAt(dst []byte, off int64) (int, error) {
+	return c.read(dst, off, sealed.Records, sealed.Bodies)
+}
+
+// ReadBody implements [bodies].
+func (c *sealedContent) ReadBody(dst []byte, off int64) (int, error) {
+	return c.read(dst, off, sealed.Bodies, sealed.Records)
+}
+
+// read looks for the first byte in one part, and then in the other.
+func (c *sealedContent) read(dst []byte, off int64, likely, other sealed.Part) (int, error) {
+	at := c.sealed.Footer.First + event.LSN(off)
+	if at >= c.sealed.Footer.End {
+		return 0, io.EOF
+	}
+	for _, part := range [...]sealed.Part{likely, other} {
+		n, err := c.readPart(dst, at, part)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("log: address %d: %w", at, event.ErrErased)
+}
+
+// readPart reads from a part as far as addresses follow one another. It returns no error where the part does not have the first one.
+func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n int, err error) {
+	blocks := c.parts[part]
+	for i := sealed.Holding(blocks, at); i >= 0 && i < len(blocks) && n < len(dst) && (n == 0 || blocks[i].First == at); i++ {
+		d, err := c.block(part, i)
+		if err != nil {
+			return n, err
+		}
+		p := d.At(at)
+		if p == nil {
+			return n, nil
+		}
+		k := copy(dst[n:], p)
+		n, at = n+k, at+event.LSN(k)
+		if k == len(p) && i+1 < len(blocks) && blocks[i+1].First != at {
+			break
+		}
+	}
+	switch {
+	case n == len(dst):
+		return n, nil
+	case n == 0:
+		return 0, nil
+	case part == sealed.Bodies && at < c.sealed.Footer.End && !c.has(sealed.Records, at):
+		return n, fmt.Errorf("log: address %d: %w", at, event.ErrErased)
+	}
+	return n, errPartEnds
+}
+
+// has reports whether a part has the byte at an address. What cannot be read may have it.
+func (c *sealedContent) has(part sealed.Part, at event.LSN) bool {
+	i := sealed.Holding(c.parts[part], at)
+	if i < 0 {
+		return false
+	}
+	d, err := c.block(part, i)
+	return err != nil || d.At(at) != nil
+}
+
+// block returns a decompressed block.
+func (c *sealedContent) block(part sealed.Part, i int) (*sealed.Data, error) {
+	k := blockKey{c.kind.partition, c.kind.named.Chapter, c.kind.named.Revision, part, i}
+	if d := c.kind.blocks.get(k); d != nil {
+		return d, nil
+	}
+	d, err := c.sealed.Read(c.parts[part], i)
+	if errors.Is(err, sealed.ErrBlock) {
+		err = fmt.Errorf("%w: %w", ErrChecksum, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.kind.blocks.put(k, d)
+	return d, nil
+}
+
+// begins is the LSN of a frame at or before an address, from which a reader can go on.
+func (c *sealedContent) begins(at event.LSN) event.LSN {
+	blocks := c.parts[sealed.Records]
+	for i := sealed.Holding(blocks, at); i >= 0; i-- {
+		if f := blocks[i].Frame; f != 0 && f <= at {
+			return f
+		}
+	}
+	return c.sealed.Footer.First
+}
