@@ -49,7 +49,7 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 	}
 	if w.failing > 0 && (c.Op == faultfs.OpWrite || c.Op == faultfs.OpSync || c.Op == faultfs.OpDatasync || c.Op == faultfs.OpSyncDir || c.Op == faultfs.OpCreate || c.Op == faultfs.OpTruncate) {
 		if w.failing--; w.failing == 0 {
-			w.faulted = true
+			w.strike(c.Name)
 			w.stats.IOErrors++
 			f := faultfs.Fault{Err: pick(w.rng, syscall.EIO, syscall.ENOSPC)}
 			switch c.Op {
@@ -69,6 +69,20 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 	return faultfs.Fault{}
 }
 
+// strike notes whom an injected error concerns: the partition that the file belongs to, or all of them. An error that came in a sync is known when the
+// sync ends, and others may have failed and come back by then: so each has its own.
+func (w *world) strike(file string) {
+	own := slices.IndexFunc(w.parts, func(p *part) bool { return strings.HasPrefix(file, p.folder()+"/") })
+	for i, p := range w.parts {
+		p.faulted = p.faulted || i == own || own < 0
+	}
+}
+
+// faulted tells whether an injected error was returned in this run, of which it is not known yet what came of it.
+func (w *world) faulted() bool {
+	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
+}
+
 // crash ends the process here and now.
 func (w *world) crash() {
 	w.note("dies")
@@ -82,12 +96,12 @@ func (w *world) reborn() {
 		if w.chance(w.o.power) {
 			how = stopPower
 		}
-		if tries == 0 && w.faulted {
+		if tries == 0 && w.faulted() {
 			w.stats.FailedRuns++
 		}
 		w.image(how)
 		deep := w.o.deep && !w.draining && tries < 4 && w.chance(40)
-		w.armed, w.failing, w.crashed, w.faulted = 0, 0, false, false
+		w.armed, w.failing, w.crashed = 0, 0, false
 		if deep {
 			w.armed = 1 + w.rng.IntN(pick(w.rng, 8, 60))
 		}
@@ -161,7 +175,7 @@ func (w *world) forgetPart(p *part) {
 		w.unanswered(p)
 	}
 	p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
-	p.loop, p.state, p.writer, p.plog = nil, nil, nil, nil
+	p.loop, p.state, p.writer, p.plog, p.faulted = nil, nil, nil, nil, false
 	p.courier, p.offers, p.given, p.shut, p.rest = nil, nil, nil, 0, 0
 }
 
@@ -207,7 +221,7 @@ func (w *world) reopen(how stop) {
 		w.stats.RefusedByRule++
 		w.ended = true
 		return
-	case w.faulted:
+	case w.faulted():
 		w.crashed = true // the process gives up
 		return
 	}
@@ -356,7 +370,7 @@ func (w *world) recover(p *part) {
 	w.forgetSources(p, now)
 	p.model.News = nil
 	if p.loop.Err() != nil { // while it waited for the disk
-		if !w.crashed && !w.faulted {
+		if !w.crashed && !p.faulted {
 			w.broken("I27", "partition %d stopped, and no error was injected: %v", p.id, p.loop.Err())
 		}
 		w.crashed = true
@@ -471,7 +485,6 @@ func (w *world) stop() {
 	w.forget()
 	w.hist.restarted()
 	w.pause()
-	w.faulted = false
 	w.restart(stopClean)
 }
 

@@ -145,11 +145,10 @@ func (w *world) inVain(p *part, err error) bool {
 		w.ended = true
 		return true
 	}
-	if !w.faulted || p.wound != nil {
+	if !p.faulted || p.wound != nil {
 		return false
 	}
 	w.stats.RestartsInVain++
-	w.faulted = false
 	if p.how = stopKill; w.dropped {
 		p.needKill = min(p.needKill, p.needPower)
 		w.hist.powerLostIn(p)

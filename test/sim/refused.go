@@ -99,7 +99,7 @@ func (w *world) refuses(p *part, disk *faultfs.FS) bool {
 func (w *world) refuse(p *part) {
 	_, err := w.store.Open(context.Background(), log.PartitionID(p.id))
 	var c *log.CorruptError
-	if w.crashed || w.faulted {
+	if w.crashed || w.faulted() {
 		return
 	}
 	if !errors.As(err, &c) || int(c.Partition) != p.id {
@@ -151,6 +151,7 @@ func (w *world) revive() {
 		w.heal(p)
 	}
 	w.note("revive", int64(p.id))
+	p.faulted = false
 	x, err := w.recovered(p, w.store.Reopen, false)
 	if err == nil && x != nil {
 		p.away = false

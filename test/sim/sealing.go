@@ -38,7 +38,7 @@ func (w *world) seal(p *part) {
 		w.note("sealed", int64(p.id))
 	case errors.Is(err, faultfs.ErrCrashed):
 		w.stats.DiedSealing++
-	case err != nil && !w.faulted && !errors.Is(err, log.ErrClosed):
+	case err != nil && !p.faulted && !errors.Is(err, log.ErrClosed):
 		w.broken("I27", "partition %d: sealing: %v", p.id, err)
 	}
 	w.ifStopped()

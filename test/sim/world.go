@@ -75,10 +75,11 @@ type part struct {
 	shut    int           // so many more are turned away
 	rest    int64         // when its courier wants a turn; 0: when it is told something
 
-	wound  *wound // that has it refused; nil: none
-	away   bool   // it is refused, or fenced
-	how    stop   // how its last run ended
-	missed bool   // there was a run without it since: nobody vouches for that end any more
+	wound   *wound // that has it refused; nil: none
+	away    bool   // it is refused, or fenced
+	faulted bool   // an injected error was returned to it since it was taken in service
+	how     stop   // how its last run ended
+	missed  bool   // there was a run without it since: nobody vouches for that end any more
 
 	facts map[int]noted // by record
 	stops []event.Stop  // how the last run may be said to have ended; nil: anything
@@ -167,8 +168,7 @@ type world struct {
 	armed   int                 // crash at this call from now; 0: not
 	failing int                 // error at this write or sync from now; 0: not
 	crashed bool
-	faulted bool // an injected error was returned in this run
-	dropped bool // … by a sync that lost pages
+	dropped bool // an injected error was returned by a sync that lost pages
 	latent  []flip
 	flips   int // of the newest damage
 	boot    int
@@ -375,23 +375,18 @@ func (w *world) act() {
 
 // ifStopped ends the process when a partition has stopped.
 func (w *world) ifStopped() {
-	fenced := false
 	for _, p := range w.parts {
 		if !w.crashed && p.loop != nil && (p.failed() || p.loop.Err() != nil) {
 			w.note("partition stopped", int64(p.id))
-			if !w.faulted {
+			if !p.faulted {
 				w.broken("I27", "partition %d stopped, and no error was injected: %v", p.id, p.loop.Err())
 			}
 			if w.mayFence(p) {
 				w.fence(p)
-				fenced = true
 				continue
 			}
 			w.crashed = true // the process ends
 		}
-	}
-	if fenced && !w.crashed {
-		w.faulted = false // all that came of it is known
 	}
 }
 
