@@ -95,6 +95,7 @@ func TestBackup(t *testing.T) {
 	if p, err := io.ReadAll(ask().Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d bytes of a backup that broke off: %v", len(p), err)
 	}
+	srv.Close() // the handlers are done
 	if a.fake.closed != 2 {
 		t.Errorf("%d of 2 backups are closed", a.fake.closed)
 	}
