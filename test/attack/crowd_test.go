@@ -21,6 +21,8 @@ import (
 const (
 	smallCrowd, largeCrowd   = 300, 5_000
 	smallMemory, largeMemory = 256 << 20, 1 << 30
+	// gathering is how long the peers may take to get in
+	gathering = 5 * time.Minute
 )
 
 // crowd is peers that each take as much memory as they may: a quarter of them begin large messages and never end them, a quarter send beginnings of
@@ -120,12 +122,12 @@ func TestCrowd(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max < uint64(size)+1500 {
 		t.Skipf("%d connections need more descriptors than there may be: %d, %v", size, files.Max, err)
 	}
-	s := stage(t, binaryFor(t), crowd, *duration+time.Duration(size)*6*time.Millisecond,
+	s := stage(t, binaryFor(t), crowd, gathering+*duration,
 		"--memory-limit", fmt.Sprint(limit), "--limits-connections", fmt.Sprint(size+100))
 	s.many, s.honest.strained = size, true
 	s.fill("attacked", 200, 100<<10)
 	s.honest.workers.Go(func() { s.honest.large(t.Context()) })
-	f := s.playWithin(crowd, limit+limit/10)
+	f := s.playWithin(crowd, limit+limit/10, size*9/10, *duration)
 	said, _ := os.ReadFile(s.process.Stderr())
 	for line := range strings.Lines(string(said)) {
 		if strings.Contains(line, "memory") && !strings.Contains(line, "servicebus:") {
@@ -140,7 +142,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%d MiB of memory; the limit is %d", f.peak>>20, limit>>20)
 	}
 	if f.sockets < size*9/10 {
-		t.Errorf("%d of %d peers got in", f.sockets, size)
+		t.Errorf("%d of %d peers got in within %s", f.sockets, size, gathering)
 	}
 	if len(h.calls["send"]) < 10 {
 		t.Errorf("honest clients sent %d messages", len(h.calls["send"]))
@@ -161,8 +163,8 @@ func (s *scene) fill(entity string, count, size int) {
 	}
 }
 
-// playWithin is play for an attack that is bounded by a limit of the broker.
-func (s *scene) playWithin(a attack, bound int64) (f figures) {
+// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when so many descriptors are open.
+func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Duration) (f figures) {
 	s.Helper()
 	f.before, f.bound = s.statusBytes("VmRSS:"), bound
 	working, rest := context.WithCancel(context.Background())
@@ -176,12 +178,18 @@ func (s *scene) playWithin(a attack, bound int64) (f figures) {
 	}()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var gathered time.Time
 	for done := false; !done; {
 		select {
 		case <-tick.C:
 			f.peak = max(f.peak, s.statusBytes("VmRSS:"))
 			if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.PID())); err == nil {
 				f.sockets = max(f.sockets, len(open))
+			}
+			if f.sockets < sockets {
+				gathered = time.Now()
+			} else if time.Since(gathered) > lasts {
+				cancel()
 			}
 		case <-over:
 			done = true
