@@ -49,7 +49,6 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 	}
 	if w.failing > 0 && (c.Op == faultfs.OpWrite || c.Op == faultfs.OpSync || c.Op == faultfs.OpDatasync || c.Op == faultfs.OpSyncDir || c.Op == faultfs.OpCreate || c.Op == faultfs.OpTruncate) {
 		if w.failing--; w.failing == 0 {
-			w.strike(c.Name)
 			w.stats.IOErrors++
 			f := faultfs.Fault{Err: pick(w.rng, syscall.EIO, syscall.ENOSPC)}
 			switch c.Op {
@@ -57,8 +56,8 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 				f.Short = w.rng.IntN(pick(w.rng, 2, 100, 5000)) &^ 7
 			case faultfs.OpSync, faultfs.OpDatasync:
 				f.DropPages = w.chance(50)
-				w.dropped = w.dropped || f.DropPages
 			}
+			w.strike(c.Name, f.DropPages)
 			w.note("fails at "+string(c.Op)+" "+c.Name, int64(c.N), int64(f.Short))
 			if w.chance(10) {
 				w.failing = 1 // and again
@@ -71,16 +70,25 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 
 // strike notes whom an injected error concerns: the partition that the file belongs to, or all of them. An error that came in a sync is known when the
 // sync ends, and others may have failed and come back by then: so each has its own.
-func (w *world) strike(file string) {
+func (w *world) strike(file string, drops bool) {
 	own := slices.IndexFunc(w.parts, func(p *part) bool { return strings.HasPrefix(file, p.folder()+"/") })
 	for i, p := range w.parts {
-		p.faulted = p.faulted || i == own || own < 0
+		if i == own || own < 0 {
+			p.faulted, p.dropped = true, p.dropped || drops
+		}
 	}
 }
 
 // faulted tells whether an injected error was returned in this run, of which it is not known yet what came of it.
 func (w *world) faulted() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
+}
+
+// whole notes that partitions have been recovered: what a sync lost before is known.
+func (w *world) whole() {
+	for _, p := range w.parts {
+		p.dropped = p.dropped && p.faulted // on the way
+	}
 }
 
 // crash ends the process here and now.
@@ -131,10 +139,10 @@ func (w *world) image(how stop) {
 	w.note("image", int64(how))
 	w.ran(how)
 	w.forget()
-	if how == stopPower || w.dropped {
-		w.hist.powerLost()
-		for _, p := range w.parts {
+	for _, p := range w.parts {
+		if how == stopPower || p.dropped {
 			p.needKill = p.needPower
+			w.hist.powerLostIn(p)
 		}
 	}
 	w.hist.restarted()
@@ -192,10 +200,7 @@ func (w *world) restart(how stop) {
 // documented tells whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
 // note about it could not be written.
 func (w *world) documented(c *log.CorruptError) bool {
-	if !w.dropped {
-		return false
-	}
-	return !w.hasFault(int(c.Partition))
+	return w.parts[c.Partition].dropped && !w.hasFault(int(c.Partition))
 }
 
 func (w *world) hasFault(partition int) bool {
@@ -211,7 +216,7 @@ func (w *world) reopen(how stop) {
 	case w.crashed:
 		return
 	case err == nil:
-		w.dropped = false
+		w.whole()
 		return
 	case errors.As(err, &c) && w.repaired(c):
 		w.reopen(how)
@@ -415,7 +420,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 		w.broken("I2", "partition %d: %d records survived, only %d were written", p.id, n, p.appended)
 	}
 	if n < p.needKill { // locks that were written, but not synced
-		w.hist.powerLost()
+		w.hist.powerLostIn(p)
 	}
 	w.stats.RecordsLost += int64(p.model.Records - n)
 	p.model.Rewind(n)
@@ -435,7 +440,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 // was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
 // with the boot id away, and an end that is missing since the last progress note leaves no trace.
 func (w *world) residual(p *part, how stop) bool {
-	return how != stopClean && (p.ledIn != w.boot || w.dropped || !w.o.bootKnown || w.flips > 1)
+	return how != stopClean && (p.ledIn != w.boot || p.dropped || !w.o.bootKnown || w.flips > 1)
 }
 
 // stop ends the process cleanly and starts it again.
@@ -538,7 +543,7 @@ func (w *world) damaged(how stop) bool {
 	var c *log.CorruptError
 	if err == nil {
 		w.stats.FlipsHarmless++
-		w.dropped = false
+		w.whole()
 		after, _ := w.disk.ReadFile(name)
 		w.latent = append(w.latent, flip{name, before, after})
 		return true

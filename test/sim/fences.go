@@ -44,7 +44,7 @@ func (w *world) fence(p *part) {
 	}
 	w.endLoop(p)
 	_ = p.writer.Close() // it has failed
-	if p.how = stopKill; w.dropped {
+	if p.how = stopKill; p.dropped {
 		p.needKill = p.needPower
 		w.hist.powerLostIn(p)
 	}
@@ -80,7 +80,7 @@ func (w *world) fenceInOrder(p *part) {
 			w.stats.Checkpoints++
 		}
 	}
-	if w.dropped {
+	if p.dropped {
 		p.needKill = min(p.needKill, p.needPower)
 		w.hist.powerLostIn(p)
 	}
@@ -149,22 +149,13 @@ func (w *world) inVain(p *part, err error) bool {
 		return false
 	}
 	w.stats.RestartsInVain++
-	if p.how = stopKill; w.dropped {
+	if p.how = stopKill; p.dropped {
 		p.needKill = min(p.needKill, p.needPower)
 		w.hist.powerLostIn(p)
 	}
 	p.away = true
 	w.abandon(p)
 	return true
-}
-
-// powerLostIn is powerLost for what a partition has.
-func (h *history) powerLostIn(p *part) {
-	for l := range h.lives {
-		if l.q.host == p {
-			l.loose, l.count = true, 0
-		}
-	}
 }
 
 // restartedIn is restarted for what a partition has.

@@ -544,10 +544,12 @@ func (h *history) idle(q *queue, now int64) {
 	}
 }
 
-// powerLost: locks that were not synced may be gone, and counts with them.
-func (h *history) powerLost() {
+// powerLostIn: locks that were not synced in a partition may be gone, and counts with them.
+func (h *history) powerLostIn(p *part) {
 	for l := range h.lives {
-		l.loose, l.count = true, 0
+		if l.q.host == p {
+			l.loose, l.count = true, 0
+		}
 	}
 }
 

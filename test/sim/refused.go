@@ -46,7 +46,7 @@ func (w *world) injure() {
 			w.heal(p)
 		}
 	}
-	if !w.o.refuses || w.draining || w.dropped || w.stats.Recoveries == 0 || !w.chance(20) {
+	if !w.o.refuses || w.draining || slices.ContainsFunc(w.parts, func(p *part) bool { return p.dropped }) || w.stats.Recoveries == 0 || !w.chance(20) {
 		return
 	}
 	p := w.parts[w.rng.IntN(len(w.parts))]
@@ -164,6 +164,7 @@ func (w *world) revive() {
 		w.broken("P24", "partition %d is whole again, and restarting it says %v", p.id, err)
 	default:
 		w.stats.Revived++
+		p.dropped = p.dropped && p.faulted
 		w.turn(p, nil)
 	}
 }

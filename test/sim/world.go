@@ -78,6 +78,7 @@ type part struct {
 	wound   *wound // that has it refused; nil: none
 	away    bool   // it is refused, or fenced
 	faulted bool   // an injected error was returned to it since it was taken in service
+	dropped bool   // … by a sync that lost pages; it has not been recovered since
 	how     stop   // how its last run ended
 	missed  bool   // there was a run without it since: nobody vouches for that end any more
 
@@ -168,7 +169,6 @@ type world struct {
 	armed   int                 // crash at this call from now; 0: not
 	failing int                 // error at this write or sync from now; 0: not
 	crashed bool
-	dropped bool // an injected error was returned by a sync that lost pages
 	latent  []flip
 	flips   int // of the newest damage
 	boot    int
