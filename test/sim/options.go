@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
 // options is what one seed plays with: few messages, much contention, some kinds of operations often and others never.
@@ -324,9 +325,26 @@ func (o *options) addForwarding(rng *rand.Rand) {
 			o.targets = append(o.targets, e.path)
 		}
 	}
-	for i := range o.entities { // else hardly a message ever arrives that nobody wants
+	for i := range o.entities {
 		if p := &o.entities[i].props; o.entities[i].kind == event.Topic && rng.IntN(2) == 0 {
 			p.FilteringBeforePublishing = true
+		}
+	}
+	for _, e := range o.entities {
+		if e.props.FilteringBeforePublishing && rng.IntN(3) != 0 {
+			o.narrow(rng, e.path)
+			o.failuresTo = pick(rng, event.DeadLetter, event.TransferDeadLetter)
+		}
+	}
+}
+
+// narrow has each subscription of a topic want little: else hardly a message ever arrives at one that nobody wants.
+func (o *options) narrow(rng *rand.Rand, topic string) {
+	for i := range o.entities {
+		if e := &o.entities[i]; e.topic == topic {
+			wants := pick(rng, model.Filter{Kind: model.Nothing}, model.Filter{Kind: model.ColorIs, Text: pick(rng, colors[1:]...)},
+				model.Filter{Kind: model.NumberIs, N: rng.Int64N(numbersUpTo)})
+			e.rules = []model.Rule{{Name: "one", Filter: wants}}
 		}
 	}
 }
