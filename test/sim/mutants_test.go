@@ -66,7 +66,7 @@ var planted = []struct {
 	{mutant.UnsetReleases, 2000, false, []string{"I2", "I26", "I5", "I17", "I21", "P19", "P21"}},
 	{mutant.HopsForgotten, 1000, false, []string{"I21"}},
 	{mutant.GoneBeforeTold, 5000, false, []string{"I21", "I26"}},
-	{mutant.FirstForgotten, 5000, false, []string{"I20", "I12"}},
+	{mutant.FirstForgotten, 5000, false, []string{"I20", "I12", "I5"}}, // a copy more or less, and who has locked it
 	{mutant.BehindOthers, 2000, false, []string{"I21"}},
 	{mutant.FullFails, 5000, false, []string{"I21"}},
 	{mutant.NumberedTwice, 2000, false, []string{"P21 (assertion)"}},
