@@ -62,7 +62,7 @@ func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 	if a.Source == nil {
 		return &amqp.Source{}
 	}
-	s := &amqp.Source{Address: a.Source.Address}
+	s := &amqp.Source{Address: mirrored(a.Source.Address)}
 	if l.receiver == nil || l.receiver.engine == nil {
 		return s
 	}
@@ -84,9 +84,21 @@ func targetOf(a *amqp.Attach) amqp.Terminus {
 		return coordinatorOf(a)
 	}
 	if t, ok := a.Target.(*amqp.Target); ok && t != nil {
-		return &amqp.Target{Address: t.Address}
+		return &amqp.Target{Address: mirrored(t.Address)}
 	}
 	return &amqp.Target{}
+}
+
+// mirrored is an address of an attach as the answer has it: a string, the only type that addresses have (address-string, AMQP 3.2). A symbol is taken for
+// one; what else a peer calls its own end is not repeated.
+func mirrored(address any) any {
+	switch at := address.(type) {
+	case string:
+		return at
+	case amqp.Symbol:
+		return string(at)
+	}
+	return nil
 }
 
 // settlements are the ways to settle that receivers may use (4.6).
