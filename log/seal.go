@@ -307,7 +307,6 @@ type chapterReader struct {
 	p        *partition
 	chapter  format.Chapter
 	segments []*segment
-	win      format.Window
 	big      []byte // records that are longer than the window
 }
 
