@@ -3,8 +3,6 @@
 package host
 
 import (
-	"os"
-	"os/exec"
 	"regexp"
 	"testing"
 
@@ -14,13 +12,6 @@ import (
 // TestPlantedBugs runs TestPorts in a child process for each planted bug that is its to find, and demands that it finds it as what it is.
 // Where nothing is planted it must find nothing.
 func TestPlantedBugs(t *testing.T) {
-	if os.Getenv("LEDGERBUS_MUTANT") != "" {
-		t.Skip("is a child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, m := range []struct {
 		bug   mutant.Bug
 		finds string
@@ -30,9 +21,7 @@ func TestPlantedBugs(t *testing.T) {
 		{mutant.TwoSessions, "is answered twice|sessions are locked for"},
 	} {
 		t.Run("bug "+string(m.bug), func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run", "^TestPorts$", "-test.v", "-ports", "500")
-			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(m.bug))
-			out, err := cmd.CombinedOutput()
+			out, err := child(t, m.bug, "-test.run", "^TestPorts$", "-test.v", "-ports", "500")
 			switch found := regexp.MustCompile(`(?m)^.*seed \d+: .*$`).Find(out); {
 			case m.bug == "" && err != nil:
 				t.Errorf("nothing is planted: %v\n%s", err, out)
@@ -47,13 +36,6 @@ func TestPlantedBugs(t *testing.T) {
 
 // TestPlantedBugsOfStrain does so with the tests of what is refused while the disk hangs or there is no memory.
 func TestPlantedBugsOfStrain(t *testing.T) {
-	if os.Getenv("LEDGERBUS_MUTANT") != "" {
-		t.Skip("is a child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, m := range []struct {
 		bug   mutant.Bug
 		finds string
@@ -64,9 +46,7 @@ func TestPlantedBugsOfStrain(t *testing.T) {
 		{mutant.GrantedWhileHung, "while the disk hangs there is a grant"},
 	} {
 		t.Run("bug "+string(m.bug), func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run", "^(TestF22|TestF11)")
-			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(m.bug))
-			out, err := cmd.CombinedOutput()
+			out, err := child(t, m.bug, "-test.run", "^(TestF22|TestF11)")
 			if (err != nil) != (m.bug != "") || !regexp.MustCompile("(?m)"+m.finds).Match(out) {
 				t.Errorf("%v\n%s", err, out)
 			}

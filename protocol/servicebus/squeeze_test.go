@@ -85,18 +85,7 @@ func TestMemoryForLargeAttach(t *testing.T) {
 		others.Owe(most)
 		p.write(0, &amqp.Attach{Name: "n", Handle: 1, Role: amqp.RoleSender, Source: &amqp.Source{Address: string(bytes.Repeat([]byte("s"), 64_000))},
 			Target: &amqp.Target{Address: "q"}, InitialDeliveryCount: amqp.Some(uint32(0))}, nil)
-		for {
-			r := p.next()
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-			if c, ok := r.p.(*amqp.Close); ok {
-				if c.Error == nil || c.Error.Condition != amqp.CondResourceLimit {
-					t.Errorf("%+v", c.Error)
-				}
-				return
-			}
-		}
+		p.closedForMemory()
 	})
 }
 
@@ -171,18 +160,7 @@ func TestMemoryForConnections(t *testing.T) {
 		p := b.dial()
 		p.raw(amqp.ProtocolAMQP[:])
 		p.write(0, &amqp.Open{ContainerID: "late"}, nil)
-		for {
-			r := p.next()
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-			if c, ok := r.p.(*amqp.Close); ok {
-				if c.Error == nil || c.Error.Condition != amqp.CondResourceLimit {
-					t.Errorf("%+v", c.Error)
-				}
-				return
-			}
-		}
+		p.closedForMemory()
 	})
 }
 
@@ -224,4 +202,21 @@ func TestMemoryFollows(t *testing.T) {
 			t.Errorf("%d bytes are taken when the links are gone, %d before", after, before)
 		}
 	})
+}
+
+// closedForMemory waits for the connection's end, which must be for want of memory.
+func (p *peerConn) closedForMemory() {
+	p.Helper()
+	for {
+		r := p.next()
+		if r.err != nil {
+			p.Fatal(r.err)
+		}
+		if c, ok := r.p.(*amqp.Close); ok {
+			if c.Error == nil || c.Error.Condition != amqp.CondResourceLimit {
+				p.Errorf("%+v", c.Error)
+			}
+			return
+		}
+	}
 }
