@@ -9,6 +9,8 @@
 // got lost. At the end the queues are drained and the ledger is closed: what is missing, doubled or invented is a failure. After each
 // kill `log verify` must find no damage in what is left.
 //
+// Closed chapters become sealed files meanwhile, each as soon as it is closed (-seal-after): a start closes one, so that is every few seconds, and a kill comes in the middle of it as of anything else.
+//
 // TestMoves does so while messages are forwarded and transactions move them between entities, with a new directory after every fifty kills.
 //
 // TestReadersBeside reads the data directory all the time meanwhile, as `log dump --live` and `log verify --live` do.

@@ -109,7 +109,7 @@ func newFence(t *testing.T) *fence {
 	dir, s := t.TempDir(), firstSeed()
 	f := &fence{T: t, binary: harness.Build(t, dir), data: filepath.Join(dir, "data"), trails: map[string]*trail{}, rng: rand.New(rand.NewPCG(s, 1))}
 	t.Logf("seed %d", s)
-	f.process = harness.NewProcess(f.binary, f.data, "--on-io-error", "fence", "--log-level", "warn")
+	f.process = harness.NewProcess(f.binary, f.data, "--on-io-error", "fence", "--log-level", "warn", "--seal-after", *sealing)
 	t.Cleanup(func() { _ = f.process.Kill() })
 	f.start()
 	for n := range 60 {

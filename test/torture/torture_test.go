@@ -25,6 +25,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "how often to kill the broker at least")
 	duration = flag.Duration("duration", 0, "how long to go on at least")
 	seed     = flag.Uint64("seed", 0, "of faults and load; 0: a new one")
+	sealing  = flag.String("seal-after", "0s", "setting of the broker: each start closes a chapter, so with 0s one is sealed every few seconds")
 )
 
 const (
@@ -78,7 +79,7 @@ func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig 
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the data directory is kept: %s", dir)
-			t.Logf("again: go test ./test/torture -run '^%s$' -rounds %d -seed %d", test, kills, seed)
+			t.Logf("again: go test ./test/torture -run '^%s$' -rounds %d -seed %d -seal-after %s", test, kills, seed, *sealing)
 		} else if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -88,7 +89,7 @@ func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig 
 		t.Fatal(err)
 	}
 	r := &rig{T: t, seed: seed, binary: binary, data: data, ledger: newLedger(), rng: rand.New(rand.NewPCG(seed, 0)),
-		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn")}
+		process: harness.NewProcess(binary, data, "--entities", config, "--log-level", "warn", "--seal-after", *sealing)}
 	r.start()
 	t.Cleanup(func() { _ = r.process.Kill() })
 	r.load = &load{t: t, address: r.process.ConnectionString(), ledger: r.ledger, seed: seed}
@@ -157,6 +158,11 @@ func (r *rig) end() {
 		r.Errorf("a clean end: %v", err)
 	}
 	r.verify()
+	files, err := filepath.Glob(filepath.Join(r.data, "partitions", "*", "sealed", "*.lbs"))
+	if err != nil || *sealing == "0s" && len(files) == 0 {
+		r.Errorf("no chapter was sealed: %v", err)
+	}
+	r.Logf("%d sealed files", len(files))
 }
 
 // verify looks into the directory of a broker that is dead. A write that was under way may have left a tail in each partition, and
