@@ -14,6 +14,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -124,7 +126,8 @@ func trust(file string) (*tls.Config, error) {
 type session struct {
 	*client.Client
 	entity string
-	ctx    context.Context // ends with a signal
+	number event.SequenceNumber // of the message, where one was named; else 0
+	ctx    context.Context      // ends with a signal
 	stop   context.CancelFunc
 }
 
@@ -139,10 +142,17 @@ func connect(c *cli.Context) (*session, error) {
 		entity = ns.EntityPath
 	}
 	if entity == "" {
-		return nil, usageError{fmt.Errorf("which entity? ledgerbus %s ENTITY, such as orders or 'orders/$DeadLetterQueue'", c.Command.Name)}
+		return nil, usageError{fmt.Errorf("which entity? ledgerbus %s ENTITY, such as orders or 'orders/$dlq'", c.Command.Name)}
 	}
 	if c.Args().Len() > 1 {
 		return nil, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
+	}
+	at, err := address.Parse(entity)
+	if err == nil && at.Place {
+		err = fmt.Errorf("%s is a place in a log, and no entity", at)
+	}
+	if err != nil {
+		return nil, usageError{err}
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	dial, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -152,7 +162,7 @@ func connect(c *cli.Context) (*session, error) {
 		stop()
 		return nil, err
 	}
-	return &session{Client: conn, entity: entity, ctx: ctx, stop: stop}, nil
+	return &session{Client: conn, entity: at.Path(), number: at.Number, ctx: ctx, stop: stop}, nil
 }
 
 // close ends the connection. What mattered has been answered by now, so errors say nothing.

@@ -18,10 +18,11 @@ func peekCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "peek",
 		Usage:     "look at messages without any effect on them",
-		ArgsUsage: "ENTITY",
+		ArgsUsage: "ENTITY[#NUMBER]",
 		Description: "Shows messages in the order of their sequence numbers: waiting, locked, deferred and scheduled ones.\n\n" +
 			"   ledgerbus peek orders --count 0\n" +
-			"   ledgerbus peek 'orders/$DeadLetterQueue' --from 1042 -o json",
+			"   ledgerbus peek orders#1042\n" +
+			"   ledgerbus peek 'orders/$dlq' --from 1042 -o json",
 		Flags: connectionFlags(
 			outputFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only messages of this session"},
@@ -46,6 +47,12 @@ func peek(c *cli.Context) error {
 		return err
 	}
 	defer s.close()
+	if s.number > 0 {
+		if c.IsSet("from") || c.IsSet("count") || c.IsSet("session") {
+			return usageError{errors.New("one message was named: --from, --count and --session go without its number")}
+		}
+		from, count = int64(s.number), 1
+	}
 	bar := newProgress(count, "peeking at "+s.entity, true)
 	defer bar.finish()
 	shown := 0
@@ -68,6 +75,9 @@ func peek(c *cli.Context) error {
 		}
 		for _, m := range messages {
 			v := client.View(m)
+			if s.number > 0 && v.SequenceNumber != from {
+				return fmt.Errorf("no message #%d in %s", from, s.entity)
+			}
 			if v.SequenceNumber < from {
 				return fmt.Errorf("peek: the broker sent message #%d when asked for those from %d", v.SequenceNumber, from)
 			}

@@ -30,8 +30,8 @@ func receiveCommand() *cli.Command {
 			"lock ends, and that counts as a failed delivery. To look without any effect use peek.\n\n" +
 			"   ledgerbus receive orders --complete\n" +
 			"   ledgerbus receive orders --count 0 --complete -o json > messages.json\n" +
-			"   ledgerbus receive 'orders/$DeadLetterQueue' --abandon\n" +
-			"   ledgerbus receive 'orders/$Transfer/$DeadLetterQueue' --complete\n" +
+			"   ledgerbus receive 'orders/$dlq' --abandon\n" +
+			"   ledgerbus receive 'orders/$transfer/$dlq' --complete\n" +
 			"   ledgerbus receive baskets --session next --count 0 --complete\n" +
 			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
 		Flags: connectionFlags(
@@ -107,6 +107,9 @@ func receive(c *cli.Context) error {
 		return err
 	}
 	defer s.close()
+	if s.number > 0 {
+		return usageError{fmt.Errorf("nobody receives a message by its number, unless it was set aside: --deferred %d", s.number)}
+	}
 	link, err := openReceiver(c, s, mode)
 	if err != nil {
 		return err

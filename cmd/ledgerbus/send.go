@@ -78,6 +78,9 @@ func send(c *cli.Context) error {
 		return err
 	}
 	defer s.close()
+	if s.number > 0 {
+		return usageError{errors.New("a message gets its number from the broker: name the entity alone")}
+	}
 	sender, err := s.NewSender(s.ctx, s.entity)
 	if err != nil {
 		return err

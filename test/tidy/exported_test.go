@@ -23,6 +23,7 @@ var exportedNames = ratchet{
 		"index":                  25,
 		"index/replay":           8,
 		"internal/budget":        9,
+		"ledger/address":         4,
 		"internal/mutant":        69,
 		"internal/private":       2,
 		"log":                    56, // how much room a disk has is seven, for the engine and for /health

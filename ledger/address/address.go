@@ -1,0 +1,148 @@
+// Package address is how everything of a ledger is named: in commands, answers, log lines and errors, so that what one shows the other takes.
+//
+//	orders                   a queue or topic; weather/Subscriptions/rain a subscription
+//	orders/$dlq              its dead-letter queue; orders/$DeadLetterQueue is the same, and orders/$transfer/$dlq that of transfers
+//	orders#88114             the message with that sequence number; in front of the # a sub-queue may stand
+//	@0/1839977               a place: the frame at an LSN of a partition's log
+package address
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxLength bounds a text that is read as an address, bytes: a subscription's path and everything behind it are shorter.
+const maxLength = 512
+
+// Address names a place in a log, or an entity and perhaps a message of it.
+type Address struct {
+	Entity   string // path as given, without a sub-queue; "" of a place
+	SubQueue event.SubQueue
+	Number   event.SequenceNumber // of a message; 0: the entity itself is meant
+
+	Place     bool // the rest is meant
+	Partition uint16
+	LSN       event.LSN
+}
+
+// suffixes of paths, in lower case, and what they name. A longer one that ends as a shorter one does stands before it.
+var suffixes = []struct {
+	text string
+	q    event.SubQueue
+}{
+	{"/$transfer/$deadletterqueue", event.TransferDeadLetter}, {"/$transfer/$dlq", event.TransferDeadLetter},
+	{"/$deadletterqueue", event.DeadLetter}, {"/$dlq", event.DeadLetter},
+}
+
+// Parse reads an address.
+func Parse(s string) (Address, error) {
+	if len(s) > maxLength {
+		return Address{}, fmt.Errorf("an address has at most %d bytes, this one %d", maxLength, len(s))
+	}
+	if strings.HasPrefix(s, "@") {
+		return parsePlace(s)
+	}
+	path, number, numbered := strings.Cut(s, "#")
+	var a Address
+	if numbered {
+		n, err := decimal(number, math.MaxInt64)
+		if err != nil || n == 0 {
+			return Address{}, fmt.Errorf("%q: behind the # stands a sequence number, as in orders#88114", s)
+		}
+		a.Number = event.SequenceNumber(n)
+	}
+	a.Entity = path
+	for _, suffix := range suffixes {
+		if cut := len(path) - len(suffix.text); cut >= 0 && strings.EqualFold(path[cut:], suffix.text) {
+			a.Entity, a.SubQueue = path[:cut], suffix.q
+			break
+		}
+	}
+	if err := checkPath(a.Entity); err != nil {
+		return Address{}, fmt.Errorf("%q: %w", s, err)
+	}
+	return a, nil
+}
+
+// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have it, who has the entities knows.
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return fmt.Errorf("no entity is named, as in orders, orders/$dlq or orders#88114")
+	case strings.HasPrefix(path, "/"), strings.HasSuffix(path, "/"), strings.Contains(path, "//"):
+		return fmt.Errorf("an empty segment")
+	case strings.Contains(path, "$"):
+		return fmt.Errorf("no such sub-queue; there are $dlq and $transfer/$dlq")
+	case !utf8.ValidString(path), strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '@' }):
+		return fmt.Errorf("a character that no path has")
+	}
+	return nil
+}
+
+func parsePlace(s string) (Address, error) {
+	partition, lsn, ok := strings.Cut(s[1:], "/")
+	p, err := decimal(partition, math.MaxUint16)
+	n, err2 := decimal(lsn, math.MaxInt64)
+	if !ok || err != nil || err2 != nil {
+		return Address{}, fmt.Errorf("%q: a place is a partition and an LSN, as in @0/1839977", s)
+	}
+	return Address{Place: true, Partition: uint16(p), LSN: event.LSN(n)}, nil
+}
+
+// decimal reads digits and nothing else: neither signs nor leading zeros, so that a thing has one number only.
+func decimal(s string, limit uint64) (uint64, error) {
+	if s == "" || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
+		return 0, strconv.ErrSyntax
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err == nil && n > limit {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+// Of is the address of a message.
+func Of(entity string, n event.SequenceNumber) Address { return Address{Entity: entity, Number: n} }
+
+// At is the address of a place.
+func At[P ~uint16](partition P, lsn event.LSN) Address {
+	return Address{Place: true, Partition: uint16(partition), LSN: lsn}
+}
+
+// String is the address in the form that [Parse] reads.
+func (a Address) String() string {
+	if a.Place {
+		return fmt.Sprintf("@%d/%d", a.Partition, a.LSN)
+	}
+	s := a.Entity
+	switch a.SubQueue {
+	case event.DeadLetter:
+		s += "/$dlq"
+	case event.TransferDeadLetter:
+		s += "/$transfer/$dlq"
+	}
+	if a.Number > 0 {
+		s += "#" + strconv.FormatUint(uint64(a.Number), 10)
+	}
+	return s
+}
+
+// Path is the entity or sub-queue as clients of Service Bus name it.
+func (a Address) Path() string {
+	switch a.SubQueue {
+	case event.DeadLetter:
+		return a.Entity + "/$DeadLetterQueue"
+	case event.TransferDeadLetter:
+		return a.Entity + "/$Transfer/$DeadLetterQueue"
+	}
+	return a.Entity
+}
+
+// MarshalText makes addresses readable in JSON.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
