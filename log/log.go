@@ -81,6 +81,10 @@ var (
 	ErrChecksum = errors.New("log: checksum mismatch")
 	// ErrChanged: what was read with [Options.Shared] has become the log of another run, or another directory, or has lost files.
 	ErrChanged = errors.New("log: the directory changed while it was read")
+	// ErrHeld: files stay as they are for now, since a copy of the log is being made, or a reader beside the broker has asked for it.
+	ErrHeld = errors.New("log: held as it is")
+	// ErrTooLittle: what was to be done would not give back enough to be worth it.
+	ErrTooLittle = errors.New("log: gives back too little")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
 
@@ -251,6 +255,24 @@ type Sealer interface {
 	// one. It may be called while the partition is written and read, and needs a writer. An error that wraps [ErrNoRoom], that is of ctx or that is for want of
 	// descriptors has changed nothing, and Seal can be called again; after any other one it does nothing more.
 	Seal(ctx context.Context) (bool, error)
+}
+
+// Compactor is what the partitions of a store are, too.
+type Compactor interface {
+	// DropBodies puts another revision in the place of a sealed file, by the name that [Partition.Segments] has for it, without the bodies that are
+	// not wanted (docs/log-format.md 3.2). It returns how many bytes the file is shorter. What is wanted is asked more than once for each body, has to
+	// have the same answer each time, and must hold for the state at some durable place of the log behind the file's end: of such a state whatever comes
+	// later needs no other body of the file. Nothing is done where that would give back less than so many bytes (ErrTooLittle), or while the file is
+	// held (ErrHeld). Any error but one that wraps ErrPoisoned has changed nothing, and a body that is wanted is there before and afterwards.
+	DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error)
+}
+
+// Body is one of a sealed file, as whoever decides about it sees it. Bodies of history are of the event that stored them, whatever points to them
+// since.
+type Body struct {
+	event.Blob
+	At    event.Time  // of the record
+	Event event.Event // that stored it; valid during the call
 }
 
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.

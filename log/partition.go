@@ -29,6 +29,7 @@ type partition struct {
 	copying sync.RWMutex
 
 	sealing sealing
+	dropping
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
@@ -50,7 +51,7 @@ type partition struct {
 // take adopts what recovery found.
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
-	p.sealing.p, p.sealing.tip = p, f.tip
+	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
