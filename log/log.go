@@ -275,6 +275,31 @@ type Body struct {
 	Event event.Event // that stored it; valid during the call
 }
 
+// Bases is what the partitions of a store are, too: a log may begin with a base, which gives the state at an LSN, instead of its first frame
+// (docs/decisions/0048). What a base consists of is for package replay to know, whose Cut calls these.
+type Bases interface {
+	// Base says which base the log begins with; false: it has none, and begins with its first frame.
+	Base() (BaseInfo, bool)
+	// OpenBase compares the checksum of the whole base and returns a reader of its records, one after the other. Reading ends with an error that
+	// wraps ErrChecksum instead of io.EOF if they are not what was written.
+	OpenBase() (io.ReadCloser, error)
+	// SaveBase makes what write writes the base of the log. It must be the state after all frames below info.LSN, a durable frame boundary of a
+	// log that begins there or before. Prove reads what was stored: only when it has found it to be that state is the base named. The log's
+	// older base goes, nothing else.
+	SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error
+	// DropSealed removes the sealed files that end at the base or before it, but for those of which wanted reports that a body of theirs is still
+	// needed, and the checkpoints there. It returns how many bytes that freed, and does nothing while the log is held ([ErrHeld]).
+	DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
+}
+
+// BaseInfo describes a base.
+type BaseInfo struct {
+	LSN  event.LSN // the state holds all frames below it; replay goes on from here
+	Size int64     // of the state, bytes
+	Hash [32]byte  // SHA-256 of the state
+	File string    // path below the data directory
+}
+
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.
 type ManualWriter interface {
 	Writer

@@ -30,6 +30,7 @@ type partition struct {
 
 	sealing sealing
 	dropping
+	basing
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
@@ -52,6 +53,7 @@ type partition struct {
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
+	p.basing.p = p
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
