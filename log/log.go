@@ -160,6 +160,9 @@ type Partition interface {
 	// Recovery and Segments say what stands in the files of this machine.
 	Recovery() Recovery
 	Segments() []SegmentInfo
+	// Summaries yields what the segments have that are not empty, oldest first: of a sealed file by its ends alone, of another one by reading
+	// its records. After an error nothing follows; damage is a *CorruptError.
+	Summaries(ctx context.Context) iter.Seq2[Summary, error]
 	// LastStop is how the last run that led this log ended.
 	LastStop() event.Stop
 }

@@ -83,9 +83,14 @@ func (p *partition) Segments() []SegmentInfo {
 	defer p.mu.RUnlock()
 	list := make([]SegmentInfo, len(p.segments))
 	for i, s := range p.segments {
-		list[i] = SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.kind.path()), Chapter: s.chapter, First: s.base, End: s.end, Erased: s.erased}
+		list[i] = p.info(s, s.end)
 	}
 	return list
+}
+
+// info describes a segment, which ends at an address.
+func (p *partition) info(s *segment, end event.LSN) SegmentInfo {
+	return SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.kind.path()), Chapter: s.chapter, First: s.base, End: end, Erased: s.erased}
 }
 
 // settled returns the end of the log, and whether a clean marker may vouch for it.

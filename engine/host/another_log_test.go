@@ -42,13 +42,14 @@ func (r receipt) End() event.LSN      { return r.to }
 
 func (c *copied) end() event.LSN { return format.FirstLSN + event.LSN(len(c.bytes)) }
 
-func (c *copied) ID() log.PartitionID                                   { return 0 }
-func (c *copied) Bounds() (first, committed event.LSN)                  { return format.FirstLSN, c.durable }
-func (c *copied) Recovery() log.Recovery                                { return log.Recovery{} }
-func (c *copied) Segments() []log.SegmentInfo                           { return nil }
-func (c *copied) Checkpoints() []log.CheckpointInfo                     { return nil }
-func (c *copied) OpenCheckpoint(event.LSN) (io.ReadCloser, error)       { return nil, errors.ErrUnsupported }
-func (c *copied) SaveCheckpoint(event.LSN, func(io.Writer) error) error { return errors.ErrUnsupported }
+func (c *copied) ID() log.PartitionID                                     { return 0 }
+func (c *copied) Bounds() (first, committed event.LSN)                    { return format.FirstLSN, c.durable }
+func (c *copied) Recovery() log.Recovery                                  { return log.Recovery{} }
+func (c *copied) Segments() []log.SegmentInfo                             { return nil }
+func (c *copied) Summaries(context.Context) iter.Seq2[log.Summary, error] { return nil }
+func (c *copied) Checkpoints() []log.CheckpointInfo                       { return nil }
+func (c *copied) OpenCheckpoint(event.LSN) (io.ReadCloser, error)         { return nil, errors.ErrUnsupported }
+func (c *copied) SaveCheckpoint(event.LSN, func(io.Writer) error) error   { return errors.ErrUnsupported }
 
 func (c *copied) ReadInto(b event.Blob, dst []byte) (int, error) {
 	return copy(dst, c.bytes[b.Position-event.Position(format.FirstLSN):]), nil

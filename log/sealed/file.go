@@ -77,8 +77,11 @@ func (f *File) Index(of Part) ([]Block, error) {
 	return DecodeIndex(p, index, f.Footer.Parts[of], f.Footer.First, f.Footer.End)
 }
 
-// Contents is what the file is about, read by the number of its record blocks.
-func (f *File) Contents(blocks int) (Contents, error) {
+// RecordBlocks is how many blocks of records there are.
+func (f *File) RecordBlocks() int { return int(f.Footer.Parts[RecordIndex].Length / recordRow) }
+
+// Contents is what the file is about.
+func (f *File) Contents() (Contents, error) {
 	p, err := f.part(Summary)
 	if err != nil {
 		return Contents{}, err
@@ -86,16 +89,16 @@ func (f *File) Contents(blocks int) (Contents, error) {
 	if p, err = decompress(p, int(f.Footer.ContentsSize)); err != nil {
 		return Contents{}, err
 	}
-	return DecodeContents(p, blocks)
+	return DecodeContents(p, f.RecordBlocks())
 }
 
-// IDs is the message-ids of a file with so many record blocks.
-func (f *File) IDs(blocks int) (IDTable, error) {
+// IDs is the message-ids of a file.
+func (f *File) IDs() (IDTable, error) {
 	p, err := f.part(IDs)
 	if err != nil {
 		return nil, err
 	}
-	return DecodeIDs(p, blocks)
+	return DecodeIDs(p, f.RecordBlocks())
 }
 
 // Read reads and decompresses the block of a number from the blocks of a part.

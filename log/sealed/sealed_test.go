@@ -255,11 +255,11 @@ func TestIndexes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := f.IDs(len(blocks))
+	ids, err := f.IDs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	contents, err := f.Contents(len(blocks))
+	contents, err := f.Contents()
 	if err != nil {
 		t.Fatal(err)
 	}

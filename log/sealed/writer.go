@@ -16,13 +16,12 @@ type Writer struct {
 	footer  Footer
 	records builder
 	bodies  builder
-	what    *collector
-	decoder event.Decoder
+	what    *Tally
 }
 
 // NewWriter begins a file of the chapter that a header is about. Before is the epoch of what precedes the chapter, boot the boot id there.
 func NewWriter(w io.Writer, h Header, before format.Epoch, boot string) (*Writer, error) {
-	s := &Writer{out: output{w: w}, header: h, what: newCollector(), footer: Footer{
+	s := &Writer{out: output{w: w}, header: h, what: NewTally(true), footer: Footer{
 		Chapter: h.Chapter, Revision: h.Revision, First: h.First, End: h.End, Chain: h.Chain, Last: h.Chain, Before: before, Epoch: before, Boot: boot,
 	}}
 	s.records.out, s.bodies.out = &s.out, &s.out
@@ -56,44 +55,13 @@ func (s *Writer) Frame(h *format.Header, head, records []byte) error {
 		}
 		f.Boot = string(records[:h.Records])
 	case format.Events:
-		f.Records += uint64(h.Count)
-		if lowest, highest, err = s.events(h, records[:h.Records], in); err != nil {
+		bodies := [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}
+		if lowest, highest, err = s.what.Frame(event.Position(h.LSN), bodies, h.Count, records[:h.Records], in); err != nil {
 			return fmt.Errorf("frame %d: %w", h.LSN, err)
 		}
 	}
 	s.records.times(block, h.LSN, lowest, highest)
 	return nil
-}
-
-// events counts those of a frame whose records begin in a block, and returns between which times they are.
-func (s *Writer) events(h *format.Header, records []byte, block int) (lowest, highest event.Time, err error) {
-	f := &s.footer
-	for range h.Count {
-		var rec event.Record
-		if rec, records, err = s.decoder.Record(event.Position(h.LSN), [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, records); err != nil {
-			return 0, 0, err
-		}
-		if lowest == 0 || rec.At < lowest {
-			lowest = rec.At
-		}
-		highest = max(highest, rec.At)
-		if f.FirstTime == 0 {
-			f.FirstTime = rec.At
-		}
-		f.Newest = rec.At
-		sizes := s.decoder.Sizes()
-		for i, ev := range rec.Events {
-			s.what.event(ev, sizes[i], block)
-		}
-	}
-	if len(records) > 0 {
-		return 0, 0, fmt.Errorf("%d bytes follow the last record", len(records))
-	}
-	if f.Lowest == 0 || lowest > 0 && lowest < f.Lowest {
-		f.Lowest = lowest
-	}
-	f.Highest = max(f.Highest, highest)
-	return lowest, highest, nil
 }
 
 // EndRecords ends the first round; Bodies follow.
@@ -123,12 +91,14 @@ func (s *Writer) Close() (Footer, error) {
 	for _, row := range sortIDs(s.what.ids) {
 		ids = append(ids, row[:]...)
 	}
-	c := s.what.contents()
+	c := s.what.Contents()
 	contents := c.encode()
 	if len(contents) > MaxContents {
 		return Footer{}, fmt.Errorf("contents of %d bytes are over the limit of %d", len(contents), MaxContents)
 	}
-	f.ContentsSize, f.Events = uint64(len(contents)), s.what.events
+	f.ContentsSize = uint64(len(contents))
+	f.Records, f.Events = s.what.Records, s.what.Events
+	f.FirstTime, f.Lowest, f.Highest, f.Newest = s.what.FirstTime, s.what.Lowest, s.what.Highest, s.what.Newest
 	rows := func(b *builder, part Part) (p []byte) {
 		for i := range b.blocks {
 			p = b.blocks[i].append(p, part)

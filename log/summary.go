@@ -1,0 +1,103 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// Summary is what a segment has, as far as that is known without its bodies.
+type Summary struct {
+	SegmentInfo
+	Sealed          bool  // it is a sealed file, and else one that was written as the log was
+	Stored          int64 // what it takes on the disk, bytes
+	Frames, Records uint64
+	Events          uint64
+	Lowest, Highest event.Time // of its records; 0 without one
+	BodyBytes       uint64
+	ErasedBytes     uint64 // of those, what is no longer kept
+	sealed.Contents
+}
+
+// Summaries implements [Partition].
+func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
+	return func(yield func(Summary, error) bool) {
+		at, end := p.Bounds()
+		for at < end {
+			s, next := p.locate(at)
+			if s == nil || next <= at {
+				yield(Summary{}, fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at))
+				return
+			}
+			next = min(next, end)
+			sum, err := p.summary(ctx, s, next)
+			if err != nil && p.again(s, err) {
+				continue
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(sum, err) || err != nil {
+				return
+			}
+			at = next
+		}
+		if err := p.lasting(); err != nil {
+			yield(Summary{}, err)
+		}
+	}
+}
+
+// summary is that of a segment which ends at an address.
+func (p *partition) summary(ctx context.Context, s *segment, end event.LSN) (Summary, error) {
+	sum := Summary{SegmentInfo: p.info(s, end)}
+	if k, ok := s.kind.(*sealedKind); ok {
+		return sum, p.believed(&sum, k)
+	}
+	return sum, p.counted(ctx, &sum, extent{s, end})
+}
+
+// believed completes the summary of a sealed file with what its footer and its contents say.
+func (p *partition) believed(sum *Summary, k *sealedKind) error {
+	file, f, err := k.file(opens(p.store.opts.FS, p.dir))
+	if err == nil {
+		sum.Contents, err = f.Contents()
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		w := sealedWalk{&walk{id: p.id}}
+		return w.wrap(k.path(), 0, k.named.First, w.verdict(k, err))
+	}
+	foot := &f.Footer
+	sum.Sealed, sum.Stored = true, k.named.Size
+	sum.Frames, sum.Records, sum.Events, sum.Lowest, sum.Highest = foot.Frames, foot.Records, foot.Events, foot.Lowest, foot.Highest
+	sum.BodyBytes, sum.ErasedBytes, sum.Erased = foot.BodyBytes, foot.ErasedBytes, foot.ErasedFrames
+	return nil
+}
+
+// counted completes the summary of another segment by reading its records.
+func (p *partition) counted(ctx context.Context, sum *Summary, e extent) error {
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	t := sealed.NewTally(false)
+	r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: e.seg.base}
+	var wrong error
+	_, err := r.segment(ctx, e, func(f Frame, _ error) bool {
+		sum.Frames++
+		sum.BodyBytes += uint64(f.Bodies[1] - f.Bodies[0])
+		if f.Kind == Events {
+			if _, _, err := t.Frame(f.Base, f.Bodies, f.Count, f.Records, 0); err != nil {
+				wrong = r.corrupt(e.seg, f.LSN, "records", err)
+			}
+		}
+		return wrong == nil
+	})
+	sum.Stored = int64(e.end - e.seg.base)
+	sum.Records, sum.Events, sum.Lowest, sum.Highest, sum.Contents = t.Records, t.Events, t.Lowest, t.Highest, t.Contents()
+	return errors.Join(err, wrong)
+}
