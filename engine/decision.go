@@ -174,7 +174,8 @@ func (s *slice) room(more int64) *Error {
 		return nil // it is just being deleted
 	}
 	quota := int64(e.Properties.MaxSizeMegabytes) << 20
-	if stored := s.index.Bytes(id) + s.scratch.bytes[id] + s.transactions.reserved(id, s.committing); more > 0 && stored+more > quota {
+	added, _ := s.scratch.bytes.get(id)
+	if stored := s.index.Bytes(id) + added + s.transactions.reserved(id, s.committing); more > 0 && stored+more > quota {
 		return Refuse(EntityFull, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}

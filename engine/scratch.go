@@ -12,13 +12,13 @@ type scratch struct {
 	several bool     // the record is made of several operations
 	before  *scratch // of operations that come before those of this decision, and are not in the index either; nil: there are none
 
-	next    map[event.Slice]event.SequenceNumber // number of the next message
-	bytes   map[event.Slice]int64                // stored, by the slice whose quota they count toward
-	ids     map[sentID]event.SequenceNumber      // accepted, with the messages they are of
-	entered []sentID                             // the same in order
-	life    map[messageID]index.State            // of scheduled messages: that they are, or are gone
-	states  map[sessionID]int                    // bytes of the states that were set
-	moves   map[event.Slice]event.TransferNumber // number of the next transfer
+	next    bySlice[event.SequenceNumber]   // number of the next message
+	bytes   bySlice[int64]                  // stored, by the slice whose quota they count toward
+	ids     map[sentID]event.SequenceNumber // accepted, with the messages they are of
+	entered []sentID                        // the same in order
+	life    map[messageID]index.State       // of scheduled messages: that they are, or are gone
+	states  map[sessionID]int               // bytes of the states that were set
+	moves   bySlice[event.TransferNumber]   // number of the next transfer
 }
 
 type messageID struct {
@@ -36,12 +36,12 @@ const maxScratch = 1 << 10
 
 func (s *scratch) reset() {
 	s.several, s.before = false, nil
-	empty(&s.next)
-	empty(&s.bytes)
+	s.next.reset()
+	s.bytes.reset()
+	s.moves.reset()
 	empty(&s.ids)
 	empty(&s.life)
 	empty(&s.states)
-	empty(&s.moves)
 	clear(s.entered)
 	if s.entered = s.entered[:0]; cap(s.entered) > maxScratch {
 		s.entered = nil
@@ -66,10 +66,8 @@ func enter[K comparable, V any](m *map[K]V, k K, v V) {
 
 // next is the number of the next message of a slice.
 func (d *decision) next(id event.Slice) event.SequenceNumber {
-	if len(d.scratch.next) > 0 {
-		if seq, ok := d.scratch.next[id]; ok {
-			return seq
-		}
+	if seq, ok := d.scratch.next.get(id); ok {
+		return seq
 	}
 	return d.index.NextSequence(id)
 }
@@ -77,14 +75,14 @@ func (d *decision) next(id event.Slice) event.SequenceNumber {
 // gave notes which number comes next in a slice, after some were given out.
 func (d *decision) gave(id event.Slice, next event.SequenceNumber) {
 	if d.scratch.several {
-		enter(&d.scratch.next, id, next)
+		d.scratch.next.set(id, next)
 	}
 }
 
 // take gives out the next number of a slice of which one decision gives out many, each by itself.
 func (d *decision) take(id event.Slice) event.SequenceNumber {
 	seq := d.next(id)
-	enter(&d.scratch.next, id, seq+1)
+	d.scratch.next.set(id, seq+1)
 	return seq
 }
 
@@ -94,7 +92,8 @@ func (s *slice) added(more int64) {
 		return
 	}
 	if _, id := s.storing(); more != 0 {
-		enter(&s.scratch.bytes, id, s.scratch.bytes[id]+more)
+		before, _ := s.scratch.bytes.get(id)
+		s.scratch.bytes.set(id, before+more)
 	}
 }
 
@@ -141,7 +140,7 @@ func (d *decision) takeBack(to mark, partition uint8) {
 	d.scratch.entered = d.scratch.entered[:to.ids]
 	for i := len(d.fan.copies) - 1; i >= to.copies; i-- {
 		c := &d.fan.copies[i]
-		d.scratch.next[event.Slice{Entity: c.Subscription, Partition: partition}] = c.Sequence
+		d.scratch.next.set(event.Slice{Entity: c.Subscription, Partition: partition}, c.Sequence)
 	}
 	d.fan.copies, d.fan.changes = d.fan.copies[:to.copies], d.fan.changes[:to.changes]
 }

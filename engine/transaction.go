@@ -106,7 +106,8 @@ func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 	}
 	n := t.bytes[id]
 	if but != nil {
-		n -= but.done.bytes[id]
+		own, _ := but.done.bytes.get(id)
+		n -= own
 	}
 	return n
 }
@@ -129,7 +130,7 @@ func (t *transactions) release(tx *transaction) {
 		t.index.Unhold(token)
 		delete(t.pins, token)
 	}
-	for id, n := range tx.done.bytes {
+	for id, n := range tx.done.bytes.each {
 		if mutant.On(mutant.ReservedStays) {
 			break
 		}
@@ -290,9 +291,10 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 			t.hold(tx, session)
 		}
 	}
-	for id, n := range done.bytes {
+	for id, n := range done.bytes.each {
 		if n > 0 { // what becomes less comes behind what needs the room
-			enter(&tx.done.bytes, id, tx.done.bytes[id]+n)
+			own, _ := tx.done.bytes.get(id)
+			tx.done.bytes.set(id, own+n)
 			t.bytes[id] += n
 		}
 	}

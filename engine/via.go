@@ -35,7 +35,7 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 	}
 	s.gave(s.id, seq)
 	if d.scratch.several && !mutant.On(mutant.NumberedTwice) {
-		enter(&d.scratch.moves, s.id, number)
+		d.scratch.moves.set(s.id, number)
 	}
 	if !mutant.On(mutant.HandOverUncounted) {
 		s.added(size)
@@ -69,7 +69,7 @@ func (s *sending) checkHandOver() *Error {
 
 // nextTransfer is the number of the next transfer of a slice.
 func (d *decision) nextTransfer(id event.Slice) event.TransferNumber {
-	if n, ok := d.scratch.moves[id]; ok {
+	if n, ok := d.scratch.moves.get(id); ok {
 		return n
 	}
 	return d.index.NextTransfer(id)

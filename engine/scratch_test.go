@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What a decision notes of slices is what a map would have of them, however many they are, and nothing of it is left for the next decision.
+func TestBySlice(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var noted bySlice[int]
+	for _, slices := range []int{1, 2, maxFew, maxFew + 1, 3 * maxScratch, 3, maxFew + 1, 2} {
+		want := map[event.Slice]int{}
+		for range 4 * slices {
+			id := event.Slice{Entity: event.EntityID(random.IntN(slices)), Partition: uint8(random.IntN(2))}
+			if got, ok := noted.get(id); got != want[id] || ok != (want[id] != 0) {
+				t.Fatalf("%d slices: %v has %d (%v), want %d", slices, id, got, ok, want[id])
+			}
+			want[id] = 1 + random.IntN(1000)
+			noted.set(id, want[id])
+		}
+		if got := maps.Collect(noted.each); !maps.Equal(got, want) {
+			t.Fatalf("%d slices: they are %v, want %v", slices, got, want)
+		}
+		noted.reset()
+		if len(maps.Collect(noted.each)) > 0 {
+			t.Fatalf("%d slices: some are left", slices)
+		}
+	}
+}
