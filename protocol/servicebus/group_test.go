@@ -14,7 +14,7 @@ import (
 // handing has the engine asked for nothing that is sent, and notes what it would have been asked: "via/destination".
 func (b *bench) handing() (asked *[]string) {
 	asked = new([]string)
-	b.broker.refuse = func(cmd engine.Command) error {
+	b.broker.refuse(func(cmd engine.Command) error {
 		staged := ""
 		if s, ok := cmd.(*engine.Stage); ok {
 			cmd, staged = s.Operation, "staged "
@@ -32,7 +32,7 @@ func (b *bench) handing() (asked *[]string) {
 		}
 		*asked = append(*asked, staged+send.Entity.Path+"/"+to)
 		return &engine.Error{Code: engine.Busy, Text: "a test"}
-	}
+	})
 	return asked
 }
 
@@ -75,7 +75,7 @@ func TestTransactionGroup(t *testing.T) {
 				p.handed(asked, 10+uint32(i), txn, "staged "+want)
 				p.notCommitted(txn, amqp.CondTransactionRollback, "")
 			}
-			b.broker.refuse = nil
+			b.broker.refuse(nil)
 			for i, at := range []string{"q2", "q2/$deadletterqueue"} {
 				handle := 20 + uint32(i)
 				p.write(0, &amqp.Attach{Name: "x", Handle: handle, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: at}, Target: &amqp.Target{}}, nil)
@@ -124,7 +124,7 @@ func TestNoTransactionGroup(t *testing.T) {
 		asked := b.handing()
 		p.handed(asked, 1, nil, "q/-")
 		p.handed(asked, 2, nil, "q2/-")
-		b.broker.refuse = nil
+		b.broker.refuse(nil)
 		p.begin(1)
 		for i, at := range []string{"q", "q2"} {
 			p.write(1, &amqp.Attach{Name: "r" + at, Handle: uint32(i), Role: amqp.RoleReceiver, Source: &amqp.Source{Address: at}, Target: &amqp.Target{}}, nil)
@@ -203,7 +203,7 @@ func TestSendVia(t *testing.T) {
 			expect[*amqp.Flow](p.peerConn)
 			p.handed(asked, handle, nil, test.want)
 		}
-		b.broker.refuse = nil
+		b.broker.refuse(nil)
 		for i, test := range []struct {
 			via    string
 			to     any

@@ -73,8 +73,8 @@ func (b *bench) put(entity string, messages ...[]byte) {
 // faultyBroker is the engine with the faults a test asks for.
 type faultyBroker struct {
 	engine.Broker
-	refuse func(engine.Command) error // of a request instead of carrying it out
-	damage atomic.Int32
+	refusal atomic.Pointer[func(engine.Command) error]
+	damage  atomic.Int32
 
 	unreadable atomic.Pointer[error] // why stored bytes cannot be read; nil: they can
 	starved    atomic.Bool           // of file descriptors
@@ -82,6 +82,17 @@ type faultyBroker struct {
 	mu      sync.Mutex
 	holding bool
 	held    []func()
+}
+
+// refuse has requests answered with what why says, where that is not nil, instead of carried out. It is asked in a turn of the connection, so it
+// waits for nothing: see hold.
+func (b *faultyBroker) refuse(why func(engine.Command) error) { b.refusal.Store(&why) }
+
+func (b *faultyBroker) refused(cmd engine.Command) error {
+	if why := b.refusal.Load(); why != nil && *why != nil {
+		return (*why)(cmd)
+	}
+	return nil
 }
 
 // hold keeps requests back while f runs.
@@ -102,16 +113,14 @@ func (b *faultyBroker) hold(f func()) {
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 	var run []engine.Request
 	for _, r := range rs {
-		if b.refuse != nil {
-			if err := b.refuse(r.Command); err != nil {
-				if s, ok := r.Command.(*engine.Send); ok && s.Buffer != nil {
-					s.Buffer.Release()
-				}
-				if r.Sink != nil {
-					r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
-				}
-				continue
+		if err := b.refused(r.Command); err != nil {
+			if s, ok := r.Command.(*engine.Send); ok && s.Buffer != nil {
+				s.Buffer.Release()
 			}
+			if r.Sink != nil {
+				r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
+			}
+			continue
 		}
 		run = append(run, r)
 	}
@@ -126,11 +135,9 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 
 // Manage holds back and refuses as Submit does.
 func (b *faultyBroker) Manage(r engine.Request) {
-	if b.refuse != nil {
-		if err := b.refuse(r.Command); err != nil {
-			r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
-			return
-		}
+	if err := b.refused(r.Command); err != nil {
+		r.Sink.Post([]engine.Reply{{Tag: r.Tag, Err: err}})
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

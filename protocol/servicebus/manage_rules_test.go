@@ -228,14 +228,14 @@ func TestRulesNotDone(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/u")
 		remove := amqp.Map{{Key: "rule-name", Value: "$Default"}}
-		b.broker.refuse = func(engine.Command) error { return &engine.Error{Code: engine.Busy, Text: "Too many."} }
+		b.broker.refuse(func(engine.Command) error { return &engine.Error{Code: engine.Busy, Text: "Too many."} })
 		p.managedWith(503, amqp.CondServerBusy, "remove-rule", remove)
-		b.broker.refuse = nil
+		b.broker.refuse(nil)
 		b.broker.hold(func() {
 			p.managedWith(408, amqp.CondTimeout, "remove-rule", remove, amqp.Pair{Key: "server-timeout", Value: uint32(1000)})
 		})
 		p.managedWith(404, amqp.CondNotFound, "remove-rule", remove) // it was carried out all the same
-		b.broker.refuse = func(engine.Command) error { return engine.ErrUnknown }
+		b.broker.refuse(func(engine.Command) error { return engine.ErrUnknown })
 		p.request("m", "com.microsoft:remove-rule", remove)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
 			t.Errorf("%+v", d)

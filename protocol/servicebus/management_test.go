@@ -195,7 +195,7 @@ func TestManagementRefusals(t *testing.T) {
 		}
 		p = b.root()
 		p.attachManagement("q")
-		b.broker.refuse = func(engine.Command) error { return engine.ErrUnknown }
+		b.broker.refuse(func(engine.Command) error { return engine.ErrUnknown })
 		m := amqp.AppendSection(nil, amqp.SectionApplicationProperties, amqp.Map{{Key: "operation", Value: "com.microsoft:renew-lock"}})
 		m = amqp.AppendSection(m, amqp.SectionValue, amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{})}})
 		p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(0)), Settled: amqp.Some(true)}, m)

@@ -22,6 +22,7 @@ type peerConn struct {
 	*bench
 	net      net.Conn
 	in       chan received
+	early    []received // came, and are still to be read before what is in in
 	header   bool
 	sent     uint32        // by put
 	most     atomic.Uint32 // bytes of a frame, as the open said; 0: any
@@ -115,6 +116,11 @@ func (p *peerConn) write(channel uint16, f amqp.Performative, payload []byte) {
 // next is the next frame, keep-alives left out.
 func (p *peerConn) next() received {
 	p.Helper()
+	if len(p.early) > 0 {
+		r := p.early[0]
+		p.early = p.early[1:]
+		return r
+	}
 	for {
 		select {
 		case r, ok := <-p.in:
@@ -134,6 +140,9 @@ func (p *peerConn) next() received {
 // quiet fails when a frame other than a keep-alive comes within d.
 func (p *peerConn) quiet(d time.Duration) {
 	p.Helper()
+	if len(p.early) > 0 {
+		p.Fatalf("unexpected: %+v", p.early)
+	}
 	end := time.After(d)
 	for {
 		select {
@@ -143,6 +152,22 @@ func (p *peerConn) quiet(d time.Duration) {
 			}
 		case <-end:
 			return
+		}
+	}
+}
+
+// bringForward has the first frame of type T read next, and those before it after it, for frames that may come in either order.
+func bringForward[T amqp.Performative](p *peerConn) {
+	p.Helper()
+	var others []received
+	for {
+		r := p.next()
+		if _, ok := r.p.(T); ok {
+			p.early = append(append([]received{r}, others...), p.early...)
+			return
+		}
+		if others = append(others, r); r.err != nil {
+			p.Fatalf("%+v", others)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -144,22 +145,14 @@ func TestSenderCredit(t *testing.T) {
 		}
 	})
 	bubble(t, func(o *Options) { o.Limits.SenderCredit = 2 }, func(b *bench) {
-		hold := make(chan struct{})
-		b.broker.refuse = func(c engine.Command) error {
-			if _, ok := c.(*engine.Send); ok {
-				<-hold
-			}
-			return nil
-		}
 		p := b.root()
 		p.attachSender(1, "q")
-		go func() {
+		b.broker.hold(func() {
 			for i := range uint32(3) {
 				p.transfer(1, i, newMessage("a", "x"))
 			}
-		}()
-		time.Sleep(time.Second)
-		close(hold)
+			synctest.Wait()
+		})
 		for {
 			switch f := p.next().p.(type) {
 			case *amqp.Detach:
@@ -417,12 +410,12 @@ func TestFidelity(t *testing.T) {
 func TestEngineRefusals(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		var err error
-		b.broker.refuse = func(c engine.Command) error {
+		b.broker.refuse(func(c engine.Command) error {
 			if _, ok := c.(*engine.Send); ok {
 				return err
 			}
 			return nil
-		}
+		})
 		p := b.root()
 		p.attachSender(1, "q")
 		for code, symbol := range map[engine.Code]amqp.Symbol{

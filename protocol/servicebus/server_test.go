@@ -135,12 +135,12 @@ func TestPanic(t *testing.T) {
 		other.attachSender(1, "q")
 		p := b.root()
 		p.attachSender(1, "q2")
-		b.broker.refuse = func(c engine.Command) error {
+		b.broker.refuse(func(c engine.Command) error {
 			if s, ok := c.(*engine.Send); ok && s.Entity.Path == "q2" {
 				panic("planted")
 			}
 			return nil
-		}
+		})
 		p.transfer(1, 0, newMessage("a", "x"))
 		p.closed()
 		other.send(1, 0, newMessage("a", "x"))

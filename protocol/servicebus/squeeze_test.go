@@ -175,7 +175,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			for id := range uint32(4) {
 				p.frames(id, bodyOf(100_000), 30_000, id < 3)
 			}
-			p.receive()
+			bringForward[*amqp.Transfer](p)
 			p.net.Close()
 			synctest.Wait()
 		}

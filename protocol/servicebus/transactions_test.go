@@ -176,6 +176,7 @@ func TestTransactionalRequests(t *testing.T) {
 			p.manage([]byte("another"), 400, amqp.CondTransactionUnknownID, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}})
 			txn = p.declare()
 			p.ask(in(txn, nil), false, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}, {Key: "disposition-status", Value: "completed"}})
+			bringForward[*amqp.Disposition](p.peerConn)
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted) // that the request has come
 			p.managed("m")
 			p.rollBack(txn)
@@ -370,7 +371,7 @@ func TestTransactionLost(t *testing.T) {
 func TestCommitUnknown(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		stopped := false
-		b.broker.refuse = func(cmd engine.Command) error {
+		b.broker.refuse(func(cmd engine.Command) error {
 			switch cmd.(type) {
 			case *engine.Commit, *engine.Rollback:
 				if stopped {
@@ -378,7 +379,7 @@ func TestCommitUnknown(t *testing.T) {
 				}
 			}
 			return nil
-		}
+		})
 		p := b.transactor()
 		p.attachSender(1, "q")
 		txn, other := p.declare(), p.declare()
