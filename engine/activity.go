@@ -10,8 +10,9 @@ import (
 // activity is when an entity was last used. All versions of an entity share one; whoever hosts a part of it writes.
 type activity struct {
 	at    atomic.Int64
-	noted atomic.Int64 // of that, what stands in the log
-	ruled atomic.Int64 // when a rule was last added or changed: that keeps a subscription, and is no use of it
+	noted atomic.Int64  // of that, what stands in the log
+	ruled atomic.Int64  // when a rule was last added or changed: that keeps a subscription, and is no use of it
+	turns atomic.Uint32 // sends without a key: see [Entity.NextInTurn]
 }
 
 // View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.

@@ -67,6 +67,8 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
+	// Anywhere tells that any other partition of the entity would do as well, as long as nobody has looked at the command: see [Target.Place].
+	Anywhere bool
 
 	staged []stagedMessage // of a commit
 }
@@ -76,15 +78,17 @@ type Buffer interface{ Release() }
 
 // Message is one message to be stored.
 type Message struct {
-	Body         []byte        // encoded, with a message-id
-	Tail         []byte        // the end of the body, when it stands somewhere else
-	ID           []byte        // the message-id as text, at most 512 bytes
-	SessionID    []byte        // group-id
-	HasSession   bool          // "" is a session id too
-	PartitionKey []byte        // empty: none
-	TimeToLive   time.Duration // 0: none
-	ScheduledFor event.Time    // not in the future: now
-	IDType       event.IDType
+	Body         []byte // encoded, with a message-id
+	Tail         []byte // the end of the body, when it stands somewhere else
+	ID           []byte // the message-id as text, at most 512 bytes
+	SessionID    []byte // group-id
+	HasSession   bool   // "" is a session id too
+	PartitionKey []byte // empty: none
+	// ViaPartitionKey is for the entity through which the message is sent, and the last resort of any other. It is not kept but in the body.
+	ViaPartitionKey []byte
+	TimeToLive      time.Duration // 0: none
+	ScheduledFor    event.Time    // not in the future: now
+	IDType          event.IDType
 	// Properties is what filters see of the message, and Header how many bytes of it stand beside the body's sections. Needed when
 	// it is sent to a topic.
 	Properties *filter.Message

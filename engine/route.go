@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -8,7 +9,7 @@ import (
 
 // The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. Whoever
 // holds a token, a number or a session id is told here which one that is about. What names a partition that the entity does not have is
-// sent to the first one, where it is refused as what is not known. Today every entity that can be reached has one partition.
+// sent to the first one, where it is refused as what is not known. Who sends is told by what its messages have for a key (keys.go).
 
 // Slice is the slice of an entity partition.
 func (t Target) Slice(partition uint8) event.Slice {
@@ -25,15 +26,34 @@ func (t Target) OfToken(token event.LockToken) uint8 { return t.known(token.Part
 func (t Target) OfSequence(n event.SequenceNumber) uint8 { return t.known(n.Partition()) }
 
 // OfSession is the entity partition that all messages of a session are in, and its state.
-func (t Target) OfSession([]byte) uint8 { return onlyPartition }
+func (t Target) OfSession(id []byte) uint8 { return t.Entity.ofKey(id) }
 
-// OfMessages is the entity partition in which messages sent together are stored: all of them have one key, or none.
-func (t Target) OfMessages([]Message) uint8 { return onlyPartition }
+// Place fills in the slice of a send: the entity partition in which its messages are stored, all of them. It is that of the key that they
+// have. Without a key any will do, and it is the next in turn. Messages with different keys are refused: one decision is in one log.
+func (t Target) Place(cmd *Send) *Error {
+	partition := onlyPartition
+	if len(t.Entity.Hosts) > 1 {
+		key, keyed := t.Entity.key(&cmd.Messages[0], cmd.Destination != nil)
+		for i := range cmd.Messages[1:] {
+			other, too := t.Entity.key(&cmd.Messages[1+i], cmd.Destination != nil)
+			if too != keyed || !bytes.Equal(other, key) {
+				return Refuse(NotAllowed, "Batching brokered messages with distinct SessionId or PartitionKey is not supported for an entity with partitioning enabled.")
+			}
+		}
+		if cmd.Anywhere = !keyed; keyed {
+			partition = t.Entity.ofKey(key)
+		} else {
+			partition = t.Entity.NextInTurn()
+		}
+	}
+	cmd.Slice = t.Slice(partition)
+	return nil
+}
 
 // OfAll is the entity partition that answers for all of them: there is no other.
 func (t Target) OfAll() uint8 { return onlyPartition }
 
-// onlyPartition is what is left to be routed once an entity may have several partitions.
+// onlyPartition is that of an entity with one.
 const onlyPartition uint8 = 0
 
 func (t Target) known(partition uint8) uint8 {

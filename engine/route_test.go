@@ -25,8 +25,8 @@ func TestRoute(t *testing.T) {
 		{"a number of an entity with one partition", one, one.OfSequence(12), 0},
 		{"a number in no partition", three, three.OfSequence(3<<48 | 1), 0},
 		{"a number no engine gave out", three, three.OfSequence(1<<64 - 1), 0},
-		{"a session", one, one.OfSession([]byte("s")), 0},
-		{"messages", one, one.OfMessages([]Message{{ID: []byte("m")}}), 0},
+		{"a session of an entity with one partition", one, one.OfSession([]byte("s")), 0},
+		{"a session goes by its id", three, three.OfSession([]byte("mySession")), 0x722e9032dc3514dc % 3},
 		{"all", one, one.OfAll(), 0},
 	} {
 		if c.partition != c.want {

@@ -244,6 +244,8 @@ func inspectAnnotations(section []byte, limits *Limits, m *engine.Message) *amqp
 			}
 			if string(name) == keyPartitionKey {
 				m.PartitionKey = text
+			} else {
+				m.ViaPartitionKey = text
 			}
 		case keyDeadLetterSource:
 			makeString(value) // where it is no text it stays what it is: it means nothing here

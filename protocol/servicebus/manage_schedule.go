@@ -23,9 +23,12 @@ func scheduleMessage(req *request, body amqp.Map) {
 	if seen, ok := cmd.Buffer.(*published); ok {
 		req.size += seen.size()
 	}
-	at := t.OfMessages(cmd.Messages)
-	cmd.Slice = t.Slice(at)
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
+	if err := t.Place(cmd); err != nil {
+		releaseBuffer(cmd)
+		req.refuseAs(err)
+		return
+	}
+	req.ask(cmd.Slice.Partition, cmd, func(req *request, r *engine.Reply) {
 		numbers := amqp.Array{Elem: amqp.CodeLong}
 		for _, n := range r.Numbers() {
 			numbers.Values = append(numbers.Values, int64(n))

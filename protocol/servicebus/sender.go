@@ -223,10 +223,13 @@ func (s *sender) send(body []byte, buf *chunk) {
 		return
 	}
 	if len(cmd.Messages) == 0 { // an empty batch succeeds without effect (semantics.md 5.1)
-		if cmd.Buffer != nil {
-			cmd.Buffer.Release()
-		}
+		releaseBuffer(cmd)
 		s.accept()
+		return
+	}
+	if err := s.l.target.Place(cmd); err != nil {
+		releaseBuffer(cmd)
+		s.refuse(err)
 		return
 	}
 	size := len(body) + len(cmd.Messages)*sendCost
@@ -238,14 +241,11 @@ func (s *sender) send(body []byte, buf *chunk) {
 		paid = len(body)
 	}
 	if !c.memory.reserve(size - paid) {
-		if cmd.Buffer != nil {
-			cmd.Buffer.Release()
-		}
+		releaseBuffer(cmd)
 		s.refuse(errNoMemory)
 		return
 	}
-	at := s.l.target.OfMessages(cmd.Messages)
-	cmd.Slice = s.l.target.Slice(at)
+	at := cmd.Slice.Partition
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
 		cmd.Buffer = nil // what filters see of the messages is the transaction's, too
@@ -260,6 +260,13 @@ func (s *sender) send(body []byte, buf *chunk) {
 		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size), paid: uint32(paid), in: s.delivery.part.in,
 	})
 	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
+}
+
+// releaseBuffer gives back the memory of a send that nobody is asked for.
+func releaseBuffer(cmd *engine.Send) {
+	if cmd.Buffer != nil {
+		cmd.Buffer.Release()
+	}
 }
 
 // accept settles the delivery at hand as done.

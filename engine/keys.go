@@ -1,0 +1,52 @@
+package engine
+
+// key is what the partition of a message is chosen by, the first that it has (docs/decisions/0051); ok is false where it has none of them. Of one that is only
+// handed over it is the key that is for that.
+func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
+	via := len(m.ViaPartitionKey) > 0
+	switch {
+	case handedOver && via:
+		return m.ViaPartitionKey, true
+	case m.HasSession:
+		return m.SessionID, true
+	case len(m.PartitionKey) > 0:
+		return m.PartitionKey, true
+	case e.Properties.RequiresDuplicateDetection && len(m.ID) > 0:
+		return m.ID, true
+	case via:
+		return m.ViaPartitionKey, true
+	}
+	return nil, false
+}
+
+// ofKey is the entity partition that a key belongs to.
+func (e *Entity) ofKey(key []byte) uint8 {
+	if len(e.Hosts) <= 1 {
+		return onlyPartition
+	}
+	return uint8(keyHash(key) % uint64(len(e.Hosts)))
+}
+
+// keyHash is FNV-1a of 64 bits, whose low bits say little of the high bits of each byte, and then the finaliser of MurmurHash3, which mixes
+// them (docs/log-format.md, section 8, has vectors).
+func keyHash(key []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range key {
+		h ^= uint64(b)
+		h *= 1099511628211
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// NextInTurn is the entity partition of what may be stored in any: each has its turn. It need not survive a restart. Safe for use by
+// several goroutines.
+func (e *Entity) NextInTurn() uint8 {
+	if len(e.Hosts) <= 1 || e.activity == nil {
+		return onlyPartition
+	}
+	return uint8((e.activity.turns.Add(1) - 1) % uint32(len(e.Hosts)))
+}
