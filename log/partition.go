@@ -31,6 +31,7 @@ type partition struct {
 	sealing sealing
 	dropping
 	basing
+	finder
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk

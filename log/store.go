@@ -378,6 +378,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	start := time.Now()
 	out, err := s.verdict(ctx, &w)
 	p := &partition{store: s, id: id, dir: w.dir(), err: err}
+	p.finder.p = p
 	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
-
-// maxOrigins is how many origins Dump remembers. Of older ones it prints the number only.
-const maxOrigins = 1 << 16
 
 // ErrNoPartition: the directory has no partition of the number that was asked for.
 var ErrNoPartition = errors.New("no such partition")
@@ -53,8 +48,7 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 		p, err := s.Open(ctx, id)
 		if err == nil {
 			opts.tell(p)
-			d := dumper{out: out, opts: opts, part: p, origins: make(map[event.OriginID]event.Origin)}
-			err = d.run(ctx)
+			err = newDumper(out, opts, p).run(ctx)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tools: %w", err))
@@ -68,11 +62,18 @@ type dumper struct {
 	out  *bufio.Writer
 	opts DumpOptions
 	part log.Partition
-	body []byte
 	line []byte
 
-	origins map[event.OriginID]event.Origin
-	order   []event.OriginID // of the origins, oldest first
+	events  print.Events
+	origins print.Origins
+}
+
+func newDumper(out *bufio.Writer, opts DumpOptions, p log.Partition) *dumper {
+	d := &dumper{out: out, opts: opts, part: p}
+	if opts.Bodies {
+		d.events.ReadBlob = p.ReadBlob
+	}
+	return d
 }
 
 func (d *dumper) run(ctx context.Context) error {
@@ -82,7 +83,7 @@ func (d *dumper) run(ctx context.Context) error {
 		}
 		for _, ev := range rec.Events {
 			if o, ok := ev.(*event.OriginDefined); ok {
-				d.define(o)
+				d.origins.Define(o)
 			}
 			if rec.LSN < d.opts.From {
 				continue
@@ -95,60 +96,32 @@ func (d *dumper) run(ctx context.Context) error {
 	return nil
 }
 
-func (d *dumper) define(o *event.OriginDefined) {
-	if _, ok := d.origins[o.ID]; !ok {
-		if d.order = append(d.order, o.ID); len(d.order) > maxOrigins {
-			delete(d.origins, d.order[0])
-			d.order = slices.Delete(d.order, 0, 1)
-		}
-	}
-	d.origins[o.ID] = o.Origin
-}
-
 func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) error {
 	c := ev.Common()
-	list := object{
-		{"Partition", uint64(d.part.ID())}, {"LSN", uint64(at)}, {"Time", t.String()}, {"Entity", c.Slice.String()},
-		{"Event", ev.Kind().String()},
+	list := print.Object{
+		print.Named("Partition", uint64(d.part.ID())), print.Named("LSN", uint64(at)), print.Named("Time", t.String()),
+		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
 	}
 	head := len(list)
-	list, err := d.fields(list, reflect.ValueOf(ev).Elem())
+	list, err := d.events.Fields(list, ev)
 	if err != nil {
 		return err
 	}
-	if by := d.origin(c.Origin); by != "" {
-		list = append(list, field{"By", by})
+	if by := d.origins.Name(c.Origin); by != "" {
+		list = append(list, print.Named("By", by))
 	}
 	if d.opts.JSON {
-		d.line, err = list.json(d.line[:0])
+		d.line, err = list.AppendJSON(d.line[:0])
 	} else {
 		d.line = d.line[:0]
 		for _, f := range list[:head] {
 			d.line = fmt.Appendf(d.line, "%v ", f.Value)
 		}
-		d.line = list[head:].text(d.line, " ", "")
+		d.line = list[head:].AppendText(d.line)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = d.out.Write(append(d.line, '\n'))
 	return err
-}
-
-// origin names who asked for an event.
-func (d *dumper) origin(id event.OriginID) string {
-	if id == 0 {
-		return ""
-	}
-	o := d.origins[id]
-	var words []string
-	for _, s := range []string{o.Principal, o.RemoteAddress, o.ContainerID, o.Product, o.Link} {
-		if s != "" {
-			words = append(words, text([]byte(s)))
-		}
-	}
-	if len(words) == 0 {
-		return fmt.Sprintf("origin %d", id)
-	}
-	return fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
@@ -13,7 +14,7 @@ func (v *verifier) erased(p log.Partition) error {
 			continue
 		}
 		err := v.print(fmt.Sprintf("erased file %+q: %d frames without all of their bodies", s.File, s.Erased),
-			object{{"Found", "erased"}, {"Partition", uint64(p.ID())}, {"File", s.File}, {"Frames", s.Erased}})
+			print.Object{print.Named("Found", "erased"), print.Named("Partition", uint64(p.ID())), print.Named("File", s.File), print.Named("Frames", s.Erased)})
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func TestErased(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
-		dump := dumper{out: out, opts: DumpOptions{Bodies: true, JSON: c.json}, part: lean{p}, origins: map[event.OriginID]event.Origin{}}
+		dump := newDumper(out, DumpOptions{Bodies: true, JSON: c.json}, lean{p})
 		if err := errors.Join(dump.run(t.Context()), out.Flush()); err != nil {
 			t.Fatal(err)
 		}

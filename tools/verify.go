@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
@@ -149,8 +150,8 @@ func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error 
 	}
 	places := r.Places - before
 	if err := v.print(fmt.Sprintf("refused partition %d: %d damaged places, %d good frames, %d records, %d bytes",
-		id, places, found.Frames, found.Records, found.Bytes), object{{"Found", "refused"}, {"Partition", uint64(id)}, {"Places", places},
-		{"Frames", found.Frames}, {"Records", found.Records}, {"Bytes", uint64(found.Bytes)}}); err != nil {
+		id, places, found.Frames, found.Records, found.Bytes), print.Object{print.Named("Found", "refused"), print.Named("Partition", uint64(id)), print.Named("Places", places),
+		print.Named("Frames", found.Frames), print.Named("Records", found.Records), print.Named("Bytes", uint64(found.Bytes))}); err != nil {
 		return err
 	}
 	return v.unused(discarded)
@@ -172,8 +173,8 @@ func (v *verifier) place(partition string, number any, c *log.CorruptError) erro
 		reason += ": " + c.Cause.Error()
 	}
 	return v.print(fmt.Sprintf("DAMAGED partition %s file %+q byte %d LSN %d: %+q", partition, c.File, c.Offset, c.LSN, reason),
-		object{{"Found", "damage"}, {"Partition", number}, {"File", c.File}, {"Byte", uint64(c.Offset)}, {"LSN", uint64(c.LSN)},
-			{"Reason", text([]byte(reason))}})
+		print.Object{print.Named("Found", "damage"), print.Named("Partition", number), print.Named("File", c.File), print.Named("Byte", uint64(c.Offset)), print.Named("LSN", uint64(c.LSN)),
+			print.Named("Reason", print.Text([]byte(reason)))})
 }
 
 func (v *verifier) partition(p log.Partition) error {
@@ -197,21 +198,21 @@ func (v *verifier) partition(p log.Partition) error {
 	}
 	if r.Places > before {
 		if err := v.print(fmt.Sprintf("unsound partition %d: %d damaged places, though all %d frames are good", p.ID(), r.Places-before, rec.Frames),
-			object{{"Found", "unsound"}, {"Partition", uint64(p.ID())}, {"Places", r.Places - before}, {"Frames", rec.Frames},
-				{"Records", rec.Records}, {"Bytes", uint64(rec.Bytes)}}); err != nil {
+			print.Object{print.Named("Found", "unsound"), print.Named("Partition", uint64(p.ID())), print.Named("Places", r.Places-before), print.Named("Frames", rec.Frames),
+				print.Named("Records", rec.Records), print.Named("Bytes", uint64(rec.Bytes))}); err != nil {
 			return err
 		}
 		return v.unused(discarded)
 	}
 	first, end := p.Bounds()
 	err := v.print(fmt.Sprintf("ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s",
-		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest), object{{"Found", "ok"}, {"Partition", uint64(p.ID())},
-		{"LSN", uint64(first)}, {"End", uint64(end)}, {"Epoch", uint64(rec.Epoch)}, {"Frames", rec.Frames}, {"Records", rec.Records},
-		{"Bytes", uint64(rec.Bytes)}, {"Newest", rec.Newest.String()}})
+		p.ID(), first, end, rec.Epoch, rec.Frames, rec.Records, rec.Bytes, rec.Newest), print.Object{print.Named("Found", "ok"), print.Named("Partition", uint64(p.ID())),
+		print.Named("LSN", uint64(first)), print.Named("End", uint64(end)), print.Named("Epoch", uint64(rec.Epoch)), print.Named("Frames", rec.Frames), print.Named("Records", rec.Records),
+		print.Named("Bytes", uint64(rec.Bytes)), print.Named("Newest", rec.Newest.String())})
 	if err == nil && rec.CutBytes > 0 {
 		r.Tail += rec.CutBytes
 		err = v.print(fmt.Sprintf("tail partition %d LSN %d: %d unacknowledged bytes: %+q", p.ID(), end, rec.CutBytes, rec.CutReason),
-			object{{"Found", "tail"}, {"Partition", uint64(p.ID())}, {"LSN", uint64(end)}, {"Bytes", uint64(rec.CutBytes)}, {"Reason", rec.CutReason}})
+			print.Object{print.Named("Found", "tail"), print.Named("Partition", uint64(p.ID())), print.Named("LSN", uint64(end)), print.Named("Bytes", uint64(rec.CutBytes)), print.Named("Reason", rec.CutReason)})
 	}
 	if err == nil {
 		err = v.erased(p)
@@ -227,16 +228,16 @@ func (v *verifier) unused(files []log.Discard) error {
 	v.report.Discarded = append(v.report.Discarded, files...)
 	for _, d := range files {
 		if err := v.print(fmt.Sprintf("unused file %+q: %+q", d.File, d.Reason),
-			object{{"Found", "unused"}, {"File", d.File}, {"Reason", text([]byte(d.Reason))}}); err != nil {
+			print.Object{print.Named("Found", "unused"), print.Named("File", d.File), print.Named("Reason", print.Text([]byte(d.Reason)))}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *verifier) print(line string, o object) (err error) {
+func (v *verifier) print(line string, o print.Object) (err error) {
 	if v.line = append(v.line[:0], line...); v.opts.JSON {
-		if v.line, err = o.json(v.line[:0]); err != nil {
+		if v.line, err = o.AppendJSON(v.line[:0]); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,31 @@ func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Recor
 	return func(yield func(*Record, error) bool) { walk(ctx, r, from, 0, yield) }
 }
 
+// Found yields the records of the frames in the stretches that a search of a log came to, as [Records] does. Most of them may be others than those that
+// were searched for.
+func Found(ctx context.Context, p log.Partition, s log.Search) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		stretches, err := p.Find(s)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, st := range stretches {
+			more := true
+			walk(ctx, p, st.From, 0, func(rec *Record, err error) bool {
+				if err == nil && rec.LSN >= st.To {
+					return false
+				}
+				more = yield(rec, err) && err == nil
+				return more
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
 // walk is [Records], without the first done records of the frame at from.
 func walk(ctx context.Context, r log.Reader, from event.LSN, done int, yield func(*Record, error) bool) {
 	rd := recordReader{log: r, yield: yield}

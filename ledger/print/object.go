@@ -1,4 +1,4 @@
-package tools
+package print
 
 import (
 	"bytes"
@@ -8,22 +8,29 @@ import (
 	"strings"
 )
 
-// object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
+// Object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
 // ASCII, an object or an array.
-type object []field
+type Object []Field
 
-type field struct {
+// Field is one of them.
+type Field struct {
 	Name  string
 	Value any
 }
 
+// Named is a field.
+func Named(name string, value any) Field { return Field{name, value} }
+
 // array is values one after the other.
 type array []any
 
+// AppendText appends the fields as name=value, with a space before each.
+func (o Object) AppendText(dst []byte) []byte { return o.text(dst, " ", "") }
+
 // text appends the fields as name=value, with sep before each. The fields of an object have its name before theirs.
-func (o object) text(dst []byte, sep, prefix string) []byte {
+func (o Object) text(dst []byte, sep, prefix string) []byte {
 	for _, f := range o {
-		if inner, ok := f.Value.(object); ok {
+		if inner, ok := f.Value.(Object); ok {
 			dst = inner.text(dst, sep, prefix+f.Name+".")
 			continue
 		}
@@ -38,7 +45,7 @@ func appendText(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
 		return strconv.AppendQuoteToASCII(dst, v)
-	case object:
+	case Object:
 		dst = append(dst, '{')
 		for i := range v {
 			sep := " "
@@ -61,13 +68,13 @@ func appendText(dst []byte, v any) []byte {
 	return fmt.Append(dst, v)
 }
 
-// json appends the fields as one object in ASCII.
-func (o object) json(dst []byte) ([]byte, error) { return appendJSON(dst, o) }
+// AppendJSON appends the fields as one object in ASCII.
+func (o Object) AppendJSON(dst []byte) ([]byte, error) { return appendJSON(dst, o) }
 
 func appendJSON(dst []byte, v any) ([]byte, error) {
 	var err error
 	switch v := v.(type) {
-	case object:
+	case Object:
 		dst = append(dst, '{')
 		for i, f := range v {
 			if i > 0 {

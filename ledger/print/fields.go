@@ -1,4 +1,4 @@
-package tools
+package print
 
 import (
 	"errors"
@@ -13,8 +13,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// Events prints events of one log. It belongs to one goroutine.
+type Events struct {
+	// ReadBlob reads bodies, which are printed then; nil: none are.
+	ReadBlob func(b event.Blob, dst []byte) ([]byte, error)
+	body     []byte
+}
+
+// Fields appends the fields of an event that are not zero, but not those that every event has.
+func (d *Events) Fields(list Object, ev event.Event) (Object, error) {
+	return d.fields(list, reflect.ValueOf(ev).Elem())
+}
+
 // fields appends the fields of an event, or of a struct in one, that are not zero.
-func (d *dumper) fields(list object, v reflect.Value) (object, error) {
+func (d *Events) fields(list Object, v reflect.Value) (Object, error) {
 	for i := range v.NumField() {
 		name, value := v.Type().Field(i).Name, v.Field(i)
 		if value.IsZero() || name == "Envelope" {
@@ -35,7 +47,7 @@ func (d *dumper) fields(list object, v reflect.Value) (object, error) {
 			}
 		case []byte:
 			if len(x) > 0 || meansSomething(name, v) {
-				list = append(list, field{name, plain(name, x)})
+				list = append(list, Field{name, plain(name, x)})
 			}
 		default:
 			list, err = d.append(list, name, value)
@@ -47,20 +59,20 @@ func (d *dumper) fields(list object, v reflect.Value) (object, error) {
 	return list, nil
 }
 
-func (d *dumper) append(list object, name string, v reflect.Value) (object, error) {
+func (d *Events) append(list Object, name string, v reflect.Value) (Object, error) {
 	shown, err := d.value(v)
-	return append(list, field{name, shown}), err
+	return append(list, Field{name, shown}), err
 }
 
-func (d *dumper) blob(list object, name string, b event.Blob) (object, error) {
-	list = append(list, field{name + "Size", uint64(b.Size)}, field{name + "Position", uint64(b.Position)})
-	if !d.opts.Bodies {
+func (d *Events) blob(list Object, name string, b event.Blob) (Object, error) {
+	list = append(list, Field{name + "Size", uint64(b.Size)}, Field{name + "Position", uint64(b.Position)})
+	if d.ReadBlob == nil {
 		return list, nil
 	}
 	var err error
-	d.body, err = d.part.ReadBlob(b, d.body[:0])
+	d.body, err = d.ReadBlob(b, d.body[:0])
 	if errors.Is(err, event.ErrErased) {
-		return append(list, field{name + "Erased", true}), nil
+		return append(list, Field{name + "Erased", true}), nil
 	}
 	if err != nil {
 		return nil, err
@@ -70,19 +82,19 @@ func (d *dumper) blob(list object, name string, b event.Blob) (object, error) {
 			return d.append(list, name, reflect.ValueOf(c))
 		}
 	}
-	return append(list, field{name, text(d.body)}), nil // of changes: those of format 1, or damaged ones
+	return append(list, Field{name, Text(d.body)}), nil // of changes: those of format 1, or damaged ones
 }
 
 // before appends what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
 // parts that are different now. An event of version 1 does not know what was before.
-func (d *dumper) before(list object, old, ev reflect.Value) (object, error) {
+func (d *Events) before(list Object, old, ev reflect.Value) (Object, error) {
 	var now reflect.Value
 	for _, name := range []string{"Properties", "Rule"} {
 		if f := ev.FieldByName(name); f.IsValid() {
 			now = f
 		}
 	}
-	var was object
+	var was Object
 	var err error
 	if now.IsValid() {
 		was, err = d.different(nil, old, now)
@@ -92,11 +104,11 @@ func (d *dumper) before(list object, old, ev reflect.Value) (object, error) {
 	if err != nil || len(was) == 0 {
 		return list, err
 	}
-	return append(list, field{"Before", was}), nil
+	return append(list, Field{"Before", was}), nil
 }
 
 // different appends the fields of a struct that are not as they are now, zero or not.
-func (d *dumper) different(list object, old, now reflect.Value) (object, error) {
+func (d *Events) different(list Object, old, now reflect.Value) (Object, error) {
 	for i := range old.NumField() {
 		a, b := old.Field(i), now.Field(i)
 		if reflect.DeepEqual(a.Interface(), b.Interface()) || a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
@@ -112,14 +124,14 @@ func (d *dumper) different(list object, old, now reflect.Value) (object, error) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, field{old.Type().Field(i).Name, shown})
+		list = append(list, Field{old.Type().Field(i).Name, shown})
 	}
 	return list, nil
 }
 
 // value is a field as it is printed. The types of event structs are few and known; one that is not is an error, so that
 // nothing is printed that nobody has thought of.
-func (d *dumper) value(v reflect.Value) (any, error) {
+func (d *Events) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		if x == event.Forever {
@@ -133,9 +145,9 @@ func (d *dumper) value(v reflect.Value) (any, error) {
 	case []event.SequenceNumber, []event.TransferNumber:
 		return x, nil
 	case event.Property:
-		return object{{"Name", text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
+		return Object{{"Name", Text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
 	case event.Condition:
-		return object{{"Field", x.Field.String()}, {"Text", text([]byte(x.Text))}}, nil
+		return Object{{"Field", x.Field.String()}, {"Text", Text([]byte(x.Text))}}, nil
 	}
 	switch v.Kind() {
 	case reflect.Bool:
@@ -143,9 +155,9 @@ func (d *dumper) value(v reflect.Value) (any, error) {
 	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		return v.Uint(), nil
 	case reflect.String:
-		return text([]byte(v.String())), nil
+		return Text([]byte(v.String())), nil
 	case reflect.Struct:
-		return d.fields(object{}, v)
+		return d.fields(Object{}, v)
 	case reflect.Pointer: // what few events of a kind have
 		return d.value(v.Elem())
 	case reflect.Slice:
@@ -164,7 +176,7 @@ func (d *dumper) value(v reflect.Value) (any, error) {
 // plain is a field of bytes.
 func plain(name string, x []byte) any {
 	if name != "Hosts" {
-		return text(x)
+		return Text(x)
 	}
 	hosts := make(array, len(x))
 	for i, h := range x {
@@ -205,7 +217,7 @@ func simple(v event.Value) string {
 	case event.Span:
 		return span(int64(v.Bits))
 	}
-	return text([]byte(v.Text))
+	return Text([]byte(v.Text))
 }
 
 // span is ticks as days.hours:minutes:seconds; a duration has not room for all of them.
@@ -247,8 +259,8 @@ func meansSomething(name string, v reflect.Value) bool {
 	return true
 }
 
-// text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
-func text(p []byte) string {
+// Text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
+func Text(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)
 	}

@@ -1,0 +1,126 @@
+package replay_test
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+)
+
+// What a search finds by the indexes of sealed files is what a look at everything finds, and it looks at little for it.
+func TestFound(t *testing.T) {
+	t.Parallel()
+	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, ChapterBytes: 300_000, SealAfter: -1})
+	defer d.Close()
+	p, w := d.Lead(0)
+	rng := rand.New(rand.NewPCG(5, 2))
+	id := func(n int) []byte { return fmt.Appendf(nil, "%x-%d", rand.New(rand.NewPCG(uint64(n), 1)).Uint64(), n) }
+	const messages = 12_000
+	for n := 1; n <= messages; n += 50 {
+		at := event.Time(n * 10)
+		if n > messages/2 {
+			at -= 5000 // a clock was set back
+		}
+		var events []event.Event
+		for i := range 50 {
+			slice := event.Envelope{Slice: event.Slice{Entity: event.EntityID(1 + rng.IntN(3))}}
+			events = append(events, &event.MessageEnqueued{Envelope: slice, Sequence: event.SequenceNumber(n + i), MessageID: id(n + i), EnqueuedAt: at, PartitionKey: id(-n - i)})
+			if i%3 == 0 && n > 500 {
+				events = append(events, &event.MessageCompleted{Envelope: slice, Sequence: event.SequenceNumber(1 + rng.IntN(n))})
+			}
+		}
+		if n%2000 == 1 {
+			events = append(events, &event.EntityTouched{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, AccessedAt: at})
+		}
+		d.Append(w, at, events...)
+	}
+	for {
+		if more, err := p.(log.Sealer).Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if !more {
+			break
+		}
+	}
+	if len(p.Segments()) < 3 {
+		t.Fatalf("%+v", p.Segments())
+	}
+	hot := p.Segments()[len(p.Segments())-1]
+	looked, all := 0, 0
+	for i := range 300 {
+		q := search(rng, i, messages, id)
+		want := matching(t, q, replay.Records(t.Context(), p, 0))
+		got := matching(t, q, replay.Found(t.Context(), p, q))
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: found %d, there are %d", q, len(got), len(want))
+		}
+		list, err := p.Find(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, end := p.Bounds()
+		at := event.LSN(0)
+		for _, s := range list {
+			if s.From <= at && at > 0 || s.To <= s.From || s.To > end {
+				t.Fatalf("%+v: stretches %v", q, list)
+			}
+			at = s.To
+			if s.From < hot.First {
+				looked += int(min(s.To, hot.First) - s.From)
+			}
+		}
+		all += int(hot.First)
+	}
+	if looked*3 > all {
+		t.Errorf("looked at %d bytes of %d", looked, all)
+	}
+}
+
+// search is one of a kind.
+func search(rng *rand.Rand, i, messages int, id func(int) []byte) (q log.Search) {
+	if i%5 == 0 || i%5 == 4 {
+		q.From = event.Time(rng.IntN(messages * 10))
+		q.Until = q.From + event.Time(rng.IntN(2000))
+	}
+	switch i % 5 {
+	case 1:
+		q.MessageID = id(1 + rng.IntN(messages+100))
+	case 2, 4:
+		q.Named, q.Slice, q.Number = true, event.Slice{Entity: event.EntityID(1 + rng.IntN(4))}, event.SequenceNumber(rng.IntN(messages))
+	case 3:
+		q.Kinds = []event.Kind{event.KindEntityTouched}
+		if rng.IntN(2) == 0 {
+			q.Kinds = []event.Kind{event.KindMessageLocked}
+		}
+	}
+	return q
+}
+
+// matching is what of a log is searched for.
+func matching(t *testing.T, q log.Search, records iter.Seq2[*replay.Record, error]) (found []string) {
+	t.Helper()
+	for rec, err := range records {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.At < q.From || q.Until > 0 && rec.At > q.Until {
+			continue
+		}
+		for i, ev := range rec.Events {
+			named := !q.Named
+			event.Named(ev, func(s event.Slice, n event.SequenceNumber) {
+				named = named || s == q.Slice && (q.Number == 0 || n == q.Number)
+			})
+			if named && (q.Kinds == nil || slices.Contains(q.Kinds, ev.Kind())) && (q.MessageID == nil || bytes.Equal(event.MessageIDOf(ev), q.MessageID)) {
+				found = append(found, fmt.Sprintf("%d %d %d", rec.LSN, rec.Number, i))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,53 @@
+package print
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxOrigins is how many origins are remembered. Of older ones only the number is known.
+const maxOrigins = 1 << 16
+
+// Origins are who asked for what, in one log. The zero value knows nobody.
+type Origins struct {
+	known map[event.OriginID]event.Origin
+	order []event.OriginID // of the origins, oldest first
+}
+
+// Define notes an origin.
+func (l *Origins) Define(o *event.OriginDefined) {
+	if l.known == nil {
+		l.known = make(map[event.OriginID]event.Origin)
+	}
+	if _, ok := l.known[o.ID]; !ok {
+		if l.order = append(l.order, o.ID); len(l.order) > maxOrigins {
+			delete(l.known, l.order[0])
+			l.order = slices.Delete(l.order, 0, 1)
+		}
+	}
+	l.known[o.ID] = o.Origin
+}
+
+// Get is the origin of a number, the zero one if it is not known.
+func (l *Origins) Get(id event.OriginID) event.Origin { return l.known[id] }
+
+// Name names who asked for an event; "" is the broker itself.
+func (l *Origins) Name(id event.OriginID) string {
+	if id == 0 {
+		return ""
+	}
+	o := l.known[id]
+	var words []string
+	for _, s := range []string{o.Principal, o.RemoteAddress, o.ContainerID, o.Product, o.Link} {
+		if s != "" {
+			words = append(words, Text([]byte(s)))
+		}
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf("origin %d", id)
+	}
+	return fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
+}

@@ -1,0 +1,148 @@
+package log
+
+import (
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// Finder tells where in a log a look is worth it.
+type Finder interface {
+	// Find returns the stretches of what is durable outside of which nothing stands that is searched for, in order, one behind the other. Inside of
+	// them may be anything: sealed files have indexes, by block, and the rest of the log has none.
+	Find(s Search) ([]Stretch, error)
+}
+
+// Search says which events are wanted: those that fit all that is given. The zero value is all of them.
+type Search struct {
+	From, Until event.Time // of the record, both inclusive; 0: any
+	Named       bool       // only events that name Slice, and if there is one Number: see [event.Named]
+	Slice       event.Slice
+	Number      event.SequenceNumber // 0: any
+	MessageID   []byte               // as text: only events that [event.MessageIDOf] tells that of; nil: any
+	Kinds       []event.Kind         // only events of these kinds; nil: any
+}
+
+// Stretch is addresses of a log from one up to another.
+type Stretch struct{ From, To event.LSN }
+
+// finder searches a partition.
+type finder struct{ p *partition }
+
+// Find implements [Finder].
+func (v finder) Find(q Search) ([]Stretch, error) {
+	for {
+		list, missing, err := v.find(&q)
+		if err == nil || !v.p.again(missing, err) {
+			return list, err
+		}
+	}
+}
+
+// find is Find for the segments as they are now. Of one that cannot be read it says which it is.
+func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
+	p := v.p
+	_, end := p.Bounds()
+	add := func(from, to event.LSN) {
+		if n := len(list); n > 0 && list[n-1].To >= from {
+			list[n-1].To = max(list[n-1].To, to)
+			return
+		}
+		list = append(list, Stretch{from, to})
+	}
+	for _, e := range p.extents(0, end) {
+		f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
+		if err != nil {
+			return nil, e.seg, fmt.Errorf("log: partition %d: %w", p.id, err)
+		}
+		if c, ok := f.content.(*sealedContent); ok {
+			err = c.find(q, add)
+		} else {
+			add(e.seg.base, e.end)
+		}
+		p.files.done(f)
+		if err != nil {
+			return nil, e.seg, fmt.Errorf("log: partition %d: %s: %w", p.id, e.seg.kind.path(), err)
+		}
+	}
+	return list, nil, nil
+}
+
+// find adds the stretches of a sealed file. The index has an event by the block in which the records of its frame begin, and a time by that in which the
+// frame does, which is the same block or the one before.
+func (c *sealedContent) find(q *Search, add func(from, to event.LSN)) error {
+	foot, blocks := &c.sealed.Footer, c.parts[sealed.Records]
+	if !q.during(foot.Lowest, foot.Highest) {
+		return nil
+	}
+	about, err := c.about(q)
+	if err != nil {
+		return err
+	}
+	for i := range blocks {
+		if about != nil && !about[i] || !q.during(blocks[i].Lowest, blocks[i].Highest) && (i == 0 || !q.during(blocks[i-1].Lowest, blocks[i-1].Highest)) {
+			continue
+		}
+		to := foot.End
+		if i+1 < len(blocks) {
+			to = blocks[i+1].First
+		}
+		add(c.begins(blocks[i].First), to)
+	}
+	return nil
+}
+
+// during reports whether anything between two times may be wanted. A stretch without records has no times.
+func (q *Search) during(lowest, highest event.Time) bool {
+	if q.From == 0 && q.Until == 0 {
+		return true
+	}
+	return highest > 0 && highest >= q.From && (q.Until == 0 || lowest <= q.Until)
+}
+
+// about tells the blocks that may have what is wanted, whenever it was; nil: all may.
+func (c *sealedContent) about(q *Search) ([]bool, error) {
+	n := len(c.parts[sealed.Records])
+	var found []bool
+	if q.MessageID != nil {
+		ids, err := c.sealed.IDs(n)
+		if err != nil {
+			return nil, err
+		}
+		found = make([]bool, n)
+		for _, i := range ids.Blocks(q.MessageID) {
+			found[i] = true
+		}
+	}
+	if !q.Named && q.Kinds == nil {
+		return found, nil
+	}
+	what, err := c.sealed.Contents(n)
+	if err != nil {
+		return nil, err
+	}
+	if q.Kinds != nil && !hasKind(&what, q.Kinds) {
+		return make([]bool, n), nil
+	}
+	if !q.Named || what.Unlisted {
+		return found, nil
+	}
+	named := make([]bool, n)
+	s, _ := what.Of(q.Slice)
+	for _, b := range s.Blocks {
+		named[b.Block] = (found == nil || found[b.Block]) && (q.Number == 0 || b.Lowest <= q.Number && q.Number <= b.Highest)
+	}
+	return named, nil
+}
+
+func hasKind(c *sealed.Contents, kinds []event.Kind) bool {
+	for _, have := range c.Kinds {
+		for _, k := range kinds {
+			if have.Kind == k {
+				return true
+			}
+		}
+	}
+	return false
+}
