@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// Finder tells where in a log a look is worth it.
+// Finder tells where in a log a look is worth it. The partitions of a store are finders.
 type Finder interface {
 	// Find returns the stretches of what is durable outside of which nothing stands that is searched for, in order, one behind the other. Inside of
 	// them may be anything: sealed files have indexes, by block, and the rest of the log has none.
@@ -106,7 +106,7 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	n := len(c.parts[sealed.Records])
 	var found []bool
 	if q.MessageID != nil {
-		ids, err := c.sealed.IDs(n)
+		ids, err := c.sealed.IDs()
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	if !q.Named && q.Kinds == nil {
 		return found, nil
 	}
-	what, err := c.sealed.Contents(n)
+	what, err := c.sealed.Contents()
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,6 @@ type Store interface {
 type Partition interface {
 	Reader
 	Checkpoints
-	Finder
 	// Lead repairs the tail, starts a chapter and an epoch, and returns the log's only writer (log-format.md 5.4). It
 	// refuses while a writer is open, and with ErrPoisoned after an I/O error.
 	Lead(ctx context.Context) (Writer, error)

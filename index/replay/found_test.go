@@ -60,7 +60,7 @@ func TestFound(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%+v: found %d, there are %d", q, len(got), len(want))
 		}
-		list, err := p.Find(q)
+		list, err := p.(log.Finder).Find(q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,18 +43,22 @@ func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Recor
 	return func(yield func(*Record, error) bool) { walk(ctx, r, from, 0, yield) }
 }
 
-// Found yields the records of the frames in the stretches that a search of a log came to, as [Records] does. Most of them may be others than those that
-// were searched for.
-func Found(ctx context.Context, p log.Partition, s log.Search) iter.Seq2[*Record, error] {
+// Found yields the records of the frames in the stretches that a search of a log comes to, as [Records] does; of all frames, where the log is no
+// [log.Finder]. Most of them may be others than those that were searched for.
+func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, error] {
+	finder, ok := r.(log.Finder)
+	if !ok {
+		return Records(ctx, r, 0)
+	}
 	return func(yield func(*Record, error) bool) {
-		stretches, err := p.Find(s)
+		stretches, err := finder.Find(s)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		for _, st := range stretches {
 			more := true
-			walk(ctx, p, st.From, 0, func(rec *Record, err error) bool {
+			walk(ctx, r, st.From, 0, func(rec *Record, err error) bool {
 				if err == nil && rec.LSN >= st.To {
 					return false
 				}
