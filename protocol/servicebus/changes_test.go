@@ -103,6 +103,7 @@ func TestEntityOfSessionUpdated(t *testing.T) {
 		p.attachManagement("s")
 		p.managedWith(200, "", "set-session-state", sessionBody("a", amqp.Pair{Key: "session-state", Value: []byte("x")}), linked("r2"))
 		p.settle(held.id, amqp.StateReleased, false)
+		bringForward[*amqp.Transfer](p)
 		if again := p.receive(); again.properties.MessageID != "1" {
 			t.Errorf("%+v", again)
 		}
