@@ -32,6 +32,7 @@ type partition struct {
 	dropping
 	basing
 	finder
+	summaries
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
@@ -54,7 +55,7 @@ type partition struct {
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
-	p.basing.p = p
+	p.basing.p, p.summaries.p = p, p
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
@@ -84,14 +85,9 @@ func (p *partition) Segments() []SegmentInfo {
 	defer p.mu.RUnlock()
 	list := make([]SegmentInfo, len(p.segments))
 	for i, s := range p.segments {
-		list[i] = p.info(s, s.end)
+		list[i] = s.info(p.id, s.end)
 	}
 	return list
-}
-
-// info describes a segment, which ends at an address.
-func (p *partition) info(s *segment, end event.LSN) SegmentInfo {
-	return SegmentInfo{File: filepath.Join(format.PartitionDir(p.id), s.kind.path()), Chapter: s.chapter, First: s.base, End: end, Erased: s.erased}
 }
 
 // settled returns the end of the log, and whether a clean marker may vouch for it.

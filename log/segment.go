@@ -19,6 +19,11 @@ type segment struct {
 	kind    kind
 }
 
+// info describes a segment of a partition, which ends at an address.
+func (s *segment) info(id PartitionID, end event.LSN) SegmentInfo {
+	return SegmentInfo{File: filepath.Join(format.PartitionDir(id), s.kind.path()), Chapter: s.chapter, First: s.base, End: end, Erased: s.erased}
+}
+
 // kind is how the bytes of a segment are kept.
 type kind interface {
 	// path is where, below the partition's directory.

@@ -24,8 +24,12 @@ type Summary struct {
 	sealed.Contents
 }
 
+// summaries is the part of a partition that makes them.
+type summaries struct{ p *partition }
+
 // Summaries implements [Partition].
-func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
+func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
+	p := r.p
 	return func(yield func(Summary, error) bool) {
 		at, end := p.Bounds()
 		for at < end {
@@ -35,7 +39,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 				return
 			}
 			next = min(next, end)
-			sum, err := p.summary(ctx, s, next)
+			sum, err := r.summary(ctx, s, next)
 			if err != nil && p.again(s, err) {
 				continue
 			}
@@ -54,16 +58,17 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 }
 
 // summary is that of a segment which ends at an address.
-func (p *partition) summary(ctx context.Context, s *segment, end event.LSN) (Summary, error) {
-	sum := Summary{SegmentInfo: p.info(s, end)}
+func (r summaries) summary(ctx context.Context, s *segment, end event.LSN) (Summary, error) {
+	sum := Summary{SegmentInfo: s.info(r.p.id, end)}
 	if k, ok := s.kind.(*sealedKind); ok {
-		return sum, p.believed(&sum, k)
+		return sum, r.believed(&sum, k)
 	}
-	return sum, p.counted(ctx, &sum, extent{s, end})
+	return sum, r.counted(ctx, &sum, extent{s, end})
 }
 
 // believed completes the summary of a sealed file with what its footer and its contents say.
-func (p *partition) believed(sum *Summary, k *sealedKind) error {
+func (r summaries) believed(sum *Summary, k *sealedKind) error {
+	p := r.p
 	file, f, err := k.file(opens(p.store.opts.FS, p.dir))
 	if err == nil {
 		sum.Contents, err = f.Contents()
@@ -81,18 +86,18 @@ func (p *partition) believed(sum *Summary, k *sealedKind) error {
 }
 
 // counted completes the summary of another segment by reading its records.
-func (p *partition) counted(ctx context.Context, sum *Summary, e extent) error {
+func (r summaries) counted(ctx context.Context, sum *Summary, e extent) error {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
 	t := sealed.NewTally(false)
-	r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: e.seg.base}
+	frames := frameReader{p: r.p, win: format.Window{Buf: buf[:]}, next: e.seg.base}
 	var wrong error
-	_, err := r.segment(ctx, e, func(f Frame, _ error) bool {
+	_, err := frames.segment(ctx, e, func(f Frame, _ error) bool {
 		sum.Frames++
 		sum.BodyBytes += uint64(f.Bodies[1] - f.Bodies[0])
 		if f.Kind == Events {
 			if _, _, err := t.Frame(f.Base, f.Bodies, f.Count, f.Records, 0); err != nil {
-				wrong = r.corrupt(e.seg, f.LSN, "records", err)
+				wrong = frames.corrupt(e.seg, f.LSN, "records", err)
 			}
 		}
 		return wrong == nil

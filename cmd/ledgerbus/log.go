@@ -60,6 +60,8 @@ func logCommand() *cli.Command {
 				Flags:       []cli.Flag{outputFlag(), liveFlag()},
 				Action:      verifyLog,
 			},
+			listCommand(),
+			statCommand(),
 		},
 	}
 }

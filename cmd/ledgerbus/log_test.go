@@ -16,7 +16,8 @@ import (
 )
 
 func TestLogHelp(t *testing.T) {
-	for name, args := range map[string][]string{"log": {"log", "--help"}, "log-dump": {"log", "dump", "--help"}, "log-verify": {"log", "verify", "--help"}} {
+	for name, args := range map[string][]string{"log": {"log", "--help"}, "log-dump": {"log", "dump", "--help"}, "log-verify": {"log", "verify", "--help"},
+		"log-ls": {"log", "ls", "--help"}, "log-stat": {"log", "stat", "--help"}} {
 		r := execute(t, "", "", args...)
 		if r.code != 0 || r.errOut != "" {
 			t.Errorf("%s: exit code %d, %s", name, r.code, r.errOut)

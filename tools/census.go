@@ -1,0 +1,162 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Census is what the logs of a directory have, file by file and entity by entity.
+type Census struct {
+	Files    []FileCount   // by partition, oldest first
+	Entities []EntityCount // by id
+	Kinds    []KindCount   // by number
+}
+
+// FileCount is a file of a log, and what of it is live: the bodies, session states and property changes that messages and sessions still have.
+type FileCount struct {
+	Partition log.PartitionID
+	log.Summary
+	Live, LiveBytes uint64
+}
+
+// EntityCount is what the logs have of an entity. What is the namespace's own is entity 0.
+type EntityCount struct {
+	ID                event.EntityID
+	Path              string // "": there is no such entity any more, or it is the namespace
+	Events, Bytes     uint64 // in records
+	Bodies, BodyBytes uint64 // that were written, whether they are kept or not
+	Live, LiveBytes   uint64 // messages that it has now, and their bodies; copies of one message have one body
+}
+
+// KindCount is what the logs have of a kind of event, in records.
+type KindCount struct {
+	Kind          event.Kind
+	Events, Bytes uint64
+}
+
+// Count takes the census of a directory. Of sealed files it reads the ends alone, of other segments the records. What is live it knows from the
+// newest checkpoints and the log behind them, as a start of the broker does. A refused partition is an error, a *log.CorruptError, beside
+// what could be told of the others.
+func Count(dir string, beside Beside) (Census, error) {
+	ctx := context.Background()
+	s, err := beside.open(ctx, dir, false)
+	if err != nil {
+		return Census{}, fmt.Errorf("tools: %w", err)
+	}
+	t := census{entities: make(map[event.EntityID]*EntityCount), kinds: make(map[event.Kind]*KindCount)}
+	var errs []error
+	for _, id := range s.Partitions() {
+		p, err := s.Open(ctx, id)
+		if err == nil {
+			beside.tell(p)
+			err = t.partition(ctx, p)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tools: %w", err))
+		}
+	}
+	errs = append(errs, s.Close())
+	return t.result(), errors.Join(errs...)
+}
+
+// census is what has been counted so far.
+type census struct {
+	files    []FileCount
+	entities map[event.EntityID]*EntityCount
+	kinds    map[event.Kind]*KindCount
+}
+
+func (t *census) partition(ctx context.Context, p log.Partition) error {
+	state := replay.Newest(p, 0, nil)
+	if err := state.Run(ctx, replay.Watch{}); err != nil {
+		return located(p, err)
+	}
+	from := len(t.files)
+	for sum, err := range p.Summaries(ctx) {
+		if err != nil {
+			return err
+		}
+		t.files = append(t.files, FileCount{Partition: p.ID(), Summary: sum})
+		for _, k := range sum.Kinds {
+			of(t.kinds, k.Kind).add(k.Events, k.Bytes)
+		}
+		for _, s := range sum.Slices {
+			e := of(t.entities, s.Slice.Entity)
+			e.Events, e.Bytes, e.Bodies, e.BodyBytes = e.Events+s.Events, e.Bytes+s.Bytes, e.Bodies+s.Bodies, e.BodyBytes+s.BodyBytes
+		}
+	}
+	t.live(state, t.files[from:])
+	return nil
+}
+
+// of is the value of a key, which is made when there is none.
+func of[K comparable, V any](m map[K]*V, k K) *V {
+	v := m[k]
+	if v == nil {
+		v = new(V)
+		m[k] = v
+	}
+	return v
+}
+
+func (k *KindCount) add(events, bytes uint64) { k.Events, k.Bytes = k.Events+events, k.Bytes+bytes }
+
+// live counts what a state has of the log of one partition, whose files are given.
+func (t *census) live(at *replay.State, files []FileCount) {
+	state := at.Index.Snapshot()
+	defer state.Close()
+	for _, e := range state.Entities() {
+		of(t.entities, e.ID).Path = e.Path
+	}
+	var blobs []event.Blob
+	for _, id := range state.Slices() {
+		e := of(t.entities, id.Entity)
+		for q := event.SubQueue(0); q <= event.TransferDeadLetter; q++ {
+			for m := range state.Browse(id, q, 0) {
+				e.Live++
+				e.LiveBytes += uint64(m.Body.Size)
+				blobs = append(append(blobs, m.Body), m.Changes...)
+			}
+		}
+		for _, s := range state.Sessions(id) {
+			if s.Set {
+				blobs = append(blobs, s.State)
+			}
+		}
+	}
+	// Each stands in the log once, whoever has it.
+	slices.SortFunc(blobs, func(a, b event.Blob) int { return cmp.Compare(a.Position, b.Position) })
+	blobs = slices.CompactFunc(blobs, func(a, b event.Blob) bool { return a.Position == b.Position })
+	i := 0
+	for _, b := range blobs {
+		for i < len(files) && event.LSN(b.Position) >= files[i].End {
+			i++
+		}
+		if i < len(files) && event.LSN(b.Position) >= files[i].First && b.Size > 0 {
+			files[i].Live, files[i].LiveBytes = files[i].Live+1, files[i].LiveBytes+uint64(b.Size)
+		}
+	}
+}
+
+// result is all that was counted, in order.
+func (t *census) result() Census {
+	c := Census{Files: t.files}
+	for id, e := range t.entities {
+		e.ID = id
+		c.Entities = append(c.Entities, *e)
+	}
+	slices.SortFunc(c.Entities, func(a, b EntityCount) int { return cmp.Compare(a.ID, b.ID) })
+	for kind, k := range t.kinds {
+		k.Kind = kind
+		c.Kinds = append(c.Kinds, *k)
+	}
+	slices.SortFunc(c.Kinds, func(a, b KindCount) int { return cmp.Compare(a.Kind, b.Kind) })
+	return c
+}
