@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// When chapters are sealed is said by flag, environment or file; never is the default, and 0s is at once.
+// When chapters are sealed is said by flag, environment or file; ten minutes are the default, and 0s is at once.
 func TestSealAfter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"never": 0, "0s": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {
@@ -15,7 +15,7 @@ func TestSealAfter(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, s.Storage.SealAfter, err)
 		}
 	}
-	if s, err := Load(Sources{}); err != nil || s.Storage.SealAfter != 0 {
+	if s, err := Load(Sources{}); err != nil || s.Storage.SealAfter != 10*time.Minute {
 		t.Errorf("by default: %v, %v", s.Storage.SealAfter, err)
 	}
 	if s, err := Load(Sources{Env: environment("LEDGERBUS_SEAL_AFTER", "1h")}); err != nil || s.Storage.SealAfter != time.Hour {

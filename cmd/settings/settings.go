@@ -197,7 +197,7 @@ func defaults() Settings {
 		Mode:       Development,
 		Tier:       Standard,
 		FailuresTo: event.DeadLetter,
-		Storage:    Storage{Data: "data", Reserve: 64 << 20},
+		Storage:    Storage{Data: "data", Reserve: 64 << 20, SealAfter: 10 * time.Minute},
 		Logging:    Logging{Level: slog.LevelInfo, Format: "text"},
 	}
 }

@@ -79,7 +79,7 @@ var words = []Word{
 			return err
 		}},
 	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
-		Default: "never", set: setSealAfter},
+		Default: "10m", set: setSealAfter},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
