@@ -78,7 +78,7 @@ func (l *lease) renew() {
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
 	}
-	lowest := make([]event.LSN, l.store.ns.Partitions)
+	lowest := make([]event.LSN, l.store.logs)
 	for i := range lowest {
 		lowest[i] = format.FirstLSN
 	}
@@ -108,7 +108,7 @@ func (s *store) leases() (held []format.Lease, ended []string) {
 		if err != nil {
 			continue
 		}
-		l, err := format.DecodeLease(p, s.tag, s.ns.Partitions)
+		l, err := format.DecodeLease(p, s.tag, s.logs)
 		if err != nil {
 			continue
 		}

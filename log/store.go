@@ -88,6 +88,7 @@ type store struct {
 	root  string
 	opts  Options
 	tag   uint32
+	logs  int // that there are
 	lock  io.Closer
 	ends  []format.Mark               // of the logs, as the clean marker had them; nil: there was none
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
@@ -188,6 +189,7 @@ func (s *store) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log: namespace: %w", err)
 	}
+	s.logs = s.ns.Partitions
 	if s.opts.Shared { // a broker that starts takes the clean marker away
 		s.lease = s.newLease()
 	} else if s.ends, err = s.readClean(); err != nil {
