@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -61,7 +62,48 @@ func (s *Server) newHTTP() *http.Server {
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
+		ConnState:                    s.answering.state,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is answered like any other request
+	}
+}
+
+// lingers is for how long Close waits for connections of HTTP that are over. net/http gives a peer half a second to read its answer before it closes.
+const lingers = time.Second
+
+// answering counts the connections that net/http has.
+type answering struct {
+	mu   sync.Mutex // guards what follows
+	open int
+	none chan struct{} // closed when there is none any more; nil: nobody waits for that
+}
+
+// state is told what becomes of a connection. One that carries AMQP is not net/http's any more.
+func (a *answering) state(_ net.Conn, now http.ConnState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch now {
+	case http.StateNew:
+		a.open++
+	case http.StateClosed, http.StateHijacked:
+		if a.open--; a.open == 0 && a.none != nil {
+			close(a.none)
+			a.none = nil
+		}
+	}
+}
+
+// wait returns when nobody answers any more, or after a time: who answers may wait for the disk. It is called once.
+func (a *answering) wait() {
+	none := make(chan struct{})
+	a.mu.Lock()
+	if a.none = none; a.open == 0 {
+		a.none = nil
+		close(none)
+	}
+	a.mu.Unlock()
+	select {
+	case <-none:
+	case <-time.After(lingers):
 	}
 }
 

@@ -81,6 +81,8 @@ type Server struct {
 	http    *http.Server
 	hand    *handover
 
+	answering answering
+
 	mu        sync.Mutex // guards what follows, but for done
 	listeners map[net.Listener]struct{}
 	visitors  map[*visitor]struct{}
@@ -365,6 +367,7 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	s.hand.Close()
 	s.done.Wait()
+	s.answering.wait()
 	return err
 }
 

@@ -45,6 +45,7 @@ var mutexes = map[string]string{
 	"engine/host.Clock.mu":           "broker time",
 	"protocol/access.Failures.mu":    "failed logins by address",
 	"protocol/access.keySet.mu":      "fetching an issuer's keys: one at a time",
+	"protocol/listen.answering.mu":   "how many connections net/http has, whose goroutines tell it",
 	"protocol/listen.Server.mu":      "listeners, and connections that have not said what they speak",
 	"protocol/servicebus.Server.mu":  "the connections",
 	"protocol/servicebus.conn.turn":  "the state of a connection, but for what is said of it: whoever has its turn, run or the reader, which need not wake the other goroutine",
