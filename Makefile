@@ -45,8 +45,8 @@ temporary: ## entities that delete themselves, in real time and over two kills: 
 compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states, or are refused as newer; needs the history
 	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v
 
-attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them
-	go test ./test/attack -count 1 -timeout 0 -run TestAttack -duration $(ATTACK) -v
+attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them; from 30s on with a crowd of 5,000
+	go test ./test/attack -count 1 -timeout 0 -run "TestAttack|TestCrowd" -duration $(ATTACK) -v
 
 bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
 	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/message ./protocol/servicebus ./index ./engine ./engine/host ./engine/filter ./log

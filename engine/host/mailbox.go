@@ -28,23 +28,46 @@ func newMailbox() *mailbox {
 // put waits for room and appends. It reports false when the mailbox is closed and nothing was taken.
 func (m *mailbox) put(requests []engine.Request) bool {
 	m.mu.Lock()
-	for !m.closed && len(m.mail) > 0 && len(m.mail)+len(requests) > maxMail {
+	for !m.closed && m.full(len(requests)) {
 		m.room.Wait()
 	}
-	if m.closed {
-		m.mu.Unlock()
-		return false
-	}
-	first := len(m.mail) == 0
-	m.mail = append(m.mail, requests...)
+	open := !m.closed
+	first := open && m.add(requests)
 	m.mu.Unlock()
 	if first {
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
+		m.poke()
 	}
-	return true
+	return open
+}
+
+// offer is put for who does not wait: where there is no room nothing is taken either, and the mailbox is open.
+func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
+	m.mu.Lock()
+	open = !m.closed
+	took = open && !m.full(len(requests))
+	first := took && m.add(requests)
+	m.mu.Unlock()
+	if first {
+		m.poke()
+	}
+	return took, open
+}
+
+// full tells whether so many requests have to wait for room. m.mu is held.
+func (m *mailbox) full(n int) bool { return len(m.mail) > 0 && len(m.mail)+n > maxMail }
+
+// add appends, and reports whether there was nothing before. m.mu is held.
+func (m *mailbox) add(requests []engine.Request) (first bool) {
+	first = len(m.mail) == 0
+	m.mail = append(m.mail, requests...)
+	return first
+}
+
+func (m *mailbox) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
 }
 
 // take swaps the waiting requests for an empty slice to fill next.

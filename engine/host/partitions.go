@@ -107,12 +107,15 @@ func (ps *partitions) Health(ctx context.Context) error {
 	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
 	defer look.Stop()
 	asked := make(answer, len(ps.slots))
+	var full []engine.PartitionID // their mailboxes are: who puts something in waits for longer than whoever asks for health may
 	for i := range ps.slots {
 		if id := engine.PartitionID(i); ps.absent(id) {
 			s := ps.status(id)
 			return fmt.Errorf("engine: partition %d is %v: %s", id, s.State, s.Cause)
 		}
-		ps.Submit(engine.PartitionID(i), []engine.Request{{Command: &ping{}, Sink: asked}})
+		if !ps.knock(engine.PartitionID(i), asked) {
+			full = append(full, engine.PartitionID(i))
+		}
 	}
 	for left := len(ps.slots); left > 0; {
 		select {
@@ -124,11 +127,27 @@ func (ps *partitions) Health(ctx context.Context) error {
 			if err := ps.strained(); err != nil {
 				return err
 			}
+			full = slices.DeleteFunc(full, func(id engine.PartitionID) bool { return ps.knock(id, asked) })
 		case <-ctx.Done():
 			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
 		}
 	}
 	return nil
+}
+
+// knock pings a partition, and reports whether it took that, or will never.
+func (ps *partitions) knock(p engine.PartitionID, sink engine.Sink) bool {
+	ping := []engine.Request{{Command: &ping{}, Sink: sink}}
+	l := ps.loop(p)
+	if l == nil {
+		turnAway(ping, notServing())
+		return true
+	}
+	took, open := l.mail.offer(ping)
+	if !open {
+		turnAway(ping, notServing())
+	}
+	return took || !open
 }
 
 // lookEvery is how often [partitions.Health] looks whether the disk is what it waits for.

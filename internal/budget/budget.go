@@ -26,6 +26,8 @@ const (
 	Promised = 64 << 10
 	// part is how much of what is left a share may have beyond that: one in so many.
 	part = 4
+	// toCome is for which part of what may be in use shares have to make room when there is none: one in so many.
+	toCome = 16
 	// leastGarbage is how much of the limit is for garbage at least, bytes: with less the collector is at work all the time. It is not more than half.
 	leastGarbage = 64 << 20
 	// calm is for how long a level must not have been come to before it is left: it would come and go all the time otherwise.
@@ -102,6 +104,18 @@ func (b *Budget) Taken() int64 { return b.taken.Load() }
 // free is how much is left of what may be in use when every share has what is promised to it.
 func (b *Budget) free() int64 {
 	return b.usable - b.shares.Load()*(Idle+Promised) - b.over.Load() - b.other.Load()
+}
+
+// Missing is how much shares would have to give back beyond what is promised to them, in bytes, for all to have that, and who comes next; 0: all have.
+func (b *Budget) Missing() int64 {
+	if b == nil {
+		return 0
+	}
+	free := b.free()
+	if free >= 0 {
+		return 0
+	}
+	return b.usable/toCome - free
 }
 
 // used is what is in use.

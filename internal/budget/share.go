@@ -83,6 +83,14 @@ func (s *Share) Exceeds(fixed int) bool {
 	return beyond > 0 && beyond > s.of.free()/part
 }
 
+// Beyond is how much the share has beyond what is promised to it, in bytes.
+func (s *Share) Beyond() int64 {
+	if s == nil {
+		return 0
+	}
+	return max(0, s.has.Load()-Promised)
+}
+
 // move takes bytes, negative ones are given back, and returns what the share has then.
 func (s *Share) move(bytes int) (has int64) {
 	n := int64(bytes)

@@ -98,6 +98,8 @@ const (
 	SettlesNoMore    Bug = "Y3" // settlements are refused for want of memory
 	StagedWhileHung  Bug = "Y4" // a send in a transaction is taken while the disk hangs
 	GrantedWhileHung Bug = "Y5" // locks are granted while the disk hangs
+	SleepsOnItsChunk Bug = "Y6" // a reader that waits keeps its memory when that is short
+	NobodyGoes       Bug = "Y7" // who has most stays, and keeps out whoever comes
 
 	// Of readers beside a broker (docs/decisions/0047).
 

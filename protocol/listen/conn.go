@@ -33,6 +33,15 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
+// WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. Who reads calls Awake and may read on.
+func (c *plain) WakeReader() error { return c.SetReadDeadline(past) }
+
+// Awake lets reads wait again.
+func (c *plain) Awake() error { return c.SetReadDeadline(time.Time{}) }
+
+// past is a time at which everything is over.
+var past = time.Unix(1, 0)
+
 // Acknowledge makes the kernel acknowledge now what it has received, where it can.
 func (c *plain) Acknowledge() { acknowledge(c.Conn) }
 
@@ -60,6 +69,12 @@ func (c *encrypted) Read(p []byte) (int, error) {
 	c.unread = c.unread[n:]
 	return n, nil
 }
+
+// WakeReader is [plain.WakeReader]: what has come of a TLS record stays, and the rest is read later.
+func (c *encrypted) WakeReader() error { return c.SetReadDeadline(past) }
+
+// Awake is [plain.Awake].
+func (c *encrypted) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
 // Acknowledge is [plain.Acknowledge] of the socket beneath.
 func (c *encrypted) Acknowledge() { acknowledge(c.Conn.NetConn()) }

@@ -74,6 +74,11 @@ func exactChunk(size int, share *budget.Share) *chunk {
 	if !share.Take(size) {
 		return nil
 	}
+	return ownChunk(size, share)
+}
+
+// ownChunk is exactChunk for memory that has been taken.
+func ownChunk(size int, share *budget.Share) *chunk {
 	c := &chunk{buf: make([]byte, size), paid: share}
 	c.refs.Store(1)
 	return c

@@ -51,6 +51,7 @@ type conn struct {
 	done bool       // run has had its last turn, and so has the reader; guarded by turn
 
 	newcomer bool   // no valid token so far; guarded by the server's mutex
+	greedy   greedy // guarded by the server's mutex
 	refusal  string // why the connection is closed as soon as it opens; empty: it is not
 
 	// owned by the turn: the course of the connection

@@ -20,7 +20,7 @@ func TestPlantedBugs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bug := range []mutant.Bug{"", mutant.KeptForEver} {
+	for _, bug := range []mutant.Bug{"", mutant.KeptForEver, mutant.SleepsOnItsChunk, mutant.NobodyGoes} {
 		t.Run("bug "+string(bug), func(t *testing.T) {
 			cmd := exec.Command(self, "-test.run", "^TestMemory")
 			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(bug))

@@ -16,6 +16,7 @@ type outbox struct {
 	changes []engine.Change
 	recheck bool // access rules have changed
 	pressed bool // memory is short, or is no longer
+	evicted bool // … and the connection has to go
 	closed  bool
 }
 
@@ -57,13 +58,21 @@ func (o *outbox) press() {
 	o.poke()
 }
 
-// takePress reports whether memory is short, or no longer, since the last call.
-func (o *outbox) takePress() bool {
+// evict is called when the connection has to go, for want of memory. It does not block.
+func (o *outbox) evict() {
+	o.mu.Lock()
+	o.pressed, o.evicted = true, true
+	o.mu.Unlock()
+	o.poke()
+}
+
+// takePress reports whether memory is short, or no longer, since the last call, and whether the connection has to go for that.
+func (o *outbox) takePress() (pressed, evicted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	was := o.pressed
-	o.pressed = false
-	return was
+	pressed, evicted = o.pressed, o.evicted
+	o.pressed, o.evicted = false, false
+	return pressed, evicted
 }
 
 func (o *outbox) poke() {

@@ -2,12 +2,15 @@ package servicebus
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/internal/budget"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -42,13 +45,24 @@ type reader struct {
 
 	share *budget.Share // what chunks are paid from; set before run
 
-	ack acknowledger // nil: there is none
+	modest atomic.Bool // no chunk is larger than it has to be; set by the connection while memory is short
+	large  atomic.Bool // the chunk is not a small one
+
+	ack   acknowledger // nil: there is none
+	waker waker        // nil: a read that waits cannot be woken
+}
+
+// waker is a connection of which a read can be ended that waits, and begun again.
+type waker interface {
+	WakeReader() error // may be called by any goroutine
+	Awake() error      // called by the reader when its read has ended with os.ErrDeadlineExceeded
 }
 
 func newReader(source net.Conn, quit <-chan struct{}, maxFrame uint32) *reader {
 	r := &reader{source: source, out: make(chan inbound, 1), quit: quit, chunk: newChunk(smallChunk)}
 	r.maxFrame.Store(maxFrame)
 	r.ack, _ = source.(acknowledger)
+	r.waker, _ = source.(waker)
 	return r
 }
 
@@ -60,9 +74,13 @@ func (r *reader) run() {
 		}
 		space := len(r.chunk.buf) - r.end
 		n, err := r.source.Read(r.chunk.buf[r.end:])
+		if r.waker != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = r.waker.Awake()
+		} else {
+			r.tune(n, space)
+		}
 		r.end += n
 		r.skip()
-		r.tune(n, space)
 		whole, bad := r.whole()
 		if bad != nil {
 			err = bad
@@ -89,16 +107,22 @@ func (r *reader) makeRoom() bool {
 	if pending >= 4 {
 		need = max(need, int(frameSize(r.chunk.buf[r.start:])))
 	}
-	want := smallChunk
-	if r.generous.Load() && (r.quiet < quietReads && r.offset > 0 || need > smallChunk) {
+	want, modest := smallChunk, r.modest.Load()
+	if !modest && r.generous.Load() && (r.quiet < quietReads && r.offset > 0 || need > smallChunk) {
 		want = largeChunk
 	}
 	want = max(want, need)
 	roomy := r.start+need <= len(r.chunk.buf) && len(r.chunk.buf)-r.end >= 512
-	if roomy && !(len(r.chunk.buf) > smallChunk && want <= smallChunk && pending == 0) {
+	tooLarge := len(r.chunk.buf) > smallChunk && want <= smallChunk && pending == 0 || modest && len(r.chunk.buf) >= want+unit
+	if roomy && !tooLarge {
 		return true
 	}
-	next := r.chunkOf(want, need)
+	var next *chunk
+	if modest {
+		next = r.modestChunk(want)
+	} else {
+		next = r.chunkOf(want, need)
+	}
 	if next == nil && pending >= cutSize {
 		return r.cut(need)
 	}
@@ -112,7 +136,28 @@ func (r *reader) makeRoom() bool {
 	r.start = 0
 	r.chunk.Release()
 	r.chunk = next
+	r.large.Store(len(next.buf) > smallChunk)
 	return true
+}
+
+// modestChunk is a chunk of no more than that size. In the place of one that takes more it is never refused.
+func (r *reader) modestChunk(size int) *chunk {
+	switch {
+	case size <= smallChunk:
+		return newChunk(smallChunk)
+	case r.chunk.paid == nil || !r.chunk.alone() || len(r.chunk.buf) < size:
+		return exactChunk(size, r.share)
+	}
+	r.share.Owe(size)
+	return ownChunk(size, r.share)
+}
+
+// save has the reader take no more memory than it has to, or no longer, also while it waits.
+func (r *reader) save(modest bool) {
+	r.modest.Store(modest)
+	if modest && r.large.Load() && r.waker != nil && !mutant.On(mutant.SleepsOnItsChunk) {
+		_ = r.waker.WakeReader() // a connection that is gone needs none
+	}
 }
 
 // chunkOf is a chunk of the size that is wanted, or of no more than is needed where there is no memory for that; nil: there is not even that.

@@ -17,8 +17,10 @@ func (c *conn) drain() {
 	if recheck {
 		c.teardown.recheckClaims()
 	}
-	if c.outbox.takePress() && c.phase == opened {
-		pressed(c)
+	if short, goes := c.outbox.takePress(); short && c.phase == opened {
+		if pressed(c); goes {
+			evicted(c)
+		}
 	}
 	c.tearDown()
 }

@@ -118,7 +118,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
-// Press tells that memory is short, or no longer: connections give back what they can (docs/decisions/0041).
+// Press tells that memory is short, or no longer: connections give back what they can, and those that have most go (docs/decisions/0041).
 func (s *Server) Press() {
 	s.init()
 	s.mu.Lock()
@@ -126,6 +126,7 @@ func (s *Server) Press() {
 	for c := range s.conns {
 		c.outbox.press()
 	}
+	s.evict(time.Now())
 }
 
 // maxTurned is how many connections over the limit are told why at a time; more are closed without a word.

@@ -31,7 +31,7 @@ const (
 const (
 	noMemoryText = "The server is busy: it has no memory for this now. Please retry the operation."
 	noRoomText   = "The server has no memory for this now."
-	stuckText    = "The server has little memory, and the connection takes too much of it without reading."
+	stuckText    = "The server has little memory, and the connection takes too much of it."
 )
 
 var errNoMemory = &engine.Error{Code: engine.Busy, Text: noMemoryText}
@@ -87,7 +87,8 @@ func (m *memory) close() {
 func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
-	m.tight = short && m.share.Exceeds(largeChunk) // the reader may wait with one
+	c.reader.save(short && m.share.Exceeds(0))
+	m.tight = short && m.share.Exceeds(largeChunk) // the reader may have one yet
 	if m.tight {
 		for l := range c.sessions.links() {
 			if l.sender != nil {
@@ -140,6 +141,13 @@ func (t *timers) squeezed(c *conn, is bool) {
 	case t.stuck.IsZero():
 		t.stuck = c.now
 	case c.now.Sub(t.stuck) >= stuckTime && c.phase == opened:
+		evicted(c)
+	}
+}
+
+// evicted closes the connection: it has more than its share of memory that is short.
+func evicted(c *conn) {
+	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
 		c.closeFor(event.ClosedByBroker, amqp.CondResourceLimit, stuckText)
 	}

@@ -145,8 +145,12 @@ func (s *scene) assault(ctx context.Context, a attack) {
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", assaultVariable, a.name, s.process.Address(), s.duration, s.many))
-	if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-		s.Errorf("attackers: %v\n%s", err, out)
+	out, err := cmd.CombinedOutput()
+	if err != nil && ctx.Err() == nil {
+		s.Errorf("attackers: %v", err)
+	}
+	if len(out) > 0 {
+		s.Logf("attackers:\n%s", out)
 	}
 }
 

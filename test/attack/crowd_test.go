@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -25,21 +26,21 @@ const (
 	gathering = 5 * time.Minute
 )
 
+var peers = flag.Int("peers", 0, "of TestCrowd, with as much memory for each as in a long run; default: by the duration")
+
 // crowd is peers that each take as much memory as they may: a quarter of them begin large messages and never end them, a quarter send beginnings of
 // frames, a quarter send whole messages, and a quarter ask for messages. None of them reads.
 var crowd = attack{name: "crowd", run: (*assault).crowd}
 
 func (a *assault) crowd(ctx context.Context) {
-	kinds := []func(*peer, context.Context){unended, beginnings, floods, asks}
+	kinds := []crowdKind{{"unended", unended}, {"beginnings", beginnings}, {"floods", floods}, {"asks", asks}}
+	var told stages
+	go told.tell(ctx)
 	var all sync.WaitGroup
 	for n := range a.many {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				p, err := attacker(ctx, n, a.address)
-				if err == nil && p.login() == nil {
-					p.deaf.Store(true)
-					kinds[n%len(kinds)](p, ctx)
-				}
+				told.attempt(ctx, a.address, n, kinds[n%len(kinds)])
 				pause(ctx, time.Second)
 			}
 		})
@@ -48,9 +49,85 @@ func (a *assault) crowd(ctx context.Context) {
 	all.Wait()
 }
 
-// unended begins a large message on each of many links.
-func unended(p *peer, ctx context.Context) {
+// attempt is one connection of a peer, from its beginning until it is over.
+func (s *stages) attempt(ctx context.Context, address string, n int, kind crowdKind) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := s.enter("dialling")
+	p, err := attacker(ctx, n, address)
+	if over(err); err != nil {
+		return
+	}
 	defer p.Close()
+	over = s.enter("waiting for its token's answer")
+	err = p.login()
+	if over(err); err != nil {
+		return
+	}
+	p.deaf.Store(true)
+	over = s.enter("in, " + kind.name)
+	over(kind.act(p, ctx))
+}
+
+type crowdKind struct {
+	name string
+	act  func(*peer, context.Context) error // until the connection is over, which the error says why, or ctx is
+}
+
+// stages is what the peers of a crowd are at, and how it ended for those that are over with it.
+type stages struct {
+	mu    sync.Mutex
+	now   map[string]int
+	ended map[string]int
+}
+
+// enter notes that a peer is at something, until over is called.
+func (s *stages) enter(stage string) (over func(error)) {
+	s.count(stage, 1, nil)
+	return func(err error) { s.count(stage, -1, err) }
+}
+
+func (s *stages) count(stage string, n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		s.now, s.ended = map[string]int{}, map[string]int{}
+	}
+	s.now[stage] += n
+	if err != nil {
+		text := err.Error()
+		if i := strings.LastIndex(text, ": "); i >= 0 {
+			text = text[i+2:] // without the addresses
+		}
+		s.ended[stage+": "+text]++
+	}
+}
+
+// tell writes what all are at, every fifteen seconds.
+func (s *stages) tell(ctx context.Context) {
+	for began := time.Now(); ctx.Err() == nil; pause(ctx, 15*time.Second) {
+		s.mu.Lock()
+		fmt.Printf("%3.0f s: at %v; ended %v\n", time.Since(began).Seconds(), s.now, s.ended)
+		s.mu.Unlock()
+	}
+}
+
+// heartbeat is a frame with nothing in it.
+var heartbeat = []byte{0, 0, 0, 8, 2, 0, 0, 0}
+
+// stay sends a little now and then, so that the peer is not taken for a silent one, until the connection or ctx is over.
+func (p *peer) stay(ctx context.Context, little []byte) error {
+	for ctx.Err() == nil {
+		if _, err := p.Write(little); err != nil {
+			return err
+		}
+		pause(ctx, 5*time.Second)
+	}
+	return nil
+}
+
+// unended begins a large message on each of many links.
+func unended(p *peer, ctx context.Context) error {
 	part := make([]byte, 60<<10)
 	for handle := uint32(10); handle < 1000 && ctx.Err() == nil; handle++ {
 		p.attach(0, handle, fmt.Sprint("sender-", handle), "attacked", amqp.RoleSender)
@@ -61,44 +138,42 @@ func unended(p *peer, ctx context.Context) {
 			}
 			p.write(0, t, part)
 		}
-		if p.flush() != nil {
-			return
+		if err := p.flush(); err != nil {
+			return err
 		}
 	}
-	<-ctx.Done()
+	return p.stay(ctx, heartbeat)
 }
 
 // beginnings sends a frame but for its last bytes.
-func beginnings(p *peer, ctx context.Context) {
-	defer p.Close()
+func beginnings(p *peer, ctx context.Context) error {
 	p.attach(0, 10, "sender", "attacked", amqp.RoleSender)
 	p.write(0, &amqp.Transfer{Handle: 10, DeliveryID: amqp.Some(uint32(1)), DeliveryTag: []byte{1}}, make([]byte, 60<<10))
-	p.out = p.out[:len(p.out)-100]
-	if p.flush() == nil {
-		<-ctx.Done()
+	p.out = p.out[:len(p.out)-2000]
+	if err := p.flush(); err != nil {
+		return err
 	}
+	return p.stay(ctx, []byte{0})
 }
 
 // floods sends as many large messages as its credit allows, on several links.
-func floods(p *peer, ctx context.Context) {
-	defer p.Close()
+func floods(p *peer, ctx context.Context) error {
 	message := amqp.AppendSection(nil, amqp.SectionData, make([]byte, 200<<10))
 	for handle := uint32(10); handle < 14; handle++ {
 		p.attach(0, handle, fmt.Sprint("sender-", handle), "full", amqp.RoleSender)
 		for range 10 {
 			p.transfer(0, handle, message)
-			if p.flush() != nil {
-				return
+			if err := p.flush(); err != nil {
+				return err
 			}
 			pause(ctx, 100*time.Millisecond)
 		}
 	}
-	<-ctx.Done()
+	return p.stay(ctx, heartbeat)
 }
 
 // asks asks for all there is, as receivers do and with requests.
-func asks(p *peer, ctx context.Context) {
-	defer p.Close()
+func asks(p *peer, ctx context.Context) error {
 	for handle := uint32(10); handle < 20; handle++ {
 		p.attach(0, handle, fmt.Sprint("receiver-", handle), "attacked", amqp.RoleReceiver)
 	}
@@ -106,9 +181,10 @@ func asks(p *peer, ctx context.Context) {
 	for range 100 {
 		p.ask("peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1000)}})
 	}
-	if p.flush() == nil {
-		<-ctx.Done()
+	if err := p.flush(); err != nil {
+		return err
 	}
+	return p.stay(ctx, heartbeat)
 }
 
 // TestCrowd (F22): 5,000 peers, in a short run fewer, each take as much memory as they may and read nothing. Resident memory stays within the limit
@@ -117,6 +193,9 @@ func TestCrowd(t *testing.T) {
 	size, limit := smallCrowd, int64(smallMemory)
 	if *duration >= long {
 		size, limit = largeCrowd, largeMemory
+	}
+	if *peers > 0 {
+		size, limit = *peers, int64(*peers)*largeMemory/largeCrowd
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max < uint64(size)+1500 {

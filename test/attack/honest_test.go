@@ -23,6 +23,7 @@ const patience = 30 * time.Second
 type honest struct {
 	tb      testing.TB
 	process *harness.Process
+	began   time.Time
 	workers sync.WaitGroup
 	over    atomic.Bool
 	// strained says that the broker may say of itself that it is not well; it has to answer all the same
@@ -33,7 +34,7 @@ type honest struct {
 }
 
 func newHonest(tb testing.TB, process *harness.Process) *honest {
-	return &honest{tb: tb, process: process, calls: map[string][]time.Duration{}}
+	return &honest{tb: tb, process: process, began: time.Now(), calls: map[string][]time.Duration{}}
 }
 
 // call makes a call and writes down how long it took. Whatever goes on, it has to be answered.
@@ -44,7 +45,7 @@ func (h *honest) call(what string, f func(context.Context) error) bool {
 	err := f(ctx)
 	took := time.Since(began)
 	if err != nil {
-		h.tb.Errorf("honest client: %s failed after %s: %v", what, took.Round(time.Millisecond), err)
+		h.tb.Errorf("honest client: at %s %s failed after %s: %v", time.Since(h.began).Round(time.Second), what, took.Round(time.Millisecond), err)
 		return false
 	}
 	h.mu.Lock()
@@ -54,7 +55,11 @@ func (h *honest) call(what string, f func(context.Context) error) bool {
 }
 
 func (h *honest) client() *azservicebus.Client {
-	c, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), nil)
+	var options azservicebus.ClientOptions
+	if h.strained { // who is told that the broker is busy has to try again soon enough to be answered in time
+		options.RetryOptions = azservicebus.RetryOptions{MaxRetries: 50, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: time.Second}
+	}
+	c, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), &options)
 	if err != nil {
 		panic(err) // of the connection string
 	}

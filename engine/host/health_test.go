@@ -1,0 +1,48 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// stuckSink keeps the loop that answers to it from going on.
+type stuckSink chan struct{}
+
+func (s stuckSink) Post([]engine.Reply) { <-s }
+
+// MA-003: who asks for health while a partition's mailbox is full is answered in time, and that it is healthy once there is room in time.
+func TestHealthOfAFullMailbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, t.TempDir())
+		defer b.close(t)
+		stuck := make(stuckSink)
+		b.Submit(1, []engine.Request{{Command: &ping{}, Sink: stuck}})
+		synctest.Wait()
+		var many []engine.Request
+		for range maxMail {
+			many = append(many, engine.Request{Command: &ping{}, Sink: nobody{}})
+		}
+		b.Submit(1, many)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Health(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a partition that does not answer is healthy: %v", err)
+		}
+		time.AfterFunc(500*time.Millisecond, func() { close(stuck) })
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Health(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// nobody hears answers.
+type nobody struct{}
+
+func (nobody) Post([]engine.Reply) {}
