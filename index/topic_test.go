@@ -233,7 +233,7 @@ func stored(x *Index, id event.Slice) (n int64) {
 // third is in front of the first number that an entity partition 3 gives out.
 const third event.SequenceNumber = 3 << 48
 
-// SM-337 and what a topic keeps: numbers and the duplicate history, no message. All copies share one body.
+// What a topic keeps: numbers and the duplicate history, no message. All copies share one body.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	x := New()

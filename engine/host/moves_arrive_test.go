@@ -71,7 +71,7 @@ func TestMovesOverTopics(t *testing.T) {
 	}
 }
 
-// SM-261: duplicates, sessions and schedules are looked at where a message arrives; its time to live starts anew there, cut as it was where it
+// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives; its time to live starts anew there, cut as it was where it
 // comes from; while a queue forwards its own does not count.
 func TestDoorOfTheDestination(t *testing.T) {
 	t.Parallel()

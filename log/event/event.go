@@ -106,7 +106,7 @@ type Envelope struct {
 // Common implements [Event].
 func (e *Envelope) Common() *Envelope { return e }
 
-// Origin says who asked for something and over what (architecture.md 3.3).
+// Origin says who asked for something and over what.
 type Origin struct {
 	Connection    uint64 // number of the connection, unique within one run of the broker
 	RemoteAddress string // host:port of the peer

@@ -290,7 +290,7 @@ func TestSizeOfAnotherTier(t *testing.T) {
 	a.update("/q", strings.ReplaceAll(w.body, ">100<", ">101<")).is(400, "The specified value 101 is invalid.")
 }
 
-// MA-057, MA-058 and the rules of forwarding (management-api.md 3.8).
+// MA-057, MA-058, SM-264 and the rules of forwarding (management-api.md 3.8).
 func TestForward(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -1,5 +1,5 @@
 // Package listen lets one host:port serve everybody: it tells plain AMQP, TLS and HTTP apart by the first bytes of a
-// connection (architecture.md 2), and AMQP inside a WebSocket from other HTTP.
+// connection, and AMQP inside a WebSocket from other HTTP.
 //
 //	s := listen.New(listen.Options{AMQP: amqpServer, TLS: config})
 //	go s.Serve(ctx, listener, listen.Any)

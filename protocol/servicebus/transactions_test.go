@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-192, WP-193, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there after its commit alone, whatever way it came.
+// WP-192, WP-193, SM-147, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there after its commit alone, whatever way it came.
 func TestTransactionalSends(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, nil, func(b *bench) {

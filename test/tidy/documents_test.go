@@ -164,6 +164,9 @@ func TestDocuments(t *testing.T) {
 	for _, p := range slices.Sorted(maps.Keys(l.documents)) {
 		d := l.documents[p]
 		report(t, l.deadLinks(d))
+		if path.Dir(p) == "docs/rules" {
+			continue // the rules name files of clients, of the emulator, and those that are still to be
+		}
 		for _, name := range namedFiles(d) {
 			if _, ok := elsewhere[name]; ok {
 				delete(unused, name)
