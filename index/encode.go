@@ -227,7 +227,7 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		d.moves(x)
 	}
-	d.transfers(x)
+	d.check(x.complete())
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))
 	}
@@ -248,6 +248,14 @@ func (d *decoding) clock(c *Clock) {
 type decoding struct {
 	src []byte
 	err error
+	row event.RestoredRow // being read
+}
+
+// check fails with what is wrong with something that was read, if anything is and nothing was before.
+func (d *decoding) check(err error) {
+	if err != nil {
+		d.fail("%v", err)
+	}
 }
 
 func (d *decoding) fail(format string, args ...any) {
@@ -309,7 +317,7 @@ func (d *decoding) byte() byte {
 
 func (d *decoding) text() string { return string(d.take(d.number(1 << 20))) }
 
-func (d *decoding) blob() (b event.Blob) {
+func (d *decoding) body() (b event.BodyRef) {
 	b.Position = event.Position(d.number(math.MaxUint64))
 	b.Size = uint32(d.number(math.MaxUint32))
 	b.Sum = d.sum()
@@ -340,18 +348,21 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 		d.fail("slice %v after %v", id, previous)
 		return id
 	}
-	s := newSlice(id, x.shared)
 	before, end := id.Numbers()
-	if s.last = event.SequenceNumber(d.number(uint64(end))); s.last < before {
-		d.fail("sequence number %d in slice %v", s.last, id)
+	last := event.SequenceNumber(d.number(uint64(end)))
+	topic := event.EntityID(d.number(math.MaxUint32))
+	if d.err != nil {
 		return id
 	}
-	d.owner(x, s)
-	sessions := d.sessions(s)
+	s, err := x.restoreSlice(id, last, topic)
+	if d.check(err); d.err != nil {
+		return id
+	}
+	d.sessions(s)
 	d.history(s)
 	live := d.number(uint64(len(d.src)))
-	var seq event.SequenceNumber
-	var last row
+	seq := event.SequenceNumber(0)
+	d.row = event.RestoredRow{}
 	for ; live > 0 && d.err == nil; live-- {
 		delta := event.SequenceNumber(d.number(math.MaxUint64))
 		if delta == 0 || seq+delta < seq || seq+delta <= before || seq+delta > s.last {
@@ -359,100 +370,51 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 			break
 		}
 		seq += delta
-		d.row(s, seq, &last, sessions)
+		d.message(seq)
+		if d.err == nil {
+			d.check(s.restoreRow(&d.row))
+		}
 	}
-	d.waiting(s)
-	x.slices.add(s)
 	return id
 }
 
-// owner reads which topic's slice a subscription's belongs to. That one has a smaller number, so it is there already.
-func (d *decoding) owner(x *Index, s *slice) {
-	id := event.EntityID(d.number(math.MaxUint32))
-	if id == 0 {
-		return
+// message reads what is known of one message, behind the row before.
+func (d *decoding) message(seq event.SequenceNumber) {
+	last, r := d.row, &d.row
+	*r = event.RestoredRow{Sequence: seq, State: event.RowState(d.byte()), SubQueue: event.SubQueue(d.byte())}
+	flags := d.byte()
+	r.OwnTTL, r.WasScheduled, r.Stays = flags&flagOwnTTL != 0, flags&flagWaited != 0, flags&flagStays != 0
+	r.Body = event.BodyRef{
+		Position: event.Position(d.distance(uint64(last.Body.Position), math.MaxUint64)), Size: uint32(d.number(math.MaxUint32)), Sum: d.sum(),
 	}
-	t := x.slices.byID[event.Slice{Entity: id, Partition: s.id.Partition}]
-	if t == nil || t.owner != nil {
-		d.fail("slice %v belongs to %d, which is not the slice of a topic", s.id, id)
-		return
-	}
-	s.setOwner(t)
-}
-
-// row reads what is known of one message. last is the row before.
-func (d *decoding) row(s *slice, seq event.SequenceNumber, last *row, sessions uint64) {
-	state, sub, flags := State(d.byte()), event.SubQueue(d.byte()), d.byte()
-	if state == Gone || int(state) >= states || int(sub) >= subQueues ||
-		state == Scheduled && (sub != event.Main || flags&flagWaited != 0 || flags&flagOrigin != 0 && flags&flagHops == 0) ||
-		flags&flagSource != 0 && flags&flagHops == 0 {
-		d.fail("message %d: state %d, sub-queue %d, flags %#x", seq, state, sub, flags)
-		return
-	}
-	r := row{
-		position: event.Position(d.distance(uint64(last.position), math.MaxUint64)), size: uint32(d.number(math.MaxUint32)), sum: d.sum(),
-		marks:      in(sub, state).with(ownTTL, flags&flagOwnTTL != 0).with(wasScheduled, flags&flagWaited != 0),
-		enqueuedAt: event.Time(d.distance(uint64(last.enqueuedAt), uint64(event.EndOfTime))),
-		expiresAt:  event.Time(d.distance(uint64(last.expiresAt), uint64(event.EndOfTime))),
-		count:      uint32(d.number(math.MaxUint32)),
-	}
-	*last = r
-	var origin event.SequenceNumber
+	r.EnqueuedAt = event.Time(d.distance(uint64(last.EnqueuedAt), uint64(event.EndOfTime)))
+	r.ExpiresAt = event.Time(d.distance(uint64(last.ExpiresAt), uint64(event.EndOfTime)))
+	r.DeliveryCount = uint32(d.number(math.MaxUint32))
 	if flags&flagOrigin != 0 {
-		origin = event.SequenceNumber(d.atLeastOne(math.MaxUint64))
+		r.Way.First = event.SequenceNumber(d.atLeastOne(math.MaxUint64))
 	}
-	source := d.moved(&r, flags)
+	d.moved(&r.Way, flags)
 	if flags&flagSession != 0 {
-		r.session = uint32(d.atLeastOne(sessions))
+		r.Session = uint32(d.atLeastOne(math.MaxUint32))
 	}
-	var t transfer
-	switch state {
+	switch State(r.State) {
 	case Locked, DeferredLocked:
-		d.lock(s, seq, &r)
+		r.Lock = d.lock()
 	case Transferring:
-		t = d.transfer(s, seq, &r)
+		r.Transfer = event.RestoredTransfer{Number: event.TransferNumber(d.atLeastOne(math.MaxUint64)),
+			Destination: event.EntityID(d.number(math.MaxUint32)), Trigger: event.Trigger(d.byte())}
 	case Scheduled:
-		r.lock = s.shared.schedule.add(scheduled{s.id, seq, event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))})
+		r.ScheduledFor, r.TimeToLive = event.Time(d.number(uint64(event.EndOfTime))), time.Duration(d.number(math.MaxInt64))
 	}
-	if d.err != nil {
-		return
-	}
-	at := s.rows.insert(&s.shared.versions, seq)
-	*at = r
-	s.addBytes(int64(r.size))
-	s.enter(seq, r.marks)
-	along := carried{origin: origin, source: source}
-	along.give(s, seq)
-	if r.session != 0 {
-		s.sessions.addMessage(seq, at)
-	}
-	s.awaits(at)
 	if flags&flagChanged != 0 {
-		d.changes(s, seq, at)
-	}
-	if state == Transferring {
-		at.lock = departures{s}.depart(t, departures{s}.stored(seq, at))
-	}
-}
-
-func (d *decoding) changes(s *slice, seq event.SequenceNumber, at *row) {
-	for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		b := d.blob()
-		if b.Size == 0 {
-			d.fail("message %d: an empty change", seq)
+		for n := d.atLeastOne(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
+			r.Changes = append(r.Changes, d.body())
 		}
-		s.change(seq, at, b)
 	}
 }
 
-func (d *decoding) lock(s *slice, seq event.SequenceNumber, r *row) {
-	l := lock{slice: s.id, sequence: seq}
-	copy(l.token[:], d.take(16))
-	l.until = event.Time(d.number(uint64(event.EndOfTime)))
-	held := r.session != 0 && r.marks.subQueue() == event.Main && s.sessions.record(r.session).lock != 0
-	if s.shared.locks.find(l.token) != 0 || d.err != nil || l.until == 0 != held {
-		d.fail("lock of message %d", seq)
-		return
-	}
-	r.lock = s.shared.locks.add(l)
+func (d *decoding) lock() (l event.RestoredLock) {
+	copy(l.Token[:], d.take(16))
+	l.Until = event.Time(d.number(uint64(event.EndOfTime)))
+	return l
 }

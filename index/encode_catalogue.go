@@ -3,8 +3,6 @@ package index
 import (
 	"encoding/binary"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -57,47 +55,25 @@ func (d *decoding) catalogue(c *Catalogue) {
 		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
 			*t = event.Time(d.number(uint64(event.EndOfTime)))
 		}
-		if d.err == nil && (e.ID <= before || !c.fits(e)) {
+		if d.err == nil && e.ID <= before {
 			d.fail("entity %d", e.ID)
 		}
 		if d.err != nil {
 			return
 		}
 		before = e.ID
-		c.add(e, nil)
+		d.check(c.restoreEntity(e))
 		if e.Kind == event.Subscription {
 			d.rules(c, e)
 		}
 	}
 }
 
-// fits tells whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
-func (c *Catalogue) fits(e *Entity) bool {
-	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
-		return false
-	}
-	switch e.Kind {
-	case event.Queue, event.Topic:
-		return e.Topic == 0
-	case event.Subscription:
-		t := c.at(e.Topic)
-		return t != nil && t.Kind == event.Topic
-	}
-	return false
-}
-
-// rules reads those of a subscription. They are sorted once, at the end: there may be very many.
+// rules reads those of a subscription.
 func (d *decoding) rules(c *Catalogue, e *Entity) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		r := &rule{read(d, event.ReadRule), c.versions.now}
-		name := strings.ToLower(r.Name)
-		if e.rules.byName[name] != nil {
-			d.fail("rule %q twice", r.Name)
+		if r := read(d, event.ReadRule); d.err == nil {
+			d.check(c.restoreRule(e, r))
 		}
-		e.added = append(e.added, &r.Rule)
-		e.rules.byName[name] = r
-		c.countFilter(e, &r.Rule, 1)
 	}
-	e.rules.sorted = slices.Clone(e.added)
-	slices.SortFunc(e.rules.sorted, byLowerName)
 }

@@ -96,18 +96,6 @@ func (d *decoding) sources(s *slice) {
 	}
 }
 
-// transfers checks that slices have given out the numbers of their open transfers.
-func (d *decoding) transfers(x *Index) {
-	if d.err != nil {
-		return
-	}
-	for _, t := range x.shared.transfers.all() {
-		if given := x.slices.byID[t.slice].given; t.number > given {
-			d.fail("transfer %d of slice %v, which has given out %d", t.number, t.slice, given)
-		}
-	}
-}
-
 // arrived reads the numbers of one source, from its floor on.
 func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
 	count := d.number(uint64(len(d.src)))
@@ -128,35 +116,15 @@ func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
 }
 
 // moved reads what a message has from before it came here.
-func (d *decoding) moved(r *row, flags byte) (source string) {
+func (d *decoding) moved(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
-		hops := d.byte()
-		if hops == 0 || hops > event.MaxHops {
-			d.fail("a message that moved %d times", hops)
+		if w.Hops = d.byte(); w.Hops == 0 {
+			d.fail("a message that moved 0 times")
 		}
-		r.marks = r.marks.moves(hops)
 	}
 	if flags&flagSource != 0 {
-		if source = d.text(); source == "" {
+		if w.DeadLetterSource = d.text(); w.DeadLetterSource == "" {
 			d.fail("a message from the dead-letter queue of nothing")
 		}
 	}
-	r.marks = r.marks.with(stays, flags&flagStays != 0)
-	return source
-}
-
-// transfer reads what is known of a message in transfer beside its row.
-func (d *decoding) transfer(s *slice, seq event.SequenceNumber, r *row) transfer {
-	t := transfer{slice: s.id, sequence: seq, number: event.TransferNumber(d.atLeastOne(math.MaxUint64)),
-		destination: event.EntityID(d.number(math.MaxUint32)), trigger: event.Trigger(d.byte())}
-	q := event.Main
-	if t.trigger == event.TriggerDeadLetter {
-		q = event.DeadLetter
-	}
-	if d.err != nil || s.moving.find(t.number) != 0 || t.trigger == 0 || int(t.trigger) >= triggers ||
-		r.marks.subQueue() != q || r.marks.has(stays) || r.marks.hops() >= event.MaxHops {
-		d.fail("transfer %d of message %d", t.number, seq)
-		return transfer{}
-	}
-	return t
 }

@@ -1,9 +1,7 @@
 package index
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -64,93 +62,39 @@ func (e *encoding) history(h *keptHistory) {
 	}
 }
 
-// sessions reads what the sessions were written as and returns how many there are: slots are the ordinals.
-func (d *decoding) sessions(s *slice) uint64 {
+// sessions reads what the sessions were written as: slots are the ordinals.
+func (d *decoding) sessions(s *slice) {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))
-	if tickets == 0 && n == 0 {
-		return 0
-	}
-	t := newSessions(s)
-	s.names.tickets, s.sessions = tickets, t
-	before := ""
-	for i := uint64(0); i < n && d.err == nil; i++ {
-		id := d.text()
-		if i > 0 && id <= before {
-			d.fail("session %q after %q", id, before)
-			return 0
-		}
-		before = id
-		slot := t.slot([]byte(id))
-		r := t.edit(slot)
+	s.restoreTickets(tickets)
+	for ; n > 0 && d.err == nil; n-- {
+		r := event.RestoredSession{ID: []byte(d.text())}
 		flags := d.byte()
 		if flags > flagHeld|flagState {
-			d.fail("session %q: flags %#x", id, flags)
+			d.fail("session %q: flags %#x", r.ID, flags)
 		}
-		r.ticket = d.number(tickets)
+		r.Ticket = d.number(tickets)
 		if flags&flagHeld != 0 {
-			l := lock{slice: s.id, session: slot}
-			copy(l.token[:], d.take(16))
-			l.until = event.Time(d.number(uint64(event.EndOfTime)))
-			if s.shared.locks.find(l.token) != 0 || d.err != nil || l.until == 0 {
-				d.fail("lock of session %q", id)
-				return 0
+			if r.Lock = d.lock(); r.Lock.Until == 0 {
+				d.fail("lock of session %q", r.ID)
 			}
-			r.lock = s.shared.locks.add(l)
 		}
 		if flags&flagState != 0 {
-			r.set, r.state = true, bodyOf(d.blob())
-			t.table[slot].set = true
-			r.setAt = event.Time(d.number(uint64(event.EndOfTime)))
-			s.addBytes(int64(r.state.size))
+			r.Set, r.State, r.SetAt = true, d.body(), event.Time(d.number(uint64(event.EndOfTime)))
+		}
+		if d.err == nil {
+			d.check(s.restoreSession(&r))
 		}
 	}
-	return n
 }
 
 func (d *decoding) history(s *slice) {
-	n := d.number(uint64(len(d.src)))
-	if n == 0 {
-		return
-	}
-	s.history = newHistory(s)
-	for ; n > 0 && d.err == nil; n-- {
+	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		var k idKey
 		copy(k[:], d.take(uint64(len(k))))
-		e := seen{k, event.Time(d.atLeastOne(uint64(event.EndOfTime))), event.SequenceNumber(d.number(math.MaxUint64))}
-		if _, twice := s.history.byKey[k]; twice {
-			d.fail("message id %x twice", k)
-		}
-		s.history.enter(e)
-	}
-}
-
-// waiting makes the row of the sessions that wait, and checks that they are those that should.
-func (d *decoding) waiting(s *slice) {
-	t := s.sessions
-	if t == nil {
-		return
-	}
-	for n, ses := range t.table {
-		if ses == nil {
-			continue
-		}
-		r := t.record(uint32(n))
-		if (r.ticket != 0) != (r.lock == 0 && ses.active > 0) || r.lock == 0 && !r.set && len(ses.members) == 0 ||
-			r.lock == 0 && ses.locked > 0 {
-			d.fail("session %q", ses.id)
-			return
-		}
-		ses.count()
-		if r.ticket != 0 {
-			t.waiting = append(t.waiting, waiting{uint32(n), r.ticket})
-		}
-	}
-	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })
-	for i := range t.waiting[min(1, len(t.waiting)):] {
-		if t.waiting[i].ticket == t.waiting[i+1].ticket {
-			d.fail("two sessions have one ticket")
-			return
+		e := event.RestoredID{Key: k, Until: event.Time(d.atLeastOne(uint64(event.EndOfTime))), Original: event.SequenceNumber(d.number(math.MaxUint64))}
+		if d.err == nil {
+			d.check(s.restoreID(&e))
 		}
 	}
 }

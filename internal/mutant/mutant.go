@@ -87,6 +87,14 @@ const (
 	UnreadableKept    Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
 	SourceAskedLate   Bug = "T23" // the entity that a dead letter died in is looked for when it has left
 
+	// Of what a log begins with (docs/decisions/0048).
+
+	BaseForgetsArrivals Bug = "B1" // a base leaves out what came from other entities
+	BaseTooSoon         Bug = "B2" // the manifest names a base that is not durable
+	CutTooSoon          Bug = "B3" // files are removed before a manifest without them is durable
+	CutBodies           Bug = "B4" // files go though messages that are there have their bodies in them
+	BaseUnproved        Bug = "C2" // a base is named without a proof, and has one message less
+
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file

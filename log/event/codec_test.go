@@ -50,6 +50,10 @@ func samples() []Event {
 			m.Reserved = false
 		case *MessageDeadLettered:
 			m.SubQueue = 0
+		case *RowsRestored:
+			for i := range m.Rows {
+				m.Rows[i].Way.Hops = MaxHops
+			}
 		}
 		list = append(list, ev)
 	}
@@ -150,6 +154,8 @@ func among(v reflect.Value) bool {
 		*x = AbortLost
 	case *FenceCause:
 		*x = FencedByOperator
+	case *RowState:
+		*x = RowScheduled
 	default:
 		return false
 	}

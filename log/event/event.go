@@ -44,8 +44,13 @@ const (
 	KindTransfersFinished         Kind = 47
 	KindTransferFailed            Kind = 48
 	KindSourceForgotten           Kind = 49
+	KindSliceRestored             Kind = 50
+	KindRowsRestored              Kind = 51
+	KindSessionsRestored          Kind = 52
+	KindHistoryRestored           Kind = 53
+	KindCatalogueRestored         Kind = 54
 	KindBackupMarked              Kind = 58
-	KindClockSet                  Kind = 59 // 50 to 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
+	KindClockSet                  Kind = 59 // 55 to 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
 	KindRunStarted                Kind = 60
 	KindLinkOpened                Kind = 61
 	KindLinkClosed                Kind = 62
@@ -73,6 +78,8 @@ var kindNames = map[Kind]string{
 	KindTransactionCommitted: "TransactionCommitted", KindTransactionAborted: "TransactionAborted", KindNumbersReserved: "NumbersReserved",
 	KindTransferStarted: "TransferStarted", KindMessageHandedOver: "MessageHandedOver", KindTransfersFinished: "TransfersFinished",
 	KindTransferFailed: "TransferFailed", KindSourceForgotten: "SourceForgotten",
+	KindSliceRestored: "SliceRestored", KindRowsRestored: "RowsRestored", KindSessionsRestored: "SessionsRestored",
+	KindHistoryRestored: "HistoryRestored", KindCatalogueRestored: "CatalogueRestored",
 	KindClockSet:   "ClockSet",
 	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",

@@ -68,6 +68,19 @@ func Named(ev Event, each func(Slice, SequenceNumber)) {
 		eachOf(s, ev.Sequences, each)
 	case *TransferStarted:
 		eachOf(s, ev.Sequences, each)
+	case *SliceRestored:
+		each(s, 0)
+		each(s, ev.Last)
+	case *RowsRestored:
+		each(s, 0)
+		for i := range ev.Rows {
+			each(s, ev.Rows[i].Sequence)
+		}
+	case *HistoryRestored:
+		each(s, 0)
+		for i := range ev.IDs {
+			each(s, ev.IDs[i].Original)
+		}
 	default:
 		each(s, 0)
 	}

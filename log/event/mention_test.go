@@ -18,7 +18,7 @@ func numbers(v reflect.Value) (list []SequenceNumber) {
 			list = append(list, numbers(v.Index(i))...)
 		}
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[Source]() || v.Type() == reflect.TypeFor[Arrival]() {
+		if v.Type() == reflect.TypeFor[Source]() || v.Type() == reflect.TypeFor[Arrival]() || v.Type() == reflect.TypeFor[RestoredWay]() {
 			return nil
 		}
 		for i := range v.NumField() {

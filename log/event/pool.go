@@ -52,6 +52,11 @@ type Pool struct {
 	fenced    shelf[PartitionFenced]
 	restarted shelf[PartitionRestarted]
 	marks     shelf[BackupMarked]
+	slices    shelf[SliceRestored]
+	rows      shelf[RowsRestored]
+	sessions  shelf[SessionsRestored]
+	histories shelf[HistoryRestored]
+	entities  shelf[CatalogueRestored]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -123,6 +128,9 @@ func (p *Pool) New(k Kind) Event {
 	if ev := p.newMove(k); ev != nil {
 		return ev
 	}
+	if ev := p.newRestored(k); ev != nil {
+		return ev
+	}
 	return p.newFact(k)
 }
 
@@ -145,6 +153,23 @@ func (p *Pool) newMove(k Kind) Event {
 		return p.failed.next()
 	case KindSourceForgotten:
 		return p.unsourced.next()
+	}
+	return nil
+}
+
+// newRestored is New for the kinds of base.go.
+func (p *Pool) newRestored(k Kind) Event {
+	switch k {
+	case KindSliceRestored:
+		return p.slices.next()
+	case KindRowsRestored:
+		return p.rows.next()
+	case KindSessionsRestored:
+		return p.sessions.next()
+	case KindHistoryRestored:
+		return p.histories.next()
+	case KindCatalogueRestored:
+		return p.entities.next()
 	}
 	return nil
 }
@@ -191,6 +216,7 @@ func (p *Pool) Reset() {
 	p.committed.used, p.aborted.used, p.reserved.used = 0, 0, 0
 	p.started.used, p.handed.used, p.finished.used, p.failed.used, p.unsourced.used = 0, 0, 0, 0, 0
 	p.marks.used = 0
+	p.slices.used, p.rows.used, p.sessions.used, p.histories.used, p.entities.used = 0, 0, 0, 0, 0
 }
 
 type shelf[T any] struct {

@@ -1,0 +1,290 @@
+package index
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// How a state is put together from its parts, as an encoding or the events of a base have them. What does not fit is an error, and the index of no
+// use then. Nobody has a snapshot of it yet.
+
+// restoreEntity adds an entity. A topic comes before its subscriptions.
+func (c *Catalogue) restoreEntity(e *Entity) error {
+	if e.ID == 0 || e.ID > c.last || c.at(e.ID) != nil || !c.fits(e) {
+		return fmt.Errorf("entity %d", e.ID)
+	}
+	c.add(e, nil)
+	return nil
+}
+
+// fits tells whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
+func (c *Catalogue) fits(e *Entity) bool {
+	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
+		return false
+	}
+	switch e.Kind {
+	case event.Queue, event.Topic:
+		return e.Topic == 0
+	case event.Subscription:
+		t := c.at(e.Topic)
+		return t != nil && t.Kind == event.Topic
+	}
+	return false
+}
+
+// restoreRule adds a rule of a subscription. They are sorted once, when all are there: there may be very many.
+func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
+	name := strings.ToLower(is.Name)
+	if e.rules == nil || e.rules.byName[name] != nil {
+		return fmt.Errorf("rule %q twice, or of entity %d, which can have none", is.Name, e.ID)
+	}
+	r := &rule{is, c.versions.now}
+	e.added = append(e.added, &r.Rule)
+	e.rules.byName[name] = r
+	c.countFilter(e, &r.Rule, 1)
+	return nil
+}
+
+// restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it has one, is there already: its number is smaller.
+func (x *Index) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (*slice, error) {
+	before, end := id.Numbers()
+	if last < before || last > end || x.slices.byID[id] != nil {
+		return nil, fmt.Errorf("sequence number %d in slice %v, or it is there twice", last, id)
+	}
+	s := newSlice(id, x.shared)
+	s.last = last
+	if topic != 0 {
+		t := x.slices.byID[event.Slice{Entity: topic, Partition: id.Partition}]
+		if t == nil || t.owner != nil {
+			return nil, fmt.Errorf("slice %v belongs to %d, which is not the slice of a topic", id, topic)
+		}
+		s.setOwner(t)
+	}
+	x.slices.add(s)
+	return s, nil
+}
+
+// restoreTickets sets how many sessions of a slice have been given a ticket.
+func (s *slice) restoreTickets(n uint64) {
+	if n > 0 {
+		s.sessions = newSessions(s)
+		s.names.tickets = n
+	}
+}
+
+// restoreSession adds a session behind those with smaller ids, so that its slot is its ordinal.
+func (s *slice) restoreSession(r *event.RestoredSession) error {
+	if s.sessions == nil {
+		s.sessions = newSessions(s)
+	}
+	t := s.sessions
+	if n := len(t.table); n > 0 && t.table[n-1].id >= string(r.ID) {
+		return fmt.Errorf("session %q after %q", r.ID, t.table[n-1].id)
+	}
+	if r.Ticket > s.names.tickets {
+		return fmt.Errorf("session %q has ticket %d of %d", r.ID, r.Ticket, s.names.tickets)
+	}
+	slot := t.slot(r.ID)
+	is := t.edit(slot)
+	is.ticket = r.Ticket
+	if r.Lock != (event.RestoredLock{}) {
+		if r.Lock.Until == 0 || s.shared.locks.find(r.Lock.Token) != 0 {
+			return fmt.Errorf("lock of session %q", r.ID)
+		}
+		is.lock = s.shared.locks.add(lock{slice: s.id, session: slot, token: r.Lock.Token, until: r.Lock.Until})
+	}
+	if r.Set {
+		is.set, is.state, is.setAt = true, body{r.State.Position, r.State.Size, r.State.Sum}, r.SetAt
+		t.table[slot].set = true
+		s.addBytes(int64(r.State.Size))
+	}
+	return nil
+}
+
+// restoreID adds an entry to the duplicate history.
+func (s *slice) restoreID(r *event.RestoredID) error {
+	if s.history == nil {
+		s.history = newHistory(s)
+	}
+	if _, twice := s.history.byKey[r.Key]; twice || r.Until == 0 {
+		return fmt.Errorf("message id %x twice, or until never", r.Key)
+	}
+	s.history.enter(seen{r.Key, r.Until, r.Original})
+	return nil
+}
+
+// restoreSource adds what has come from a slice, or more of it.
+func (s *slice) restoreSource(r *event.RestoredSource) error {
+	if s.arrived == nil {
+		s.arrived = &arrivals{made: s.made}
+	}
+	all := s.arrived.sources
+	order := 1
+	if n := len(all); n > 0 {
+		order = compareSlices(r.Source, all[n-1].slice)
+	}
+	if order < 0 || order == 0 && r.Floor != all[len(all)-1].floor {
+		return fmt.Errorf("arrivals from slice %v after %v", r.Source, all[len(all)-1].slice)
+	}
+	if order > 0 {
+		s.arrived.sources = append(all, source{slice: r.Source, made: s.made, floor: r.Floor})
+	}
+	src := &s.arrived.sources[len(s.arrived.sources)-1]
+	for _, n := range r.Numbers {
+		if src.numbers == nil {
+			src.numbers = roaring64.New()
+		}
+		if n < r.Floor || !src.numbers.IsEmpty() && uint64(n) <= src.numbers.Maximum() {
+			return fmt.Errorf("arrival of transfer %d", n)
+		}
+		src.numbers.Add(uint64(n))
+	}
+	return nil
+}
+
+// restoreRow adds a message. Its session is there already.
+func (s *slice) restoreRow(r *event.RestoredRow) error {
+	if err := s.fits(r); err != nil {
+		return fmt.Errorf("message %d: %w", r.Sequence, err)
+	}
+	is := row{
+		position: r.Body.Position, size: r.Body.Size, sum: r.Body.Sum,
+		enqueuedAt: r.EnqueuedAt, expiresAt: r.ExpiresAt, count: r.DeliveryCount, session: r.Session,
+		marks: in(r.SubQueue, State(r.State)).with(ownTTL, r.OwnTTL).with(wasScheduled, r.WasScheduled).with(stays, r.Stays).moves(r.Way.Hops),
+	}
+	switch State(r.State) {
+	case Locked, DeferredLocked:
+		is.lock = s.shared.locks.add(lock{slice: s.id, sequence: r.Sequence, token: r.Lock.Token, until: r.Lock.Until})
+	case Scheduled:
+		is.lock = s.shared.schedule.add(scheduled{s.id, r.Sequence, r.ScheduledFor, r.TimeToLive})
+	}
+	at := s.rows.insert(&s.shared.versions, r.Sequence)
+	*at = is
+	s.addBytes(int64(is.size))
+	s.enter(r.Sequence, is.marks)
+	along := carried{origin: r.Way.First, source: r.Way.DeadLetterSource}
+	along.give(s, r.Sequence)
+	if is.session != 0 {
+		s.sessions.addMessage(r.Sequence, at)
+	}
+	s.awaits(at)
+	for _, b := range r.Changes {
+		s.change(r.Sequence, at, event.Blob{Position: b.Position, Size: b.Size, Sum: b.Sum})
+	}
+	if t := r.Transfer; t.Number != 0 {
+		at.lock = departures{s}.depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures{s}.stored(r.Sequence, at))
+	}
+	return nil
+}
+
+// fits checks what is known of a message before anything of it is stored.
+func (s *slice) fits(r *event.RestoredRow) error {
+	before, _ := s.id.Numbers()
+	state, way := State(r.State), &r.Way
+	switch {
+	case r.Sequence <= before || r.Sequence > s.last || s.rows.find(r.Sequence).row() != nil:
+		return fmt.Errorf("its slice, %v, has given out %d, or it is there twice", s.id, s.last)
+	case state == Gone || int(state) >= states || int(r.SubQueue) >= subQueues,
+		state == Scheduled && (r.SubQueue != event.Main || r.WasScheduled || way.First != 0 && way.Hops == 0),
+		way.Hops > event.MaxHops || way.DeadLetterSource != "" && way.Hops == 0:
+		return fmt.Errorf("state %d, sub-queue %d, %d hops", r.State, r.SubQueue, way.Hops)
+	case r.Session != 0 && (s.sessions == nil || int(r.Session) >= len(s.sessions.table)):
+		return fmt.Errorf("of session %d", r.Session)
+	case state != Scheduled && (r.ScheduledFor != 0 || r.TimeToLive != 0):
+		return fmt.Errorf("a schedule")
+	case slices.ContainsFunc(r.Changes, func(b event.BodyRef) bool { return b.Size == 0 }):
+		return fmt.Errorf("an empty change")
+	}
+	return cmp.Or(s.fitsLock(r), s.fitsTransfer(r))
+}
+
+func (s *slice) fitsLock(r *event.RestoredRow) error {
+	state := State(r.State)
+	if state != Locked && state != DeferredLocked {
+		if r.Lock != (event.RestoredLock{}) {
+			return fmt.Errorf("a lock")
+		}
+		return nil
+	}
+	held := r.Session != 0 && r.SubQueue == event.Main && s.sessions.record(r.Session).lock != 0
+	if s.shared.locks.find(r.Lock.Token) != 0 || r.Lock.Until == 0 != held {
+		return fmt.Errorf("its lock")
+	}
+	return nil
+}
+
+func (s *slice) fitsTransfer(r *event.RestoredRow) error {
+	t := r.Transfer
+	if State(r.State) != Transferring {
+		if t != (event.RestoredTransfer{}) {
+			return fmt.Errorf("a transfer")
+		}
+		return nil
+	}
+	q := event.Main
+	if t.Trigger == event.TriggerDeadLetter {
+		q = event.DeadLetter
+	}
+	if t.Number == 0 || s.moving.find(t.Number) != 0 || t.Trigger == 0 || int(t.Trigger) >= triggers ||
+		r.SubQueue != q || r.Stays || r.Way.Hops >= event.MaxHops {
+		return fmt.Errorf("transfer %d", t.Number)
+	}
+	return nil
+}
+
+// complete makes what follows from the parts as a whole, and checks that they fit one another.
+func (x *Index) complete() error {
+	for _, e := range x.Catalogue.kept.all() {
+		if r := (*e).rules; r != nil {
+			r.sorted = slices.Clone((*e).added)
+			slices.SortFunc(r.sorted, byLowerName)
+		}
+	}
+	for _, s := range x.slices.byID {
+		if s.sessions != nil {
+			if err := s.sessions.complete(); err != nil {
+				return fmt.Errorf("slice %v: %w", s.id, err)
+			}
+		}
+		if s.given == 0 && s.arrived != nil && len(s.arrived.sources) == 0 {
+			return fmt.Errorf("no moves of slice %v", s.id)
+		}
+	}
+	for _, t := range x.shared.transfers.all() {
+		if given := x.slices.byID[t.slice].given; t.number > given {
+			return fmt.Errorf("transfer %d of slice %v, which has given out %d", t.number, t.slice, given)
+		}
+	}
+	return nil
+}
+
+// complete makes the row of the sessions that wait, and checks that they are those that should.
+func (t *sessions) complete() error {
+	for n, ses := range t.table {
+		if ses == nil {
+			continue
+		}
+		r := t.record(uint32(n))
+		if (r.ticket != 0) != (r.lock == 0 && ses.active > 0) || r.lock == 0 && !r.set && len(ses.members) == 0 ||
+			r.lock == 0 && ses.locked > 0 {
+			return fmt.Errorf("session %q", ses.id)
+		}
+		ses.count()
+		if r.ticket != 0 {
+			t.waiting = append(t.waiting, waiting{uint32(n), r.ticket})
+		}
+	}
+	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })
+	for i := range t.waiting[min(1, len(t.waiting)):] {
+		if t.waiting[i].ticket == t.waiting[i+1].ticket {
+			return fmt.Errorf("two sessions have one ticket")
+		}
+	}
+	return nil
+}
