@@ -68,21 +68,26 @@ func Named(ev Event, each func(Slice, SequenceNumber)) {
 		eachOf(s, ev.Sequences, each)
 	case *TransferStarted:
 		eachOf(s, ev.Sequences, each)
-	case *SliceRestored:
+	default:
 		each(s, 0)
+		namedInBase(ev, each)
+	}
+}
+
+// namedInBase is Named for the numbers in events of a base.
+func namedInBase(ev Event, each func(Slice, SequenceNumber)) {
+	s := ev.Common().Slice
+	switch ev := ev.(type) {
+	case *SliceRestored:
 		each(s, ev.Last)
 	case *RowsRestored:
-		each(s, 0)
 		for i := range ev.Rows {
 			each(s, ev.Rows[i].Sequence)
 		}
 	case *HistoryRestored:
-		each(s, 0)
 		for i := range ev.IDs {
 			each(s, ev.IDs[i].Original)
 		}
-	default:
-		each(s, 0)
 	}
 }
 

@@ -128,9 +128,6 @@ func (p *Pool) New(k Kind) Event {
 	if ev := p.newMove(k); ev != nil {
 		return ev
 	}
-	if ev := p.newRestored(k); ev != nil {
-		return ev
-	}
 	return p.newFact(k)
 }
 
@@ -198,7 +195,7 @@ func (p *Pool) newFact(k Kind) Event {
 	case KindPartitionRestarted:
 		return p.restarted.next()
 	}
-	return nil
+	return p.newRestored(k)
 }
 
 // Reset takes back every event handed out.
