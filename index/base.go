@@ -17,14 +17,12 @@ const (
 	baseBytes = 64 << 10 // and bytes, roughly; one entry may be longer
 )
 
-// Base yields the events that give the state, in order, each of them valid until the next. It is a record of one event, at [Index.LastAt], that
-// takes them to the log.
-func (x *Index) Base() iter.Seq[event.Event] {
-	v := viewOf(x)
+// Base yields the events that give the state, in order, each of them valid until the next. In a base each is a record, at [Index.LastAt].
+func (s *Snapshot) Base() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
-		b := baseOf{view: &v, yield: yield, more: true}
+		b := baseOf{view: &s.view, yield: yield, more: true}
 		b.catalogue()
-		for _, k := range v.sorted() {
+		for _, k := range b.sorted() {
 			b.slice(k)
 		}
 	}
@@ -49,7 +47,7 @@ func (b *baseOf) full(n, bytes int) bool {
 }
 
 func (b *baseOf) catalogue() {
-	b.give(&event.CatalogueRestored{LastEntity: b.lastEntity, NextOrigin: b.nextOrigin, ClockNumber: b.clock.Number, ClockShift: b.clock.Shift})
+	b.give(&event.CatalogueRestored{LastEntity: b.lastEntity, NextOrigin: b.nextOrigin, ClockNumber: b.clock.Number, ClockShift: uint64(b.clock.Shift)})
 	all := sortedEntities(&b.entities)
 	for i := range all {
 		e := &all[i]
@@ -216,8 +214,8 @@ func (b *baseOf) source(ev *event.HistoryRestored, src *source) {
 // Restoring is an index that is being made from the events of a base.
 type Restoring struct {
 	x     *Index
-	begun bool   // the partition's own numbers are there
-	slice *slice // the one that the events are about
+	begun bool    // the partition's own numbers are there
+	slice filling // the one that the events are about
 	order event.Slice
 	last  event.SequenceNumber // of the rows of the slice
 }
@@ -234,10 +232,11 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 	}
 	id := ev.Common().Slice
 	if s, ok := ev.(*event.SliceRestored); ok {
-		if r.slice != nil && compareSlices(r.order, id) >= 0 {
+		if r.slice.slice != nil && compareSlices(r.order, id) >= 0 {
 			return fmt.Errorf("slice %v after %v", id, r.order)
 		}
-		if r.slice, err = x.restoreSlice(id, s.Last, s.Topic); err != nil {
+		r.slice, err = assembly{x}.restoreSlice(id, s.Last, s.Topic)
+		if err != nil {
 			return err
 		}
 		r.order, r.last = id, 0
@@ -245,7 +244,7 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 		r.slice.given = s.Given
 		return nil
 	}
-	if r.slice == nil || r.order != id {
+	if r.slice.slice == nil || r.order != id {
 		return fmt.Errorf("%v of slice %v, which is not there yet", ev.Kind(), id)
 	}
 	return r.contents(ev)
@@ -254,11 +253,11 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 // catalogue adds the partition's own numbers, an entity, or rules.
 func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
 	x, c := r.x, &r.x.Catalogue
-	if numbers := ev.NextOrigin != 0; numbers == r.begun || r.slice != nil {
+	if numbers := ev.NextOrigin != 0; numbers == r.begun || r.slice.slice != nil {
 		return fmt.Errorf("%v in another place", ev.Kind())
 	} else if numbers {
 		r.begun = true
-		c.last, x.nextOrigin, x.clock = ev.LastEntity, ev.NextOrigin, Clock{ev.ClockNumber, ev.ClockShift}
+		c.last, x.nextOrigin, x.clock = ev.LastEntity, ev.NextOrigin, Clock{ev.ClockNumber, int64(ev.ClockShift)}
 		if ev.Path == "" && len(ev.Rules) == 0 {
 			return nil
 		}
@@ -326,5 +325,5 @@ func (r *Restoring) Index() (*Index, error) {
 	if !r.begun {
 		return nil, errors.New("nothing is there")
 	}
-	return r.x, r.x.complete()
+	return r.x, assembly{r.x}.complete()
 }

@@ -10,7 +10,9 @@ import (
 
 // baseRecords is the base of an index, one record after the other.
 func baseRecords(x *Index) (records [][]byte) {
-	for ev := range x.Base() {
+	s := x.Snapshot()
+	defer s.Close()
+	for ev := range s.Base() {
 		records = append(records, event.AppendRecord(nil, nil, x.LastAt(), []event.Event{ev}))
 	}
 	return records

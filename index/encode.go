@@ -227,7 +227,7 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		d.moves(x)
 	}
-	d.check(x.complete())
+	d.check(assembly{x}.complete())
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))
 	}
@@ -354,7 +354,7 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	if d.err != nil {
 		return id
 	}
-	s, err := x.restoreSlice(id, last, topic)
+	s, err := assembly{x}.restoreSlice(id, last, topic)
 	if d.check(err); d.err != nil {
 		return id
 	}

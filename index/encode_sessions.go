@@ -63,7 +63,7 @@ func (e *encoding) history(h *keptHistory) {
 }
 
 // sessions reads what the sessions were written as: slots are the ordinals.
-func (d *decoding) sessions(s *slice) {
+func (d *decoding) sessions(s filling) {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))
 	s.restoreTickets(tickets)
@@ -88,7 +88,7 @@ func (d *decoding) sessions(s *slice) {
 	}
 }
 
-func (d *decoding) history(s *slice) {
+func (d *decoding) history(s filling) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		var k idKey
 		copy(k[:], d.take(uint64(len(k))))

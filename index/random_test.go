@@ -412,7 +412,9 @@ func rebased(t *testing.T, x *Index) *Index {
 	t.Helper()
 	r := Restore()
 	var dec event.Decoder
-	for ev := range x.Base() {
+	snap := x.Snapshot()
+	defer snap.Close()
+	for ev := range snap.Base() {
 		rec, rest, err := dec.Record(0, [2]uint32{}, event.AppendRecord(nil, nil, x.LastAt(), []event.Event{ev}))
 		if err != nil || len(rest) > 0 {
 			t.Fatal(err, rest)

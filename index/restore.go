@@ -14,6 +14,12 @@ import (
 // How a state is put together from its parts, as an encoding or the events of a base have them. What does not fit is an error, and the index of no
 // use then. Nobody has a snapshot of it yet.
 
+// assembly is an index that is put together, filling a slice of it.
+type (
+	assembly struct{ *Index }
+	filling  struct{ *slice }
+)
+
 // restoreEntity adds an entity. A topic comes before its subscriptions.
 func (c *Catalogue) restoreEntity(e *Entity) error {
 	if e.ID == 0 || e.ID > c.last || c.at(e.ID) != nil || !c.fits(e) {
@@ -52,36 +58,36 @@ func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 }
 
 // restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it has one, is there already: its number is smaller.
-func (x *Index) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (*slice, error) {
+func (x assembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s filling, err error) {
 	before, end := id.Numbers()
 	if last < before || last > end || x.slices.byID[id] != nil {
-		return nil, fmt.Errorf("sequence number %d in slice %v, or it is there twice", last, id)
+		return s, fmt.Errorf("sequence number %d in slice %v, or it is there twice", last, id)
 	}
-	s := newSlice(id, x.shared)
+	s.slice = newSlice(id, x.shared)
 	s.last = last
 	if topic != 0 {
 		t := x.slices.byID[event.Slice{Entity: topic, Partition: id.Partition}]
 		if t == nil || t.owner != nil {
-			return nil, fmt.Errorf("slice %v belongs to %d, which is not the slice of a topic", id, topic)
+			return s, fmt.Errorf("slice %v belongs to %d, which is not the slice of a topic", id, topic)
 		}
 		s.setOwner(t)
 	}
-	x.slices.add(s)
+	x.slices.add(s.slice)
 	return s, nil
 }
 
 // restoreTickets sets how many sessions of a slice have been given a ticket.
-func (s *slice) restoreTickets(n uint64) {
+func (s filling) restoreTickets(n uint64) {
 	if n > 0 {
-		s.sessions = newSessions(s)
+		s.sessions = newSessions(s.slice)
 		s.names.tickets = n
 	}
 }
 
 // restoreSession adds a session behind those with smaller ids, so that its slot is its ordinal.
-func (s *slice) restoreSession(r *event.RestoredSession) error {
+func (s filling) restoreSession(r *event.RestoredSession) error {
 	if s.sessions == nil {
-		s.sessions = newSessions(s)
+		s.sessions = newSessions(s.slice)
 	}
 	t := s.sessions
 	if n := len(t.table); n > 0 && t.table[n-1].id >= string(r.ID) {
@@ -108,9 +114,9 @@ func (s *slice) restoreSession(r *event.RestoredSession) error {
 }
 
 // restoreID adds an entry to the duplicate history.
-func (s *slice) restoreID(r *event.RestoredID) error {
+func (s filling) restoreID(r *event.RestoredID) error {
 	if s.history == nil {
-		s.history = newHistory(s)
+		s.history = newHistory(s.slice)
 	}
 	if _, twice := s.history.byKey[r.Key]; twice || r.Until == 0 {
 		return fmt.Errorf("message id %x twice, or until never", r.Key)
@@ -120,7 +126,7 @@ func (s *slice) restoreID(r *event.RestoredID) error {
 }
 
 // restoreSource adds what has come from a slice, or more of it.
-func (s *slice) restoreSource(r *event.RestoredSource) error {
+func (s filling) restoreSource(r *event.RestoredSource) error {
 	if s.arrived == nil {
 		s.arrived = &arrivals{made: s.made}
 	}
@@ -149,7 +155,7 @@ func (s *slice) restoreSource(r *event.RestoredSource) error {
 }
 
 // restoreRow adds a message. Its session is there already.
-func (s *slice) restoreRow(r *event.RestoredRow) error {
+func (s filling) restoreRow(r *event.RestoredRow) error {
 	if err := s.fits(r); err != nil {
 		return fmt.Errorf("message %d: %w", r.Sequence, err)
 	}
@@ -169,7 +175,7 @@ func (s *slice) restoreRow(r *event.RestoredRow) error {
 	s.addBytes(int64(is.size))
 	s.enter(r.Sequence, is.marks)
 	along := carried{origin: r.Way.First, source: r.Way.DeadLetterSource}
-	along.give(s, r.Sequence)
+	along.give(s.slice, r.Sequence)
 	if is.session != 0 {
 		s.sessions.addMessage(r.Sequence, at)
 	}
@@ -178,13 +184,13 @@ func (s *slice) restoreRow(r *event.RestoredRow) error {
 		s.change(r.Sequence, at, event.Blob{Position: b.Position, Size: b.Size, Sum: b.Sum})
 	}
 	if t := r.Transfer; t.Number != 0 {
-		at.lock = departures{s}.depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures{s}.stored(r.Sequence, at))
+		at.lock = departures{s.slice}.depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures{s.slice}.stored(r.Sequence, at))
 	}
 	return nil
 }
 
 // fits checks what is known of a message before anything of it is stored.
-func (s *slice) fits(r *event.RestoredRow) error {
+func (s filling) fits(r *event.RestoredRow) error {
 	before, _ := s.id.Numbers()
 	state, way := State(r.State), &r.Way
 	switch {
@@ -204,7 +210,7 @@ func (s *slice) fits(r *event.RestoredRow) error {
 	return cmp.Or(s.fitsLock(r), s.fitsTransfer(r))
 }
 
-func (s *slice) fitsLock(r *event.RestoredRow) error {
+func (s filling) fitsLock(r *event.RestoredRow) error {
 	state := State(r.State)
 	if state != Locked && state != DeferredLocked {
 		if r.Lock != (event.RestoredLock{}) {
@@ -219,7 +225,7 @@ func (s *slice) fitsLock(r *event.RestoredRow) error {
 	return nil
 }
 
-func (s *slice) fitsTransfer(r *event.RestoredRow) error {
+func (s filling) fitsTransfer(r *event.RestoredRow) error {
 	t := r.Transfer
 	if State(r.State) != Transferring {
 		if t != (event.RestoredTransfer{}) {
@@ -239,7 +245,7 @@ func (s *slice) fitsTransfer(r *event.RestoredRow) error {
 }
 
 // complete makes what follows from the parts as a whole, and checks that they fit one another.
-func (x *Index) complete() error {
+func (x assembly) complete() error {
 	for _, e := range x.Catalogue.kept.all() {
 		if r := (*e).rules; r != nil {
 			r.sorted = slices.Clone((*e).added)

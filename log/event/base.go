@@ -13,7 +13,7 @@ type CatalogueRestored struct {
 	LastEntity  EntityID
 	NextOrigin  OriginID // 0: these numbers, and the next two, are not given
 	ClockNumber uint64   // of the newest ClockSet; 0: there was none
-	ClockShift  int64    // by how much all of them moved the instants, ms
+	ClockShift  uint64   // by how much all of them moved the instants, ms; two's complement
 	EntityKind  EntityKind
 	Path        string // "": further rules of an entity
 	HashVersion uint8
@@ -67,18 +67,14 @@ type SessionsRestored struct {
 // RowState is where a message is in its life, as a state stores it (docs/log-format.md 9).
 type RowState uint8
 
-// The states of a message that is there.
+// What a message that is there may be, first to last.
 const (
-	RowActive         RowState = 1
-	RowLocked         RowState = 2
-	RowDeferred       RowState = 3
-	RowDeferredLocked RowState = 4
-	RowScheduled      RowState = 5
-	RowTransferring   RowState = 6
+	firstRowState RowState = 1
+	lastRowState  RowState = 6
 )
 
 func (s RowState) String() string {
-	if s < RowActive || s > RowTransferring {
+	if s < firstRowState || s > lastRowState {
 		return "unknown"
 	}
 	return [...]string{"active", "locked", "deferred", "deferred-locked", "scheduled", "transferring"}[s-1]

@@ -23,7 +23,7 @@ func (c *CatalogueRestored) encode(e *encoder) {
 		e.uvarint(uint64(c.LastEntity))
 		e.uvarint(uint64(c.NextOrigin))
 		e.uvarint(c.ClockNumber)
-		e.distance(uint64(c.ClockShift), 0)
+		e.distance(c.ClockShift, 0)
 	}
 	if has&restoredEntity != 0 {
 		e.byte(byte(c.EntityKind))
@@ -51,7 +51,7 @@ func (c *CatalogueRestored) decode(d *decoder) {
 			d.fail("next origin 0")
 		}
 		c.ClockNumber = d.uvarint()
-		c.ClockShift = int64(d.distance(0))
+		c.ClockShift = d.distance(0)
 	}
 	if has&restoredEntity != 0 {
 		c.entity(d)
@@ -231,7 +231,7 @@ func (r *RestoredRow) encode(e *encoder, before *RestoredRow) {
 
 func (r *RestoredRow) decode(d *decoder, before *RestoredRow) {
 	r.Sequence = before.Sequence + d.seq()
-	r.State = RowState(d.among("state of a message", byte(RowActive), byte(RowTransferring)))
+	r.State = RowState(d.among("state of a message", byte(firstRowState), byte(lastRowState)))
 	r.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
 	has := d.flags(restoredChanges<<1 - 1)
 	r.OwnTTL, r.WasScheduled, r.Stays = has&restoredOwnTTL != 0, has&restoredWasScheduled != 0, has&restoredStays != 0

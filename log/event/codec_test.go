@@ -155,7 +155,7 @@ func among(v reflect.Value) bool {
 	case *FenceCause:
 		*x = FencedByOperator
 	case *RowState:
-		*x = RowScheduled
+		*x = lastRowState
 	default:
 		return false
 	}

@@ -210,7 +210,9 @@ func TestFilled(t *testing.T) {
 }
 
 // ofBase reports whether events of a kind stand in bases alone.
-func ofBase(k event.Kind) bool { return k >= event.KindSliceRestored && k <= event.KindCatalogueRestored }
+func ofBase(k event.Kind) bool {
+	return k >= event.KindSliceRestored && k <= event.KindCatalogueRestored
+}
 
 // events are one of every kind that stands in logs.
 func (f filler) events() (list []event.Event) {
