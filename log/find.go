@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
@@ -22,6 +23,7 @@ type Search struct {
 	Number      event.SequenceNumber // 0: any
 	MessageID   []byte               // as text: only events that [event.MessageIDOf] tells that of; nil: any
 	Kinds       []event.Kind         // only events of these kinds; nil: any
+	Origins     []event.OriginID     // only where one of these is defined; nil: anywhere
 }
 
 // Stretch is addresses of a log from one up to another.
@@ -115,7 +117,7 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 			found[i] = true
 		}
 	}
-	if !q.Named && q.Kinds == nil {
+	if !q.Named && q.Kinds == nil && q.Origins == nil {
 		return found, nil
 	}
 	what, err := c.sealed.Contents()
@@ -124,6 +126,13 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	}
 	if q.Kinds != nil && !hasKind(&what, q.Kinds) {
 		return make([]bool, n), nil
+	}
+	if q.Origins != nil {
+		defined := make([]bool, n)
+		for _, o := range what.Origins {
+			defined[o.Block] = defined[o.Block] || (found == nil || found[o.Block]) && slices.Contains(q.Origins, o.Origin)
+		}
+		found = defined
 	}
 	if !q.Named || what.Unlisted {
 		return found, nil

@@ -18,7 +18,10 @@ type Beside struct {
 	Notes io.Writer
 }
 
-// open takes a directory, beside a broker if one uses it. Thorough reads sealed files whole.
+// Open takes a directory to read it, beside a broker if one uses it.
+func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) { return b.open(ctx, dir, false) }
+
+// open is Open; thorough reads sealed files whole.
 func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store, error) {
 	if !b.Live {
 		s, err := log.Open(ctx, dir, log.Options{ReadOnly: true, Thorough: thorough})

@@ -29,6 +29,9 @@ func TestFound(t *testing.T) {
 			at -= 5000 // a clock was set back
 		}
 		var events []event.Event
+		if n%1000 == 1 {
+			events = append(events, &event.OriginDefined{ID: event.OriginID(n/1000 + 1)})
+		}
 		for i := range 50 {
 			slice := event.Envelope{Slice: event.Slice{Entity: event.EntityID(1 + rng.IntN(3))}}
 			events = append(events, &event.MessageEnqueued{Envelope: slice, Sequence: event.SequenceNumber(n + i), MessageID: id(n + i), EnqueuedAt: at, PartitionKey: id(-n - i)})
@@ -84,11 +87,13 @@ func TestFound(t *testing.T) {
 
 // search is one of a kind.
 func search(rng *rand.Rand, i, messages int, id func(int) []byte) (q log.Search) {
-	if i%5 == 0 || i%5 == 4 {
+	if i%6 == 0 || i%6 == 4 {
 		q.From = event.Time(rng.IntN(messages * 10))
 		q.Until = q.From + event.Time(rng.IntN(2000))
 	}
-	switch i % 5 {
+	switch i % 6 {
+	case 5:
+		q.Origins = []event.OriginID{event.OriginID(1 + rng.IntN(12)), 7}
 	case 1:
 		q.MessageID = id(1 + rng.IntN(messages+100))
 	case 2, 4:
@@ -117,10 +122,15 @@ func matching(t *testing.T, q log.Search, records iter.Seq2[*replay.Record, erro
 			event.Named(ev, func(s event.Slice, n event.SequenceNumber) {
 				named = named || s == q.Slice && (q.Number == 0 || n == q.Number)
 			})
-			if named && (q.Kinds == nil || slices.Contains(q.Kinds, ev.Kind())) && (q.MessageID == nil || bytes.Equal(event.MessageIDOf(ev), q.MessageID)) {
+			if named && (q.Kinds == nil || slices.Contains(q.Kinds, ev.Kind())) && (q.Origins == nil || defines(ev, q.Origins)) && (q.MessageID == nil || bytes.Equal(event.MessageIDOf(ev), q.MessageID)) {
 				found = append(found, fmt.Sprintf("%d %d %d", rec.LSN, rec.Number, i))
 			}
 		}
 	}
 	return found
+}
+
+func defines(ev event.Event, ids []event.OriginID) bool {
+	o, ok := ev.(*event.OriginDefined)
+	return ok && slices.Contains(ids, o.ID)
 }

@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"protocol/listen":        {"internal/private"},
 	"ledger/address":         {"log/event"},
 	"ledger/print":           {"log/event"},
+	"ledger":                 {"ledger/address", "ledger/print", "index/replay", "log", "log/event"},
 	"tools":                  {"index/replay", "ledger/print", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/client":           {},
@@ -54,7 +55,7 @@ var allowed = map[string][]string{
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "engine", "engine/host", "ledger/address", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "engine", "engine/host", "ledger", "ledger/address", "ledger/print", "log", "log/event"},
 }
 
 // libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what it is good for,
@@ -93,6 +94,7 @@ var pure = map[string][]string{
 	"index":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"index/replay":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"ledger/address":   {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"ledger":           {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"ledger/print":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"engine":           {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"engine/filter":    {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},

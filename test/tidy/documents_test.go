@@ -29,7 +29,6 @@ var elsewhere = map[string]string{
 	"azure/servicebus":                "a module of testcontainers",
 	"@testcontainers/azureservicebus": "a module of testcontainers",
 	"n/a":                             "not available",
-	"@0/1839977":                      "a place in a log",
 	"application/x-tar":               "a media type",
 }
 

@@ -23,6 +23,7 @@ var exportedNames = ratchet{
 		"index":                  27,
 		"index/replay":           10, // Cut gives history back
 		"internal/budget":        9,
+		"ledger":                 13,
 		"ledger/address":         4,
 		"ledger/print":           6,
 		"internal/mutant":        74,

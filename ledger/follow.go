@@ -1,0 +1,360 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// following finds the numbers that a message has had, one from the other.
+type following struct {
+	*story
+	seen map[node]bool
+	todo []node
+}
+
+func (f *following) add(x node) {
+	if f.seen[x] || x.number == 0 {
+		return
+	}
+	if len(f.seen) >= maxNodes {
+		f.more = true
+		return
+	}
+	f.seen[x] = true
+	f.todo = append(f.todo, x)
+}
+
+func (f *following) run(ctx context.Context) error {
+	for len(f.todo) > 0 {
+		x := f.todo[0]
+		f.todo = f.todo[1:]
+		if err := f.follow(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withID finds the messages that were sent with an id, in all logs.
+func (f *following) withID(ctx context.Context, id []byte) error {
+	for _, p := range f.l.src.Partitions() {
+		b, err := f.l.book(ctx, p)
+		if err != nil {
+			if err := f.l.note("partition %d cannot be read: %s", p, word(err.Error())); err != nil {
+				return err
+			}
+			continue
+		}
+		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: id}) {
+			if err != nil {
+				return err
+			}
+			for _, ev := range rec.Events {
+				b.see(ev)
+				if !bytes.Equal(event.MessageIDOf(ev), id) {
+					continue
+				}
+				event.Named(ev, func(s event.Slice, number event.SequenceNumber) {
+					if f.first.number == 0 {
+						f.first = node{s, number}
+					}
+					f.add(node{s, number})
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// follow collects what a log has of a message under one number.
+func (f *following) follow(ctx context.Context, x node) error {
+	host, ok := f.n.host(x.slice)
+	if !ok {
+		return nil
+	}
+	b, err := f.l.book(ctx, host)
+	if err != nil {
+		return err
+	}
+	v := visit{following: f, node: x, book: b}
+	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: x.slice, Number: x.number}) {
+		if err != nil {
+			return err
+		}
+		for i, ev := range rec.Events {
+			b.see(ev)
+			named := false
+			event.Named(ev, func(s event.Slice, number event.SequenceNumber) { named = named || s == x.slice && number == x.number })
+			if named {
+				v.event(rec, i, ev)
+			}
+		}
+	}
+	return v.rest(ctx)
+}
+
+// visit is the look at one number of a message.
+type visit struct {
+	*following
+	node
+	book    *book
+	started event.Time           // of the first thing that has to be looked for by something else than the number
+	moving  event.TransferNumber // open transfer; 0: none
+	to      event.EntityID
+	id      []byte
+	back    []origin
+}
+
+// origin is where a message moved from, by the number of its transfer there.
+type origin struct {
+	source event.Slice
+	number event.TransferNumber
+	at     event.Time // of the arrival
+}
+
+// note adds what happened.
+func (v *visit) note(rec *replay.Record, i int, ev event.Event) *moment {
+	v.moments = append(v.moments, moment{node: v.node, book: v.book, lsn: rec.LSN, seq: rec.Number<<20 + i, at: rec.At, origin: ev.Common().Origin,
+		kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev)})
+	return &v.moments[len(v.moments)-1]
+}
+
+func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
+	if p, ok := ev.(*event.MessagePublished); ok && v.slice != p.Slice {
+		v.published(rec, i, p.Slice, p.Sequence, p.Copies, ev)
+		return
+	}
+	if p, ok := ev.(*event.ScheduledPublished); ok && v.slice != p.Slice {
+		v.published(rec, i, p.Slice, p.NewSequence, p.Copies, ev)
+		return
+	}
+	m := v.note(rec, i, ev)
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+	case *event.MessageScheduled:
+		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+	case *event.MessagePublished:
+		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+		v.addCopies(ev.Slice, ev.Copies)
+	case *event.MessageHandedOver:
+		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, nil)
+		v.move(rec.At, ev.Number, ev.Destination)
+	case *event.ScheduledActivated:
+		v.add(node{v.slice, ev.NewSequence})
+		v.add(node{v.slice, ev.Sequence})
+	case *event.ScheduledPublished:
+		v.add(node{v.slice, ev.NewSequence})
+		v.add(node{v.slice, ev.Sequence})
+		v.addCopies(ev.Slice, ev.Copies)
+	case *event.MessageLocked:
+		m.token, m.until, m.count = ev.Token, ev.LockedUntil, ev.DeliveryCount
+		v.tokens[ev.Token] = true
+	case *event.LockExpired:
+		m.token, m.count = ev.Token, ev.DeliveryCount
+		v.look(rec.At)
+	case *event.LockRenewed:
+		m.token, m.until = ev.Token, ev.LockedUntil
+	case *event.MessageAbandoned:
+		m.count = ev.DeliveryCount
+	case *event.MessageDeadLettered:
+		m.cause, m.reason = ev.Cause, because(ev.Cause.String(), ev.Reason, ev.Description)
+	case *event.SettlementRefused:
+		m.token, m.wanted = ev.Token, ev.Wanted
+	case *event.TransferStarted:
+		k, _ := slices.BinarySearch(ev.Sequences, v.number)
+		v.move(rec.At, ev.First+event.TransferNumber(k), ev.Destination)
+	case *event.TransferFailed:
+		v.moving, m.reason = 0, because(ev.Why.String(), ev.Reason, ev.Description)
+	}
+}
+
+// published notes that a topic's message became the copy that is looked at.
+func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number event.SequenceNumber, copies []event.Copy, ev event.Event) {
+	m := v.note(rec, i, ev)
+	m.verb, m.detail = "copied", "from "+v.n.message(topic, number)
+	for k := range copies {
+		if c := &copies[k]; c.Subscription == v.slice.Entity && c.Sequence == v.number {
+			if c.Rule != "" {
+				m.detail += ", by rule " + word(c.Rule)
+			}
+			if c.Cause != 0 {
+				m.verb, m.cause, m.reason = "dead", c.Cause, because(c.Cause.String(), c.Reason, c.Description)
+				m.detail += ": " + m.reason
+			}
+		}
+	}
+	v.add(node{topic, number})
+}
+
+// addCopies follows the copies of a topic's message, unless one copy alone was asked for.
+func (v *visit) addCopies(topic event.Slice, copies []event.Copy) {
+	if e := v.n.byID[v.first.slice.Entity]; e != nil && e.topic == topic.Entity {
+		return
+	}
+	for i := range copies {
+		v.add(node{event.Slice{Entity: copies[i].Subscription, Partition: topic.Partition}, copies[i].Sequence})
+	}
+}
+
+// stored says what a message is, and follows it back to where it moved from.
+func (v *visit) stored(at event.Time, id []byte, d *event.Details, size uint32, a *event.Arrival) string {
+	if a != nil {
+		v.back = append(v.back, origin{a.Source, a.Number, at})
+	}
+	v.id = bytes.Clone(id)
+	return sent(id, d, size)
+}
+
+// move notes that the message is on its way to another entity.
+func (v *visit) move(at event.Time, number event.TransferNumber, to event.EntityID) {
+	v.moving, v.to = number, to
+	v.look(at)
+}
+
+// look says from when on something has to be looked for.
+func (v *visit) look(at event.Time) {
+	if v.started == 0 {
+		v.started = at
+	}
+}
+
+// rest looks for what does not have the message's number: the end of a transfer, what came too late for a lock that nobody remembers, where it
+// came from, and where it went.
+func (v *visit) rest(ctx context.Context) error {
+	if v.started != 0 {
+		if err := v.late(ctx); err != nil {
+			return err
+		}
+	}
+	for _, o := range v.back {
+		if err := v.backwards(ctx, o); err != nil {
+			return err
+		}
+	}
+	if v.moving != 0 {
+		return v.forwards(ctx)
+	}
+	return nil
+}
+
+func (v *visit) late(ctx context.Context) error {
+	kinds := []event.Kind{event.KindTransfersFinished, event.KindSettlementRefused}
+	for rec, err := range replay.Found(ctx, v.book, log.Search{Named: true, Slice: v.slice, From: v.started, Kinds: kinds}) {
+		if err != nil {
+			return err
+		}
+		for i, ev := range rec.Events {
+			v.book.see(ev)
+			if ev.Common().Slice != v.slice {
+				continue
+			}
+			switch ev := ev.(type) {
+			case *event.TransfersFinished:
+				if v.moving != 0 && slices.Contains(ev.Numbers, v.moving) {
+					v.note(rec, i, ev)
+				}
+			case *event.SettlementRefused:
+				if ev.Sequence == 0 && v.tokens[ev.Token] {
+					m := v.note(rec, i, ev)
+					m.token, m.wanted = ev.Token, ev.Wanted
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// backwards finds the message that another one was before it moved.
+func (v *visit) backwards(ctx context.Context, o origin) error {
+	host, ok := v.n.host(o.source)
+	if !ok {
+		return v.l.note("where it came from is not known: entity %d is in no history that is left", o.source.Entity)
+	}
+	b, err := v.l.book(ctx, host)
+	if err != nil {
+		return err
+	}
+	kinds := []event.Kind{event.KindTransferStarted, event.KindMessageHandedOver}
+	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: o.source, Kinds: kinds}) {
+		if err != nil {
+			return err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+			if ev.Common().Slice != o.source {
+				continue
+			}
+			switch ev := ev.(type) {
+			case *event.TransferStarted:
+				if k := o.number - ev.First; o.number >= ev.First && k < event.TransferNumber(len(ev.Sequences)) {
+					v.add(node{o.source, ev.Sequences[k]})
+					return nil
+				}
+			case *event.MessageHandedOver:
+				if ev.Number == o.number {
+					v.add(node{o.source, ev.Sequence})
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// forwards finds what the message became where it went.
+func (v *visit) forwards(ctx context.Context) error {
+	e := v.n.byID[v.to]
+	if e == nil {
+		return nil
+	}
+	for _, id := range v.n.logs(e) {
+		b, err := v.l.book(ctx, id)
+		if err != nil {
+			return err
+		}
+		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: v.id, From: v.started}) {
+			if err != nil {
+				return err
+			}
+			for i, ev := range rec.Events {
+				b.see(ev)
+				a := arrivalOf(ev)
+				if a == nil || a.Source != v.slice || a.Number != v.moving {
+					continue
+				}
+				if d, ok := ev.(*event.DuplicateDropped); ok {
+					v.moments = append(v.moments, moment{node: node{d.Slice, d.Original}, book: b, lsn: rec.LSN, seq: rec.Number<<20 + i, at: rec.At,
+						kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev)})
+					return nil
+				}
+				event.Named(ev, func(s event.Slice, number event.SequenceNumber) {
+					if s == ev.Common().Slice {
+						v.add(node{s, number})
+					}
+				})
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func arrivalOf(ev event.Event) *event.Arrival {
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		return ev.Arrival
+	case *event.MessageScheduled:
+		return ev.Arrival
+	case *event.MessagePublished:
+		return ev.Arrival
+	case *event.DuplicateDropped:
+		return ev.Arrival
+	}
+	return nil
+}

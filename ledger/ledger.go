@@ -1,0 +1,233 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Source has the logs of a namespace. A [log.Store] is one.
+type Source interface {
+	Partitions() []log.PartitionID
+	Open(ctx context.Context, id log.PartitionID) (log.Partition, error)
+}
+
+// Ledger is what can be asked. It belongs to one goroutine.
+type Ledger struct {
+	src   Source
+	tell  Tell
+	names *names // nil: not read yet
+	books map[log.PartitionID]*book
+}
+
+// Tell is given an answer line by line. Its error ends the answer and is returned.
+type Tell func(Line) error
+
+// New asks a source, and tells the answers.
+func New(src Source, tell Tell) *Ledger {
+	return &Ledger{src: src, tell: tell, books: make(map[log.PartitionID]*book)}
+}
+
+// Line is one line of an answer.
+type Line struct {
+	Part   Part
+	Text   string // for people, in one line; not empty
+	Fields print.Object
+}
+
+// Part is what a line is of its answer.
+type Part int
+
+const (
+	Answer Part = iota // what is the case
+	Row                // the evidence: rows of one answer have the same columns, some of which a row may lack
+	Note               // what is not said, and why: history that is gone, a log that is refused
+	Next               // what to type next
+)
+
+// String is the word for the part in JSON.
+func (p Part) String() string { return [...]string{"answer", "row", "note", "next"}[p] }
+
+var (
+	// ErrQuestion is wrapped by errors about a question that makes no sense.
+	ErrQuestion = errors.New("not a question")
+	// ErrNothing is wrapped by errors about what history does not have.
+	ErrNothing = errors.New("nothing is known")
+)
+
+func (l *Ledger) answer(fields print.Object, format string, args ...any) error {
+	return l.tell(Line{Answer, fmt.Sprintf(format, args...), fields})
+}
+
+func (l *Ledger) note(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	return l.tell(Line{Note, text, print.Object{print.Named("Text", text)}})
+}
+
+// next names commands.
+func (l *Ledger) next(commands ...string) error {
+	for _, c := range commands {
+		if err := l.tell(Line{Next, "next: " + c, print.Object{print.Named("Command", c)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// book is one log of the source.
+type book struct {
+	log.Partition
+	log.Finder // looks at everything where the log has no indexes
+	origins    print.Origins
+	known      map[event.OriginID]bool // looked for, or come across
+}
+
+// see takes along who is who.
+func (b *book) see(ev event.Event) {
+	if o, ok := ev.(*event.OriginDefined); ok {
+		b.known[o.ID] = true
+		b.origins.Define(o)
+	}
+}
+
+// learn finds out who some origins are. It reads nothing where they have been come across.
+func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
+	var missing []event.OriginID
+	for _, id := range ids {
+		if id != 0 && !b.known[id] {
+			missing = append(missing, id)
+			b.known[id] = true
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	for rec, err := range replay.Found(ctx, b, log.Search{Origins: missing}) {
+		if err != nil {
+			return err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+		}
+	}
+	return nil
+}
+
+// who names whoever asked for something, in few words; "" is the broker itself.
+func (b *book) who(id event.OriginID) string {
+	if id == 0 {
+		return ""
+	}
+	o := b.origins.Get(id)
+	var words []string
+	if o.ContainerID != "" {
+		words = append(words, short(o.ContainerID))
+	}
+	if o.Principal != "" {
+		words = append(words, "(key "+word(o.Principal)+")")
+	}
+	if o.RemoteAddress != "" {
+		words = append(words, "at "+word(o.RemoteAddress))
+	}
+	if o.Product != "" {
+		words = append(words, word(o.Product))
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf("origin %d", id)
+	}
+	return strings.Join(words, " ")
+}
+
+// book opens a log, once.
+func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
+	if b := l.books[id]; b != nil {
+		return b, nil
+	}
+	p, err := l.src.Open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	b := &book{Partition: p, Finder: finder(p), known: make(map[event.OriginID]bool)}
+	l.books[id] = b
+	return b, nil
+}
+
+// short is a container's id, of which most programs make up one that is long: its beginning tells it from others.
+func short(id string) string {
+	const enough = 24 // bytes
+	if len(id) > enough {
+		return word(id[:12]) + "…"
+	}
+	return word(id)
+}
+
+// quote is a text of a client as it can be shown.
+func quote[T string | []byte](text T) string {
+	s := string(print.Object{print.Named("", string(text))}.AppendText(nil))
+	return s[2:] // behind the equals sign of a field without a name
+}
+
+// word is a text of a client that is shown without quotes where that is clear.
+func word[T string | []byte](text T) string {
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return quote(text)
+		}
+	}
+	if len(text) == 0 {
+		return `""`
+	}
+	return string(text)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(n) + " " + what + "s"
+}
+
+// grouped is a number with commas between thousands.
+func grouped(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// span is a duration in words a person reads at a glance.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + span(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// all is a log without indexes.
+type all struct{ log.Partition }
+
+// Find implements [log.Finder].
+func (a all) Find(log.Search) ([]log.Stretch, error) {
+	first, end := a.Bounds()
+	return []log.Stretch{{From: first, To: end}}, nil
+}
+
+func finder(p log.Partition) log.Finder {
+	if f, ok := p.(log.Finder); ok {
+		return f
+	}
+	return all{p}
+}

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// catalogue is the partition whose log has the entities.
+const catalogue log.PartitionID = 0
+
+// life is one life of an entity. A path may have several, one after the other.
+type life struct {
+	id      event.EntityID
+	kind    event.EntityKind
+	path    string
+	topic   event.EntityID // of a subscription
+	hosts   []byte
+	created event.Time // 0: before history begins
+	deleted event.Time // 0: it is there
+	changes []change
+}
+
+// change is one of an entity's settings.
+type change struct {
+	at          event.Time
+	place       address.Address
+	by          event.OriginID // of the catalogue's log
+	before, now event.Properties
+}
+
+// names are the entities there have been, and which clocks there were.
+type names struct {
+	byID   map[event.EntityID]*life
+	byPath map[string][]*life // by lower-cased path, oldest first
+	clocks []era
+}
+
+// era is a stretch of history in which broker time only grew: from one decision about a clock to the next.
+type era struct {
+	number      uint64 // of the decision that it begins with; 0: none
+	from, until event.Time
+}
+
+var catalogueKinds = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindClockSet}
+
+// catalogue reads the history of entities.
+func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
+	if l.names != nil {
+		return l.names, nil
+	}
+	b, err := l.book(ctx, catalogue)
+	if err != nil {
+		return nil, err
+	}
+	n := &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{until: event.EndOfTime}}}
+	for _, e := range replay.Begin(b).Index.Catalogue.All() { // of a base
+		n.add(&life{id: e.ID, kind: e.Kind, path: e.Path, topic: e.Topic, hosts: slices.Clone(e.Hosts), created: e.CreatedAt,
+			changes: []change{{at: e.UpdatedAt, now: e.Properties}}})
+	}
+	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: catalogueKinds}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+			n.apply(rec, ev)
+		}
+	}
+	l.names = n
+	return n, nil
+}
+
+// apply follows what one event does to the entities and the clock.
+func (n *names) apply(rec *replay.Record, ev event.Event) {
+	id := ev.Common().Slice.Entity
+	switch ev := ev.(type) {
+	case *event.EntityCreated:
+		n.add(&life{id: id, kind: ev.EntityKind, path: ev.Path, topic: ev.Topic, hosts: slices.Clone(ev.Hosts), created: rec.At,
+			changes: []change{{at: rec.At, place: address.At(catalogue, rec.LSN), by: ev.Origin, now: ev.Properties}}})
+	case *event.EntityUpdated:
+		if e := n.byID[id]; e != nil {
+			before := e.changes[len(e.changes)-1].now
+			e.changes = append(e.changes, change{at: rec.At, place: address.At(catalogue, rec.LSN), by: ev.Origin, before: before, now: ev.Properties})
+		}
+	case *event.EntityDeleted:
+		if e := n.byID[id]; e != nil {
+			e.deleted = rec.At
+		}
+	case *event.ClockSet:
+		n.clocks[len(n.clocks)-1].until = ev.From
+		n.clocks = append(n.clocks, era{number: ev.Number, from: ev.To, until: event.EndOfTime})
+	}
+}
+
+func (n *names) add(e *life) {
+	n.byID[e.id] = e
+	path := strings.ToLower(e.path)
+	n.byPath[path] = append(n.byPath[path], e)
+}
+
+// find is the entity of a path: the one that is there, else the one that was there last.
+func (n *names) find(path string) (*life, error) {
+	lives := n.byPath[strings.ToLower(path)]
+	if len(lives) == 0 {
+		return nil, fmt.Errorf("%w of an entity %s; entities that history knows: %s", ErrNothing, word(path), n.some())
+	}
+	return lives[len(lives)-1], nil
+}
+
+// some is the paths of a few entities.
+func (n *names) some() string {
+	var list []string
+	for _, e := range n.byID {
+		if e.deleted == 0 {
+			list = append(list, e.path)
+		}
+	}
+	slices.Sort(list)
+	if more := len(list) - 8; more > 0 {
+		list = append(list[:8], fmt.Sprintf("and %d more", more))
+	}
+	return cmp.Or(strings.Join(list, ", "), "none")
+}
+
+// hosts are the logs that have the slices of an entity, by entity partition.
+func (n *names) hosts(e *life) []byte {
+	if topic := n.byID[e.topic]; topic != nil {
+		return topic.hosts
+	}
+	return e.hosts
+}
+
+// host is the log that has a slice.
+func (n *names) host(s event.Slice) (log.PartitionID, bool) {
+	e := n.byID[s.Entity]
+	if e == nil {
+		return 0, false
+	}
+	hosts := n.hosts(e)
+	if int(s.Partition) >= len(hosts) {
+		return 0, false
+	}
+	return log.PartitionID(hosts[s.Partition]), true
+}
+
+// slices are those of an entity that a log has.
+func (n *names) slices(e *life, in log.PartitionID) (list []event.Slice) {
+	for i, h := range n.hosts(e) {
+		if log.PartitionID(h) == in {
+			list = append(list, event.Slice{Entity: e.id, Partition: uint8(i)})
+		}
+	}
+	return list
+}
+
+// logs are the logs that have something of an entity, in order.
+func (n *names) logs(e *life) (list []log.PartitionID) {
+	for _, h := range n.hosts(e) {
+		if !slices.Contains(list, log.PartitionID(h)) {
+			list = append(list, log.PartitionID(h))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// path is what an entity is called.
+func (n *names) path(id event.EntityID) string {
+	if e := n.byID[id]; e != nil {
+		return e.path
+	}
+	return fmt.Sprintf("entity-%d", id)
+}
+
+// message is the address of a message.
+func (n *names) message(s event.Slice, number event.SequenceNumber) string {
+	return address.Of(n.path(s.Entity), number).String()
+}
+
+// settings are those of an entity at a time, and the change that made them.
+func (e *life) settings(at event.Time) change {
+	last := e.changes[0]
+	for _, c := range e.changes {
+		if c.at > at {
+			break
+		}
+		last = c
+	}
+	return last
+}

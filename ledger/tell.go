@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// fate is how a message stands at the end of what is known of it.
+type fate struct {
+	words   string // in capitals
+	at      *moment
+	number  node // under which it is, or was last
+	dead    bool
+	over    bool
+	lost    int             // locks that ended by time
+	late    []time.Duration // by how much settlements came after the end of their lock
+	work    []time.Duration // from a lock to the settlement, whether it came in time or not
+	held    time.Duration   // how long the newest lock was given for
+	tries   int
+	renewed bool
+	refused int
+}
+
+// words are the states that verbs lead to.
+var states = map[string]string{
+	"sent": "WAITING", "arrived": "WAITING", "activated": "WAITING", "copied": "WAITING", "lost": "WAITING", "released": "WAITING", "abandoned": "WAITING",
+	"session-released": "WAITING", "session-lost": "WAITING", "scheduled": "SCHEDULED", "locked": "LOCKED", "deferred": "DEFERRED", "dead": "DEAD-LETTERED",
+	"completed": "COMPLETED", "received": "RECEIVED AND DELETED", "expired": "EXPIRED", "cancelled": "CANCELLED", "purged": "PURGED", "moving": "MOVING",
+	"handed-over": "MOVING", "moved": "MOVED", "move-failed": "DEAD-LETTERED", "duplicate": "DROPPED AS A DUPLICATE", "published": "PUBLISHED",
+}
+
+// fate follows the message that was asked for, under whatever number it went on.
+func (s *story) fate() fate {
+	f := fate{words: "UNKNOWN"}
+	locked := make(map[event.LockToken]*moment)
+	for i := range s.moments {
+		m := &s.moments[i]
+		if w := states[m.verb]; w != "" && (m.verb != "duplicate" || len(s.moments) == 1 || m.node != s.first) {
+			f.words, f.at, f.number = w, m, m.node
+			f.dead = m.verb == "dead" || m.verb == "move-failed"
+			f.over = slices.Contains([]string{"completed", "received", "expired", "cancelled", "purged"}, m.verb)
+		}
+		switch m.verb {
+		case "locked":
+			f.tries++
+			locked[m.token] = m
+			if m.until != 0 {
+				f.held = m.until.Sub(m.at)
+			}
+		case "renewed":
+			f.renewed = true
+		case "lost":
+			f.lost++
+			if k := locked[m.token]; k != nil {
+				k.count = m.count
+			}
+		case "completed", "abandoned", "deferred":
+			if k := last(s.moments[:i], m.node); k != nil {
+				f.work = append(f.work, m.at.Sub(k.at))
+			}
+		case "refused":
+			f.refused++
+			if k := locked[m.token]; k != nil && k.until != 0 && m.at > k.until {
+				f.late, f.work = append(f.late, m.at.Sub(k.until)), append(f.work, m.at.Sub(k.at))
+			}
+		}
+	}
+	return f
+}
+
+// last is the newest lock of a message.
+func last(before []moment, of node) *moment {
+	for i := len(before) - 1; i >= 0; i-- {
+		if before[i].verb == "locked" && before[i].node == of {
+			return &before[i]
+		}
+	}
+	return nil
+}
+
+func median(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// tellHead says what the message is and what became of it.
+func (s *story) tellHead() error {
+	f := s.fate()
+	about := ""
+	for i := range s.moments {
+		if about = s.moments[i].about; about != "" {
+			break
+		}
+	}
+	if about == "" {
+		if err := s.l.note("history has no longer how it was sent"); err != nil {
+			return err
+		}
+		about = "sent before history begins"
+	}
+	words := f.words
+	if gone := s.gone(f); gone != "" {
+		words = gone
+	}
+	name := s.n.message(s.first.slice, s.first.number)
+	if f.number != s.first && f.number.number != 0 {
+		words += " as " + s.n.message(f.number.slice, f.number.number)
+	}
+	if f.tries > 0 {
+		words += ", " + plural(f.tries, "attempt")
+	}
+	return s.l.answer(print.Object{print.Named("Message", name), print.Named("State", strings.ToLower(f.words)), print.Named("Attempts", uint64(f.tries)), print.Named("About", about)},
+		"%s · %s · %s", name, about, words)
+}
+
+// gone says that the entity is no more in which the message was.
+func (s *story) gone(f fate) string {
+	e := s.n.byID[f.number.slice.Entity]
+	if e == nil || e.deleted == 0 || f.over {
+		return ""
+	}
+	return "DELETED WITH ITS ENTITY at " + e.deleted.String()
+}
+
+// MomentColumns are those of what happened.
+var MomentColumns = []string{"Time", "Type", "Message", "Detail", "By", "Place", "Event"}
+
+// tellMoment is the row of something that happened to a message.
+func (l *Ledger) tellMoment(s *story, m *moment) error {
+	who, place := m.book.who(m.origin), address.At(m.book.ID(), m.lsn)
+	name := s.n.message(m.slice, m.number)
+	text := fmt.Sprintf("%s  %-10s", m.at, m.verb)
+	if m.node != s.first {
+		text += " " + name
+	}
+	for _, t := range []string{m.detail, who} {
+		if t != "" {
+			text += "  " + t
+		}
+	}
+	return l.tell(Line{Row, text + "  " + place.String(), print.Object{
+		print.Named("Time", m.at.String()), print.Named("Type", m.verb), print.Named("Message", name), print.Named("Detail", m.detail), print.Named("By", who),
+		print.Named("Place", place.String()), print.Named("Event", m.kind.String())}})
+}
+
+// sentence says what is the matter, as far as the events do.
+func (s *story) sentence() string {
+	f := s.fate()
+	switch {
+	case f.at == nil:
+		return ""
+	case f.dead && f.at.cause == event.CauseMaxDelivery && f.lost > 0 && len(f.late) > 0:
+		return fmt.Sprintf("the handler takes %s (median of %d), the lock lasts %s%s: the work was done, and repeated", span(median(f.work)), len(f.work), span(f.held), s.lockSince(f))
+	case f.dead && f.at.cause == event.CauseMaxDelivery && f.lost == f.tries:
+		return fmt.Sprintf("all %s ended with the lock, after %s%s, and nobody settled or renewed it", plural(f.lost, "attempt"), span(f.held), s.lockSince(f))
+	case f.dead && f.at.cause == event.CauseMaxDelivery:
+		return fmt.Sprintf("%s failed: %d given back, %d with a lock that was lost", plural(f.tries, "attempt"), f.tries-f.lost, f.lost)
+	case f.dead && f.at.cause == event.CauseExpired && f.tries == 0:
+		return "its time to live ended before anybody received it"
+	case f.dead:
+		return "it was dead-lettered: " + f.at.reason
+	case f.words == "COMPLETED":
+		return fmt.Sprintf("it was completed %s after the first of these events, with %s", span(f.at.at.Sub(s.moments[0].at)), plural(f.tries, "attempt"))
+	case f.words == "WAITING" && f.tries == 0:
+		return "nobody has received it"
+	case f.words == "WAITING":
+		return fmt.Sprintf("it is waiting, after %s", plural(f.tries, "attempt"))
+	}
+	return ""
+}
+
+// lockSince says since when locks are as short as they are, if that was changed.
+func (s *story) lockSince(f fate) string {
+	e := s.n.byID[f.number.slice.Entity]
+	if e == nil {
+		return ""
+	}
+	for i := len(e.changes) - 1; i > 0; i-- {
+		c := &e.changes[i]
+		if c.at <= f.at.at && c.before.LockDuration != c.now.LockDuration {
+			return fmt.Sprintf(" since %s, was %s (%s)", c.at, forever(c.before.LockDuration), c.place)
+		}
+	}
+	return ""
+}
+
+// tellEnd says what to type next.
+func (l *Ledger) tellEnd(_ context.Context, s *story) error {
+	f := s.fate()
+	if s.more {
+		if err := l.note("it became more messages than are followed, which are %d", maxNodes); err != nil {
+			return err
+		}
+	}
+	path := s.n.path(f.number.slice.Entity)
+	switch {
+	case f.dead:
+		return l.next("ledgerbus why '"+path+"/$dlq'", "ledgerbus events '"+path+"' --where \"type IN ('lost','dead','refused')\"")
+	case f.at != nil:
+		return l.next(fmt.Sprintf("ledgerbus at %s '%s'", address.At(f.at.book.ID(), f.at.lsn), path))
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// verb is what happened, in a word that questions and answers have in common: events --where "type IN ('lost', 'dead')".
+func verb(ev event.Event) string {
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		return arrived(ev.Arrival, "sent")
+	case *event.MessageScheduled:
+		return arrived(ev.Arrival, "scheduled")
+	case *event.MessagePublished:
+		return arrived(ev.Arrival, "published")
+	case *event.SessionReleased:
+		if ev.Cause == event.ReleaseExpired {
+			return "session-lost"
+		}
+		return "session-released"
+	case *event.LinkClosed:
+		if ev.Cause == event.ClosedConnection {
+			return "link-lost"
+		}
+		return "link-closed"
+	}
+	if v, ok := verbs[ev.Kind()]; ok {
+		return v
+	}
+	return strings.ToLower(ev.Kind().String())
+}
+
+func arrived(a *event.Arrival, sent string) string {
+	if a != nil {
+		return "arrived"
+	}
+	return sent
+}
+
+var verbs = map[event.Kind]string{
+	event.KindOriginDefined: "origin", event.KindEntityCreated: "created", event.KindEntityUpdated: "changed", event.KindEntityDeleted: "deleted",
+	event.KindMessageLocked: "locked", event.KindLockRenewed: "renewed", event.KindLockExpired: "lost", event.KindMessageReleased: "released",
+	event.KindMessageAbandoned: "abandoned", event.KindMessageCompleted: "completed", event.KindMessageReceivedAndDeleted: "received",
+	event.KindMessageDeferred: "deferred", event.KindMessageDeadLettered: "dead", event.KindMessageExpired: "expired",
+	event.KindScheduledActivated: "activated", event.KindScheduledPublished: "activated", event.KindScheduleCancelled: "cancelled",
+	event.KindDuplicateDropped: "duplicate", event.KindSessionAccepted: "session-accepted", event.KindSessionLockRenewed: "session-renewed",
+	event.KindSessionStateSet: "session-state", event.KindMessagesBatchDeleted: "purged", event.KindSliceDropped: "dropped", event.KindEntityTouched: "touched",
+	event.KindRuleAdded: "rule-added", event.KindRuleUpdated: "rule-changed", event.KindRuleRemoved: "rule-removed",
+	event.KindTransactionCommitted: "committed", event.KindTransactionAborted: "aborted", event.KindTransferStarted: "moving",
+	event.KindMessageHandedOver: "handed-over", event.KindTransfersFinished: "moved", event.KindTransferFailed: "move-failed",
+	event.KindSourceForgotten: "source-forgotten", event.KindBackupMarked: "backup", event.KindClockSet: "clock-set", event.KindRunStarted: "run",
+	event.KindLinkOpened: "link-opened", event.KindSettlementRefused: "refused", event.KindSendsRefused: "sends-refused", event.KindReasonGiven: "reason",
+	event.KindNumbersReserved: "reserved", event.KindPartitionFenced: "fenced", event.KindPartitionRestarted: "restarted",
+}
+
+// detail is what there is to say of an event beside its verb and the message it is about. Nothing in it can steer a terminal.
+func (n *names) detail(at event.Time, ev event.Event) string {
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + n.from(ev.Arrival)
+	case *event.MessageScheduled:
+		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + ", for " + ev.ScheduledFor.String() + n.from(ev.Arrival)
+	case *event.MessagePublished:
+		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + ", " + n.copies(ev.Slice, ev.Copies) + n.from(ev.Arrival)
+	case *event.MessageHandedOver:
+		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + ", for " + n.path(ev.Destination)
+	case *event.ScheduledActivated:
+		return fmt.Sprintf("as %s", n.message(ev.Slice, ev.NewSequence))
+	case *event.ScheduledPublished:
+		return fmt.Sprintf("as %s, %s", n.message(ev.Slice, ev.NewSequence), n.copies(ev.Slice, ev.Copies))
+	case *event.DuplicateDropped:
+		return fmt.Sprintf("id %s is that of %s", word(ev.MessageID), n.message(ev.Slice, ev.Original))
+	case *event.MessageLocked:
+		if ev.LockedUntil == 0 {
+			return fmt.Sprintf("attempt %d, with its session", ev.DeliveryCount+1)
+		}
+		return fmt.Sprintf("attempt %d, for %s, until %s", ev.DeliveryCount+1, span(ev.LockedUntil.Sub(at)), clock(ev.LockedUntil))
+	case *event.LockRenewed:
+		return "until " + clock(ev.LockedUntil)
+	case *event.MessageAbandoned:
+		return plural(int(ev.DeliveryCount), "failed attempt")
+	case *event.LockExpired:
+		return plural(int(ev.DeliveryCount), "failed attempt")
+	case *event.MessageDeadLettered:
+		return because(ev.Cause.String(), ev.Reason, ev.Description)
+	case *event.TransferFailed:
+		return because(ev.Why.String(), ev.Reason, ev.Description)
+	case *event.TransferStarted:
+		return "to " + n.path(ev.Destination)
+	case *event.SettlementRefused:
+		return fmt.Sprintf("%s: %s", ev.Wanted, ev.Why)
+	case *event.SendsRefused:
+		return fmt.Sprintf("%s: %s", plural(int(ev.Count), "send"), ev.Why)
+	case *event.MessagesBatchDeleted:
+		return plural(len(ev.Sequences), "message") + " sent before " + ev.Before.String()
+	case *event.SessionAccepted:
+		return "session " + word(ev.SessionID)
+	case *event.SessionReleased:
+		return fmt.Sprintf("session %s: %s", word(ev.SessionID), ev.Cause)
+	}
+	return n.administered(ev)
+}
+
+// administered is detail for what is about no message.
+func (n *names) administered(ev event.Event) string {
+	switch ev := ev.(type) {
+	case *event.EntityCreated:
+		return strings.ToLower(ev.EntityKind.String())
+	case *event.EntityUpdated:
+		return strings.Join(differences(&ev.Before, &ev.Properties), ", ")
+	case *event.EntityDeleted:
+		return word(ev.Reason)
+	case *event.RuleAdded:
+		return "rule " + word(ev.Rule.Name)
+	case *event.RuleUpdated:
+		return "rule " + word(ev.Rule.Name)
+	case *event.RuleRemoved:
+		return "rule " + word(ev.Rule.Name)
+	case *event.ClockSet:
+		return fmt.Sprintf("%v to %v, by %v", ev.From, ev.To, ev.Basis)
+	case *event.RunStarted:
+		return fmt.Sprintf("version %s, the run before ended: %v", word(ev.Version), ev.Stop)
+	case *event.ReasonGiven:
+		return quote(ev.Reason)
+	case *event.LinkOpened:
+		return ev.Role.String()
+	case *event.LinkClosed:
+		return because(ev.Cause.String(), ev.Condition, ev.Description)
+	}
+	return ""
+}
+
+func because(cause, reason, description string) string {
+	s := cause
+	if reason != "" {
+		s += ": " + word(reason)
+	}
+	if description != "" {
+		s += ": " + quote(description)
+	}
+	return s
+}
+
+func sent(id []byte, d *event.Details, size uint32) string {
+	s := "id " + word(id)
+	if len(d.Subject) > 0 {
+		s += ", subject " + word(d.Subject)
+	}
+	if len(d.TraceParent) > 0 {
+		s += ", trace " + word(d.TraceParent)
+	}
+	return s + fmt.Sprintf(", %d bytes", size)
+}
+
+// from says where a message comes from that moved.
+func (n *names) from(a *event.Arrival) string {
+	if a == nil {
+		return ""
+	}
+	return ", from " + n.path(a.Source.Entity)
+}
+
+func (n *names) copies(topic event.Slice, list []event.Copy) string {
+	if len(list) == 0 {
+		return "no rule matched"
+	}
+	var words []string
+	for i := range list[:min(len(list), 8)] {
+		c := &list[i]
+		s := n.message(event.Slice{Entity: c.Subscription, Partition: topic.Partition}, c.Sequence)
+		if c.Cause != 0 {
+			s += " (dead: " + because(c.Cause.String(), c.Reason, "") + ")"
+		}
+		words = append(words, s)
+	}
+	if more := len(list) - 8; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return "copies " + strings.Join(words, ", ")
+}
+
+// clock is a time of day.
+func clock(t event.Time) string { return t.Std().Format("15:04:05.000") }
+
+// differences are the settings that differ, as NAME before → now, without keys.
+func differences(before, now *event.Properties) (list []string) {
+	duration := func(name string, a, b time.Duration) {
+		if a != b {
+			list = append(list, fmt.Sprintf("%s %s → %s", name, forever(a), forever(b)))
+		}
+	}
+	value := func(name string, a, b any) {
+		if a != b {
+			list = append(list, fmt.Sprintf("%s %s → %s", name, word(fmt.Sprint(a)), word(fmt.Sprint(b))))
+		}
+	}
+	duration("LockDuration", before.LockDuration, now.LockDuration)
+	duration("DefaultMessageTimeToLive", before.DefaultMessageTimeToLive, now.DefaultMessageTimeToLive)
+	duration("DuplicateDetectionWindow", before.DuplicateDetectionWindow, now.DuplicateDetectionWindow)
+	duration("AutoDeleteOnIdle", before.AutoDeleteOnIdle, now.AutoDeleteOnIdle)
+	value("MaxDeliveryCount", before.MaxDeliveryCount, now.MaxDeliveryCount)
+	value("MaxSizeMegabytes", before.MaxSizeMegabytes, now.MaxSizeMegabytes)
+	value("MaxMessageSizeKilobytes", before.MaxMessageSizeKilobytes, now.MaxMessageSizeKilobytes)
+	value("Status", before.Status, now.Status)
+	value("DeadLetteringOnMessageExpiration", before.DeadLetteringOnMessageExpiration, now.DeadLetteringOnMessageExpiration)
+	value("DeadLetteringOnFilterError", before.DeadLetteringOnFilterError, now.DeadLetteringOnFilterError)
+	value("ForwardTo", before.ForwardTo, now.ForwardTo)
+	value("ForwardDeadLetteredMessagesTo", before.ForwardDeadLetteredMessagesTo, now.ForwardDeadLetteredMessagesTo)
+	value("UserMetadata", before.UserMetadata, now.UserMetadata)
+	if len(list) == 0 && !before.Equal(now) {
+		list = append(list, "other settings")
+	}
+	return list
+}
+
+func forever(d time.Duration) string {
+	switch {
+	case d == event.Forever:
+		return "forever"
+	case d >= time.Minute && d%time.Minute == 0:
+		return strings.TrimSuffix(d.String(), "0s")
+	}
+	return d.String()
+}
