@@ -29,9 +29,16 @@ type walk struct {
 	model  model
 	moves  moveModel
 	check  func() // after every event
+	past   []decided
 
 	reserved []reservation // numbers that nobody has used yet
 	still    bool          // nothing moves, and there are no transactions
+}
+
+// decided is an event with its time.
+type decided struct {
+	at event.Time
+	ev event.Event
 }
 
 // Two queues, and a topic with two subscriptions.
@@ -47,6 +54,7 @@ func newWalk(seed uint64, xs ...*Index) *walk {
 
 func (w *walk) apply(ev event.Event) {
 	w.count[ev.Kind()]++
+	w.past = append(w.past, decided{w.now, ev})
 	for _, x := range append([]*Index{w.x}, w.others...) {
 		x.Apply(w.now, ev)
 	}

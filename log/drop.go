@@ -2,13 +2,402 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// dropping is the part of a partition that gives back the space of bodies.
+// How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its place. As with sealing nobody waits for it.
+
+// dropping is the part of a partition that does it.
 type dropping struct{ p *partition }
 
 // DropBodies implements [Compactor].
-func (d dropping) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (int64, error) {
-	return 0, fmt.Errorf("log: partition %d: bodies of %s cannot be dropped yet", d.p.id, file)
+func (d dropping) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error) {
+	v := &d.p.sealing
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := revision{p: d.p, wanted: wanted, least: least}
+	if err := r.find(file); err != nil {
+		return 0, fmt.Errorf("log: partition %d: %w", d.p.id, err)
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.make(ctx); err != nil {
+		return 0, fmt.Errorf("log: partition %d: %s: %w", d.p.id, file, err)
+	}
+	return r.was.named.Size - r.is.named.Size, r.removeOld()
+}
+
+// revision is a sealed file of which another revision is made.
+type revision struct {
+	p      *partition
+	wanted func(*Body) bool
+	least  int64 // bytes that it has to be shorter
+
+	segment *segment
+	was, is *sealedKind
+	content *sealedContent  // of was
+	keep    []sealed.Extent // of its bodies
+	erased  uint64          // frames of which not all bodies are kept
+	sum     bodyBytes
+}
+
+// bodyBytes are those of a file.
+type bodyBytes struct{ kept, dropped uint64 }
+
+// find finds the file and opens it, if it may be replaced now.
+func (r *revision) find(file string) error {
+	p := r.p
+	if p.store.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	if p.sealing.ended.Load() {
+		return ErrClosed
+	}
+	p.mu.RLock()
+	leads, poison := p.writer != nil, p.poison
+	for _, s := range p.segments {
+		if k, ok := s.kind.(*sealedKind); ok && filepath.Join(format.PartitionDir(p.id), k.path()) == file {
+			r.segment, r.was = s, k
+		}
+	}
+	p.mu.RUnlock()
+	switch {
+	case poison != nil:
+		return poison
+	case !leads:
+		return ErrClosed
+	case r.was == nil:
+		return fmt.Errorf("%s: no sealed file of the log: %w", file, fs.ErrNotExist)
+	case r.was.named.Revision == maxRevision:
+		return fmt.Errorf("%s: there is no number for another revision: %w", file, ErrTooLittle)
+	}
+	if err := r.free(); err != nil {
+		return err
+	}
+	k := *r.was
+	k.blocks = newBlockCache(walkCacheBytes)
+	c, err := k.open(r.open)
+	if err != nil {
+		return err
+	}
+	r.content = c.(*sealedContent)
+	if most := r.content.sealed.Footer.Parts[sealed.Bodies].Length; most < r.least {
+		return errors.Join(tooLittle(most, r.least), r.close())
+	}
+	return nil
+}
+
+// maxRevision is the last one that has a name which a copy of a directory may have.
+const maxRevision = 9999
+
+func tooLittle(freed, least int64) error {
+	return fmt.Errorf("%w: %d bytes at most, and %d are asked for", ErrTooLittle, freed, least)
+}
+
+// free reports why the file has to stay as it is for now. A lease is a courtesy that a disk without room cannot afford.
+func (r *revision) free() error {
+	p := r.p
+	if !p.copying.TryLock() {
+		return fmt.Errorf("%w: the log is being copied", ErrHeld)
+	}
+	p.copying.Unlock()
+	return r.leased()
+}
+
+func (r *revision) leased() error {
+	p := r.p
+	if p.store.reserve.room() != RoomEnough {
+		return nil
+	}
+	held, _ := p.store.leases()
+	for _, l := range held {
+		if l.Lowest[p.id] < r.was.named.End {
+			return fmt.Errorf("%w: process %d reads the log, from LSN %d on", ErrHeld, l.PID, l.Lowest[p.id])
+		}
+	}
+	return nil
+}
+
+func (r *revision) open(path string) (disk.File, error) {
+	return r.p.store.fs.Open(filepath.Join(r.p.dir, path))
+}
+
+func (r *revision) close() error {
+	if r.content == nil {
+		return nil
+	}
+	return r.content.Close()
+}
+
+// make takes the steps up to the manifest.
+func (r *revision) make(ctx context.Context) error {
+	p := r.p
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	is := *r.was
+	is.named.Revision++
+	r.is = &is
+	name := filepath.Join(p.dir, is.path())
+	if err := r.write(ctx, name); err != nil {
+		_ = p.store.fs.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		return disk.Later(err)
+	}
+	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
+		_ = p.store.fs.Remove(name + disk.TempSuffix)
+		return err
+	}
+	err := p.store.fs.SyncDir(filepath.Dir(name))
+	if err == nil {
+		err = r.list()
+	}
+	if err != nil && !errors.Is(err, ErrPoisoned) { // else the manifest may name it
+		_ = p.store.fs.Remove(name)
+	}
+	return err
+}
+
+// plan asks which bodies are wanted.
+func (r *revision) plan(ctx context.Context) error {
+	there, err := r.there()
+	if err != nil {
+		return err
+	}
+	kept, left := uint64(0), uint64(0) // bytes of the frame
+	err = r.bodies(ctx, func(f *Frame, b *Body) error {
+		if b == nil {
+			if kept < left {
+				r.erased++
+			}
+			kept, left = 0, uint64(f.Bodies[1]-f.Bodies[0])
+			return nil
+		}
+		size := uint64(b.Size)
+		switch {
+		case !there.has(b.Blob):
+		case r.wanted(b):
+			r.add(event.LSN(b.Position), event.LSN(b.Position)+event.LSN(size))
+			r.sum.kept, kept = r.sum.kept+size, kept+size
+		default:
+			r.sum.dropped += size
+		}
+		return nil
+	})
+	if kept < left {
+		r.erased++
+	}
+	if err != nil {
+		return err
+	}
+	if r.sum.dropped == 0 {
+		return tooLittle(0, max(r.least, 1))
+	}
+	stored := float64(r.content.sealed.Footer.Parts[sealed.Bodies].Length)
+	if freed := int64(stored * float64(r.sum.dropped) / float64(r.sum.dropped+r.sum.kept)); freed < r.least {
+		return tooLittle(freed, r.least)
+	}
+	return nil
+}
+
+// add adds what is kept, behind all that was added before.
+func (r *revision) add(from, to event.LSN) {
+	if n := len(r.keep); n > 0 && r.keep[n-1].To == from {
+		r.keep[n-1].To = to
+		return
+	}
+	r.keep = append(r.keep, sealed.Extent{From: from, To: to})
+}
+
+// stretches are where bytes are, in order.
+type stretches []sealed.Extent
+
+// has reports whether all of a blob is there.
+func (s stretches) has(b event.Blob) bool {
+	from := event.LSN(b.Position)
+	i := sort.Search(len(s), func(i int) bool { return s[i].To > from })
+	return i < len(s) && s[i].From <= from && s[i].To >= from+event.LSN(b.Size)
+}
+
+// there is where the file has bodies.
+func (r *revision) there() (stretches, error) {
+	f := r.content.sealed
+	if f.Footer.ErasedBytes == 0 {
+		return stretches{{From: f.Footer.First, To: f.Footer.End}}, nil
+	}
+	return f.Extents(r.content.parts[sealed.Bodies])
+}
+
+// bodies calls each with every frame that has bodies, and nil, and then with each of its bodies, in the order of their addresses.
+func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) error {
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	from := frameReader{p: r.p, win: format.Window{Buf: buf[:]}}
+	from.win.Reset(r.content, int64(r.segment.end-r.segment.base))
+	var d event.Decoder
+	for lsn := r.segment.base; lsn < r.segment.end; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.p.sealing.ended.Load() {
+			return ErrClosed
+		}
+		h, err := from.header(r.segment, lsn)
+		if err != nil {
+			return err
+		}
+		f, err := from.frame(r.segment, &h)
+		if err != nil {
+			return err
+		}
+		if lsn = h.Next(); h.Bodies == 0 {
+			continue
+		}
+		if err := each(&f, nil); err != nil {
+			return err
+		}
+		if err := bodiesOf(&d, &f, each); err != nil {
+			return from.corrupt(r.segment, f.LSN, "bodies", err)
+		}
+	}
+	return nil
+}
+
+// bodiesOf finds the bodies of a frame in its records.
+func bodiesOf(d *event.Decoder, f *Frame, each func(*Frame, *Body) error) error {
+	end := f.Base
+	for rest := f.Records; len(rest) > 0; {
+		rec, left, err := d.Record(f.Base, f.Bodies, rest)
+		if err != nil {
+			return err
+		}
+		rest = left
+		blobs := d.Blobs()
+		for i, size := range d.Sizes() {
+			for _, b := range blobs[:size.Blobs] {
+				if b.Position < end {
+					return fmt.Errorf("%w: body at position %d begins in the one before it", format.ErrDamaged, b.Position)
+				}
+				end = b.Position + event.Position(b.Size)
+				if err := each(f, &Body{Blob: b, At: rec.At, Event: rec.Events[i]}); err != nil {
+					return err
+				}
+			}
+			blobs = blobs[size.Blobs:]
+		}
+	}
+	return nil
+}
+
+// write makes the temp file, durable and compared with the one before, and completes what the manifest is to say of it.
+func (r *revision) write(ctx context.Context, name string) (err error) {
+	p := r.p
+	f, err := p.store.fs.Create(name + disk.TempSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	to := &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &p.sealing.ended}
+	foot, err := r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
+	if err == nil {
+		err = to.flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	s, err := sealed.Open(f, size)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	r.is.named.Size, r.is.named.Footer = size, s.Digest
+	if s.Footer != foot || foot.ErasedBytes != foot.BodyBytes-r.sum.kept {
+		return fmt.Errorf("%w: a revision is not what was written", ErrInternal)
+	}
+	return r.compare(ctx, s, name)
+}
+
+// compare reads the revision back: all of it that has to be as it was, and every body that is wanted.
+func (r *revision) compare(ctx context.Context, s *sealed.File, name string) error {
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	if err := s.Verify(buf[:]); err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	k := *r.is
+	k.blocks = newBlockCache(walkCacheBytes)
+	c, err := k.open(func(string) (disk.File, error) { return r.p.store.fs.Open(name + disk.TempSuffix) })
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	win := format.Window{Buf: buf[:]}
+	win.Reset(c, int64(r.segment.end-r.segment.base))
+	there, err := r.there()
+	if err == nil {
+		err = r.bodies(ctx, func(_ *Frame, b *Body) error {
+			if b == nil || !there.has(b.Blob) || !r.wanted(b) {
+				return nil
+			}
+			sum, err := win.Sum(int64(b.Position)-int64(r.segment.base), int64(b.Size))
+			if err == nil && sum != b.Sum {
+				err = ErrChecksum
+			}
+			if err != nil {
+				return fmt.Errorf("read back: body at position %d: %w", b.Position, err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(err, c.Close())
+}
+
+// list puts the revision in the place of the one before.
+func (r *revision) list() error {
+	p := r.p
+	if !p.copying.TryLock() {
+		return fmt.Errorf("%w: the log is being copied", ErrHeld)
+	}
+	defer p.copying.Unlock()
+	if err := r.leased(); err != nil {
+		return err
+	}
+	if mutant.On(mutant.RevisionBefore) {
+		_ = r.removeOld()
+	}
+	err := p.sealing.relist(func(m *format.Manifest) {
+		m.Sealed = slices.Clone(m.Sealed)
+		m.Sealed[slices.Index(m.Sealed, r.was.named)] = r.is.named
+	})
+	if err != nil {
+		return err
+	}
+	s := &segment{chapter: r.segment.chapter, base: r.segment.base, end: r.segment.end, erased: r.erased, kind: r.is}
+	p.sealing.replaceSegments([]*segment{r.segment}, []*segment{s})
+	p.store.opts.Logger.Info("bodies dropped", "partition", p.id, "chapter", s.chapter, "file", r.is.path(), "bytes", r.is.named.Size,
+		"freed", r.was.named.Size-r.is.named.Size, "kept", r.sum.kept, "dropped", r.sum.dropped)
+	return nil
+}
+
+// removeOld removes the file of the revision before. When it cannot, the next start does.
+func (r *revision) removeOld() error {
+	p := r.p
+	if err := p.remove(r.was.path()); err != nil {
+		return err
+	}
+	return p.store.fs.SyncDir(filepath.Join(p.dir, "sealed"))
 }

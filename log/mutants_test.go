@@ -21,11 +21,12 @@ func TestPlantedBugs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bug, finder := range map[mutant.Bug]string{
-		mutant.HalfFrame:     "TestF8EveryCallWithoutRoom",
-		mutant.SyncForgiven:  "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
-		mutant.SharedWritten: "TestSharedShowsWhatLasts",
-		mutant.ReopenTrusts:  "TestReopenAfterErrorAtEveryCall",
-		mutant.ReadFilesKept: "TestClosedPartitionHasNoFileOpen",
+		mutant.HalfFrame:      "TestF8EveryCallWithoutRoom",
+		mutant.SyncForgiven:   "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
+		mutant.SharedWritten:  "TestSharedShowsWhatLasts",
+		mutant.ReopenTrusts:   "TestReopenAfterErrorAtEveryCall",
+		mutant.ReadFilesKept:  "TestClosedPartitionHasNoFileOpen",
+		mutant.RevisionBefore: "TestF1F2F14CrashAtEveryCall/dropping",
 	} {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {

@@ -126,7 +126,9 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 		return errCopied
 	}
 	defer p.copying.Unlock()
-	if err := v.relist(func(m *format.Manifest) { m.Sealed = append(slices.Clip(m.Sealed), k.named) }); err != nil {
+	if err := v.relist(func(m *format.Manifest) {
+		m.Sealed, m.Chapters = append(slices.Clip(m.Sealed), k.named), slices.Clone(m.Chapters[1:])
+	}); err != nil {
 		return err
 	}
 	v.tip = tip{k.named.Epoch, boot}
@@ -217,15 +219,15 @@ func (v *sealing) dropEmpty(c format.Chapter) error {
 	}
 	defer v.p.copying.Unlock()
 	old := v.segmentsOf(c.ID)
-	if err := v.relist(func(*format.Manifest) {}); err != nil {
+	if err := v.relist(func(m *format.Manifest) { m.Chapters = slices.Clone(m.Chapters[1:]) }); err != nil {
 		return err
 	}
 	v.replaceSegments(old, nil)
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// relist replaces the manifest by one without the first chapter, and with what change does to it. Without knowing which of the two is on the
-// disk nothing can be written any more.
+// relist replaces the manifest by a changed one. change leaves the lists of the one before as they are. Without knowing which of the two is on
+// the disk nothing can be written any more.
 func (v *sealing) relist(change func(*format.Manifest)) error {
 	p := v.p
 	if v.ended.Load() {
@@ -236,7 +238,6 @@ func (v *sealing) relist(change func(*format.Manifest)) error {
 	m := p.manifest
 	m.Generation++
 	change(&m)
-	m.Chapters = slices.Clone(m.Chapters[1:])
 	err := disk.Replace(p.store.fs, filepath.Join(p.dir, "manifest"), m.Encode(p.id, p.store.tag))
 	if err == nil {
 		p.manifest = m

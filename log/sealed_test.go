@@ -90,6 +90,9 @@ func (w *world) seal() error {
 			return err
 		}
 		if !more {
+			if err := w.drop(); err != nil {
+				return err
+			}
 			n, err := w.read()
 			if errors.Is(err, log.ErrChecksum) || err == nil && n < w.acked {
 				w.failf("%d messages can be read, %d were acknowledged: %v", n, w.acked, err)

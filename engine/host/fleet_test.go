@@ -39,13 +39,22 @@ type fleet struct {
 	directory directory
 	posts     posts
 	err       error // that the process died of
+
+	lean   bool          // chapters are short and sealed at once, and bodies dropped that nobody needs
+	states []*snapshotOf // by loop, of some time before; nil: none
+	needs  []*needs      // by loop, for the files that were there then
+	freed  int           // sealed files that were written again
 }
 
 func newFleet(t testing.TB, seed uint64, logs int) *fleet {
-	f := &fleet{t: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: faultfs.New(), logs: logs, reread: rereads,
-		now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	f := fleetAtRest(t, seed, logs)
 	f.must(f.start())
 	return f
+}
+
+func fleetAtRest(t testing.TB, seed uint64, logs int) *fleet {
+	return &fleet{t: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: faultfs.New(), logs: logs, reread: rereads,
+		now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 }
 
 func (f *fleet) must(err error) {
@@ -58,7 +67,12 @@ func (f *fleet) must(err error) {
 // start recovers what is on the disk, as [Open] does.
 func (f *fleet) start() (err error) {
 	f.err = nil
-	f.store, err = log.Open(f.t.Context(), "/data", log.Options{FS: f.disk, Partitions: f.logs, Manual: true})
+	opts := log.Options{FS: f.disk, Partitions: f.logs, Manual: true}
+	if f.lean {
+		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*snapshotOf, f.logs)
+		f.needs = make([]*needs, f.logs)
+	}
+	f.store, err = log.Open(f.t.Context(), "/data", opts)
 	if err != nil {
 		return err
 	}
@@ -177,6 +191,10 @@ func (f *fleet) dead() error {
 // step lets one of those that may do something do it.
 func (f *fleet) step() {
 	i := f.rng.IntN(f.logs)
+	if f.lean && f.rng.IntN(8) == 0 {
+		f.err = cmp.Or(f.err, f.killed(f.compact(i)))
+		return
+	}
 	switch l := f.loops[i]; f.rng.IntN(4) {
 	case 0:
 		l.Turn(nil)

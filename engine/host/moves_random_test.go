@@ -15,12 +15,11 @@ import (
 func TestRandomMoves(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {
-		randomMoves(t, seed)
+		randomMoves(t, newFleet(t, seed, 1+int(seed%3)), seed)
 	}
 }
 
-func randomMoves(t *testing.T, seed uint64) {
-	f := newFleet(t, seed, 1+int(seed%3))
+func randomMoves(t *testing.T, f *fleet, seed uint64) {
 	settings := func(forward, dead string, full bool) event.Properties {
 		p := testQueue()
 		p.ForwardTo, p.ForwardDeadLetteredMessagesTo = forward, dead

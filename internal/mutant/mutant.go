@@ -114,6 +114,14 @@ const (
 	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
 	MarksApart    Bug = "D2" // loops do not wait for each other when they write the marks of a backup
 
+	// Of bodies that are dropped (docs/decisions/0050).
+
+	RevisionBefore   Bug = "B1" // a sealed file is removed before the manifest names what takes its place
+	NeedsWritten     Bug = "B2" // what is needed is taken from a state that may not last
+	ChangesDropped   Bug = "B3" // property changes count as needed by nobody
+	StatesDropped    Bug = "B4" // states of sessions count as needed by nobody
+	ScheduledDropped Bug = "B5" // what is scheduled counts as needed by nobody
+
 	// Of receivers that have ports in several loops; a test of package host finds these.
 
 	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take

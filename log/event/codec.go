@@ -109,13 +109,17 @@ type Size struct {
 // Sizes are those of the events that the last call of Record returned, in their order. They are valid until its next call.
 func (d *Decoder) Sizes() []Size { return d.sizes }
 
+// Blobs are those of the events that the last call of Record returned, that are not empty: of the first event first, as many as its size says.
+// They are valid until its next call.
+func (d *Decoder) Blobs() []Blob { return d.in.blobs }
+
 // Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
 // whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what follows it.
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
 	d.events, d.sizes = d.events[:0], d.sizes[:0]
 	in := &d.in
-	*in = decoder{src: data, base: base, bodies: bodies}
+	*in = decoder{src: data, base: base, bodies: bodies, blobs: in.blobs[:0]}
 	at := in.uvarint()
 	n := in.uvarint()
 	if in.err == nil && (n > maxEvents || n > uint64(len(in.src))) {
@@ -204,8 +208,9 @@ type decoder struct {
 	src     []byte
 	base    Position
 	bodies  [2]uint32
-	version byte // of the event being read
-	size    Size // of it; what is known of it by now
+	version byte   // of the event being read
+	size    Size   // of it; what is known of it by now
+	blobs   []Blob // of the record
 	err     error
 }
 
@@ -338,4 +343,5 @@ func (d *decoder) blob(b *Blob) {
 		return
 	}
 	b.Position, b.Sum = d.base+Position(off), binary.LittleEndian.Uint32(sum)
+	d.blobs = append(d.blobs, *b)
 }

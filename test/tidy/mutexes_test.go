@@ -42,6 +42,7 @@ var mutexes = map[string]string{
 	"engine/host.inbound.mu":         "what couriers have for a loop",
 	"engine/host.mailbox.mu":         "requests on their way to a partition",
 	"engine/host.mailbox.room":       "waiting for room in a full mailbox",
+	"engine/host.snapshotOf.mu":      "a state that a loop gives away, and whoever asked may have stopped waiting for",
 	"engine/host.Clock.mu":           "broker time",
 	"protocol/access.Failures.mu":    "failed logins by address",
 	"protocol/access.keySet.mu":      "fetching an issuer's keys: one at a time",

@@ -1,0 +1,222 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+// compact seals what is closed in a log, drops the bodies that a state of it does not need which was taken some time before, and is durable by
+// now, and takes another one.
+func (f *fleet) compact(i int) error {
+	for more := true; more; {
+		var err error
+		if more, err = f.parts[i].(log.Sealer).Seal(f.t.Context()); err != nil {
+			return err
+		}
+	}
+	if f.states[i] == nil {
+		n := &needs{}
+		for _, s := range f.parts[i].Segments() {
+			if strings.HasSuffix(s.File, ".lbs") {
+				n.files = append(n.files, needed{SegmentInfo: s, known: true})
+			}
+		}
+		f.states[i], f.needs[i] = &snapshotOf{}, n
+		return f.states[i].take(f.loops[i]).Err
+	}
+	_, committed := f.parts[i].Bounds()
+	state := f.states[i]
+	if !state.lasts(committed) {
+		return nil
+	}
+	f.states[i] = nil
+	defer state.close()
+	n := f.needs[i]
+	if err := n.collect(f.t.Context(), state.state); err != nil {
+		return err
+	}
+	for k := range n.files {
+		file := &n.files[k]
+		_, err := f.parts[i].(log.Compactor).DropBodies(f.t.Context(), file.File, func(b *log.Body) bool { return file.has(b.Blob) }, 1)
+		switch {
+		case err == nil:
+			f.freed++
+		case errors.Is(err, faultfs.ErrCrashed), errors.Is(err, log.ErrPoisoned):
+			return err
+		case !errors.Is(err, log.ErrTooLittle):
+			f.t.Errorf("log %d: %v", i, err)
+		}
+	}
+	return nil
+}
+
+// C3: queues that forward and forward their dead letters, sends through others, over logs that die in the middle of a call, and drop all the time what nobody needs: every
+// message that was accepted is in one place, whole.
+func TestRandomMovesWithoutBodies(t *testing.T) {
+	t.Parallel()
+	freed := 0
+	for seed := range uint64(120) {
+		f := fleetAtRest(t, seed, 1+int(seed%3))
+		f.lean = true
+		f.must(f.start())
+		randomMoves(t, f, seed)
+		freed += f.freed
+	}
+	if freed < 100 {
+		t.Errorf("%d files were written again", freed)
+	}
+}
+
+// leanBroker is a broker whose chapters are short and sealed at once.
+func leanBroker(t *testing.T, dir string) *broker {
+	t.Helper()
+	store, err := log.Open(t.Context(), dir, log.Options{Partitions: 1, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), store, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &broker{n, store}
+}
+
+// compact seals what is closed and runs a round, and returns what all sealed files take then.
+func (b *broker) compact(t *testing.T, keep keeps) (out compacted, size int64) {
+	t.Helper()
+	p := b.slots[0].serves.Load().log
+	for more := true; more; {
+		var err error
+		if more, err = p.(log.Sealer).Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := compaction{ps: &b.partitions, keep: keep, rest: func(context.Context, time.Time) error { return nil }}
+	out, err := c.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, err := range p.Summaries(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Sealed {
+			size += s.Stored
+		}
+	}
+	return out, size
+}
+
+// sendMany sends some messages of 300 random bytes, in frames of 10.
+func (b *broker) sendMany(t *testing.T, q engine.Target, n int) {
+	t.Helper()
+	rng, in := rand.New(rand.NewPCG(1, 50)), newInbox()
+	for i := range n {
+		body := make([]byte, 300)
+		for j := range body {
+			body[j] = byte(rng.Uint32())
+		}
+		copy(body, fmt.Sprintf("%06d", i))
+		b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: body[:6], Body: body}}}}})
+		if i%10 == 9 {
+			for _, r := range in.wait(10) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+		}
+	}
+}
+
+// complete receives some messages and completes them, which is durable then.
+func (b *broker) complete(t *testing.T, q engine.Target, n int) {
+	t.Helper()
+	in := newInbox()
+	r := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 77}
+	b.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: uint32(n)}}})
+	for _, d := range in.wait(n) {
+		b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Settle{Entity: q.Entity, Slice: q.Slice(0), Token: d.Delivery().Token, Outcome: engine.Complete}}})
+	}
+	for _, d := range in.wait(n) {
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+	}
+	b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Detach{Receiver: r}}})
+	in.wait(1)
+}
+
+// whole reads every body that the state points to and returns how many there are.
+func (b *broker) whole(t *testing.T) (n int) {
+	t.Helper()
+	err := b.durable(t.Context(), 0, func(s *index.Snapshot) error {
+		for blob := range s.Blobs() {
+			n++
+			if _, err := b.slots[0].serves.Load().log.ReadBlob(blob, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The bodies of what was settled go, those of what waits stay, whatever history asks for stays too; and all of an entity's go with it.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := leanBroker(t, dir)
+	q := b.queue(t, "orders", testQueue())
+	b.sendMany(t, q, 400)
+	b.complete(t, q, 360)
+	b.sendMany(t, q, 50) // so that what matters is in closed chapters
+	all := keeps{file: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, body: func(*log.Body) bool { return true }}
+	out, before := b.compact(t, all)
+	if out.Freed != 0 || out.Files != 0 || out.Kept < 100_000 {
+		t.Errorf("all is to be kept: %+v", out)
+	}
+	early := keeps{file: func(*log.Summary) int64 { return 0 }, body: func(b *log.Body) bool {
+		m, ok := b.Event.(*event.MessageEnqueued)
+		return ok && m.Sequence <= 100
+	}}
+	out, some := b.compact(t, early)
+	if out.Files == 0 || out.Freed != before-some || some > before*2/3 {
+		t.Errorf("a part is to be kept: %+v, %d bytes of %d", out, some, before)
+	}
+	out, size := b.compact(t, nothing)
+	if out.Files == 0 || out.Held != nil || out.Freed != some-size || size > before/2 || out.Needed < 12_000 {
+		t.Errorf("nothing is to be kept: %+v, %d bytes of %d", out, size, before)
+	}
+	if again, _ := b.compact(t, nothing); again.Files != 0 {
+		t.Errorf("nothing has changed, and files are written again: %+v", again)
+	}
+	if n := b.whole(t); n != 90 {
+		t.Errorf("%d messages wait", n)
+	}
+	b.close(t)
+	b = leanBroker(t, dir)
+	defer b.close(t)
+	if n := b.whole(t); n != 90 {
+		t.Errorf("%d messages wait after a restart", n)
+	}
+	if err := b.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "orders"}); err != nil {
+		t.Fatal(err)
+	}
+	if out, left := b.compact(t, nothing); out.Files == 0 || left >= size || b.whole(t) != 0 {
+		t.Errorf("the queue is gone: %+v, %d bytes of %d are left", out, left, size)
+	}
+}

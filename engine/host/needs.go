@@ -1,0 +1,254 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the partition points to. No later state points to any
+// other that was in the log then. The loop takes a snapshot in a moment; all else is done beside it.
+
+const (
+	// readingTime is how long what was read when the state was taken may go on being read.
+	readingTime = 30 * time.Second
+	// maxNeeds is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
+	maxNeeds = 1 << 20
+	// durableEvery is how often it is looked whether a state is durable.
+	durableEvery = 10 * time.Millisecond
+)
+
+// snapshotOf asks for the state of a partition.
+type snapshotOf struct {
+	engine.Internal
+
+	mu    sync.Mutex // guards what follows
+	state *index.Snapshot
+	over  bool      // nobody wants it any more
+	wrote event.LSN // of the frame with the newest record that the state shows; 0: that is none of this run
+}
+
+// take takes the state as it is now, in its loop. What it shows may not be durable yet.
+func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
+	if err := l.memory.refuses(growth); err != nil { // what changes meanwhile would be there twice
+		reply.Err = err
+		return reply
+	}
+	cmd.mu.Lock()
+	defer cmd.mu.Unlock()
+	if !cmd.over {
+		cmd.state, cmd.wrote = l.part.Index().Snapshot(), l.frames.wrote
+	}
+	return reply
+}
+
+// lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN: no later state lacks it, whatever happens.
+func (cmd *snapshotOf) lasts(committed event.LSN) bool {
+	return committed > cmd.wrote || mutant.On(mutant.NeedsWritten)
+}
+
+// close lets go of the state, also of one that is still to come.
+func (cmd *snapshotOf) close() {
+	cmd.mu.Lock()
+	defer cmd.mu.Unlock()
+	cmd.over = true
+	if cmd.state != nil {
+		cmd.state.Close()
+	}
+}
+
+// durable gives look the state of a partition as it was a moment ago, when all that it shows is durable.
+func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot) error) error {
+	t := ps.slots[id].serves.Load()
+	if t == nil {
+		return notServing()
+	}
+	cmd := &snapshotOf{}
+	defer cmd.close()
+	if _, err := ps.ask(ctx, id, cmd); err != nil {
+		return err
+	}
+	again := time.NewTicker(durableEvery)
+	defer again.Stop()
+	for {
+		if _, committed := t.log.Bounds(); cmd.lasts(committed) {
+			break
+		}
+		select {
+		case <-again.C:
+		case <-t.stop:
+			return notServing()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if ps.slots[id].serves.Load() != t { // another run of it may have less
+		return notServing()
+	}
+	return look(cmd.state)
+}
+
+// needs is what the state of a partition needs of sealed files.
+type needs struct {
+	files []needed  // by address
+	after time.Time // when nobody reads any more what the state does not need
+}
+
+// needed is what is needed of a sealed file.
+type needed struct {
+	log.SegmentInfo
+	bytes int64 // of bodies, about; those that are shared count once
+	known bool  // by spans; else nobody has asked, or there are too many
+	spans []span
+}
+
+// span is addresses that follow one another, from one up to another.
+type span struct{ from, to event.Position }
+
+// has reports whether a body is needed.
+func (f *needed) has(b event.Blob) bool {
+	i := sort.Search(len(f.spans), func(i int) bool { return f.spans[i].to > b.Position })
+	return !f.known || i < len(f.spans) && f.spans[i].from < b.Position+event.Position(b.Size)
+}
+
+// needsOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
+// that choose says, as long as there is memory for it.
+func (ps *partitions) needsOf(ctx context.Context, id engine.PartitionID, files []log.SegmentInfo, choose func(*needed) bool) (*needs, error) {
+	n := &needs{files: make([]needed, len(files))}
+	for i, f := range files {
+		n.files[i].SegmentInfo = f
+	}
+	err := ps.durable(ctx, id, func(s *index.Snapshot) error {
+		n.after = time.Now().Add(readingTime)
+		sample := sampleOf(maxSample)
+		if err := n.each(ctx, s, func(_ *needed, b event.Blob) { sample.add(b) }); err != nil {
+			return err
+		}
+		for at, size := range sample.sizes {
+			n.find(event.LSN(at)).bytes += int64(size) * sample.rate
+		}
+		for i := range n.files {
+			n.files[i].known = choose(&n.files[i])
+		}
+		return n.collect(ctx, s)
+	})
+	return n, err
+}
+
+// collect finds the bodies that are needed of the files that were chosen. Where there is no memory for all of them the last ones are not known.
+func (n *needs) collect(ctx context.Context, s *index.Snapshot) error {
+	held := 0
+	err := n.each(ctx, s, func(f *needed, b event.Blob) {
+		if !f.known {
+			return
+		}
+		if last := len(f.spans) - 1; last >= 0 && f.spans[last].to == b.Position {
+			f.spans[last].to += event.Position(b.Size)
+			return
+		}
+		f.spans = append(f.spans, span{b.Position, b.Position + event.Position(b.Size)})
+		if held++; held > maxNeeds {
+			held = n.shrink(maxNeeds / 2)
+		}
+	})
+	n.shrink(maxNeeds)
+	return err
+}
+
+// shrink joins spans, forgets those of the last files until there are no more than so many, and returns how many are left.
+func (n *needs) shrink(most int) (held int) {
+	for i := range n.files {
+		f := &n.files[i]
+		f.spans = joined(f.spans)
+		if held+len(f.spans) > most {
+			f.known, f.spans = false, nil
+		}
+		held += len(f.spans)
+	}
+	return held
+}
+
+// joined puts spans in order and joins those that touch.
+func joined(list []span) []span {
+	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	out := list[:0]
+	for _, s := range list {
+		if n := len(out) - 1; n >= 0 && s.from <= out[n].to {
+			out[n].to = max(out[n].to, s.to)
+			continue
+		}
+		out = append(out, s)
+	}
+	return slices.Clip(out)
+}
+
+// each calls do with every blob that the state points to in one of the files.
+func (n *needs) each(ctx context.Context, s *index.Snapshot, do func(*needed, event.Blob)) error {
+	count := 0
+	var f *needed
+	for b := range s.Blobs() {
+		if count++; count%(1<<16) == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+		if at := event.LSN(b.Position); f == nil || at < f.First || at >= f.End {
+			if f = n.find(at); f == nil {
+				continue
+			}
+		}
+		do(f, b)
+	}
+	return nil
+}
+
+// find is the file with an address, nil: none of them.
+func (n *needs) find(at event.LSN) *needed {
+	i := sort.Search(len(n.files), func(i int) bool { return n.files[i].End > at })
+	if i == len(n.files) || at < n.files[i].First {
+		return nil
+	}
+	return &n.files[i]
+}
+
+// maxSample is how many bodies are counted exactly; of more it is a sample.
+const maxSample = 1 << 17
+
+// sample is some of the bodies that there are, each once: those whose places fall on one in rate.
+type sample struct {
+	most  int
+	rate  int64
+	sizes map[event.Position]uint32
+}
+
+func sampleOf(most int) *sample {
+	return &sample{most: most, rate: 1, sizes: map[event.Position]uint32{}}
+}
+
+func (s *sample) add(b event.Blob) {
+	if s.without(b.Position) {
+		return
+	}
+	s.sizes[b.Position] = b.Size
+	for len(s.sizes) > s.most {
+		s.rate *= 2
+		maps.DeleteFunc(s.sizes, func(at event.Position, _ uint32) bool { return s.without(at) })
+	}
+}
+
+// without reports whether the sample does without a place: places are spread evenly, whatever they have in common.
+func (s *sample) without(at event.Position) bool {
+	return (uint64(at)*0x9e3779b97f4a7c15)>>32%uint64(s.rate) != 0
+}

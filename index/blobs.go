@@ -1,0 +1,43 @@
+package index
+
+import (
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Blobs yields everything in the log that the state points to: bodies of messages in every state and sub-queue, what was changed of them, and the
+// states of sessions. A body that several messages share comes once for each. No later state points to anything else that was in the log when the
+// snapshot was taken (docs/decisions/0050).
+func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
+	return func(yield func(event.Blob) bool) {
+		for _, k := range s.slices.all() {
+			if *k != nil && !(*k).blobs(yield) {
+				return
+			}
+		}
+	}
+}
+
+// blobs yields those of a slice, and reports whether that was all of them.
+func (k *kept) blobs(yield func(event.Blob) bool) bool {
+	if k.names != nil {
+		for _, r := range k.names.records.all() {
+			if r.there && r.set && r.state.size > 0 && !mutant.On(mutant.StatesDropped) && !yield(r.state.blob()) {
+				return false
+			}
+		}
+	}
+	return k.rows.root.each(0, func(p place) bool {
+		r := p.row()
+		if r.marks.has(changed) && !mutant.On(mutant.ChangesDropped) {
+			for _, b := range p.changes() {
+				if !yield(b) {
+					return false
+				}
+			}
+		}
+		return r.size == 0 || r.marks.state() == Scheduled && mutant.On(mutant.ScheduledDropped) || yield(event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
+	})
+}
