@@ -130,3 +130,47 @@ func TestChecksIn(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+var (
+	statement   = regexp.MustCompile(`^\| (S[0-4]-\d\d) \|`)
+	stated      = regexp.MustCompile(`\bS[0-4]-\d\d\b`)
+	noStatement = []string{"client only", "client side", "out of core", "transport", "scenario", "superseded", "advice", "a figure", "none here"} // what asks for no check of the broker
+)
+
+// Every statement of what was asked for is checked: it names a check, or another statement that does, or says that it puts no duty on the broker.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	l := repository(t)
+	known := settledChecks(t, l)
+	rows := map[string]string{}
+	for _, line := range l.documents["docs/rules/statements.md"].text {
+		if m := statement.FindStringSubmatch(line); m != nil {
+			if rows[m[1]] != "" {
+				t.Errorf("%s stands twice in docs/rules/statements.md", m[1])
+			}
+			rows[m[1]] = strings.TrimPrefix(line, m[0])
+		}
+	}
+	if len(rows) < 200 {
+		t.Fatalf("docs/rules/statements.md has only %d statements", len(rows))
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		checked := slices.ContainsFunc(noStatement, func(word string) bool { return strings.Contains(strings.ToLower(row), word) })
+		for c := range checksIn(row) {
+			if known[c] == "" {
+				t.Errorf("%s names %s, which no page of docs/rules has", name, c)
+			}
+			checked = true
+		}
+		for _, other := range stated.FindAllString(row, -1) {
+			if rows[other] == "" {
+				t.Errorf("%s names %s, which is no statement", name, other)
+			}
+			checked = checked || len(checksIn(rows[other])) > 0
+		}
+		if !checked {
+			t.Errorf("%s names no check: say which of docs/rules it is, or why there is none", name)
+		}
+	}
+}
