@@ -86,6 +86,7 @@ const (
 	NotCarriedOn      Bug = "T21" // what was sent through an entity is not carried on by the next start
 	UnreadableKept    Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
 	SourceAskedLate   Bug = "T23" // the entity that a dead letter died in is looked for when it has left
+	FreedTooSoon      Bug = "T24" // the memory of what is staged is used again before its partition has let go of it
 
 	// Of what a log begins with (docs/decisions/0048).
 

@@ -1,6 +1,9 @@
 package amqp
 
-import "math"
+import (
+	"bytes"
+	"math"
+)
 
 // sourceField reads a source, which may be null, and empty in any way.
 func (r *fields) sourceField() *Source {
@@ -114,6 +117,35 @@ func (r *fields) stateField() DeliveryState {
 	}
 	r.fail(at, "not a delivery state")
 	return nil
+}
+
+// lastState is the last transactional state that transfers had. All of those in a transaction have the same one, and nothing but that is
+// in it.
+type lastState struct {
+	encoded []byte
+	state   DeliveryState
+	limits  Limits // under which it was decoded
+}
+
+// maxLastState is how many bytes a state has that is remembered, at most.
+const maxLastState = 64
+
+// transferState is stateField of a transfer.
+func (r *fields) transferState() DeliveryState {
+	last, at, zero := r.last, r.pos, r.zero
+	if last == nil || r.left == 0 {
+		return r.stateField()
+	}
+	if n := len(last.encoded); n > 0 && bytes.HasPrefix(r.src[at:r.end], last.encoded) {
+		r.left--
+		r.pos += n
+		return last.state
+	}
+	state := r.stateField()
+	if _, ok := state.(TransactionalState); ok && r.err == nil && r.pos-at <= maxLastState && r.zero == zero {
+		last.encoded, last.state = append(last.encoded[:0], r.src[at:r.pos]...), state
+	}
+	return state
 }
 
 // state reads the fields of the delivery state that has the descriptor code.

@@ -14,13 +14,15 @@ func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte
 
 // Decoder is DecodePerformative for a busy connection: transfers, dispositions and flows are decoded into the Decoder's own
 // structs, without allocating. The performative returned, its DeliveryTag and the payload are valid until the next call and
-// as long as body does not change; delivery states and maps are the caller's to keep. A Decoder belongs to one goroutine.
+// as long as body does not change; delivery states and maps are the caller's to keep, and not to be changed: transfers one after
+// the other in the same transaction have the same state. A Decoder belongs to one goroutine.
 type Decoder struct {
 	Limits Limits // the zero Limits means DefaultLimits
 
 	transfer    Transfer
 	disposition Disposition
 	flow        Flow
+	state       lastState // of transfers
 }
 
 // Decode decodes the body of a frame as DecodePerformative does, but see Decoder for how long the result is valid.
@@ -33,6 +35,10 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 	switch code {
 	case descTransfer:
 		d.transfer = Transfer{}
+		if d.state.limits != d.Limits {
+			d.state = lastState{limits: d.Limits}
+		}
+		r.last = &d.state
 		d.transfer.decode(&r)
 		p = &d.transfer
 	case descDisposition:
@@ -184,7 +190,7 @@ func (p *Transfer) decode(r *fields) {
 	p.Settled = r.optBool()
 	p.More = r.boolField()
 	p.ReceiverSettleMode = r.optReceiverMode()
-	p.State = r.stateField()
+	p.State = r.transferState()
 	p.Resume = r.boolField()
 	p.Aborted = r.boolField()
 	p.Batchable = r.boolField()

@@ -12,7 +12,8 @@ import (
 // fields reads the fields of composites.
 type fields struct {
 	reader
-	left int // fields not yet read of the innermost open composite
+	left int        // fields not yet read of the innermost open composite
+	last *lastState // of a Decoder; nil: none is remembered
 }
 
 func newFields(src []byte, lim Limits) fields { return fields{reader: newReader(src, lim)} }

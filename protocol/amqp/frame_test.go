@@ -117,6 +117,9 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	tr, di, fl := benchTransfer(), benchDisposition(), benchFlow()
 	transfer := append(AppendTransferHeader(nil, 0, tr, 4), "body"...)[FrameHeaderSize:]
+	tr.State = TransactionalState{TxnID: []byte("a transaction"), Outcome: StateAccepted}
+	staged := append(AppendTransferHeader(nil, 0, tr, 4), "body"...)[FrameHeaderSize:]
+	tr.State = nil
 	disposition, flow := AppendDisposition(nil, 0, di)[FrameHeaderSize:], AppendFlow(nil, 0, fl)[FrameHeaderSize:]
 	d := &Decoder{}
 	decode := func(b []byte) func() {
@@ -136,9 +139,10 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		"new disposition": func() {
 			buf = AppendDisposition(buf[:0], 1, &Disposition{First: 1, Settled: true, State: Accepted{}})
 		},
-		"transfer":    decode(transfer),
-		"disposition": decode(disposition),
-		"flow":        decode(flow),
+		"transfer":                  decode(transfer),
+		"transfer in a transaction": decode(staged), // behind another one in it
+		"disposition":               decode(disposition),
+		"flow":                      decode(flow),
 	} {
 		if n := testing.AllocsPerRun(100, f); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)

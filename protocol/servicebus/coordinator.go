@@ -154,7 +154,7 @@ const (
 // is said, and the link ends: 'rejected' would claim that it was not. A rollback has happened, whatever is said of it.
 func (s *sender) discharged(p *pending, err error) {
 	c := s.l.c
-	c.transactions.over(p.in, p.ends == commits && err == nil)
+	c.transactions.over(p.in, p.ends == commits && err == nil, err)
 	s.credit.answered()
 	if s.l.detached {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// ingestOne makes cmd store one message of which buf holds the bytes. On refusal cmd holds no buffer.
-func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+// ingestOne makes cmd store one message of which buf holds the bytes, or the staging of its transaction. On refusal cmd holds no buffer.
+func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
 	in, e := c.inspect(body)
 	if e != nil {
 		return e
 	}
 	seen := seenBy(cmd, 1)
-	c.complete(&in, buf, seen)
+	c.complete(&in, buf, kept, seen)
 	cmd.Messages[0], cmd.Buffer = in.Message, seen.with(buf)
 	return nil
 }
@@ -28,25 +28,29 @@ func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
 	})
 }
 
-// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf, or in
-// memory of its own where there is none.
-func (c *conn) complete(in *message.Sent, buf *chunk, seen *published) {
+// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf or in kept, or in
+// memory of its own where there are none.
+func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *published) {
 	if seen != nil {
 		seen.read(in)
 	}
 	if in.HasID() {
 		return
 	}
-	size := in.SpliceSize()
-	if buf != nil {
-		in.Splice(buf.carve(size), c.newUUID())
-	} else {
-		in.Splice(make([]byte, 0, size), c.newUUID())
+	var room []byte
+	switch size := in.SpliceSize(); {
+	case buf != nil:
+		room = buf.carve(size)
+	case kept != nil:
+		room = kept.carve(size)
+	default:
+		room = make([]byte, 0, size)
 	}
+	in.Splice(room, c.newUUID())
 }
 
 // ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says nothing we need.
-func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Error {
+func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
 	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
 	if err != nil {
 		return message.DecodeError(err)
@@ -62,7 +66,7 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk) *amqp.Erro
 			seen.drop()
 			return e
 		}
-		c.complete(&in, buf, seen)
+		c.complete(&in, buf, kept, seen)
 		cmd.Messages = append(cmd.Messages, in.Message)
 	}
 	cmd.Buffer = seen.with(buf)

@@ -56,7 +56,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 			seen.drop()
 			return e
 		}
-		req.l.c.complete(&in, nil, seen)
+		req.l.c.complete(&in, nil, nil, seen)
 		cmd.Messages = append(cmd.Messages, in.Message)
 	}
 	cmd.Buffer = seen.with(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// TestPlantedBugs runs the tests of memory in a child process for the planted bug that is theirs to find, and demands that they find it. Where nothing is
+// TestPlantedBugs runs the tests of memory in a child process for each planted bug that is theirs to find, and demands that they find it. Where nothing is
 // planted they must find nothing.
 func TestPlantedBugs(t *testing.T) {
 	if os.Getenv("LEDGERBUS_MUTANT") != "" {
@@ -20,7 +20,7 @@ func TestPlantedBugs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bug := range []mutant.Bug{"", mutant.KeptForEver, mutant.SleepsOnItsChunk, mutant.NobodyGoes} {
+	for _, bug := range []mutant.Bug{"", mutant.KeptForEver, mutant.SleepsOnItsChunk, mutant.NobodyGoes, mutant.FreedTooSoon} {
 		t.Run("bug "+string(bug), func(t *testing.T) {
 			cmd := exec.Command(self, "-test.run", "^TestMemory")
 			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(bug))

@@ -29,7 +29,7 @@ func TestPublishedAgain(t *testing.T) {
 				if e != nil {
 					t.Fatal(e)
 				}
-				c.complete(&in, nil, seen)
+				c.complete(&in, nil, nil, seen)
 				p := in.Message.Properties
 				if p.System[filter.MessageID].Text != string(in.Message.ID) || len(p.User) != 4*len(p.System[filter.Label].Text)/5 {
 					t.Fatalf("%+v", p)

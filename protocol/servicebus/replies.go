@@ -83,6 +83,6 @@ func (c *conn) reply(r *engine.Reply) {
 	case pendingDischarge:
 		entry.link.sender.discharged(&entry, r.Err)
 	case pendingRollback:
-		c.transactions.over(entry.in, false)
+		c.transactions.over(entry.in, false, r.Err)
 	}
 }

@@ -1,7 +1,6 @@
 package servicebus
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -200,8 +199,10 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
 	var one *single
-	if s.delivery.part.marked {
-		one, body, buf = new(single), bytes.Clone(body), nil // the transaction's, for as long as it takes
+	var kept keptSend
+	if x := s.delivery.part.in; x != nil {
+		kept = x.keep(body, s.delivery.format)
+		one, body, buf = &kept.single, kept.body, nil
 	} else {
 		one = c.batch.newSend(buf)
 	}
@@ -213,10 +214,10 @@ func (s *sender) send(body []byte, buf *chunk) {
 			s.tooLarge(limit)
 			return
 		}
-		e = c.ingestBatch(cmd, body, buf)
+		e = c.ingestBatch(cmd, body, buf, kept.room)
 	} else {
 		cmd.Messages = one.message[:]
-		e = c.ingestOne(cmd, body, buf)
+		e = c.ingestOne(cmd, body, buf, kept.room)
 	}
 	if e != nil {
 		s.reject(e.Condition, e.Description)
@@ -249,7 +250,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
 		cmd.Buffer = nil // what filters see of the messages is the transaction's, too
-		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), size}, c.now)
+		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), &kept.stage}, c.now)
 	}
 	if refused != nil {
 		s.refuse(refused)

@@ -4,12 +4,16 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // ask has the partition end a transaction, and p wait for what it says. Its id is unknown from now on.
 func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.end(x)
+	if mutant.On(mutant.FreedTooSoon) {
+		x.memory.free()
+	}
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
 }
 
@@ -36,9 +40,13 @@ func (t *transactions) coordinatorGone(l *link) {
 	}
 }
 
-// over lets go of what was kept for a transaction. What the peer has settled in it has gone with the commit, or is locked as before: it may
-// settle it again, as long as the lock holds that it had.
-func (t *transactions) over(x *transaction, committed bool) {
+// over lets go of what was kept for a transaction, of which the partition has said something. Where that is an error it may still look at what
+// was staged: a loop that stops turns away what comes, and has not handled all that came before. What the peer has settled in the transaction
+// has gone with the commit, or is locked as before: it may settle it again, as long as the lock holds that it had.
+func (t *transactions) over(x *transaction, committed bool, said error) {
+	if said == nil {
+		x.memory.free()
+	}
 	for _, at := range x.settled {
 		of := at.s.unsettled.find(at.id)
 		switch {

@@ -35,8 +35,9 @@ type transaction struct {
 	slice  event.Slice
 	host   engine.PartitionID
 	began  time.Time
-	sent   int // messages
-	bytes  int // staged
+	sent   int     // messages
+	bytes  int     // staged
+	memory staging // of what is sent in it
 
 	// What the peer has settled in it, and was told so. It waits to be settled until the transaction ends: after a rollback it is locked as
 	// before.
@@ -89,6 +90,7 @@ type staged struct {
 	partition uint8         // of that
 	messages  int           // to be sent
 	bytes     int           // to be kept
+	ask       *engine.Stage // room for the command; nil: it takes its own
 }
 
 // stage books an operation in a transaction, and returns the command for its partition. It refuses what the transaction cannot have; that
@@ -111,7 +113,11 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	x.sent += s.messages
 	x.bytes += s.bytes
 	t.c.memory.stage(s.bytes)
-	return &engine.Stage{Transaction: x.id, Operation: operation, Bytes: s.bytes}, nil
+	if s.ask == nil {
+		s.ask = new(engine.Stage)
+	}
+	*s.ask = engine.Stage{Transaction: x.id, Operation: operation, Bytes: s.bytes}
+	return s.ask, nil
 }
 
 // check refuses an operation. One that it lets pass has its bytes of what all connections may keep.

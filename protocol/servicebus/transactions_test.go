@@ -414,12 +414,12 @@ func TestCommitRefused(t *testing.T) {
 // How much is staged is bounded, for a connection and for all of them.
 func TestStagedBytes(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Limits.TransactionBytes, o.Limits.AllTransactions, o.Limits.Transactions = 10_000, 15_000, 3
+		o.Limits.TransactionBytes, o.Limits.AllTransactions, o.Limits.Transactions = 30_000, 45_000, 3
 	}, func(b *bench) {
 		p, q := b.transactor(), b.transactor()
 		p.attachSender(1, "q")
 		q.attachSender(1, "q")
-		half := newMessage("m", strings.Repeat("x", 6000))
+		half := newMessage("m", strings.Repeat("x", 18_000))
 		txn, other := p.declare(), q.declare()
 		p.send(txn, 1, half)
 		q.send(other, 1, half)
@@ -427,7 +427,7 @@ func TestStagedBytes(t *testing.T) {
 		q.rollBack(other)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		txn, other = p.declare(), q.declare()
-		p.send(txn, 1, newMessage("m", strings.Repeat("x", 8000)))
+		p.send(txn, 1, newMessage("m", strings.Repeat("x", 26_000)))
 		q.notSent(other, 1, half, amqp.CondResourceLimit, tooLargeText) // of all
 		p.commit(txn)
 		q.rollBack(other)

@@ -1,0 +1,118 @@
+package servicebus
+
+import (
+	"bytes"
+	"reflect"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// staging is memory for what is sent in one transaction: it outlives the frames that it came in, by as much as the peer takes for the rest of
+// the transaction. Most messages are small, and there are many of them: they share plots, which go from one transaction to the next.
+type staging struct {
+	plots  []*plot // the last one has room
+	unpaid int     // bytes of those that are not counted yet
+}
+
+// plot is room for a few small messages and what the engine is asked with them.
+type plot struct {
+	bytes [plotBytes]byte
+	used  int // of bytes
+	sends [plotSends]stagedSend
+	sent  int // of sends
+}
+
+// stagedSend is a send that becomes part of a transaction.
+type stagedSend struct {
+	single
+	stage engine.Stage
+}
+
+const (
+	plotBytes = 4 << 10
+	plotSends = 4
+	// maxPlotted is how many bytes are put into a plot, at most: of what is larger too much of a plot could be left over.
+	maxPlotted = plotBytes / 3
+)
+
+// plotCost is how many bytes of memory a plot takes.
+var plotCost = int(reflect.TypeFor[plot]().Size())
+
+var plots = sync.Pool{New: func() any { return new(plot) }}
+
+// plot is the one with room for so many bytes, and for a send with send.
+func (g *staging) plot(size int, send bool) *plot {
+	if n := len(g.plots); n > 0 {
+		if p := g.plots[n-1]; p.used+size <= plotBytes && (!send || p.sent < plotSends) {
+			return p
+		}
+	}
+	p := plots.Get().(*plot)
+	g.plots = append(g.plots, p)
+	g.unpaid += plotCost
+	return p
+}
+
+// newSend returns an empty command. It lives as long as the transaction.
+func (g *staging) newSend() *stagedSend {
+	p := g.plot(0, true)
+	s := &p.sends[p.sent]
+	p.sent++
+	return s
+}
+
+// carve returns an empty slice of that capacity, which lives as long as the transaction.
+func (g *staging) carve(size int) []byte {
+	if size > maxPlotted {
+		g.unpaid += size
+		return make([]byte, 0, size)
+	}
+	p := g.plot(size, false)
+	from := p.used
+	p.used += size
+	return p.bytes[from:from:p.used]
+}
+
+// keptSend is a send that is to be part of a transaction.
+type keptSend struct {
+	*stagedSend
+	body []byte   // a copy of what was sent
+	room *staging // for more; nil: it has memory of its own
+}
+
+// keep begins a send. A large one has memory of its own; so has a batch, which may come to nothing, and what comes behind a refusal: neither
+// is counted then.
+func (x *transaction) keep(body []byte, format uint32) keptSend {
+	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxPlotted {
+		return keptSend{new(stagedSend), bytes.Clone(body), nil}
+	}
+	room := &x.memory
+	return keptSend{room.newSend(), append(room.carve(len(body)), body...), room}
+}
+
+// memory is how many bytes the send takes, of which size were counted as if it had memory of its own.
+func (k *keptSend) memory(size int) int {
+	if k.room == nil {
+		return size
+	}
+	return size - len(k.body) + k.room.pay()
+}
+
+// pay is how many bytes were taken since the last call.
+func (g *staging) pay() int {
+	n := g.unpaid
+	g.unpaid = 0
+	return n
+}
+
+// free gives the memory to other transactions: nobody has any of it any more.
+func (g *staging) free() {
+	for _, p := range g.plots {
+		clear(p.sends[:p.sent])
+		p.used, p.sent = 0, 0
+		plots.Put(p)
+	}
+	*g = staging{}
+}

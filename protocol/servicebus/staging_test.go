@@ -1,0 +1,97 @@
+package servicebus
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// What a transaction has sent stays as it is until its partition has carried it out, whatever other transactions send meanwhile, and for good
+// where nobody knows whether the partition still has it.
+func TestMemoryOfTransactions(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.transactor()
+		p.attachSender(1, "q")
+		first, second := p.declare(), p.declare()
+		var want []string
+		for i := range 10 {
+			id := fmt.Sprintf("first%d", i)
+			want = append(want, id)
+			p.send(first, 1, newMessage(id, "a"))
+		}
+		b.broker.hold(func() {
+			p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: first})
+			for i := range 10 {
+				p.put(second, 1, amqp.MessageFormatPlain, newMessage(fmt.Sprintf("other%d", i), "b"))
+			}
+		})
+		for answers := 0; answers < 11; {
+			d := expect[*amqp.Disposition](p.peerConn)
+			answers += int(d.Last.Or(d.First)-d.First) + 1
+		}
+		b.shows("q", fmt.Sprint(want))
+		p.rollBack(second)
+
+		third, bodies := p.declare(), [][]byte{}
+		var kept []*engine.Send
+		b.broker.refuse = func(cmd engine.Command) error {
+			switch cmd := cmd.(type) {
+			case *engine.Stage:
+				kept = append(kept, cmd.Operation.(*engine.Send))
+				bodies = append(bodies, slices.Clone(kept[len(kept)-1].Messages[0].Body))
+			case *engine.Commit:
+				return engine.ErrUnknown
+			}
+			return nil
+		}
+		for i := range 10 {
+			p.send(third, 1, newMessage(fmt.Sprintf("third%d", i), "c"))
+		}
+		p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: third})
+		expect[*amqp.Detach](p.peerConn)
+		q := b.transactor()
+		q.attachSender(1, "q")
+		fourth := q.declare()
+		for i := range 10 {
+			q.send(fourth, 1, newMessage(fmt.Sprintf("fourth%d", i), "d"))
+		}
+		for i, send := range kept[:10] {
+			if !bytes.Equal(send.Messages[0].Body, bodies[i]) {
+				t.Errorf("message %d was written over: %q", i, send.Messages[0].Body)
+			}
+		}
+	})
+}
+
+// The memory of a transaction's sends is counted when it is taken, and what a send needs stands together.
+func TestStagingCounts(t *testing.T) {
+	var g staging
+	if n := g.pay(); n != 0 {
+		t.Errorf("nothing costs %d", n)
+	}
+	g.newSend()
+	if n := g.pay(); n != plotCost {
+		t.Errorf("the first send costs %d, want %d", n, plotCost)
+	}
+	small, large := g.carve(maxPlotted), g.carve(plotBytes)
+	if n := g.pay(); n != plotBytes || cap(small) != maxPlotted || cap(large) != plotBytes {
+		t.Errorf("%d and %d bytes cost %d", cap(small), cap(large), n)
+	}
+	for range plotSends - 1 {
+		g.newSend()
+	}
+	if n := g.pay(); n != 0 || len(g.plots) != 1 {
+		t.Errorf("%d sends cost %d more, in %d plots", plotSends, n, len(g.plots))
+	}
+	g.newSend()
+	if n := g.pay(); n != plotCost || len(g.plots) != 2 {
+		t.Errorf("one more costs %d, in %d plots", n, len(g.plots))
+	}
+	if g.free(); len(g.plots) != 0 || g.pay() != 0 {
+		t.Errorf("what is free is kept: %+v", g)
+	}
+}
