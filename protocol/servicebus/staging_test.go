@@ -38,7 +38,7 @@ func TestMemoryOfTransactions(t *testing.T) {
 
 		third, bodies := p.declare(), [][]byte{}
 		var kept []*engine.Send
-		b.broker.refuse = func(cmd engine.Command) error {
+		b.broker.refuse(func(cmd engine.Command) error {
 			switch cmd := cmd.(type) {
 			case *engine.Stage:
 				kept = append(kept, cmd.Operation.(*engine.Send))
@@ -47,7 +47,7 @@ func TestMemoryOfTransactions(t *testing.T) {
 				return engine.ErrUnknown
 			}
 			return nil
-		}
+		})
 		for i := range 10 {
 			p.send(third, 1, newMessage(fmt.Sprintf("third%d", i), "c"))
 		}
