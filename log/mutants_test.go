@@ -27,6 +27,11 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.ReopenTrusts:   "TestReopenAfterErrorAtEveryCall",
 		mutant.ReadFilesKept:  "TestClosedPartitionHasNoFileOpen",
 		mutant.RevisionBefore: "TestF1F2F14CrashAtEveryCall/dropping",
+
+		mutant.GoneBeforeListed: "TestF1F2F14CrashAtEveryCall$/^sealing",
+		mutant.ListedUnsynced:   "TestF1F2F14CrashAtEveryCall$/^sealing",
+		mutant.NotReadBack:      "TestSealedIsReadBack",
+		mutant.BlockUnchecked:   "TestBlocksAreChecked",
 	} {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -126,6 +127,9 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 		return errCopied
 	}
 	defer p.copying.Unlock()
+	if mutant.On(mutant.GoneBeforeListed) {
+		_ = v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
+	}
 	if err := v.relist(func(m *format.Manifest) {
 		m.Sealed, m.Chapters = append(slices.Clip(m.Sealed), k.named), slices.Clone(m.Chapters[1:])
 	}); err != nil {
@@ -136,6 +140,9 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	raw := int64(end.LSN - c.First)
 	p.store.opts.Logger.Info("chapter sealed", "partition", p.id, "chapter", c.ID, "file", k.path(), "bytes", raw, "sealed", k.named.Size,
 		"percent", 100*k.named.Size/raw, "took", p.store.opts.Now().Sub(began))
+	if mutant.On(mutant.GoneBeforeListed) { // it is
+		return nil
+	}
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
@@ -189,8 +196,10 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	if err != nil {
 		return "", err
 	}
-	if err := f.Sync(); err != nil {
-		return "", err
+	if !mutant.On(mutant.ListedUnsynced) {
+		if err := f.Sync(); err != nil {
+			return "", err
+		}
 	}
 	size, err := f.Size()
 	if err != nil {
@@ -209,7 +218,12 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	if err != nil {
 		return "", fmt.Errorf("read back: %w", err)
 	}
-	return foot.Boot, errors.Join(r.compare(ctx, c), c.Close())
+	if !mutant.On(mutant.NotReadBack) {
+		_, wrongIDs := s.IDs()
+		_, wrongContents := s.Contents()
+		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents)
+	}
+	return foot.Boot, errors.Join(err, c.Close())
 }
 
 // dropEmpty ends a chapter without a frame, as a start leaves that was interrupted.

@@ -100,6 +100,13 @@ const (
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file
 
+	// Of sealed files (docs/decisions/0046); C1 alone is in the design.
+
+	GoneBeforeListed Bug = "C1" // a chapter is removed before the manifest names what stands for it
+	ListedUnsynced   Bug = "Z1" // the manifest names a sealed file that is not durable
+	NotReadBack      Bug = "Z2" // what was written as a sealed file is not compared with the chapter
+	BlockUnchecked   Bug = "Z3" // a block of a sealed file is believed without its checksum
+
 	// Of a full or hanging disk and of memory; these are not in the design.
 
 	SyncForgiven     Bug = "Y1" // a sync that found no room counts as one that did what it should

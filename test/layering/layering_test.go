@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"internal/private":       {},
 	"log/event":              {},
 	"log/format":             {"log/event", "internal/mutant"},
-	"log/sealed":             {"log/event", "log/format"},
+	"log/sealed":             {"log/event", "log/format", "internal/mutant"},
 	"log/disk":               {},
 	"log":                    {"log/format", "log/disk", "log/sealed", "log/event", "internal/mutant"},
 	"index":                  {"log/event", "internal/mutant"},
