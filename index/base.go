@@ -68,6 +68,25 @@ func (b *baseOf) catalogue() {
 			return
 		}
 	}
+	b.said()
+}
+
+// said gives what was said of history: of the namespace first, then of patterns.
+func (b *baseOf) said() {
+	h := b.policies
+	if h == nil {
+		return
+	}
+	ev := &event.HistoryPolicySet{Since: h.Since, Removed: h.Namespace == nil}
+	if n := h.Namespace; n != nil {
+		ev.Policy, ev.Share, ev.BeforeSends = n.Policy, n.Share, n.BeforeSends
+	}
+	b.give(ev)
+	for _, p := range h.Patterns {
+		if b.more {
+			b.give(&event.HistoryPolicySet{Since: h.Since, Pattern: p.Pattern, Policy: p.Policy})
+		}
+	}
 }
 
 func (b *baseOf) slice(k *kept) {
@@ -229,6 +248,9 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 	x.lastAt = max(x.lastAt, at)
 	if c, ok := ev.(*event.CatalogueRestored); ok {
 		return r.catalogue(c)
+	}
+	if h, ok := ev.(*event.HistoryPolicySet); ok && r.begun && r.slice.slice == nil {
+		return x.Catalogue.restorePolicy(h)
 	}
 	id := ev.Common().Slice
 	if s, ok := ev.(*event.SliceRestored); ok {

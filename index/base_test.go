@@ -45,8 +45,10 @@ func TestBaseIsWhole(t *testing.T) {
 	t.Parallel()
 	x := New()
 	w := newWalk(3, x)
-	for range 1200 {
-		w.step()
+	for i := range 1200 {
+		if w.step(); i%100 == 0 {
+			w.policy()
+		}
 	}
 	want, all := x.Encode(nil), baseRecords(x)
 	if len(all) < 20 {

@@ -70,6 +70,7 @@ type Catalogue struct {
 	last     event.EntityID            // newest ever given out
 	roots    int                       // queues and topics
 	split    int                       // of these, partitioned
+	history  *History                  // nil: nothing is said of it
 }
 
 func newCatalogue(v *versions) Catalogue {
@@ -195,6 +196,8 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 		e.Properties, e.UpdatedAt = ev.Properties, at
 		c.countRoot(&e, 1)
 		c.put(&e)
+	case *event.HistoryPolicySet:
+		c.setHistory(at, ev)
 	case *event.EntityTouched:
 		e := *c.must(id, ev)
 		e.AccessedAt = ev.AccessedAt

@@ -38,6 +38,18 @@ func (w *walk) catalogue() {
 	}
 }
 
+// policy says something of history, with one of few patterns.
+func (w *walk) policy() {
+	ev := &event.HistoryPolicySet{Pattern: []string{"", "*", "Queue*", "queue*", "*no7", "TopicNo2"}[w.rng.IntN(6)], Removed: w.rng.IntN(4) == 0}
+	if !ev.Removed {
+		ev.Policy = event.HistoryPolicy{Events: event.Retention(w.rng.IntN(100) - 2), Undo: event.Retention(w.rng.IntN(3) - 2)}
+	}
+	if ev.Pattern == "" && !ev.Removed {
+		ev.Share, ev.BeforeSends = uint32(w.rng.IntN(101)), w.rng.IntN(2) == 0
+	}
+	w.apply(ev)
+}
+
 func (w *walk) create(all []Entity) {
 	id := w.x.Catalogue.NextID()
 	ev := &event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, EntityKind: event.EntityKind(1 + w.rng.IntN(3)),

@@ -94,6 +94,11 @@ func (h *history) moveTimes(by event.Time) {
 }
 
 func (c *Catalogue) moveTimes(by event.Time) {
+	if c.history != nil {
+		h := *c.history
+		h.Since = moved(h.Since, by)
+		c.history = &h
+	}
 	for _, e := range c.All() {
 		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moved(e.CreatedAt, by), moved(e.UpdatedAt, by), moved(e.AccessedAt, by)
 		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules) // may be shared with whoever was given the entity

@@ -73,12 +73,15 @@ func (e *encoding) state() {
 		e.slice(k)
 	}
 	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && (k.arrived == nil || mutant.On(mutant.ForgetArrivals)) })
-	if e.clock.Number != 0 || len(moved) > 0 { // a state from before there was such a thing is encoded as it was
+	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil { // a state from before there was such a thing is encoded as it was
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
 	}
-	if len(moved) > 0 {
+	if len(moved) > 0 || e.policies != nil {
 		e.moves(moved)
+	}
+	if e.policies != nil {
+		e.policiesOf(e.policies)
 	}
 }
 
@@ -224,8 +227,12 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		d.clock(&x.clock)
 	}
+	moved := uint64(1)
 	if d.err == nil && len(d.src) > 0 {
-		d.moves(x)
+		moved = d.moves(x)
+	}
+	if d.err == nil && (len(d.src) > 0 || moved == 0) { // what has nothing behind it has something in it
+		x.Catalogue.history = d.policies()
 	}
 	d.check(assembly{x}.complete())
 	if d.err == nil && len(d.src) > 0 {

@@ -55,15 +55,16 @@ func (t *transfer) append(e *encoding, dst []byte) []byte {
 	return append(e.dst, byte(t.trigger))
 }
 
-// moves reads what the moves of slices were written as: only slices with some are there.
-func (d *decoding) moves(x *Index) {
+// moves reads what the moves of slices were written as: only slices with some are there. It returns how many.
+func (d *decoding) moves(x *Index) (count uint64) {
 	var before event.Slice
-	for i, n := uint64(0), d.atLeastOne(uint64(len(d.src))); i < n && d.err == nil; i++ {
+	count = d.number(uint64(len(d.src)))
+	for i := uint64(0); i < count && d.err == nil; i++ {
 		id := d.id()
 		s := x.slices.byID[id]
 		if s == nil || i > 0 && compareSlices(before, id) >= 0 {
 			d.fail("moves of slice %v after %v", id, before)
-			return
+			return count
 		}
 		before = id
 		s.given = event.TransferNumber(d.number(math.MaxUint64))
@@ -72,6 +73,7 @@ func (d *decoding) moves(x *Index) {
 			d.fail("no moves of slice %v", id)
 		}
 	}
+	return count
 }
 
 func (d *decoding) id() event.Slice {

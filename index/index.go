@@ -51,7 +51,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.ClockSet:
 		x.setClock(ev)
 	case *event.EntityCreated, *event.EntityUpdated, *event.EntityDeleted, *event.EntityTouched,
-		*event.RuleAdded, *event.RuleUpdated, *event.RuleRemoved:
+		*event.RuleAdded, *event.RuleUpdated, *event.RuleRemoved, *event.HistoryPolicySet:
 		x.Catalogue.apply(at, ev)
 
 	case *event.MessageEnqueued:

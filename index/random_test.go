@@ -354,6 +354,9 @@ func answers(x *Index, now event.Time) string {
 	slices.SortFunc(due, func(a, b Lock) int { return bytes.Compare(a.Token[:], b.Token[:]) }) // slots may differ
 	fmt.Fprintln(&b, due)
 	b.WriteString(describe(&x.Catalogue))
+	if h := x.Catalogue.History(); h != nil {
+		fmt.Fprintln(&b, h.Since, h.Namespace != nil, h.Whole(), h.Patterns)
+	}
 	return b.String()
 }
 
@@ -401,8 +404,10 @@ func TestStateAtAnyPoint(t *testing.T) {
 				w.others[0], w.others[1] = z, rebased(t, x)
 			}
 		}
-		for range steps {
-			w.step()
+		for i := range steps {
+			if w.step(); i%50 == 0 && seed > 0 {
+				w.policy()
+			}
 		}
 		for k, n := range w.count {
 			count[k] += n

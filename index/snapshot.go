@@ -26,6 +26,7 @@ type view struct {
 	clock      Clock
 	lastEntity event.EntityID
 	entities   slots[*Entity]
+	policies   *History
 	slices     slots[*kept]
 	locks      slots[lock]
 	schedule   slots[scheduled]
@@ -34,7 +35,7 @@ type view struct {
 
 func viewOf(x *Index) view {
 	sh := x.shared
-	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, sh.kept, sh.locks.slots, sh.schedule.slots, sh.transfers}
+	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, x.Catalogue.history, sh.kept, sh.locks.slots, sh.schedule.slots, sh.transfers}
 }
 
 // Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then what changes is kept twice.

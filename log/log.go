@@ -102,6 +102,7 @@ const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
 	Fences       = format.Fences       // kinds 67 and 68
+	Policies     = format.Policies     // kind 55
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number
 )

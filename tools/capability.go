@@ -40,6 +40,8 @@ func capabilityOf(ev event.Event) string {
 		return log.Moves
 	case *event.PartitionFenced, *event.PartitionRestarted:
 		return log.Fences
+	case *event.HistoryPolicySet:
+		return log.Policies
 	case *event.BackupMarked:
 		return log.Backups
 	case *event.MessageDeadLettered:

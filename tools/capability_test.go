@@ -18,14 +18,15 @@ func TestUnlistedCapability(t *testing.T) {
 	t.Parallel()
 	const fences, moved, transactions = `PartitionFenced is of the capability \"fences\"`, `MessageEnqueued is of the capability \"moves\"`,
 		`NumbersReserved is of the capability \"transactions\"`
+	const policies = `HistoryPolicySet is of the capability \"policies\"`
 	const backups = `BackupMarked is of the capability \"backups\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string
 	}{
-		"none":  {nil, []string{moved, transactions, fences, backups}},
-		"moves": {[]string{log.Moves}, []string{transactions, fences, backups}},
-		"all":   {[]string{log.Backups, log.Fences, log.Moves, log.Transactions}, nil},
+		"none":  {nil, []string{moved, transactions, fences, policies, backups}},
+		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups}},
+		"all":   {[]string{log.Backups, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -196,6 +196,9 @@ func moves() [][]event.Event {
 		{&event.PartitionFenced{LogPartition: 3, Cause: event.FencedByError, Error: "input/output error"}},
 		{&event.PartitionFenced{Envelope: event.Envelope{Origin: 8}, LogPartition: 2, Cause: event.FencedByOperator}, &event.ReasonGiven{Reason: "a new disk"}},
 		{&event.PartitionRestarted{Envelope: event.Envelope{Origin: 8}, LogPartition: 3, Refused: true}},
+		{&event.HistoryPolicySet{Policy: event.HistoryPolicy{Events: event.KeepFor(7 * 24 * time.Hour), Undo: event.KeepForever}, Share: 20, BeforeSends: true}},
+		{&event.HistoryPolicySet{Envelope: event.Envelope{Origin: 8}, Pattern: "Orders/*", Policy: event.HistoryPolicy{Bodies: event.KeepNone}}, &event.ReasonGiven{Reason: "personal data"}},
+		{&event.HistoryPolicySet{Envelope: event.Envelope{Origin: 8}, Pattern: "Orders/*", Removed: true}},
 		{&event.BackupMarked{ID: event.BackupID{0xba, 15: 0xcc}, Logs: 4}},
 	}
 }
@@ -205,7 +208,7 @@ func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
-	for _, capability := range []string{log.Backups, log.Fences, log.Moves, log.Transactions} {
+	for _, capability := range []string{log.Backups, log.Fences, log.Moves, log.Policies, log.Transactions} {
 		if err := d.Use(capability); err != nil {
 			t.Fatal(err)
 		}

@@ -67,6 +67,8 @@ func fill(v reflect.Value, n *int) {
 		*x = event.Slice{Entity: 4}
 	case *event.OriginID:
 		*x = 7
+	case *event.Retention:
+		*x = event.Retention(1 + *n%100)
 	case *event.Time:
 		*x = event.Time(1_600_000_000_000 + *n)
 	case *time.Duration:

@@ -49,8 +49,9 @@ const (
 	KindSessionsRestored          Kind = 52
 	KindHistoryRestored           Kind = 53
 	KindCatalogueRestored         Kind = 54
+	KindHistoryPolicySet          Kind = 55
 	KindBackupMarked              Kind = 58
-	KindClockSet                  Kind = 59 // 55 to 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
+	KindClockSet                  Kind = 59 // 56 and 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
 	KindRunStarted                Kind = 60
 	KindLinkOpened                Kind = 61
 	KindLinkClosed                Kind = 62
@@ -84,6 +85,7 @@ var kindNames = map[Kind]string{
 	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
 	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted", KindBackupMarked: "BackupMarked",
+	KindHistoryPolicySet: "HistoryPolicySet",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

@@ -57,6 +57,7 @@ type Pool struct {
 	sessions  shelf[SessionsRestored]
 	histories shelf[HistoryRestored]
 	entities  shelf[CatalogueRestored]
+	policies  shelf[HistoryPolicySet]
 }
 
 // New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
@@ -171,7 +172,7 @@ func (p *Pool) newRestored(k Kind) Event {
 	return nil
 }
 
-// newFact is New for the kinds of facts.go and fences.go, and for that of a clock.
+// newFact is New for the kinds of facts.go and fences.go, and for those of a clock and of history.
 func (p *Pool) newFact(k Kind) Event {
 	switch k {
 	case KindClockSet:
@@ -180,6 +181,8 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.runs.next()
 	case KindBackupMarked:
 		return p.marks.next()
+	case KindHistoryPolicySet:
+		return p.policies.next()
 	case KindLinkOpened:
 		return p.opened.next()
 	case KindLinkClosed:
@@ -212,7 +215,7 @@ func (p *Pool) Reset() {
 	p.fenced.used, p.restarted.used = 0, 0
 	p.committed.used, p.aborted.used, p.reserved.used = 0, 0, 0
 	p.started.used, p.handed.used, p.finished.used, p.failed.used, p.unsourced.used = 0, 0, 0, 0, 0
-	p.marks.used = 0
+	p.marks.used, p.policies.used = 0, 0
 	p.slices.used, p.rows.used, p.sessions.used, p.histories.used, p.entities.used = 0, 0, 0, 0, 0
 }
 

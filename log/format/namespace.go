@@ -49,12 +49,13 @@ const (
 	Backups      = "backups"
 	Fences       = "fences"
 	Moves        = "moves"
+	Policies     = "policies"
 	Sealed       = "sealed"
 	Transactions = "transactions"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Fences, Moves, Sealed, Transactions}
+var Capabilities = []string{Backups, Fences, Moves, Policies, Sealed, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

@@ -125,6 +125,8 @@ func (f filler) fillOne(v reflect.Value, name string) {
 			time.Duration(f.Uint64N(1 << 62))}[f.IntN(9)]
 	case *event.OriginID:
 		*x = event.OriginID(f.Uint64N(4))
+	case *event.Retention:
+		*x = []event.Retention{event.KeepNone, event.KeepForever, 1, 1500, 90_000, 5_400_000, 7_200_000, 3_601_000, 604_800_000, event.Retention(f.Uint64N(1 << 41))}[f.IntN(10)]
 	default:
 		switch v.Kind() {
 		case reflect.Array:

@@ -19,7 +19,7 @@ import sys
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "fences", "moves", "transactions")
+KNOWN_CAPABILITIES = ("backups", "fences", "moves", "policies", "transactions")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 

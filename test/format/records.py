@@ -163,6 +163,7 @@ KINDS = {
     47: "TransfersFinished 1 Numbers:ascending",
     48: "TransferFailed 2 Number:number SubQueue:subqueue Why:refusal Reason:text Description:text Changes:changes Sequence:number:2",
     49: "SourceForgotten 1 Source:slice",
+    55: "HistoryPolicySet 1 Pattern:text Removed:bool Policy:policy Share:number BeforeSends:bool Since:time",
     58: "BackupMarked 1 ID:token Logs:number",
     59: "ClockSet 1 Number:number Basis:basis From:time To:time Wall:time",
     60: "RunStarted 1 Version:text Settings:text Stop:stop Cut:number",
@@ -247,6 +248,15 @@ def duration(ns):
     if minutes >= 60:
         out = f"{minutes // 60}h{out}"
     return out
+
+
+def retention(stored):
+    """How long something is kept: 1 and 2 are words, anything else 2 more than the ms."""
+    if stored < 3:
+        return ("", "none", "unlimited")[stored]
+    days, rest = divmod(stored - 2, 86_400_000)
+    out = duration((stored - 2) * 1_000_000) if rest else f"{days}d"
+    return re.sub(r"(?<=h)0m$", "", re.sub(r"(?<=m)0s$", "", out))
 
 
 def decimal(n, unit):
@@ -406,6 +416,13 @@ class Record(Bytes):
         if kind == "origin":
             return self.fields(ORIGIN, 1)
         return getattr(self, kind)(version)
+
+    def policy(self, _):
+        return self.fields("Events:retention Bodies:retention Undo:retention", 1)
+
+    def retention(self, _):
+        n = self.number()
+        return Value(n, retention(n))
 
     def list(self, _):
         data = list(self.bytes())

@@ -1,0 +1,134 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// History is what the catalogue says of how long history is kept. One that stands there is not changed, a changed one takes its place.
+type History struct {
+	// Since is when the log said something of it for the first time; 0: it never did.
+	Since event.Time
+	// Namespace is what holds where no pattern says otherwise; nil: nothing was said.
+	Namespace *NamespaceHistory
+	// Patterns are the policies of entities, the most specific one first.
+	Patterns []PatternPolicy
+}
+
+// NamespaceHistory is what was said of the namespace as a whole.
+type NamespaceHistory struct {
+	Policy      event.HistoryPolicy
+	Share       uint32 // percent of the disk that all history may take; 0: nothing was said
+	BeforeSends bool   // history is kept even when sends have to be refused for want of room
+}
+
+// PatternPolicy is the policy of the entities that a pattern matches.
+type PatternPolicy struct {
+	Pattern string // as it was given
+	Policy  event.HistoryPolicy
+
+	lower string
+}
+
+// DefaultHistory is what holds where nothing is said.
+var DefaultHistory = NamespaceHistory{
+	Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever},
+	Share:  100,
+}
+
+// History is what is said of history now; nil: nothing. It is not to be changed.
+func (c *Catalogue) History() *History { return c.history }
+
+// HistoryPolicy is how long history of the entity with a path is kept, in any letter case: what the most specific of the patterns that match it
+// says, of what that says nothing what the next one does, and so on to the namespace and to [DefaultHistory]. A subscription is matched by what
+// matches its topic, too.
+func (c *Catalogue) HistoryPolicy(path string) event.HistoryPolicy { return c.history.Of(path) }
+
+// Of is [Catalogue.HistoryPolicy].
+func (h *History) Of(path string) (p event.HistoryPolicy) {
+	if h != nil {
+		path = strings.ToLower(path)
+		topic, _, _ := strings.Cut(path, "/subscriptions/")
+		for i := range h.Patterns {
+			if at := &h.Patterns[i]; patternMatches(at.lower, path) || patternMatches(at.lower, topic) {
+				p = p.Or(at.Policy)
+			}
+		}
+	}
+	return p.Or(h.Whole().Policy)
+}
+
+// Whole is what holds for the namespace as a whole, with [DefaultHistory] where nothing is said.
+func (h *History) Whole() NamespaceHistory {
+	if h == nil || h.Namespace == nil {
+		return DefaultHistory
+	}
+	whole := *h.Namespace
+	whole.Policy = whole.Policy.Or(DefaultHistory.Policy)
+	if whole.Share == 0 {
+		whole.Share = DefaultHistory.Share
+	}
+	return whole
+}
+
+// Pattern finds the policy of a pattern, in any letter case.
+func (h *History) Pattern(pattern string) (PatternPolicy, bool) {
+	if h != nil {
+		if i, ok := h.place(strings.ToLower(pattern)); ok {
+			return h.Patterns[i], true
+		}
+	}
+	return PatternPolicy{}, false
+}
+
+func (h *History) place(lower string) (int, bool) {
+	return slices.BinarySearchFunc(h.Patterns, lower, func(p PatternPolicy, lower string) int { return comparePatterns(p.lower, lower) })
+}
+
+// restorePolicy adds what a base says of history: of the namespace first, then of patterns, the most specific one first.
+func (c *Catalogue) restorePolicy(ev *event.HistoryPolicySet) error {
+	h := c.history
+	if ev.Since == 0 || (ev.Pattern == "") != (h == nil) || h != nil && (h.Since != ev.Since || ev.Removed) {
+		return fmt.Errorf("policy of %q in another place", ev.Pattern)
+	}
+	if h != nil && len(h.Patterns) > 0 && comparePatterns(h.Patterns[len(h.Patterns)-1].lower, strings.ToLower(ev.Pattern)) >= 0 {
+		return fmt.Errorf("policy of %q in another order", ev.Pattern)
+	}
+	c.setHistory(ev.Since, ev)
+	return nil
+}
+
+// setHistory makes a changed copy take the place of what was said.
+func (c *Catalogue) setHistory(at event.Time, ev *event.HistoryPolicySet) {
+	h := History{Since: at}
+	if c.history != nil {
+		h = *c.history
+	}
+	switch {
+	case ev.Pattern != "":
+		h.setPattern(ev)
+	case ev.Removed:
+		h.Namespace = nil
+	default:
+		h.Namespace = &NamespaceHistory{ev.Policy, ev.Share, ev.BeforeSends}
+	}
+	c.history = &h
+}
+
+func (h *History) setPattern(ev *event.HistoryPolicySet) {
+	p := PatternPolicy{ev.Pattern, ev.Policy, strings.ToLower(ev.Pattern)}
+	i, there := h.place(p.lower)
+	h.Patterns = slices.Clone(h.Patterns)
+	switch {
+	case ev.Removed && there:
+		h.Patterns = slices.Delete(h.Patterns, i, i+1)
+	case ev.Removed:
+	case there:
+		h.Patterns[i] = p
+	default:
+		h.Patterns = slices.Insert(h.Patterns, i, p)
+	}
+}

@@ -1,0 +1,211 @@
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Retention is how long something is kept that nobody needs any more: a time, in ms, or one of the words below. The zero value says nothing.
+type Retention int64
+
+const (
+	KeepNone    Retention = -1 // nothing is kept
+	KeepForever Retention = -2 // all is
+	// maxRetention is the longest time; what is to be kept longer is kept for ever.
+	maxRetention = Retention(36500 * day)
+)
+
+const day = 24 * time.Hour / time.Millisecond
+
+// The words for those that are no time.
+const (
+	keepNone    = "none"
+	keepForever = "unlimited"
+)
+
+// KeepFor is the retention of a time, which is cut to whole milliseconds.
+func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
+
+// String is the retention as people write it: 7d, 36h, 1m30s, none, unlimited; "" where it says nothing.
+func (r Retention) String() string {
+	switch {
+	case r == 0:
+		return ""
+	case r == KeepNone:
+		return keepNone
+	case r < 0:
+		return keepForever
+	case r%Retention(day) == 0:
+		return strconv.FormatInt(int64(r)/int64(day), 10) + "d"
+	}
+	text := (time.Duration(r) * time.Millisecond).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
+
+// MarshalText makes retentions readable in JSON.
+func (r Retention) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]; an empty text says nothing.
+func (r *Retention) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*r = 0
+		return nil
+	}
+	*r, err = ParseRetention(string(text))
+	return err
+}
+
+// ParseRetention reads what String writes: none, unlimited, a number of days such as 7d, or a duration such as 36h.
+func ParseRetention(text string) (Retention, error) {
+	switch text {
+	case keepNone:
+		return KeepNone, nil
+	case keepForever:
+		return KeepForever, nil
+	}
+	var r Retention
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || strings.HasPrefix(days, "+") {
+			return 0, errNotRetention(text)
+		}
+		r = Retention(n) * Retention(day)
+	} else {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, errNotRetention(text)
+		}
+		r = KeepFor(d)
+	}
+	if r < 1 || r > maxRetention {
+		return 0, fmt.Errorf("%q is not from 1ms to %v; nothing is kept with %s, and all with %s", text, maxRetention, keepNone, keepForever)
+	}
+	return r, nil
+}
+
+func errNotRetention(text string) error {
+	return fmt.Errorf("%q is no time such as 7d or 36h, nor %s, nor %s", text, keepNone, keepForever)
+}
+
+// Over reports whether what lost its use at a time needs not be kept any longer.
+func (r Retention) Over(since, now Time) bool {
+	switch {
+	case r == KeepNone:
+		return true
+	case r <= 0:
+		return false
+	}
+	return now-since >= Time(r) && now > since
+}
+
+// Longer is the longer one of two.
+func (r Retention) Longer(s Retention) Retention {
+	if r == KeepForever || s == KeepForever {
+		return KeepForever
+	}
+	return max(r, s)
+}
+
+// HistoryPolicy is how long history is kept. What it says nothing of is left to what is less specific.
+type HistoryPolicy struct {
+	Events Retention // that have no effect on the state any more
+	Bodies Retention // of messages that are over
+	Undo   Retention // of what was removed without having been received: bodies, and the events that say what it was
+}
+
+// IsZero reports whether it says nothing.
+func (p HistoryPolicy) IsZero() bool { return p == HistoryPolicy{} }
+
+// Or is the policy with what it says nothing of taken from another one.
+func (p HistoryPolicy) Or(q HistoryPolicy) HistoryPolicy {
+	return HistoryPolicy{cmp.Or(p.Events, q.Events), cmp.Or(p.Bodies, q.Bodies), cmp.Or(p.Undo, q.Undo)}
+}
+
+// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the namespace. Who said so is its origin, and
+// why the [ReasonGiven] behind it. It stands in the log of partition 0.
+type HistoryPolicySet struct {
+	Envelope
+	Pattern string // "": of the namespace
+	Removed bool   // there is none for the pattern from now on
+	Policy  HistoryPolicy
+	// Of the namespace alone.
+	Share       uint32 // percent of the disk that all history together may take; 0: it says nothing
+	BeforeSends bool   // history is kept even when sends have to be refused for want of room
+	Since       Time   // of a base alone: when there was the first one
+}
+
+// Kind implements [Event].
+func (*HistoryPolicySet) Kind() Kind { return KindHistoryPolicySet }
+
+func (h *HistoryPolicySet) encode(e *encoder) {
+	e.text(h.Pattern)
+	e.bool(h.Removed)
+	e.historyPolicy(&h.Policy)
+	e.uvarint(uint64(h.Share))
+	e.bool(h.BeforeSends)
+	e.time(h.Since)
+}
+
+func (h *HistoryPolicySet) decode(d *decoder) {
+	h.Pattern = d.text()
+	h.Removed = d.bool()
+	d.historyPolicy(&h.Policy)
+	h.Share = d.uint32()
+	h.BeforeSends = d.bool()
+	h.Since = d.time()
+}
+
+// A retention is stored as a number that is never negative: 0 nothing is said, 1 none, 2 unlimited, else 2 more than the milliseconds.
+
+func (e *encoder) historyPolicy(p *HistoryPolicy) {
+	for _, r := range [...]Retention{p.Events, p.Bodies, p.Undo} {
+		e.uvarint(r.stored())
+	}
+}
+
+func (d *decoder) historyPolicy(p *HistoryPolicy) {
+	for _, r := range [...]*Retention{&p.Events, &p.Bodies, &p.Undo} {
+		stored := d.uvarint()
+		var ok bool
+		if *r, ok = retentionOf(stored); !ok {
+			d.fail("a retention of %d", stored)
+		}
+	}
+}
+
+func (r Retention) stored() uint64 {
+	if r > 0 {
+		return uint64(r) + 2
+	}
+	return uint64(-r)
+}
+
+func retentionOf(stored uint64) (Retention, bool) {
+	if stored > 2 {
+		return Retention(stored - 2), stored <= uint64(maxRetention)+2
+	}
+	return -Retention(stored), true
+}
+
+// AppendHistoryPolicy appends the binary form of what a policy says, without who said it.
+func AppendHistoryPolicy(dst []byte, h *HistoryPolicySet) []byte {
+	e := encoder{dst: dst}
+	h.encode(&e)
+	return e.dst
+}
+
+// ReadHistoryPolicy reads what [AppendHistoryPolicy] wrote and returns what follows it.
+func ReadHistoryPolicy(src []byte) (h HistoryPolicySet, rest []byte, err error) {
+	d := decoder{src: src}
+	h.decode(&d)
+	return h, d.src, d.err
+}
