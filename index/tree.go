@@ -28,9 +28,17 @@ type node struct {
 
 // extra is what few leaves have to keep.
 type extra struct {
-	origins []event.SequenceNumber // nil, or for each row the number the message had where it was sent to; 0: it was sent here
+	origins origins
 	changes []change
 	sources []deadIn
+}
+
+// origins are the numbers that messages of a leaf had where they were sent to. Messages that came one behind the other from one entity have numbers
+// that differ from ours by the same, so most leaves need no list.
+type origins struct {
+	alike  uint64                 // messages whose number there is ours and apart, by the last bits of ours
+	apart  event.SequenceNumber   // it wraps
+	others []event.SequenceNumber // nil, or for each row the number of one that is not alike; 0: it was sent here
 }
 
 // deadIn is in which entity's dead-letter queue a message was before it came here.
@@ -89,8 +97,13 @@ func (p place) row() *row {
 
 // origin is the number the message had where it was sent to; 0 when that was here.
 func (p place) origin() event.SequenceNumber {
-	if e := p.leaf.extra; e != nil && e.origins != nil {
-		return e.origins[p.rank()]
+	switch e := p.leaf.extra; {
+	case e == nil:
+		return 0
+	case e.origins.alike>>p.at&1 != 0:
+		return p.sequence() + e.origins.apart
+	case e.origins.others != nil:
+		return e.origins.others[p.rank()]
 	}
 	return 0
 }
@@ -153,7 +166,8 @@ func (n *node) own(v *versions) *node {
 	}
 	c.rows = append(make([]row, 0, cap(n.rows)), n.rows...)
 	if n.extra != nil {
-		c.extra = &extra{slices.Clone(n.extra.origins), slices.Clone(n.extra.changes), slices.Clone(n.extra.sources)}
+		c.extra = &extra{n.extra.origins, slices.Clone(n.extra.changes), slices.Clone(n.extra.sources)}
+		c.extra.origins.others = slices.Clone(n.extra.origins.others)
 	}
 	return &c
 }
@@ -182,8 +196,8 @@ func (n *node) insert(seq event.SequenceNumber) *row {
 	} else {
 		n.rows = slices.Insert(n.rows, i, row{})
 	}
-	if n.extra != nil && n.extra.origins != nil {
-		n.extra.origins = slices.Insert(n.extra.origins, i, 0)
+	if n.extra != nil && n.extra.origins.others != nil {
+		n.extra.origins.others = slices.Insert(n.extra.origins.others, i, 0)
 	}
 	return &n.rows[i]
 }
@@ -194,16 +208,16 @@ func (n *node) pack() {
 	for left := n.used; left != 0; left &= left - 1 {
 		if n.live&left&-left != 0 {
 			n.rows[to] = n.rows[from]
-			if n.extra != nil && n.extra.origins != nil {
-				n.extra.origins[to] = n.extra.origins[from]
+			if n.extra != nil && n.extra.origins.others != nil {
+				n.extra.origins.others[to] = n.extra.origins.others[from]
 			}
 			to++
 		}
 		from++
 	}
 	n.rows, n.used = n.rows[:to], n.live
-	if n.extra != nil && n.extra.origins != nil {
-		n.extra.origins = n.extra.origins[:to]
+	if n.extra != nil && n.extra.origins.others != nil {
+		n.extra.origins.others = n.extra.origins.others[:to]
 	}
 }
 
@@ -214,8 +228,9 @@ func (n *node) remove(seq event.SequenceNumber) {
 	if e := n.extra; e != nil {
 		e.changes = slices.DeleteFunc(e.changes, func(c change) bool { return c.at == p.at })
 		e.sources = slices.DeleteFunc(e.sources, func(s deadIn) bool { return s.at == p.at })
-		if e.origins != nil {
-			e.origins[p.rank()] = 0
+		e.origins.alike &^= 1 << p.at
+		if e.origins.others != nil {
+			e.origins.others[p.rank()] = 0
 		}
 	}
 	n.live &^= 1 << p.at
@@ -226,8 +241,8 @@ func (n *node) remove(seq event.SequenceNumber) {
 	if left := bits.OnesCount64(n.live); cap(n.rows) >= 16 && left > 0 && left*few <= len(n.rows) {
 		n.pack()
 		n.rows = append(make([]row, 0, left), n.rows...)
-		if n.extra != nil && n.extra.origins != nil {
-			n.extra.origins = slices.Clone(n.extra.origins)
+		if n.extra != nil {
+			n.extra.origins.others = slices.Clone(n.extra.origins.others)
 		}
 	}
 }
@@ -357,10 +372,20 @@ func (p place) setOrigin(origin event.SequenceNumber) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
 	}
-	if p.leaf.extra.origins == nil {
-		p.leaf.extra.origins = make([]event.SequenceNumber, len(p.leaf.rows), cap(p.leaf.rows))
+	o := &p.leaf.extra.origins
+	apart, bit := origin-p.sequence(), uint64(1)<<p.at
+	if o.alike == 0 {
+		o.apart = apart
 	}
-	p.leaf.extra.origins[p.rank()] = origin
+	if o.apart == apart {
+		o.alike |= bit
+		return
+	}
+	o.alike &^= bit
+	if o.others == nil {
+		o.others = make([]event.SequenceNumber, len(p.leaf.rows), cap(p.leaf.rows))
+	}
+	o.others[p.rank()] = origin
 }
 
 // setSource notes in which entity's dead-letter queue a message was.

@@ -29,7 +29,7 @@ func (n *node) check(t *testing.T, root bool) (live int) {
 			room += int(n.used >> i & 1)
 			live += int(n.live >> i & 1)
 		}
-		if n.live&^n.used != 0 || room != len(n.rows) || live == 0 && !root || n.extra != nil && n.extra.origins != nil && len(n.extra.origins) != room {
+		if n.live&^n.used != 0 || room != len(n.rows) || live == 0 && !root || n.extra != nil && n.extra.origins.others != nil && len(n.extra.origins.others) != room {
 			t.Fatalf("leaf %d: live %x, used %x, %d rows, %+v", n.number, n.live, n.used, len(n.rows), n.extra)
 		}
 		return live
@@ -85,7 +85,7 @@ func TestTree(t *testing.T) {
 				}
 				*tree.insert(v, last) = row{size: uint32(step), marks: in(event.Main, Active)}
 				if rng.IntN(4) == 0 {
-					tree.find(last).setOrigin(event.SequenceNumber(step))
+					tree.find(last).setOrigin(last + event.SequenceNumber(step/500%2)*event.SequenceNumber(step))
 				}
 				there = append(there, last)
 				note(last)
