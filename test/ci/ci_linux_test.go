@@ -101,7 +101,7 @@ func TestMachineInstallsWhatIsMissing(t *testing.T) {
 	}{"nothing set": {}, "CI=true": {env: []string{"CI=true"}}, "CI=true at a terminal": {terminal(t), []string{"CI=true"}}} {
 		said, code, calls := newMachine(t).run(c.stdin, c.env...)
 		ci := "CI=" + strings.TrimPrefix(strings.Join(c.env, ""), "CI=") + " " // as it was given
-		for _, packages := range []string{"gcc libc6-dev python3-dev", "nodejs npm", "python3 python3-venv", "default-jdk-headless maven"} {
+		for _, packages := range []string{"gcc libc6-dev python3-dev", "nodejs npm", "python3 python3-venv", "python3-zstandard", "default-jdk-headless maven"} {
 			if !slices.Contains(calls, ci+"sudo apt-get install -y -qq "+packages) {
 				t.Errorf("%s: %s is not installed: %q", name, packages, calls)
 			}

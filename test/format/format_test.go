@@ -22,7 +22,7 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 		}
 		t.Skip(err)
 	}
-	for _, source := range []string{"read.py", "records.py"} { // opened here, so that go test runs again when they have changed
+	for _, source := range []string{"read.py", "records.py", "sealed.py"} { // opened here, so that go test runs again when they have changed
 		if _, err := os.ReadFile(source); err != nil {
 			t.Fatal(err)
 		}

@@ -3,11 +3,12 @@
 
 usage: read.py [--bodies] DIR…
 
-It was written from docs/log-format.md alone and needs nothing but Python; sections are those of that page. This file goes from the
-directory to frames, records.py from the records in them to what is printed. Every checksum on the way is compared. Of a damaged
+It was written from docs/log-format.md alone and needs nothing but Python, and a module for zstd where there are sealed files; sections are
+those of that page. This file goes from the directory to frames, sealed.py from sealed files to the bytes of chapters, records.py from the records
+in them to what is printed. Every checksum on the way is compared. Of a damaged
 partition nothing is printed: stderr names the file and the offset in it.
 
-exit code: 0 all is well, 1 damage, 2 wrong use, 7 a format, event or capability that this reader does not know
+exit code: 0 all is well, 1 damage, 2 wrong use, 7 a format, event or capability that this reader does not know, or a sealed file without the module zstandard
 """
 
 import json
@@ -16,10 +17,11 @@ import re
 import struct
 import sys
 
+import sealed
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "fences", "moves", "policies", "transactions")
+KNOWN_CAPABILITIES = ("backups", "fences", "moves", "policies", "sealed", "transactions")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 
@@ -85,17 +87,17 @@ class Namespace:
             raise Damage(f"not what it should be: {e!r}", file) from None
 
 
-def small(file, magic, partition, tag):
-    """The fields of a manifest, progress, fault or clean."""
+def small(file, magic, partition, tag, versions=(1,)):
+    """The fields of a manifest, progress, fault or clean; with several versions, which one it has before them."""
     data = content(file)
     if len(data) < 20 or data[:4] != magic or crc(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise Damage("magic or checksum is wrong", file)
     version, of, namespace, length = struct.unpack_from("<HH4sI", data, 4)
-    if version != 1:
+    if version not in versions:
         raise Unknown(f"{file}: version {version}")
     if of != partition or namespace != tag or length != len(data):
         raise Damage("of another partition, namespace or length", file)
-    return data[16:-4]
+    return data[16:-4] if len(versions) == 1 else (version, data[16:-4])
 
 
 def note(file, magic, partition, tag):
@@ -120,6 +122,17 @@ def read_clean(directory, namespace):
     return {partition: (end, chain) for partition, _, chain, end, _ in rows}
 
 
+def read_sealed_list(fields, manifest):
+    """The sealed files of a manifest of version 2, and what follows them, the chapters."""
+    removed, base, count = struct.unpack_from("<Q48sI", fields, 8)
+    if removed or any(base):
+        raise Unknown(f"{manifest}: a base, or a log that lacks its beginning")
+    end = 72 + sealed.Named.SIZE * count
+    if end > len(fields):
+        raise Damage("it has fewer sealed files than it says", manifest)
+    return [sealed.Named(fields[at:at + sealed.Named.SIZE]) for at in range(72, end, sealed.Named.SIZE)], fields[end:]
+
+
 # ---- frames (section 3) ----
 
 class Frame:
@@ -127,8 +140,9 @@ class Frame:
 
     SIZE = 96  # of prefix and header
 
-    def __init__(self, data, at):
+    def __init__(self, data, at, kept=None):
         self.bad, self.intact, self.length = None, False, 0
+        self.kept = None  # which bytes of the bodies are; None: all
         head = data[at + 8:at + 96]
         if len(head) < 88 or head[:4] != b"LBFR" or crc(head[:84]) != struct.unpack("<I", head[84:])[0]:
             self.bad = "no frame header, or its checksum is wrong"
@@ -150,7 +164,9 @@ class Frame:
         else:
             self.bodies = data[at + 96:at + 96 + bodies]
             self.records = data[at + 96 + bodies:at + 8 + used]
-            if crc(self.bodies) != bodies_sum:
+            if kept and 0 in kept[at + 96:at + 96 + bodies]:
+                self.kept = kept[at + 96:at + 96 + bodies]
+            if self.kept is None and crc(self.bodies) != bodies_sum:
                 self.bad = "the checksum of the bodies is wrong"
             elif crc(self.records) != records_sum:
                 self.bad = "the checksum of the records is wrong"
@@ -180,11 +196,17 @@ class Partition:
     def frames(self):
         """Yields (frame, file, offset) up to the end of the log, or raises Damage."""
         manifest = os.path.join(self.directory, "manifest")
-        chapters = list(struct.iter_unpack("<IIQQII", small(manifest, b"LBMF", self.number, self.tag)[8:]))
+        version, fields = small(manifest, b"LBMF", self.number, self.tag, (1, 2))
+        files, rest = (read_sealed_list(fields, manifest) if version == 2 else ([], fields[8:]))
+        chapters = list(struct.iter_unpack("<IIQQII", rest))
         self.read_notes()
+        if files:
+            self.lsn, self.chain = files[0].first, files[0].chain
         self.pass_boundary()
+        for named in files:
+            yield from self.read_sealed(named, manifest)
         wal = os.path.join(self.directory, "wal")
-        listed = {f"{chapter[0]:010d}" for chapter in chapters}
+        listed = {f"{chapter[0]:010d}" for chapter in chapters} | {f"{named.chapter:010d}" for named in files}  # of these remains may be there
         for name in entries(wal):
             if name not in listed and any(os.path.getsize(os.path.join(wal, name, f)) for f in entries(os.path.join(wal, name))):
                 raise Damage("the manifest does not list it", os.path.join(wal, name))
@@ -195,6 +217,31 @@ class Partition:
             yield from self.read_chapter(directory, number, i == len(chapters) - 1)
         for lsn, _, name in self.wanted:
             raise Damage(f"the log ends here; {name} says that it reached {lsn}, or has another chain there", self.file, self.offset, self.lsn)
+
+    def read_sealed(self, named, manifest):
+        """The frames of a sealed file."""
+        self.file, self.offset = os.path.join(self.directory, "sealed", named.name()), 0
+        if (named.first, named.chain) != (self.lsn, self.chain):
+            raise Damage(f"sealed file {named.name()} does not begin where the log before it ends, at {self.lsn}", manifest)
+        try:
+            data, kept = sealed.chapter(content(self.file), self.number, self.tag, named)
+        except sealed.Wrong as e:
+            raise Damage(e, self.file, e.offset) from None
+        while self.offset < len(data):
+            frame = self.good_frame(data, named.chapter, self.offset == 0, kept)
+            if not frame:
+                raise Damage(self.why, self.file, self.offset, self.lsn)
+            yield self.past(frame)
+        if (self.lsn, self.chain, self.epoch) != (named.end, named.last, named.epoch):
+            raise Damage("its frames do not end as the manifest says", self.file, self.offset, self.lsn)
+
+    def past(self, frame):
+        """Goes on behind a frame. Returns it with its place."""
+        found = frame, self.file, self.offset
+        self.lsn, self.chain, self.epoch = frame.end(), frame.chain, frame.epoch
+        self.offset += 8 + frame.length
+        self.pass_boundary()
+        return found
 
     def read_notes(self):
         self.fault = None
@@ -232,15 +279,12 @@ class Partition:
                 if not frame:
                     self.judge_end(data, number, last_chapter and name == files[-1])
                     return
-                yield frame, self.file, self.offset
                 index += 1
-                self.lsn, self.chain, self.epoch = frame.end(), frame.chain, frame.epoch
-                self.offset += 8 + frame.length
-                self.pass_boundary()
+                yield self.past(frame)
 
-    def good_frame(self, data, chapter, first):
+    def good_frame(self, data, chapter, first, kept=None):
         """The frame that stands here; None if it is bad: why is in self.why."""
-        frame = Frame(data, self.offset)
+        frame = Frame(data, self.offset, kept)
         self.why = frame.bad
         if frame.intact and not self.of_this_place(frame, chapter, self.lsn):
             raise Damage("a frame of another place, partition, chapter or namespace", self.file, self.offset, self.lsn)

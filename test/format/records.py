@@ -452,6 +452,9 @@ class Record(Bytes):
             return {}
         distance, checksum = self.number(), struct.unpack("<I", self.take(4))[0]
         data = self.frame.bodies[distance - FIRST_BODY:][:size] if distance >= FIRST_BODY else b""
+        if self.frame.kept and len(data) == size and 0 in self.frame.kept[distance - FIRST_BODY:][:size]:
+            out = {name + "Size": size, name + "Position": self.frame.lsn + distance}
+            return out | ({name + "Erased": True} if self.with_bodies else {})
         if len(data) != size or crc(data) != checksum:
             raise ValueError(f"the checksum of {name}, at distance {distance}, is wrong")
         printed = read_changes(data) if kind == "changes" else text(data)

@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"ledger":                 13,
 		"ledger/address":         4,
 		"ledger/print":           6,
-		"internal/mutant":        82,
+		"internal/mutant":        86,
 		"internal/private":       2,
 		"log":                    67, // bases are two; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,

@@ -1,0 +1,108 @@
+package format
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// needsZstd leaves a test out where Python has no module for zstd; with CI=true that is a failure.
+func needsZstd(t *testing.T) {
+	t.Helper()
+	if err := exec.Command("python3", "-c", "import zstandard").Run(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("Python has no module zstandard: ", err)
+		}
+		t.Skip("Python has no module zstandard (Debian: python3-zstandard): ", err)
+	}
+}
+
+// seal makes sealed files of all chapters of a directory but the newest, and has drop take bodies out of them, if there is one.
+func seal(t *testing.T, dir string, drop func(log.Partition)) (files []string) {
+	t.Helper()
+	d := logdir.Open(t, dir, log.Options{Manual: true, SealAfter: -1})
+	p, _ := d.Lead(0)
+	for more := true; more; {
+		var err error
+		if more, err = p.(log.Sealer).Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if drop != nil {
+		drop(p)
+	}
+	d.Close()
+	files, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*.lbs"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d sealed files, %v", len(files), err)
+	}
+	return files
+}
+
+// TestSealed: sealed files are the same to both readers, with all bodies and without some, and so is that they are damaged.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	needsZstd(t)
+	dir := queue(t, "")
+	raw := agree(t, dir)
+	files := seal(t, dir, nil)
+	if got := agree(t, dir); strings.Join(got, "") != strings.Join(raw, "") {
+		t.Error("a log reads otherwise when it is sealed")
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 40 {
+		name := files[r.IntN(len(files))]
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := append([]byte(nil), whole...)
+		at := r.IntN(len(changed))
+		changed[at] ^= byte(1 + r.IntN(255))
+		if err := os.WriteFile(name, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, name+": offset ") || report.Places == 0 {
+			t.Errorf("byte %d of %s: %d damaged places to verify; exit code %d: %s", at, filepath.Base(name), report.Places, code, errs)
+		}
+		if err := os.WriteFile(name, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agree(t, dir)
+}
+
+// TestErased: bodies that a sealed file does not keep any more are so to both readers.
+func TestErased(t *testing.T) {
+	t.Parallel()
+	needsZstd(t)
+	dir := queue(t, "")
+	n := 0
+	seal(t, dir, func(p log.Partition) {
+		for _, s := range p.Segments() {
+			if !strings.HasSuffix(s.File, ".lbs") {
+				continue
+			}
+			if _, err := p.(log.Compactor).DropBodies(t.Context(), s.File, func(*log.Body) bool { n++; return n%3 == 0 }, -1<<20); err != nil && !errors.Is(err, log.ErrTooLittle) {
+				t.Fatal(err)
+			}
+		}
+	})
+	agree(t, dir)
+	if out, _, _ := read(t, dir, "--bodies"); !strings.Contains(out, `"BodyErased":true`) || !strings.Contains(out, `"Body":"body `) {
+		t.Errorf("bodies of %d were asked for; none is erased, or all are", n)
+	}
+}
