@@ -64,6 +64,8 @@ func (c cataloguing) decide(cmd Command) *Error {
 		return c.deleteRule(cmd)
 	case *ListRules:
 		return c.listRules(cmd)
+	case *PutHistoryPolicy:
+		return c.putHistoryPolicy(cmd)
 	case *touch:
 		c.touch(cmd)
 		return nil

@@ -1,6 +1,111 @@
 package engine
 
-import "strings"
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Histories is the engine as whoever decides sees it how long history is kept (docs/decisions/0049).
+type Histories interface {
+	// HistoryPolicies is what is said of it now; nil: nothing. It is not to be changed.
+	HistoryPolicies() *HistoryPolicies
+	// PutHistoryPolicy says something else. It is durable and an event when the call returns without an error; where it is said already there is
+	// no event. Refusals are [*Error]: [NotFound] for the removal of what is not there.
+	PutHistoryPolicy(ctx context.Context, cmd PutHistoryPolicy) error
+}
+
+// HistoryPolicies is what the catalogue says of how long history is kept.
+type HistoryPolicies = index.History
+
+// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, in the place of what was said of the pattern before; or, of
+// the namespace as a whole, what is given: the rest stays.
+type PutHistoryPolicy struct {
+	Pattern string // see [CheckHistoryPattern]; "": the namespace
+	Remove  bool   // of a pattern: nothing is said of it any more
+	Policy  event.HistoryPolicy
+	// Of the namespace alone.
+	Share       uint32 // percent of the disk; 0: not given
+	BeforeSends HistoryBeforeSends
+	Origin      *Origin
+	Why         event.ReasonGiven
+}
+
+func (*PutHistoryPolicy) command() {}
+
+// HistoryBeforeSends says whether history is kept even when sends have to be refused for want of room.
+type HistoryBeforeSends uint8
+
+const (
+	BeforeSendsNotGiven HistoryBeforeSends = iota
+	BeforeSendsNo
+	BeforeSendsYes
+)
+
+// maxHistoryPolicies is how many patterns may have one; a choice.
+const maxHistoryPolicies = 1000
+
+// Event is the event that carries a command out, without its origin; nil: that is said already.
+func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySet, *Error) {
+	if cmd.Pattern == "" {
+		return cmd.ofNamespace(now), nil
+	}
+	if err := CheckHistoryPattern(cmd.Pattern); err != nil {
+		return nil, err
+	}
+	old, there := now.Pattern(cmd.Pattern)
+	switch {
+	case cmd.Remove && !there:
+		return nil, Refuse(NotFound, "Nothing is said of the history of '%s'.", cmd.Pattern)
+	case cmd.Remove:
+		return &event.HistoryPolicySet{Pattern: old.Pattern, Removed: true}, nil
+	case cmd.Policy.IsZero():
+		return nil, Refuse(InvalidArgument, "The policy of '%s' says nothing: neither of events, nor of bodies, nor of undo.", cmd.Pattern)
+	case !there && now != nil && len(now.Patterns) >= maxHistoryPolicies:
+		return nil, Refuse(QuotaExceeded, "There are %d policies, which is the most there may be.", maxHistoryPolicies)
+	case there && old.Policy == cmd.Policy:
+		return nil, nil
+	}
+	return &event.HistoryPolicySet{Pattern: cmd.Pattern, Policy: cmd.Policy}, nil
+}
+
+func (cmd *PutHistoryPolicy) ofNamespace(now *HistoryPolicies) *event.HistoryPolicySet {
+	var was index.NamespaceHistory
+	if now != nil && now.Namespace != nil {
+		was = *now.Namespace
+	}
+	is := index.NamespaceHistory{Policy: cmd.Policy.Or(was.Policy), Share: cmp.Or(cmd.Share, was.Share), BeforeSends: was.BeforeSends}
+	if cmd.BeforeSends != BeforeSendsNotGiven {
+		is.BeforeSends = cmd.BeforeSends == BeforeSendsYes
+	}
+	if is == was {
+		return nil
+	}
+	return &event.HistoryPolicySet{Policy: is.Policy, Share: is.Share, BeforeSends: is.BeforeSends}
+}
+
+// HistoryPolicies is what the catalogue of partition 0 says of history; nil: nothing.
+func (p *Partition) HistoryPolicies() *HistoryPolicies {
+	p.onlyCatalogue()
+	return p.index.Catalogue.History()
+}
+
+// putHistoryPolicy says how long history is kept; see [PutHistoryPolicy].
+func (c cataloguing) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
+	is, err := cmd.Event(c.there.History())
+	if is == nil {
+		return err
+	}
+	origin := c.origin(cmd.Origin)
+	ev := add[*event.HistoryPolicySet](c.decision, event.KindHistoryPolicySet)
+	*ev = *is
+	ev.Origin = origin
+	c.because(cmd.Why, ev.Envelope)
+	return nil
+}
 
 // maxHistoryPattern is the longest pattern, bytes: longer than any path.
 const maxHistoryPattern = 512

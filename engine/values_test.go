@@ -17,7 +17,7 @@ var allCommands = []Command{
 	&Send{}, &Attach{}, &Flow{}, &Detach{}, &Settle{}, &Renew{}, &Peek{}, &ReceiveDeferred{}, &CancelScheduled{}, &BatchDelete{}, &RenewSession{},
 	&SetSessionState{}, &GetSessionState{}, &ListSessions{}, &PutEntity{}, &DeleteEntity{}, &PutRule{}, &DeleteRule{}, &ListRules{}, &Receive{},
 	&Tick{}, &acceptSession{}, &releaseSession{}, &releaseAll{}, &sweep{}, &dropSlice{}, &touch{}, &Note{}, &Stage{}, &Commit{}, &Rollback{},
-	&Forward{}, &Import{}, &FinishTransfers{}, &FailTransfer{}, &ForgetSource{},
+	&Forward{}, &Import{}, &FinishTransfers{}, &FailTransfer{}, &ForgetSource{}, &PutHistoryPolicy{},
 	Internal{},
 }
 

@@ -183,7 +183,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: message.Properties, Reread: message.Reread,
-		FailuresTo: s.settings.FailuresTo, Fence: s.settings.Storage.Fence, NoMemory: s.noMemory, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
+		FailuresTo: s.settings.FailuresTo, History: historyOf(s.settings.History), Fence: s.settings.Storage.Fence, NoMemory: s.noMemory, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
 			s.listen()
 		}})
@@ -193,6 +193,10 @@ func (s *Server) open(ctx context.Context) error {
 	s.recovered = recovered(s.engine.Recovered(), time.Since(began))
 	s.serving.Go(s.watch)
 	return nil
+}
+
+func historyOf(h settings.History) engine.PutHistoryPolicy {
+	return engine.PutHistoryPolicy{Policy: h.Policy, Share: h.Share, BeforeSends: h.BeforeSends}
 }
 
 // watch hands on the first failure of a partition.

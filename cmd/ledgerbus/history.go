@@ -1,91 +1,128 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
-	"github.com/ledgerbus/ledgerbus/ledger/address"
-	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-const dataHelp = "\n\nReads the data directory of a broker, running or not, or a backup. Nothing is changed, and the broker does not wait for it: beside\n" +
-	"a running one, what came in the last second may be missing."
-
-// historyFlags are those of all questions about the past.
-func historyFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "data", Value: "data", Usage: "data directory, of a broker that may be running, or backup"},
-		formFlag(), liveFlag(),
-	}, more...)
-}
-
-func storyCommand() *cli.Command {
+func historyCommand() *cli.Command {
+	const args = "PATTERN"
 	return &cli.Command{
-		Name:      "story",
-		Usage:     "tell the life of a message, over entities, copies, moves and schedules",
-		ArgsUsage: "ENTITY#NUMBER",
-		Description: "What the message is and what became of it, everything that happened to it, with who and where in the log, and a sentence.\n\n" +
-			"   ledgerbus story orders#88114\n" +
-			"   ledgerbus story --message-id A-4711 --data /var/lib/ledgerbus" + dataHelp,
-		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "of all messages that were sent with this id, in place of a number"}),
-		Action: story,
+		Name: "history", Usage: "look at how long history is kept, and change it",
+		Subcommands: []*cli.Command{{
+			Name: "policy", Usage: "how long events and bodies are kept that nobody needs any more",
+			Description: "A policy is for the entities that its pattern matches; a star stands for any characters. The most specific one wins, and what it\n" +
+				"says nothing of is left to the next, at last to the namespace, whose policy the settings of serve are. Works at brokers of\n" +
+				"Ledgerbus alone, with a key that gives the right Manage. docs/guide/history.md says what all of it means.\n\n" +
+				"   ledgerbus history policy list",
+			Subcommands: []*cli.Command{
+				{
+					Name: "list", Usage: "print the policies, the most specific one first, and that of the namespace",
+					Description: "   ledgerbus history policy list\n   ledgerbus history policy list -o json",
+					Flags:       connectionFlags(tableFlag()), Action: listHistoryPolicies,
+				},
+				{
+					Name: "set", Usage: "say how long history of the entities that a pattern matches is kept", ArgsUsage: args,
+					Description: "In the place of what was said of the pattern before. A retention is a time such as 7d or 36h, none: nothing is kept, or\n" +
+						"unlimited: all is. One that is not given is left to the next policy that matches.\n\n" +
+						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
+						"   ledgerbus history policy set audit --events unlimited --bodies 365d",
+					Flags: connectionFlags(tableFlag(), reasonFlag(),
+						&cli.StringFlag{Name: "events", Usage: "how long events are kept whose effects are over"},
+						&cli.StringFlag{Name: "bodies", Usage: "how long bodies of messages that are over are kept"},
+						&cli.StringFlag{Name: "undo", Usage: "how long what was removed without having been received is kept"}),
+					Action: setHistoryPolicy,
+				},
+				{
+					Name: "delete", Usage: "take what is said of a pattern away", ArgsUsage: args,
+					Description: "What the next policy that matches says holds from then on, which may be shorter: what goes by it does not come back. Asks for the\n" +
+						"pattern; a script gives it with --confirm.\n\n" +
+						"   ledgerbus history policy delete 'orders/*' --confirm 'orders/*'",
+					Flags: connectionFlags(tableFlag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,
+				},
+			},
+		}},
 	}
 }
 
-func story(c *cli.Context) error {
-	id := c.String("message-id")
-	if (id == "") == (c.Args().Len() == 0) || c.Args().Len() > 1 {
-		return usageError{errors.New("which message? ledgerbus story ENTITY#NUMBER, such as orders#88114, or --message-id ID")}
+func listHistoryPolicies(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
 	}
-	var of address.Address
-	if id == "" {
-		var err error
-		if of, err = address.Parse(c.Args().First()); err == nil && of.Number == 0 {
-			err = fmt.Errorf("%s is no message: one is named as in orders#88114", of)
-		}
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	return administer(c, func(a *administration) error {
+		all, err := a.HistoryPolicies(a.ctx)
 		if err != nil {
+			return err
+		}
+		return printPolicies(c, f, all)
+	})
+}
+
+func setHistoryPolicy(c *cli.Context) error {
+	p := wire.HistoryPolicy{Events: c.String("events"), Bodies: c.String("bodies"), Undo: c.String("undo")}
+	for _, text := range []string{p.Events, p.Bodies, p.Undo} {
+		if _, err := event.ParseRetention(text); err != nil && text != "" {
 			return usageError{err}
 		}
 	}
-	return ask(c, ledger.MomentColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Story(ctx, of, id) })
+	if p.Events == "" && p.Bodies == "" && p.Undo == "" {
+		return usageError{errors.New("how long? at least one of --events, --bodies and --undo")}
+	}
+	return onPattern(c, func(a *administration, pattern string) (wire.HistoryPolicies, error) {
+		p.Pattern = pattern
+		return a.SetHistoryPolicy(a.ctx, p)
+	})
 }
 
-// ask opens what a question is asked of, and prints the answer.
-func ask(c *cli.Context, columns []string, question func(context.Context, *ledger.Ledger) error) (err error) {
-	t, err := newTeller(c, columns)
+func deleteHistoryPolicy(c *cli.Context) error {
+	return onPattern(c, func(a *administration, pattern string) (all wire.HistoryPolicies, err error) {
+		if err := confirm(c, pattern, "what is said of the history of "+pattern+" is taken away, and it may become shorter"); err != nil {
+			return all, err
+		}
+		return a.DeleteHistoryPolicy(a.ctx, pattern)
+	})
+}
+
+// onPattern changes the policy of the pattern that a command is about, and prints what holds then.
+func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.HistoryPolicies, error)) error {
+	f, err := tableFormat(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir := c.String("data")
-	if info, err := os.Stat(dir); err != nil {
-		return usageError{fmt.Errorf("--data: %w", err)}
-	} else if !info.IsDir() {
-		return usageError{errors.New("--data: " + dir + " is not a directory")}
+	if c.Args().Len() != 1 || c.Args().First() == "" {
+		return usageError{fmt.Errorf("of which entities? %s PATTERN, such as 'orders/*'", c.Command.HelpName)}
 	}
-	how := beside(c)
-	s, err := how.Open(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return known(question(ctx, ledger.New(s, t.tell)))
+	return administer(c, func(a *administration) error {
+		all, err := do(a, c.Args().First())
+		if err != nil {
+			return err
+		}
+		return printPolicies(c, f, all)
+	})
 }
 
-// known is the error of a question as the exit code is to have it: what makes no sense is usage, and what history does not have is refused.
-func known(err error) error {
-	if errors.Is(err, ledger.ErrQuestion) {
-		return usageError{err}
+// printPolicies prints those of patterns, the most specific one first, and then that of the namespace.
+func printPolicies(c *cli.Context, f format, all wire.HistoryPolicies) error {
+	rows := make([]row, 0, len(all.Policies)+1)
+	for _, p := range all.Policies {
+		rows = append(rows, policyRow(p, "", ""))
 	}
-	return err
+	whole := all.Namespace
+	rows = append(rows, policyRow(whole.HistoryPolicy, strconv.Itoa(whole.Share), strconv.FormatBool(whole.BeforeSends)))
+	return printRows(c.App.Writer, f, policyRow(wire.HistoryPolicy{}, "", ""), nil, rows)
 }
 
-var _ ledger.Source = log.Store(nil)
+// policyRow shows a policy; that of the namespace has no pattern.
+func policyRow(p wire.HistoryPolicy, share, beforeSends string) row {
+	return row{text("pattern", p.Pattern), text("events", p.Events), text("bodies", p.Bodies), text("undo", p.Undo), text("share", share), text("before-sends", beforeSends)}
+}

@@ -18,6 +18,7 @@ type Settings struct {
 	Tier      Tier
 	Storage   Storage
 	Clock     Clock
+	History   History
 	Listening Listening
 	TLS       TLS
 	Entities  Entities
@@ -63,6 +64,13 @@ type Storage struct {
 	Low        int           // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
 	SealAfter  time.Duration // how long after its end a chapter is sealed; 0: never, negative: at once
 	Fence      bool          // a partition whose log fails is taken out of service; else the broker ends
+}
+
+// History says how long history of the namespace is kept (docs/decisions/0049). What is not given stays as the log has it.
+type History struct {
+	Policy      event.HistoryPolicy
+	Share       uint32 // percent of the disk; 0: not given
+	BeforeSends engine.HistoryBeforeSends
 }
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).

@@ -80,6 +80,16 @@ var words = []Word{
 		}},
 	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
 		Default: "10m", set: setSealAfter},
+	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited; kept in the log, so that a start without it changes nothing, as the next four", Default: historyDefault,
+		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Events })},
+	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: historyDefault,
+		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Bodies })},
+	{Name: "history-undo", Usage: "how long what was purged, deleted in a batch or gone with its entity is kept: a time, none or unlimited", Default: historyDefault,
+		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Undo })},
+	{Name: "history-share", Usage: "percent of the disk that all history may take, 1 to 100; what is more goes, oldest first, whatever else is said; 100: no bound", Default: "100",
+		set: setHistoryShare},
+	{Name: "history-before-sends", Usage: "true: sends are refused for want of room before history is cut for it; false: history is cut first", Default: "false",
+		set: setHistoryBeforeSends},
 	{Name: "clock-max-gap", Usage: "how far the machine's clock may be ahead of the newest event in the log at a start; a longer gap is refused, not taken for downtime",
 		Default: "9600h, which is 400 days", set: period(func(s *Settings) *time.Duration { return &s.Clock.MaxGap }, time.Hour, 876000*time.Hour)},
 	{Name: "accept-clock", Once: true, Usage: "at a start whose clock is refused, or over 10 minutes from the newest event in the log: log goes on from that event; wall sets broker time to the clock and moves all deadlines by the difference; as a flag only",
@@ -228,6 +238,35 @@ func setSealAfter(s *Settings, values []string) error {
 	}
 	if s.Storage.SealAfter = d; d == 0 {
 		s.Storage.SealAfter = -1
+	}
+	return nil
+}
+
+// historyDefault is what holds where nothing was ever said of history.
+const historyDefault = "unlimited"
+
+func retention(field func(*Settings) *event.Retention) func(*Settings, []string) error {
+	return func(s *Settings, values []string) (err error) {
+		*field(s), err = event.ParseRetention(values[0])
+		return err
+	}
+}
+
+func setHistoryShare(s *Settings, values []string) error {
+	var share int
+	err := count(func(*Settings) *int { return &share }, 1, 100)(s, values)
+	s.History.Share = uint32(share)
+	return err
+}
+
+func setHistoryBeforeSends(s *Settings, values []string) error {
+	switch values[0] {
+	case "true":
+		s.History.BeforeSends = engine.BeforeSendsYes
+	case "false":
+		s.History.BeforeSends = engine.BeforeSendsNo
+	default:
+		return fmt.Errorf("%q is neither true nor false", values[0])
 	}
 	return nil
 }

@@ -58,6 +58,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		reply.Answer = runtimes{of: l.part.Runtimes(cmd.slices)}
 	case *lookup:
 		return l.lookup(cmd)
+	case *askHistory:
+		reply.Answer = saidOfHistory{now: l.part.HistoryPolicies()}
 	case *snapshotOf:
 		return cmd.take(l)
 	}

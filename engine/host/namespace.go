@@ -57,6 +57,8 @@ type Options struct {
 	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
 	// else says, the dead-letter queue.
 	FailuresTo event.SubQueue
+	// History is what settings say of how long history of the namespace is kept.
+	History engine.PutHistoryPolicy
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
@@ -149,6 +151,9 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		defer close(n.collected)
 		n.collect(n.closing.Done())
 	})
+	if err := n.sayHistory(ctx, opts.History); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
 	return n, nil
 }
 

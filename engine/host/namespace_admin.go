@@ -27,6 +27,7 @@ const (
 
 // admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads it.
 type admin struct {
+	said
 	// set once in Open
 	partitions *partitions
 	directory  *directory
@@ -55,6 +56,7 @@ func (a *admin) begin(ctx context.Context) (context.Context, error) {
 
 // configureAll puts everything in the catalogue in force, before the loops run.
 func (a *admin) configureAll(c *index.Catalogue) {
+	a.said.now.Store(c.History())
 	for _, e := range c.All() {
 		v := engine.View(e, nil)
 		a.directory.put(v)

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	Operations engine.Operations
 	Backups    engine.Backups
+	Histories  engine.Histories
 	Desk       *caller.Desk
 	Now        func() event.Time
 	Logger     *slog.Logger // nil: slog.Default

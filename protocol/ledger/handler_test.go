@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
@@ -35,6 +36,7 @@ type fake struct {
 	why        event.ReasonGiven
 	closed     int  // backups
 	breaks     bool // backups do, in the middle
+	histories  *index.Index
 	ended      bool // the context of the last act could not be cancelled
 }
 
@@ -78,13 +80,13 @@ type api struct {
 func newAPI(t *testing.T) *api {
 	t.Helper()
 	a := &api{T: t, failures: access.NewFailures(100, 3), fake: &fake{partitions: []engine.PartitionStatus{{}, {ID: 1, Since: start},
-		{ID: 2, State: engine.PartitionRefused, Since: start + 1, Cause: "segment 7: checksum mismatch"}}}}
+		{ID: 2, State: engine.PartitionRefused, Since: start + 1, Cause: "segment 7: checksum mismatch"}}, histories: index.New()}}
 	verifier := access.New(access.Options{Hosts: []string{"bus.example"}, Rules: []event.AccessRule{
 		{Name: "ops", Rights: event.Rights{event.Manage}, Primary: rootKey},
 		{Name: "sender", Rights: event.Rights{event.Send, event.Listen}, Primary: sendKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Backups: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Histories: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
 		for _, secret := range []string{rootKey, sendKey, "sig="} {

@@ -21,6 +21,9 @@ var routes = []route{
 	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
 	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
 	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, (*call).restartPartition},
+	{http.MethodGet, "v1/history/policies", access.Manage, (*call).listHistoryPolicies},
+	{http.MethodPost, "v1/history/policies", access.Manage, (*call).setHistoryPolicy},
+	{http.MethodPost, "v1/history/policies/delete", access.Manage, (*call).deleteHistoryPolicy},
 	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
 }
 

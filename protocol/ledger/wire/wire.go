@@ -45,6 +45,28 @@ type Partition struct {
 	By    string     `json:"by,omitempty"`    // the access rule or subject that asked for the state; "": nobody did
 }
 
+// HistoryPolicies is how long history is kept.
+type HistoryPolicies struct {
+	Namespace NamespaceHistory `json:"namespace"` // where no policy says otherwise
+	Policies  []HistoryPolicy  `json:"policies"`  // the most specific one first
+}
+
+// NamespaceHistory is what settings say, or what holds without them.
+type NamespaceHistory struct {
+	HistoryPolicy
+	Share       int  `json:"share"`       // percent of the disk that all history may take
+	BeforeSends bool `json:"beforeSends"` // history is kept even when sends have to be refused for want of room
+}
+
+// HistoryPolicy is how long history of the entities that a pattern matches is kept: a time such as 7d or 36h, none, unlimited, or "" where it
+// says nothing.
+type HistoryPolicy struct {
+	Pattern string `json:"pattern,omitempty"`
+	Events  string `json:"events,omitempty"`
+	Bodies  string `json:"bodies,omitempty"`
+	Undo    string `json:"undo,omitempty"`
+}
+
 // Failure is every answer with a status of 400 or more.
 type Failure struct {
 	Error Error `json:"error"`

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -212,8 +213,11 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	now := c.o.Now()
 	req.Header.Set("User-Agent", c.o.Product)
 	req.Header.Set("Authorization", c.cs.Token(audience, now))
-	if r.method == http.MethodPut {
+	switch {
+	case r.method == http.MethodPut:
 		req.Header.Set("Content-Type", contentType)
+	case r.own && len(r.body) > 0:
+		req.Header.Set("Content-Type", wire.ContentType)
 	}
 	if r.update {
 		req.Header.Set("If-Match", "*")

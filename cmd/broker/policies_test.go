@@ -1,0 +1,58 @@
+package broker_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/test/harness"
+	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+)
+
+// How long history is kept: what settings say wins at each start and is an event when it changes something; what they do not say any more stays, and
+// so does what was set over the door.
+func TestHistoryPolicies(t *testing.T) {
+	t.Parallel()
+	data, given := "", settings.History{Policy: event.HistoryPolicy{Events: 7 * 86_400_000, Bodies: event.KeepNone}}
+	b := harness.Start(t, func(s *settings.Settings) { data, s.History = s.Storage.Data, given })
+	shows := func(want wire.HistoryPolicies) {
+		t.Helper()
+		got, err := connect(t, b.ConnectionString(), admin.Options{}).HistoryPolicies(t.Context())
+		if err != nil || got.Namespace != want.Namespace || len(got.Policies) != len(want.Policies) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		for i := range want.Policies {
+			if got.Policies[i] != want.Policies[i] {
+				t.Errorf("%+v", got.Policies[i])
+			}
+		}
+	}
+	want := wire.HistoryPolicies{Namespace: wire.NamespaceHistory{HistoryPolicy: wire.HistoryPolicy{Events: "7d", Bodies: "none", Undo: "unlimited"}, Share: 100}}
+	shows(want)
+	c := connect(t, b.ConnectionString(), admin.Options{Reason: "INC-4711"})
+	orders, gone := wire.HistoryPolicy{Pattern: "orders/*", Bodies: "90d"}, wire.HistoryPolicy{Pattern: "gone", Undo: "none"}
+	for _, p := range []wire.HistoryPolicy{gone, orders} {
+		_, err := c.SetHistoryPolicy(t.Context(), p)
+		must(t, err)
+	}
+	if all, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err != nil || len(all.Policies) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err == nil || !strings.Contains(err.Error(), "Nothing is said") {
+		t.Errorf("deleted twice: %v", err)
+	}
+	want.Policies = []wire.HistoryPolicy{orders}
+	b.Crash() // and starts again, with the same settings: no event
+	shows(want)
+	b.Stop()
+	var dump strings.Builder
+	must(t, tools.Dump(&dump, data, tools.DumpOptions{Partition: 0, JSON: true}))
+	for part, times := range map[string]int{`"Event":"HistoryPolicySet"`: 4, `"Policy":{"Events":"7d","Bodies":"none"}`: 1, `"Reason":"settings of the start"`: 1, `"Pattern":"gone","Removed":true`: 1, "INC-4711": 3} {
+		if n := strings.Count(dump.String(), part); n != times {
+			t.Errorf("%d of %s in the dump\n%s", n, part, dump.String())
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package ledger
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
+)
+
+// HistoryPolicies implements [engine.Histories].
+func (f *fake) HistoryPolicies() *engine.HistoryPolicies { return f.histories.Catalogue.History() }
+
+// PutHistoryPolicy implements [engine.Histories].
+func (f *fake) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolicy) error {
+	if err := f.act(ctx, cmd.Origin, cmd.Why); err != nil {
+		return err
+	}
+	ev, err := cmd.Event(f.HistoryPolicies())
+	if err != nil {
+		return err
+	}
+	if ev != nil {
+		f.histories.Apply(start, ev)
+	}
+	return nil
+}
+
+// Policies are set, shown and taken away; the namespace's are shown beside them, and no request changes those.
+func TestHistoryPolicies(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	const path, gone = "/$ledger/v1/history/policies", "/$ledger/v1/history/policies/delete"
+	const namespace = `{"namespace":{"events":"unlimited","bodies":"unlimited","undo":"unlimited","share":100,"beforeSends":false},"policies":[`
+	a.is(a.do("GET", path, ""), namespace+`]}`)
+	a.is(a.do("POST", path, `{"pattern":"Orders/*","bodies":"none","events":"36h"}`, caller.ReasonHeader, "INC-4711"), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
+	if a.fake.by.Principal != "ops" || a.fake.why != (event.ReasonGiven{Reason: "INC-4711"}) {
+		t.Errorf("%+v, %+v", a.fake.by, a.fake.why)
+	}
+	a.is(a.do("POST", path, `{"pattern":"orders/eu","undo":"7d"}`), namespace+`{"pattern":"orders/eu","undo":"7d"},{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
+	a.is(a.do("POST", gone, `{"pattern":"orders/EU"}`), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
+	for body, fragment := range map[string]string{
+		``: "pattern is empty", `{"pattern":"","events":"7d"}`: "pattern is empty", `{"pattern":"a"}`: "says nothing", `{"pattern":"a","events":"soon"}`: "retention events",
+		`{"pattern":"a b","events":"7d"}`: "no path has", `{"pattern":"a","share":3}`: "unknown field", `{"pattern":"a","undo":"0s"}`: "from 1ms",
+	} {
+		a.refused(a.do("POST", path, body), 400, "invalid", fragment)
+	}
+	a.refused(a.do("POST", gone, `{"pattern":"orders/eu"}`), 404, "not-found", "Nothing is said")
+	a.fake.fail = engine.Refuse(engine.Busy, "The server is busy.")
+	a.refused(a.do("POST", path, `{"pattern":"a","undo":"7d"}`), 503, "busy", "busy")
+}

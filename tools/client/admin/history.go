@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+const historyPolicies = "v1/history/policies"
+
+// HistoryPolicies says how long history is kept. Only Ledgerbus keeps one.
+func (c *Client) HistoryPolicies(ctx context.Context) (all wire.HistoryPolicies, err error) {
+	err = c.own(ctx, request{op: "list policies of history", method: http.MethodGet, path: historyPolicies}, &all)
+	return all, err
+}
+
+// SetHistoryPolicy says how long history of what a pattern matches is kept, in the place of what was said of the pattern before.
+func (c *Client) SetHistoryPolicy(ctx context.Context, p wire.HistoryPolicy) (wire.HistoryPolicies, error) {
+	return c.sayOfHistory(ctx, "set the policy of history of "+p.Pattern, historyPolicies, p)
+}
+
+// DeleteHistoryPolicy takes what is said of a pattern away.
+func (c *Client) DeleteHistoryPolicy(ctx context.Context, pattern string) (wire.HistoryPolicies, error) {
+	return c.sayOfHistory(ctx, "delete the policy of history of "+pattern, historyPolicies+"/delete", wire.HistoryPolicy{Pattern: pattern})
+}
+
+func (c *Client) sayOfHistory(ctx context.Context, op, path string, p wire.HistoryPolicy) (all wire.HistoryPolicies, err error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return all, err
+	}
+	err = c.own(ctx, request{op: op, method: http.MethodPost, path: path, body: body}, &all)
+	return all, err
+}
