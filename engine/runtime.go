@@ -9,15 +9,9 @@ import (
 func (p *Partition) Runtimes(ids []event.Slice) []Runtime {
 	all := make([]Runtime, len(ids))
 	for i, id := range ids {
-		r := &all[i]
-		count := func(q event.SubQueue) int {
-			return p.index.Count(id, q, index.Active) + p.index.Count(id, q, index.Locked) +
-				p.index.Count(id, q, index.Deferred) + p.index.Count(id, q, index.DeferredLocked)
-		}
-		r.Active, r.DeadLetter, r.TransferDeadLetter = count(event.Main), count(event.DeadLetter), count(event.TransferDeadLetter)
-		r.Transfer = p.index.Count(id, event.Main, index.Transferring)
-		r.DeadLetter += p.index.Count(id, event.DeadLetter, index.Transferring) // that is where they wait
-		r.Scheduled, r.SizeBytes = p.index.Scheduled(id), p.index.Bytes(id)
+		var t index.Tally
+		t.Add(p.index, id)
+		all[i] = Runtime{Active: t.Active, DeadLetter: t.DeadLetter, TransferDeadLetter: t.TransferDeadLetter, Transfer: t.Transfer, Scheduled: t.Scheduled, SizeBytes: t.Bytes}
 	}
 	return all
 }

@@ -231,3 +231,10 @@ func finder(p log.Partition) log.Finder {
 	}
 	return all{p}
 }
+
+func many(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + more
+}

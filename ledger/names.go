@@ -102,13 +102,13 @@ func (n *names) apply(rec *replay.Record, ev event.Event) {
 
 func (n *names) add(e *life) {
 	n.byID[e.id] = e
-	path := strings.ToLower(e.path)
+	path := fold(e.path)
 	n.byPath[path] = append(n.byPath[path], e)
 }
 
 // find is the entity of a path: the one that is there, else the one that was there last.
 func (n *names) find(path string) (*life, error) {
-	lives := n.byPath[strings.ToLower(path)]
+	lives := n.byPath[fold(path)]
 	if len(lives) == 0 {
 		return nil, fmt.Errorf("%w of an entity %s; entities that history knows: %s", ErrNothing, word(path), n.some())
 	}
@@ -185,14 +185,5 @@ func (n *names) message(s event.Slice, number event.SequenceNumber) string {
 	return address.Of(n.path(s.Entity), number).String()
 }
 
-// settings are those of an entity at a time, and the change that made them.
-func (e *life) settings(at event.Time) change {
-	last := e.changes[0]
-	for _, c := range e.changes {
-		if c.at > at {
-			break
-		}
-		last = c
-	}
-	return last
-}
+// fold is a path as it is compared.
+func fold(path string) string { return strings.ToLower(path) }

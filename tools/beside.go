@@ -19,7 +19,9 @@ type Beside struct {
 }
 
 // Open takes a directory to read it, beside a broker if one uses it.
-func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) { return b.open(ctx, dir, false) }
+func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
+	return b.open(ctx, dir, false)
+}
 
 // open is Open; thorough reads sealed files whole.
 func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store, error) {

@@ -74,16 +74,32 @@ func startBroker(t *testing.T, more ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	connection, stop := startWith(t, s)
+	t.Cleanup(stop)
+	return connection
+}
+
+// startStoppable starts a broker on a directory, and returns what stops it.
+func startStoppable(t *testing.T, data string) (connection string, stop func()) {
+	t.Helper()
+	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {data}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startWith(t, s)
+}
+
+func startWith(t *testing.T, s settings.Settings) (connection string, stop func()) {
+	t.Helper()
 	srv, err := broker.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	return srv.ConnectionString(), func() {
 		if err := srv.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	return srv.ConnectionString()
+	}
 }
 
 func TestExitCodesAndMessages(t *testing.T) {

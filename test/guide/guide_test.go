@@ -33,6 +33,12 @@ func TestBackup(t *testing.T) {
 	follow(t, "../../docs/guide/backup.md", newDirectory(t))
 }
 
+// What the page about the past says is what one sees who asks.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/history.md", newDirectory(t))
+}
+
 // The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
 func TestTransactions(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"protocol/listen":        {"internal/private"},
 	"ledger/address":         {"log/event"},
 	"ledger/print":           {"log/event"},
-	"ledger":                 {"ledger/address", "ledger/print", "index/replay", "log", "log/event"},
+	"ledger":                 {"ledger/address", "ledger/print", "engine/filter", "index", "index/replay", "log", "log/event"},
 	"tools":                  {"index/replay", "ledger/print", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/client":           {},

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+)
+
+const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', -2h, now, 2026-11-03T03:12:00Z, or a place in a log as answers show it: @0/1839977. One\n" +
+	"that begins with a hyphen stands behind --: ledgerbus at -- -2h orders. Without a zone it is local time; answers are in UTC."
+
+func whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "tell why messages are in a dead-letter queue: causes, who, when, and what was changed shortly before",
+		ArgsUsage: "ENTITY/$dlq | ENTITY#NUMBER",
+		Description: "   ledgerbus why 'orders/$dlq'\n" +
+			"   ledgerbus why orders#88114" + dataHelp,
+		Flags: historyFlags(),
+		Action: func(c *cli.Context) error {
+			of, err := theAddress(c)
+			if err != nil {
+				return err
+			}
+			columns := ledger.WhyColumns
+			if of.Number != 0 {
+				columns = ledger.MomentColumns
+			}
+			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error { return l.Why(ctx, of) })
+		},
+	}
+}
+
+// theAddress is the one argument of a command about an entity or a message.
+func theAddress(c *cli.Context) (address.Address, error) {
+	if c.Args().Len() != 1 {
+		return address.Address{}, usageError{fmt.Errorf("about what? ledgerbus %s %s", c.Command.Name, c.Command.ArgsUsage)}
+	}
+	of, err := address.Parse(c.Args().First())
+	if err == nil && of.Place {
+		err = fmt.Errorf("%s is a place in a log, and no entity", of)
+	}
+	if err != nil {
+		return of, usageError{err}
+	}
+	return of, nil
+}
+
+func atCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "at",
+		Usage:     "tell what was in the entities at an instant of the past",
+		ArgsUsage: "INSTANT [ENTITY]",
+		Description: "   ledgerbus at 03:12\n" +
+			"   ledgerbus at 'yesterday 14:00' orders --messages" + instantHelp + dataHelp,
+		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, in place of counts"}),
+		Action: func(c *cli.Context) error {
+			instants, entity, err := instantsAndEntity(c, 1)
+			if err != nil {
+				return err
+			}
+			columns := ledger.CountColumns
+			if c.Bool("messages") {
+				columns = ledger.MessageColumns
+			}
+			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error {
+				return l.At(ctx, instants[0], entity, c.Bool("messages"))
+			})
+		},
+	}
+}
+
+func diffCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "diff",
+		Usage:     "tell how two instants differ: counts, what came and went, who changed what",
+		ArgsUsage: "INSTANT INSTANT [ENTITY]",
+		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
+			"   ledgerbus diff 02:45 now --messages" + instantHelp + dataHelp,
+		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that is another, in place of counts"}),
+		Action: func(c *cli.Context) error {
+			instants, entity, err := instantsAndEntity(c, 2)
+			if err != nil {
+				return err
+			}
+			columns := ledger.DiffColumns
+			if c.Bool("messages") {
+				columns = ledger.MessageDiffColumns
+			}
+			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error {
+				return l.Diff(ctx, instants[0], instants[1], entity, c.Bool("messages"))
+			})
+		},
+	}
+}
+
+// instantsAndEntity are the arguments of a command about so many instants.
+func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity string, err error) {
+	args := c.Args().Slice()
+	if len(args) < n || len(args) > n+1 {
+		return nil, "", usageError{fmt.Errorf("when? ledgerbus %s %s", c.Command.Name, c.Command.ArgsUsage)}
+	}
+	for _, text := range args[:n] {
+		i, err := ledger.ParseInstant(text, time.Now())
+		if err != nil {
+			return nil, "", usageError{err}
+		}
+		instants = append(instants, i)
+	}
+	if len(args) > n {
+		of, err := address.Parse(args[n])
+		if err == nil && (of.Place || of.Number != 0) {
+			err = fmt.Errorf("%s is no entity", of)
+		}
+		if err != nil {
+			return nil, "", usageError{err}
+		}
+		entity = of.Entity
+	}
+	return instants, entity, nil
+}
+
+func whenCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "when",
+		Usage:     "tell the first event that made a condition true, and those around it",
+		ArgsUsage: "CONDITION",
+		Description: "A condition compares counts of entities: messages, active, dead, scheduled, transfer, transferdead, locked, deferred, size.\n\n" +
+			"   ledgerbus when 'orders.active > 1000'\n" +
+			"   ledgerbus when 'orders.active > 0 AND orders.locked = 0' --since 02:00" + dataHelp,
+		Flags: historyFlags(&cli.StringFlag{Name: "since", Usage: "instant from which on it is looked for", DefaultText: "the beginning of history"}),
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 {
+				return usageError{errors.New("which condition? ledgerbus when 'orders.active > 1000'")}
+			}
+			since, err := instantFlag(c, "since")
+			if err != nil {
+				return err
+			}
+			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.When(ctx, c.Args().First(), since) })
+		},
+	}
+}
+
+// instantFlag is an instant that a flag gives; nil without it.
+func instantFlag(c *cli.Context, name string) (*ledger.Instant, error) {
+	if !c.IsSet(name) {
+		return nil, nil
+	}
+	text := c.String(name)
+	if d, err := time.ParseDuration(text); err == nil && d > 0 { // --since 24h
+		text = "-" + text
+	}
+	i, err := ledger.ParseInstant(text, time.Now())
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
+	}
+	return &i, nil
+}
+
+func rangeFlags() []cli.Flag {
+	return historyFlags(
+		&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration is as long ago", DefaultText: "the beginning of history"},
+		&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
+		&cli.StringFlag{Name: "where", Usage: "only rows that fulfil this condition, in the language of rules, on type, entity, number, detail, by, place, event, reason"},
+	)
+}
+
+// theRange is what the flags and the argument of a command say of the events that are wanted.
+func theRange(c *cli.Context) (r ledger.Range, err error) {
+	if r.Since, err = instantFlag(c, "since"); err != nil {
+		return r, err
+	}
+	if r.Until, err = instantFlag(c, "until"); err != nil {
+		return r, err
+	}
+	r.Where = c.String("where")
+	switch c.Args().Len() {
+	case 0:
+	case 1:
+		of, err := theAddress(c)
+		if err == nil && of.Number != 0 {
+			err = usageError{fmt.Errorf("of one message: ledgerbus story %s", of)}
+		}
+		r.Entity = of.Entity
+		return r, err
+	default:
+		return r, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
+	}
+	return r, nil
+}
+
+func auditCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "audit",
+		Usage:     "tell who created, changed, deleted and purged what, when and why",
+		ArgsUsage: "[ENTITY]",
+		Description: "   ledgerbus audit --since 24h\n" +
+			"   ledgerbus audit orders -o json" + dataHelp,
+		Flags: rangeFlags(),
+		Action: func(c *cli.Context) error {
+			r, err := theRange(c)
+			if err != nil {
+				return err
+			}
+			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Audit(ctx, r) })
+		},
+	}
+}
+
+func eventsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "events",
+		Usage:     "tell what happened, event by event, in the order of all partitions",
+		ArgsUsage: "[ENTITY]",
+		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
+			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv" + dataHelp,
+		Flags: rangeFlags(),
+		Action: func(c *cli.Context) error {
+			r, err := theRange(c)
+			if err != nil {
+				return err
+			}
+			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Events(ctx, r) })
+		},
+	}
+}

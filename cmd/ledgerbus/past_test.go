@@ -1,0 +1,101 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// past is the stopped directory of a broker on which some things went wrong.
+func past(t *testing.T) string {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	broker, stop := startStoppable(t, data)
+	for _, args := range [][]string{
+		{"queue", "update", "orders", "--max-delivery-count", "2", "--reason", "INC-4711"},
+		{"send", "orders", "--body", "x", "--message-id", "poison"},
+		{"receive", "orders", "--abandon"},
+		{"receive", "orders", "--abandon"},
+		{"send", "orders", "--body", "y", "--count", "3"},
+		{"receive", "orders", "--dead-letter", "--reason", "BadCurrency", "--description", "order 17 is in EURO"},
+		{"receive", "orders", "--dead-letter", "--reason", "BadCurrency", "--description", "order 4 is in EURO"},
+		{"receive", "orders", "--complete"},
+	} {
+		if r := execute(t, broker, "", args...); r.code != 0 {
+			t.Fatalf("%q: %+v", args, r)
+		}
+	}
+	stop()
+	return data
+}
+
+func TestWhy(t *testing.T) {
+	data := past(t)
+	wants(t, types(t, data, "why", "orders/$dlq"), `^orders/\$dlq: 3 dead letters since \d{4}-.*Z, 2 causes\n`,
+		`#1 2  application: BadCurrency: "order # is in EURO"  .* by .*127\.0\.0\.1.*  such as orders#2\n`,
+		`#2 1  max-delivery.*  given back 2 times  by .*  such as orders#1\n`,
+		`shortly before: .*\(key RootManageSharedAccessKey\).* changed orders: MaxDeliveryCount 10 → 2  @0/\d+\n`,
+		`next: ledgerbus story 'orders#2'`, `next: ledgerbus at `, `next: ledgerbus audit`)
+	wants(t, types(t, data, "why", "orders#1"), `^orders#1 · id poison, \d+ bytes · DEAD-LETTERED, 2 attempts\n`, `in a sentence: 2 attempts failed: 2 given back, 0 with a lock that was lost\n`, `next: ledgerbus why 'orders/\$dlq'`)
+	wants(t, types(t, data, "why", "orders/$dlq", "-o", "csv"), `^Group,Messages,`, `\n1,2,application,BadCurrency,`)
+	wants(t, types(t, data, "why", "orders/$transfer/$dlq"), `no dead letters`)
+}
+
+func TestAt(t *testing.T) {
+	data := past(t)
+	wants(t, types(t, data, "at", "now"), `^at .*Z: 1 entity with 3 messages\n`, `orders +active 0 · dead 3 · scheduled 0`)
+	place := placeOf(t, data, "received twice", "number = 1 AND type = 'dead'")
+	wants(t, types(t, data, "at", place, "orders"), `1 message\n`, `orders +active 0 · dead 1 `, `next: ledgerbus at .* 'orders' --messages`)
+	sent := placeOf(t, data, "sent", "number = 1 AND type = 'sent'")
+	wants(t, types(t, data, "at", sent, "orders", "--messages"), `orders#1 +active +main  since .*Z  0 failed attempts, \d+ bytes`)
+	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","State":"active"`)
+	wants(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
+	wants(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
+	wants(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
+	wants(t, types(t, data, "when", "orders.dead > 7 AND orders.active = 0"), `^never: `)
+	wants(t, types(t, data, "audit"), `created +orders`, `changed +orders  MaxDeliveryCount 10 → 2 .* because "INC-4711"  @0/\d+\n`)
+	wants(t, types(t, data, "events", "orders", "--where", "type IN ('dead', 'completed')"), `dead +orders#1 `, `dead +orders#2 `, `dead +orders#3 `, `completed +orders#4 `)
+	for _, c := range []struct {
+		args []string
+		code int
+		text string
+	}{
+		{[]string{"why"}, 2, "about what?"},
+		{[]string{"at"}, 2, "when?"},
+		{[]string{"at", "noon"}, 2, `"noon" is no instant`},
+		{[]string{"at", "1970-01-02", "orders"}, 1, "nothing is known of orders at 1970-01-02"},
+		{[]string{"at", "@0/9"}, 1, "no frame with events begins there"},
+		{[]string{"diff", "now", sent}, 2, "is behind"},
+		{[]string{"when", "orders.colour > 1"}, 2, `there is no count "colour"`},
+		{[]string{"when", "orders"}, 2, "is no condition"},
+		{[]string{"events", "--where", "type IN"}, 2, "--where"},
+		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
+	} {
+		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
+			t.Errorf("%q: %+v", c.args, r)
+		}
+	}
+}
+
+// placeOf is the place of the first event that fulfils a condition.
+func placeOf(t *testing.T, data, what, where string) string {
+	t.Helper()
+	lines := strings.Split(types(t, data, "events", "orders", "--where", where, "-o", "csv"), "\n")
+	for _, field := range strings.Split(lines[1], ",") {
+		if strings.HasPrefix(field, "@") {
+			return field
+		}
+	}
+	t.Fatalf("%s: %q", what, lines)
+	return ""
+}
+
+// Every question about the past explains itself.
+func TestPastHelp(t *testing.T) {
+	for _, name := range []string{"story", "why", "at", "diff", "when", "audit", "events"} {
+		r := execute(t, "", "", name, "--help")
+		if r.code != 0 || !strings.Contains(r.out, "   ledgerbus "+name+" ") || !strings.Contains(r.out, "--data value") || !strings.Contains(r.out, "text, json for one object per line, or csv") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package index
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// Tally is what slices count to whoever manages their entity, now or at an instant of the past.
+type Tally struct {
+	Active             int // in the main queue, locked and deferred ones included
+	DeadLetter         int // those that wait to be forwarded included
+	TransferDeadLetter int
+	Transfer           int // from the main queue to another entity
+	Scheduled          int
+	Bytes              int64 // of the slices themselves, see [Index.Bytes]
+}
+
+// Add counts a slice, too.
+func (t *Tally) Add(x *Index, id event.Slice) {
+	count := func(q event.SubQueue) int {
+		return x.Count(id, q, Active) + x.Count(id, q, Locked) + x.Count(id, q, Deferred) + x.Count(id, q, DeferredLocked)
+	}
+	t.Active += count(event.Main)
+	t.DeadLetter += count(event.DeadLetter) + x.Count(id, event.DeadLetter, Transferring) // that is where they wait
+	t.TransferDeadLetter += count(event.TransferDeadLetter)
+	t.Transfer += x.Count(id, event.Main, Transferring)
+	t.Scheduled += x.Scheduled(id)
+	t.Bytes += x.Bytes(id)
+}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Columns of the rows of [Ledger.At].
+var (
+	CountColumns   = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
+	MessageColumns = []string{"Message", "State", "SubQueue", "EnqueuedAt", "ExpiresAt", "ScheduledFor", "DeliveryCount", "Session", "Size"}
+)
+
+// then is the namespace as it was at an instant.
+type then struct {
+	n    *names
+	at   event.Time
+	era  era
+	logs map[log.PartitionID]*replay.State
+}
+
+// then replays the logs that have something of an entity, or all.
+func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of *life) (*then, error) {
+	t := &then{n: l.names, at: at, era: e, logs: make(map[log.PartitionID]*replay.State)}
+	ids := l.src.Partitions()
+	if of != nil {
+		ids = l.names.logs(of)
+	}
+	for _, id := range ids {
+		b, err := l.book(ctx, id)
+		if err == nil {
+			t.logs[id], err = l.state(ctx, b, i, at, e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// living are the entities that were there, by path.
+func (t *then) living(of *life) (list []*life) {
+	if of != nil {
+		return []*life{of}
+	}
+	for _, e := range t.n.byID {
+		if e.created <= t.at && (e.deleted == 0 || e.deleted > t.at) {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *life) int {
+		if a.path != b.path {
+			return map[bool]int{true: -1, false: 1}[a.path < b.path]
+		}
+		return int(a.id) - int(b.id)
+	})
+	return list
+}
+
+// count is what an entity had.
+type count struct {
+	index.Tally
+	Locked, Deferred int
+}
+
+func (c *count) messages() int {
+	return c.Active + c.DeadLetter + c.Scheduled + c.Transfer + c.TransferDeadLetter
+}
+
+func (t *then) count(e *life) (c count) {
+	for id, s := range t.logs {
+		for _, slice := range t.n.slices(e, id) {
+			add(&c, s.Index, slice)
+		}
+	}
+	return c
+}
+
+func add(c *count, x *index.Index, slice event.Slice) {
+	c.Tally.Add(x, slice)
+	c.Locked += x.Count(slice, event.Main, index.Locked) + x.Count(slice, event.Main, index.DeferredLocked)
+	c.Deferred += x.Count(slice, event.Main, index.Deferred) + x.Count(slice, event.Main, index.DeferredLocked)
+}
+
+// each calls do with every message that an entity had and that anybody was shown, in the order of their numbers within each log.
+func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
+	for _, id := range t.n.logs(e) {
+		for _, slice := range t.n.slices(e, id) {
+			for _, q := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
+				for m := range t.logs[id].Index.Browse(slice, q, 0) {
+					if err := do(slice, &m); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// entity is the one that a path names at an instant; nil without a path.
+func (l *Ledger) entity(path string, at event.Time) (*life, error) {
+	if path == "" {
+		return nil, nil
+	}
+	e, err := l.names.find(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range l.names.byPath[fold(path)] {
+		if e.created <= at && (e.deleted == 0 || e.deleted > at) {
+			return e, nil
+		}
+	}
+	switch {
+	case e.created > at:
+		return nil, fmt.Errorf("%w of %s at %s: it was made at %s", ErrNothing, e.path, at, e.created)
+	default:
+		return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s", ErrNothing, e.path, at, e.deleted)
+	}
+}
+
+// At tells what there was at an instant, in all entities or in one; with messages each of them, too.
+func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
+	at, eras, err := l.eras(ctx, i)
+	if err != nil {
+		return err
+	}
+	if len(eras) > 1 {
+		if err := l.note("broker time was %s %d times, since a clock was set back: one answer for each", at, len(eras)); err != nil {
+			return err
+		}
+	}
+	of, err := l.entity(path, at)
+	if err != nil {
+		return err
+	}
+	for _, e := range eras {
+		t, err := l.then(ctx, i, at, e, of)
+		if err == nil {
+			err = l.tellThen(t, of, messages)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
+	list := t.living(of)
+	total := 0
+	for _, e := range list {
+		c := t.count(e)
+		total += c.messages()
+	}
+	if err := l.answer(print.Object{print.Named("Time", t.at.String()), print.Named("Entities", uint64(len(list))), print.Named("Messages", uint64(total)), print.Named("ClockNumber", t.era.number)},
+		"at %s: %s with %s", t.at, many(len(list), "entity", "entities"), plural(total, "message")); err != nil {
+		return err
+	}
+	for _, e := range list {
+		if messages {
+			if err := t.each(e, func(s event.Slice, m *index.Message) error { return l.tellMessage(s, m) }); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.tellCount(e, t.count(e)); err != nil {
+			return err
+		}
+	}
+	if of != nil && !messages {
+		return l.next(fmt.Sprintf("ledgerbus at %s '%s' --messages", t.at, of.path), fmt.Sprintf("ledgerbus diff %s now '%s'", t.at, of.path))
+	}
+	return nil
+}
+
+func (l *Ledger) tellCount(e *life, c count) error {
+	text := fmt.Sprintf("%-30s active %s · dead %s · scheduled %s · locked %s · deferred %s", e.path, grouped(c.Active), grouped(c.DeadLetter), grouped(c.Scheduled), grouped(c.Locked), grouped(c.Deferred))
+	if c.Transfer+c.TransferDeadLetter > 0 {
+		text += fmt.Sprintf(" · transfer %s · transfer dead %s", grouped(c.Transfer), grouped(c.TransferDeadLetter))
+	}
+	return l.tell(Line{Row, text + " · " + grouped(int(c.Bytes)) + " bytes", print.Object{
+		print.Named("Entity", e.path), print.Named("Messages", c.messages()), print.Named("Active", c.Active), print.Named("DeadLetter", c.DeadLetter),
+		print.Named("Scheduled", c.Scheduled), print.Named("Transfer", c.Transfer), print.Named("TransferDeadLetter", c.TransferDeadLetter),
+		print.Named("SizeBytes", c.Bytes), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}})
+}
+
+func (l *Ledger) tellMessage(s event.Slice, m *index.Message) error {
+	name := l.names.message(s, m.Sequence)
+	fields := print.Object{print.Named("Message", name), print.Named("State", m.State.String()), print.Named("SubQueue", m.SubQueue.String())}
+	text := fmt.Sprintf("%-24s %-9s %s", name, m.State, m.SubQueue)
+	optional := func(named, words string, t event.Time) {
+		if t != 0 {
+			fields = append(fields, print.Named(named, t.String()))
+			text += "  " + words + " " + t.String()
+		}
+	}
+	optional("EnqueuedAt", "since", m.EnqueuedAt)
+	optional("ExpiresAt", "until", m.ExpiresAt)
+	optional("ScheduledFor", "for", m.ScheduledFor)
+	fields = append(fields, print.Named("DeliveryCount", uint64(m.DeliveryCount)))
+	if m.InSession {
+		fields = append(fields, print.Named("Session", print.Text([]byte(m.SessionID))))
+		text += "  session " + word(m.SessionID)
+	}
+	return l.tell(Line{Row, fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), append(fields, print.Named("Size", uint64(m.Body.Size)))})
+}

@@ -1,0 +1,276 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Columns of the rows of [Ledger.Diff].
+var (
+	DiffColumns        = []string{"Entity", "Count", "Before", "After"}
+	MessageDiffColumns = []string{"Message", "Change", "Before", "After"}
+)
+
+// flow is what happened to messages of an entity between two instants.
+type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
+
+// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages each that is another.
+func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
+	before, err := l.one(ctx, from, path)
+	if err != nil {
+		return err
+	}
+	after, err := l.one(ctx, to, path)
+	if err != nil {
+		return err
+	}
+	if before.era.number > after.era.number || before.era.number == after.era.number && before.at > after.at {
+		return fmt.Errorf("%w: %s is behind %s", ErrQuestion, from, to)
+	}
+	var of *life
+	if path != "" {
+		if of, err = l.names.find(path); err != nil {
+			return err
+		}
+	}
+	if err := l.answer(print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}, "from %s to %s", before.at, after.at); err != nil {
+		return err
+	}
+	flows, err := l.flows(ctx, before.at, after.at, of)
+	if err != nil {
+		return err
+	}
+	seen := make(map[event.EntityID]bool)
+	for _, e := range append(after.living(of), before.living(of)...) {
+		if seen[e.id] {
+			continue
+		}
+		seen[e.id] = true
+		if messages {
+			err = l.tellMessages(before, after, e)
+		} else {
+			err = l.tellDiff(before, after, e, flows[e.id])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.acts(ctx, from, to, path)
+}
+
+// one is the state at an instant that must be one only.
+func (l *Ledger) one(ctx context.Context, i Instant, path string) (*then, error) {
+	at, eras, err := l.eras(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	if len(eras) > 1 {
+		return nil, fmt.Errorf("%w: broker time was %s %d times, since a clock was set back: say which by a place, as in @0/1839977", ErrQuestion, at, len(eras))
+	}
+	var of *life
+	if path != "" {
+		if of, err = l.names.find(path); err != nil {
+			return nil, err
+		}
+	}
+	return l.then(ctx, i, at, eras[0], of)
+}
+
+// flows counts what happened between two times.
+func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[event.EntityID]*flow, error) {
+	all := make(map[event.EntityID]*flow)
+	r := Range{}
+	if of != nil {
+		r.Entity = of.path
+	}
+	s, err := l.scope(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	s.search.From, s.search.Until = from+1, to
+	get := func(id event.EntityID) *flow {
+		if all[id] == nil {
+			all[id] = &flow{}
+		}
+		return all[id]
+	}
+	for _, b := range s.books {
+		for h, err := range merged(ctx, []*book{b}, s.search) {
+			if err != nil {
+				return nil, err
+			}
+			if h.rec.At <= from || h.rec.At > to {
+				continue
+			}
+			ev := h.event()
+			flowed(get(ev.Common().Slice.Entity), ev, get)
+		}
+	}
+	return all, nil
+}
+
+func flowed(f *flow, ev event.Event, get func(event.EntityID) *flow) {
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued, *event.MessageScheduled, *event.MessageHandedOver:
+		f.arrived++
+	case *event.MessagePublished:
+		for i := range ev.Copies {
+			get(ev.Copies[i].Subscription).copied(&ev.Copies[i])
+		}
+	case *event.ScheduledPublished:
+		for i := range ev.Copies {
+			get(ev.Copies[i].Subscription).copied(&ev.Copies[i])
+		}
+	case *event.MessageCompleted, *event.MessageReceivedAndDeleted:
+		f.completed++
+	case *event.MessageDeadLettered, *event.TransferFailed:
+		f.dead++
+	case *event.MessageExpired:
+		f.expired++
+	case *event.MessagesBatchDeleted:
+		f.purged += len(ev.Sequences)
+	case *event.ScheduleCancelled:
+		f.purged++
+	case *event.TransfersFinished:
+		f.moved += len(ev.Numbers)
+	case *event.LockExpired:
+		f.lost++
+	case *event.SettlementRefused:
+		f.refused++
+	}
+}
+
+func (f *flow) copied(c *event.Copy) {
+	f.arrived++
+	if c.Cause != 0 {
+		f.dead++
+	}
+}
+
+// tellDiff tells how the counts of an entity differ.
+func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
+	a, b := before.count(e), after.count(e)
+	var texts []string
+	rows := []Line{}
+	for _, m := range metrics {
+		x, y := m.of(&a), m.of(&b)
+		if x == y {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s %s → %s", m.name, grouped(x), grouped(y)))
+		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", e.path, m.name, grouped(x), grouped(y)),
+			print.Object{print.Named("Entity", e.path), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
+	}
+	if f == nil {
+		f = &flow{}
+	}
+	if len(texts) == 0 && *f == (flow{}) {
+		return nil
+	}
+	if len(texts) == 0 {
+		texts = []string{"counts as before"}
+	}
+	fields := print.Object{print.Named("Entity", e.path), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
+		print.Named("Expired", f.expired), print.Named("Purged", f.purged), print.Named("Moved", f.moved), print.Named("LocksLost", f.lost), print.Named("Refused", f.refused)}
+	if err := l.answer(fields, "%s: %s", e.path, strings.Join(texts, " · ")); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if err := l.tell(r); err != nil {
+			return err
+		}
+	}
+	words := []string{}
+	for _, w := range []struct {
+		n    int
+		word string
+	}{{f.arrived, "arrived"}, {f.completed, "completed"}, {f.dead, "dead-lettered"}, {f.expired, "expired"}, {f.purged, "purged or cancelled"}, {f.moved, "moved on"}, {f.lost, "locks lost"}, {f.refused, "settlements refused"}} {
+		if w.n > 0 {
+			words = append(words, grouped(w.n)+" "+w.word)
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return l.note("%s between: %s", e.path, strings.Join(words, " · "))
+}
+
+// tellMessages tells which messages of an entity came, went and changed.
+func (l *Ledger) tellMessages(before, after *then, e *life) error {
+	was := make(map[node]string)
+	_ = before.each(e, func(s event.Slice, m *index.Message) error {
+		was[node{s, m.Sequence}] = standing(m)
+		return nil
+	})
+	row := func(x node, change, a, b string) error {
+		name := l.names.message(x.slice, x.number)
+		return l.tell(Line{Row, fmt.Sprintf("%-24s %-8s %s → %s", name, change, a, b),
+			print.Object{print.Named("Message", name), print.Named("Change", change), print.Named("Before", a), print.Named("After", b)}})
+	}
+	var stuck int
+	err := after.each(e, func(s event.Slice, m *index.Message) error {
+		x := node{s, m.Sequence}
+		a, b := was[x], standing(m)
+		delete(was, x)
+		switch a {
+		case "":
+			return row(x, "arrived", "-", b)
+		case b:
+			stuck++
+			return nil
+		}
+		return row(x, "changed", a, b)
+	})
+	if err != nil {
+		return err
+	}
+	err = before.each(e, func(s event.Slice, m *index.Message) error {
+		if a, ok := was[node{s, m.Sequence}]; ok {
+			return row(node{s, m.Sequence}, "gone", a, "-")
+		}
+		return nil
+	})
+	if err == nil && stuck > 0 {
+		err = l.note("%s: %s stood there all the time, untouched", e.path, plural(stuck, "message"))
+	}
+	return err
+}
+
+// standing is how a message stands, as two instants are compared by it.
+func standing(m *index.Message) string {
+	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
+}
+
+// acts tells what people did between two instants.
+func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error {
+	s, err := l.scope(ctx, &Range{Since: &from, Until: &to, Entity: path})
+	if err != nil {
+		return err
+	}
+	s.search.Kinds = acts
+	for h, err := range merged(ctx, s.books, s.search) {
+		if err != nil {
+			return err
+		}
+		isAct := false
+		for _, k := range acts {
+			isAct = isAct || h.event().Kind() == k
+		}
+		if !isAct || !s.wants(&h) {
+			continue
+		}
+		line, err := l.row(ctx, &h)
+		if err == nil {
+			err = l.tell(Line{Note, "act: " + line.Text, append(print.Object{print.Named("Text", line.Text)}, line.Fields...)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

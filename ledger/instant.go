@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Instant is a point of history: a broker time, whose events are all in it, or what is behind a frame of a log.
+type Instant struct {
+	At    event.Time
+	Place *address.Address // nil: At is meant
+}
+
+func (i Instant) String() string {
+	if i.Place != nil {
+		return i.Place.String()
+	}
+	return i.At.String()
+}
+
+// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a
+// zone it is that of now.
+func ParseInstant(s string, now time.Time) (Instant, error) {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "@") {
+		a, err := address.Parse(s)
+		return Instant{Place: &a}, err
+	}
+	if s == "now" {
+		return Instant{At: event.TimeOf(now)}, nil
+	}
+	if strings.HasPrefix(s, "-") {
+		if d, err := time.ParseDuration(s); err == nil {
+			return Instant{At: event.TimeOf(now.Add(d))}, nil
+		}
+	}
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
+			return Instant{At: event.TimeOf(t)}, nil
+		}
+	}
+	day, text := now, s
+	rest, yesterday := strings.CutPrefix(s, "yesterday ")
+	if yesterday {
+		day, text = now.AddDate(0, 0, -1), rest
+	}
+	for _, form := range []string{"15:04", "15:04:05.999999999"} {
+		t, err := time.Parse(form, text)
+		if err != nil {
+			continue
+		}
+		t = time.Date(day.Year(), day.Month(), day.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())
+		if !yesterday && t.After(now) {
+			t = t.AddDate(0, 0, -1)
+		}
+		return Instant{At: event.TimeOf(t)}, nil
+	}
+	return Instant{}, fmt.Errorf("%w: %q is no instant: 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
+}
+
+// moments are the times of an instant: more than one, if a clock was set back to before it.
+func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era, err error) {
+	n, err := l.catalogue(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if i.Place == nil {
+		for _, e := range n.clocks {
+			if e.from <= i.At && i.At <= e.until {
+				list = append(list, e)
+			}
+		}
+		if list == nil { // a clock was set forward over it: nothing happened between
+			for _, e := range n.clocks {
+				if e.until < i.At {
+					list = []era{e}
+				}
+			}
+		}
+		return i.At, list, nil
+	}
+	b, err := l.book(ctx, log.PartitionID(i.Place.Partition))
+	if err != nil {
+		return 0, nil, err
+	}
+	number := uint64(0)
+	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindClockSet}}) {
+		if err != nil {
+			return 0, nil, err
+		}
+		for _, ev := range rec.Events {
+			if c, ok := ev.(*event.ClockSet); ok && rec.LSN <= i.Place.LSN {
+				number = c.Number
+			}
+		}
+	}
+	found := false
+	for rec, err := range replay.Records(ctx, b, i.Place.LSN) {
+		if err != nil {
+			return 0, nil, err
+		}
+		if rec.LSN != i.Place.LSN {
+			break
+		}
+		at, found = rec.At, true
+	}
+	if !found {
+		return 0, nil, fmt.Errorf("%w of %s: no frame with events begins there", ErrNothing, i.Place)
+	}
+	return at, []era{{number: number, from: at, until: at}}, nil
+}
+
+// state is a log's state at an instant, in an era.
+func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era) (*replay.State, error) {
+	s, err := l.start(b, at, e)
+	if err != nil {
+		return nil, err
+	}
+	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
+	for rec, err := range s.Records(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if here && rec.LSN > i.Place.LSN || !here && beyond(s.Index, rec, at, e) {
+			break
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+		}
+		if err := s.Apply(rec); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// beyond tells whether a record is behind a time of an era.
+func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
+	now := x.Clock().Number
+	for _, ev := range rec.Events {
+		if c, ok := ev.(*event.ClockSet); ok {
+			if c.Number > e.number {
+				return true
+			}
+			now = c.Number
+		}
+	}
+	return now == e.number && rec.At > at
+}
+
+// start is the newest state that is kept and is not behind a time of an era.
+func (l *Ledger) start(b *book, at event.Time, e era) (*replay.State, error) {
+	for _, c := range b.Checkpoints() {
+		s := replay.Newest(b, c.LSN, nil)
+		if now := s.Index.Clock().Number; now < e.number || now == e.number && s.Index.LastAt() <= at {
+			return s, nil
+		}
+	}
+	s := replay.Begin(b)
+	if s.Index.LastAt() > at && s.Index.Clock().Number >= e.number {
+		return nil, fmt.Errorf("%w of partition %d at %s: its history begins at %s", ErrNothing, b.ID(), at, s.Index.LastAt())
+	}
+	return s, nil
+}

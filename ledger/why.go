@@ -1,0 +1,366 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// WhyColumns are those of the rows of [Ledger.Why].
+var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words"}
+
+const (
+	maxGroups = 1000 // causes told apart; what comes after is one of its own
+	maxWho    = 5    // names of those who had the messages of a group
+)
+
+// cause is dead letters that have one cause.
+type cause struct {
+	words       string // of the cause, as shown
+	kind        string
+	reason      string
+	count, gone int
+	first, last event.Time
+	lost, back  int
+	tooLate     int
+	held        time.Duration // for how long the lock was given that was lost last
+	origins     []event.OriginID
+	book        *book
+	example     node
+	unreceived  int // never locked
+}
+
+// tries is what came before the death of a message that somebody has received.
+type tries struct {
+	lost, back int
+	held       time.Duration
+	origin     event.OriginID
+}
+
+// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message, its life under the reason.
+func (l *Ledger) Why(ctx context.Context, of address.Address) error {
+	if of.Number != 0 {
+		return l.Story(ctx, of, "")
+	}
+	n, err := l.catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := n.find(of.Entity)
+	if err != nil {
+		return err
+	}
+	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), dead: make(map[node]*cause), tries: make(map[node]*tries)}
+	if w.queue == event.Main {
+		w.queue = event.DeadLetter
+	}
+	for _, id := range n.logs(e) {
+		b, err := l.book(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, slice := range n.slices(e, id) {
+			if err := w.read(ctx, b, slice); err != nil {
+				return err
+			}
+		}
+	}
+	return w.tell(ctx)
+}
+
+// autopsy groups the dead letters of an entity.
+type autopsy struct {
+	l      *Ledger
+	of     *life
+	queue  event.SubQueue
+	groups map[string]*cause
+	dead   map[node]*cause // messages that are in the queue
+	tries  map[node]*tries // of messages that are not dead yet, and that somebody has received
+}
+
+func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
+	start := replay.Begin(b).Index
+	for m := range start.Browse(slice, w.queue, 0) { // of a base: why they are there, history does not know
+		w.die(b, node{slice, m.Sequence}, start.LastAt(), 0, "unknown", "", "")
+	}
+	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: slice}) {
+		if err != nil {
+			return err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+			w.event(b, rec.At, slice, ev)
+		}
+	}
+	return nil
+}
+
+func (w *autopsy) event(b *book, at event.Time, slice event.Slice, ev event.Event) {
+	if ev.Common().Slice != slice {
+		for _, c := range copiesOf(ev) {
+			if c.Subscription == slice.Entity && c.Cause != 0 && w.queue == event.DeadLetter {
+				w.die(b, node{slice, c.Sequence}, at, ev.Common().Origin, c.Cause.String(), c.Reason, c.Description)
+			}
+		}
+		return
+	}
+	switch ev := ev.(type) {
+	case *event.MessageLocked:
+		if w.dead[node{slice, ev.Sequence}] == nil {
+			t := w.tried(node{slice, ev.Sequence})
+			t.origin, t.held = ev.Origin, 0
+			if ev.LockedUntil != 0 {
+				t.held = ev.LockedUntil.Sub(at)
+			}
+		}
+	case *event.LockExpired:
+		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
+			t.lost++
+		}
+	case *event.MessageAbandoned:
+		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
+			t.back++
+		}
+	case *event.MessageDeadLettered:
+		if ev.SubQueue == w.queue || ev.SubQueue != event.TransferDeadLetter && w.queue == event.DeadLetter {
+			w.die(b, node{slice, ev.Sequence}, at, ev.Origin, ev.Cause.String(), ev.Reason, ev.Description)
+		}
+	case *event.TransferFailed:
+		if ev.SubQueue == w.queue && ev.Sequence != 0 {
+			w.die(b, node{slice, ev.Sequence}, at, ev.Origin, "transfer-failed "+ev.Why.String(), ev.Reason, ev.Description)
+		}
+	case *event.SettlementRefused:
+		w.refused(node{slice, ev.Sequence}, ev)
+	default:
+		w.ended(slice, ev)
+	}
+}
+
+func copiesOf(ev event.Event) []event.Copy {
+	switch ev := ev.(type) {
+	case *event.MessagePublished:
+		return ev.Copies
+	case *event.ScheduledPublished:
+		return ev.Copies
+	}
+	return nil
+}
+
+func (w *autopsy) tried(x node) *tries {
+	if w.tries[x] == nil {
+		w.tries[x] = &tries{}
+	}
+	return w.tries[x]
+}
+
+// ended forgets messages that are no more, dead or alive.
+func (w *autopsy) ended(slice event.Slice, ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.MessageCompleted:
+		w.gone(node{slice, ev.Sequence})
+	case *event.MessageReceivedAndDeleted:
+		w.gone(node{slice, ev.Sequence})
+	case *event.MessageExpired:
+		w.gone(node{slice, ev.Sequence})
+	case *event.MessagesBatchDeleted:
+		for _, n := range ev.Sequences {
+			w.gone(node{slice, n})
+		}
+	case *event.TransferStarted:
+		for _, n := range ev.Sequences {
+			w.gone(node{slice, n})
+		}
+	case *event.SliceDropped:
+		for x := range w.dead {
+			if x.slice == slice {
+				w.gone(x)
+			}
+		}
+	}
+}
+
+func (w *autopsy) gone(x node) {
+	delete(w.tries, x)
+	if g := w.dead[x]; g != nil {
+		g.count--
+		g.gone++
+		delete(w.dead, x)
+	}
+}
+
+// die notes a dead letter.
+func (w *autopsy) die(b *book, x node, at event.Time, by event.OriginID, kind, reason, description string) {
+	words := because(kind, reason, similar(description))
+	g := w.groups[words]
+	if g == nil {
+		if len(w.groups) >= maxGroups {
+			words = "other causes"
+			g = w.groups[words]
+		}
+		if g == nil {
+			g = &cause{words: words, kind: kind, reason: reason, first: at, example: x, book: b}
+			w.groups[words] = g
+		}
+	}
+	if w.dead[x] != nil {
+		return
+	}
+	w.dead[x] = g
+	g.count++
+	g.last = max(g.last, at)
+	t := w.tries[x]
+	if t == nil {
+		g.unreceived++
+	} else {
+		g.lost, g.back = g.lost+t.lost, g.back+t.back
+		if t.lost > 0 {
+			g.held = t.held
+		}
+		if by == 0 {
+			by = t.origin
+		}
+		delete(w.tries, x)
+	}
+	if by != 0 && g.book == b && len(g.origins) < maxWho && !slices.Contains(g.origins, by) {
+		g.origins = append(g.origins, by)
+	}
+}
+
+// similar makes one of texts that differ in numbers alone, such as those that name an order.
+func similar(s string) string {
+	var b strings.Builder
+	digits := false
+	for _, r := range s[:min(len(s), 256)] {
+		if r >= '0' && r <= '9' {
+			if !digits {
+				b.WriteByte('#')
+			}
+			digits = true
+			continue
+		}
+		digits = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// refused notes a settlement that came too late: the work was done and is repeated.
+func (w *autopsy) refused(x node, ev *event.SettlementRefused) {
+	g := w.dead[x]
+	if g == nil || ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
+		return
+	}
+	g.tooLate++
+}
+
+// tell tells what was found, most first.
+func (w *autopsy) tell(ctx context.Context) error {
+	var list []*cause
+	total, first := 0, event.Time(0)
+	for _, g := range w.groups {
+		if g.count == 0 {
+			continue
+		}
+		list = append(list, g)
+		total += g.count
+		if first == 0 || g.first < first {
+			first = g.first
+		}
+	}
+	name := address.Address{Entity: w.of.path, SubQueue: w.queue}.String()
+	if total == 0 {
+		return w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", 0)}, "%s: no dead letters", name)
+	}
+	slices.SortFunc(list, func(a, b *cause) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.words, b.words)) })
+	if err := w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Since", first.String()), print.Named("Causes", len(list))},
+		"%s: %s since %s, %s", name, plural(total, "dead letter"), first, plural(len(list), "cause")); err != nil {
+		return err
+	}
+	for i, g := range list {
+		if err := w.tellGroup(ctx, i+1, g); err != nil {
+			return err
+		}
+	}
+	if err := w.shortlyBefore(ctx, first); err != nil {
+		return err
+	}
+	return w.l.next(fmt.Sprintf("ledgerbus story '%s'", w.l.names.message(list[0].example.slice, list[0].example.number)),
+		fmt.Sprintf("ledgerbus at %s '%s'", first, w.of.path), fmt.Sprintf("ledgerbus audit --until %s", first))
+}
+
+func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
+	if err := g.book.learn(ctx, g.origins...); err != nil {
+		return err
+	}
+	var who []string
+	for _, id := range g.origins {
+		if name := g.book.who(id); !slices.Contains(who, name) {
+			who = append(who, name)
+		}
+	}
+	words := g.sentence()
+	example := w.l.names.message(g.example.slice, g.example.number)
+	text := fmt.Sprintf("#%d %s  %s  %s – %s", i, grouped(g.count), g.words, g.first, g.last)
+	if words != "" {
+		text += "  " + words
+	}
+	if len(who) > 0 {
+		text += "  by " + strings.Join(who, ", ")
+	}
+	return w.l.tell(Line{Row, text + "  such as " + example, print.Object{
+		print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))), print.Named("First", g.first.String()),
+		print.Named("Last", g.last.String()), print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back), print.Named("TooLate", g.tooLate),
+		print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words)}})
+}
+
+// sentence says what the messages of a group have in common.
+func (g *cause) sentence() string {
+	switch {
+	case g.lost > 0 && g.tooLate > 0:
+		return fmt.Sprintf("%s lost after %s; %s came too late: the work was done, and repeated", plural(g.lost, "lock"), span(g.held), plural(g.tooLate, "complete"))
+	case g.lost > 0 && g.back == 0:
+		return fmt.Sprintf("%s lost after %s, nobody settled or renewed", plural(g.lost, "lock"), span(g.held))
+	case g.back > 0 && g.lost == 0:
+		return fmt.Sprintf("given back %s", many(g.back, "time", "times"))
+	case g.lost > 0:
+		return fmt.Sprintf("%s lost, given back %s", plural(g.lost, "lock"), many(g.back, "time", "times"))
+	case g.kind == event.CauseExpired.String() && g.unreceived > 0:
+		return fmt.Sprintf("nobody received %s of them", grouped(g.unreceived))
+	}
+	return ""
+}
+
+// beforehand is how long before the first dead letter a change of settings may have to do with it.
+const beforehand = 24 * time.Hour
+
+// shortlyBefore tells what was changed in the entity not long before the first dead letter.
+func (w *autopsy) shortlyBefore(ctx context.Context, first event.Time) error {
+	b, err := w.l.book(ctx, catalogue)
+	if err != nil {
+		return err
+	}
+	for _, c := range w.of.changes[1:] {
+		if c.at > first || first.Sub(c.at) > beforehand {
+			continue
+		}
+		if err := b.learn(ctx, c.by); err != nil {
+			return err
+		}
+		what := strings.Join(differences(&c.before, &c.now), ", ")
+		text := fmt.Sprintf("shortly before: %s %s changed %s: %s  %s", c.at, b.who(c.by), w.of.path, what, c.place)
+		if err := w.l.tell(Line{Note, text, print.Object{print.Named("Text", text), print.Named("Time", c.at.String()), print.Named("By", b.who(c.by)),
+			print.Named("Change", what), print.Named("Place", c.place.String())}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
