@@ -48,7 +48,10 @@ func (c *Catalogue) History() *History { return c.history }
 func (c *Catalogue) HistoryPolicy(path string) event.HistoryPolicy { return c.history.Of(path) }
 
 // Of is [Catalogue.HistoryPolicy].
-func (h *History) Of(path string) (p event.HistoryPolicy) {
+func (h *History) Of(path string) event.HistoryPolicy { return h.Said(path).Or(DefaultHistory.Policy) }
+
+// Said is Of without [DefaultHistory]: what nobody has said anything of is left open.
+func (h *History) Said(path string) (p event.HistoryPolicy) {
 	if h != nil {
 		path = strings.ToLower(path)
 		topic, _, _ := strings.Cut(path, "/subscriptions/")
@@ -57,8 +60,11 @@ func (h *History) Of(path string) (p event.HistoryPolicy) {
 				p = p.Or(at.Policy)
 			}
 		}
+		if h.Namespace != nil {
+			p = p.Or(h.Namespace.Policy)
+		}
 	}
-	return p.Or(h.Whole().Policy)
+	return p
 }
 
 // Whole is what holds for the namespace as a whole, with [DefaultHistory] where nothing is said.

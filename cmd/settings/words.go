@@ -80,7 +80,7 @@ var words = []Word{
 		}},
 	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
 		Default: "10m", set: setSealAfter},
-	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited; kept in the log, so that a start without it changes nothing, as the next four", Default: historyDefault,
+	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited. What is given of history is kept in the log: a start without it changes nothing", Default: historyDefault,
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Events })},
 	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: historyDefault,
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Bodies })},

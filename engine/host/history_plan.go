@@ -1,0 +1,190 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed files, of the policies, the time and the disk. It opens
+// no file and asks no clock.
+
+// graceTime is how long what is older than an upgrade stays, unless somebody says otherwise.
+const graceTime = 24 * event.Time(3_600_000)
+
+// pastFile is a sealed file, as its ends describe it.
+type pastFile struct {
+	partition  engine.PartitionID
+	name       string // below the data directory
+	first, end event.LSN
+	newest     event.Time // of its records
+	stored     int64      // bytes on the disk
+	entities   []event.EntityID
+	withBodies []event.EntityID // those of which it may have bodies that are kept
+}
+
+// outlook is what there is, when it is asked what may go.
+type outlook struct {
+	files []pastFile // of each partition all of them, oldest first
+	now   event.Time
+	said  func(event.EntityID) event.HistoryPolicy // without defaults
+	rules *engine.HistoryPolicies                  // nil: nothing was said
+	disk  int64                                    // bytes that it has in all; 0: nobody knows
+	need  int64                                    // bytes that are to be given back since it has little room; 0: it has enough
+}
+
+// plan is what may go now.
+type plan struct {
+	cuts   map[engine.PartitionID]event.LSN // the events below, by whole files
+	bodies []bodyPlan                       // what bodies, oldest first
+	forced bool                             // for want of room, or over the share: whatever retentions say
+	bytes  int64                            // of the files that may go whole
+	held   []string                         // what keeps the next file of a partition, one line for each
+}
+
+// bodyPlan is a file, and of which entities bodies may go that nobody needs.
+type bodyPlan struct {
+	file     pastFile
+	entities []event.EntityID
+}
+
+// idle reports whether nothing can go, whatever files there are, so that nobody needs to look at them.
+func (o *outlook) idle() bool {
+	if o.need > 0 || o.limit() > 0 {
+		return false
+	}
+	all := []event.HistoryPolicy{o.rules.Whole().Policy}
+	if o.rules != nil {
+		for _, p := range o.rules.Patterns {
+			all = append(all, p.Policy)
+		}
+	}
+	return !slices.ContainsFunc(all, func(p event.HistoryPolicy) bool {
+		return p.Events != 0 && p.Events != event.KeepForever || p.Bodies != 0 && p.Bodies != event.KeepForever
+	})
+}
+
+// limit is how much all history may take, bytes; 0: no bound.
+func (o *outlook) limit() int64 {
+	share := o.rules.Whole().Share
+	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
+	if share >= 100 || o.disk <= 0 || !said && o.grace() {
+		return 0
+	}
+	return o.disk / 100 * int64(share)
+}
+
+// grace reports whether the upgrade was so lately that only what was said counts for what is older.
+func (o *outlook) grace() bool { return o.rules != nil && o.now < o.rules.Since+graceTime }
+
+// may reports whether something of a file that lost its use no later than the file's newest record may go: said is its retention, 0 where nobody
+// said one.
+func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
+	if said == 0 && o.grace() && f.newest < o.rules.Since {
+		return false
+	}
+	return cmp.Or(said, byDefault).Over(f.newest, o.now)
+}
+
+// keeps says what keeps the events of a file: the entity and its retention; "": nothing does.
+func (o *outlook) keeps(f *pastFile) string {
+	byDefault := index.DefaultHistory.Policy
+	for _, id := range f.entities {
+		p := o.said(id)
+		if !o.may(p.Events, byDefault.Events, f) {
+			return fmt.Sprintf("events of entity %d, kept %v", id, cmp.Or(p.Events, byDefault.Events))
+		}
+		if !o.may(p.Undo, byDefault.Undo, f) {
+			return fmt.Sprintf("undo of entity %d, kept %v", id, cmp.Or(p.Undo, byDefault.Undo))
+		}
+	}
+	return ""
+}
+
+// undoable reports whether a file is in the undo window of an entity.
+func (o *outlook) undoable(f *pastFile) bool {
+	return slices.ContainsFunc(f.entities, func(id event.EntityID) bool {
+		return !cmp.Or(o.said(id).Undo, index.DefaultHistory.Policy.Undo).Over(f.newest, o.now)
+	})
+}
+
+// plan says what may go.
+func (o *outlook) plan() plan {
+	p := plan{cuts: map[engine.PartitionID]event.LSN{}}
+	stopped := map[engine.PartitionID]bool{}
+	for i := range o.files {
+		f := &o.files[i]
+		if !stopped[f.partition] {
+			why := o.keeps(f)
+			if why == "" {
+				p.cut(f)
+				continue
+			}
+			stopped[f.partition] = true
+			p.held = append(p.held, fmt.Sprintf("partition %d: %s: %s", f.partition, f.name, why))
+		}
+		o.planBodies(&p, f)
+	}
+	o.makeRoom(&p)
+	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool { return b.file.end <= p.cuts[b.file.partition] })
+	slices.SortStableFunc(p.bodies, func(a, b bodyPlan) int { return cmp.Compare(a.file.newest, b.file.newest) })
+	return p
+}
+
+func (p *plan) cut(f *pastFile) {
+	p.cuts[f.partition] = max(p.cuts[f.partition], f.end)
+	p.bytes += f.stored
+}
+
+// planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and could be wanted back, the undo window counts as well;
+// whoever drops bodies knows which those are.
+func (o *outlook) planBodies(p *plan, f *pastFile) {
+	b := bodyPlan{file: *f}
+	for _, id := range f.withBodies {
+		if o.may(o.said(id).Bodies, index.DefaultHistory.Policy.Bodies, f) {
+			b.entities = append(b.entities, id)
+		}
+	}
+	if len(b.entities) > 0 {
+		p.bodies = append(p.bodies, b)
+	}
+}
+
+// makeRoom adds files, the oldest first, whatever retentions say, until history takes no more than its share and the disk has what it needs. What
+// could be undone goes last.
+func (o *outlook) makeRoom(p *plan) {
+	var all int64
+	for i := range o.files {
+		all += o.files[i].stored
+	}
+	more := o.need
+	if o.rules.Whole().BeforeSends {
+		more = 0
+	}
+	if limit := o.limit(); limit > 0 {
+		more = max(more, all-limit)
+	}
+	more -= p.bytes
+	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.end <= p.cuts[f.partition] })
+	slices.SortStableFunc(rest, func(a, b pastFile) int { return cmp.Compare(a.newest, b.newest) })
+	for _, undone := range []bool{false, true} {
+		stopped := map[engine.PartitionID]bool{} // a log has one beginning
+		for i := range rest {
+			f := &rest[i]
+			switch {
+			case more <= 0:
+				return
+			case stopped[f.partition] || f.end <= p.cuts[f.partition]:
+			case !undone && o.undoable(f):
+				stopped[f.partition] = true
+			default:
+				p.cut(f)
+				p.forced, more = true, more-f.stored
+			}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const planHour = event.Time(3_600_000)
+
+// pasts are files of 100 bytes: of partition 0 five, whose newest records are from hour 10, 20 … 50, of partition 1 two, of hour 15 and 45. All have
+// events and bodies of entity 1, the third of partition 0 of entity 2 as well.
+func pasts() (files []pastFile) {
+	add := func(p engine.PartitionID, hours ...int) {
+		for i, h := range hours {
+			f := pastFile{partition: p, name: fmt.Sprintf("%d-%d", p, h), first: event.LSN(8 + 100*i), end: event.LSN(108 + 100*i), newest: event.Time(h) * planHour, stored: 100,
+				entities: []event.EntityID{1}, withBodies: []event.EntityID{1}}
+			if p == 0 && h == 30 {
+				f.entities, f.withBodies = []event.EntityID{1, 2}, []event.EntityID{1, 2}
+			}
+			files = append(files, f)
+		}
+	}
+	add(0, 10, 20, 30, 40, 50)
+	add(1, 15, 45)
+	return files
+}
+
+// TestHistoryPlan: what may go at hour 60. Entity 1 is "one", entity 2 "two"; a policy is events/bodies/undo, a dash where nothing is said.
+func TestHistoryPlan(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said   string // pattern=policy, words; of the namespace without a pattern
+		disk   int64
+		need   int64
+		since  event.Time // hour; 0: 1
+		cuts   string     // partition:newest file that goes
+		bodies string     // file:entities
+		forced bool
+		held   string // in one of the lines
+	}{
+		"nothing is said":                       {},
+		"nothing is said, small disk":           {disk: 100},
+		"all is kept, in words":                 {said: "unlimited/unlimited/unlimited"},
+		"events of 35 hours, no undo":           {said: "35h/unlimited/none", cuts: "0:20 1:15", held: "0-30: events of entity 1, kept 35h"},
+		"to the hour":                           {said: "30h/unlimited/none", cuts: "0:30 1:15"},
+		"a ms longer":                           {said: "108000001ms/unlimited/none", cuts: "0:20 1:15"},
+		"no events at all":                      {said: "none/unlimited/none", cuts: "0:50 1:45"},
+		"the undo window keeps events":          {said: "none/unlimited/42h", cuts: "0:10 1:15", held: "0-20: undo of entity 1, kept 42h"},
+		"one entity holds up the log":           {said: "none/unlimited/none two=unlimited/-/-", cuts: "0:20 1:45", held: "0-30: events of entity 2, kept unlimited"},
+		"one entity alone lets nothing go":      {said: "two=none/-/none", cuts: "", held: "0-10: events of entity 1"},
+		"bodies anywhere":                       {said: "unlimited/25h/unlimited", bodies: "0-10:1 1-15:1 0-20:1 0-30:1,2"},
+		"bodies of one entity":                  {said: "two=-/none/-", bodies: "0-30:2"},
+		"bodies of all but one":                 {said: "unlimited/none/- two=-/unlimited/-", bodies: "0-10:1 1-15:1 0-20:1 0-30:1 0-40:1 1-45:1 0-50:1"},
+		"bodies where events do not go":         {said: "35h/none/none", cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1", held: "kept 35h"},
+		"a share":                               {said: "- share=20", disk: 2500, cuts: "0:10 1:15", forced: true},
+		"a share that is enough":                {said: "- share=70", disk: 1000},
+		"a share of a disk nobody knows":        {said: "- share=1"},
+		"a share after what may go anyway":      {said: "35h/unlimited/none share=40", disk: 1000, cuts: "0:20 1:15", held: "kept 35h"},
+		"a share, more than may go":             {said: "35h/unlimited/none share=20", disk: 1000, cuts: "0:40 1:15", forced: true},
+		"low":                                   {need: 250, disk: 10_000, cuts: "0:20 1:15", forced: true},
+		"low, history before sends":             {need: 250, disk: 10_000, said: "- before-sends"},
+		"low, with a share, before sends":       {need: 250, disk: 1000, said: "- before-sends share=60", cuts: "0:10", forced: true},
+		"low, undo goes last":                   {need: 250, said: "unlimited/unlimited/42h", cuts: "0:20 1:15", forced: true},
+		"low, as far as there is any":           {need: 1 << 40, cuts: "0:50 1:45", forced: true},
+		"upgrade an hour ago, a retention said": {said: "two=-/none/- 35h/unlimited/none", since: 59, cuts: "0:20 1:15", bodies: "0-30:2"},
+		"upgrade an hour ago, low":              {need: 50, since: 59, said: "two=-/none/-", cuts: "0:10", bodies: "0-30:2", forced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := outlook{files: pasts(), now: 60 * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour)}
+			o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
+			p := o.plan()
+			if got := shownCuts(&o, &p); got != c.cuts {
+				t.Errorf("cuts %q, not %q", got, c.cuts)
+			}
+			if got := shownBodies(&p); got != c.bodies {
+				t.Errorf("bodies %q, not %q", got, c.bodies)
+			}
+			if p.forced != c.forced || !strings.Contains(strings.Join(p.held, "\n"), c.held) {
+				t.Errorf("forced %v, held %q", p.forced, p.held)
+			}
+			if o.idle() && (c.cuts != "" || c.bodies != "") {
+				t.Error("it is taken for idle")
+			}
+		})
+	}
+}
+
+// After an upgrade what is older than that stays for a day where defaults alone say that it goes.
+func TestHistoryGrace(t *testing.T) {
+	t.Parallel()
+	const since = 40 * planHour
+	rules := &engine.HistoryPolicies{Since: since}
+	for _, c := range []struct {
+		newest, now event.Time
+		said        event.Retention
+		want        bool
+	}{
+		{since - 1, since + graceTime - 1, 0, false}, {since - 1, since + graceTime, 0, true}, {since, since + graceTime - 1, 0, true},
+		{since - 1, since + 1, event.KeepNone, true}, {since - 1, since + graceTime, event.KeepForever, false},
+	} {
+		o := outlook{now: c.now, rules: rules}
+		if got := o.may(c.said, event.KeepNone, &pastFile{newest: c.newest}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// saidOf is what texts say of history.
+func saidOf(t *testing.T, text string, since event.Time) *engine.HistoryPolicies {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	x, whole, hasWhole := index.New(), event.HistoryPolicySet{}, false
+	for word := range strings.FieldsSeq(text) {
+		pattern, policy, of := strings.Cut(word, "=")
+		switch {
+		case word == "before-sends":
+			whole.BeforeSends, hasWhole = true, true
+		case pattern == "share":
+			if _, err := fmt.Sscan(policy, &whole.Share); err != nil {
+				t.Fatal(err)
+			}
+			hasWhole = true
+		case of:
+			x.Apply(since, &event.HistoryPolicySet{Pattern: pattern, Policy: policyOf(t, policy)})
+		case word != "-":
+			whole.Policy, hasWhole = policyOf(t, word), true
+		}
+	}
+	if hasWhole {
+		x.Apply(since, &whole)
+	}
+	return x.Catalogue.History()
+}
+
+func policyOf(t *testing.T, text string) (p event.HistoryPolicy) {
+	t.Helper()
+	parts := strings.Split(text, "/")
+	for i, into := range []*event.Retention{&p.Events, &p.Bodies, &p.Undo} {
+		if parts[i] == "-" {
+			continue
+		}
+		var err error
+		if *into, err = event.ParseRetention(parts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func shownCuts(o *outlook, p *plan) string {
+	var words []string
+	for _, id := range []engine.PartitionID{0, 1} {
+		if upTo := p.cuts[id]; upTo > 0 {
+			i := slices.IndexFunc(o.files, func(f pastFile) bool { return f.partition == id && f.end == upTo })
+			words = append(words, fmt.Sprintf("%d:%d", id, o.files[i].newest/planHour))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func shownBodies(p *plan) string {
+	var words []string
+	for _, b := range p.bodies {
+		words = append(words, b.file.name+":"+strings.ReplaceAll(strings.Trim(fmt.Sprint(b.entities), "[]"), " ", ","))
+	}
+	return strings.Join(words, " ")
+}
