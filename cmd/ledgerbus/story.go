@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+const dataHelp = "\n\nReads the data directory of a broker, running or not, or a backup. Nothing is changed, and the broker does not wait for it: beside\n" +
+	"a running one, what came in the last second may be missing."
+
+// historyFlags are those of all questions about the past.
+func historyFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "data", Value: "data", Usage: "data directory, of a broker that may be running, or backup"},
+		formFlag(), liveFlag(),
+	}, more...)
+}
+
+func storyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "story",
+		Usage:     "tell the life of a message, over entities, copies, moves and schedules",
+		ArgsUsage: "ENTITY#NUMBER",
+		Description: "What the message is and what became of it, everything that happened to it, with who and where in the log, and a sentence.\n\n" +
+			"   ledgerbus story orders#88114\n" +
+			"   ledgerbus story --message-id A-4711 --data /var/lib/ledgerbus" + dataHelp,
+		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "of all messages that were sent with this id, in place of a number"}),
+		Action: story,
+	}
+}
+
+func story(c *cli.Context) error {
+	id := c.String("message-id")
+	if (id == "") == (c.Args().Len() == 0) || c.Args().Len() > 1 {
+		return usageError{errors.New("which message? ledgerbus story ENTITY#NUMBER, such as orders#88114, or --message-id ID")}
+	}
+	var of address.Address
+	if id == "" {
+		var err error
+		if of, err = address.Parse(c.Args().First()); err == nil && of.Number == 0 {
+			err = fmt.Errorf("%s is no message: one is named as in orders#88114", of)
+		}
+		if err != nil {
+			return usageError{err}
+		}
+	}
+	return ask(c, ledger.MomentColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Story(ctx, of, id) })
+}
+
+// ask opens what a question is asked of, and prints the answer.
+func ask(c *cli.Context, columns []string, question func(context.Context, *ledger.Ledger) error) (err error) {
+	t, err := newTeller(c, columns)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir := c.String("data")
+	if info, err := os.Stat(dir); err != nil {
+		return usageError{fmt.Errorf("--data: %w", err)}
+	} else if !info.IsDir() {
+		return usageError{errors.New("--data: " + dir + " is not a directory")}
+	}
+	how := beside(c)
+	s, err := how.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return known(question(ctx, ledger.New(s, t.tell)))
+}
+
+// known is the error of a question as the exit code is to have it: what makes no sense is usage, and what history does not have is refused.
+func known(err error) error {
+	if errors.Is(err, ledger.ErrQuestion) {
+		return usageError{err}
+	}
+	return err
+}
+
+var _ ledger.Source = log.Store(nil)
