@@ -32,6 +32,7 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.ListedUnsynced:   "TestF1F2F14CrashAtEveryCall$/^sealing",
 		mutant.NotReadBack:      "TestSealedIsReadBack",
 		mutant.BlockUnchecked:   "TestBlocksAreChecked",
+		mutant.IndexForgets:     "TestF1F2F14CrashAtEveryCall$/^sealing",
 	} {
 		for _, planted := range []mutant.Bug{"", bug} {
 			t.Run(finder+" bug "+string(planted), func(t *testing.T) {

@@ -1,7 +1,6 @@
 package log
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,8 +235,13 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		return err
 	}
 	file, f, err := k.file(w.opener())
+	var check *sealed.Check
 	if err == nil {
-		err = cmp.Or(f.Verify(w.scan.Win.Buf), file.Close())
+		defer file.Close()
+		err = f.Verify(w.scan.Win.Buf)
+	}
+	if err == nil {
+		check, err = sealed.NewCheck(f)
 	}
 	if err != nil {
 		if err := w.damaged(name, 0, k.named.First, w.verdict(k, err)); err != nil {
@@ -249,13 +253,46 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		s.LSN, s.Chain, s.Epoch = k.named.End, k.named.Last, k.named.Epoch
 		return nil
 	}
-	if err := w.segment(ctx, seg, false); err != nil {
+	frames := s.Frames
+	w.tell(check)
+	err = w.segment(ctx, seg, false)
+	s.Each = nil
+	if err != nil {
 		return err
 	}
 	if f := k.named; w.sure && (s.LSN != f.End || w.chained && s.Chain != f.Last || w.reigned && s.Epoch != f.Epoch) {
 		return w.damaged(name, 0, s.LSN, w.corrupt(name, 0, s.LSN, "its frames do not end as the manifest says"))
 	}
+	if check == nil || !w.sure || s.LSN != k.named.End || s.Frames-frames != f.Footer.Frames {
+		return nil // the frames that indexes would be made of are not all there
+	}
+	if at, err := check.Result(); err != nil {
+		return w.damaged(name, at, k.named.First, w.corrupt(name, at, k.named.First, "%v", err))
+	}
 	return nil
+}
+
+// tell has the walk tell of the frames of a file, of which its indexes are made again.
+func (w sealedWalk) tell(c *sealed.Check) {
+	if c == nil {
+		return
+	}
+	s := &w.scan
+	var big []byte
+	s.Each = func(off int64, h *format.Header) (err error) {
+		at, n := off+h.RecordsAt(), int(h.Records)
+		var records []byte
+		if n <= len(s.Win.Buf) {
+			records, err = s.Win.Bytes(at, n)
+		} else {
+			big = slices.Grow(big[:0], n)[:n]
+			records, err = big, s.Win.ReadAt(big, at)
+		}
+		if err == nil {
+			c.Frame(h, records)
+		}
+		return err
+	}
 }
 
 // opener opens files of the partition.

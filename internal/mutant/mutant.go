@@ -106,6 +106,7 @@ const (
 	ListedUnsynced   Bug = "Z1" // the manifest names a sealed file that is not durable
 	NotReadBack      Bug = "Z2" // what was written as a sealed file is not compared with the chapter
 	BlockUnchecked   Bug = "Z3" // a block of a sealed file is believed without its checksum
+	IndexForgets     Bug = "Z4" // the index of a sealed file's records does not know their times
 
 	// Of a full or hanging disk and of memory; these are not in the design.
 

@@ -133,14 +133,19 @@ func (b *builder) times(number int, frame event.LSN, lowest, highest event.Time)
 	if number < len(b.blocks) {
 		row = &b.blocks[number]
 	}
-	if row.Frame == 0 {
-		row.Frame = frame
+	row.begins(frame, lowest, highest)
+}
+
+// begins notes that a frame begins in the block, and between which times its records are; 0: it has none.
+func (b *Block) begins(frame event.LSN, lowest, highest event.Time) {
+	if b.Frame == 0 {
+		b.Frame = frame
 	}
 	if highest == 0 {
 		return
 	}
-	if row.Lowest == 0 || lowest < row.Lowest {
-		row.Lowest = lowest
+	if b.Lowest == 0 || lowest < b.Lowest {
+		b.Lowest = lowest
 	}
-	row.Highest = max(row.Highest, highest)
+	b.Highest = max(b.Highest, highest)
 }

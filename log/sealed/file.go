@@ -82,14 +82,20 @@ func (f *File) RecordBlocks() int { return int(f.Footer.Parts[RecordIndex].Lengt
 
 // Contents is what the file is about.
 func (f *File) Contents() (Contents, error) {
-	p, err := f.part(Summary)
+	p, err := f.contents()
 	if err != nil {
 		return Contents{}, err
 	}
-	if p, err = decompress(p, int(f.Footer.ContentsSize)); err != nil {
-		return Contents{}, err
-	}
 	return DecodeContents(p, f.RecordBlocks())
+}
+
+// contents is the encoding of them.
+func (f *File) contents() ([]byte, error) {
+	p, err := f.part(Summary)
+	if err != nil {
+		return nil, err
+	}
+	return decompress(p, int(f.Footer.ContentsSize))
 }
 
 // IDs is the message-ids of a file.

@@ -104,6 +104,14 @@ func (s *SliceCount) name(n event.SequenceNumber, block int) {
 	s.Blocks = append(s.Blocks, SliceAt{block, n, n})
 }
 
+// idRows is the ids, as a file has them.
+func (t *Tally) idRows() (p []byte) {
+	for _, row := range sortIDs(t.ids) {
+		p = append(p, row[:]...)
+	}
+	return p
+}
+
 // Contents returns what was counted, in order.
 func (t *Tally) Contents() Contents {
 	var out Contents

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -60,6 +61,9 @@ func (s *Writer) Frame(h *format.Header, head, records []byte) error {
 			return fmt.Errorf("frame %d: %w", h.LSN, err)
 		}
 	}
+	if mutant.On(mutant.IndexForgets) {
+		lowest, highest = 0, 0
+	}
 	s.records.times(block, h.LSN, lowest, highest)
 	return nil
 }
@@ -87,10 +91,7 @@ func (s *Writer) Close() (Footer, error) {
 		return Footer{}, err
 	}
 	f.Parts[Bodies] = s.out.end(f.Parts[Bodies])
-	var ids []byte
-	for _, row := range sortIDs(s.what.ids) {
-		ids = append(ids, row[:]...)
-	}
+	ids := s.what.idRows()
 	c := s.what.Contents()
 	contents := c.encode()
 	if len(contents) > MaxContents {

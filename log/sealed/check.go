@@ -1,0 +1,88 @@
+package sealed
+
+import (
+	"bytes"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// Check makes again what the indexes of a file say, of its frames, and compares.
+type Check struct {
+	file   *File
+	blocks []Block // of records
+	rows   []Block // the same, as far as frames say what is in them
+	what   *Tally
+	foot   Footer // of what was told
+	wrong  error
+}
+
+// NewCheck begins one. The error is that of the index of records.
+func NewCheck(f *File) (*Check, error) {
+	blocks, err := f.Index(Records)
+	if err != nil {
+		return nil, err
+	}
+	c := &Check{file: f, blocks: blocks, rows: make([]Block, len(blocks)), what: NewTally(true)}
+	for i := range blocks {
+		c.rows[i] = blocks[i]
+		c.rows[i].Frame, c.rows[i].Lowest, c.rows[i].Highest = 0, 0, 0
+	}
+	return c, nil
+}
+
+// Frame tells of the next frame and its records. All of them are to be told, in order.
+func (c *Check) Frame(h *format.Header, records []byte) {
+	c.foot.Frames++
+	c.foot.BodyBytes += uint64(h.Bodies)
+	c.foot.Durable = max(c.foot.Durable, h.Durable)
+	begins, in := Holding(c.blocks, h.LSN), Holding(c.blocks, h.LSN+event.LSN(h.RecordsAt()))
+	if begins < 0 || in < 0 {
+		c.wrong = damaged("index of records: it has no block of LSN %d", h.LSN)
+		return
+	}
+	var lowest, highest event.Time
+	if h.Kind == format.Events {
+		var err error
+		if lowest, highest, err = c.what.Frame(event.Position(h.LSN), [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, h.Count, records, in); err != nil {
+			c.wrong = damaged("frame %d: %v", h.LSN, err)
+		}
+	}
+	c.rows[begins].begins(h.LSN, lowest, highest)
+}
+
+// Result says what is not as it should be, and at which byte of the file that stands.
+func (c *Check) Result() (at int64, err error) {
+	f := &c.file.Footer
+	if c.wrong != nil {
+		return f.Parts[Records].Offset, c.wrong
+	}
+	for i := range c.rows {
+		if c.rows[i] != c.blocks[i] {
+			return f.Parts[RecordIndex].Offset + int64(i)*recordRow, damaged("index of records: row %d is not of the frames in its block", i)
+		}
+	}
+	ids, err := c.file.IDs()
+	if err != nil || !bytes.Equal(ids, c.what.idRows()) {
+		return f.Parts[IDs].Offset, cmpOr(err, "ids are not those of the frames")
+	}
+	contents, err := c.file.contents()
+	remade := c.what.Contents()
+	if err != nil || !bytes.Equal(contents, remade.encode()) {
+		return f.Parts[Summary].Offset, cmpOr(err, "contents are not those of the frames")
+	}
+	t := c.what
+	if f.Frames != c.foot.Frames || f.BodyBytes != c.foot.BodyBytes || f.Durable != c.foot.Durable || f.Records != t.Records || f.Events != t.Events ||
+		f.FirstTime != t.FirstTime || f.Lowest != t.Lowest || f.Highest != t.Highest || f.Newest != t.Newest {
+		return f.Parts[Summary].end(), damaged("footer: its numbers are not those of the frames")
+	}
+	return 0, nil
+}
+
+// cmpOr is an error, or damage where there is none.
+func cmpOr(err error, reason string) error {
+	if err != nil {
+		return err
+	}
+	return damaged("%s", reason)
+}
