@@ -15,6 +15,8 @@ type readAhead struct {
 	host engine.PartitionID
 	at   event.Position
 	n    int
+
+	filled bool // it has read from the log since this was last false
 }
 
 const aheadSize = 128 << 10
@@ -50,6 +52,7 @@ func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
 
 // fill reads the first size bytes of a blob, and if far is set as much behind it as may serve the next deliveries.
 func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event.Blob, size int, far bool) error {
+	r.filled = true
 	if r.buf == nil || len(*r.buf) < size {
 		r.drop()
 		if size <= aheadSize {

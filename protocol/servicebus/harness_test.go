@@ -78,6 +78,7 @@ type faultyBroker struct {
 
 	unreadable atomic.Pointer[error] // why stored bytes cannot be read; nil: they can
 	starved    atomic.Bool           // of file descriptors
+	slow       atomic.Int64          // ns that the next read takes
 
 	mu      sync.Mutex
 	holding bool
@@ -156,6 +157,7 @@ func (b *faultyBroker) ReadInto(p engine.PartitionID, blob event.Blob, dst []byt
 		time.Sleep(100 * time.Millisecond) // so long it waits for one
 		return 0, &engine.Error{Code: engine.Busy, Text: "Not now."}
 	}
+	time.Sleep(time.Duration(b.slow.Swap(0)))
 	return b.Broker.ReadInto(p, blob, dst)
 }
 

@@ -65,6 +65,7 @@ const turn = 16
 // advance writes some deliveries and reports whether there is more that could be written now.
 func (r *receiver) advance() bool {
 	c := r.l.c
+	r.asOf = 0
 	for range turn {
 		switch {
 		case len(r.rest) == 0 && r.credit.left() <= 0:
@@ -149,9 +150,16 @@ func (r *receiver) putBack(d *engine.Delivery) {
 }
 
 // tooLate reports that the lock of a delivery has ended before the peer could see it: while a disk hung, or its session took no transfers. The
-// engine ends the lock, and gives the message to whoever is next.
+// engine ends the lock, and gives the message to whoever is next. The time is looked at once for the few messages of a turn, and again when one of
+// them had to be read from the log: that can take any time.
 func (r *receiver) tooLate(d *engine.Delivery) bool {
-	return r.locks() && r.l.filter == nil && d.LockedUntil != 0 && d.LockedUntil <= r.l.c.broker.Now()
+	if !r.locks() || r.l.filter != nil || d.LockedUntil == 0 {
+		return false
+	}
+	if r.asOf == 0 || r.ahead.filled {
+		r.asOf, r.ahead.filled = r.l.c.broker.Now(), false
+	}
+	return d.LockedUntil <= r.asOf
 }
 
 // mayWrite reports whether there is memory to write a message.

@@ -30,6 +30,7 @@ type receiver struct {
 	waiting []*engine.Delivery
 	next    int // of waiting
 	ahead   readAhead
+	asOf    event.Time           // broker time when locks were last looked at in this turn of the link; 0: they were not
 	grant   *engine.SessionGrant // the message session it holds
 
 	// answers of a node

@@ -295,3 +295,19 @@ func TestLockRunsFromTaking(t *testing.T) {
 		p.outcome(m.id, amqp.StateAccepted)
 	})
 }
+
+// A read from the log that takes longer than locks last: of the deliveries that it brought, too, none is sent whose lock has ended.
+func TestLockEndsWhileReading(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(3)
+		b.broker.slow.Store(int64(testQueue.LockDuration + time.Second))
+		p.credit(2, 0, 3, false)
+		p.receive() // it was locked when it was read
+		for range 2 {
+			m := p.receive()
+			if at, _ := m.annotations.Get(keyLockedUntil); !time.UnixMilli(int64(at.(amqp.Timestamp))).After(time.Now()) {
+				t.Errorf("%v comes with a lock that has ended", m.properties.MessageID)
+			}
+		}
+	})
+}
