@@ -55,6 +55,7 @@ var verbs = map[event.Kind]string{
 	event.KindSourceForgotten: "source-forgotten", event.KindBackupMarked: "backup", event.KindClockSet: "clock-set", event.KindRunStarted: "run",
 	event.KindLinkOpened: "link-opened", event.KindSettlementRefused: "refused", event.KindSendsRefused: "sends-refused", event.KindReasonGiven: "reason",
 	event.KindNumbersReserved: "reserved", event.KindPartitionFenced: "fenced", event.KindPartitionRestarted: "restarted",
+	event.KindBodyErased: "erased",
 }
 
 // detail is what there is to say of an event beside its verb and the message it is about. Nothing in it can steer a terminal.

@@ -101,6 +101,7 @@ var (
 const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
+	Erasures     = format.Erasures     // kind 69
 	Fences       = format.Fences       // kinds 67 and 68
 	Policies     = format.Policies     // kind 55
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2

@@ -44,6 +44,8 @@ func capabilityOf(ev event.Event) string {
 		return log.Policies
 	case *event.BackupMarked:
 		return log.Backups
+	case *event.BodyErased:
+		return log.Erasures
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == event.TransferDeadLetter {
 			return log.Moves

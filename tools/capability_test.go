@@ -19,14 +19,14 @@ func TestUnlistedCapability(t *testing.T) {
 	const fences, moved, transactions = `PartitionFenced is of the capability \"fences\"`, `MessageEnqueued is of the capability \"moves\"`,
 		`NumbersReserved is of the capability \"transactions\"`
 	const policies = `HistoryPolicySet is of the capability \"policies\"`
-	const backups = `BackupMarked is of the capability \"backups\"`
+	const backups, erasures = `BackupMarked is of the capability \"backups\"`, `BodyErased is of the capability \"erasures\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string
 	}{
-		"none":  {nil, []string{moved, transactions, fences, policies, backups}},
-		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups}},
-		"all":   {[]string{log.Backups, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
+		"none":  {nil, []string{moved, transactions, fences, policies, backups, erasures}},
+		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups, erasures}},
+		"all":   {[]string{log.Backups, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,6 +66,7 @@ type Namespace struct {
 	partitions // how commands get to the loops
 	watchers   // who hears of changes of entities
 	admin      // what makes them, an [engine.Admin]
+	erasures   // what removes bodies that must not stay
 
 	// set once in Open
 	opts      Options
@@ -116,6 +117,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancel(context.Background())
+	n.erasures.n = n
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
 	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})

@@ -61,6 +61,7 @@ const (
 	KindNumbersReserved           Kind = 66
 	KindPartitionFenced           Kind = 67
 	KindPartitionRestarted        Kind = 68
+	KindBodyErased                Kind = 69
 )
 
 var kindNames = map[Kind]string{
@@ -86,6 +87,7 @@ var kindNames = map[Kind]string{
 	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
 	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted", KindBackupMarked: "BackupMarked",
 	KindHistoryPolicySet: "HistoryPolicySet",
+	KindBodyErased:       "BodyErased",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

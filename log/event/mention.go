@@ -70,14 +70,16 @@ func Named(ev Event, each func(Slice, SequenceNumber)) {
 		eachOf(s, ev.Sequences, each)
 	default:
 		each(s, 0)
-		namedInBase(ev, each)
+		namedAsWell(ev, each)
 	}
 }
 
-// namedInBase is Named for the numbers in events of a base.
-func namedInBase(ev Event, each func(Slice, SequenceNumber)) {
+// namedAsWell is Named for the numbers in events of a base, and in one that is about its slice, too.
+func namedAsWell(ev Event, each func(Slice, SequenceNumber)) {
 	s := ev.Common().Slice
 	switch ev := ev.(type) {
+	case *BodyErased:
+		each(s, ev.Sequence)
 	case *SliceRestored:
 		each(s, ev.Last)
 	case *RowsRestored:

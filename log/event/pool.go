@@ -52,6 +52,7 @@ type Pool struct {
 	fenced    shelf[PartitionFenced]
 	restarted shelf[PartitionRestarted]
 	marks     shelf[BackupMarked]
+	erasures  shelf[BodyErased]
 	slices    shelf[SliceRestored]
 	rows      shelf[RowsRestored]
 	sessions  shelf[SessionsRestored]
@@ -183,6 +184,8 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.marks.next()
 	case KindHistoryPolicySet:
 		return p.policies.next()
+	case KindBodyErased:
+		return p.erasures.next()
 	case KindLinkOpened:
 		return p.opened.next()
 	case KindLinkClosed:

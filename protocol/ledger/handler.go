@@ -24,6 +24,7 @@ type Options struct {
 	Operations engine.Operations
 	Backups    engine.Backups
 	Histories  engine.Histories
+	Erasures   engine.Erasures
 	Desk       *caller.Desk
 	Now        func() event.Time
 	Logger     *slog.Logger // nil: slog.Default

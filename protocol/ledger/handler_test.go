@@ -68,6 +68,10 @@ func (f *fake) RestartPartition(ctx context.Context, p engine.PartitionID, by *e
 	return f.partitions[p], nil
 }
 
+func (f *fake) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
+	return engine.ErasedBody{Entity: entity, Sequence: message, Bytes: 300, Before: message == 8}, f.act(ctx, by, why)
+}
+
 // api is the handler over a fake engine.
 type api struct {
 	*testing.T
@@ -86,7 +90,7 @@ func newAPI(t *testing.T) *api {
 		{Name: "sender", Rights: event.Rights{event.Send, event.Listen}, Primary: sendKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Backups: a.fake, Histories: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
 		for _, secret := range []string{rootKey, sendKey, "sig="} {

@@ -25,6 +25,7 @@ var routes = []route{
 	{http.MethodPost, "v1/history/policies", access.Manage, (*call).setHistoryPolicy},
 	{http.MethodPost, "v1/history/policies/delete", access.Manage, (*call).deleteHistoryPolicy},
 	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
+	{http.MethodPost, "v1/messages/erase", access.Manage, (*call).eraseMessage},
 }
 
 // Owns tells whether the path of a request is one of this package's, whether there is something or not.

@@ -49,6 +49,11 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 	if notNow(err) {
 		return
 	}
+	if errors.Is(err, event.ErrErased) && d.Token == (event.LockToken{}) { // it was taken, or seen, and nobody needs it any more
+		s.log.Warn("servicebus: message not delivered: it had waited for its receiver for so long that its body is gone", "entity", target.Entity.Path,
+			"sequence", uint64(d.Sequence))
+		return
+	}
 	host := target.Host(target.OfSequence(d.Sequence))
 	s.log.Error("servicebus: message not delivered, "+unreadableBecause(err), "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)

@@ -282,7 +282,7 @@ func firstDifference(a, b []byte) string {
 // seldom are events that a short life of a broker does not meet, and those of capabilities, which the other build may not know.
 var seldom = []event.Kind{event.KindClockSet, event.KindEntityTouched, event.KindTransactionCommitted, event.KindTransactionAborted,
 	event.KindTransferStarted, event.KindMessageHandedOver, event.KindTransfersFinished, event.KindTransferFailed, event.KindSourceForgotten,
-	event.KindBackupMarked}
+	event.KindBackupMarked, event.KindBodyErased}
 
 // wantEveryKind holds that a directory has every kind of event: what is not in it is not shown.
 func (x *exchange) wantEveryKind(dir string) {

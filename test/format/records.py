@@ -175,6 +175,7 @@ KINDS = {
     66: "NumbersReserved 1 First:number Count:number",
     67: "PartitionFenced 1 LogPartition:number Cause:fence Error:text",
     68: "PartitionRestarted 1 LogPartition:number Refused:bool",
+    69: "BodyErased 1 Sequence:number Position:number Size:number",
 }
 
 ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"

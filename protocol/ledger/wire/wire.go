@@ -67,6 +67,20 @@ type HistoryPolicy struct {
 	Undo    string `json:"undo,omitempty"`
 }
 
+// Erase says which message's body is to be erased.
+type Erase struct {
+	Entity   string `json:"entity"`   // path; a dead-letter queue has the messages of its entity
+	Sequence int64  `json:"sequence"` // of the message
+}
+
+// Erased is a message without a body.
+type Erased struct {
+	Entity   string `json:"entity"`
+	Sequence int64  `json:"sequence"`
+	Bytes    uint32 `json:"bytes"`            // that the body had
+	Before   bool   `json:"before,omitempty"` // it was gone already
+}
+
 // Failure is every answer with a status of 400 or more.
 type Failure struct {
 	Error Error `json:"error"`

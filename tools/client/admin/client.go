@@ -219,6 +219,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	case r.own && len(r.body) > 0:
 		req.Header.Set("Content-Type", wire.ContentType)
 	}
+	if r.own && len(r.body) > 0 {
+		req.Header.Set("Content-Type", wire.ContentType)
+	}
 	if r.update {
 		req.Header.Set("If-Match", "*")
 	}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+)
+
+func messageCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "message",
+		Usage: "erase the body of a message from a broker's log",
+		Description: "Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
+			"   ledgerbus message erase orders 17 --reason 'a customer asked'",
+		Subcommands: []*cli.Command{{
+			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY NUMBER",
+			Description: "What happened to the message stays, with the size and the checksum of what it was; the body is gone when the command ends, and who asked\n" +
+				"for it, and why, is an event of the log. A message that waits has to be settled first. Copies elsewhere are not touched: in backups, and\n" +
+				"where the message was forwarded to.\n\n" +
+				"   ledgerbus message erase orders 17 --reason 'a customer asked'",
+			Flags: connectionFlags(tableFlag(), reasonFlag()), Action: eraseMessage,
+		}},
+	}
+}
+
+func eraseMessage(c *cli.Context) error {
+	f, err := tableFormat(c)
+	if err != nil {
+		return err
+	}
+	which, err := strconv.ParseInt(c.Args().Get(1), 10, 64)
+	if err != nil || which <= 0 || c.Args().Len() != 2 {
+		return usageError{fmt.Errorf("which message? %s ENTITY NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
+	}
+	return administer(c, func(a *administration) error {
+		m, err := a.EraseMessage(a.ctx, c.Args().First(), which)
+		if err != nil {
+			return err
+		}
+		if f != formatTable {
+			return printOne(c.App.Writer, f, row{text("entity", m.Entity), number("sequence", m.Sequence), number("bytes", int64(m.Bytes)), text("before", strconv.FormatBool(m.Before))})
+		}
+		said := fmt.Sprintf("the body of message %d in %s is erased: %d bytes", m.Sequence, m.Entity, m.Bytes)
+		if m.Before {
+			said = fmt.Sprintf("the body of message %d in %s is gone already", m.Sequence, m.Entity)
+		}
+		_, err = fmt.Fprintln(c.App.Writer, oneLine(said))
+		return err
+	})
+}

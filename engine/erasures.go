@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Erasures is the engine as somebody sees it who has to remove what was sent.
+type Erasures interface {
+	// EraseBody removes the body of a message that was settled from the log: what happened to the message stays, its size and the checksum of what it
+	// was. When it returns without an error the body is gone from this log, and that somebody asked for it is an event, with its origin and the reason
+	// given. Copies elsewhere, in backups, at clients and where the message was forwarded to, are not touched. Refusals are [*Error]: [NotFound] where
+	// history knows no such message, [NotAllowed] while it waits, or another message that shares its body, [Busy] where it can be asked for again later.
+	EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *Origin, why event.ReasonGiven) (ErasedBody, error)
+}
+
+// ErasedBody is a body that is gone.
+type ErasedBody struct {
+	Entity   string // path
+	Sequence event.SequenceNumber
+	Bytes    uint32 // that it had
+	Before   bool   // it was gone already, and nothing was done
+}

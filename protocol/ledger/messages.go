@@ -1,0 +1,28 @@
+package ledger
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// eraseTime is how long a body may take to go: a file of the log is written again, as fast as the disk lets it.
+const eraseTime = 2 * time.Minute
+
+func (c *call) eraseMessage() (any, error) {
+	var what wire.Erase
+	if err := c.arguments(&what); err != nil {
+		return nil, err
+	}
+	if what.Entity == "" || what.Sequence <= 0 {
+		return nil, refuse(http.StatusBadRequest, "Which message? The body has to have entity and sequence.")
+	}
+	c.takes(eraseTime)
+	out, err := c.h.Erasures.EraseBody(c.Context(), what.Entity, event.SequenceNumber(what.Sequence), c.origin(), c.why)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Erased{Entity: out.Entity, Sequence: int64(out.Sequence), Bytes: out.Bytes, Before: out.Before}, nil
+}

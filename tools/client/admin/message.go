@@ -1,0 +1,23 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// eraseTime is how long the answer to an erasure may take: a little longer than the broker lets it.
+const eraseTime = 150 * time.Second
+
+// EraseMessage has the body of a message erased that was settled.
+func (c *Client) EraseMessage(ctx context.Context, entity string, sequence int64) (m wire.Erased, err error) {
+	body, err := json.Marshal(wire.Erase{Entity: entity, Sequence: sequence})
+	if err == nil {
+		err = c.own(ctx, request{op: fmt.Sprintf("erase message %d of %s", sequence, entity), method: http.MethodPost, path: "v1/messages/erase", body: body, most: eraseTime}, &m)
+	}
+	return m, err
+}
