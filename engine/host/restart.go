@@ -68,12 +68,14 @@ func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was 
 func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err error) {
 	defer n.rescue(id, &err)
 	if last := n.slots[id].last; last != nil {
-		select {
-		case <-last.over:
-		case <-n.closing.Done():
-			return n.closing.Err()
-		case <-ctx.Done():
-			return fmt.Errorf("engine: partition %d: what was under way when it was fenced has not ended: %w", id, ctx.Err())
+		for _, ended := range []chan struct{}{last.over, last.told} { // the log says that it was fenced before it says that it is back
+			select {
+			case <-ended:
+			case <-n.closing.Done():
+				return n.closing.Err()
+			case <-ctx.Done():
+				return fmt.Errorf("engine: partition %d: what was under way when it was fenced has not ended: %w", id, ctx.Err())
+			}
 		}
 	}
 	plog, err := n.store.Reopen(n.closing, log.PartitionID(id))

@@ -28,13 +28,14 @@ type tenure struct {
 	stop    chan struct{} // closed to end the courier
 	carried chan struct{} // closed when the courier has ended
 	over    chan struct{} // closed when nothing of it runs any more, and its log is closed
+	told    chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
 
 	retiring sync.Once
 	err      error // of the end; set before over is closed
 }
 
 func newTenure(l *Loop, plog log.Partition, c *Courier) *tenure {
-	return &tenure{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{})}
+	return &tenure{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), told: make(chan struct{})}
 }
 
 // retire ends a tenure whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
