@@ -40,7 +40,17 @@ func TestShapes(t *testing.T) {
 			x := exchange{t: t}
 			before := look(t, dir)
 			for _, what := range strings.Fields(s.has) {
-				if what == "room" && !hasRoom(t, dir) || what != "room" && !bytes.Contains(before.events, []byte(`"Event":"`+what+`"`)) {
+				there := false
+				switch what {
+				case "room":
+					there = hasRoom(t, dir)
+				case "sealed":
+					files, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*.lbs"))
+					there = err == nil && len(files) >= 8
+				default:
+					there = bytes.Contains(before.events, []byte(`"Event":"`+what+`"`))
+				}
+				if !there {
 					t.Errorf("has no %s", what)
 				}
 			}

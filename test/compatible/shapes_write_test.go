@@ -36,7 +36,7 @@ type shape struct {
 	commit string // "": today's
 	format int
 	write  func(t *testing.T, binary, data string) map[string]int
-	has    string // what is to be seen in it: kinds of events, and whether a file ends in room
+	has    string // what is to be seen in it: kinds of events, whether a file ends in room, and sealed files
 }
 
 // shapes are all there are. A directory that is in testdata was written once, but for the last: that is written again whenever what
@@ -50,6 +50,7 @@ var shapes = []shape{
 	{"payload-5", "e16abb6", 1, everything, "MessagePublished room"},
 	{"clock", "e16abb6", 1, clockSet, "MessagePublished ClockSet"},
 	{"moves", "4e40d82", 2, movesAndTransactions, "TransactionCommitted TransactionAborted NumbersReserved TransferStarted MessageHandedOver TransfersFinished TransferFailed SourceForgotten"},
+	{"sealed", "3c8a230", 2, sealedHistory, "MessagePublished room sealed"},
 	{"format-2", "", 2, everything, "MessagePublished room"},
 }
 
@@ -99,9 +100,16 @@ func withoutTopics(t *testing.T, binary, data string) map[string]int {
 		{(*author).leavesOpen, true}})
 }
 
-func everything(t *testing.T, binary, data string) map[string]int {
+func everything(t *testing.T, binary, data string) map[string]int { return writeAll(t, binary, data) }
+
+// sealedHistory is everything with each chapter sealed as soon as it is closed; the last life takes seconds.
+func sealedHistory(t *testing.T, binary, data string) map[string]int {
+	return writeAll(t, binary, data, "--seal-after", "0s")
+}
+
+func writeAll(t *testing.T, binary, data string, flags ...string) map[string]int {
 	return live(t, binary, data, entities, []begin{{(*author).sends, false}, {(*author).settles, true}, {(*author).sessions, false}, {(*author).topics, true},
-		{(*author).changes, false}, {(*author).leavesOpen, false}})
+		{(*author).changes, false}, {(*author).leavesOpen, false}}, flags...)
 }
 
 // clockSet goes on with a directory that was written more than ten minutes ago, as decisions about a clock demand: one is for the log,
