@@ -296,3 +296,11 @@ func (r *reserve) close() {
 		r.file = nil
 	}
 }
+
+// space is how many bytes the disk has in all, how many of them are free, and how many are to be before it has little room.
+func (r *reserve) space() (total, free, low int64, err error) {
+	space, err := r.fs.Free(r.dir)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return space.Total, space.Free, r.low, err
+}

@@ -80,6 +80,7 @@ type Namespace struct {
 	closing   context.Context // ends when Close begins
 	cancel    context.CancelFunc
 	collected chan struct{} // closed when collect has ended
+	kept      chan struct{} // closed when nobody looks after history any more
 
 	directory directory
 	carried   sync.WaitGroup // loops and couriers, and what else ends with them
@@ -114,7 +115,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		partitions: partitions{slots: make([]slot, len(ids))}, opts: opts, store: store,
-		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}),
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancel(context.Background())
 	n.erasures.n = n
@@ -154,8 +155,13 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		n.collect(n.closing.Done())
 	})
 	if err := n.sayHistory(ctx, opts.History); err != nil {
+		close(n.kept)
 		return nil, errors.Join(err, n.Close())
 	}
+	go n.attend(func() {
+		defer close(n.kept)
+		newKeeping(n).run(n.closing)
+	})
 	return n, nil
 }
 
@@ -363,6 +369,7 @@ func (n *Namespace) Close() error {
 		n.partitions.mu.Unlock()
 		n.fencing.Unlock()
 		<-n.collected
+		<-n.kept
 		<-n.managed
 		n.restarts.Wait()
 		var wg sync.WaitGroup

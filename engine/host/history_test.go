@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// sealing is a namespace on a log of small chapters, of which all that are closed have been sealed, with the queue "orders".
+func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
+	t.Helper()
+	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 4096, SealAfter: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{n, store}
+	q := b.queue(t, "orders", testQueue())
+	in := newInbox()
+	for i := range 20 {
+		b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: fmt.Append(nil, i), Body: make([]byte, 1000)}}}}})
+		if r := in.wait(1)[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, id := range store.Partitions() {
+		p, err := store.Open(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for more := true; more; {
+			if more, err = p.(log.Sealer).Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return b, q
+}
+
+// TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, nothing before somebody has said something of history; what is in
+// the way is said once, and it is tried again.
+func TestHistoryIsCut(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	b, q := openSealing(t, &said)
+	defer b.close(t)
+	k := newKeeping(b.Namespace)
+	var asked []string
+	var answer error
+	k.cut = func(_ context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
+		asked = append(asked, fmt.Sprintf("%d up to %d, forced %v", p.ID(), upTo, forced))
+		return 0, answer
+	}
+	look := func(want ...string) {
+		t.Helper()
+		asked = nil
+		k.look(t.Context())
+		if got := strings.Join(asked, "; "); got != strings.Join(want, "; ") {
+			t.Errorf("asked %q, not %q", got, want)
+		}
+	}
+	put := func(cmd engine.PutHistoryPolicy) {
+		t.Helper()
+		if err := b.PutHistoryPolicy(t.Context(), cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := *b.slots[q.Host(0)].log.Load()
+	var last event.LSN
+	files := 0
+	for _, s := range p.Segments() {
+		if strings.HasSuffix(s.File, sealedSuffix) {
+			files, last = files+1, s.End
+		}
+	}
+	if files < 3 {
+		t.Fatalf("%d sealed files", files)
+	}
+	none := event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
+	all := fmt.Sprintf("%d up to %d, forced false", q.Host(0), last)
+
+	look()
+	put(engine.PutHistoryPolicy{Policy: none})
+	look(all)
+	put(engine.PutHistoryPolicy{Pattern: "ord*", Policy: event.HistoryPolicy{Events: event.KeepFor(1 << 50)}})
+	look()
+	put(engine.PutHistoryPolicy{Pattern: "ord*", Remove: true})
+	answer = fmt.Errorf("%w: a reader", log.ErrHeld)
+	look(all)
+	look(all)
+	if n := strings.Count(said.String(), "history stays for now"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, said.String())
+	}
+	if n := strings.Count(said.String(), "history that policies do not keep"); n != 1 {
+		t.Errorf("how much would go was said %d times", n)
+	}
+	put(engine.PutHistoryPolicy{Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever}})
+	look()
+	if len(k.files) != files {
+		t.Errorf("%d of %d files are known", len(k.files), files)
+	}
+}
