@@ -20,7 +20,8 @@ var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last
 
 const (
 	maxGroups = 1000 // causes told apart; what comes after is one of its own
-	maxWho    = 5    // names of those who had the messages of a group
+	maxLost   = 1 << 16
+	maxWho    = 5 // names of those who had the messages of a group
 )
 
 // cause is dead letters that have one cause.
@@ -42,6 +43,7 @@ type cause struct {
 // tries is what came before the death of a message that somebody has received.
 type tries struct {
 	lost, back int
+	tooLate    int
 	held       time.Duration
 	origin     event.OriginID
 }
@@ -59,7 +61,7 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if err != nil {
 		return err
 	}
-	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), dead: make(map[node]*cause), tries: make(map[node]*tries)}
+	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), dead: make(map[node]*cause), tries: make(map[node]*tries), lost: make(map[event.LockToken]node)}
 	if w.queue == event.Main {
 		w.queue = event.DeadLetter
 	}
@@ -83,8 +85,9 @@ type autopsy struct {
 	of     *life
 	queue  event.SubQueue
 	groups map[string]*cause
-	dead   map[node]*cause // messages that are in the queue
-	tries  map[node]*tries // of messages that are not dead yet, and that somebody has received
+	dead   map[node]*cause          // messages that are in the queue
+	tries  map[node]*tries          // of messages that are not dead yet, and that somebody has received
+	lost   map[event.LockToken]node // locks that ended by time, the first maxLost of them
 }
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
@@ -125,6 +128,9 @@ func (w *autopsy) event(b *book, at event.Time, slice event.Slice, ev event.Even
 	case *event.LockExpired:
 		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
 			t.lost++
+		}
+		if len(w.lost) < maxLost {
+			w.lost[ev.Token] = node{slice, ev.Sequence}
 		}
 	case *event.MessageAbandoned:
 		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
@@ -221,7 +227,7 @@ func (w *autopsy) die(b *book, x node, at event.Time, by event.OriginID, kind, r
 	if t == nil {
 		g.unreceived++
 	} else {
-		g.lost, g.back = g.lost+t.lost, g.back+t.back
+		g.lost, g.back, g.tooLate = g.lost+t.lost, g.back+t.back, g.tooLate+t.tooLate
 		if t.lost > 0 {
 			g.held = t.held
 		}
@@ -253,13 +259,19 @@ func similar(s string) string {
 	return b.String()
 }
 
-// refused notes a settlement that came too late: the work was done and is repeated.
+// refused notes a settlement that came too late: the work was done and is repeated. Whose lock it was may be known by its token alone.
 func (w *autopsy) refused(x node, ev *event.SettlementRefused) {
-	g := w.dead[x]
-	if g == nil || ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
+	if ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
 		return
 	}
-	g.tooLate++
+	if x.number == 0 {
+		x = w.lost[ev.Token]
+	}
+	if g := w.dead[x]; g != nil {
+		g.tooLate++
+	} else if t := w.tries[x]; t != nil {
+		t.tooLate++
+	}
 }
 
 // tell tells what was found, most first.

@@ -42,7 +42,16 @@ func TestFound(t *testing.T) {
 		if n%2000 == 1 {
 			events = append(events, &event.EntityTouched{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, AccessedAt: at})
 		}
-		d.Append(w, at, events...)
+		if n%1000 == 1 {
+			d.Append(w, at, events...) // and wait
+			continue
+		}
+		for len(events) > 0 { // small frames, so that many have their beginning in another block than their records
+			k := min(len(events), 2)
+			w.Batch().AppendRecord(at, events[:k], log.Ordered)
+			w.Append(w.Batch())
+			events = events[k:]
+		}
 	}
 	for {
 		if more, err := p.(log.Sealer).Seal(t.Context()); err != nil {

@@ -1,0 +1,281 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+)
+
+// model is a namespace that is written by hand, in a way that shares nothing with the index: two queues in two logs.
+type model struct {
+	t      *testing.T
+	dir    *logdir.Dir
+	part   [2]log.Partition
+	writer [2]log.Writer
+	rng    *rand.Rand
+	now    event.Time
+	last   [2]event.SequenceNumber
+	live   [2][]*written
+	all    []*written
+	tokens uint32
+	past   []counted
+}
+
+// written is a message of the model.
+type written struct {
+	queue   int
+	number  event.SequenceNumber
+	state   string // as a story calls it
+	fails   uint32
+	token   event.LockToken
+	changes []string // what happened, by verb
+}
+
+// counted is what there was at a time: by queue how many in the main queue and how many dead.
+type counted struct {
+	at     event.Time
+	counts [2][2]int
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 18)), now: 1_000_000}
+	m.dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 20_000, SealAfter: -1})
+	for i := range m.part {
+		m.part[i], m.writer[i] = m.dir.Lead(log.PartitionID(i))
+	}
+	for i, name := range []string{"orders", "bills"} {
+		m.dir.Append(m.writer[0], m.now, &event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(i + 1)}}, EntityKind: event.Queue,
+			Path: name, HashVersion: 1, Hosts: []byte{byte(i)}, Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 3, MaxSizeMegabytes: 1}})
+	}
+	for range 400 {
+		m.step()
+	}
+	for i := range m.part {
+		for {
+			if more, err := m.part[i].(log.Sealer).Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			} else if !more {
+				break
+			}
+		}
+	}
+	return m
+}
+
+// step has something happen.
+func (m *model) step() {
+	m.now += event.Time(m.rng.IntN(5000))
+	q := m.rng.IntN(2)
+	own := event.Envelope{Slice: event.Slice{Entity: event.EntityID(q + 1)}}
+	var events []event.Event
+	if len(m.live[q]) == 0 || m.rng.IntN(3) == 0 {
+		m.last[q]++
+		w := &written{queue: q, number: m.last[q], state: "waiting", changes: []string{"sent"}}
+		m.live[q], m.all = append(m.live[q], w), append(m.all, w)
+		events = append(events, &event.MessageEnqueued{Envelope: own, Sequence: w.number, MessageID: fmt.Appendf(nil, "%d-%d", q, w.number), EnqueuedAt: m.now,
+			Body: event.Blob{Data: []byte(strings.Repeat("x", m.rng.IntN(300)))}})
+	} else {
+		at := m.rng.IntN(len(m.live[q]))
+		w := m.live[q][at]
+		events = m.happen(own, w)
+		if w.state == "completed" {
+			m.live[q] = append(m.live[q][:at], m.live[q][at+1:]...)
+		}
+	}
+	m.dir.Append(m.writer[q], m.now, events...)
+	s := counted{at: m.now}
+	for q := range m.live {
+		for _, w := range m.live[q] {
+			dead := 0
+			if strings.HasSuffix(w.state, "dead") {
+				dead = 1
+			}
+			s.counts[q][dead]++
+		}
+	}
+	m.past = append(m.past, s)
+}
+
+// happen has the next thing happen to a message.
+func (m *model) happen(own event.Envelope, w *written) []event.Event {
+	if w.token == (event.LockToken{}) {
+		m.tokens++
+		w.token = event.LockToken{byte(m.tokens >> 8), byte(m.tokens), 1}
+		w.state = strings.Replace(w.state, "waiting", "locked", 1)
+		w.changes = append(w.changes, "locked")
+		return []event.Event{&event.MessageLocked{Envelope: own, Sequence: w.number, Token: w.token, LockedUntil: m.now + 30_000, DeliveryCount: w.fails}}
+	}
+	token, dead := w.token, strings.HasSuffix(w.state, "dead")
+	w.token = event.LockToken{}
+	add := func(state, verb string) {
+		w.state = state
+		if dead && state != "completed" {
+			w.state = "waiting dead"
+		}
+		w.changes = append(w.changes, verb)
+	}
+	switch k := m.rng.IntN(4); {
+	case k == 0:
+		add("completed", "completed")
+		return []event.Event{&event.MessageCompleted{Envelope: own, Sequence: w.number, Token: token}}
+	case k == 1 && !dead:
+		add("waiting dead", "dead")
+		return []event.Event{&event.MessageDeadLettered{Envelope: own, Sequence: w.number, Token: token, Cause: event.CauseApplication, Reason: "bad"}}
+	case k == 2:
+		w.fails++
+		add("waiting", "lost")
+		return []event.Event{&event.LockExpired{Envelope: own, Sequence: w.number, Token: token, DeliveryCount: w.fails}}
+	default:
+		w.fails++
+		add("waiting", "abandoned")
+		return []event.Event{&event.MessageAbandoned{Envelope: own, Sequence: w.number, Token: token, DeliveryCount: w.fails}}
+	}
+}
+
+// ask collects an answer.
+func (m *model) ask(question func(*Ledger) error) (lines []Line, err error) {
+	err = question(New(m.dir, func(l Line) error { lines = append(lines, l); return nil }))
+	return lines, err
+}
+
+// column is the values of a field of the rows.
+func column(lines []Line, name string) (values []string) {
+	for _, l := range lines {
+		if l.Part != Row {
+			continue
+		}
+		for _, f := range l.Fields {
+			if f.Name == name {
+				values = append(values, fmt.Sprint(f.Value))
+			}
+		}
+	}
+	return values
+}
+
+// What answers say of random messages and instants is what happened: sealed or not, by number or by id.
+func TestAnswersAreTrue(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		m := newModel(t, seed)
+		names := []string{"orders", "bills"}
+		for range 100 {
+			w := m.all[m.rng.IntN(len(m.all))]
+			of, id := address.Of(names[w.queue], w.number), ""
+			if m.rng.IntN(2) == 0 {
+				of, id = address.Address{}, fmt.Sprintf("%d-%d", w.queue, w.number)
+			}
+			lines, err := m.ask(func(l *Ledger) error { return l.Story(t.Context(), of, id) })
+			if got, want := fmt.Sprint(column(lines, "Type")), fmt.Sprint(w.changes); err != nil || got != want {
+				t.Fatalf("seed %d: %s#%d: %s, want %s, %v", seed, names[w.queue], w.number, got, want, err)
+			}
+		}
+		for range 60 {
+			i := m.rng.IntN(len(m.past))
+			at := m.past[i].at
+			for i+1 < len(m.past) && m.past[i+1].at == at {
+				i++
+			}
+			if i+1 < len(m.past) && m.rng.IntN(2) == 0 {
+				at += event.Time(m.rng.IntN(int(m.past[i+1].at - at)))
+			}
+			lines, err := m.ask(func(l *Ledger) error { return l.At(t.Context(), Instant{At: at}, "", false) })
+			want := m.past[i].counts
+			wantActive, wantDead := fmt.Sprint([]int{want[1][0], want[0][0]}), fmt.Sprint([]int{want[1][1], want[0][1]}) // bills, orders
+			if got := fmt.Sprint(column(lines, "Active")); err != nil || got != wantActive || fmt.Sprint(column(lines, "DeadLetter")) != wantDead {
+				t.Fatalf("seed %d: at %s: %s, %v; want %s %s", seed, at, got, err, wantActive, wantDead)
+			}
+			m.when(t, at)
+		}
+		m.dir.Close()
+	}
+}
+
+// when compares the first time that a queue had more dead letters than at some time before.
+func (m *model) when(t *testing.T, at event.Time) {
+	t.Helper()
+	limit := 1 + m.rng.IntN(6)
+	first := "never"
+	for _, s := range m.past {
+		if s.counts[1][1] >= limit {
+			first = s.at.String()
+			break
+		}
+	}
+	lines, err := m.ask(func(l *Ledger) error { return l.When(t.Context(), fmt.Sprintf("bills.dead >= %d", limit), nil) })
+	if err != nil || len(lines) == 0 || !strings.Contains(lines[0].Text, first) {
+		t.Fatalf("bills.dead >= %d: %+v, %v; want %s", limit, lines, err, first)
+	}
+}
+
+// The sentence names the lock that is shorter than the work, and when it became so.
+func TestSentenceOfLostLocks(t *testing.T) {
+	t.Parallel()
+	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
+	defer dir.Close()
+	_, w := dir.Lead(0)
+	own := event.Envelope{Slice: event.Slice{Entity: 1}}
+	before := event.Properties{LockDuration: 5 * time.Minute, MaxDeliveryCount: 2}
+	now := before
+	now.LockDuration = 30 * time.Second
+	dir.Append(w, 1000, &event.EntityCreated{Envelope: own, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0}, Properties: before})
+	dir.Append(w, 2000, &event.EntityUpdated{Envelope: own, Properties: now, Before: before})
+	dir.Append(w, 3000, &event.MessageEnqueued{Envelope: own, Sequence: 1, MessageID: []byte("a"), EnqueuedAt: 3000})
+	at := event.Time(4000)
+	for try := range uint32(2) {
+		token := event.LockToken{byte(try + 1)}
+		dir.Append(w, at, &event.MessageLocked{Envelope: own, Sequence: 1, Token: token, LockedUntil: at + 30_000, DeliveryCount: try})
+		events := []event.Event{&event.LockExpired{Envelope: own, Sequence: 1, Token: token, DeliveryCount: try + 1}}
+		if try == 1 {
+			events = append(events, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Cause: event.CauseMaxDelivery, Reason: "MaxDeliveryCountExceeded"})
+		}
+		dir.Append(w, at+30_000, events...)
+		dir.Append(w, at+32_000, &event.SettlementRefused{Envelope: own, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost}) // not known any more
+		at += 40_000
+	}
+	for _, c := range []struct {
+		of   string
+		want string
+	}{
+		{"orders#1", "in a sentence: the handler takes 32.0 s (median of 2), the lock lasts 30.0 s since 1970-01-01T00:00:02.000Z, was 5m (@0/"},
+		{"orders/$dlq", "2 locks lost after 30.0 s; 2 completes came too late: the work was done, and repeated"},
+	} {
+		of, err := address.Parse(c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := New(dir, func(l Line) error { fmt.Fprintln(&text, l.Text); return nil }).Why(t.Context(), of); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), c.want) {
+			t.Errorf("%s:\n%s", of, text.String())
+		}
+	}
+}
+
+func TestParseInstant(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 3, 9, 30, 0, 0, time.FixedZone("", 3600))
+	for text, want := range map[string]string{
+		"03:12": "2026-11-03T02:12:00.000Z", "23:00": "2026-11-02T22:00:00.000Z", "yesterday 14:00": "2026-11-02T13:00:00.000Z", "-2h": "2026-11-03T06:30:00.000Z",
+		"2026-11-03T03:12:00Z": "2026-11-03T03:12:00.000Z", "2026-11-01": "2026-10-31T23:00:00.000Z", "now": "2026-11-03T08:30:00.000Z", "@0/16": "@0/16",
+	} {
+		if got, err := ParseInstant(text, now); err != nil || got.String() != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "noon", "25:00", "-2 hours", "tomorrow 10:00"} {
+		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
