@@ -77,7 +77,7 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	if !d.halted && d.serve(now, q) {
+	if waits := d.halted && (q.grants.len() > 0 || mutant.On(mutant.DrainUnanswered)); !waits && d.serve(now, q) { // without credit there is nothing to wait for
 		d.endDrains(q)
 	} else {
 		d.waiting.mark(q) // there is more than one turn should do
@@ -323,7 +323,7 @@ func (d *dispatcher) acceptWaiting(now event.Time) bool {
 
 // endWaits gives up on sessions that did not become available in time.
 func (d *dispatcher) endWaits(now event.Time) {
-	for r := d.waiting.Overdue(now); r != nil; r = d.waiting.Overdue(now) {
+	for r := d.waiting.Overdue(now, d.halted); r != nil; r = d.waiting.Overdue(now, d.halted) {
 		d.giveUp(r)
 	}
 }

@@ -116,9 +116,9 @@ func (w *waiting) NoSession() {
 }
 
 // Overdue is a receiver that has waited for a session for as long as it would; nil: there is none, or it comes after those that
-// NextWaiter gives.
-func (w *waiting) Overdue(now event.Time) *receiver {
-	if len(w.deadlines) == 0 || w.deadlines[0].until > now || w.deadlines[0].at.sessions.open {
+// NextWaiter gives. While nobody is served, halted, those wait for nothing, and give up in time.
+func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
+	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.deadlines[0].at.sessions.open {
 		return nil
 	}
 	return w.deadlines[0]

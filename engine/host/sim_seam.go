@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -82,6 +83,11 @@ func Carried(l *Loop, c *Courier) string {
 	}
 	return fmt.Sprintf("%d transfers are lent, %d of all kinds; the courier has %d lanes, %d flights and %d bytes",
 		f.lent, kinds, len(c.lanes), len(c.flying), c.bytes)
+}
+
+// Admitted is what of requests to a loop gets into its mailbox: what its disk keeps from being carried out is turned away before. [Loop.Submit] asks.
+func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
+	return withoutNew(on, requests)
 }
 
 // End is the end of a loop that does not run: all who wait for it hear that nobody knows what became of what they asked for. [Loop.Run] does so when

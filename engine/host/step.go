@@ -71,7 +71,12 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
 	if err := tooMuch(l, eventWeight(out.Events)); err != nil && asked(cmd) {
-		out.Events, out.Note, out.Reply = nil, nil, engine.Reply{Err: err}
+		if mutant.On(mutant.RefusedIsAdopted) {
+			out.Events = nil
+			l.recorder.write(now, out)
+		}
+		l.replies.answer(req, engine.Reply{Err: err}) // nobody may take its origins for defined: none of it gets into the log
+		return true
 	}
 	if l.recorder.write(now, out); out.Again {
 		if out.Rest != nil {

@@ -379,7 +379,7 @@ func (w *waitingTest) session(verb, word string) string {
 			w.w.NoSession()
 		}
 	case "overdue": // at a time
-		if r := w.w.Overdue(event.Time(w.number(word))); r != nil {
+		if r := w.w.Overdue(event.Time(w.number(word)), false); r != nil {
 			w.w.Detach(r)
 			return w.name(r)
 		}

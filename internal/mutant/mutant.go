@@ -110,13 +110,16 @@ const (
 
 	// Of a full or hanging disk and of memory; these are not in the design.
 
-	SyncForgiven     Bug = "Y1" // a sync that found no room counts as one that did what it should
-	KeptForEver      Bug = "Y2" // a connection does not give back memory that it needs no more
-	SettlesNoMore    Bug = "Y3" // settlements are refused for want of memory
-	StagedWhileHung  Bug = "Y4" // a send in a transaction is taken while the disk hangs
-	GrantedWhileHung Bug = "Y5" // locks are granted while the disk hangs
-	SleepsOnItsChunk Bug = "Y6" // a reader that waits keeps its memory when that is short
-	NobodyGoes       Bug = "Y7" // who has most stays, and keeps out whoever comes
+	SyncForgiven     Bug = "Y1"  // a sync that found no room counts as one that did what it should
+	KeptForEver      Bug = "Y2"  // a connection does not give back memory that it needs no more
+	SettlesNoMore    Bug = "Y3"  // settlements are refused for want of memory
+	StagedWhileHung  Bug = "Y4"  // a send in a transaction is taken while the disk hangs
+	GrantedWhileHung Bug = "Y5"  // locks are granted while the disk hangs
+	SleepsOnItsChunk Bug = "Y6"  // a reader that waits keeps its memory when that is short
+	NobodyGoes       Bug = "Y7"  // who has most stays, and keeps out whoever comes
+	DrainUnanswered  Bug = "Y8"  // a receiver without credit that drains while the disk hangs is never answered
+	SendsInNeed      Bug = "Y9"  // sends are taken although there is little room
+	RefusedIsAdopted Bug = "Y10" // what an administrator is refused for want of room defines origins that the log does not have
 
 	// Of readers beside a broker (docs/decisions/0047).
 

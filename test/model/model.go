@@ -247,6 +247,7 @@ type Partition struct {
 	Written int          // records that can be read back: the others are on their way to the disk
 	Spent   func() bool  // whether that was enough for now of what nobody asked for; nil: never
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
+	NoSends bool         // everything that is sent is busy: there is no room for it, or no memory
 	undo    []undo
 
 	Aborted      func(now int64, id TransactionID, why Cause) // hears of the record of a transaction that ended without a trace

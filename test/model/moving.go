@@ -122,6 +122,9 @@ func (p *Partition) mayHandOver(q *Queue, drafts []Draft, largest int64) (size i
 // nobody sees them here (12.5).
 func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, largest int64) (numbers []uint64, r Refusal) {
 	size, r := p.mayHandOver(q, drafts, largest)
+	if p.NoSends {
+		return nil, Busy
+	}
 	if r != Accepted {
 		return nil, r
 	}

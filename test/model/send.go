@@ -23,6 +23,8 @@ type Draft struct {
 func (p *Partition) Send(now int64, q *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
 	size, r := q.mayStore(drafts)
 	switch {
+	case p.NoSends:
+		return nil, Busy
 	case r != Accepted:
 		return nil, r
 	case q.Topic != nil:

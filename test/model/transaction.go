@@ -249,6 +249,8 @@ func (p *Partition) Stage(now int64, id TransactionID, op Operation) (numbers []
 	switch q := op.Queue; {
 	case t.sent+len(op.Drafts) > transactionSends:
 		r = TooMany
+	case op.Kind == Sends && p.NoSends:
+		r = Busy
 	case q.Dropped:
 		r = NoEntity
 	case op.Kind == Sends:

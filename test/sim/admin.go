@@ -222,6 +222,12 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 	if r != model.Accepted || !changes {
 		return r
 	}
+	if a.op == opUpdate || a.op == opPutRule {
+		if !w.strains.bears(a.weightOf(exists, &old, &next)) {
+			w.stats.BusyByStrain++
+			return model.Busy
+		}
+	}
 	s.m.Catalogued(now, true)
 	next.record = s.m.Records
 	for _, sub := range a.below {
@@ -299,4 +305,27 @@ func replaced(rules, by []model.Rule) (after []model.Rule) {
 
 func ruleNamed(rules []model.Rule, name string) int {
 	return slices.IndexFunc(rules, func(r model.Rule) bool { return strings.EqualFold(r.Name, name) })
+}
+
+// weightOf is how much longer the log gets by a change of the catalogue.
+func (a *ask) weightOf(exists bool, old, next *setting) weight {
+	most := light
+	if !exists {
+		return growth
+	}
+	put, _ := a.cmd.(*engine.PutEntity)
+	rule, _ := a.cmd.(*engine.PutRule)
+	if put != nil && put.Mode == engine.UpdateOnly || rule != nil && rule.Mode == engine.UpdateOnly || !old.props.Equal(&next.props) {
+		most = change // an update is one, although nothing is different
+	}
+	for _, r := range next.rules {
+		i := ruleNamed(old.rules, r.Name)
+		switch {
+		case i < 0:
+			return growth
+		case !r.Equal(&old.rules[i]):
+			most = change
+		}
+	}
+	return most
 }

@@ -326,6 +326,7 @@ func (w *world) compare(p *part) {
 // finish ends the faults and lets a client drain everything: each message comes to its end in bounded time (I26).
 func (w *world) finish() {
 	w.draining = true
+	w.relieve()
 	w.armed, w.failing, w.o.power = 0, 0, 50
 	for _, p := range w.running() { // a sync that goes on may still fail
 		if p.crank != nil {

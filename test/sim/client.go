@@ -274,6 +274,9 @@ func (w *world) submit(a *ask) {
 	}
 	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(a.sub))
 	w.hist.asked(a)
+	if !w.kept(p, a) {
+		return
+	}
 	p.inbox = append(p.inbox, a)
 }
 

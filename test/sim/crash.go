@@ -342,7 +342,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.strains.noMemory }})
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
 	}
@@ -446,6 +446,7 @@ func (w *world) residual(p *part, how stop) bool {
 // stop ends the process cleanly and starts it again.
 func (w *world) stop() {
 	w.note("stop")
+	w.relieve()
 	for _, p := range w.running() {
 		w.turn(p, p.inbox)
 		p.inbox = nil

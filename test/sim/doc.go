@@ -30,7 +30,8 @@
 // force where the entity lives (admin.go), and anything may happen in between. In some worlds entities that nobody uses
 // delete themselves, and nobody comes for long times (idle.go); in others messages have headers of almost the size that is
 // allowed (header.go). A third of the worlds have two to four logs between which messages move (moves.go), some of them sent through an entity (via.go),
-// and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
+// and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). In a third of the worlds the disk has
+// little room or hangs, and memory is short, now and then (strain.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
 // damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
 // every session, every dead-letter queue, and the deferred messages by their numbers.
 //

@@ -53,7 +53,7 @@ type noted struct {
 var reasons = map[model.Refusal]event.Refusal{model.LockLost: event.RefusedLockLost, model.SessionLost: event.RefusedSessionLost,
 	model.Disabled: event.RefusedDisabled, model.NotAllowed: event.RefusedNotAllowed, model.Invalid: event.RefusedInvalid,
 	model.TooLarge: event.RefusedTooLarge, model.QuotaExceeded: event.RefusedFull, model.NoMatch: event.RefusedNoMatch,
-	model.NoEntity: event.RefusedGone}
+	model.NoEntity: event.RefusedGone, model.Busy: event.RefusedBusy}
 
 func reason(r model.Refusal) event.Refusal {
 	if why := reasons[r]; why != 0 {
@@ -80,6 +80,9 @@ func (s *shadow) lazy(now int64) {
 
 // refused is what is noted of a refusal.
 func (s *shadow) refused(now int64, a *ask, x *want) {
+	if s.scarce() {
+		return
+	}
 	n := noted{slice: a.q.slice, kind: event.KindSettlementRefused, why: reason(x.refusal), sub: a.sub, wanted: event.WantedRenew}
 	switch a.op {
 	case opSend, opBatch:

@@ -54,6 +54,7 @@ func (w *world) fence(p *part) {
 // fenceInOrder does what an operator's fence does: what was asked for before is done.
 func (w *world) fenceInOrder(p *part) {
 	w.note("fenced in order", int64(p.id))
+	p.writer.hangs = false // at last
 	w.turn(p, p.inbox)
 	p.inbox = nil
 	if !w.gone() && !p.failed() {

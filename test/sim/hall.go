@@ -48,6 +48,9 @@ func (s *shadow) attachSession(now int64, a *ask) {
 // acceptFor tries to give a session, and tells whether there was an answer, or so much has expired that others have their turn first.
 func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
 	a := w.a
+	if s.halted {
+		return false, true
+	}
 	x := want{tag: a.tag, ask: a, at: now, lock: s.p.tokens(1)[0]}
 	var id string
 	got, shows := false, s.m.Solid
@@ -101,7 +104,7 @@ func (s *shadow) giveUp(now int64, w *wait) {
 
 func (s *shadow) endWaits(now int64) {
 	for _, w := range s.waits {
-		if !w.over && w.until <= now && !s.halls[w.a.q].marked { // there may be a session for it yet
+		if !w.over && w.until <= now && (s.halted || !s.halls[w.a.q].marked) { // there may be a session for it yet
 			s.giveUp(now, w)
 		}
 	}

@@ -31,6 +31,7 @@ func (s *shadow) flow(now int64, a *ask) {
 	if ln == nil {
 		return
 	}
+	ln.drains = slices.DeleteFunc(ln.drains, func(d *ask) bool { return d.rcv == r }) // the newest flow counts
 	credit := max(0, int32(a.limit-r.assigned))
 	ln.set(r, credit)
 	if credit > 0 && !r.pulls && r.sub == model.Main {
@@ -42,7 +43,7 @@ func (s *shadow) flow(now int64, a *ask) {
 		return
 	}
 	ln.drains = append(ln.drains, a)
-	if s.serve(now, ln) {
+	if (!s.halted || len(ln.grants) == 0) && s.serve(now, ln) {
 		s.endDrains(now, ln)
 	} else {
 		s.markLine(ln)

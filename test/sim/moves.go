@@ -34,7 +34,7 @@ type offered struct {
 // courier makes that of a partition.
 func (w *world) courier(p *part) *host.Courier {
 	return host.NewCourier(host.CourierOptions{Home: engine.PartitionID(p.id), Reread: w.reread, Entity: w.byID, Logger: w.logger(),
-		FailuresTo: w.o.failuresTo,
+		FailuresTo: w.o.failuresTo, NoMemory: func() bool { return w.strains.noMemory },
 		Read: func(b event.Blob, dst []byte) (int, error) {
 			n, err := p.plog.ReadInto(b, dst)
 			if err != nil && !w.gone() {
@@ -393,6 +393,12 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 	w, to, from := s.w, s.w.queueOf(cmd.Slice.Entity), s.w.queueOf(cmd.Source.Entity)
 	x := want{tag: o.tag, ask: &ask{op: opImport, q: to, offer: o}, at: now}
 	to.used = max(to.used, now)
+	if s.m.NoSends {
+		x.refusal = model.Busy
+		s.w.stats.BusyByStrain++
+		s.hold(x)
+		return
+	}
 	if to.model.Dropped {
 		x.refusal = model.NoEntity
 		s.hold(x)

@@ -78,6 +78,12 @@ var planted = []struct {
 	{mutant.ToldTooSoon, 500, false, []string{"I1", "I21"}},
 	{mutant.NotCarriedOn, 500, false, []string{"I21", "I26"}},
 	{mutant.UnknownRefused, 1000, false, []string{"I21", "I2"}},
+	{mutant.SettlesNoMore, 1000, false, []string{"I2", "I6", "I7", "I16"}},
+	{mutant.StagedWhileHung, 1000, false, []string{"S4 (strain)"}},
+	{mutant.GrantedWhileHung, 1000, false, []string{"S4 (strain)", "I5", "I26"}},
+	{mutant.DrainUnanswered, 1000, false, []string{"I26"}},
+	{mutant.SendsInNeed, 1000, false, []string{"I2", "S4 (strain)"}},
+	{mutant.RefusedIsAdopted, 1000, false, []string{"I25"}},
 	{canary, 1, false, []string{string(canary)}},
 }
 

@@ -55,6 +55,8 @@ type options struct {
 	fences       bool // a partition that fails is fenced, and restarted
 	refuses      bool // a damaged log has its partition refused for a while
 
+	strained bool // disks have little room or hang, and memory is short
+
 	startBytes int // see [engine.LoopOptions]
 }
 
@@ -134,6 +136,7 @@ const (
 	movesStream  = 0x94d049bb133111eb
 	fenceStream  = 0x2545f4914f6cdd1d
 	sealStream   = 0xff51afd7ed558ccd
+	strainStream = 0xc4ceb9fe1a85ec53
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -174,6 +177,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.addMoves(rand.New(rand.NewPCG(seed, movesStream)))
 	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
 	o.addSealing(rand.New(rand.NewPCG(seed, sealStream)))
+	o.strained = rand.New(rand.NewPCG(seed, strainStream)).IntN(3) == 0
 	return o
 }
 

@@ -39,6 +39,9 @@ func (p *part) reply(r *engine.Reply, x *want) {
 		w.broken("I26", "partition %d: %v", p.id, r.Err)
 	}
 	if x.ask != nil && x.ask.op == opImport {
+		if (refusal == model.Busy) != (x.refusal == model.Busy) {
+			w.broken("S4 (strain)", "partition %d: what arrives is answered %v, it must be %v", p.id, refusal, x.refusal)
+		}
 		p.imported(r, x)
 		return
 	}

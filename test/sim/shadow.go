@@ -138,6 +138,7 @@ type shadow struct {
 	ready     []*order   // that have something to do, maybe
 	arrivals  []*offered // that were taken and wait for room
 	budget    budget
+	halted    bool // the disk hangs: nobody is served
 }
 
 // marks are how many records are written, and durable.
@@ -189,6 +190,7 @@ func (s *shadow) wait(x want, solid int) {
 // turn is what one turn of the loop must do, with the log as it stood before.
 func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.marks, s.m.Written = before, before.written
+	s.suffers()
 	s.hurry(now)
 	for _, a := range asks {
 		s.step(now, a)
@@ -197,9 +199,13 @@ func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.skip()
 	s.m.Due(now)
 	s.heard()
-	s.acceptWaiting(now)
+	if !s.halted {
+		s.acceptWaiting(now)
+	}
 	s.endWaits(now)
-	s.sweep(now)
+	if !s.halted {
+		s.sweep(now)
+	}
 	s.serveAll(now)
 	s.forward(now)
 	s.counted(now)
@@ -270,6 +276,10 @@ func (s *shadow) step(now int64, a *ask) {
 	if a.op.uses() {
 		a.q.used = max(a.q.used, now)
 	}
+	if s.strained(a, &x) {
+		s.hold(x)
+		return
+	}
 	switch a.op {
 	case opUsage:
 		x.busy = s.inUse()
@@ -308,6 +318,9 @@ func (s *shadow) step(now int64, a *ask) {
 	default:
 		if a.txn != nil {
 			s.stage(now, a, &x)
+			break
+		}
+		if s.full(a, &x) {
 			break
 		}
 		if a.q.model.Dropped {
@@ -417,7 +430,7 @@ func (ln *line) trim() {
 
 // serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do.
 func (s *shadow) serveAll(now int64) {
-	for {
+	for !s.halted {
 		var later []*line
 		for len(s.marked) > 0 {
 			ln := s.marked[0]

@@ -99,10 +99,8 @@ type tap struct {
 	log.ManualWriter
 	p     *part
 	sizes sizes
+	hangs bool // the disk does not answer, as far as the loop knows
 }
-
-// Strain hides from the loop that a frame waits for room: what is refused then is for a test of package host.
-func (t *tap) Strain() log.Strain { return log.Strain{} }
 
 func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
 
@@ -163,6 +161,7 @@ type world struct {
 	step  int
 
 	sealRand *rand.Rand
+	strains  strains
 
 	disk    *faultfs.FS
 	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
@@ -205,6 +204,9 @@ func Run(seed uint64, out io.Writer) (res Result) {
 		out: out, hash: fnv.New64a(),
 		disk: faultfs.New()}
 	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
+	if w.o.strained {
+		w.strains.rng = rand.New(rand.NewPCG(seed, strainStream+1))
+	}
 	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
@@ -318,6 +320,7 @@ func (w *world) act() {
 	if w.o.fences && w.step%4 == 0 && w.fences(p) {
 		return
 	}
+	w.strain(p)
 	switch w.choose() {
 	case actRequest:
 		w.request()
@@ -329,12 +332,12 @@ func (w *world) act() {
 		asks := p.inbox[:n:n]
 		p.inbox = p.inbox[n:]
 		w.turn(p, asks)
-		if w.o.prompt && !w.gone() && w.chance(80) {
+		if w.o.prompt && !w.gone() && w.chance(80) && !p.writer.hangs {
 			w.settle(p)
 		}
 	case actWork:
 		for range 1 + w.rng.IntN(3) {
-			if !p.work() {
+			if p.writer.hangs || !p.work() {
 				break
 			}
 			w.note("work", int64(p.id))

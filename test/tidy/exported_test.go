@@ -18,7 +18,7 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           59,
 		"engine":                 158, // how long history is kept is seven
-		"engine/host":            37,
+		"engine/host":            38,
 		"engine/filter":          35,
 		"index":                  32,
 		"index/replay":           10, // Cut gives history back
@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"ledger":                 22, // columns and questions of the verbs
 		"ledger/address":         4,
 		"ledger/print":           6,
-		"internal/mutant":        87,
+		"internal/mutant":        90,
 		"internal/private":       2,
 		"log":                    68, // bases are two; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/test/model"
+)
+
+// A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041) come and go in some worlds. What they keep from being
+// carried out is said here once more, by what clients ask for: it is refused as busy and leaves no trace, and everything else goes on.
+
+// strains are what the world suffers from now; its zero value is nothing.
+type strains struct {
+	rng      *rand.Rand // nil: nothing ever
+	room     log.Room   // on the one disk of all partitions
+	noMemory bool
+}
+
+// strain has something begin or end now and then.
+func (w *world) strain(p *part) {
+	s := &w.strains
+	if s.rng == nil || w.draining || s.rng.IntN(12) != 0 {
+		return
+	}
+	switch s.rng.IntN(4) {
+	case 0, 1:
+		s.room = pick(s.rng, log.RoomEnough, log.RoomEnough, log.RoomLow, log.RoomCritical, log.RoomNone)
+	case 2:
+		s.noMemory = !s.noMemory && s.rng.IntN(2) == 0
+	default:
+		p.writer.hangs = !p.writer.hangs && s.rng.IntN(2) == 0
+		w.stats.Hangs += int64(bit(p.writer.hangs))
+	}
+	w.stats.Strains++
+	w.note("strain", int64(s.room), int64(bit(s.noMemory)), int64(p.id), int64(bit(p.writer.hangs)))
+}
+
+// relieve ends all of it.
+func (w *world) relieve() {
+	w.strains.room, w.strains.noMemory = log.RoomEnough, false
+	for _, p := range w.parts {
+		if p.writer != nil {
+			p.writer.hangs = false
+		}
+	}
+}
+
+// Strain is what the world says. That a frame waits for room is hidden: what is refused then may change within a turn.
+func (t *tap) Strain() log.Strain {
+	s := log.Strain{Room: t.p.w.strains.room}
+	if t.hangs {
+		s.Hangs = time.Unix(1, 0)
+	}
+	return s
+}
+
+// weight is how much longer the log gets by what a client asks for.
+type weight int
+
+const (
+	light  weight = iota
+	ending        // it settles, removes, or moves the end of a lock
+	change        // by a new value
+	growth        // for good
+)
+
+// weight is that of a request that was not decided on. Sends, and what is decided about the catalogue, have theirs elsewhere.
+func (a *ask) weight() weight {
+	switch a.op {
+	case opSetState:
+		if len(a.state) > 0 && a.txn == nil {
+			return change
+		}
+	case opSettle, opSettleMany, opStale, opRenew, opRenewSession, opRecall, opCancel, opPurge, opDelete, opDropRule:
+	default:
+		return light
+	}
+	if a.txn != nil {
+		return light
+	}
+	return ending
+}
+
+// bears tells whether something so heavy is carried out.
+func (s *strains) bears(n weight) bool {
+	least := map[log.Room]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[s.room]
+	return n == light || n < least && (n < growth || !s.noMemory)
+}
+
+// isNew tells whether a request is turned away while the disk hangs.
+func (a *ask) isNew() bool {
+	switch a.op {
+	case opSend, opBatch, opPutRule, opUpdate:
+		return true
+	case opRecall:
+		return a.txn == nil
+	}
+	return false
+}
+
+// kept hands a request to the front of a partition's mailbox, and reports whether it got in. What must not is busy at once.
+func (w *world) kept(p *part, a *ask) bool {
+	full := w.strains.room == log.RoomNone
+	if !full && !p.writer.hangs {
+		return true
+	}
+	var answer answers
+	req := engine.Request{Command: a.cmd, Sink: &answer, Tag: a.tag}
+	kept := len(host.Admitted(p.writer, []engine.Request{req})) == 1
+	if must := a.isNew() || full && a.weight() >= ending; kept == must {
+		w.broken("S4 (strain)", "partition %d: request %d (%v) is let in: %v; the disk is full: %v, hangs: %v", p.id, a.tag, a.op, kept, full, p.writer.hangs)
+	}
+	if kept {
+		return true
+	}
+	var e *engine.Error
+	if len(answer) != 1 || answer[0].Tag != a.tag || !errors.As(answer[0].Err, &e) || e.Code != engine.Busy {
+		w.broken("S4 (strain)", "partition %d: request %d (%v) is turned away with %+v", p.id, a.tag, a.op, answer)
+	}
+	w.stats.AwayByStrain++
+	w.note("strained", int64(a.op), int64(a.tag))
+	if w.admin == a || a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule {
+		w.administered(a, false)
+		return false
+	}
+	w.hist.answered(a, &want{at: a.asked, refusal: model.Busy}, &engine.Reply{})
+	return false
+}
+
+// answers are replies that came at once.
+type answers []engine.Reply
+
+// Post implements engine.Sink.
+func (a *answers) Post(replies []engine.Reply) { *a = append(*a, replies...) }
+
+// suffers is what a loop looks at when its turn begins.
+func (s *shadow) suffers() {
+	s.halted = s.p.writer.hangs
+	s.m.NoSends = !s.w.strains.bears(growth)
+}
+
+// scarce tells that the reserve is not for facts.
+func (s *shadow) scarce() bool { return s.w.strains.room >= log.RoomCritical }
+
+// strained refuses what there is no room for before it is decided on.
+func (s *shadow) strained(a *ask, x *want) bool {
+	if s.w.strains.bears(a.weight()) {
+		return false
+	}
+	x.refusal = model.Busy
+	s.w.stats.BusyByStrain++
+	return true
+}
+
+// full refuses sends that there is no room for, or no memory.
+func (s *shadow) full(a *ask, x *want) bool {
+	if !s.m.NoSends || a.op != opSend && a.op != opBatch {
+		return false
+	}
+	x.refusal = model.Busy
+	s.w.stats.BusyByStrain++
+	return true
+}
