@@ -128,22 +128,7 @@ func TestSealedRatio(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	percent := func() float64 {
-		raw, stored := 0.0, 0.0
-		for s, err := range p.Summaries(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.Sealed {
-				raw, stored = raw+float64(s.End-s.First), stored+float64(s.Stored)
-			}
-		}
-		if raw < 8<<20 {
-			t.Fatalf("%.0f bytes are sealed", raw)
-		}
-		return 100 * stored / raw
-	}
-	with := percent()
+	with := sealedPercent(t, p)
 	for _, s := range p.Segments() {
 		if !strings.HasSuffix(s.File, ".lbs") {
 			continue
@@ -152,7 +137,7 @@ func TestSealedRatio(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	without := percent()
+	without := sealedPercent(t, p)
 	t.Logf("sealed: %.1f %% of raw with bodies, %.1f %% without", with, without)
 	if with > 40 || without > 12 {
 		t.Errorf("sealed history is %.1f %% of raw with bodies, 40 are allowed; %.1f %% without, 12 are allowed", with, without)
@@ -160,4 +145,22 @@ func TestSealedRatio(t *testing.T) {
 	if err := errors.Join(w.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sealedPercent is what the sealed files of a log take, in percent of what they were made of.
+func sealedPercent(t *testing.T, p log.Partition) float64 {
+	t.Helper()
+	raw, stored := 0.0, 0.0
+	for s, err := range p.Summaries(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Sealed {
+			raw, stored = raw+float64(s.End-s.First), stored+float64(s.Stored)
+		}
+	}
+	if raw < 8<<20 {
+		t.Fatalf("%.0f bytes are sealed", raw)
+	}
+	return 100 * stored / raw
 }
