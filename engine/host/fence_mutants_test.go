@@ -20,6 +20,11 @@ func TestPlantedBugsOfTransfers(t *testing.T) {
 	findEach(t, map[mutant.Bug]string{mutant.UnreadableKept: "TestUnreadableInTransfer", mutant.SourceAskedLate: "TestDeadLetterSourceOfDeleted"})
 }
 
+// TestPlantedBugsOfHistory are those of what may go, and when.
+func TestPlantedBugsOfHistory(t *testing.T) {
+	findEach(t, map[mutant.Bug]string{mutant.UndoForgotten: "TestHistoryPlan", mutant.GraceForgotten: "TestHistoryGrace"})
+}
+
 // TestPlantedBugsOfBackups is that of loops that do not wait for each other.
 func TestPlantedBugsOfBackups(t *testing.T) {
 	findEach(t, map[mutant.Bug]string{mutant.MarksApart: "TestBackupWaits"})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -84,7 +85,7 @@ func (o *outlook) grace() bool { return o.rules != nil && o.now < o.rules.Since+
 // may reports whether something of a file that lost its use no later than the file's newest record may go: said is its retention, 0 where nobody
 // said one.
 func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
-	if said == 0 && o.grace() && f.newest < o.rules.Since {
+	if said == 0 && o.grace() && f.newest < o.rules.Since && !mutant.On(mutant.GraceForgotten) {
 		return false
 	}
 	return cmp.Or(said, byDefault).Over(f.newest, o.now)
@@ -98,7 +99,7 @@ func (o *outlook) keeps(f *pastFile) string {
 		if !o.may(p.Events, byDefault.Events, f) {
 			return fmt.Sprintf("events of entity %d, kept %v", id, cmp.Or(p.Events, byDefault.Events))
 		}
-		if !o.may(p.Undo, byDefault.Undo, f) {
+		if !o.may(p.Undo, byDefault.Undo, f) && !mutant.On(mutant.UndoForgotten) {
 			return fmt.Sprintf("undo of entity %d, kept %v", id, cmp.Or(p.Undo, byDefault.Undo))
 		}
 	}

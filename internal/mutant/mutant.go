@@ -126,6 +126,11 @@ const (
 	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
 	MarksApart    Bug = "D2" // loops do not wait for each other when they write the marks of a backup
 
+	// Of how long history is kept (docs/decisions/0049).
+
+	UndoForgotten  Bug = "H1" // what could still be undone is cut with the events before it
+	GraceForgotten Bug = "H2" // after an upgrade what is older goes at once
+
 	// Of bodies that are dropped (docs/decisions/0050).
 
 	RevisionBefore   Bug = "B1" // a sealed file is removed before the manifest names what takes its place

@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"ledger":                 22, // columns and questions of the verbs
 		"ledger/address":         4,
 		"ledger/print":           6,
-		"internal/mutant":        90,
+		"internal/mutant":        92,
 		"internal/private":       2,
 		"log":                    68, // bases are two; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
