@@ -2,29 +2,393 @@ package log
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// basing is the part of a partition that knows what its log begins with.
-type basing struct{ p *partition }
+// What a log begins with instead of its first frame (log-format.md 3.3, decision 48). What a base consists of is not known here.
+
+// basing is the part of a partition that makes its base, and removes what that stands for.
+type basing struct {
+	p     *partition
+	doing *sync.Mutex // held while a base is made, or files are removed
+}
+
+// baseReader reads the records of a base and compares their size at the end.
+type baseReader struct {
+	file disk.File
+	z    *zstd.Decoder
+	left int64
+	// ended, unless nil: nobody is to read any more
+	ended *atomic.Bool
+}
+
+// openBase opens the base that a manifest names: its header and trailer are compared, and if it is to be read whole, all else.
+func openBase(files opener, named format.BaseFile, part PartitionID, tag uint32, whole bool) (disk.File, format.Base, error) {
+	f, err := files(basePath(named.LSN))
+	if err != nil {
+		return nil, format.Base{}, err
+	}
+	b, err := checkBase(f, named, part, tag, whole)
+	if err != nil {
+		return nil, b, errors.Join(err, f.Close())
+	}
+	return f, b, nil
+}
+
+func checkBase(f disk.File, named format.BaseFile, part PartitionID, tag uint32, whole bool) (b format.Base, err error) {
+	size, err := f.Size()
+	if err != nil {
+		return b, err
+	}
+	if size != named.Size || size < format.BaseHead+format.BaseTrailer {
+		return b, fmt.Errorf("%w: is %d bytes long, the manifest says %d", format.ErrDamaged, size, named.Size)
+	}
+	var p [format.BaseHead + format.BaseTrailer]byte
+	if _, err := f.ReadAt(p[:format.BaseHead], 0); err != nil {
+		return b, err
+	}
+	if _, err := f.ReadAt(p[format.BaseHead:], size-format.BaseTrailer); err != nil && !errors.Is(err, io.EOF) {
+		return b, err
+	}
+	if b, err = format.DecodeBase(p[:format.BaseHead], p[format.BaseHead:], named, part, tag); err != nil || !whole {
+		return b, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, format.BaseHead, b.Payload)); err != nil {
+		return b, err
+	}
+	if [sha256.Size]byte(h.Sum(nil)) != b.Sum {
+		return b, fmt.Errorf("%w: checksum of the records", format.ErrDamaged)
+	}
+	return b, nil
+}
+
+func basePath(at event.LSN) string { return filepath.Join("base", format.BaseName(at)) }
+
+// records returns a reader of a base that was compared.
+func records(f disk.File, b *format.Base, ended *atomic.Bool) (io.ReadCloser, error) {
+	z, err := zstd.NewReader(io.NewSectionReader(f, format.BaseHead, b.Payload), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	return &baseReader{file: f, z: z, left: b.Size, ended: ended}, nil
+}
+
+// Read implements [io.Reader].
+func (r *baseReader) Read(p []byte) (int, error) {
+	if r.ended != nil && r.ended.Load() {
+		return 0, ErrClosed
+	}
+	n, err := r.z.Read(p)
+	r.left -= int64(n)
+	switch end := errors.Is(err, io.EOF); {
+	case err != nil && !end:
+		return 0, fmt.Errorf("log: base: %w: %w", ErrChecksum, err)
+	case r.left < 0 || end && r.left != 0:
+		return 0, fmt.Errorf("log: base: %w", ErrChecksum)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (r *baseReader) Close() error {
+	r.z.Close()
+	return r.file.Close()
+}
+
+// named is the base that the manifest has.
+func (v *basing) named() format.BaseFile {
+	v.p.listing.Lock()
+	defer v.p.listing.Unlock()
+	return v.p.manifest.Base
+}
 
 // Base implements [Bases].
-func (v *basing) Base() (BaseInfo, bool) { return BaseInfo{}, false }
+func (v *basing) Base() (BaseInfo, bool) {
+	v.p.mu.RLock()
+	defer v.p.mu.RUnlock()
+	b := v.p.base
+	return v.info(&b), b.LSN != 0
+}
+
+func (v *basing) info(b *format.Base) BaseInfo {
+	return BaseInfo{
+		LSN: b.LSN, Size: format.BaseHead + b.Payload + format.BaseTrailer, Hash: b.Hash, Encoding: b.Encoding,
+		File: filepath.Join(format.PartitionDir(v.p.id), basePath(b.LSN)),
+	}
+}
 
 // OpenBase implements [Bases].
 func (v *basing) OpenBase() (io.ReadCloser, error) {
-	return nil, fmt.Errorf("log: partition %d has no base", v.p.id)
+	p := v.p
+	for {
+		named := v.named()
+		if named.LSN == 0 {
+			return nil, fmt.Errorf("log: partition %d has no base", p.id)
+		}
+		f, b, err := openBase(opens(p.store.fs, p.dir), named, p.id, p.store.tag, true)
+		if errors.Is(err, fs.ErrNotExist) && (v.named() != named || p.store.opts.Shared && walkAgain(p)) {
+			continue // there is a newer one
+		}
+		if err != nil {
+			return nil, &CorruptError{Partition: p.id, File: filepath.Join(format.PartitionDir(p.id), basePath(named.LSN)), LSN: named.LSN, Reason: "base", Cause: errors.Join(ErrChecksum, err)}
+		}
+		return records(f, &b, nil)
+	}
 }
 
-// SaveBase implements [Bases].
-func (v *basing) SaveBase(context.Context, BaseInfo, func(io.Writer) error, func(io.Reader) error) error {
-	return fmt.Errorf("%w: partition %d: this version makes no bases", ErrHeld, v.p.id)
+// SaveBase implements [Bases]. The steps are those of log-format.md 3.3.
+func (v *basing) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error {
+	p := v.p
+	if p.store.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	v.doing.Lock()
+	defer v.doing.Unlock()
+	old := v.named()
+	if info.LSN <= old.LSN {
+		return fmt.Errorf("%w: partition %d has a base at LSN %d", ErrTooLittle, p.id, old.LSN)
+	}
+	b := format.Base{LSN: info.LSN, Hash: info.Hash, Encoding: info.Encoding}
+	err := v.begin(&b)
+	if err == nil {
+		err = v.save(ctx, &b, write, prove)
+	}
+	if err != nil {
+		return fmt.Errorf("log: partition %d: base at LSN %d: %w", p.id, info.LSN, err)
+	}
+	return v.removeOthers(b.LSN)
+}
+
+// removeOthers removes older bases, and what is left of bases that were not completed, unless a copy of the log is being made, which may be of one.
+// Then the next one does, or the next start.
+func (v *basing) removeOthers(named event.LSN) error {
+	p := v.p
+	if !p.copying.TryLock() {
+		return nil
+	}
+	defer p.copying.Unlock()
+	dir := filepath.Join(p.dir, "base")
+	entries, err := p.store.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if at, ok := format.BaseLSN(e.Name); ok && at != named {
+			if err := p.remove(basePath(at)); err != nil {
+				return err
+			}
+		}
+	}
+	return p.store.fs.SyncDir(dir)
+}
+
+// begin makes durable what has to be there before a base.
+func (v *basing) begin(b *format.Base) (err error) {
+	p := v.p
+	if _, durable := p.Bounds(); b.LSN > durable {
+		return fmt.Errorf("log is durable up to LSN %d only", durable)
+	}
+	if b.Chain, b.Epoch, err = p.chainAt(b.LSN); err != nil {
+		return err
+	}
+	if err := p.store.Use(Based); err != nil {
+		return err
+	}
+	if err := disk.MakeDir(p.store.fs, filepath.Join(p.dir, "base")); err != nil {
+		return err
+	}
+	return p.store.fs.SyncDir(p.dir)
+}
+
+// save writes the base, has it proved, and lets the manifest name it.
+func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer) error, prove func(io.Reader) error) error {
+	p := v.p
+	fsys, name := p.store.fs, filepath.Join(p.dir, basePath(b.LSN))
+	soon := func() error {
+		return p.sealing.relist(func(m *format.Manifest) { m.Base = b.File(p.id, p.store.tag) })
+	}
+	err := v.write(ctx, b, name+disk.TempSuffix, write)
+	if err == nil && !mutant.On(mutant.BaseUnproved) {
+		err = v.prove(b, name+disk.TempSuffix, prove)
+	}
+	if err == nil && mutant.On(mutant.BaseTooSoon) {
+		err = soon()
+	}
+	if err == nil {
+		err = disk.Later(fsys.Rename(name+disk.TempSuffix, name))
+	}
+	if err != nil {
+		_ = fsys.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		return disk.Later(err)
+	}
+	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	if err := soon(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.base = *b
+	p.mu.Unlock()
+	return nil
+}
+
+// write makes the temp file, durable.
+func (v *basing) write(ctx context.Context, b *format.Base, name string, write func(io.Writer) error) (err error) {
+	p := v.p
+	f, err := p.store.fs.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	paced := &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &p.sealing.ended}
+	if _, err := paced.Write(b.Head(p.id, p.store.tag)); err != nil {
+		return err
+	}
+	h := sha256.New()
+	out := &summed{w: io.MultiWriter(paced, h)}
+	z := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(z)
+	z.Reset(out)
+	in := &summed{w: z}
+	err = write(in)
+	if err2 := z.Close(); err == nil {
+		err = err2
+	}
+	if err != nil {
+		return err
+	}
+	b.Payload, b.Size = out.n, in.n
+	h.Sum(b.Sum[:0])
+	if _, err := paced.Write(b.Trailer()); err != nil {
+		return err
+	}
+	if err := paced.flush(); err != nil || mutant.On(mutant.BaseTooSoon) {
+		return err
+	}
+	return f.Sync()
+}
+
+// prove has what was stored compared with what it should be.
+func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error) error {
+	p := v.p
+	files := func(string) (disk.File, error) { return p.store.fs.Open(name) }
+	f, is, err := openBase(files, b.File(p.id, p.store.tag), p.id, p.store.tag, true)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	r, err := records(f, &is, &p.sealing.ended)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(prove(r), r.Close())
 }
 
 // DropSealed implements [Bases].
-func (v *basing) DropSealed(context.Context, func(first, end event.LSN) bool) (int64, error) {
-	return 0, fmt.Errorf("%w: partition %d: it has no base", ErrTooLittle, v.p.id)
+func (v *basing) DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error) {
+	p := v.p
+	if p.store.opts.ReadOnly {
+		return 0, ErrReadOnly
+	}
+	v.doing.Lock()
+	defer v.doing.Unlock()
+	if !p.copying.TryLock() {
+		return 0, fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id)
+	}
+	defer p.copying.Unlock()
+	gone, removed := v.unwanted(wanted)
+	if len(gone) == 0 {
+		return 0, fmt.Errorf("%w: partition %d: no sealed file before its base at LSN %d can go", ErrTooLittle, p.id, v.named().LSN)
+	}
+	held, _ := p.store.leases()
+	for _, l := range held {
+		if l.Lowest[p.id] < removed {
+			return 0, fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return v.drop(gone, removed)
+}
+
+// unwanted are the sealed files that may go, and from where on there are no gaps then. The last of all stays: it says what a chapter behind it
+// goes on from.
+func (v *basing) unwanted(wanted func(first, end event.LSN) bool) (gone []format.SealedFile, removed event.LSN) {
+	v.p.listing.Lock()
+	m := v.p.manifest
+	v.p.listing.Unlock()
+	for i, s := range m.Sealed[:max(0, len(m.Sealed)-1)] {
+		if s.End > m.Base.LSN || wanted(s.First, s.End) && !mutant.On(mutant.CutBodies) {
+			continue
+		}
+		gone, removed = append(gone, s), m.Sealed[i+1].First
+	}
+	return gone, max(removed, m.Removed)
+}
+
+// drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
+func (v *basing) drop(gone []format.SealedFile, removed event.LSN) (freed int64, err error) {
+	p := v.p
+	goes := func(s format.SealedFile) bool {
+		return slices.ContainsFunc(gone, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
+	}
+	remove := func() error {
+		for _, s := range gone {
+			if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {
+				return err
+			}
+			freed += s.Size
+		}
+		return p.store.fs.SyncDir(filepath.Join(p.dir, "sealed"))
+	}
+	if mutant.On(mutant.CutTooSoon) {
+		if err := remove(); err != nil {
+			return 0, err
+		}
+	}
+	err = p.sealing.relist(func(m *format.Manifest) {
+		m.Sealed, m.Removed = slices.DeleteFunc(slices.Clone(m.Sealed), goes), removed
+	})
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	var old []*segment
+	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(s *segment) bool {
+		k, ok := s.kind.(*sealedKind)
+		if ok = ok && goes(k.named); ok {
+			old = append(old, s)
+		}
+		return ok
+	})
+	p.first = removed
+	base := p.base.LSN
+	p.ckpts = slices.DeleteFunc(slices.Clone(p.ckpts), func(c format.Checkpoint) bool { return c.LSN < base })
+	keep := p.ckpts
+	p.mu.Unlock()
+	p.files.drop(old)
+	freed = 0
+	if err := remove(); err != nil {
+		return freed, err
+	}
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	return freed, p.pruneCheckpoints(keep)
 }

@@ -91,10 +91,12 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 	if err != nil {
 		return m, err
 	}
-	c.limit(&manifest)
+	if err := c.limit(&manifest); err != nil {
+		return m, err
+	}
 	dir := format.PartitionDir(p.id)
-	for _, name := range []string{"", "wal", "sealed", "checkpoints"} {
-		if name == "sealed" && len(manifest.Sealed) == 0 {
+	for _, name := range []string{"", "wal", "sealed", "base", "checkpoints"} {
+		if name == "sealed" && len(manifest.Sealed) == 0 || name == "base" && manifest.Base.LSN == 0 {
 			continue
 		}
 		if err := c.put(Copied{Name: filepath.ToSlash(filepath.Join(dir, name)), Dir: true}); err != nil {
@@ -102,6 +104,9 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 		}
 	}
 	if err := c.segments(ctx); err != nil {
+		return m, err
+	}
+	if err := c.base(ctx, manifest.Base); err != nil {
 		return m, err
 	}
 	if err := c.checkpoint(ctx); err != nil {
@@ -150,14 +155,35 @@ func (c *copying) segments(ctx context.Context) error {
 
 // limit takes out of a manifest what is at the address or behind it. The last of what is left is always a chapter: where it was sealed since
 // the mark, it is written as one again.
-func (c *copying) limit(m *format.Manifest) {
+func (c *copying) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
 	if n := len(m.Sealed); n > 0 && len(m.Chapters) == 0 {
 		last, opts := m.Sealed[n-1], &c.p.store.opts
 		m.Sealed, c.raw = m.Sealed[:n-1], last.Chapter
 		m.Chapters = []format.Chapter{{ID: last.Chapter, Chain: last.Chain, First: last.First, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}}
+		if last.First == m.Removed {
+			return fmt.Errorf("%w: it ends in the only file behind what was removed", ErrHeld)
+		}
 	}
+	if m.Base.LSN > c.end {
+		return fmt.Errorf("%w: the log begins with a base at LSN %d, behind its end", ErrGone, m.Base.LSN)
+	}
+	return nil
+}
+
+// base copies what the log begins with.
+func (c *copying) base(ctx context.Context, b format.BaseFile) error {
+	if b.LSN == 0 {
+		return nil
+	}
+	f, err := c.p.store.fs.Open(filepath.Join(c.p.dir, basePath(b.LSN)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), basePath(b.LSN)))
+	return c.put(Copied{Name: name, Size: b.Size, Contents: reading{ctx, io.NewSectionReader(f, 0, b.Size)}})
 }
 
 // sealed copies a sealed file as it is.
@@ -220,8 +246,8 @@ func (r reading) Read(p []byte) (int, error) {
 
 // The names that a copy of a data directory has.
 var (
-	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|checkpoints/\d{20}\.ckpt))$`)
-	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(checkpoints|sealed|wal(/\d{10})?))?)?$`)
+	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
+	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(base|checkpoints|sealed|wal(/\d{10})?))?)?$`)
 )
 
 // MayBeCopied reports whether a name, with slashes, is one that a copy of a data directory has, of a directory or of a file: whoever gets a copy

@@ -85,6 +85,8 @@ var (
 	ErrHeld = errors.New("log: held as it is")
 	// ErrTooLittle: what was to be done would not give back enough to be worth it.
 	ErrTooLittle = errors.New("log: gives back too little")
+	// ErrGone: history that was asked for is not kept any more.
+	ErrGone = errors.New("log: history is not kept any more")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
 
@@ -102,6 +104,7 @@ const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
 	Erasures     = format.Erasures     // kind 69
+	Based        = format.Bases        // a base, and kinds 50 to 54 in it
 	Fences       = format.Fences       // kinds 67 and 68
 	Policies     = format.Policies     // kind 55
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
@@ -220,6 +223,7 @@ type SegmentInfo struct {
 	Chapter    uint32
 	First, End event.LSN
 	Erased     uint64 // frames of which not all bodies are kept any more; all else of them was verified
+	Sealed     int64  // bytes of the file, if it is a sealed one; else 0
 }
 
 // Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine; the other methods may be called
@@ -299,10 +303,11 @@ type Bases interface {
 
 // BaseInfo describes a base.
 type BaseInfo struct {
-	LSN  event.LSN // the state holds all frames below it; replay goes on from here
-	Size int64     // of the state, bytes
-	Hash [32]byte  // SHA-256 of the state
-	File string    // path below the data directory
+	LSN      event.LSN // the state holds all frames below it; replay goes on from here
+	Size     int64     // of the file, bytes
+	Hash     [32]byte  // SHA-256 of the state
+	Encoding uint32    // version of the encoding of the state that Hash is of
+	File     string    // path below the data directory
 }
 
 // ManualWriter is the writer of a store with [Options.Manual], which starts no goroutine. Work and Tick belong to one goroutine.

@@ -44,6 +44,7 @@ type partition struct {
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
 	first    event.LSN
+	base     format.Base // LSN 0: there is none
 	end      format.Mark // of the recovered log, or of what a closed writer left
 	clean    bool        // all up to end is synced: after a clean stop, a repair, or a writer's close
 	writer   *writer
@@ -55,7 +56,7 @@ type partition struct {
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
-	p.basing.p, p.summaries.p = p, p
+	p.basing, p.summaries.p, p.base = basing{p, new(sync.Mutex)}, p, f.base
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }

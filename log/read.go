@@ -150,10 +150,10 @@ func (p *partition) extents(from, to event.LSN) []extent {
 // Read implements [Reader].
 func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
-		_, committed := p.Bounds()
+		first, committed := p.Bounds()
 		buf := readWindows.Get().(*[readWindow]byte)
 		defer readWindows.Put(buf)
-		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: from}
+		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: max(from, first)}
 		for {
 			more, err := r.segments(ctx, committed, yield)
 			if err != nil && p.again(r.seg, err) {
@@ -176,12 +176,18 @@ type frameReader struct {
 	big  []byte    // records that are longer than the window
 	next event.LSN // no frame before it is wanted any more
 	seg  *segment  // being read
+	// begun: a segment was read, and where it ends the next one has to begin
+	begun bool
 }
 
 // segments reads what is wanted and below an LSN. It reports whether more would be.
 func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Frame, error) bool) (more bool, err error) {
 	more = true
 	for _, e := range r.p.extents(r.next, to) {
+		if r.begun && e.seg.base > r.next {
+			return false, fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
+		}
+		r.begun = true
 		if more, err = r.segment(ctx, e, yield); err != nil || !more {
 			break
 		}

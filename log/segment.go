@@ -21,7 +21,11 @@ type segment struct {
 
 // info describes a segment of a partition, which ends at an address.
 func (s *segment) info(id PartitionID, end event.LSN) SegmentInfo {
-	return SegmentInfo{File: filepath.Join(format.PartitionDir(id), s.kind.path()), Chapter: s.chapter, First: s.base, End: end, Erased: s.erased}
+	info := SegmentInfo{File: filepath.Join(format.PartitionDir(id), s.kind.path()), Chapter: s.chapter, First: s.base, End: end, Erased: s.erased}
+	if k, ok := s.kind.(*sealedKind); ok {
+		info.Sealed = k.named.Size
+	}
+	return info
 }
 
 // kind is how the bytes of a segment are kept.

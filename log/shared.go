@@ -179,9 +179,12 @@ func walkAgain(p *partition) bool {
 	if err != nil {
 		return false // among others that the file is missing still
 	}
+	p.listing.Lock()
+	p.manifest = out.manifest
+	p.listing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.segments = out.segments
+	p.segments, p.first, p.base = out.segments, out.first, out.base
 	useBlocks(p.segments, p.store.blocks)
 	return true
 }

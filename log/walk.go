@@ -46,6 +46,7 @@ type walk struct {
 type found struct {
 	manifest format.Manifest
 	segments []*segment
+	base     format.Base // what the log begins with; LSN 0: with its first frame
 	first    event.LSN
 	end      format.Mark // of the good frames
 	solid    event.LSN   // everything below was synced
@@ -128,6 +129,9 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := (baseWalk{w}).read(listed == nil); err != nil {
+		return nil, err
+	}
 	files := w.listCheckpoints()
 	for _, c := range files {
 		s.Watch[c.LSN] = format.Passed{}
@@ -143,6 +147,9 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 		s.Watch[w.out.end.LSN] = format.Passed{There: true, Chain: s.Chain}
 	}
 	if err := w.ends(notes); err != nil {
+		return nil, err
+	}
+	if err := (baseWalk{w}).stands(); err != nil {
 		return nil, err
 	}
 	w.keepCheckpoints(files)
@@ -196,7 +203,7 @@ func (w *walk) readManifest() error {
 	}
 	if err == nil {
 		w.scan.LSN, w.scan.Chain = w.out.manifest.First()
-		w.out.first = w.scan.LSN
+		w.out.first = w.out.manifest.Begin()
 	}
 	return err
 }
@@ -362,7 +369,9 @@ func (w *walk) keepCheckpoints(list []format.Checkpoint) {
 		case c.LSN > w.out.end.LSN && w.bound != nil: // of what came since
 		case c.LSN > w.out.end.LSN:
 			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.LSN))
-		case c.LSN < w.out.first || c.LSN > w.out.first && w.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}) || c.LSN == w.out.first && c.LSN != format.FirstLSN:
+		case c.LSN < w.out.base.LSN: // the log begins behind it
+			w.out.remains = append(w.out.remains, name)
+		case c.LSN < w.out.first || c.LSN > format.FirstLSN && w.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}):
 			w.discard(name, errors.New("is of another log"))
 		default:
 			w.out.ckpts = append(w.out.ckpts, c)

@@ -109,7 +109,7 @@ func (w sealedWalk) compareFiles(list []format.SealedFile, entries []disk.Entry,
 		chapter, revision, ok := format.SealedID(e.Name)
 		switch ok = ok && !e.Dir; {
 		case ok && slices.ContainsFunc(list, func(s format.SealedFile) bool { return s.Chapter == chapter && s.Revision == revision }):
-		case ok && (hasChapter(&w.out.manifest, chapter) || !good):
+		case ok && (hasChapter(&w.out.manifest, chapter) || !good || baseWalk{w.walk}.removed(chapter)):
 			w.out.remains = append(w.out.remains, name)
 		default:
 			if err := w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log")); err != nil {
@@ -139,6 +139,9 @@ func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 	file, f, err := k.file(w.opener())
 	if err == nil {
 		err = file.Close()
+	}
+	if err == nil && (baseWalk{w.walk}).jump(&k.named) {
+		w.scan.Epoch = f.Footer.Before
 	}
 	if err == nil {
 		err = w.follows(&f.Footer)
@@ -231,6 +234,7 @@ func (w sealedWalk) take(f *sealed.Footer) {
 func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error {
 	s := &w.scan
 	name := k.path()
+	jumped := baseWalk{w.walk}.jump(&k.named)
 	if err := w.enter(format.Chapter{ID: k.named.Chapter, First: k.named.First, Chain: k.named.Chain}, true); err != nil {
 		return err
 	}
@@ -252,6 +256,11 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		w.leave()
 		s.LSN, s.Chain, s.Epoch = k.named.End, k.named.Last, k.named.Epoch
 		return nil
+	}
+	if jumped {
+		if w.reigned = f != nil; w.reigned {
+			s.Epoch = f.Footer.Before
+		}
 	}
 	frames := s.Frames
 	w.tell(check)

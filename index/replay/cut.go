@@ -2,11 +2,18 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
+
+// worthRatio is how many times its size a base must free, as checkpoints must be worth theirs (decision 48).
+const worthRatio = 16
 
 // Cut gives the space of history back: whole sealed files that end before a base at or before an LSN, but for those that have a body that is
 // still needed. It makes the base, of the newest checkpoint there, when the log has none or would give back much more with another one: 16 times
@@ -15,8 +22,147 @@ import (
 func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	b, ok := p.(log.Bases)
 	if !ok {
-		return 0, fmt.Errorf("%w: partition %d is of a log that has no bases", log.ErrHeld, p.ID())
+		return 0, fmt.Errorf("%w: partition %d is of a log that has no bases", log.ErrTooLittle, p.ID())
 	}
-	_, _, _ = b, upTo, forced
-	return 0, fmt.Errorf("%w: partition %d: this version makes no bases", log.ErrHeld, p.ID())
+	c := cut{log: p, bases: b}
+	if next, ok := c.next(upTo, forced); ok {
+		err = c.make(ctx, next)
+	} else {
+		err = c.look(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return b.DropSealed(ctx, c.wanted)
+}
+
+type cut struct {
+	log   log.Partition
+	bases log.Bases
+	// needed are the first addresses of the segments that have a body which the base needs.
+	needed map[event.LSN]struct{}
+	starts []event.LSN // of the segments in front of the base, ascending
+}
+
+// next is the checkpoint to make a base of, if that is worth it.
+func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
+	has, _ := c.bases.Base()
+	for _, ckpt := range c.log.Checkpoints() { // newest first
+		if ckpt.LSN > upTo {
+			continue
+		}
+		gain := int64(0)
+		for _, s := range c.log.Segments() {
+			if s.End <= ckpt.LSN {
+				gain += s.Sealed
+			}
+		}
+		return ckpt, ckpt.LSN > has.LSN && gain > 0 && (forced || gain >= worthRatio*ckpt.Size)
+	}
+	return log.CheckpointInfo{}, false
+}
+
+// make makes a base of a checkpoint, which a replay has to come to.
+func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
+	s := Begin(c.log)
+	if err := s.until(ctx, of.LSN); err != nil {
+		return err
+	}
+	if hashOf(s.Index) != of.Hash {
+		return fmt.Errorf("%w: partition %d: a replay up to LSN %d gives another state than the checkpoint there", log.ErrInternal, c.log.ID(), of.LSN)
+	}
+	c.begin(of.LSN)
+	info := log.BaseInfo{LSN: of.LSN, Hash: of.Hash, Encoding: index.EncodingVersion}
+	write := func(w io.Writer) error {
+		state := s.Index.Snapshot()
+		err := writeBase(ctx, state, s.Index.LastAt(), w)
+		state.Close()
+		s.Index = nil // what is read back takes its place in memory
+		return err
+	}
+	return c.bases.SaveBase(ctx, info, write, func(r io.Reader) error {
+		x, err := readBase(ctx, r, c.see)
+		if err == nil && hashOf(x) != of.Hash {
+			err = fmt.Errorf("%w: what was written as a base gives another state", log.ErrInternal)
+		}
+		return err
+	})
+}
+
+// look finds out what the base that is there needs.
+func (c *cut) look(ctx context.Context) error {
+	has, ok := c.bases.Base()
+	if !ok {
+		return fmt.Errorf("%w: partition %d has no checkpoint that a base would be worth to be made of", log.ErrTooLittle, c.log.ID())
+	}
+	c.begin(has.LSN)
+	if len(c.starts) < 2 { // nothing to look for
+		return nil
+	}
+	_, _, err := loadBase(ctx, c.log, c.see)
+	return err
+}
+
+// begin notes which segments there are in front of a base.
+func (c *cut) begin(at event.LSN) {
+	c.needed, c.starts = map[event.LSN]struct{}{}, nil
+	for _, s := range c.log.Segments() {
+		if s.First < at {
+			c.starts = append(c.starts, s.First)
+		}
+	}
+}
+
+// see notes what an event of the base needs.
+func (c *cut) see(ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.RowsRestored:
+		for i := range ev.Rows {
+			c.need(ev.Rows[i].Body)
+			for _, b := range ev.Rows[i].Changes {
+				c.need(b)
+			}
+		}
+	case *event.SessionsRestored:
+		for i := range ev.Sessions {
+			c.need(ev.Sessions[i].State)
+		}
+	}
+}
+
+func (c *cut) need(b event.BodyRef) {
+	if b.Size == 0 {
+		return
+	}
+	i, exact := slices.BinarySearch(c.starts, event.LSN(b.Position))
+	if !exact {
+		i--
+	}
+	if i >= 0 {
+		c.needed[c.starts[i]] = struct{}{}
+	}
+}
+
+// wanted reports whether the base needs a body of a segment. One that it has not looked for is wanted.
+func (c *cut) wanted(first, _ event.LSN) bool {
+	_, needed := c.needed[first]
+	_, there := slices.BinarySearch(c.starts, first)
+	return needed || !there
+}
+
+// errThere ends a replay where it was to end.
+var errThere = errors.New("there")
+
+// until applies what is below an LSN.
+func (s *State) until(ctx context.Context, at event.LSN) error {
+	err := s.Run(ctx, Watch{Look: func(rec *Record) error {
+		if rec.LSN >= at {
+			return errThere
+		}
+		return nil
+	}})
+	if errors.Is(err, errThere) {
+		err = nil
+	}
+	return err
 }

@@ -18,7 +18,7 @@ import (
 // part of a record and is of no use.
 type State struct {
 	Index  *index.Index
-	From   event.LSN // of the checkpoint it began with; 0: it began at the first byte
+	From   event.LSN // of the checkpoint or base it began with; 0: it began at the first byte
 	Events int       // applied since
 
 	log     log.Reader
@@ -26,10 +26,19 @@ type State struct {
 	applied int       // records of the frame at next that are
 	stepped int       // events of the record behind those that are
 	encoded []byte    // by the last Hash, to be used again
+	broken  error     // why there is no state to begin with
 }
 
-// Begin is the empty state at the first byte of a log.
-func Begin(r log.Reader) *State { return &State{Index: index.New(), log: r} }
+// Begin is the state that a log begins with: that of its base, or the empty one at the first byte. A base that cannot be read is an error of what
+// follows: [State.Records] or [State.Run].
+func Begin(r log.Reader) *State {
+	s := &State{log: r}
+	if s.Index, s.From, s.broken = loadBase(context.Background(), r, nil); s.broken != nil {
+		s.Index = index.New()
+	}
+	s.next = s.From
+	return s
+}
 
 // Newest is the state of the newest checkpoint that can be used and holds nothing behind an LSN, which 0 leaves out; where there is none,
 // the empty one. Unusable, unless nil, is told of each that had to be passed over, and why.
@@ -62,7 +71,13 @@ func (s *State) Hash() [sha256.Size]byte {
 // Records yields what follows the place where the state stands, as the function of this name does. It applies nothing: Apply or Step does, with
 // each record in its turn. After a break it can be called again, and goes on with the first record that was not applied.
 func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
-	return func(yield func(*Record, error) bool) { walk(ctx, s.log, s.next, s.applied, yield) }
+	return func(yield func(*Record, error) bool) {
+		if s.broken != nil {
+			yield(nil, s.broken)
+			return
+		}
+		walk(ctx, s.log, s.next, s.applied, yield)
+	}
 }
 
 // Apply applies what is left of the next record, mostly all of it. An event that does not fit the state is an [*Error].

@@ -132,6 +132,10 @@ func FuzzManifest(f *testing.F) {
 	sealed.Chapters = []Chapter{{ID: 4, First: 800, Chain: 7}}
 	f.Add(m.Encode(1, 9)[noteHead:])
 	f.Add(sealed.Encode(1, 9)[noteHead:])
+	gaps := sealed
+	gaps.Base, gaps.Removed = BaseFile{LSN: 400, Size: 144}, 160
+	gaps.Sealed = []SealedFile{{Chapter: 2, Revision: 1, First: 40, End: 80, Epoch: 1, Chain: 2, Last: 3, Size: 9}, {Chapter: 3, Revision: 2, First: 160, End: 800, Epoch: 2, Chain: 5, Last: 7, Size: 9}}
+	f.Add(gaps.Encode(1, 9)[noteHead:])
 	f.Fuzz(func(t *testing.T, fields []byte) {
 		if back, err := DecodeManifest(fields, 1, 9); err == nil {
 			_ = back

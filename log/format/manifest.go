@@ -27,14 +27,23 @@ type SealedFile struct {
 	Footer            [sha256.Size]byte
 }
 
-// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins where the one before it ends.
+// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins where the one before it ends, but for those
+// before or at Removed, where something is missing.
 type Manifest struct {
 	Generation uint64
+	Removed    event.LSN // from here on there are no gaps; 0: nothing has been removed
+	Base       BaseFile
 	Sealed     []SealedFile
 	Chapters   []Chapter
 }
 
-// First is where the log begins, and the chain there.
+// Begin is where the log begins of which nothing is missing.
+func (m *Manifest) Begin() event.LSN {
+	first, _ := m.First()
+	return max(first, m.Removed)
+}
+
+// First is where the first of the files begins, and the chain there.
 func (m *Manifest) First() (event.LSN, uint32) {
 	switch {
 	case len(m.Sealed) > 0:
@@ -57,9 +66,12 @@ const (
 func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 	p := le.AppendUint64(nil, m.Generation)
 	version := uint16(plainManifest)
-	if len(m.Sealed) > 0 {
+	if len(m.Sealed) > 0 || m.Removed != 0 || m.Base.LSN != 0 {
 		version = sealedManifest
-		p = append(p, make([]byte, manifestHead-8-8)...) // removed, and the base
+		p = le.AppendUint64(p, uint64(m.Removed))
+		p = le.AppendUint64(p, uint64(m.Base.LSN))
+		p = le.AppendUint64(p, uint64(m.Base.Size))
+		p = append(p, m.Base.Digest[:]...)
 		p = le.AppendUint32(p, uint32(len(m.Sealed)))
 		p = le.AppendUint32(p, 0)
 	}
@@ -120,6 +132,9 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 			return Manifest{}, fmt.Errorf("%w: the chapters do not follow the sealed files", ErrDamaged)
 		}
 	}
+	if b := m.Base; b.LSN != 0 && b.LSN < m.Begin() || b.LSN == 0 && (m.Removed != 0 || b != BaseFile{}) || b.Size < 0 || b.LSN%8 != 0 {
+		return Manifest{}, fmt.Errorf("%w: the base does not fit what was removed", ErrDamaged)
+	}
 	return m, nil
 }
 
@@ -128,14 +143,11 @@ func (m *Manifest) decodeSealed(p []byte) (chapters []byte, err error) {
 	if len(p) < manifestHead-8 {
 		return nil, fmt.Errorf("%w: length", ErrDamaged)
 	}
-	for _, b := range p[:manifestHead-8-8] {
-		if b != 0 {
-			return nil, fmt.Errorf("%w: the manifest names a base, or that something was removed", ErrNewer)
-		}
-	}
+	m.Removed = event.LSN(le.Uint64(p))
+	m.Base = BaseFile{LSN: event.LSN(le.Uint64(p[8:])), Size: int64(le.Uint64(p[16:])), Digest: [sha256.Size]byte(p[24:])}
 	n := uint64(le.Uint32(p[manifestHead-16:]))
 	p = p[manifestHead-8:]
-	if n == 0 || n*sealedRow > uint64(len(p)) {
+	if n == 0 && m.Base.LSN == 0 || n*sealedRow > uint64(len(p)) {
 		return nil, fmt.Errorf("%w: length", ErrDamaged)
 	}
 	for range n {
@@ -143,13 +155,21 @@ func (m *Manifest) decodeSealed(p []byte) (chapters []byte, err error) {
 			Chapter: le.Uint32(p), Revision: le.Uint32(p[4:]), First: event.LSN(le.Uint64(p[8:])), End: event.LSN(le.Uint64(p[16:])),
 			Epoch: Epoch(le.Uint64(p[24:])), Chain: le.Uint32(p[32:]), Last: le.Uint32(p[36:]), Size: int64(le.Uint64(p[40:])), Footer: [sha256.Size]byte(p[48:]),
 		}
-		if i := len(m.Sealed) - 1; i >= 0 && (s.Chapter <= m.Sealed[i].Chapter || s.First != m.Sealed[i].End || s.Chain != m.Sealed[i].Last || s.Epoch < m.Sealed[i].Epoch) ||
+		if i := len(m.Sealed) - 1; i >= 0 && !m.follows(&s, &m.Sealed[i]) || i < 0 && s.First != FirstLSN && s.First > m.Removed ||
 			s.First%8 != 0 || s.End%8 != 0 || s.First < FirstLSN || s.End <= s.First || s.Revision == 0 || s.Size <= 0 {
 			return nil, fmt.Errorf("%w: sealed files out of order", ErrDamaged)
 		}
 		m.Sealed, p = append(m.Sealed, s), p[sealedRow:]
 	}
 	return p, nil
+}
+
+// follows reports whether a sealed file can stand behind another one.
+func (m *Manifest) follows(s, before *SealedFile) bool {
+	if s.Chapter <= before.Chapter || s.Epoch < before.Epoch {
+		return false
+	}
+	return s.First == before.End && s.Chain == before.Last || s.First > before.End && s.First <= m.Removed
 }
 
 // TagOf is the namespace's tag that a manifest or another note claims, 0 without one; nothing else of the file is looked at.

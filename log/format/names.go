@@ -35,6 +35,15 @@ func SegmentIndex(name string) (index uint64, ok bool) {
 // CheckpointName is a checkpoint file in checkpoints.
 func CheckpointName(at event.LSN) string { return fmt.Sprintf("%020d.ckpt", at) }
 
+// BaseName is a base in base.
+func BaseName(at event.LSN) string { return fmt.Sprintf("%020d.lbb", at) }
+
+// BaseLSN is the LSN of the base that has the name.
+func BaseLSN(name string) (at event.LSN, ok bool) {
+	_, err := fmt.Sscanf(name, "%020d.lbb", &at)
+	return at, err == nil && BaseName(at) == name
+}
+
 // SealedName is the sealed file of a chapter in sealed.
 func SealedName(chapter, revision uint32) string {
 	return fmt.Sprintf("%010d-%04d.lbs", chapter, revision)

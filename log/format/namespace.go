@@ -48,6 +48,7 @@ func (n Namespace) Tag() (uint32, error) {
 const (
 	Backups      = "backups"
 	Erasures     = "erasures"
+	Bases        = "base"
 	Fences       = "fences"
 	Moves        = "moves"
 	Policies     = "policies"
@@ -56,7 +57,7 @@ const (
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Erasures, Fences, Moves, Policies, Sealed, Transactions}
+var Capabilities = []string{Backups, Bases, Erasures, Fences, Moves, Policies, Sealed, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {
