@@ -184,7 +184,7 @@ func (s filling) restoreRow(r *event.RestoredRow) error {
 		s.change(r.Sequence, at, event.Blob{Position: b.Position, Size: b.Size, Sum: b.Sum})
 	}
 	if t := r.Transfer; t.Number != 0 {
-		at.lock = departures{s.slice}.depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures{s.slice}.stored(r.Sequence, at))
+		at.lock = departures(s).depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures(s).stored(r.Sequence, at))
 	}
 	return nil
 }

@@ -25,7 +25,13 @@ import (
 // basing is the part of a partition that makes its base, and removes what that stands for.
 type basing struct {
 	p     *partition
-	doing *sync.Mutex // held while a base is made, or files are removed
+	doing sync.Mutex // held while a base is made, or files are removed
+}
+
+// end returns when nothing is under way any more, which sealing, that ended before, does not let succeed.
+func (v *basing) end() {
+	v.doing.Lock()
+	defer v.doing.Unlock()
 }
 
 // baseReader reads the records of a base and compares their size at the end.

@@ -366,7 +366,7 @@ func TestUseRefuses(t *testing.T) {
 	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Use("base"); err == nil || !strings.Contains(err.Error(), `no capability "base"`) {
+	if err := w.store.Use("marks"); err == nil || !strings.Contains(err.Error(), `no capability "marks"`) {
 		t.Error(err)
 	}
 	if err := w.store.Close(); err != nil {

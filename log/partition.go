@@ -56,7 +56,7 @@ type partition struct {
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
-	p.basing, p.summaries.p, p.base = basing{p, new(sync.Mutex)}, p, f.base
+	p.basing.p, p.summaries.p, p.base = p, p, f.base
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }

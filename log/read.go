@@ -176,7 +176,7 @@ type frameReader struct {
 	big  []byte    // records that are longer than the window
 	next event.LSN // no frame before it is wanted any more
 	seg  *segment  // being read
-	// begun: a segment was read, and where it ends the next one has to begin
+	// begun: next is where a frame ends, so that another one begins there
 	begun bool
 }
 
@@ -187,7 +187,6 @@ func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Fra
 		if r.begun && e.seg.base > r.next {
 			return false, fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
 		}
-		r.begun = true
 		if more, err = r.segment(ctx, e, yield); err != nil || !more {
 			break
 		}
@@ -216,7 +215,7 @@ func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, e
 			if err != nil {
 				return false, err
 			}
-			r.next = h.Next()
+			r.next, r.begun = h.Next(), true
 			if !yield(fr, nil) {
 				return false, nil
 			}

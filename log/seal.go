@@ -149,8 +149,6 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 // end gives up what is under way, and returns when nothing is any more and nothing will be.
 func (v *sealing) end() {
 	v.ended.Store(true)
-	v.p.basing.doing.Lock()
-	v.p.basing.doing.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.stopped == nil {

@@ -460,6 +460,10 @@ func (s *store) unmark() error {
 // Close implements [Store].
 func (s *store) Close() error {
 	s.sealer.end()
+	for p := range s.all() { // another process may have the directory next
+		p.sealing.end()
+		p.basing.end()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

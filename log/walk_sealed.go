@@ -109,7 +109,7 @@ func (w sealedWalk) compareFiles(list []format.SealedFile, entries []disk.Entry,
 		chapter, revision, ok := format.SealedID(e.Name)
 		switch ok = ok && !e.Dir; {
 		case ok && slices.ContainsFunc(list, func(s format.SealedFile) bool { return s.Chapter == chapter && s.Revision == revision }):
-		case ok && (hasChapter(&w.out.manifest, chapter) || !good || baseWalk{w.walk}.removed(chapter)):
+		case ok && (hasChapter(&w.out.manifest, chapter) || !good || baseWalk(w).removed(chapter)):
 			w.out.remains = append(w.out.remains, name)
 		default:
 			if err := w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log")); err != nil {
@@ -140,7 +140,7 @@ func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 	if err == nil {
 		err = file.Close()
 	}
-	if err == nil && (baseWalk{w.walk}).jump(&k.named) {
+	if err == nil && (baseWalk(w)).jump(&k.named) {
 		w.scan.Epoch = f.Footer.Before
 	}
 	if err == nil {
@@ -234,7 +234,7 @@ func (w sealedWalk) take(f *sealed.Footer) {
 func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error {
 	s := &w.scan
 	name := k.path()
-	jumped := baseWalk{w.walk}.jump(&k.named)
+	jumped := baseWalk(w).jump(&k.named)
 	if err := w.enter(format.Chapter{ID: k.named.Chapter, First: k.named.First, Chain: k.named.Chain}, true); err != nil {
 		return err
 	}

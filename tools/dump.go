@@ -77,6 +77,9 @@ func newDumper(out *bufio.Writer, opts DumpOptions, p log.Partition) *dumper {
 }
 
 func (d *dumper) run(ctx context.Context) error {
+	if err := kept(d.part, uint64(d.opts.From)); err != nil {
+		return err
+	}
 	for rec, err := range replay.Records(ctx, d.part, 0) { // from the start: origins are defined before From
 		if err != nil {
 			return located(d.part, err)

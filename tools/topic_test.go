@@ -189,7 +189,7 @@ func TestDumpEverything(t *testing.T) {
 	var events []event.Event
 	n := 0
 	for k := range 256 {
-		if ev := pool.New(event.Kind(k)); ev != nil {
+		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
 			fill(reflect.ValueOf(ev).Elem(), &n)
 			events = append(events, ev)
 		}

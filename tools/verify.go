@@ -193,6 +193,9 @@ func (v *verifier) partition(p log.Partition) error {
 		}
 	}
 	before := r.Places
+	if err := v.base(p); err != nil {
+		return err
+	}
 	if err := v.replay(p, states); err != nil {
 		return err
 	}

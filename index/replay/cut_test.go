@@ -305,6 +305,53 @@ func TestCutCrashAtEveryCall(t *testing.T) {
 	}
 }
 
+// A copy of a log that begins with a base is one, too.
+func TestCutCopied(t *testing.T) {
+	t.Parallel()
+	c := newCutting(t, "", 3)
+	if err := c.lives(); err != nil {
+		c.failf("%v", err)
+	}
+	if err := c.open(); err != nil {
+		c.failf("%v", err)
+	}
+	_, end := c.part.Bounds()
+	to := faultfs.New()
+	if err := to.Mkdir(cutDir); err != nil {
+		t.Fatal(err)
+	}
+	err := c.store.(log.Copier).Copy(t.Context(), []event.LSN{end}, func(f log.Copied) error {
+		name := filepath.Join(cutDir, f.Name)
+		if !log.MayBeCopied(f.Name, f.Dir) {
+			t.Errorf("%s may not be copied", f.Name)
+		}
+		if f.Dir {
+			return to.Mkdir(name)
+		}
+		p, err := io.ReadAll(f.Contents)
+		if err == nil {
+			to.WriteFile(name, p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.fs = to
+	if err := c.open(); err != nil {
+		c.failf("the copy: %v", err)
+	}
+	if _, ok := c.part.(log.Bases).Base(); !ok {
+		t.Error("the copy has no base")
+	}
+	if err := c.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A base that is missing or another one is refused, and so is one with other records as soon as it is needed.
 func TestBaseDamage(t *testing.T) {
 	t.Parallel()

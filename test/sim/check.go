@@ -298,6 +298,7 @@ func (w *world) replays(p *part, x *index.Index, replayed bool) {
 	if err != nil || !bytes.Equal(again.Encode(nil), want) {
 		w.broken("I24", "partition %d: the encoded state does not survive decoding: %v", p.id, err)
 	}
+	w.throughBase(p, whole.Index, want)
 	if x != nil {
 		w.waiting(p, again)
 	}

@@ -27,6 +27,7 @@ var mutexes = map[string]string{
 	"log.partition.mu":               "segments, checkpoints and what recovery found, for readers of any goroutine",
 	"log.partition.listing":          "the manifest, between the writer, which adds a chapter, and the sealer, which takes one away",
 	"log.sealing.mu":                 "sealing: one chapter of a partition at a time",
+	"log.basing.doing":               "bases: one is made, or files are removed before one, at a time",
 	"log.blockCache.mu":              "decompressed blocks, for readers of any goroutine",
 	"log.writer.mu":                  "the frame being filled and those that wait, between the loop and the goroutine that syncs",
 	"log.writer.io":                  "the file that is written to",

@@ -1,0 +1,43 @@
+package tools
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// base says with what a log begins, if that is not its first frame (log-format.md 3.3). That the base gives the state that it says is shown by the
+// replay, which begins with it.
+func (v *verifier) base(p log.Partition) error {
+	b, ok := baseOf(p)
+	if !ok {
+		return nil
+	}
+	if !slices.Contains(v.listed, log.Based) {
+		if err := v.damage(&log.CorruptError{Partition: p.ID(), File: b.File, LSN: b.LSN,
+			Reason: fmt.Sprintf("a base is of the capability %q, which namespace.json does not list", log.Based)}); err != nil {
+			return err
+		}
+	}
+	return v.print(fmt.Sprintf("base partition %d LSN %d file %+q: %d bytes", p.ID(), b.LSN, b.File, b.Size), print.Object{print.Named("Found", "base"),
+		print.Named("Partition", uint64(p.ID())), print.Named("LSN", uint64(b.LSN)), print.Named("File", b.File), print.Named("Bytes", uint64(b.Size))})
+}
+
+func baseOf(p log.Partition) (log.BaseInfo, bool) {
+	b, ok := p.(log.Bases)
+	if !ok {
+		return log.BaseInfo{}, false
+	}
+	return b.Base()
+}
+
+// kept refuses to show what is before an LSN from which on a log is kept.
+func kept(p log.Partition, from uint64) error {
+	first, _ := p.Bounds()
+	if _, ok := baseOf(p); ok && from != 0 && from < uint64(first) {
+		return fmt.Errorf("%w: partition %d: what is kept begins at LSN %d", log.ErrGone, p.ID(), first)
+	}
+	return nil
+}
