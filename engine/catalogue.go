@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -37,12 +38,13 @@ type cataloguing struct {
 	*decision
 	there *index.Catalogue // to be read
 	width int              // partitions of the namespace, for placement
+	split int              // see Partition.Split
 	avoid []bool           // see Partition.Avoid
 }
 
 func (p *Partition) catalogue() cataloguing {
 	p.onlyCatalogue()
-	return cataloguing{&p.decision, &p.index.Catalogue, p.width, p.avoid}
+	return cataloguing{&p.decision, &p.index.Catalogue, p.width, p.split, p.avoid}
 }
 
 func (p *Partition) onlyCatalogue() {
@@ -80,9 +82,9 @@ func about(id event.EntityID, o event.OriginID) event.Envelope {
 
 // nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is refused are left out: it
 // could take no message until that is repaired (reliability.md P24).
-func (c cataloguing) nextID(kind event.EntityKind) event.EntityID {
+func (c cataloguing) nextID(cmd *PutEntity) event.EntityID {
 	id := c.there.NextID()
-	if kind == event.Subscription || c.avoid == nil {
+	if cmd.Kind == event.Subscription || c.avoid == nil || c.partitionsOf(cmd) > 1 {
 		return id
 	}
 	for c.avoid[place(id, 0, c.width)] {
@@ -135,7 +137,7 @@ func (c cataloguing) createEntity(cmd *PutEntity) *Error {
 	ev := add[*event.EntityCreated](c.decision, event.KindEntityCreated)
 	ev.Envelope, ev.EntityKind, ev.Path, ev.Topic = about(e.ID, origin), cmd.Kind, e.Path, e.Topic
 	ev.Properties = effective(cmd.Kind, cmd.Properties)
-	ev.HashVersion, ev.Hosts = hashVersion, e.Hosts
+	ev.HashVersion, ev.Hosts, ev.KeyHash = hashVersion, e.Hosts, e.KeyHash
 	if cmd.Kind == event.Subscription {
 		c.firstRules(e.ID, origin, cmd.Rules)
 	}
@@ -158,16 +160,58 @@ func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
 	}
-	id := c.nextID(cmd.Kind)
+	id := c.nextID(cmd)
 	if cmd.Kind != event.Subscription {
-		return index.Entity{ID: id, Path: cmd.Path, Hosts: []byte{byte(place(id, 0, c.width))}}, c.mayCreate(cmd)
+		e = index.Entity{ID: id, Path: cmd.Path, Hosts: c.hosts(id, c.partitionsOf(cmd))}
+		if len(e.Hosts) > 1 {
+			e.KeyHash = event.KeyHash
+		}
+		return e, cmp.Or(c.mayCreate(cmd), c.allThere(cmd.Path, e.Hosts), c.maySplit(e.Hosts))
 	}
 	t, err := c.topicFor(cmd)
-	if err != nil {
+	if err := cmp.Or(err, c.allThere(t.Path, t.Hosts)); err != nil {
 		return e, err
 	}
 	name := cmd.Path[strings.LastIndexByte(cmd.Path, '/')+1:]
-	return index.Entity{ID: id, Path: SubscriptionPath(t.Path, name), Topic: t.ID, Hosts: slices.Clone(t.Hosts)}, nil
+	return index.Entity{ID: id, Path: SubscriptionPath(t.Path, name), Topic: t.ID, Hosts: slices.Clone(t.Hosts), KeyHash: t.KeyHash}, nil
+}
+
+// partitionsOf is how many partitions an entity gets that is to be created.
+func (c cataloguing) partitionsOf(cmd *PutEntity) int {
+	if cmd.Properties.EnablePartitioning && c.split > 1 {
+		return c.split
+	}
+	return 1
+}
+
+// hosts are the partitions that host those of a new entity.
+func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
+	hosts := make([]byte, partitions)
+	for i := range hosts {
+		hosts[i] = byte(place(id, uint8(i), c.width))
+	}
+	return hosts
+}
+
+// maySplit refuses an entity with several partitions where the log cannot say that there are such.
+func (c cataloguing) maySplit(hosts []byte) *Error {
+	if len(hosts) == 1 {
+		return nil
+	}
+	return c.settings.noSplits
+}
+
+// allThere refuses a change of an entity with several partitions of which one is where nobody serves it: it is made whole or not at all.
+func (c cataloguing) allThere(path string, hosts []byte) *Error {
+	if len(hosts) <= 1 || c.avoid == nil {
+		return nil // of one the place was chosen
+	}
+	for _, h := range hosts {
+		if c.avoid[h] {
+			return Refuse(Busy, "Partition %d, which hosts a part of '%s', is not available now. Please retry the operation.", h, path)
+		}
+	}
+	return nil
 }
 
 // mayCreate refuses a queue or topic beyond what a namespace may have.
@@ -210,7 +254,7 @@ func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 // updateEntity changes the properties of an entity, and its rules where the command says which they are.
 func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	ruled := cmd.OnlyRules && cmd.Kind == event.Subscription
-	if err := fixed(cmd.Kind, &old.Properties, &cmd.Properties); err != nil {
+	if err := cmp.Or(fixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
 		return err
 	}
 	if ruled {
@@ -248,6 +292,9 @@ func (c cataloguing) deleteEntity(cmd *DeleteEntity) *Error {
 	old, ok := c.there.Find(cmd.Path)
 	if !ok {
 		return NoEntity(cmd.Path)
+	}
+	if err := c.allThere(old.Path, old.Hosts); err != nil {
+		return err
 	}
 	origin := c.origin(cmd.Origin)
 	for _, id := range c.there.Subscriptions(old.ID) {

@@ -173,13 +173,18 @@ func (s *slice) room(more int64) *Error {
 	if e == nil {
 		return nil // it is just being deleted
 	}
-	quota := int64(e.Properties.MaxSizeMegabytes) << 20
+	quota := e.quota()
 	added, _ := s.scratch.bytes.get(id)
 	if stored := s.index.Bytes(id) + added + s.transactions.reserved(id, s.committing); more > 0 && stored+more > quota {
 		return Refuse(EntityFull, "The maximum entity size has been reached or exceeded for %s: '%s'. "+
 			"Size of entity in bytes:%d, Max entity size in bytes: %d.", e.Kind, e.Path, stored, quota)
 	}
 	return nil
+}
+
+// quota is how many bytes each partition of an entity may store: an equal part of what the entity may. One that is made by hand has no hosts.
+func (e *Entity) quota() int64 {
+	return int64(e.Properties.MaxSizeMegabytes) << 20 / int64(max(1, len(e.Hosts)))
 }
 
 // storing is the entity whose quota what is stored in a slice counts toward, and the slice of it. The entity is nil when it is just being

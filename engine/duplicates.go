@@ -20,9 +20,24 @@ type fresh struct {
 }
 
 type sentID struct {
-	slice event.Slice
-	t     event.IDType
-	id    string
+	slice   event.Slice
+	t       event.IDType
+	keyed   bool
+	id, key string
+}
+
+// identity is by what a message is known in the duplicate history of the entity.
+func (e *Entity) identity(m *Message) event.Identity {
+	id := event.Identity{Type: m.IDType, ID: m.ID}
+	if id.Keyed = e.keyed(m); id.Keyed {
+		id.Key, _ = e.key(m, false)
+	}
+	return id
+}
+
+func (f *fresh) sent(m *Message) sentID {
+	id := f.entity.identity(m)
+	return sentID{f.id, id.Type, id.Keyed, string(id.ID), string(id.Key)}
 }
 
 // duplicates is to tell which of so many messages were accepted before.
@@ -45,17 +60,17 @@ func (f *fresh) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 		return found.original, true
 	}
 	for at := &f.scratch; at != nil; at = at.before {
-		if seq, ok := at.ids[sentID{f.id, m.IDType, string(m.ID)}]; ok {
+		if seq, ok := at.ids[f.sent(m)]; ok {
 			return seq, true
 		}
 	}
-	return f.index.Duplicate(f.id, f.now, m.IDType, m.ID)
+	return f.index.Duplicate(f.id, f.now, f.entity.identity(m))
 }
 
 // remember notes a message that is stored, and says until when its id is in the history; 0 when there is none.
 func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
 	if f.asked && f.window != 0 {
-		id := sentID{f.id, m.IDType, string(m.ID)}
+		id := f.sent(m)
 		enter(&f.scratch.ids, id, seq)
 		f.scratch.entered = append(f.scratch.entered, id)
 	}

@@ -19,6 +19,12 @@ func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
 	return nil, false
 }
 
+// keyed reports whether duplicates of a message are those with its key alone: it is one of an entity with several partitions, and has a key
+// beside its id.
+func (e *Entity) keyed(m *Message) bool {
+	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && (m.HasSession || len(m.PartitionKey) > 0)
+}
+
 // ofKey is the entity partition that a key belongs to.
 func (e *Entity) ofKey(key []byte) uint8 {
 	if len(e.Hosts) <= 1 {

@@ -16,6 +16,7 @@ type Partition struct {
 	id    PartitionID
 	width int    // partitions of the namespace, for placement
 	avoid []bool // by partition: no new entity is placed there; nil: on all. An input: see Avoid
+	split int    // an input: see Split
 
 	index        *index.Index
 	settings     settings
@@ -84,6 +85,10 @@ func (p *Partition) Forget(id event.EntityID) { p.settings.forget(id) }
 // Avoid names the partitions on which no new entity is placed, by their numbers. Only the catalogue's partition is told.
 func (p *Partition) Avoid(partitions []bool) { p.avoid = partitions }
 
+// Split says how many partitions a queue or topic gets that is created to be partitioned; 1 or less: one, as all others. Only the catalogue's
+// partition is told.
+func (p *Partition) Split(partitions int) { p.split = min(partitions, event.MaxEntityPartitions) }
+
 // DrawIDs gives the source of what newid() is in rules, which is random. What was drawn stands in the events. It is drawn from when a
 // rule asks: as often as it does, and by no other decision.
 func (p *Partition) DrawIDs(from func() [16]byte) { p.settings.newID = from }
@@ -93,6 +98,12 @@ func (p *Partition) RefuseSends(with *Error) { p.settings.noSends = with }
 
 // RefuseHandOvers has every send refused from now on whose messages are for another entity; nil: none any more.
 func (p *Partition) RefuseHandOvers(with *Error) { p.settings.noHandOvers = with }
+
+// Splits reports whether an entity that is created to be partitioned gets several partitions.
+func (p *Partition) Splits() bool { return p.split > 1 }
+
+// RefuseSplits has every entity refused from now on that would have several partitions; nil: none any more.
+func (p *Partition) RefuseSplits(with *Error) { p.settings.noSplits = with }
 
 // RefuseTransactions has every operation of a transaction refused from now on; nil: none any more. Those that are open can be discharged.
 func (p *Partition) RefuseTransactions(with *Error) { p.transactions.none = with }

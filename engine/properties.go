@@ -181,6 +181,14 @@ func (c *checker) times(p *event.Properties) {
 	}
 }
 
+// PartitionedSize gives a queue or topic that is to be partitioned the size that is stored: the cloud has 16 times what is asked for, and shows
+// that from then on. What is asked for is one of the standard sizes; any other is kept, such as one that was read and is given back.
+func PartitionedSize(p *event.Properties) {
+	if p.EnablePartitioning && slices.Contains(standardSizes, p.MaxSizeMegabytes) {
+		p.MaxSizeMegabytes *= partitionedFactor
+	}
+}
+
 func (c *checker) sizes(tier Tier, p *event.Properties) {
 	allowed := standardSizes
 	if tier == Premium {

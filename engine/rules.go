@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -119,7 +120,7 @@ func (c cataloguing) putRule(cmd *PutRule) *Error {
 	if err != nil {
 		return err
 	}
-	if err := checkRule(&cmd.Rule); err != nil {
+	if err := cmp.Or(checkRule(&cmd.Rule), c.allThere(sub.Path, sub.Hosts)); err != nil {
 		return err
 	}
 	old := c.there.Rule(sub.ID, cmd.Rule.Name)
@@ -157,7 +158,7 @@ func noRule(name string, sub *index.Entity) *Error {
 // deleteRule takes a rule of a subscription away.
 func (c cataloguing) deleteRule(cmd *DeleteRule) *Error {
 	sub, err := c.subscription(cmd.Subscription)
-	if err != nil {
+	if err := cmp.Or(err, c.allThere(cmd.Subscription, sub.Hosts)); err != nil {
 		return err
 	}
 	r := c.there.Rule(sub.ID, cmd.Name)

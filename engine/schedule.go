@@ -50,7 +50,7 @@ func (s *sending) schedule(i int, seq event.SequenceNumber, until event.Time) *e
 	ev.TimeToLive, ev.ScheduledFor, ev.Batch = m.TimeToLive, m.ScheduledFor, s.batch
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, until, m.Details, s.arrival
-	ev.Reserved = s.cmd.reserved(i)
+	ev.Reserved, ev.Keyed = s.cmd.reserved(i), s.entity.keyed(m)
 	if s.cmd.Numbers {
 		s.lives(seq, index.Scheduled)
 	}

@@ -172,7 +172,7 @@ func (s *sending) storeOne(i int, seq event.SequenceNumber, until event.Time) {
 	ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	ev.TimeToLive, ev.ExpiresAt = timeToLive(s.now, m.TimeToLive, s.entity.ceiling())
 	ev.InSession, ev.IDType, ev.DuplicateUntil, ev.Details = p.RequiresSession, m.IDType, until, m.Details
-	ev.Arrival = s.arrival
+	ev.Arrival, ev.Keyed = s.arrival, s.entity.keyed(m)
 }
 
 // carried is how many bytes a message that comes from elsewhere brings along beside its own.

@@ -15,6 +15,8 @@ type settings struct {
 	noSends  *Error                         // why no message is let in; nil: messages are
 	// noHandOvers is why none is let in that is for another entity; nil: they are.
 	noHandOvers *Error
+	// noSplits is why no entity with several partitions is created; nil: they are.
+	noSplits *Error
 	history     int             // ids in the duplicate history of a slice, at most
 	newID       func() [16]byte // the value of newid() in rules: see [Partition.DrawIDs]
 }

@@ -113,7 +113,7 @@ func (op *stagedOperation) find(d *decision) {
 	}
 	for i := range cmd.Messages {
 		m, found := &cmd.Messages[i], &op.found[i]
-		found.original, found.dropped = d.index.Duplicate(cmd.Slice, d.now, m.IDType, m.ID)
+		found.original, found.dropped = d.index.Duplicate(cmd.Slice, d.now, s.entity.identity(m))
 	}
 }
 

@@ -177,6 +177,7 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
 	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, pl.until, m.Details, s.arrival
+	ev.Keyed = s.entity.keyed(m)
 	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
 		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}

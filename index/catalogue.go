@@ -17,6 +17,7 @@ type Entity struct {
 	Path        string
 	HashVersion uint8
 	Hosts       []byte
+	KeyHash     uint8 // 0 where there is one host
 	Properties  event.Properties
 	Topic       event.EntityID // of a subscription
 	CreatedAt   event.Time
@@ -188,7 +189,7 @@ func (c *Catalogue) apply(at event.Time, ev event.Event) {
 			panic(fmt.Sprintf("index: entity %d created after %d", id, c.last))
 		}
 		c.last = id
-		c.add(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts),
+		c.add(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts), KeyHash: ev.KeyHash,
 			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: at, UpdatedAt: at}, ev)
 	case *event.EntityUpdated:
 		e := *c.must(id, ev)

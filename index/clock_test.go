@@ -114,10 +114,10 @@ func TestClockSetInstants(t *testing.T) {
 	is("next deadline", x.NextDeadline(), at+40+by)
 	s, _ := x.Session(queue.Slice, []byte("s"))
 	is("state set", s.SetAt, at+by)
-	if _, twice := x.Duplicate(queue.Slice, at+19+by, event.IDString, []byte("a")); !twice {
+	if _, twice := x.Duplicate(queue.Slice, at+19+by, event.Identity{Type: event.IDString, ID: []byte("a")}); !twice {
 		t.Error("the duplicate is forgotten")
 	}
-	if _, twice := x.Duplicate(queue.Slice, at+20+by, event.IDString, []byte("a")); twice {
+	if _, twice := x.Duplicate(queue.Slice, at+20+by, event.Identity{Type: event.IDString, ID: []byte("a")}); twice {
 		t.Error("the duplicate is remembered")
 	}
 	e, _ := x.Catalogue.Find("q")

@@ -2,6 +2,7 @@ package index
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -10,10 +11,18 @@ import (
 // two of them are taken for one.
 type idKey [16]byte
 
-func keyOf(t event.IDType, id []byte) (k idKey) {
-	var room [513]byte
-	p := append(append(room[:0], byte(t)), id...)
-	sum := sha256.Sum256(p)
+// keyed is added to the type of an id that counts together with a key, of which the length comes next.
+const keyed = 0x80
+
+func keyOf(of *event.Identity) (k idKey) {
+	var room [1 + 2 + 2*512]byte
+	p := append(room[:0], byte(of.Type))
+	if of.Keyed {
+		p[0] |= keyed
+		p = binary.BigEndian.AppendUint16(p, uint16(len(of.Key)))
+		p = append(p, of.Key...)
+	}
+	sum := sha256.Sum256(append(p, of.ID...))
 	copy(k[:], sum[:])
 	return k
 }

@@ -21,6 +21,9 @@ func (e *encoding) entity(x *Entity) {
 	dst = append(dst, byte(x.Kind), x.HashVersion)
 	dst = appendText(dst, x.Path)
 	dst = appendText(dst, string(x.Hosts))
+	if len(x.Hosts) > 1 {
+		dst = append(dst, x.KeyHash)
+	}
 	dst = event.AppendProperties(dst, &x.Properties)
 	dst = binary.AppendUvarint(dst, uint64(x.Topic))
 	for _, t := range [...]event.Time{x.CreatedAt, x.UpdatedAt, x.AccessedAt} {
@@ -50,6 +53,11 @@ func (d *decoding) catalogue(c *Catalogue) {
 		e.Kind, e.HashVersion = event.EntityKind(d.byte()), d.byte()
 		e.Path = d.text()
 		e.Hosts = []byte(d.text())
+		if n := len(e.Hosts); n > 1 {
+			if e.KeyHash = d.byte(); n > event.MaxEntityPartitions || e.KeyHash < 1 || e.KeyHash > event.KeyHash {
+				d.fail("%d partitions with key hash %d", n, e.KeyHash)
+			}
+		}
 		e.Properties = read(d, event.ReadProperties)
 		e.Topic = event.EntityID(d.number(math.MaxUint32))
 		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {

@@ -215,7 +215,7 @@ func TestHistoryGoesLittleByLittle(t *testing.T) {
 	if got := x.Remembered(q1.Slice); got != n+1 {
 		t.Errorf("%d are left after as many sends", got)
 	}
-	if _, twice := x.Duplicate(q1.Slice, 1006, event.IDString, []byte("5")); !twice {
+	if _, twice := x.Duplicate(q1.Slice, 1006, event.Identity{Type: event.IDString, ID: []byte("5")}); !twice {
 		t.Error("the id that came again is forgotten")
 	}
 }

@@ -18,7 +18,7 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 	topic.takeNumber(ev.Sequence)
 	door{topic}.arrive(ev.Arrival, ev)
 	if ev.DuplicateUntil != 0 {
-		topic.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		topic.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, brought(ev.Arrival)
 	if ev.Arrival != nil && !mutant.On(mutant.HopsForgotten) {

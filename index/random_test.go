@@ -127,7 +127,7 @@ func (w *walk) step() {
 	t := turn{id: id, env: event.Envelope{Slice: id}, sessions: id == inSessions || id == grouped, sub: id == copies || id == grouped,
 		q: event.SubQueue(rng.IntN(2)), messageID: fmt.Appendf(nil, "%d", rng.IntN(300)), idType: event.IDType(rng.IntN(2))}
 	if rng.IntN(2) == 0 && !t.sub {
-		if original, twice := w.x.Duplicate(id, w.now, t.idType, t.messageID); twice {
+		if original, twice := w.x.Duplicate(id, w.now, event.Identity{Type: t.idType, ID: t.messageID}); twice {
 			w.apply(&event.DuplicateDropped{Envelope: t.env, MessageID: t.messageID, IDType: t.idType, Original: original, Arrival: w.maybeArrival(id)})
 			return
 		}

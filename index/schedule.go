@@ -112,7 +112,7 @@ func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 		along.give(s, ev.Sequence)
 	}
 	if ev.DuplicateUntil != 0 {
-		s.remember(at, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		s.remember(at, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 

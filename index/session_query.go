@@ -171,13 +171,13 @@ func (x *Index) Slices() (ids []event.Slice) {
 // Has tells whether there is anything in a slice, or ever was.
 func (x *Index) Has(id event.Slice) bool { return x.slices.find(id) != nil }
 
-// Duplicate looks a message-id up in the duplicate history and returns the message it was first accepted with.
-func (x *Index) Duplicate(id event.Slice, now event.Time, t event.IDType, messageID []byte) (event.SequenceNumber, bool) {
+// Duplicate looks an id up in the duplicate history and returns the message it was first accepted with.
+func (x *Index) Duplicate(id event.Slice, now event.Time, of event.Identity) (event.SequenceNumber, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.history == nil {
 		return 0, false
 	}
-	e, ok := s.history.find(keyOf(t, messageID))
+	e, ok := s.history.find(keyOf(&of))
 	if !ok || e.until <= now {
 		return 0, false
 	}

@@ -156,7 +156,7 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 		along.give(s, ev.Sequence)
 	}
 	if ev.DuplicateUntil != 0 {
-		s.remember(ev.EnqueuedAt, ev.IDType, ev.MessageID, seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		s.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 
@@ -168,11 +168,11 @@ func (s *slice) session(id []byte) uint32 {
 	return s.sessions.slot(id)
 }
 
-func (s *slice) remember(now event.Time, t event.IDType, id []byte, e seen) {
+func (s *slice) remember(now event.Time, id event.Identity, e seen) {
 	if s.history == nil {
 		s.history = newHistory(s)
 	}
-	s.history.remember(now, keyOf(t, id), e)
+	s.history.remember(now, keyOf(&id), e)
 }
 
 // store makes the row of a message that was not there before.

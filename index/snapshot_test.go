@@ -311,7 +311,7 @@ func asked(x *Index, now event.Time) string {
 		list := Listing{Slice: id, All: true, Top: 5, Skip: 2}
 		looked, done := x.List(&list, 100)
 		fmt.Fprintln(&b, looked, done, list.IDs)
-		_, twice := x.Duplicate(id, now, event.IDString, []byte("7"))
+		_, twice := x.Duplicate(id, now, event.Identity{Type: event.IDString, ID: []byte("7")})
 		fmt.Fprintln(&b, twice)
 	}
 	due, ok := x.DueScheduled(now)

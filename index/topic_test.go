@@ -39,7 +39,7 @@ func (w *walk) publish() {
 	ev := &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: w.x.NextSequence(news), EnqueuedAt: w.now,
 		MessageID: fmt.Appendf(nil, "%d", w.rng.IntN(300)), Copies: w.fanOut()}
 	if w.rng.IntN(2) == 0 {
-		if original, twice := w.x.Duplicate(news, w.now, ev.IDType, ev.MessageID); twice {
+		if original, twice := w.x.Duplicate(news, w.now, event.Identity{Type: ev.IDType, ID: ev.MessageID}); twice {
 			w.apply(&event.DuplicateDropped{Envelope: ev.Envelope, MessageID: ev.MessageID, Original: original, Arrival: w.maybeArrival(news)})
 			return
 		}
@@ -254,7 +254,7 @@ func TestPublish(t *testing.T) {
 		if got := [...]int64{x.Bytes(news), x.Bytes(copies), x.Bytes(grouped), int64(x.Live())}; got != [...]int64{440, 220, 220, 4} {
 			t.Errorf("bytes of topic and subscriptions, messages: %v", got)
 		}
-		if _, twice := x.Duplicate(news, 1002, event.IDString, []byte("a")); !twice || x.NextSequence(news) != third+3 {
+		if _, twice := x.Duplicate(news, 1002, event.Identity{Type: event.IDString, ID: []byte("a")}); !twice || x.NextSequence(news) != third+3 {
 			t.Errorf("the topic remembers its id: %t; its next number is %d", twice, x.NextSequence(news))
 		}
 		if s, ok := x.NextSession(grouped); !ok || s.ID != "" || s.Active != 1 {

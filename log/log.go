@@ -106,6 +106,7 @@ const (
 	Erasures     = format.Erasures     // kind 69
 	Based        = format.Bases        // a base, and kinds 50 to 54 in it
 	Fences       = format.Fences       // kinds 67 and 68
+	Partitioned  = format.Partitioned  // EntityCreated of version 3, duplicates that are known by their key too
 	Policies     = format.Policies     // kind 55
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number

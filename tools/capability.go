@@ -33,6 +33,7 @@ func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 // capabilityOf is the word without which no log has an event; "": none is needed.
 func capabilityOf(ev event.Event) string {
 	var arrival *event.Arrival
+	var keyed bool // it is of an entity with several partitions
 	switch ev := ev.(type) {
 	case *event.TransactionCommitted, *event.TransactionAborted, *event.NumbersReserved:
 		return log.Transactions
@@ -51,18 +52,24 @@ func capabilityOf(ev event.Event) string {
 			return log.Moves
 		}
 	case *event.MessageScheduled:
-		if arrival = ev.Arrival; ev.Reserved {
+		arrival, keyed = ev.Arrival, ev.Keyed
+		if ev.Reserved {
 			return log.Transactions
 		}
 	case *event.MessageEnqueued:
-		arrival = ev.Arrival
+		arrival, keyed = ev.Arrival, ev.Keyed
 	case *event.MessagePublished:
-		arrival = ev.Arrival
+		arrival, keyed = ev.Arrival, ev.Keyed
+	case *event.EntityCreated:
+		keyed = ev.KeyHash != 0
 	case *event.DuplicateDropped:
 		arrival = ev.Arrival
 	}
-	if arrival != nil {
+	switch {
+	case arrival != nil:
 		return log.Moves
+	case keyed:
+		return log.Partitioned
 	}
 	return ""
 }

@@ -110,3 +110,27 @@ func TestPutEntitiesTellsOfChanges(t *testing.T) {
 		t.Errorf("%v, %v", target, err)
 	}
 }
+
+// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever door it came through, and the same file changes
+// nothing at the next start.
+func TestOneSizeOfPartitioned(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := entityFile(t, `{"Name":"filed","Properties":{"EnablePartitioning":true}}`, `{"Name":"large","Properties":{"EnablePartitioning":true,"MaxSizeInMegabytes":2048}}`,
+		`{"Name":"odd","Properties":{"EnablePartitioning":true,"MaxSizeInMegabytes":100}}`, `{"Name":"plain","Properties":{"MaxSizeInMegabytes":2048}}`)
+	for range 2 {
+		srv := start(t, load(t, dir, map[string][]string{"entities": {file}}))
+		for path, want := range map[string]uint32{"filed": 16384, "large": 32768, "odd": 100, "plain": 2048} {
+			e, _ := srv.Engine().Find(path)
+			if got := e.Properties.MaxSizeMegabytes; got != want {
+				t.Errorf("%s: %d MB, want %d", path, got, want)
+			}
+			if e.UpdatedAt != e.CreatedAt {
+				t.Errorf("%s was changed", path)
+			}
+		}
+		if err := srv.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -218,6 +218,9 @@ func (s *Server) putEntities(ctx context.Context) error {
 	for _, warning := range s.settings.Entities.Warnings {
 		slog.Warn(warning)
 	}
+	for i := range s.settings.Entities.Put {
+		engine.PartitionedSize(&s.settings.Entities.Put[i].Properties)
+	}
 	_, errs := s.engine.PutEntities(ctx, s.settings.Entities.Put)
 	for i, err := range errs {
 		refusal := (*engine.Error)(nil)

@@ -31,6 +31,13 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	refuse(nil)
 }
 
+// beforePut is beforeFirst for an entity that may get several partitions.
+func (c *capabilities) beforePut(cmd *engine.PutEntity, part *engine.Partition) {
+	if cmd.Properties.EnablePartitioning && part.Splits() {
+		c.beforeFirst(log.Partitioned, part.RefuseSplits)
+	}
+}
+
 // beforeSend is beforeFirst for moves, where a send hands messages over to another entity.
 func (c *capabilities) beforeSend(cmd *engine.Send, part *engine.Partition) {
 	if cmd.Destination != nil {

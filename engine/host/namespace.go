@@ -59,6 +59,9 @@ type Options struct {
 	FailuresTo event.SubQueue
 	// History is what settings say of how long history of the namespace is kept.
 	History engine.PutHistoryPolicy
+	// EntityPartitions is how many partitions a queue or topic gets that is created with EnablePartitioning, up to
+	// [event.MaxEntityPartitions]; 0: one. Those that are there keep what they have. Nobody but tests sets it yet (docs/decisions/0051).
+	EntityPartitions int
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
@@ -274,7 +277,9 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	}
 	opts := &n.opts
 	c := n.courier(id)
-	l := NewLoop(engine.NewPartition(id, len(n.slots), x), plog, writer, LoopOptions{
+	part := engine.NewPartition(id, len(n.slots), x)
+	part.Split(opts.EntityPartitions)
+	l := NewLoop(part, plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
 		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Pace: true, Courier: c})
 	return newTenure(l, plog, c), nil

@@ -64,7 +64,7 @@ func (a *admin) configureAll(c *index.Catalogue) {
 		for _, r := range c.Rules(e.ID) {
 			cmd.rules = append(cmd.rules, *r)
 		}
-		for _, h := range v.Hosts {
+		for _, h := range hostsOf(v) {
 			if l := a.partitions.loop(h); l != nil {
 				l.configure(cmd)
 			}
@@ -131,7 +131,7 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 		if entities[i] = e; same && !ruled {
 			continue // in force already
 		}
-		for _, h := range e.Hosts {
+		for _, h := range hostsOf(e) {
 			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.rules})
 		}
 	}
@@ -261,7 +261,7 @@ func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command
 }
 
 func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
-	for _, h := range sub.Hosts {
+	for _, h := range hostsOf(sub) {
 		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil { // one that is away learns of it when it is back
 			return err
 		}

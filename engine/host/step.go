@@ -48,6 +48,9 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.stage(now, cmd, req)
 	case *engine.ReceiveDeferred:
 		l.receiveDeferred(now, cmd, req)
+	case *engine.PutEntity:
+		l.capabilities.beforePut(cmd, l.part)
+		return l.decide(now, req)
 	case *dropSlice:
 		l.dropSlice(now, cmd)
 		l.replies.answer(req, engine.Reply{})

@@ -18,7 +18,9 @@ func schemaVersion(k Kind) byte {
 		return 3 // 2: InSession, IDType, DuplicateUntil; 3: Details
 	case KindMessageScheduled, KindMessagePublished:
 		return 2 // 2: Details
-	case KindEntityCreated, KindEntityUpdated, KindEntityDeleted:
+	case KindEntityCreated:
+		return 3 // 2: more properties, Topic; 3: KeyHash, and nothing else is written with it
+	case KindEntityUpdated, KindEntityDeleted:
 		return 2 // 2: more properties, Topic, what was before
 	case KindSessionStateSet:
 		return 2 // 2: Topic
@@ -34,6 +36,10 @@ func schemaVersion(k Kind) byte {
 // before, so that who does not know the capability reads it.
 func versionOf(ev Event) byte {
 	switch ev := ev.(type) {
+	case *EntityCreated:
+		if ev.KeyHash == 0 {
+			return 2
+		}
 	case *DuplicateDropped:
 		if ev.Arrival == nil {
 			return 1

@@ -47,7 +47,13 @@ func samples() []Event {
 		fill(reflect.ValueOf(ev).Elem(), &n)
 		switch m := ev.(type) {
 		case *MessageScheduled:
-			m.Reserved = false
+			m.Reserved, m.Keyed = false, false
+		case *MessageEnqueued:
+			m.Keyed = false
+		case *MessagePublished:
+			m.Keyed = false
+		case *EntityCreated:
+			m.KeyHash = 0
 		case *MessageDeadLettered:
 			m.SubQueue = 0
 		case *RowsRestored:
@@ -75,6 +81,14 @@ func movedSamples() map[string]Event {
 	scheduled.Arrival = arrival()
 	reserved := sampleOf(KindMessageScheduled).(*MessageScheduled)
 	reserved.Reserved = true
+	keyed := sampleOf(KindMessageEnqueued).(*MessageEnqueued)
+	keyed.Keyed = true
+	later := sampleOf(KindMessageScheduled).(*MessageScheduled)
+	later.Keyed = true
+	copied := sampleOf(KindMessagePublished).(*MessagePublished)
+	copied.Keyed = true
+	wide := sampleOf(KindEntityCreated).(*EntityCreated)
+	wide.KeyHash, wide.Hosts = KeyHash, []byte{3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2}
 	published := sampleOf(KindMessagePublished).(*MessagePublished)
 	published.Arrival = arrival()
 	published.Arrival.Changes, published.Arrival.DeadLetterSource = Blob{}, ""
@@ -84,6 +98,7 @@ func movedSamples() map[string]Event {
 	dead.SubQueue, dead.Cause = TransferDeadLetter, CauseHopLimit
 	return map[string]Event{
 		"MessageEnqueued-arrival": enqueued, "MessageScheduled-arrival": scheduled, "MessageScheduled-reserved": reserved,
+		"MessageEnqueued-keyed": keyed, "MessageScheduled-keyed": later, "MessagePublished-keyed": copied, "EntityCreated-partitioned": wide,
 		"MessagePublished-arrival": published, "DuplicateDropped-arrival": dropped, "MessageDeadLettered-transfer": dead,
 	}
 }
@@ -375,6 +390,10 @@ func TestVersionWithoutCapability(t *testing.T) {
 		with := AppendRecord(nil, &body{}, 1, []Event{ev})
 		without := AppendRecord(nil, &body{}, 1, []Event{sampleOf(ev.Kind())})
 		switch ev.Kind() {
+		case KindEntityCreated:
+			if with[3] != 3 || without[3] != 2 {
+				t.Errorf("%s: version %d with it, %d without it", name, with[3], without[3])
+			}
 		case KindDuplicateDropped, KindMessageDeadLettered:
 			if with[3] != 2 || without[3] != 1 {
 				t.Errorf("%s: version %d with it, %d without it", name, with[3], without[3])
@@ -396,7 +415,8 @@ func TestFlagsOfOtherKinds(t *testing.T) {
 		ok   bool
 	}{
 		{&MessageEnqueued{}, detailReserved, false}, {&MessagePublished{}, detailReserved, false}, {&MessageHandedOver{}, detailArrival, false},
-		{&MessageHandedOver{}, detailReserved, false}, {&MessageScheduled{}, detailReserved, true}, {&MessageScheduled{}, detailReserved << 1, false},
+		{&MessageHandedOver{}, detailReserved, false}, {&MessageScheduled{}, detailReserved, true}, {&MessageScheduled{}, detailKeyed, true},
+		{&MessageHandedOver{}, detailKeyed, false},
 	} {
 		data := AppendRecord(nil, &body{}, 1, []Event{c.ev})
 		data[len(data)-1] |= c.flag

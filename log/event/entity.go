@@ -266,6 +266,12 @@ const (
 	Span    ValueType = 9
 )
 
+// MaxEntityPartitions is how many partitions an entity may have: a lock token has room for no more.
+const MaxEntityPartitions = tokenPartition + 1
+
+// KeyHash is the newest version of the hash that says which partition of an entity a key belongs to. Another hash needs another number.
+const KeyHash = 1
+
 // EntityCreated is an entity's beginning. It stands in the log of partition 0.
 type EntityCreated struct {
 	Envelope
@@ -275,6 +281,7 @@ type EntityCreated struct {
 	Hosts       []byte // partition that hosts each entity partition, by entity partition number
 	Properties  Properties
 	Topic       EntityID // of a subscription: the entity it belongs to and shares hosts with
+	KeyHash     uint8    // version of the hash that says which partition a key belongs to; 0: the entity has one
 }
 
 // EntityUpdated replaces an entity's properties.
@@ -337,6 +344,7 @@ type MessagePublished struct {
 	Copies         []Copy
 	Details        Details
 	Arrival        *Arrival // nil: it was sent here
+	Keyed          bool     // see [MessageEnqueued]
 }
 
 // Copy is a subscription's own message.

@@ -154,6 +154,9 @@ func (c *EntityCreated) encode(e *encoder) {
 	e.bytes(c.Hosts)
 	c.Properties.encode(e)
 	e.uvarint(uint64(c.Topic))
+	if c.KeyHash != 0 {
+		e.byte(c.KeyHash)
+	}
 }
 
 func (c *EntityCreated) decode(d *decoder) {
@@ -164,6 +167,13 @@ func (c *EntityCreated) decode(d *decoder) {
 	c.Properties.decode(d)
 	if d.version >= 2 {
 		c.Topic = EntityID(d.uint32())
+	}
+	if d.version < 3 {
+		return
+	}
+	c.KeyHash = d.among("key hash", 1, KeyHash)
+	if n := len(c.Hosts); n < 2 || n > MaxEntityPartitions {
+		d.fail("an entity with %d partitions and a key hash", n)
 	}
 }
 
@@ -240,7 +250,7 @@ func (m *MessagePublished) encode(e *encoder) {
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
 	e.copies(m.Copies)
-	e.details(&m.Details, extras{arrival: m.Arrival})
+	e.details(&m.Details, extras{arrival: m.Arrival, keyed: m.Keyed})
 }
 
 func (m *MessagePublished) decode(d *decoder) {
@@ -252,7 +262,8 @@ func (m *MessagePublished) decode(d *decoder) {
 	m.DuplicateUntil = d.time()
 	m.Copies = d.copies()
 	if d.version >= 2 {
-		m.Arrival = d.details(&m.Details, detailArrival).arrival
+		x := d.details(&m.Details, detailArrival|detailKeyed)
+		m.Arrival, m.Keyed = x.arrival, x.keyed
 	}
 }
 

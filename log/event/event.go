@@ -153,6 +153,7 @@ type MessageEnqueued struct {
 	DuplicateUntil Time   // until when the id is in the duplicate history; 0: the entity keeps none
 	Details        Details
 	Arrival        *Arrival // nil: it was sent here
+	Keyed          bool     // in the duplicate history the id counts together with the session id, or else the partition key
 }
 
 // IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
@@ -197,6 +198,7 @@ type MessageScheduled struct {
 	Details        Details
 	Arrival        *Arrival // nil: it was sent here
 	Reserved       bool     // Sequence is one of a [NumbersReserved], and may be smaller than others given out since
+	Keyed          bool     // see [MessageEnqueued]
 }
 
 // ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.

@@ -381,6 +381,7 @@ const (
 	detailSource
 	detailArrival                      // of events that say so
 	detailReserved                     // of a MessageScheduled
+	detailKeyed                        // of events that store a message
 	detailFlags    = detailArrival - 1 // of every message
 )
 
@@ -388,6 +389,7 @@ const (
 type extras struct {
 	arrival  *Arrival
 	reserved bool
+	keyed    bool
 }
 
 func (e *encoder) details(x *Details, also extras) {
@@ -407,6 +409,9 @@ func (e *encoder) details(x *Details, also extras) {
 	}
 	if also.reserved {
 		flags |= detailReserved
+	}
+	if also.keyed {
+		flags |= detailKeyed
 	}
 	e.byte(flags)
 	for _, text := range texts {
@@ -444,6 +449,6 @@ func (d *decoder) details(x *Details, allowed byte) (also extras) {
 	if flags&detailArrival != 0 {
 		also.arrival = d.arrival()
 	}
-	also.reserved = flags&detailReserved != 0
+	also.reserved, also.keyed = flags&detailReserved != 0, flags&detailKeyed != 0
 	return also
 }

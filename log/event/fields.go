@@ -37,7 +37,7 @@ func (m *MessageEnqueued) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
-	e.details(&m.Details, extras{arrival: m.Arrival})
+	e.details(&m.Details, extras{arrival: m.Arrival, keyed: m.Keyed})
 }
 
 func (m *MessageEnqueued) decode(d *decoder) {
@@ -52,7 +52,8 @@ func (m *MessageEnqueued) decode(d *decoder) {
 		m.DuplicateUntil = d.time()
 	}
 	if d.version >= 3 {
-		m.Arrival = d.details(&m.Details, detailArrival).arrival
+		x := d.details(&m.Details, detailArrival|detailKeyed)
+		m.Arrival, m.Keyed = x.arrival, x.keyed
 	}
 }
 
@@ -67,7 +68,7 @@ func (m *MessageScheduled) encode(e *encoder) {
 	e.bool(m.InSession)
 	e.byte(byte(m.IDType))
 	e.time(m.DuplicateUntil)
-	e.details(&m.Details, extras{arrival: m.Arrival, reserved: m.Reserved})
+	e.details(&m.Details, extras{arrival: m.Arrival, reserved: m.Reserved, keyed: m.Keyed})
 }
 
 func (m *MessageScheduled) decode(d *decoder) {
@@ -79,8 +80,8 @@ func (m *MessageScheduled) decode(d *decoder) {
 	m.IDType = IDType(d.byte())
 	m.DuplicateUntil = d.time()
 	if d.version >= 2 {
-		x := d.details(&m.Details, detailArrival|detailReserved)
-		m.Arrival, m.Reserved = x.arrival, x.reserved
+		x := d.details(&m.Details, detailArrival|detailReserved|detailKeyed)
+		m.Arrival, m.Reserved, m.Keyed = x.arrival, x.reserved, x.keyed
 	}
 }
 

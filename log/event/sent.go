@@ -43,3 +43,32 @@ func (d *decoder) sent(s sent) {
 	*s.partitionKey = d.bytes()
 	*s.timeToLive = d.span()
 }
+
+// Identity is what two messages have in common of which the second is a duplicate: the id, and in an entity with several partitions the key
+// that goes with it.
+type Identity struct {
+	Type  IDType
+	ID    []byte
+	Keyed bool
+	Key   []byte // the session id, or else the partition key; nil unless Keyed
+}
+
+func (s *sent) identity(t IDType, keyed bool) Identity {
+	id := Identity{Type: t, ID: *s.messageID, Keyed: keyed}
+	switch {
+	case keyed && *s.hasSession:
+		id.Key = *s.sessionID
+	case keyed:
+		id.Key = *s.partitionKey
+	}
+	return id
+}
+
+// Identity is by what duplicates of the message are known.
+func (m *MessageEnqueued) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }
+
+// Identity is by what duplicates of the message are known.
+func (m *MessageScheduled) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }
+
+// Identity is by what duplicates of the message are known.
+func (m *MessagePublished) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }

@@ -51,13 +51,14 @@ const (
 	Bases        = "base"
 	Fences       = "fences"
 	Moves        = "moves"
+	Partitioned  = "partitioned"
 	Policies     = "policies"
 	Sealed       = "sealed"
 	Transactions = "transactions"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Erasures, Fences, Moves, Policies, Sealed, Transactions}
+var Capabilities = []string{Backups, Bases, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

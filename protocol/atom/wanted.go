@@ -14,14 +14,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// Sizes of a partitioned entity: it is asked for with a base value, and shows and keeps so many times that
-// (management-api.md 2.4, 3.2).
-const (
-	sizeStep        = 1024 // MB
-	largestBase     = 5 * sizeStep
-	partitionFactor = 16
-)
-
 // Headers with the right to send to the targets of forwarding (management-api.md 1.7).
 const (
 	forwardHeader    = "ServiceBusSupplementaryAuthorization"
@@ -99,9 +91,7 @@ func (w *wanted) partition(p *event.Properties) error {
 	if w.h.Tier == engine.Premium {
 		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
 	}
-	if size := p.MaxSizeMegabytes; size%sizeStep == 0 && size >= sizeStep && size <= largestBase {
-		p.MaxSizeMegabytes = size * partitionFactor
-	}
+	engine.PartitionedSize(p)
 	return nil
 }
 

@@ -121,7 +121,7 @@ ENUMS = {
 # A Text is printed when it is empty too.
 KINDS = {
     1: "OriginDefined 1 ID:number Origin:origin",
-    2: "EntityCreated 2 EntityKind:kind Path:text HashVersion:byte Hosts:list properties Topic:number:2",
+    2: "EntityCreated 3 EntityKind:kind Path:text HashVersion:byte Hosts:list properties Topic:number:2 KeyHash:byte:3",
     3: "EntityUpdated 2 properties Before:before:2",
     4: "EntityDeleted 2 Reason:text EntityKind:kind:2 Path:text:2 Before:properties:2",
     16: "MessageEnqueued 3 Sequence:number MessageID:text HasSession:session PartitionKey:text TimeToLive:duration EnqueuedAt:time"
@@ -492,6 +492,8 @@ class Record(Bytes):
             also["Arrival"] = self.arrival(1)
         if flags & 64:
             also["Reserved"] = Value(True, True)
+        if flags & 128:
+            also["Keyed"] = Value(True, True)
         return also
 
     def arrival(self, version):

@@ -37,7 +37,7 @@ func (w *world) equal(p *part, x *index.Index) {
 		q := w.queues[mq.ID]
 		w.equalSessions(q, x)
 		for id, e := range mq.Seen {
-			first, ok := x.Duplicate(q.slice, event.Time(p.model.LastAt), event.IDType(id[0]-'0'), []byte(id[1:]))
+			first, ok := x.Duplicate(q.slice, event.Time(p.model.LastAt), event.Identity{Type: event.IDType(id[0] - '0'), ID: []byte(id[1:])})
 			if must := e.Until > p.model.LastAt; ok != must || ok && uint64(first) != e.First {
 				w.broken("I18", "%s: id %q is in the duplicate history: %v, as %d; it must: %v, as %d", q.path, id, ok, first, must, e.First)
 			}
