@@ -12,7 +12,7 @@ type activity struct {
 	at    atomic.Int64
 	noted atomic.Int64  // of that, what stands in the log
 	ruled atomic.Int64  // when a rule was last added or changed: that keeps a subscription, and is no use of it
-	turns atomic.Uint32 // sends without a key: see [Entity.NextInTurn]
+	turns atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
 }
 
 // View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.

@@ -17,8 +17,11 @@ type (
 	Numbers []event.SequenceNumber
 	// SessionState is where the state is that a [GetSessionState] asked for. There is no answer when there is no state.
 	SessionState struct{ Blob *event.Blob }
-	// SessionIDs are what a [ListSessions] found, in order.
-	SessionIDs []string
+	// SessionIDs are what a [ListSessions] found, in order, and how many of Skip there were not.
+	SessionIDs struct {
+		IDs  []string
+		Left int
+	}
 	// Deleted is how many messages a [BatchDelete] removed.
 	Deleted int
 	// Rules are those that a [ListRules] found, by lower-cased name.
@@ -72,8 +75,8 @@ func (r *Reply) SessionState() *event.Blob {
 	return s.Blob
 }
 
-// SessionIDs is the answer when it is [SessionIDs], else nil.
-func (r *Reply) SessionIDs() []string {
+// SessionIDs is the answer when it is [SessionIDs], else none.
+func (r *Reply) SessionIDs() SessionIDs {
 	ids, _ := r.Answer.(SessionIDs)
 	return ids
 }

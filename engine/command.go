@@ -67,8 +67,8 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
-	// Anywhere tells that any other partition of the entity would do as well, as long as nobody has looked at the command: see [Target.Place].
-	Anywhere bool
+	// Others is how many other partitions of the entity may be tried, as long as nobody has looked at the command: see [Send.Elsewhere].
+	Others uint8
 
 	staged []stagedMessage // of a commit
 }

@@ -48,9 +48,9 @@ func keyHash(key []byte) uint64 {
 	return h ^ h>>33
 }
 
-// NextInTurn is the entity partition of what may be stored in any: each has its turn. It need not survive a restart. Safe for use by
+// nextInTurn is the entity partition of what may be stored in any: each has its turn. It need not survive a restart. Safe for use by
 // several goroutines.
-func (e *Entity) NextInTurn() uint8 {
+func (e *Entity) nextInTurn() uint8 {
 	if len(e.Hosts) <= 1 || e.activity == nil {
 		return onlyPartition
 	}

@@ -121,9 +121,9 @@ func TestPlace(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", c.name, err)
-		case cmd.Anywhere != (c.want == -1):
-			t.Errorf("%s: anywhere is %v", c.name, cmd.Anywhere)
-		case !cmd.Anywhere && cmd.Slice != event.Slice{Entity: 7, Partition: uint8(c.want)}:
+		case (cmd.Others != 0) != (c.want == -1):
+			t.Errorf("%s: %d others", c.name, cmd.Others)
+		case cmd.Others == 0 && cmd.Slice != event.Slice{Entity: 7, Partition: uint8(c.want)}:
 			t.Errorf("%s: %v, want partition %d", c.name, cmd.Slice, c.want)
 		}
 	}
@@ -133,8 +133,8 @@ func TestPlace(t *testing.T) {
 func TestPlaceOfOne(t *testing.T) {
 	t.Parallel()
 	cmd := &Send{Messages: []Message{{PartitionKey: []byte("tenant-a")}, {PartitionKey: []byte("tenant-q")}}}
-	if err := (Target{Entity: wideEntity(1)}).Place(cmd); err != nil || cmd.Slice != (event.Slice{Entity: 7}) || cmd.Anywhere {
-		t.Errorf("%v, %v, anywhere %v", err, cmd.Slice, cmd.Anywhere)
+	if err := (Target{Entity: wideEntity(1)}).Place(cmd); err != nil || cmd.Slice != (event.Slice{Entity: 7}) || cmd.Others != 0 {
+		t.Errorf("%v, %v, %d others", err, cmd.Slice, cmd.Others)
 	}
 }
 

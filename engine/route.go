@@ -40,18 +40,45 @@ func (t Target) Place(cmd *Send) *Error {
 				return Refuse(NotAllowed, "Batching brokered messages with distinct SessionId or PartitionKey is not supported for an entity with partitioning enabled.")
 			}
 		}
-		if cmd.Anywhere = !keyed; keyed {
+		if keyed {
 			partition = t.Entity.ofKey(key)
 		} else {
-			partition = t.Entity.NextInTurn()
+			partition, cmd.Others = t.Entity.nextInTurn(), uint8(len(t.Entity.Hosts)-1)
 		}
 	}
 	cmd.Slice = t.Slice(partition)
 	return nil
 }
 
-// OfAll is the entity partition that answers for all of them: there is no other.
-func (t Target) OfAll() uint8 { return onlyPartition }
+// Elsewhere has messages without a key stored in another partition than so far, one that is served; false: there is none, or the messages
+// have a key. It is for a command that nobody has looked at, and nobody will. Of one that a partition was given, and that may have been
+// carried out, it would store the messages twice.
+func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bool) {
+	if cmd.Others == 0 {
+		return 0, false
+	}
+	hosts := cmd.Entity.Hosts
+	for at := cmd.Entity.nextInTurn(); cmd.Others > 0; at = uint8((int(at) + 1) % len(hosts)) {
+		if at == cmd.Slice.Partition {
+			continue
+		}
+		if cmd.Others--; served(hosts[at]) {
+			cmd.Slice.Partition = at
+			return hosts[at], true
+		}
+	}
+	return 0, false
+}
+
+// Partitions are the entity partitions in which there may be messages with a number and above it: the first, and the last, which is before the
+// first where no partition has such numbers.
+func (t Target) Partitions(from event.SequenceNumber) (first, last uint8) {
+	last = uint8(max(1, len(t.Entity.Hosts)) - 1)
+	if last == onlyPartition {
+		return onlyPartition, last
+	}
+	return uint8(min(from>>48, event.SequenceNumber(last)+1)), last
+}
 
 // onlyPartition is that of an entity with one.
 const onlyPartition uint8 = 0

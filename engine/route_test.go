@@ -27,7 +27,6 @@ func TestRoute(t *testing.T) {
 		{"a number no engine gave out", three, three.OfSequence(1<<64 - 1), 0},
 		{"a session of an entity with one partition", one, one.OfSession([]byte("s")), 0},
 		{"a session goes by its id", three, three.OfSession([]byte("mySession")), 0x722e9032dc3514dc % 3},
-		{"all", one, one.OfAll(), 0},
 	} {
 		if c.partition != c.want {
 			t.Errorf("%s: partition %d, want %d", c.name, c.partition, c.want)
@@ -37,6 +36,24 @@ func TestRoute(t *testing.T) {
 		}
 		if host, want := c.of.Host(c.partition), c.of.Entity.Hosts[c.want]; host != want {
 			t.Errorf("%s: hosted by %d, want %d", c.name, host, want)
+		}
+	}
+}
+
+// SM-212: a look goes from the partition of the number on to the last one.
+func TestPartitionsFrom(t *testing.T) {
+	t.Parallel()
+	one, three := Target{Entity: wideEntity(1)}, Target{Entity: wideEntity(3)}
+	for _, c := range []struct {
+		of          Target
+		from        event.SequenceNumber
+		first, last uint8
+	}{
+		{one, 0, 0, 0}, {one, 12, 0, 0}, {one, 3 << 48, 0, 0}, {three, 0, 0, 2}, {three, 1<<48 - 1, 0, 2}, {three, 1 << 48, 1, 2}, {three, 2<<48 | 7, 2, 2},
+		{three, 3 << 48, 3, 2}, {three, 1<<64 - 1, 3, 2},
+	} {
+		if first, last := c.of.Partitions(c.from); first != c.first || last != c.last {
+			t.Errorf("from %#x: partitions %d to %d, want %d to %d", uint64(c.from), first, last, c.first, c.last)
 		}
 	}
 }

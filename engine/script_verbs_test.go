@@ -293,7 +293,7 @@ func (s *script) list(l *line) {
 		}
 	}
 	o := s.part.Decide(s.now, cmd)
-	fmt.Fprintf(l.out, "sessions %q\n", o.Reply.SessionIDs())
+	fmt.Fprintf(l.out, "sessions %q\n", o.Reply.SessionIDs().IDs)
 }
 
 // sweep is a whole pass, as the loop makes it while a receiver is attached.

@@ -206,7 +206,7 @@ func listSessions(d *decision, cmd *ListSessions) *Error {
 		listing = index.Listing{Slice: cmd.Slice, All: cmd.All, Since: cmd.Since, Skip: cmd.Skip, Top: cmd.Top}
 	}
 	looks, done := d.index.List(&listing, lookStep)
-	d.looks, d.reply.Answer = looks, SessionIDs(listing.IDs)
+	d.looks, d.reply.Answer = looks, SessionIDs{listing.IDs, listing.Skip}
 	if !done {
 		rest := *cmd
 		rest.begun, rest.listing = true, listing

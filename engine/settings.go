@@ -17,8 +17,8 @@ type settings struct {
 	noHandOvers *Error
 	// noSplits is why no entity with several partitions is created; nil: they are.
 	noSplits *Error
-	history     int             // ids in the duplicate history of a slice, at most
-	newID       func() [16]byte // the value of newid() in rules: see [Partition.DrawIDs]
+	history  int             // ids in the duplicate history of a slice, at most
+	newID    func() [16]byte // the value of newid() in rules: see [Partition.DrawIDs]
 }
 
 // of is the version of an entity that is in force for a slice of it. It refuses with NotFound.

@@ -157,7 +157,7 @@ func TestCutRequests(t *testing.T) {
 	if !slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6}) {
 		t.Fatal(p.tags())
 	}
-	ids := p.got[0].SessionIDs()
+	ids := p.got[0].SessionIDs().IDs
 	if len(ids) != n || ids[0] != "s000000" || ids[n-1] != fmt.Sprintf("s%06d", n-1) || !slices.IsSorted(ids) {
 		t.Errorf("%d sessions, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
 	}

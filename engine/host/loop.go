@@ -24,6 +24,7 @@ type Loop struct {
 	startBytes int // see [LoopOptions]
 	mail       *mailbox
 	memory     memory // whether there is any
+	others     others // see [LoopOptions].Elsewhere
 	stop       chan struct{}
 	done       chan struct{}
 
@@ -68,6 +69,8 @@ type LoopOptions struct {
 	Pace   bool // small frames wait a moment for company; needs Run
 	// NoMemory says that there is no memory for what lasts; nil: there always is.
 	NoMemory func() bool
+	// Elsewhere takes requests that this loop has not looked at and never will, and returns those that no other can carry out; nil: none can.
+	Elsewhere func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier *Courier
 }
@@ -75,7 +78,7 @@ type LoopOptions struct {
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
 	l := &Loop{
-		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, stop: make(chan struct{}), done: make(chan struct{}),
+		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, others: opts.Elsewhere, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
 		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
@@ -284,8 +287,8 @@ func (l *Loop) abort() {
 		}
 	}
 	turnAway(l.late.take(), unknown)
-	turnAway(l.backlog, unknown)
-	turnAway(l.mail.close(), unknown)
+	turnAway(l.others.take(l.backlog), unknown)
+	turnAway(l.others.take(l.mail.close()), unknown)
 	turnAway(l.inbound.close(), unknown)
 	dismiss(&l.waiting, unknown)
 	l.frames.saver.wait()
@@ -316,8 +319,10 @@ func turnAway(requests []engine.Request, err error) {
 
 // Submit hands requests to a running loop.
 func (l *Loop) Submit(requests []engine.Request) {
-	if requests = withoutNew(l.frames.writer, requests); len(requests) > 0 && !l.mail.put(requests) {
-		turnAway(requests, notServing())
+	kept, refused, err := withoutNew(l.frames.writer, requests)
+	turnAway(l.others.take(refused), err)
+	if len(kept) > 0 && !l.mail.put(kept) {
+		turnAway(l.others.take(kept), notServing())
 	}
 }
 

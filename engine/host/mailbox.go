@@ -92,3 +92,13 @@ func (m *mailbox) close() []engine.Request {
 	m.room.Broadcast()
 	return mail
 }
+
+// others takes requests that one partition has not looked at, and returns those that no other can carry out; nil: none can.
+type others func([]engine.Request) []engine.Request
+
+func (o others) take(requests []engine.Request) []engine.Request {
+	if o == nil || len(requests) == 0 {
+		return requests
+	}
+	return o(requests)
+}

@@ -93,7 +93,8 @@ func TestF11WhatIsRefused(t *testing.T) {
 				disk.hangs = time.Now()
 			}
 			var got answer = make(chan engine.Reply, 1)
-			kept := withoutNew(disk, []engine.Request{{Command: c.cmd, Sink: got}})
+			kept, refused, why := withoutNew(disk, []engine.Request{{Command: c.cmd, Sink: got}})
+			turnAway(refused, why)
 			if passes := c.passes || !hangs; (len(kept) == 1) != passes || passes != (len(got) == 0) {
 				t.Errorf("%s, the disk hangs %v: %d of 1 pass, %d answers", c.name, hangs, len(kept), len(got))
 			}

@@ -281,7 +281,7 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	part.Split(opts.EntityPartitions)
 	l := NewLoop(part, plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Pace: true, Courier: c})
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Pace: true, Courier: c, Elsewhere: n.elsewhere})
 	return newTenure(l, plog, c), nil
 }
 

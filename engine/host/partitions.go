@@ -26,7 +26,22 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 		l.Submit(requests)
 		return
 	}
-	turnAway(requests, notServing())
+	turnAway(ps.elsewhere(requests), notServing())
+}
+
+// elsewhere hands sends that any partition of their entity may store to one that is served, and returns what is left. Nobody has looked at the
+// requests.
+func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Request) {
+	for i := range requests {
+		if send, ok := requests[i].Command.(*engine.Send); ok {
+			if to, ok := send.Elsewhere(func(id engine.PartitionID) bool { return !ps.absent(id) }); ok {
+				ps.Submit(to, requests[i:i+1])
+				continue
+			}
+		}
+		rest = append(rest, requests[i])
+	}
+	return rest
 }
 
 // notServing refuses what is asked of a partition that does not serve. Nothing of it was taken.

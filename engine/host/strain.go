@@ -102,16 +102,15 @@ func bear(l *Loop) {
 // scarce tells that the reserve is not for facts.
 func scarce(on log.Writer) bool { return on.Strain().Room >= log.RoomCritical }
 
-// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and turns it away: what is new while the disk hangs, what
+// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says why: what is new while the disk hangs, what
 // writes while there is no room at all. The loop cannot: it may be in a write, and its answers leave in order, behind those that wait for the
 // disk. It does not change the slice.
-func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
+func withoutNew(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.Strain()
 	full := s.Room == log.RoomNone
 	if s.Hangs.IsZero() && !full {
-		return requests
+		return requests, nil, nil
 	}
-	var kept, refused []engine.Request
 	for _, req := range requests {
 		if isNew(req.Command) || full && weightOf(req.Command) >= ending {
 			refused = append(refused, req)
@@ -119,12 +118,11 @@ func withoutNew(on log.Writer, requests []engine.Request) []engine.Request {
 			kept = append(kept, req)
 		}
 	}
-	why := "its disk does not answer"
+	cause := "its disk does not answer"
 	if full {
-		why = "its disk has no room"
+		cause = "its disk has no room"
 	}
-	turnAway(refused, engine.Refuse(engine.Busy, "The server is busy: %s. Please retry the operation.", why))
-	return kept
+	return kept, refused, engine.Refuse(engine.Busy, "The server is busy: %s. Please retry the operation.", cause)
 }
 
 // tooMuch refuses a command for want of room or of memory; nil: there is enough for it.

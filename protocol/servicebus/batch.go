@@ -2,36 +2,45 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/engine"
 
-// batch collects requests so that those of one read reach a partition in one Submit.
+// batch collects requests so that those of one read reach each partition in one Submit.
 type batch struct {
-	broker   engine.Broker
-	host     engine.PartitionID
-	requests []engine.Request
+	broker engine.Broker
+	runs   []run // of the partitions that were asked for something before
 
 	sends []single
 }
 
-const slab = 64
-
-// add appends a request to the run of its partition. A request for another partition ends the run, so each partition gets
-// its requests in order.
-func (b *batch) add(host engine.PartitionID, r engine.Request) {
-	if len(b.requests) > 0 && b.host != host {
-		b.submit()
-	}
-	b.host = host
-	b.requests = append(b.requests, r)
+// run is requests to one partition, in order.
+type run struct {
+	host     engine.PartitionID
+	requests []engine.Request
 }
 
-// submit hands the run over. It blocks while the partition's mailbox is full: that is back-pressure.
-func (b *batch) submit() {
-	if len(b.requests) == 0 {
-		return
+const slab = 64
+
+// add appends a request to the run of its partition. Between partitions there is no order.
+func (b *batch) add(host engine.PartitionID, r engine.Request) {
+	for i := range b.runs {
+		if of := &b.runs[i]; of.host == host {
+			of.requests = append(of.requests, r)
+			return
+		}
 	}
-	run := b.requests
-	b.requests = run[:0] // before the call: a run is submitted once, whatever happens in it
-	b.broker.Submit(b.host, run)
-	clear(run)
+	b.runs = append(b.runs, run{host, []engine.Request{r}})
+}
+
+// submit hands the runs over. It blocks while a partition's mailbox is full: that is back-pressure.
+func (b *batch) submit() {
+	for i := range b.runs {
+		of := &b.runs[i]
+		if len(of.requests) == 0 {
+			continue
+		}
+		requests := of.requests
+		of.requests = requests[:0] // before the call: a run is submitted once, whatever happens in it
+		b.broker.Submit(of.host, requests)
+		clear(requests)
+	}
 }
 
 // newSend hands out a part of a slab: one allocation for many. A send of which the engine releases the bytes has its place beside them,

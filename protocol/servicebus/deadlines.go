@@ -59,9 +59,11 @@ func (req *request) limitTime() {
 	if req.timeout = req.serverTimeout(); req.timeout == 0 {
 		return
 	}
-	at := c.now.Add(req.timeout)
-	c.deadlines.add(req, at)
-	c.timers.by(c, at)
+	if req.until.IsZero() { // a request that is asked in parts has its time for all of them
+		req.until = c.now.Add(req.timeout)
+	}
+	c.deadlines.add(req, req.until)
+	c.timers.by(c, req.until)
 }
 
 // serverTimeout is how long a client waits for the answer to its request, 0 when it does not say (6.2). The Go SDK says 0

@@ -56,11 +56,17 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 // startBrokerIn starts a broker on what is in a directory.
 func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 	t.Helper()
-	store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
+	return startBrokerOn(t, dir, 2, limits, host.Options{Properties: message.Properties})
+}
+
+// startBrokerOn is startBrokerIn with so many partitions of the log.
+func startBrokerOn(t testing.TB, dir string, logs int, limits servicebus.Limits, options host.Options) *broker {
+	t.Helper()
+	store, err := log.Open(context.Background(), dir, log.Options{Partitions: logs})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, err := host.Open(context.Background(), store, host.Options{Properties: message.Properties})
+	ns, err := host.Open(context.Background(), store, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (b *emptyBroker) answer(r engine.Request) (answer engine.Answer, refusal er
 			answer = engine.SessionState{Blob: &b.delivery().Body}
 		}
 	case *engine.ListSessions:
-		answer = engine.SessionIDs{"a", ""}[:min(cmd.Top, 2)]
+		answer = engine.SessionIDs{IDs: []string{"a", ""}[:min(cmd.Top, 2)]}
 	case *engine.BatchDelete:
 		answer = engine.Deleted(cmd.Count % 2)
 	case *engine.CancelScheduled:

@@ -108,8 +108,6 @@ func takesMessages(t engine.Target) *amqp.Error {
 		return refusal(amqp.CondNotAllowed, toSubQueueText)
 	case t.Entity.Kind == event.Subscription:
 		return refusal(amqp.CondNotAllowed, toSubscriptionText)
-	case len(t.Entity.Hosts) != 1:
-		return refusal(amqp.CondNotImplemented, partitionedText)
 	}
 	return nil
 }

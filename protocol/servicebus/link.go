@@ -206,18 +206,15 @@ const (
 	fromTopicText      = "Messages cannot be received from a topic; they are received from its subscriptions."
 	noRulesText        = "Only subscriptions have rules."
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
-	partitionedText    = "Partitioned entities are not implemented."
 )
 
-// possible checks that messages go this way at all, and what the broker does not do yet.
+// possible checks that messages go this way at all.
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
 		return takesMessages(l.target)
 	case nothingToReceive(l.target):
 		return refusal(amqp.CondNotAllowed, fromTopicText)
-	case len(l.target.Entity.Hosts) != 1:
-		return refusal(amqp.CondNotImplemented, partitionedText)
 	}
 	return nil
 }

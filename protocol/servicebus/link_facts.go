@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -41,10 +42,13 @@ func (c *conn) lost() event.LinkClosed {
 	return closed
 }
 
-// note tells the log of the link, in each partition that hosts its entity.
+// note tells the log of the link, in each partition that hosts its entity: once, of the first slice there.
 func (s *sender) note(fact func() event.Event) {
 	t := s.l.target
 	for i, host := range t.Entity.Hosts {
+		if slices.Contains(t.Entity.Hosts[:i], host) {
+			continue
+		}
 		own := fact()
 		own.Common().Slice = t.Slice(uint8(i))
 		s.l.c.batch.add(host, engine.Request{Command: &engine.Note{Fact: own, Origin: s.l.origin}})

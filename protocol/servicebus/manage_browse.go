@@ -36,23 +36,28 @@ func peekMessage(req *request, body amqp.Map) {
 	// No more than a message of the entity may have, and than the peer's link takes.
 	size := min(max(messageSizeLimit(c.broker, t.Entity), 256<<10), room)
 	start := event.SequenceNumber(max(from, 0))
-	at := t.OfSequence(start)
-	cmd := &engine.Peek{
-		Slice: t.Slice(at), SubQueue: t.SubQueue, From: start,
-		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
+	first, last := t.Partitions(start)
+	if first > last {
+		req.nothing()
+		return
 	}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
-		room := room - answerRoom
-		if !c.memory.reserve(min(size, room)) {
-			room = smallAnswer
-		}
-		messages := c.stored.list(req.l.target, r.Messages(), v, room)
-		if len(messages) == 0 {
+	if named && first < last {
+		only := t.OfSession([]byte(id))
+		if only < first {
 			req.nothing()
 			return
 		}
-		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
-	})
+		if only > first {
+			start = 0
+		}
+		first, last = only, only
+	}
+	p := &peeking{gathering: gathering{last: last}, view: v, size: size, room: room}
+	p.cmd = engine.Peek{
+		Slice: t.Slice(first), SubQueue: t.SubQueue, From: start,
+		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,
+	}
+	p.ask(req)
 }
 
 // batchDelete removes active messages, oldest first (semantics.md 14.3).
@@ -72,9 +77,12 @@ func batchDelete(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	at := t.OfAll()
+	if len(t.Entity.Hosts) > 1 {
+		req.refuse(400, amqp.CondNotAllowed, "Messages of a partitioned entity cannot be deleted in batches.")
+		return
+	}
 	cmd := &engine.BatchDelete{
-		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Why: why,
+		Entity: t.Entity, Slice: t.Slice(0), SubQueue: t.SubQueue, Origin: req.l.origin, Why: why,
 		Count: int(min(count, 1<<31-1)), SessionID: []byte(id), HasSession: named,
 	}
 	switch v, _ := body.Get("enqueued-time-utc"); v := v.(type) {
@@ -85,7 +93,7 @@ func batchDelete(req *request, body amqp.Map) {
 		req.bad("The 'enqueued-time-utc' of the request must be a timestamp.")
 		return
 	}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
+	req.ask(0, cmd, func(req *request, r *engine.Reply) {
 		if r.Deleted() == 0 {
 			req.nothing()
 			return

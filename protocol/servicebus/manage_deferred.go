@@ -1,10 +1,13 @@
 package servicebus
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
@@ -40,10 +43,8 @@ func receiveDeferred(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	at := t.OfSequence(numbers[0])
-	cmd := &engine.ReceiveDeferred{
-		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Sequences: numbers,
-	}
+	d := &taking{cmd: engine.ReceiveDeferred{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, numbers: numbers}
+	cmd := &d.cmd
 	switch mode, ok := message.Integer(body, "receiver-settle-mode"); {
 	case !ok || mode == 1:
 	case mode == 0:
@@ -63,14 +64,62 @@ func receiveDeferred(req *request, body amqp.Map) {
 		req.refuse(503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
+	if cmd.Mode == engine.ReceiveAndDelete && !inOnePartition(req, numbers, t.OfSequence) { // what was deleted cannot be given back
+		return
+	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
-	v := message.View{LockToken: cmd.Mode == engine.PeekLock}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
-		messages := c.stored.list(req.l.target, r.Messages(), v, math.MaxInt)
-		if len(messages) == 0 {
-			req.refuse(503, amqp.CondServerBusy, unreadable)
-			return
+	d.ask(req)
+}
+
+// taking is a request for deferred messages on its way: partition by partition, in the order in which the numbers name them. If one refuses,
+// the locks of the others are given back.
+type taking struct {
+	cmd     engine.ReceiveDeferred // asked now
+	numbers []event.SequenceNumber // all that were asked for
+	left    []event.SequenceNumber // of other partitions than were asked
+	found   []engine.Delivery
+}
+
+func (d *taking) ask(req *request) {
+	t := req.l.target
+	if d.found == nil {
+		d.left = d.numbers
+	}
+	at := t.OfSequence(d.left[0])
+	cmd := d.cmd
+	cmd.Slice = t.Slice(at)
+	var others []event.SequenceNumber
+	for _, n := range d.left {
+		if t.OfSequence(n) == at {
+			cmd.Sequences = append(cmd.Sequences, n)
+		} else {
+			others = append(others, n)
 		}
-		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
-	})
+	}
+	d.left = others
+	req.onRefused = d.giveBack
+	req.ask(at, &cmd, d.answered)
+}
+
+// giveBack ends the locks that were taken for a request that is refused.
+func (d *taking) giveBack(req *request) { req.tooLate(&engine.Reply{Answer: engine.Messages(d.found)}) }
+
+func (d *taking) answered(req *request, r *engine.Reply) {
+	d.found = append(d.found, r.Messages()...)
+	if len(d.left) > 0 {
+		d.ask(req)
+		return
+	}
+	place := map[event.SequenceNumber]int{}
+	for i, n := range d.numbers {
+		place[n] = i
+	}
+	slices.SortFunc(d.found, func(a, b engine.Delivery) int { return cmp.Compare(place[a.Sequence], place[b.Sequence]) })
+	v := message.View{LockToken: d.cmd.Mode == engine.PeekLock}
+	messages := req.l.c.stored.list(req.l.target, d.found, v, math.MaxInt)
+	if len(messages) == 0 {
+		req.refuse(503, amqp.CondServerBusy, unreadable)
+		return
+	}
+	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 }

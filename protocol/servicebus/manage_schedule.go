@@ -77,6 +77,9 @@ func cancelScheduled(req *request, body amqp.Map) {
 		req.refuse(400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
 		return
 	}
+	if !inOnePartition(req, numbers, t.OfSequence) {
+		return
+	}
 	at := t.OfSequence(numbers[0])
 	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, Sequences: numbers}
 	req.ask(at, cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })

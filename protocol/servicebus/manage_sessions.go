@@ -119,25 +119,16 @@ func listSessions(req *request, body amqp.Map) {
 		req.bad("The request needs 'last-updated-time', a timestamp, 'skip' and a positive 'top'.")
 		return
 	}
-	at := req.l.target.OfAll()
-	cmd := &engine.ListSessions{
-		Slice: req.l.target.Slice(at), Since: event.Time(since), All: event.Time(since) >= event.EndOfTime,
-		Skip: int(skip), Top: int(min(top, maxSessions)),
-	}
-	if req.l.target.SubQueue != event.Main {
+	t := req.l.target
+	if t.SubQueue != event.Main {
 		req.nothing()
 		return
 	}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
-		found := r.SessionIDs()
-		if len(found) == 0 {
-			req.nothing()
-			return
-		}
-		ids := amqp.Array{Elem: amqp.CodeStr8}
-		for _, id := range found {
-			ids.Values = append(ids.Values, id)
-		}
-		req.succeed(amqp.Map{{Key: "skip", Value: int32(min(skip+int64(len(found)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
-	})
+	first, last := t.Partitions(0)
+	l := &listing{gathering: gathering{last: last}, skip: int(skip)}
+	l.cmd = engine.ListSessions{
+		Slice: t.Slice(first), Since: event.Time(since), All: event.Time(since) >= event.EndOfTime,
+		Skip: int(skip), Top: int(min(top, maxSessions)),
+	}
+	l.ask(req)
 }

@@ -20,6 +20,9 @@ func renewLock(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
+	if !inOnePartition(req, tokens, t.OfToken) {
+		return
+	}
 	at := t.OfToken(tokens[0])
 	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
 	req.ask(at, cmd, func(req *request, r *engine.Reply) {
@@ -60,6 +63,9 @@ func updateDisposition(req *request, body amqp.Map) {
 			req.refuseMessageSession()
 			return
 		}
+	}
+	if !inOnePartition(req, tokens, t.OfToken) {
+		return
 	}
 	at := t.OfToken(tokens[0])
 	cmd := &engine.Settle{

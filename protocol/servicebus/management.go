@@ -91,10 +91,6 @@ func (req *request) manage() {
 		return
 	}
 	t := req.l.target
-	if t.Entity == nil || len(t.Entity.Hosts) != 1 {
-		req.refuse(501, amqp.CondNotImplemented, partitionedText)
-		return
-	}
 	if text := op.about.absent(t); text != "" {
 		req.refuse(400, amqp.CondNotAllowed, text)
 		return

@@ -18,9 +18,12 @@ type request struct {
 	size       int                           // encoded
 	rule       string                        // that it is about; "": none
 	onReply    func(*request, *engine.Reply) // handles the engine's success
+	onRefused  func(*request)                // before the engine's refusal is passed on, or its answer that comes too late; nil: nothing is to be done
+	onAway     func(*request) bool           // goes on without a partition that does not serve, or reports false; nil: there is no way to
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
+	until    time.Time // what it was, or is
 	place    int       // in deadlines
 	over     bool      // the client was told that its time is over
 	part     part      // of a transaction
@@ -80,15 +83,21 @@ func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 func (req *request) answered(r *engine.Reply) {
 	c := req.l.c
 	c.deadlines.remove(req)
+	if req.onRefused != nil && (r.Err != nil || req.over) {
+		req.onRefused(req)
+	}
 	switch {
 	case req.over:
 		req.tooLate(r)
 		return
 	case c.phase != opened:
 		return
-	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs()) > 0 && c.memory.answersWait() && !req.deletes:
+	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs().IDs) > 0 && c.memory.answersWait() && !req.deletes:
 		req.tooLate(r)
 		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)
+		return
+	}
+	if req.onAway != nil && away(r.Err) && req.onAway(req) {
 		return
 	}
 	if r.Err != nil {

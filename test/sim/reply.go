@@ -129,8 +129,8 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		if state != nil {
 			p.bytes(*state, x.state, a.q, 0, "session state")
 		}
-	case a.op == opList && !slices.Equal(r.SessionIDs(), x.ids):
-		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.SessionIDs(), x.ids)
+	case a.op == opList && !slices.Equal(r.SessionIDs().IDs, x.ids):
+		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.SessionIDs().IDs, x.ids)
 	case a.op == opUsage:
 		w.collector.answered(w, x.busy, host.InUse(r))
 	case a.op == opPurge && r.Deleted() != x.n:

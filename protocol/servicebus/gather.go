@@ -1,0 +1,153 @@
+package servicebus
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
+)
+
+// What is asked of an entity and not of one message is asked of its partitions, one after the other, in the order of their numbers
+// (docs/decisions/0051). Those that do not serve are left out, as long as one does.
+
+// away reports that a request was refused for a partition that does not take any now.
+func away(err error) bool {
+	refusal := (*engine.Error)(nil)
+	return errors.As(err, &refusal) && refusal.Code == engine.Busy
+}
+
+// gathering is a request on its way through the partitions of an entity.
+type gathering struct {
+	last   uint8 // partition that is asked at the end
+	served bool  // one has answered
+}
+
+// over tells whether a partition is the last one to be asked.
+func (g *gathering) over(partition uint8) bool { return partition >= g.last }
+
+// peeking is a peek on its way: in the order of the numbers, so that who goes on from the last one it has seen meets every message once.
+type peeking struct {
+	gathering
+	cmd   engine.Peek // asked now
+	view  message.View
+	size  int // bytes of the answer, if there is more than one message
+	room  int // of the peer's link
+	found []engine.Delivery
+}
+
+func (p *peeking) ask(req *request) {
+	cmd := p.cmd // of this partition alone: whoever carries it out may change it
+	req.onAway = p.away
+	req.ask(p.cmd.Slice.Partition, &cmd, p.answered)
+}
+
+// answered takes what one partition shows.
+func (p *peeking) answered(req *request, r *engine.Reply) {
+	p.served = true
+	shown := r.Messages()
+	if p.found == nil {
+		p.found = shown
+	} else {
+		p.found = append(p.found, shown...)
+	}
+	p.cmd.Count -= len(shown)
+	for i := range shown {
+		p.cmd.MaxBytes -= int(shown[i].Body.Size)
+	}
+	p.goOn(req)
+}
+
+// away leaves out a partition that does not serve.
+func (p *peeking) away(req *request) bool {
+	if p.over(p.cmd.Slice.Partition) && !p.served {
+		return false
+	}
+	p.goOn(req)
+	return true
+}
+
+// goOn asks the next partition, or answers.
+func (p *peeking) goOn(req *request) {
+	if p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
+		p.cmd.Slice.Partition++
+		p.cmd.From = 0
+		p.ask(req)
+		return
+	}
+	c := req.l.c
+	room := p.room - answerRoom
+	if !c.memory.reserve(min(p.size, room)) {
+		room = smallAnswer
+	}
+	messages := c.stored.list(req.l.target, p.found, p.view, room)
+	if len(messages) == 0 {
+		req.nothing()
+		return
+	}
+	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
+}
+
+// listing is an enumeration of sessions on its way.
+type listing struct {
+	gathering
+	cmd  engine.ListSessions // asked now
+	skip int                 // that the client asked for
+	ids  []string
+}
+
+func (l *listing) ask(req *request) {
+	cmd := l.cmd
+	req.onAway = l.away
+	req.ask(l.cmd.Slice.Partition, &cmd, l.answered)
+}
+
+// answered takes the sessions of one partition.
+func (l *listing) answered(req *request, r *engine.Reply) {
+	l.served = true
+	found := r.SessionIDs()
+	l.ids = slices.Concat(l.ids, found.IDs)
+	l.cmd.Skip, l.cmd.Top = found.Left, l.cmd.Top-len(found.IDs)
+	l.goOn(req)
+}
+
+// away leaves out a partition that does not serve.
+func (l *listing) away(req *request) bool {
+	if l.over(l.cmd.Slice.Partition) && !l.served {
+		return false
+	}
+	l.goOn(req)
+	return true
+}
+
+// goOn asks the next partition, or answers.
+func (l *listing) goOn(req *request) {
+	if l.cmd.Top > 0 && !l.over(l.cmd.Slice.Partition) {
+		l.cmd.Slice.Partition++
+		l.ask(req)
+		return
+	}
+	if len(l.ids) == 0 {
+		req.nothing()
+		return
+	}
+	ids := amqp.Array{Elem: amqp.CodeStr8}
+	for _, id := range l.ids {
+		ids.Values = append(ids.Values, id)
+	}
+	req.succeed(amqp.Map{{Key: "skip", Value: int32(min(int64(l.skip)+int64(len(l.ids)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
+}
+
+// inOnePartition refuses a request about tokens or numbers of several partitions: they are settled, renewed or cancelled in one record or not at
+// all.
+func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
+	for _, one := range all[1:] {
+		if of(one) != of(all[0]) {
+			req.refuse(400, amqp.CondNotAllowed, "The messages of one request must be in one partition of the entity.")
+			return false
+		}
+	}
+	return true
+}
