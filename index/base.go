@@ -52,7 +52,7 @@ func (b *baseOf) catalogue() {
 	for i := range all {
 		e := &all[i]
 		of := event.Envelope{Slice: event.Slice{Entity: e.ID}}
-		ev := &event.CatalogueRestored{Envelope: of, EntityKind: e.Kind, Path: e.Path, HashVersion: e.HashVersion, Hosts: e.Hosts,
+		ev := &event.CatalogueRestored{Envelope: of, EntityKind: e.Kind, Path: e.Path, HashVersion: e.HashVersion, Hosts: e.Hosts, KeyHash: e.KeyHash,
 			Properties: e.Properties, Topic: e.Topic, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.AccessedAt}
 		for _, r := range e.added {
 			ev.Rules = append(ev.Rules, *r)
@@ -286,7 +286,7 @@ func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
 	}
 	id := ev.Slice.Entity
 	if ev.Path != "" {
-		err := c.restoreEntity(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts),
+		err := c.restoreEntity(&Entity{ID: id, Kind: ev.EntityKind, Path: ev.Path, HashVersion: ev.HashVersion, Hosts: slices.Clone(ev.Hosts), KeyHash: ev.KeyHash,
 			Properties: ev.Properties, Topic: ev.Topic, CreatedAt: ev.CreatedAt, UpdatedAt: ev.UpdatedAt, AccessedAt: ev.AccessedAt})
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ type CatalogueRestored struct {
 	Path        string // "": further rules of an entity
 	HashVersion uint8
 	Hosts       []byte
+	KeyHash     uint8 // of an entity with several hosts
 	Properties  Properties
 	Topic       EntityID
 	CreatedAt   Time

@@ -30,7 +30,10 @@ func (c *CatalogueRestored) encode(e *encoder) {
 		e.text(c.Path)
 		e.byte(c.HashVersion)
 		e.bytes(c.Hosts)
-		e.byte(schemaVersion(KindEntityCreated))
+		if len(c.Hosts) > 1 {
+			e.byte(c.KeyHash)
+		}
+		e.byte(schemaVersion(KindEntityUpdated))
 		c.Properties.encode(e)
 		e.uvarint(uint64(c.Topic))
 		e.time(c.CreatedAt)
@@ -63,16 +66,18 @@ func (c *CatalogueRestored) decode(d *decoder) {
 	}
 }
 
-// entity reads an entity, whose properties are of the version of an EntityCreated that stands there.
+// entity reads an entity, whose properties are of the version of an EntityUpdated that stands there.
 func (c *CatalogueRestored) entity(d *decoder) {
 	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	if c.Path = d.text(); c.Path == "" {
 		d.fail("an entity without a path")
 	}
 	c.HashVersion = d.byte()
-	c.Hosts = d.bytes()
+	if c.Hosts = d.bytes(); len(c.Hosts) > 1 {
+		c.KeyHash = d.keyHash(c.Hosts)
+	}
 	of := *d
-	of.version = d.among("version of properties", 1, schemaVersion(KindEntityCreated))
+	of.version = d.among("version of properties", 1, schemaVersion(KindEntityUpdated))
 	of.src, of.err = d.src, d.err
 	c.Properties.decode(&of)
 	d.src, d.err = of.src, of.err

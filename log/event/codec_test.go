@@ -54,6 +54,8 @@ func samples() []Event {
 			m.Keyed = false
 		case *EntityCreated:
 			m.KeyHash = 0
+		case *CatalogueRestored:
+			m.KeyHash = KeyHash
 		case *MessageDeadLettered:
 			m.SubQueue = 0
 		case *RowsRestored:

@@ -171,10 +171,15 @@ func (c *EntityCreated) decode(d *decoder) {
 	if d.version < 3 {
 		return
 	}
-	c.KeyHash = d.among("key hash", 1, KeyHash)
-	if n := len(c.Hosts); n < 2 || n > MaxEntityPartitions {
+	c.KeyHash = d.keyHash(c.Hosts)
+}
+
+// keyHash reads that of an entity with several partitions.
+func (d *decoder) keyHash(hosts []byte) byte {
+	if n := len(hosts); n < 2 || n > MaxEntityPartitions {
 		d.fail("an entity with %d partitions and a key hash", n)
 	}
+	return d.among("key hash", 1, KeyHash)
 }
 
 // Kind implements [Event].

@@ -204,7 +204,7 @@ func TestSDKPartitionedBatches(t *testing.T) {
 	}
 }
 
-// S4-06, S4-16, SM-201: settling in every way, renewing, deferring and taking back by number, scheduling and cancelling, in every partition.
+// S4-06, S4-16, SM-201: settling in every way, renewing, deferring and taking back by number, in every partition.
 func TestSDKPartitionedSettle(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -256,7 +256,16 @@ func TestSDKPartitionedSettle(t *testing.T) {
 	}
 	drainAll(t, dead, 11)
 	drainAll(t, r, 10)
+}
 
+// S4-06, SM-201: numbers of scheduled messages, in every partition.
+func TestSDKPartitionedSchedule(t *testing.T) {
+	t.Parallel()
+	b := startSplit(t, t.TempDir(), 3)
+	b.split(t, "wide", nil)
+	c, ctx := b.root(t), timeout(t)
+	s := must(c.NewSender("wide", nil))(t)
+	r := must(c.NewReceiverForQueue("wide", nil))(t)
 	var numbers []int64
 	for i := range 16 {
 		at := time.Now().Add(time.Duration(1+i%2*3599) * time.Second)

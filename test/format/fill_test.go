@@ -223,8 +223,13 @@ func (f filler) events() (list []event.Event) {
 		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
 			ev = reflect.New(reflect.TypeOf(ev).Elem()).Interface().(event.Event)
 			f.fill(reflect.ValueOf(ev).Elem(), "")
-			if failed, ok := ev.(*event.TransferFailed); ok {
-				failed.SubQueue = event.SubQueue(1 + f.IntN(2))
+			switch ev := ev.(type) {
+			case *event.TransferFailed:
+				ev.SubQueue = event.SubQueue(1 + f.IntN(2))
+			case *event.EntityCreated:
+				if ev.KeyHash != 0 {
+					ev.KeyHash, ev.Hosts = event.KeyHash, make([]byte, 2+f.IntN(event.MaxEntityPartitions-1))
+				}
 			}
 			list = append(list, ev)
 		}
