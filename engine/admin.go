@@ -107,6 +107,8 @@ type Runtime struct {
 	CorrelationFilters int
 	// Unknown: a partition that holds messages of it is refused (reliability.md P24). All counts of messages and the size are 0.
 	Unknown bool
+	// Limited: of several partitions some do not serve: the counts and the size are sums over the others.
+	Limited bool
 }
 
 // Total is the number of all messages.

@@ -19,6 +19,8 @@ type Broker interface {
 	// Submit gives requests to a partition, in order, and copies the slice. It blocks while the partition's mailbox is
 	// full. Every request is replied to exactly once; after the partition stopped with ErrUnknown.
 	Submit(p PartitionID, requests []Request)
+	// Serves tells whether a partition serves now. It may have changed when the answer comes.
+	Serves(p PartitionID) bool
 	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with its checksum, and as far as dst
 	// goes what lies behind them, which is not. Of a blob that is longer than dst the beginning is read, and nothing is compared. A refusal
 	// with the code [Busy] says nothing about the bytes: they can be read later. An error that wraps [event.ErrErased] is a fault of the
@@ -38,8 +40,10 @@ type Broker interface {
 
 // Change is a change of the catalogue that links have to know of.
 type Change struct {
-	Entity  *Entity // as it was before
+	Entity  *Entity // as it was before; nil: see Back
 	Deleted bool    // otherwise it was updated
+	// Back is, without an entity, a partition that serves again: receivers that were made while it was away do not receive from there.
+	Back PartitionID
 }
 
 // Entity is one version of the settings of a queue, topic or subscription. It is never changed: an update makes a new one.

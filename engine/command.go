@@ -111,7 +111,8 @@ const (
 // each of [Receiver.Hosts], all in the same order, and each is answered once: by the first that refuses, else when all have carried it out.
 type Receiver struct {
 	Entity   *Entity
-	Slice    event.Slice // what it receives from; zero: all slices of the entity
+	Slice    event.Slice   // what it receives from; zero: all slices of the entity
+	Away     []PartitionID // that do not serve: of several partitions, those there are left out
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin

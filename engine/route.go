@@ -90,18 +90,23 @@ func (t Target) known(partition uint8) uint8 {
 	return onlyPartition
 }
 
-// Hosts are the log partitions that a receiver's commands go to, each once. The first hosts the entity's first partition and counts the
-// entity's receivers, this one too if it receives nothing from there.
+// Hosts are the log partitions that a receiver's commands go to, each once. The first counts the entity's receivers, this one too if it receives
+// nothing from there: it is the one that hosts the entity's first partition, unless that is away. Who receives from one partition alone needs
+// that, and of several at least one.
 func (r *Receiver) Hosts() []PartitionID {
 	all := r.Entity.Hosts
 	if len(all) <= 1 {
 		return all
 	}
-	hosts := []PartitionID{all[0]}
+	var hosts []PartitionID
 	for i, h := range all {
-		if r.receivesFrom(i) && !slices.Contains(hosts, h) {
+		needed := r.Slice.Entity != 0 && r.receivesFrom(i)
+		if (i == 0 || r.receivesFrom(i)) && !slices.Contains(hosts, h) && (needed || !slices.Contains(r.Away, h)) {
 			hosts = append(hosts, h)
 		}
+	}
+	if hosts == nil {
+		return all[:1] // which says that it is away
 	}
 	return hosts
 }

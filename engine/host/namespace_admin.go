@@ -324,6 +324,7 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		slices []event.Slice
 		of     []int
 	}
+	answered := make([]bool, len(entities))
 	hosts := map[engine.PartitionID]*part{}
 	for i, e := range entities {
 		all[i].AccessedAt = e.LastUse()
@@ -342,12 +343,13 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		}
 		if err != nil { // it does not serve
 			for _, i := range p.of {
-				all[i].Unknown = true
+				all[i].Limited = true
 			}
 			continue
 		}
 		for i, r := range reply.Answer.(runtimes).of {
 			sum := &all[p.of[i]]
+			answered[p.of[i]] = true
 			sum.Active, sum.DeadLetter, sum.Scheduled = sum.Active+r.Active, sum.DeadLetter+r.DeadLetter, sum.Scheduled+r.Scheduled
 			sum.Transfer, sum.TransferDeadLetter = sum.Transfer+r.Transfer, sum.TransferDeadLetter+r.TransferDeadLetter
 			sum.SizeBytes += r.SizeBytes
@@ -358,8 +360,8 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		return nil, err
 	}
 	for i, r := range reply.Answer.(runtimes).of {
-		if all[i].Unknown { // a part of it would pass for the whole
-			all[i] = engine.Runtime{Unknown: true, AccessedAt: all[i].AccessedAt}
+		if !answered[i] {
+			all[i].Unknown, all[i].Limited = true, false
 		}
 		all[i].Subscriptions, all[i].SQLFilters, all[i].CorrelationFilters = r.Subscriptions, r.SQLFilters, r.CorrelationFilters
 	}

@@ -39,6 +39,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 	}
 	n.avoid()
 	n.hurryCouriers()
+	n.watchers.tell(engine.Change{Back: id})
 	n.logger.Info("partition serves again", "partition", id, "after", n.clock.Now().Sub(was.Since), "took", time.Since(began))
 	fact := &event.PartitionRestarted{LogPartition: uint32(id), Refused: was.State == engine.PartitionRefused}
 	if err := n.note(context.WithoutCancel(ctx), &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {

@@ -78,6 +78,9 @@ func (ps *partitions) loops() []*Loop {
 // absent reports whether a partition does not serve. What it should be told it learns when it is there again.
 func (ps *partitions) absent(id engine.PartitionID) bool { return ps.slots[id].serves.Load() == nil }
 
+// Serves implements [engine.Broker].
+func (ps *partitions) Serves(id engine.PartitionID) bool { return !ps.absent(id) }
+
 // Partitions implements [engine.Operations].
 func (ps *partitions) Partitions() []engine.PartitionStatus {
 	ps.mu.Lock()

@@ -83,7 +83,7 @@ func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) documen
 			Active: runtime.Active, DeadLetter: runtime.DeadLetter, Scheduled: runtime.Scheduled, Transfer: runtime.Transfer,
 			TransferDeadLetter: runtime.TransferDeadLetter, SizeBytes: runtime.SizeBytes, Subscriptions: runtime.Subscriptions,
 			SQLFilters: runtime.SQLFilters, CorrelationFilters: runtime.CorrelationFilters,
-			Unknown: runtime.Unknown,
+			Unknown: runtime.Unknown, Limited: runtime.Limited,
 		}
 	}
 	entry := document.Entry{Title: e.Name(), Published: e.CreatedAt, Updated: e.UpdatedAt, Entity: d}

@@ -14,7 +14,9 @@ import (
 // rules they come from do.
 func (l *link) entityChanged(change *engine.Change) {
 	switch {
-	case !l.leadsTo(change.Entity):
+	case !concerns(change, l):
+	case change.Entity == nil:
+		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker: a part of the messaging entity that was not available is there again.", l.name))
 	case change.Deleted:
 		at := l.at
 		if l.transfer.endsAt(change.Entity) {
@@ -30,6 +32,14 @@ func (l *link) entityChanged(change *engine.Change) {
 		l.endFor(event.ReleaseEntityChanged, amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker due to errors occurred in "+
 			"%s(link%d). Detach origin: the messaging entity was updated.", l.name, kind, l.handle))
 	}
+}
+
+// concerns reports whether a change is of the entity that a link leads to, or lets a receiver have more than it was made for.
+func concerns(change *engine.Change, l *link) bool {
+	if change.Entity != nil {
+		return l.leadsTo(change.Entity)
+	}
+	return !l.detached && l.receiver != nil && l.receiver.lacks(change.Back)
 }
 
 // refresh has a link find the settings of its entity anew. It reports false when that cannot be found now.

@@ -22,7 +22,7 @@ import (
 // startSplit starts a broker with so many logs, on which partitioned entities have sixteen partitions.
 func startSplit(t testing.TB, dir string, logs int) *broker {
 	t.Helper()
-	return startBrokerOn(t, dir, logs, servicebus.Limits{}, host.Options{Properties: message.Properties, Reread: message.Reread, EntityPartitions: event.MaxEntityPartitions})
+	return startBrokerOn(t, dir, logs, servicebus.Limits{}, host.Options{Properties: message.Properties, Reread: message.Reread, EntityPartitions: event.MaxEntityPartitions, Fence: true})
 }
 
 // split makes a partitioned queue.
@@ -421,4 +421,83 @@ func (b *broker) rule(t testing.TB, subscription, name, filter string) error {
 	_, err := b.PutRule(t.Context(), engine.PutRule{Subscription: subscription, Mode: engine.UpdateOnly,
 		Rule: event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: filter}}})
 	return err
+}
+
+// SM-210, SM-211, S4-05, S4-26, S4-39: while a partition of the log is away the SDK sends without a key and receives from all others, with a key of it
+// is told that the server is busy, and peeks at what is there. When it is back the same receiver has the rest, without a restart.
+func TestSDKPartitionedFence(t *testing.T) {
+	t.Parallel()
+	b := startSplit(t, t.TempDir(), 4)
+	b.split(t, "wide", nil)
+	wide, _ := b.Find("wide")
+	c, ctx := b.root(t), timeout(t)
+	s, r := must(c.NewSender("wide", nil))(t), must(c.NewReceiverForQueue("wide", nil))(t)
+	send := func(n int) {
+		t.Helper()
+		for range n {
+			if err := s.SendMessage(ctx, &azservicebus.Message{Body: []byte("x")}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send(160)
+	drainAll(t, r, 16) // it is attached to all
+	if err := b.FencePartition(ctx, 2, nil, event.ReasonGiven{}); err != nil {
+		t.Fatal(err)
+	}
+	send(32)
+	busy := 0
+	for i := range 32 {
+		key := fmt.Sprint("key", i)
+		if err := s.SendMessage(ctx, &azservicebus.Message{PartitionKey: &key}, nil); err != nil {
+			if busy++; !strings.Contains(err.Error(), "server-busy") {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+	if busy < 1 || busy > 16 {
+		t.Errorf("%d of 32 keys are of the partition that is away", busy)
+	}
+	there := 0
+	for _, m := range peekAll(t, must(c.NewReceiverForQueue("wide", nil))(t), 11) {
+		there++
+		if wide.Hosts[partitionOf(m)] == 2 {
+			t.Errorf("%#x is shown, of a partition that is away", *m.SequenceNumber)
+		}
+	}
+	if there < 120 {
+		t.Errorf("%d messages are shown", there)
+	}
+	for p, n := range takeAgain(t, r, there) {
+		if wide.Hosts[p] == 2 {
+			t.Errorf("%d messages of partition %d, which is away", n, p)
+		}
+	}
+	if _, err := b.RestartPartition(ctx, 2, nil, event.ReasonGiven{}); err != nil {
+		t.Fatal(err)
+	}
+	takeAgain(t, r, 160-16+32+(32-busy)-there)
+	if left := peekAll(t, r, 10); len(left) > 0 {
+		t.Errorf("%d messages are left", len(left))
+	}
+}
+
+// takeAgain is drainAll over a link that may end: the next call attaches it again.
+func takeAgain(t testing.TB, r *azservicebus.Receiver, n int) map[int64]int {
+	t.Helper()
+	got := map[int64]int{}
+	for ctx := timeout(t); n > 0; {
+		ms, err := r.ReceiveMessages(ctx, n, nil)
+		if ctx.Err() != nil {
+			t.Fatalf("%d messages are missing: %v", n, err)
+		}
+		for _, m := range ms {
+			got[partitionOf(m)]++
+			if err := r.CompleteMessage(ctx, m, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n -= len(ms)
+	}
+	return got
 }

@@ -39,6 +39,8 @@ func newEmptyBroker() *emptyBroker {
 	return b
 }
 
+func (b *emptyBroker) Serves(engine.PartitionID) bool { return true }
+
 func (b *emptyBroker) Resolve(path string) (engine.Target, error) {
 	if e := b.entities[path]; e != nil {
 		return engine.Target{Entity: e}, nil

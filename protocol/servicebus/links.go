@@ -109,7 +109,7 @@ func (t sessionTable) links() iter.Seq[*link] {
 // concern reports whether a change is of an entity that one of the links leads to.
 func (t sessionTable) concern(change *engine.Change) bool {
 	for l := range t.links() {
-		if l.leadsTo(change.Entity) {
+		if concerns(change, l) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -61,10 +62,28 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 			r.engine.Slice = l.target.Slice(l.target.OfSession(r.engine.Session.ID))
 		}
 	}
+	r.engine.Away = r.away()
 	r.hosts = r.engine.Hosts()
 	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
 	r.engine.Tag = r.tag
 	return r
+}
+
+// away are the partitions of the log that do not serve, of those that an entity with several partitions is on.
+func (r *receiver) away() (away []engine.PartitionID) {
+	hosts := r.l.target.Entity.Hosts
+	for _, h := range hosts {
+		if len(hosts) > 1 && !r.l.c.broker.Serves(h) {
+			away = append(away, h)
+		}
+	}
+	return away
+}
+
+// lacks reports whether it receives nothing from a partition that it would receive from if it were made now. One that holds a session has all
+// there is of that.
+func (r *receiver) lacks(id engine.PartitionID) bool {
+	return r.engine != nil && r.grant == nil && slices.Contains(r.engine.Away, id)
 }
 
 // start makes the link known to the engine.

@@ -129,6 +129,8 @@ type Runtime struct {
 	CorrelationFilters int
 	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They are written as -1.
 	Unknown bool
+	// Limited: of several partitions some are not there, and not counted.
+	Limited bool
 }
 
 // Total is the number of all messages.

@@ -156,7 +156,7 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 	case IsClientAffine:
 		return strconv.AppendBool(b, d.ClientAffine)
 	case EntityAvailabilityStatus:
-		if d.Runtime.Unknown {
+		if d.Runtime.Unknown || d.Runtime.Limited {
 			return append(b, "Limited"...)
 		}
 		return append(b, "Available"...)

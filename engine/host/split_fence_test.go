@@ -1,0 +1,132 @@
+package host
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// onSplitDisk is onFencedDisk where partitioned entities have sixteen partitions, with such a queue.
+func onSplitDisk(t *testing.T) (*fencing, *engine.Entity) {
+	t.Helper()
+	f := onFencedDisk(t)
+	if err := f.Namespace.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if f.store, err = log.Open(t.Context(), "/data", log.Options{FS: f.disk, Partitions: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if f.Namespace, err = Open(t.Context(), f.store, Options{Reread: rereads, Fence: true, Time: f.time, EntityPartitions: event.MaxEntityPartitions}); err != nil {
+		t.Fatal(err)
+	}
+	p := testQueue()
+	p.EnablePartitioning = true
+	e, err := f.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "wide", Properties: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, e
+}
+
+// sendTo stores a message with a key, or without one where it is empty, and says in which partition it is then.
+func (f *fencing) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, error) {
+	t.Helper()
+	cmd := &engine.Send{Entity: e, Messages: []engine.Message{{ID: []byte("m"), Body: []byte("b"), PartitionKey: []byte(key)}}, Numbers: true}
+	to := engine.Target{Entity: e}
+	if err := to.Place(cmd); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.ask(t.Context(), to.Host(cmd.Slice.Partition), cmd)
+	if err != nil {
+		return cmd.Slice.Partition, err
+	}
+	return r.Numbers()[0].Partition(), nil
+}
+
+// SM-210, SM-219, SM-220, S4-26, S4-39, S4-59, S4-60, S4-72: while one partition of the log is fenced all sends without a key succeed, evenly
+// elsewhere; those with a key of it are busy, others go on; counts are sums over the others and Limited; nothing of the entity is changed or
+// deleted. When it is back, all is as it was, and what was there is.
+func TestPartOfASplitQueueIsFenced(t *testing.T) {
+	t.Parallel()
+	f, wide := onSplitDisk(t)
+	defer f.close(t)
+	const away = engine.PartitionID(2)
+	for range 160 {
+		if _, err := f.sendTo(t, wide, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.counted(t, wide, 160, false)
+	if err := f.FencePartition(t.Context(), away, nil, event.ReasonGiven{Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	there := map[uint8]int{}
+	for range 160 {
+		p, err := f.sendTo(t, wide, "")
+		if err != nil || wide.Hosts[p] == away {
+			t.Fatalf("partition %d: %v", p, err)
+		}
+		there[p]++
+	}
+	for p, n := range there {
+		if n < 9 || n > 20 {
+			t.Errorf("partition %d got %d of 160", p, n)
+		}
+	}
+	if len(there) != 12 {
+		t.Errorf("%d partitions got messages, not 12", len(there))
+	}
+	lost := 0
+	for i := range 200 {
+		key := fmt.Sprint("key", i)
+		p, err := f.sendTo(t, wide, key)
+		switch gone := wide.Hosts[p] == away; {
+		case gone && !isCode(err, engine.Busy), !gone && err != nil:
+			t.Errorf("%s, partition %d on %d: %v", key, p, wide.Hosts[p], err)
+		case gone:
+			lost++
+		}
+	}
+	if lost < 25 || lost > 75 {
+		t.Errorf("%d of 200 keys are of 4 partitions of 16", lost)
+	}
+	f.counted(t, wide, 120+160+200-lost, true)
+	changed := wide.Properties
+	changed.MaxDeliveryCount++
+	_, err := f.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "wide", Properties: changed, Mode: engine.UpdateOnly})
+	if !isCode(err, engine.Busy) {
+		t.Errorf("an update: %v", err)
+	}
+	if err := f.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "wide"}); !isCode(err, engine.Busy) {
+		t.Errorf("a deletion: %v", err)
+	}
+	if e, _ := f.Find("wide"); e != wide {
+		t.Errorf("the queue was changed: %+v", e)
+	}
+	if _, err := f.RestartPartition(t.Context(), away, nil, event.ReasonGiven{}); err != nil {
+		t.Fatal(err)
+	}
+	f.counted(t, wide, 160+160+200-lost, false)
+	if _, err := f.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "wide", Properties: changed, Mode: engine.UpdateOnly}); err != nil {
+		t.Errorf("an update when all is there: %v", err)
+	}
+}
+
+// counted compares how many messages a queue has, and whether that is all of it.
+func (f *fencing) counted(t *testing.T, e *engine.Entity, want int, limited bool) {
+	t.Helper()
+	all, err := f.Runtime(t.Context(), []*engine.Entity{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := all[0]; r.Active != want || r.Limited != limited || r.Unknown {
+		t.Errorf("%d messages, limited %v, unknown %v; want %d, %v", r.Active, r.Limited, r.Unknown, want, limited)
+	}
+}
