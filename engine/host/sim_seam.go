@@ -87,7 +87,9 @@ func Carried(l *Loop, c *Courier) string {
 
 // Admitted is what of requests to a loop gets into its mailbox: what its disk keeps from being carried out is turned away before. [Loop.Submit] asks.
 func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
-	return withoutNew(on, requests)
+	kept, refused, why := withoutNew(on, requests)
+	turnAway(refused, why)
+	return kept
 }
 
 // End is the end of a loop that does not run: all who wait for it hear that nobody knows what became of what they asked for. [Loop.Run] does so when
