@@ -14,15 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// What a search finds by the indexes of sealed files is what a look at everything finds, and it looks at little for it.
-func TestFound(t *testing.T) {
-	t.Parallel()
-	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, ChapterBytes: 300_000, SealAfter: -1})
-	defer d.Close()
-	p, w := d.Lead(0)
-	rng := rand.New(rand.NewPCG(5, 2))
-	id := func(n int) []byte { return fmt.Appendf(nil, "%x-%d", rand.New(rand.NewPCG(uint64(n), 1)).Uint64(), n) }
-	const messages = 12_000
+// foundHistory writes messages with their numbers, half of them before a clock is set back, with what is searched for among them.
+func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id func(int) []byte) {
 	for n := 1; n <= messages; n += 50 {
 		at := event.Time(n * 10)
 		if n > messages/2 {
@@ -53,6 +46,18 @@ func TestFound(t *testing.T) {
 			events = events[k:]
 		}
 	}
+}
+
+// What a search finds by the indexes of sealed files is what a look at everything finds, and it looks at little for it.
+func TestFound(t *testing.T) {
+	t.Parallel()
+	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, ChapterBytes: 300_000, SealAfter: -1})
+	defer d.Close()
+	p, w := d.Lead(0)
+	rng := rand.New(rand.NewPCG(5, 2))
+	id := func(n int) []byte { return fmt.Appendf(nil, "%x-%d", rand.New(rand.NewPCG(uint64(n), 1)).Uint64(), n) }
+	const messages = 12_000
+	foundHistory(d, w, rng, messages, id)
 	for {
 		if more, err := p.(log.Sealer).Seal(t.Context()); err != nil {
 			t.Fatal(err)

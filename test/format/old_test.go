@@ -80,6 +80,9 @@ func goldens(t *testing.T) (records [][]byte) {
 			t.Fatal("no golden bytes", err)
 		}
 		for _, file := range files {
+			if strings.HasSuffix(file, "Restored.hex") {
+				continue // stands in a base, in no log
+			}
 			dump, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
