@@ -40,7 +40,9 @@ func TestInstantThatWasTwice(t *testing.T) {
 	if got, err := ask(func(l *Ledger) error { return l.At(t.Context(), Instant{Place: &place}, "orders", false) }); err != nil || fmt.Sprint(got) != "[2]" {
 		t.Errorf("at %s: %s, %v", place, got, err)
 	}
-	if _, err := ask(func(l *Ledger) error { return l.Diff(t.Context(), Instant{At: 6000}, Instant{At: 20_000}, "orders", false) }); !errors.Is(err, ErrQuestion) {
+	if _, err := ask(func(l *Ledger) error {
+		return l.Diff(t.Context(), Instant{At: 6000}, Instant{At: 20_000}, "orders", false)
+	}); !errors.Is(err, ErrQuestion) {
 		t.Errorf("diff from an instant that was twice: %v", err)
 	}
 	if _, err := ask(func(l *Ledger) error {
