@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,15 +16,7 @@ import (
 // sealing is a namespace on a log of small chapters, of which all that are closed have been sealed, with the queue "orders".
 func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 	t.Helper()
-	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 4096, SealAfter: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &broker{n, store}
+	b := openSmall(t, t.TempDir(), said)
 	q := b.queue(t, "orders", testQueue())
 	in := newInbox()
 	for i := range 20 {
@@ -32,8 +25,29 @@ func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 			t.Fatal(r.Err)
 		}
 	}
-	for _, id := range store.Partitions() {
-		p, err := store.Open(t.Context(), id)
+	b.seal(t)
+	return b, q
+}
+
+// openSmall is a namespace on a log of small chapters, which are sealed when somebody asks for it.
+func openSmall(t *testing.T, dir string, said *strings.Builder) *broker {
+	t.Helper()
+	store, err := log.Open(t.Context(), dir, log.Options{Partitions: 2, ChapterBytes: 4096, SealAfter: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &broker{n, store}
+}
+
+// seal has all closed chapters sealed.
+func (b *broker) seal(t *testing.T) {
+	t.Helper()
+	for _, id := range b.store.Partitions() {
+		p, err := b.store.Open(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +57,62 @@ func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 			}
 		}
 	}
-	return b, q
+}
+
+// waiting are the numbers of the messages of a queue whose bodies can be read.
+func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.SequenceNumber) {
+	t.Helper()
+	reply, err := b.ask(t.Context(), q.Host(0), &engine.Peek{Slice: q.Slice(0), From: 1, Count: 1000, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range reply.Messages() {
+		if _, err := b.readBlob(q.Host(0), m.Body); err != nil {
+			t.Fatal(err)
+		}
+		numbers = append(numbers, m.Sequence)
+	}
+	return numbers
+}
+
+// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, the broker goes on, and so does the one
+// after it, which begins with the base.
+func TestHistoryIsGone(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	dir := t.TempDir()
+	b := openSmall(t, dir, &said)
+	q := b.queue(t, "orders", testQueue())
+	b.send(t, q, 300)
+	b.complete(t, q, 295)
+	b.close(t) // which leaves a checkpoint
+
+	b = openSmall(t, dir, &said)
+	q = b.queue(t, "orders", testQueue())
+	b.seal(t)
+	none := event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
+	if err := b.PutHistoryPolicy(t.Context(), engine.PutHistoryPolicy{Policy: none}); err != nil {
+		t.Fatal(err)
+	}
+	waits := b.waiting(t, q)
+	newKeeping(b.Namespace).look(t.Context())
+	first, _ := (*b.slots[q.Host(0)].log.Load()).Bounds()
+	if first < 10_000 || !strings.Contains(said.String(), "history given back") {
+		t.Errorf("the log begins at %d:\n%s", first, said.String())
+	}
+	for range 2 {
+		if got := b.waiting(t, q); len(got) != 5 || !slices.Equal(got, waits) {
+			t.Errorf("%v wait, not %v", got, waits)
+		}
+		b.close(t)
+		b = openSmall(t, dir, &said)
+		q = b.queue(t, "orders", testQueue())
+		if now, _ := (*b.slots[q.Host(0)].log.Load()).Bounds(); now != first {
+			t.Errorf("the log begins at %d, not %d", now, first)
+		}
+	}
+	b.complete(t, q, 5)
+	b.close(t)
 }
 
 // TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, nothing before somebody has said something of history; what is in

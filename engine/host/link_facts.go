@@ -96,11 +96,12 @@ func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.Link
 		return
 	}
 	delete(f.open, link)
-	if fact.Cause == 0 {
-		fact.Cause = event.ClosedByPeer
+	own := *fact // other partitions have the same command
+	if own.Cause == 0 {
+		own.Cause = event.ClosedByPeer
 	}
-	fact.Slice, fact.Origin = as.slice, as.number
-	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
+	own.Slice, own.Origin = as.slice, as.number
+	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: &own, Origin: link}))
 }
 
 // take takes a link out of the bucket of a slice, or counts it as one that is left out.

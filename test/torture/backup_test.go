@@ -48,6 +48,7 @@ func TestBackups(t *testing.T) {
 	m.load.workers.Wait()
 	m.close()
 	m.end()
+	m.wantSealed()
 	m.reportFaults()
 	for i, c := range copies {
 		c.opens()

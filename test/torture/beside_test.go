@@ -36,6 +36,7 @@ func TestReadersBeside(t *testing.T) {
 	<-done
 	r.drain()
 	r.end()
+	r.wantSealed()
 	reader.look()
 	if leases, err := filepath.Glob(filepath.Join(r.data, "lease-*")); err != nil || len(leases) > 0 {
 		t.Errorf("leases are left: %q, %v", leases, err)

@@ -86,6 +86,7 @@ func (m *moves) run(kills int) {
 	})
 	m.close()
 	m.end()
+	m.wantSealed()
 	m.Logf("seed %d: %d kills, %d of them while starting; %d calls acknowledged, %d unknown; %d commits with ok, %d rolled back", m.seed,
 		m.figures.kills, m.figures.early, m.ledger.acks, m.ledger.unknowns, m.commits, m.rollbacks)
 	if m.commits == 0 {
