@@ -76,3 +76,29 @@ func TestForgetSource(t *testing.T) {
 		t.Errorf("%d events, then %d", first, again)
 	}
 }
+
+// Semantics.md 13.3: a message that was moved to a topic and waited there for its time is shown to the rules with the number of its first submission.
+func TestFirstNumberOfWhatWaited(t *testing.T) {
+	t.Parallel()
+	p := NewPartition(0, 1, index.New())
+	topicOf(t, p, []event.Rule{sql("first", "sys.EnqueuedSequenceNumber = 7")}, []event.Rule{sql("own", "sys.EnqueuedSequenceNumber <> 7")})
+	topic, _ := p.Entity(event.Slice{Entity: 1})
+	carryOut := func(now event.Time, cmd Command) []event.Event {
+		out := p.Decide(now, cmd)
+		for _, ev := range out.Events {
+			p.Apply(now, ev)
+		}
+		return out.Events
+	}
+	carryOut(1000, &Import{Entity: topic, Slice: event.Slice{Entity: 1}, Source: event.Slice{Entity: 99}, Floor: 1, Items: []Arriving{{Number: 1, Hops: 1, First: 7,
+		Message: Message{ID: []byte("1"), Body: []byte("hello"), ScheduledFor: 5000, Properties: &filter.Message{}}}}})
+	for _, ev := range carryOut(6000, &Tick{Properties: &filter.Message{}}) {
+		if due, ok := ev.(*event.ScheduledPublished); ok {
+			if len(due.Copies) != 1 || due.Copies[0].Subscription != 2 {
+				t.Errorf("copies %+v, not one for the rule that asks for the first number", due.Copies)
+			}
+			return
+		}
+	}
+	t.Error("it did not become due")
+}
