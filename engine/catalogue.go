@@ -17,7 +17,7 @@ const hashVersion = 1
 // Quotas of a namespace and of a topic (semantics.md 16.3).
 const (
 	maxEntities      = 10_000 // queues and topics
-	maxPartitioned   = 100    // of these, partitioned
+	maxPartitioned   = 100    // of these, partitioned, unless settings say otherwise
 	maxSubscriptions = 2000   // of a topic
 	maxSQLFilters    = 2000   // of a topic
 	maxCorrelations  = 100_000
@@ -39,12 +39,13 @@ type cataloguing struct {
 	there *index.Catalogue // to be read
 	width int              // partitions of the namespace, for placement
 	split int              // see Partition.Split
+	most  int              // see Partition.SplitAtMost
 	avoid []bool           // see Partition.Avoid
 }
 
 func (p *Partition) catalogue() cataloguing {
 	p.onlyCatalogue()
-	return cataloguing{&p.decision, &p.index.Catalogue, p.width, p.split, p.avoid}
+	return cataloguing{&p.decision, &p.index.Catalogue, p.width, p.split, cmp.Or(p.mostSplit, maxPartitioned), p.avoid}
 }
 
 func (p *Partition) onlyCatalogue() {
@@ -222,8 +223,8 @@ func (c cataloguing) mayCreate(cmd *PutEntity) *Error {
 	if !cmd.Properties.EnablePartitioning {
 		return nil
 	}
-	if c.there.Partitioned() >= maxPartitioned {
-		return Refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", maxPartitioned, cmd.Path)
+	if c.there.Partitioned() >= c.most {
+		return Refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", c.there.Partitioned(), cmd.Path)
 	}
 	return nil
 }

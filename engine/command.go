@@ -67,8 +67,9 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
-	// Others is how many other partitions of the entity may be tried, as long as nobody has looked at the command: see [Send.Elsewhere].
-	Others uint8
+	// Others are the other partitions of the entity that may be tried, as long as nobody has looked at the command, a bit for each: see
+	// [Send.Elsewhere].
+	Others uint16
 
 	staged []stagedMessage // of a commit
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// NotDeferred is the refusal of numbers that are not those of deferred messages of the caller's.
+func NotDeferred() *Error { return Refuse(MessageNotFound, notDeferredText) }
+
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
 
 // maxDeferredAnswer bounds the bytes of the messages in one answer: it stands in memory as a whole.
@@ -47,7 +50,7 @@ func (s *receivingDeferred) check() (found []index.Message, way passed, err *Err
 	}
 	found, way.messages = s.find()
 	if len(found) < len(s.cmd.Sequences) || len(found) == 0 {
-		return nil, way, Refuse(MessageNotFound, notDeferredText)
+		return nil, way, NotDeferred()
 	}
 	var size int64
 	for i := range found {

@@ -39,6 +39,8 @@ type PartitionStatus struct {
 	ID    PartitionID
 	State PartitionState
 	Since event.Time // when the state began; 0: nobody knows
-	Cause string     // one line; "" while it serves
+	Cause string     // one line; "" while it serves and nothing that it has stored is known to be damaged
 	By    string     // the principal of the operator who brought it to the state; "": nobody did
+	// Scrubbed is when all of its log had been read again; 0: it has not been yet.
+	Scrubbed event.Time
 }

@@ -13,10 +13,11 @@ import (
 
 // Partition is the state machine of one partition: single-threaded, no clock, no I/O, no goroutine, no randomness.
 type Partition struct {
-	id    PartitionID
-	width int    // partitions of the namespace, for placement
-	avoid []bool // by partition: no new entity is placed there; nil: on all. An input: see Avoid
-	split int    // an input: see Split
+	id        PartitionID
+	width     int    // partitions of the namespace, for placement
+	avoid     []bool // by partition: no new entity is placed there; nil: on all. An input: see Avoid
+	split     int    // an input: see Split
+	mostSplit int    // see SplitAtMost
 
 	index        *index.Index
 	settings     settings
@@ -88,6 +89,9 @@ func (p *Partition) Avoid(partitions []bool) { p.avoid = partitions }
 // Split says how many partitions a queue or topic gets that is created to be partitioned; 1 or less: one, as all others. Only the catalogue's
 // partition is told.
 func (p *Partition) Split(partitions int) { p.split = min(partitions, event.MaxEntityPartitions) }
+
+// SplitAtMost says how many partitioned queues and topics a namespace may have; 0: 100. Only the catalogue's partition is told.
+func (p *Partition) SplitAtMost(entities int) { p.mostSplit = entities }
 
 // DrawIDs gives the source of what newid() is in rules, which is random. What was drawn stands in the events. It is drawn from when a
 // rule asks: as often as it does, and by no other decision.

@@ -36,6 +36,8 @@ func TestTopicQuotas(t *testing.T) {
 	if err := askCatalogue(p, &PutEntity{Kind: event.Topic, Path: "more", Properties: split}); code(err) != QuotaExceeded {
 		t.Errorf("partitioned entity %d: %v", maxPartitioned+1, err)
 	}
+	p.SplitAtMost(maxPartitioned + 1) // as settings may say
+	must(&PutEntity{Kind: event.Topic, Path: "more", Properties: split})
 
 	must(&PutEntity{Kind: event.Topic, Path: "wide", Properties: DefaultProperties(event.Topic)})
 	sub := func(topic string, i int, rules ...event.Rule) *PutEntity {

@@ -28,6 +28,18 @@ func (t Target) OfSequence(n event.SequenceNumber) uint8 { return t.known(n.Part
 // OfSession is the entity partition that all messages of a session are in, and its state.
 func (t Target) OfSession(id []byte) uint8 { return t.Entity.ofKey(id) }
 
+// OfMoved is the entity partition of a message that moves here from another slice: that of its key, else one that follows from the number of its
+// transfer and the partition it leaves, so that what is offered again meets the slice that may know it already (decision 35). It is the same for ever.
+func (t Target) OfMoved(m *Message, from event.Slice, n event.TransferNumber) uint8 {
+	if len(t.Entity.Hosts) <= 1 {
+		return onlyPartition
+	}
+	if key, ok := t.Entity.key(m, false); ok {
+		return t.Entity.ofKey(key)
+	}
+	return uint8((uint64(n) + uint64(from.Partition)) % uint64(len(t.Entity.Hosts)))
+}
+
 // Place fills in the slice of a send: the entity partition in which its messages are stored, all of them. It is that of the key that they
 // have. Without a key any will do, and it is the next in turn. Messages with different keys are refused: one decision is in one log.
 func (t Target) Place(cmd *Send) *Error {
@@ -43,14 +55,15 @@ func (t Target) Place(cmd *Send) *Error {
 		if keyed {
 			partition = t.Entity.ofKey(key)
 		} else {
-			partition, cmd.Others = t.Entity.nextInTurn(), uint8(len(t.Entity.Hosts)-1)
+			partition = t.Entity.nextInTurn()
+			cmd.Others = uint16(1<<len(t.Entity.Hosts)-1) &^ (1 << partition)
 		}
 	}
 	cmd.Slice = t.Slice(partition)
 	return nil
 }
 
-// Elsewhere has messages without a key stored in another partition than so far, one that is served; false: there is none, or the messages
+// Elsewhere has messages without a key stored in a partition where that was not tried, one that is served; false: there is none, or the messages
 // have a key. It is for a command that nobody has looked at, and nobody will. Of one that a partition was given, and that may have been
 // carried out, it would store the messages twice.
 func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bool) {
@@ -58,14 +71,14 @@ func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bo
 		return 0, false
 	}
 	hosts := cmd.Entity.Hosts
-	for at := cmd.Entity.nextInTurn(); cmd.Others > 0; at = uint8((int(at) + 1) % len(hosts)) {
-		if at == cmd.Slice.Partition {
-			continue
-		}
-		if cmd.Others--; served(hosts[at]) {
+	at := cmd.Entity.nextInTurn()
+	for range hosts {
+		if cmd.Others>>at&1 == 1 && served(hosts[at]) {
+			cmd.Others &^= 1 << at
 			cmd.Slice.Partition = at
 			return hosts[at], true
 		}
+		at = uint8((int(at) + 1) % len(hosts))
 	}
 	return 0, false
 }

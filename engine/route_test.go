@@ -57,3 +57,30 @@ func TestPartitionsFrom(t *testing.T) {
 		}
 	}
 }
+
+// S4-39, S4-42: a send without a key that is refused before anybody looked at it is tried in every other partition that is served, in each once,
+// however many others take their turns meanwhile.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	e := wideEntity(16)
+	cmd := &Send{Entity: e, Messages: []Message{{ID: []byte("m")}}}
+	if err := (Target{Entity: e}).Place(cmd); err != nil {
+		t.Fatal(err)
+	}
+	tried := map[uint8]bool{cmd.Slice.Partition: true}
+	for range 40 {
+		for range 3 {
+			e.nextInTurn() // another send
+		}
+		if _, ok := cmd.Elsewhere(func(PartitionID) bool { return true }); !ok {
+			break
+		}
+		if tried[cmd.Slice.Partition] {
+			t.Fatalf("partition %d is tried twice", cmd.Slice.Partition)
+		}
+		tried[cmd.Slice.Partition] = true
+	}
+	if len(tried) != 16 {
+		t.Errorf("%d partitions are tried, there are 16", len(tried))
+	}
+}

@@ -16,6 +16,7 @@ type Index struct {
 	lastAt     event.Time
 	clock      Clock
 	open       snapshots
+	removals   Removals
 }
 
 // shared is what the slices of a partition have in common: a lock is found by its token, a lock's end and a scheduled message by time,
@@ -34,7 +35,7 @@ type shared struct {
 func New() *Index {
 	sh := &shared{versions: versions{now: 1}, texts: map[string]string{}}
 	sh.locks, sh.schedule = newLockTable(&sh.versions), newSchedule(&sh.versions)
-	x := &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1}
+	x := &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1, removals: Removals{of: new(int64)}}
 	x.moves, x.holds = moves{&x.slices}, holds{sh}
 	return x
 }
@@ -94,7 +95,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.MessageExpired:
 		x.slices.of(ev.Slice).removeAll(ev, ev.Sequence)
 	case *event.MessagesBatchDeleted:
-		x.slices.of(ev.Slice).removeAll(ev, ev.Sequences...)
+		x.removals.many(&x.slices, ev)
 
 	case *event.SessionAccepted:
 		x.slices.of(ev.Slice).acceptSession(ev)
@@ -105,7 +106,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.SessionStateSet:
 		x.slices.setSessionState(at, ev)
 	case *event.SliceDropped:
-		x.slices.drop(ev.Slice)
+		x.removals.slice(&x.slices, ev)
 	default:
 		x.slices.applyMove(ev)
 	}

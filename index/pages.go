@@ -1,6 +1,9 @@
 package index
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 const (
 	pageBits = 8
@@ -33,12 +36,14 @@ func (p *pages[T]) own(v *versions, n int) *page[T] {
 	p.ownList(v)
 	was := p.list[n]
 	p.list[n] = &page[T]{made: v.now, values: append(make([]T, 0, cap(was.values)), was.values...)}
+	v.copied.Add(int64(cap(was.values)) * int64(unsafe.Sizeof(was.values[0])))
 	return p.list[n]
 }
 
 func (p *pages[T]) ownList(v *versions) {
 	if !v.owned(p.made) {
 		p.list, p.made = slices.Clone(p.list), v.now
+		v.copied.Add(int64(len(p.list)) * int64(unsafe.Sizeof(p.list[0])))
 	}
 }
 

@@ -71,6 +71,9 @@ type slice struct {
 
 func newSlice(id event.Slice, sh *shared) *slice {
 	before, _ := id.Numbers()
+	if mutant.On(mutant.NumberUnpartitioned) {
+		before = 0
+	}
 	return &slice{kept: &kept{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
 }
 

@@ -15,7 +15,10 @@ import (
 type Snapshot struct {
 	view
 	version version
+	removed Removals
 	closed  atomic.Bool
+	copied  *atomic.Int64                // see [versions]
+	before  int64                        // what that was when the snapshot was taken
 	byID    func() map[event.Slice]*kept // made when the first question comes
 }
 
@@ -42,7 +45,7 @@ func viewOf(x *Index) view {
 func (x *Index) Snapshot() *Snapshot {
 	v := &x.shared.versions
 	x.open.release(v)
-	s := &Snapshot{view: viewOf(x), version: v.now}
+	s := &Snapshot{view: viewOf(x), version: v.now, removed: x.removals, copied: &v.copied, before: v.copied.Load()}
 	s.byID = sync.OnceValue(s.view.byID)
 	v.frozen = v.now
 	v.now++
@@ -57,6 +60,9 @@ func (s *Snapshot) Close() {
 		s.view, s.byID = view{}, nil // the owner has the snapshot itself on its list until the next event comes
 	}
 }
+
+// Copied is how much of the state was kept twice because of open snapshots since this one was taken, bytes, about. Any goroutine may ask.
+func (s *Snapshot) Copied() int64 { return s.copied.Load() - s.before }
 
 // snapshots are those that are open, by age.
 type snapshots struct{ list []*Snapshot }

@@ -3,6 +3,7 @@ package index
 import (
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -159,12 +160,15 @@ func (n *node) own(v *versions) *node {
 	}
 	c := *n
 	c.made = v.now
+	v.copied.Add(int64(unsafe.Sizeof(c)))
 	if n.level > 0 {
 		kids := *n.kids
 		c.kids = &kids
+		v.copied.Add(int64(unsafe.Sizeof(kids)))
 		return &c
 	}
 	c.rows = append(make([]row, 0, cap(n.rows)), n.rows...)
+	v.copied.Add(int64(cap(n.rows)) * int64(unsafe.Sizeof(row{})))
 	if n.extra != nil {
 		c.extra = &extra{n.extra.origins, slices.Clone(n.extra.changes), slices.Clone(n.extra.sources)}
 		c.extra.origins.others = slices.Clone(n.extra.origins.others)

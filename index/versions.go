@@ -1,13 +1,16 @@
 package index
 
+import "sync/atomic"
+
 // version numbers the states between two snapshots. What a snapshot shares with the index says in which version it was made: the owner
 // changes what no open snapshot can see where it stands, and makes a copy of everything else first.
 type version uint32
 
 // versions tells what may be changed.
 type versions struct {
-	now    version // what is made now is of this one
-	frozen version // of the newest snapshot that is open: it sees everything up to this one; 0: there is none
+	now    version      // what is made now is of this one
+	frozen version      // of the newest snapshot that is open: it sees everything up to this one; 0: there is none
+	copied atomic.Int64 // how much was copied so far because a snapshot sees it, bytes; others read it
 }
 
 // owned tells whether something that was made in a version may be changed where it stands.

@@ -2,8 +2,10 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -36,7 +38,7 @@ func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of *
 	for _, id := range ids {
 		b, err := l.book(ctx, id)
 		if err == nil {
-			t.logs[id], err = l.state(ctx, b, i, at, e)
+			t.logs[id], err = l.state(ctx, b, i, at, e, of)
 		}
 		if err != nil {
 			return nil, err
@@ -51,7 +53,7 @@ func (t *then) living(of *life) (list []*life) {
 		return []*life{of}
 	}
 	for _, e := range t.n.byID {
-		if e.created <= t.at && (e.deleted == 0 || e.deleted > t.at) {
+		if e.there(t.at, t.era.number) {
 			list = append(list, e)
 		}
 	}
@@ -106,7 +108,7 @@ func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 }
 
 // entity is the one that a path names at an instant; nil without a path.
-func (l *Ledger) entity(path string, at event.Time) (*life, error) {
+func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -115,12 +117,16 @@ func (l *Ledger) entity(path string, at event.Time) (*life, error) {
 		return nil, err
 	}
 	for _, e := range l.names.byPath[fold(path)] {
-		if e.created <= at && (e.deleted == 0 || e.deleted > at) {
+		// A place may be in front of the deletion in the same millisecond.
+		if e.there(at, in.number) || i.Place != nil && e.deleted == at && e.until == in.number {
 			return e, nil
 		}
 	}
+	if i.Place != nil && len(l.names.byPath[fold(path)]) == 1 { // the clocks of two logs may be apart where one was set: the state there says what there was
+		return e, nil
+	}
 	switch {
-	case e.created > at:
+	case e.deleted == 0 || e.created > at:
 		return nil, fmt.Errorf("%w of %s at %s: it was made at %s", ErrNothing, e.path, at, e.created)
 	default:
 		return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s", ErrNothing, e.path, at, e.deleted)
@@ -138,11 +144,20 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 			return err
 		}
 	}
-	of, err := l.entity(path, at)
-	if err != nil {
-		return err
-	}
-	for _, e := range eras {
+	told := false
+	var about *life
+	for n, e := range eras {
+		of, err := l.entity(path, i, at, e)
+		if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) { // in another of them it was there
+			if err := l.note("%s", strings.TrimPrefix(err.Error(), ErrNothing.Error()+" of ")); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		told, about = true, of
 		t, err := l.then(ctx, i, at, e, of)
 		if err == nil {
 			err = l.tellThen(t, of, messages)
@@ -151,7 +166,7 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 			return err
 		}
 	}
-	return nil
+	return horizonsOf(ctx, l, about)
 }
 
 func (l *Ledger) tellThen(t *then, of *life, messages bool) error {

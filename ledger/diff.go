@@ -60,7 +60,10 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 			return err
 		}
 	}
-	return l.acts(ctx, from, to, path)
+	if err := l.acts(ctx, from, to, path); err != nil {
+		return err
+	}
+	return horizonsOf(ctx, l, of)
 }
 
 // one is the state at an instant that must be one only.
@@ -88,7 +91,7 @@ func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[
 	if of != nil {
 		r.Entity = of.path
 	}
-	s, err := l.scope(ctx, &r)
+	s, err := l.Select(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,7 @@ func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[
 		return all[id]
 	}
 	for _, b := range s.books {
-		for h, err := range merged(ctx, []*book{b}, s.search) {
+		for h, err := range s.alone(ctx, b) {
 			if err != nil {
 				return nil, err
 			}
@@ -248,20 +251,16 @@ func standing(m *index.Message) string {
 
 // acts tells what people did between two instants.
 func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error {
-	s, err := l.scope(ctx, &Range{Since: &from, Until: &to, Entity: path})
+	s, err := l.Select(ctx, Range{Since: &from, Until: &to, Entity: path})
 	if err != nil {
 		return err
 	}
 	s.search.Kinds = acts
-	for h, err := range merged(ctx, s.books, s.search) {
+	for h, err := range s.merged(ctx) {
 		if err != nil {
 			return err
 		}
-		isAct := false
-		for _, k := range acts {
-			isAct = isAct || h.event().Kind() == k
-		}
-		if !isAct || !s.wants(&h) {
+		if !s.wants(h.rec.At, h.event()) {
 			continue
 		}
 		line, err := l.row(ctx, &h)

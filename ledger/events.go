@@ -9,19 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // EventColumns are those of the rows of [Ledger.Events] and [Ledger.Audit].
 var EventColumns = []string{"Time", "Type", "Entity", "Number", "Detail", "By", "Place", "Event", "Reason"}
-
-// Range is which events are wanted. The zero value is all of them.
-type Range struct {
-	Since, Until *Instant // both inclusive
-	Entity       string   // path; "": all
-	Where        string   // condition on the columns; "": none
-}
 
 // happening is an event in the order of all logs.
 type happening struct {
@@ -32,8 +24,12 @@ type happening struct {
 
 func (h *happening) event() event.Event { return h.rec.Events[h.i] }
 
-// merged yields what a search finds in logs, by broker time, each log in its own order.
-func merged(ctx context.Context, books []*book, s log.Search) iter.Seq2[happening, error] {
+// merged yields what is to be looked at of the logs, by broker time, each log in its own order.
+func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
+	books := s.books
+	if len(books) == 1 {
+		return s.alone(ctx, books[0])
+	}
 	return func(yield func(happening, error) bool) {
 		type head struct {
 			book *book
@@ -47,7 +43,7 @@ func merged(ctx context.Context, books []*book, s log.Search) iter.Seq2[happenin
 			return more, err
 		}
 		for _, b := range books {
-			next, stop := iter.Pull2(replay.Found(ctx, b, s))
+			next, stop := iter.Pull2(s.records(ctx, b))
 			defer stop()
 			h := &head{book: b, next: next}
 			more, err := advance(h)
@@ -79,80 +75,27 @@ func merged(ctx context.Context, books []*book, s log.Search) iter.Seq2[happenin
 	}
 }
 
-// scope is a range as logs are asked for it.
-type scope struct {
-	of      *life // nil: every entity
-	books   []*book
-	search  log.Search
-	related map[event.EntityID]bool // the entity, and its topic or subscriptions
-}
-
-func (l *Ledger) scope(ctx context.Context, r *Range) (*scope, error) {
-	n, err := l.catalogue(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &scope{}
-	for i, at := range []*Instant{r.Since, r.Until} {
-		if at == nil {
-			continue
-		}
-		t, _, err := l.eras(ctx, *at)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			s.search.From = t
-		} else {
-			s.search.Until = t
-		}
-	}
-	ids := l.src.Partitions()
-	if r.Entity != "" {
-		if s.of, err = n.find(r.Entity); err != nil {
-			return nil, err
-		}
-		ids = n.logs(s.of)
-		if !slices.Contains(ids, catalogue) {
-			ids = append([]log.PartitionID{catalogue}, ids...)
-		}
-		if len(s.of.hosts) <= 1 && s.of.topic == 0 {
-			s.search.Named, s.search.Slice = true, event.Slice{Entity: s.of.id}
-		}
-		s.related = map[event.EntityID]bool{s.of.id: true}
-	}
-	for _, id := range ids {
-		b, err := l.book(ctx, id)
-		if err != nil {
-			if s.of != nil {
-				return nil, err
+// alone is merged for one log.
+func (s *Selection) alone(ctx context.Context, b *book) iter.Seq2[happening, error] {
+	return func(yield func(happening, error) bool) {
+		for rec, err := range s.records(ctx, b) {
+			if err != nil {
+				yield(happening{}, err)
+				return
 			}
-			if err := l.note("partition %d cannot be read, nothing of it is here: %s", id, word(err.Error())); err != nil {
-				return nil, err
+			for i, ev := range rec.Events {
+				b.see(ev)
+				if !yield(happening{b, rec, i}, nil) {
+					return
+				}
 			}
-			continue
 		}
-		s.books = append(s.books, b)
 	}
-	return s, nil
-}
-
-// wants tells whether an event is in the range.
-func (s *scope) wants(h *happening) bool {
-	if h.rec.At < s.search.From || s.search.Until != 0 && h.rec.At > s.search.Until {
-		return false
-	}
-	if s.of == nil {
-		return true
-	}
-	wanted := false
-	event.Named(h.event(), func(slice event.Slice, _ event.SequenceNumber) { wanted = wanted || s.related[slice.Entity] })
-	return wanted
 }
 
 // Events tells what happened, event by event.
 func (l *Ledger) Events(ctx context.Context, r Range) error {
-	return l.events(ctx, r, func(h *happening) bool { return h.event().Kind() != event.KindOriginDefined })
+	return l.events(ctx, r, nil)
 }
 
 // acts are what people and programs did to entities, rules, clocks and partitions, and to many messages at once.
@@ -161,31 +104,37 @@ var acts = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.
 
 // Audit tells who created, changed, deleted and purged what, with the reason that was given.
 func (l *Ledger) Audit(ctx context.Context, r Range) error {
-	return l.events(ctx, r, func(h *happening) bool { return slices.Contains(acts, h.event().Kind()) })
+	return l.events(ctx, r, acts)
 }
 
-func (l *Ledger) events(ctx context.Context, r Range, wanted func(*happening) bool) error {
-	w, err := newWhere(r.Where)
+// events tells those of some kinds; nil: of all that are about something.
+func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error {
+	s, err := l.Select(ctx, r)
 	if err != nil {
 		return err
 	}
-	s, err := l.scope(ctx, &r)
-	if err != nil {
-		return err
+	if kinds != nil {
+		s.search.Kinds = kinds
 	}
 	shown := 0
-	for h, err := range merged(ctx, s.books, s.search) {
+	if r.After == nil {
+		if err := l.horizons(ctx, s.books...); err != nil {
+			return err
+		}
+	}
+	for h, err := range s.merged(ctx) {
 		if err != nil {
 			return err
 		}
-		if !wanted(&h) || !s.wants(&h) {
+		ev := h.event()
+		if kinds == nil && r.Types == nil && ev.Kind() == event.KindOriginDefined || !s.wants(h.rec.At, ev) {
 			continue
 		}
 		line, err := l.row(ctx, &h)
 		if err != nil {
 			return err
 		}
-		ok, err := w.matches(line.Fields)
+		ok, err := s.where.matches(line.Fields)
 		if err == nil && ok {
 			shown++
 			err = l.tell(line)
@@ -194,7 +143,7 @@ func (l *Ledger) events(ctx context.Context, r Range, wanted func(*happening) bo
 			return err
 		}
 	}
-	if shown == 0 {
+	if shown == 0 && r.After == nil {
 		return l.answer(print.Object{print.Named("Events", uint64(0))}, "nothing of that kind happened")
 	}
 	return nil

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func (i Instant) String() string {
 	return i.At.String()
 }
 
-// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a
+// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a
 // zone it is that of now.
 func ParseInstant(s string, now time.Time) (Instant, error) {
 	s = strings.TrimSpace(s)
@@ -38,6 +39,9 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 		return Instant{At: event.TimeOf(now)}, nil
 	}
 	if strings.HasPrefix(s, "-") {
+		if days, err := strconv.Atoi(strings.TrimSuffix(s, "d")); err == nil && strings.HasSuffix(s, "d") && days > -100*366 {
+			return Instant{At: event.TimeOf(now.AddDate(0, 0, days))}, nil
+		}
 		if d, err := time.ParseDuration(s); err == nil {
 			return Instant{At: event.TimeOf(now.Add(d))}, nil
 		}
@@ -118,14 +122,15 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	return at, []era{{number: number, from: at, until: at}}, nil
 }
 
-// state is a log's state at an instant, in an era.
-func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era) (*replay.State, error) {
-	s, err := l.start(b, at, e)
+// state is a log's state at an instant, in an era, as far as some entities need it.
+func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era, of ...*life) (*replay.State, error) {
+	part := l.names.narrow(b.ID(), of...)
+	s, err := l.start(b, i, at, e)
 	if err != nil {
 		return nil, err
 	}
 	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
-	for rec, err := range s.Records(ctx) {
+	for rec, err := range part.records(ctx, s) {
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +140,7 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 		for _, ev := range rec.Events {
 			b.see(ev)
 		}
-		if err := s.Apply(rec); err != nil {
+		if err := part.apply(s, rec); err != nil {
 			return nil, err
 		}
 	}
@@ -156,9 +161,16 @@ func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	return now == e.number && rec.At > at
 }
 
-// start is the newest state that is kept and is not behind a time of an era.
-func (l *Ledger) start(b *book, at event.Time, e era) (*replay.State, error) {
+// start is the newest state that is kept and is not behind an instant, the time of which in an era is given, too.
+func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State, error) {
+	limit, err := l.limit(b, i, at)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range b.Checkpoints() {
+		if c.LSN > limit {
+			continue
+		}
 		s := replay.Newest(b, c.LSN, nil)
 		if now := s.Index.Clock().Number; now < e.number || now == e.number && s.Index.LastAt() <= at {
 			return s, nil
@@ -166,7 +178,23 @@ func (l *Ledger) start(b *book, at event.Time, e era) (*replay.State, error) {
 	}
 	s := replay.Begin(b)
 	if s.Index.LastAt() > at && s.Index.Clock().Number >= e.number {
-		return nil, fmt.Errorf("%w of partition %d at %s: its history begins at %s", ErrNothing, b.ID(), at, s.Index.LastAt())
+		return nil, fmt.Errorf("%w of partition %d at %s: its history begins at %s, %s", ErrNothing, b.ID(), at, s.Index.LastAt(), address.At(b.ID(), s.From))
 	}
 	return s, nil
+}
+
+// limit is an LSN behind which a log is later than an instant, as far as indexes say so: checkpoints there need not be read.
+func (l *Ledger) limit(b *book, i Instant, at event.Time) (event.LSN, error) {
+	_, limit := b.Bounds()
+	switch {
+	case i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID():
+		return min(limit, i.Place.LSN), nil
+	case len(l.names.clocks) > 1 || at == 0: // what is later may have an earlier time
+		return limit, nil
+	}
+	list, err := b.Find(log.Search{Until: at})
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	return min(limit, list[len(list)-1].To), nil
 }

@@ -24,7 +24,9 @@ type Ledger struct {
 	src   Source
 	tell  Tell
 	names *names // nil: not read yet
-	books map[log.PartitionID]*book
+	// memory is of those who ask again and again; nil: there is none.
+	memory *Memory
+	books  map[log.PartitionID]*book
 }
 
 // Tell is given an answer line by line. Its error ends the answer and is returned.
@@ -85,8 +87,10 @@ func (l *Ledger) next(commands ...string) error {
 type book struct {
 	log.Partition
 	log.Finder // looks at everything where the log has no indexes
+	log.Bases  // else a state would begin with nothing where the log begins with a base
 	origins    print.Origins
 	known      map[event.OriginID]bool // looked for, or come across
+	begins     event.Time              // what is there of it; 0: not known, or with the first frame
 }
 
 // see takes along who is who.
@@ -154,7 +158,7 @@ func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &book{Partition: p, Finder: finder(p), known: make(map[event.OriginID]bool)}
+	b := &book{Partition: p, Finder: finder(p), Bases: bases(p), known: make(map[event.OriginID]bool)}
 	l.books[id] = b
 	return b, nil
 }
@@ -230,6 +234,19 @@ func finder(p log.Partition) log.Finder {
 		return f
 	}
 	return all{p}
+}
+
+// noBase is a log that begins with its first frame.
+type noBase struct{ log.Bases }
+
+// Base implements [log.Bases].
+func (noBase) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
+
+func bases(p log.Partition) log.Bases {
+	if b, ok := p.(log.Bases); ok {
+		return b
+	}
+	return noBase{}
 }
 
 func many(n int, one, more string) string {

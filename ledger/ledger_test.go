@@ -20,6 +20,7 @@ type model struct {
 	dir    *logdir.Dir
 	part   [2]log.Partition
 	writer [2]log.Writer
+	host   [2]int // of each queue
 	rng    *rand.Rand
 	now    event.Time
 	last   [2]event.SequenceNumber
@@ -51,9 +52,10 @@ func newModel(t *testing.T, seed uint64) *model {
 	for i := range m.part {
 		m.part[i], m.writer[i] = m.dir.Lead(log.PartitionID(i))
 	}
+	m.host[1] = int(seed % 2) // in one log, or in two
 	for i, name := range []string{"orders", "bills"} {
 		m.dir.Append(m.writer[0], m.now, &event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(i + 1)}}, EntityKind: event.Queue,
-			Path: name, HashVersion: 1, Hosts: []byte{byte(i)}, Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 3, MaxSizeMegabytes: 1}})
+			Path: name, HashVersion: 1, Hosts: []byte{byte(m.host[i])}, Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 3, MaxSizeMegabytes: 1}})
 	}
 	for range 400 {
 		m.step()
@@ -90,7 +92,7 @@ func (m *model) step() {
 			m.live[q] = append(m.live[q][:at], m.live[q][at+1:]...)
 		}
 	}
-	m.dir.Append(m.writer[q], m.now, events...)
+	m.dir.Append(m.writer[m.host[q]], m.now, events...)
 	s := counted{at: m.now}
 	for q := range m.live {
 		for _, w := range m.live[q] {
@@ -266,14 +268,14 @@ func TestParseInstant(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 3, 9, 30, 0, 0, time.FixedZone("", 3600))
 	for text, want := range map[string]string{
-		"03:12": "2026-11-03T02:12:00.000Z", "23:00": "2026-11-02T22:00:00.000Z", "yesterday 14:00": "2026-11-02T13:00:00.000Z", "-2h": "2026-11-03T06:30:00.000Z",
+		"03:12": "2026-11-03T02:12:00.000Z", "23:00": "2026-11-02T22:00:00.000Z", "yesterday 14:00": "2026-11-02T13:00:00.000Z", "-2h": "2026-11-03T06:30:00.000Z", "-7d": "2026-10-27T08:30:00.000Z",
 		"2026-11-03T03:12:00Z": "2026-11-03T03:12:00.000Z", "2026-11-01": "2026-10-31T23:00:00.000Z", "now": "2026-11-03T08:30:00.000Z", "@0/16": "@0/16",
 	} {
 		if got, err := ParseInstant(text, now); err != nil || got.String() != want {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "noon", "25:00", "-2 hours", "tomorrow 10:00"} {
+	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00"} {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}

@@ -25,7 +25,9 @@ type life struct {
 	hosts   []byte
 	created event.Time // 0: before history begins
 	deleted event.Time // 0: it is there
-	changes []change
+	// since and until are the numbers of the eras of these times.
+	since, until uint64
+	changes      []change
 }
 
 // change is one of an entity's settings.
@@ -84,7 +86,7 @@ func (n *names) apply(rec *replay.Record, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
 		n.add(&life{id: id, kind: ev.EntityKind, path: ev.Path, topic: ev.Topic, hosts: slices.Clone(ev.Hosts), created: rec.At,
-			changes: []change{{at: rec.At, place: address.At(catalogue, rec.LSN), by: ev.Origin, now: ev.Properties}}})
+			since: n.clocks[len(n.clocks)-1].number, changes: []change{{at: rec.At, place: address.At(catalogue, rec.LSN), by: ev.Origin, now: ev.Properties}}})
 	case *event.EntityUpdated:
 		if e := n.byID[id]; e != nil {
 			before := e.changes[len(e.changes)-1].now
@@ -92,12 +94,18 @@ func (n *names) apply(rec *replay.Record, ev event.Event) {
 		}
 	case *event.EntityDeleted:
 		if e := n.byID[id]; e != nil {
-			e.deleted = rec.At
+			e.deleted, e.until = rec.At, n.clocks[len(n.clocks)-1].number
 		}
 	case *event.ClockSet:
 		n.clocks[len(n.clocks)-1].until = ev.From
 		n.clocks = append(n.clocks, era{number: ev.Number, from: ev.To, until: event.EndOfTime})
 	}
+}
+
+// there tells whether an entity was there at a time of an era.
+func (e *life) there(at event.Time, in uint64) bool {
+	made := e.since < in || e.since == in && e.created <= at
+	return made && (e.deleted == 0 || e.until > in || e.until == in && e.deleted > at)
 }
 
 func (n *names) add(e *life) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
@@ -47,7 +48,7 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 	if err != nil {
 		return err
 	}
-	if err := s.tellHead(); err != nil {
+	if err := s.tellHead(ctx); err != nil {
 		return err
 	}
 	for i := range s.moments {
@@ -55,7 +56,18 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 			return err
 		}
 	}
-	if sentence := s.sentence(); sentence != "" {
+	sentence := s.sentence()
+	if f := s.fate(); f.words == "WAITING" && f.tries == 0 {
+		receivers, err := l.receivers(ctx, f.number.slice)
+		if err != nil {
+			return err
+		}
+		sentence += ": " + receivers
+	}
+	if n := s.repeats(); n > 0 {
+		sentence = strings.TrimPrefix(sentence+"; ", "; ") + many(n, "message with its id came later and was dropped as a duplicate", "messages with its id came later and were dropped as duplicates")
+	}
+	if sentence != "" {
 		if err := l.answer(print.Object{print.Named("Sentence", sentence)}, "in a sentence: %s", sentence); err != nil {
 			return err
 		}

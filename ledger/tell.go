@@ -94,7 +94,7 @@ func median(list []time.Duration) time.Duration {
 }
 
 // tellHead says what the message is and what became of it.
-func (s *story) tellHead() error {
+func (s *story) tellHead(ctx context.Context) error {
 	f := s.fate()
 	about := ""
 	for i := range s.moments {
@@ -104,6 +104,9 @@ func (s *story) tellHead() error {
 	}
 	if about == "" {
 		if err := s.l.note("history has no longer how it was sent"); err != nil {
+			return err
+		}
+		if err := s.l.horizons(ctx, s.moments[0].book); err != nil {
 			return err
 		}
 		about = "sent before history begins"
@@ -170,11 +173,42 @@ func (s *story) sentence() string {
 	case f.dead:
 		return "it was dead-lettered: " + f.at.reason
 	case f.words == "COMPLETED":
-		return fmt.Sprintf("it was completed %s after the first of these events, with %s", span(f.at.at.Sub(s.moments[0].at)), plural(f.tries, "attempt"))
+		return fmt.Sprintf("it was completed %s after the first of these events, with %s%s", span(f.at.at.Sub(s.moments[0].at)), plural(f.tries, "attempt"), s.waited(f))
 	case f.words == "WAITING" && f.tries == 0:
 		return "nobody has received it"
+	case f.words == "EXPIRED" && f.tries == 0:
+		return "its time to live ended before anybody received it, and expired messages of this entity are not kept"
+	case f.words == "PURGED":
+		return fmt.Sprintf("it was purged at %s%s, with %s", f.at.at, s.by(f.at), f.at.detail)
+	case f.words == "PUBLISHED" && strings.Contains(f.at.detail, unmatched):
+		return "no subscription has it: " + unmatched
 	case f.words == "WAITING":
 		return fmt.Sprintf("it is waiting, after %s", plural(f.tries, "attempt"))
+	}
+	return ""
+}
+
+// waited says how long a message waited for a receiver, and how long the work took.
+func (s *story) waited(f fate) string {
+	for i := len(s.moments) - 1; i >= 0; i-- {
+		m := &s.moments[i]
+		if m.verb != "locked" || m.at > f.at.at {
+			continue
+		}
+		first := s.moments[0].at
+		for j := range s.moments {
+			if s.moments[j].verb == "locked" {
+				return fmt.Sprintf(": it waited %s for a receiver, whose work took %s", span(s.moments[j].at.Sub(first)), span(f.at.at.Sub(m.at)))
+			}
+		}
+	}
+	return ""
+}
+
+// by names whoever did something.
+func (s *story) by(m *moment) string {
+	if who := m.book.who(m.origin); who != "" {
+		return " by " + who
 	}
 	return ""
 }

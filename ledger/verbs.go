@@ -116,9 +116,9 @@ func (n *names) administered(ev event.Event) string {
 	case *event.EntityDeleted:
 		return word(ev.Reason)
 	case *event.RuleAdded:
-		return "rule " + word(ev.Rule.Name)
+		return "rule " + word(ev.Rule.Name) + ": " + filtered(&ev.Rule.Filter)
 	case *event.RuleUpdated:
-		return "rule " + word(ev.Rule.Name)
+		return "rule " + word(ev.Rule.Name) + ": " + filtered(&ev.Rule.Filter)
 	case *event.RuleRemoved:
 		return "rule " + word(ev.Rule.Name)
 	case *event.ClockSet:
@@ -133,6 +133,17 @@ func (n *names) administered(ev event.Event) string {
 		return because(ev.Cause.String(), ev.Condition, ev.Description)
 	}
 	return ""
+}
+
+// unmatched is what is said of a message to a topic that no subscription has.
+const unmatched = "no rule matched"
+
+// filtered is what a rule asks for.
+func filtered(f *event.Filter) string {
+	if f.Kind == event.SQLFilter {
+		return quote(f.Text)
+	}
+	return strings.ToLower(f.Kind.String())
 }
 
 func because(cause, reason, description string) string {
@@ -167,7 +178,7 @@ func (n *names) from(a *event.Arrival) string {
 
 func (n *names) copies(topic event.Slice, list []event.Copy) string {
 	if len(list) == 0 {
-		return "no rule matched"
+		return unmatched
 	}
 	var words []string
 	for i := range list[:min(len(list), 8)] {

@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // metrics are the counts of an entity that questions name.
@@ -38,6 +40,13 @@ type term struct {
 	metric  func(*count) int
 	compare string
 	limit   int
+	sums    []sum // what is counted
+}
+
+// sum is a slice in the state of its log.
+type sum struct {
+	of    *index.Index
+	slice event.Slice
 }
 
 var (
@@ -100,7 +109,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	if err != nil {
 		return err
 	}
-	w := watching{l: l, terms: terms, t: &then{n: n, logs: make(map[log.PartitionID]*replay.State)}}
+	w := watching{l: l, condition: condition, terms: terms, t: &then{n: n, logs: make(map[log.PartitionID]*replay.State)}, parts: make(map[log.PartitionID]*narrow)}
 	from, start := Instant{}, era{}
 	if since != nil {
 		at, eras, err := l.eras(ctx, *since)
@@ -110,10 +119,12 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 		from, start = Instant{At: at, Place: since.Place}, eras[0]
 	}
 	var ids []log.PartitionID
+	var of []*life
 	for i := range terms {
 		if terms[i].of, err = n.find(terms[i].path); err != nil {
 			return err
 		}
+		of = append(of, terms[i].of)
 		ids = append(ids, n.logs(terms[i].of)...)
 	}
 	slices.Sort(ids)
@@ -124,76 +135,123 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 		}
 		s := replay.Begin(b)
 		if since != nil {
-			if s, err = l.state(ctx, b, from, from.At, start); err != nil {
+			if s, err = l.state(ctx, b, from, from.At, start, of...); err != nil {
 				return err
 			}
 		}
 		w.t.logs[id] = s
+		w.parts[id] = n.narrow(id, of...)
+		for i := range terms {
+			for _, slice := range n.slices(terms[i].of, id) {
+				terms[i].sums = append(terms[i].sums, sum{s.Index, slice})
+			}
+		}
 	}
-	return w.run(ctx, condition)
+	return w.run(ctx)
 }
 
 // watching replays logs together, and looks at a condition.
 type watching struct {
-	l     *Ledger
-	terms []term
-	t     *then
-	last  []Line // newest events
+	l         *Ledger
+	condition string
+	terms     []term
+	t         *then
+	parts     map[log.PartitionID]*narrow
+	was       bool
+	last      []spot // newest events that are about it
+	rest      int    // events still to be shown behind what was found; -1: nothing was
+}
+
+// spot is where an event stands.
+type spot struct {
+	book   *book
+	lsn    event.LSN
+	number int // of the record in its frame
+	i      int // of the event in the record
 }
 
 type replayed struct {
 	book  *book
 	state *replay.State
+	part  *narrow
 	rec   *replay.Record
 	next  func() (*replay.Record, error, bool)
 }
 
-func (w *watching) run(ctx context.Context, condition string) error {
+func (w *watching) run(ctx context.Context) error {
 	var heads []*replayed
 	for id, s := range w.t.logs {
-		next, stop := iter.Pull2(s.Records(ctx))
-		defer stop()
-		heads = append(heads, &replayed{book: w.l.books[id], state: s, next: next})
+		heads = append(heads, &replayed{book: w.l.books[id], state: s, part: w.parts[id]})
 	}
 	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
-	for i := 0; i < len(heads); {
-		more, err := heads[i].advance()
+	w.rest, w.was = -1, w.holds()
+	if w.was { // before anything is seen
+		if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true)}, "it is so from the beginning: %s", w.condition); err != nil {
+			return err
+		}
+		for _, h := range heads {
+			if err := w.l.horizons(ctx, h.book); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	done := false
+	var err error
+	if len(heads) == 1 {
+		h := heads[0]
+		for rec, e := range h.part.records(ctx, h.state) {
+			if err = e; err != nil {
+				break
+			}
+			h.rec = rec
+			if done, err = w.pass(ctx, h); done || err != nil {
+				break
+			}
+		}
+	} else {
+		done, err = w.together(ctx, heads)
+	}
+	if err == nil && !done && w.rest < 0 {
+		for _, h := range heads {
+			if err := w.l.horizons(ctx, h.book); err != nil {
+				return err
+			}
+		}
+		err = w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", false)}, "never: %s", w.condition)
+	}
+	return err
+}
+
+// together passes through the records of several logs, by broker time.
+func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, err error) {
+	var live []*replayed
+	for _, h := range heads {
+		next, stop := iter.Pull2(h.part.records(ctx, h.state))
+		defer stop()
+		h.next = next
+		more, err := h.advance()
 		if err != nil {
-			return err
+			return false, err
 		}
-		if i++; !more {
-			heads = slices.Delete(heads, i-1, i)
-			i--
+		if more {
+			live = append(live, h)
 		}
 	}
-	was := w.holds() // before anything is seen
-	if was {
-		return w.l.answer(print.Object{print.Named("Condition", condition), print.Named("Found", true)}, "it is so from the beginning: %s", condition)
-	}
-	rest := -1 // events still to be shown behind it
-	for len(heads) > 0 {
-		h := slices.MinFunc(heads, func(a, b *replayed) int { return int(min(1, max(-1, a.rec.At-b.rec.At))) })
-		before := was
-		if err := h.state.Apply(h.rec); err != nil {
-			return err
-		}
-		was = w.holds()
-		done, err := w.look(ctx, h, !before && was && rest < 0, &rest, condition)
-		if err != nil || done {
-			return err
+	for len(live) > 0 {
+		h := slices.MinFunc(live, func(a, b *replayed) int { return int(min(1, max(-1, a.rec.At-b.rec.At))) })
+		if done, err := w.pass(ctx, h); done || err != nil {
+			return done, err
 		}
 		more, err := h.advance()
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !more {
-			heads = slices.DeleteFunc(heads, func(x *replayed) bool { return x == h })
+			live = slices.DeleteFunc(live, func(x *replayed) bool { return x == h })
 		}
 	}
-	if rest < 0 {
-		return w.l.answer(print.Object{print.Named("Condition", condition), print.Named("Found", false)}, "never: %s", condition)
-	}
-	return nil
+	return false, nil
 }
 
 func (h *replayed) advance() (bool, error) {
@@ -202,10 +260,84 @@ func (h *replayed) advance() (bool, error) {
 	return more, err
 }
 
+// pass applies a record, and looks whether the condition has come true with it.
+func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error) {
+	concerned := false
+	for i, ev := range h.rec.Events {
+		h.book.see(ev)
+		if !w.about(ev) {
+			continue
+		}
+		concerned = true
+		if w.rest < 0 {
+			if len(w.last) == 2*around {
+				w.last = append(w.last[:0], w.last[1:]...)
+			}
+			w.last = append(w.last, spot{h.book, h.rec.LSN, h.rec.Number, i})
+			continue
+		}
+		line, err := w.l.row(ctx, &happening{h.book, h.rec, i})
+		if err == nil {
+			err = w.l.tell(line)
+		}
+		if w.rest--; err != nil || w.rest == 0 {
+			return true, err
+		}
+	}
+	if err := h.part.apply(h.state, h.rec); err != nil {
+		return false, err
+	}
+	if !concerned || w.rest >= 0 {
+		return false, nil
+	}
+	before := w.was
+	if w.was = w.holds(); before || !w.was {
+		return false, nil
+	}
+	w.rest = around
+	return false, w.found(ctx, h)
+}
+
+// found tells what made the condition true, and what was in front of it.
+func (w *watching) found(ctx context.Context, h *replayed) error {
+	place := address.At(h.book.ID(), h.rec.LSN)
+	if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true), print.Named("Time", h.rec.At.String()), print.Named("Place", place.String())},
+		"first at %s, %s", h.rec.At, place); err != nil {
+		return err
+	}
+	for _, s := range w.last {
+		if err := w.l.tellSpot(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellSpot reads an event again that was passed.
+func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
+	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
+		if err != nil {
+			return err
+		}
+		if rec.LSN != s.lsn || rec.Number < s.number {
+			continue
+		}
+		line, err := l.row(ctx, &happening{s.book, rec, s.i})
+		if err != nil {
+			return err
+		}
+		return l.tell(line)
+	}
+	return nil
+}
+
 func (w *watching) holds() bool {
 	for i := range w.terms {
 		t := &w.terms[i]
-		c := w.t.count(t.of)
+		c := count{}
+		for _, s := range t.sums {
+			add(&c, s.of, s.slice)
+		}
 		if !t.holds(t.metric(&c)) {
 			return false
 		}
@@ -213,56 +345,11 @@ func (w *watching) holds() bool {
 	return true
 }
 
-// look shows a record if it is around what is looked for.
-func (w *watching) look(ctx context.Context, h *replayed, now bool, rest *int, condition string) (done bool, err error) {
-	for i := range h.rec.Events {
-		h.book.see(h.rec.Events[i])
-		x := happening{h.book, h.rec, i}
-		if !w.about(&x) {
-			continue
-		}
-		line, err := w.l.row(ctx, &x)
-		if err != nil {
-			return false, err
-		}
-		if *rest > 0 {
-			*rest--
-			if err := w.l.tell(line); err != nil {
-				return false, err
-			}
-			continue
-		}
-		if *rest < 0 {
-			w.last = append(w.last, line)
-			if len(w.last) > 2*around {
-				w.last = slices.Delete(w.last, 0, 1)
-			}
-		}
-	}
-	if now {
-		place := address.At(h.book.ID(), h.rec.LSN)
-		if err := w.l.answer(print.Object{print.Named("Condition", condition), print.Named("Found", true), print.Named("Time", h.rec.At.String()), print.Named("Place", place.String())},
-			"first at %s, %s", h.rec.At, place); err != nil {
-			return false, err
-		}
-		for _, line := range w.last {
-			if err := w.l.tell(line); err != nil {
-				return false, err
-			}
-		}
-		*rest = around
-	}
-	if *rest == 0 {
-		return true, nil
-	}
-	return false, nil
-}
-
 // about tells whether an event is one of the entities that the condition names.
-func (w *watching) about(h *happening) bool {
+func (w *watching) about(ev event.Event) bool {
+	id := ev.Common().Slice.Entity
 	for i := range w.terms {
-		of, id := w.terms[i].of, h.event().Common().Slice.Entity
-		if of.id == id || of.topic != 0 && of.topic == id {
+		if of := w.terms[i].of; of.id == id || of.topic != 0 && of.topic == id {
 			return true
 		}
 	}

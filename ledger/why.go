@@ -42,10 +42,9 @@ type cause struct {
 
 // tries is what came before the death of a message that somebody has received.
 type tries struct {
-	lost, back int
-	tooLate    int
-	held       time.Duration
-	origin     event.OriginID
+	lost, back, tooLate uint32
+	origin              event.OriginID
+	held                time.Duration
 }
 
 // Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message, its life under the reason.
@@ -61,7 +60,7 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if err != nil {
 		return err
 	}
-	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), dead: make(map[node]*cause), tries: make(map[node]*tries), lost: make(map[event.LockToken]node)}
+	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), due: firstLook}
 	if w.queue == event.Main {
 		w.queue = event.DeadLetter
 	}
@@ -85,15 +84,23 @@ type autopsy struct {
 	of     *life
 	queue  event.SubQueue
 	groups map[string]*cause
-	dead   map[node]*cause          // messages that are in the queue
-	tries  map[node]*tries          // of messages that are not dead yet, and that somebody has received
-	lost   map[event.LockToken]node // locks that ended by time, the first maxLost of them
+	key    []byte // of a group, made again for each dead letter
+	passed int    // events, in all logs
+	due    int    // events after which the groups are told that there are so far
+
+	// of the slice that is being read:
+
+	slice event.Slice
+	dead  map[event.SequenceNumber]*cause          // messages that are in the queue
+	tries map[event.SequenceNumber]tries           // of messages that are not dead yet, and that somebody has received
+	lost  map[event.LockToken]event.SequenceNumber // locks that ended by time, the first maxLost of them
 }
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
+	w.slice, w.dead, w.tries, w.lost = slice, make(map[event.SequenceNumber]*cause), make(map[event.SequenceNumber]tries), make(map[event.LockToken]event.SequenceNumber)
 	start := replay.Begin(b).Index
 	for m := range start.Browse(slice, w.queue, 0) { // of a base: why they are there, history does not know
-		w.die(b, node{slice, m.Sequence}, start.LastAt(), 0, "unknown", "", "")
+		w.die(b, m.Sequence, start.LastAt(), 0, "unknown", "", "")
 	}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: slice}) {
 		if err != nil {
@@ -101,53 +108,62 @@ func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 		}
 		for _, ev := range rec.Events {
 			b.see(ev)
-			w.event(b, rec.At, slice, ev)
+			w.event(b, rec.At, ev)
+		}
+		if w.passed += len(rec.Events); w.passed >= w.due {
+			w.due *= 4
+			if err := w.tellRunning(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (w *autopsy) event(b *book, at event.Time, slice event.Slice, ev event.Event) {
-	if ev.Common().Slice != slice {
+func (w *autopsy) event(b *book, at event.Time, ev event.Event) {
+	if ev.Common().Slice != w.slice {
 		for _, c := range copiesOf(ev) {
-			if c.Subscription == slice.Entity && c.Cause != 0 && w.queue == event.DeadLetter {
-				w.die(b, node{slice, c.Sequence}, at, ev.Common().Origin, c.Cause.String(), c.Reason, c.Description)
+			if c.Subscription == w.slice.Entity && c.Cause != 0 && w.queue == event.DeadLetter {
+				w.die(b, c.Sequence, at, ev.Common().Origin, c.Cause.String(), c.Reason, c.Description)
 			}
 		}
 		return
 	}
 	switch ev := ev.(type) {
 	case *event.MessageLocked:
-		if w.dead[node{slice, ev.Sequence}] == nil {
-			t := w.tried(node{slice, ev.Sequence})
+		if w.dead[ev.Sequence] == nil {
+			t := w.tries[ev.Sequence]
 			t.origin, t.held = ev.Origin, 0
 			if ev.LockedUntil != 0 {
 				t.held = ev.LockedUntil.Sub(at)
 			}
+			w.tries[ev.Sequence] = t
 		}
 	case *event.LockExpired:
-		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
+		if t, ok := w.tries[ev.Sequence]; ok {
 			t.lost++
+			w.tries[ev.Sequence] = t
 		}
 		if len(w.lost) < maxLost {
-			w.lost[ev.Token] = node{slice, ev.Sequence}
+			w.lost[ev.Token] = ev.Sequence
 		}
 	case *event.MessageAbandoned:
-		if t := w.tries[node{slice, ev.Sequence}]; t != nil {
+		if t, ok := w.tries[ev.Sequence]; ok {
 			t.back++
+			w.tries[ev.Sequence] = t
 		}
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == w.queue || ev.SubQueue != event.TransferDeadLetter && w.queue == event.DeadLetter {
-			w.die(b, node{slice, ev.Sequence}, at, ev.Origin, ev.Cause.String(), ev.Reason, ev.Description)
+			w.die(b, ev.Sequence, at, ev.Origin, ev.Cause.String(), ev.Reason, ev.Description)
 		}
 	case *event.TransferFailed:
 		if ev.SubQueue == w.queue && ev.Sequence != 0 {
-			w.die(b, node{slice, ev.Sequence}, at, ev.Origin, "transfer-failed "+ev.Why.String(), ev.Reason, ev.Description)
+			w.die(b, ev.Sequence, at, ev.Origin, "transfer-failed "+ev.Why.String(), ev.Reason, ev.Description)
 		}
 	case *event.SettlementRefused:
-		w.refused(node{slice, ev.Sequence}, ev)
+		w.refused(ev)
 	default:
-		w.ended(slice, ev)
+		w.ended(ev)
 	}
 }
 
@@ -161,123 +177,141 @@ func copiesOf(ev event.Event) []event.Copy {
 	return nil
 }
 
-func (w *autopsy) tried(x node) *tries {
-	if w.tries[x] == nil {
-		w.tries[x] = &tries{}
-	}
-	return w.tries[x]
-}
-
 // ended forgets messages that are no more, dead or alive.
-func (w *autopsy) ended(slice event.Slice, ev event.Event) {
+func (w *autopsy) ended(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageCompleted:
-		w.gone(node{slice, ev.Sequence})
+		w.gone(ev.Sequence)
 	case *event.MessageReceivedAndDeleted:
-		w.gone(node{slice, ev.Sequence})
+		w.gone(ev.Sequence)
 	case *event.MessageExpired:
-		w.gone(node{slice, ev.Sequence})
+		w.gone(ev.Sequence)
 	case *event.MessagesBatchDeleted:
 		for _, n := range ev.Sequences {
-			w.gone(node{slice, n})
+			w.gone(n)
 		}
 	case *event.TransferStarted:
 		for _, n := range ev.Sequences {
-			w.gone(node{slice, n})
+			w.gone(n)
 		}
 	case *event.SliceDropped:
-		for x := range w.dead {
-			if x.slice == slice {
-				w.gone(x)
-			}
+		for n := range w.dead {
+			w.gone(n)
 		}
 	}
 }
 
-func (w *autopsy) gone(x node) {
-	delete(w.tries, x)
-	if g := w.dead[x]; g != nil {
+func (w *autopsy) gone(n event.SequenceNumber) {
+	delete(w.tries, n)
+	if g := w.dead[n]; g != nil {
 		g.count--
 		g.gone++
-		delete(w.dead, x)
+		delete(w.dead, n)
 	}
+}
+
+// group is the one of a cause.
+func (w *autopsy) group(b *book, n event.SequenceNumber, at event.Time, kind, reason, description string) *cause {
+	w.key = append(append(append(append(w.key[:0], kind...), 0), reason...), 0)
+	w.key = appendSimilar(w.key, description)
+	if g := w.groups[string(w.key)]; g != nil {
+		return g
+	}
+	key, words := string(w.key), because(kind, reason, string(appendSimilar(nil, description)))
+	if len(w.groups) >= maxGroups {
+		key, words = "", "other causes"
+		if g := w.groups[key]; g != nil {
+			return g
+		}
+	}
+	g := &cause{words: words, kind: kind, reason: reason, first: at, example: node{w.slice, n}, book: b}
+	w.groups[key] = g
+	return g
 }
 
 // die notes a dead letter.
-func (w *autopsy) die(b *book, x node, at event.Time, by event.OriginID, kind, reason, description string) {
-	words := because(kind, reason, similar(description))
-	g := w.groups[words]
-	if g == nil {
-		if len(w.groups) >= maxGroups {
-			words = "other causes"
-			g = w.groups[words]
-		}
-		if g == nil {
-			g = &cause{words: words, kind: kind, reason: reason, first: at, example: x, book: b}
-			w.groups[words] = g
-		}
-	}
-	if w.dead[x] != nil {
+func (w *autopsy) die(b *book, n event.SequenceNumber, at event.Time, by event.OriginID, kind, reason, description string) {
+	g := w.group(b, n, at, kind, reason, description)
+	if w.dead[n] != nil {
 		return
 	}
-	w.dead[x] = g
+	w.dead[n] = g
 	g.count++
 	g.last = max(g.last, at)
-	t := w.tries[x]
-	if t == nil {
-		g.unreceived++
-	} else {
-		g.lost, g.back, g.tooLate = g.lost+t.lost, g.back+t.back, g.tooLate+t.tooLate
+	t, received := w.tries[n]
+	if received {
+		g.lost, g.back, g.tooLate = g.lost+int(t.lost), g.back+int(t.back), g.tooLate+int(t.tooLate)
 		if t.lost > 0 {
 			g.held = t.held
 		}
 		if by == 0 {
 			by = t.origin
 		}
-		delete(w.tries, x)
+		delete(w.tries, n)
+	} else {
+		g.unreceived++
 	}
 	if by != 0 && g.book == b && len(g.origins) < maxWho && !slices.Contains(g.origins, by) {
 		g.origins = append(g.origins, by)
 	}
 }
 
-// similar makes one of texts that differ in numbers alone, such as those that name an order.
-func similar(s string) string {
-	var b strings.Builder
+// appendSimilar makes one of texts that differ in numbers alone, such as those that name an order.
+func appendSimilar(dst []byte, s string) []byte {
 	digits := false
-	for _, r := range s[:min(len(s), 256)] {
-		if r >= '0' && r <= '9' {
+	for _, c := range []byte(s[:min(len(s), 256)]) {
+		if c >= '0' && c <= '9' {
 			if !digits {
-				b.WriteByte('#')
+				dst = append(dst, '#')
 			}
 			digits = true
 			continue
 		}
 		digits = false
-		b.WriteRune(r)
+		dst = append(dst, c)
 	}
-	return b.String()
+	return dst
 }
 
 // refused notes a settlement that came too late: the work was done and is repeated. Whose lock it was may be known by its token alone.
-func (w *autopsy) refused(x node, ev *event.SettlementRefused) {
+func (w *autopsy) refused(ev *event.SettlementRefused) {
 	if ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
 		return
 	}
-	if x.number == 0 {
-		x = w.lost[ev.Token]
+	n := ev.Sequence
+	if n == 0 {
+		n = w.lost[ev.Token]
 	}
-	if g := w.dead[x]; g != nil {
+	if g := w.dead[n]; g != nil {
 		g.tooLate++
-	} else if t := w.tries[x]; t != nil {
+	} else if t, ok := w.tries[n]; ok {
 		t.tooLate++
+		w.tries[n] = t
 	}
 }
 
-// tell tells what was found, most first.
-func (w *autopsy) tell(ctx context.Context) error {
-	var list []*cause
-	total, first := 0, event.Time(0)
+// firstLook is after how many events the groups are told for the first time that there are so far.
+const firstLook = 100_000
+
+// tellRunning tells what is known by now of an answer that takes its time.
+func (w *autopsy) tellRunning() error {
+	list, total, _ := w.sorted()
+	if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.passed)),
+		print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.passed)}}); err != nil {
+		return err
+	}
+	for _, g := range list[:min(len(list), maxWho)] {
+		if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last),
+			print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
+				print.Named("First", g.first.String()), print.Named("Last", g.last.String())}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sorted is the groups that have any messages, most first, how many messages there are, and since when.
+func (w *autopsy) sorted() (list []*cause, total int, first event.Time) {
 	for _, g := range w.groups {
 		if g.count == 0 {
 			continue
@@ -288,11 +322,17 @@ func (w *autopsy) tell(ctx context.Context) error {
 			first = g.first
 		}
 	}
+	slices.SortFunc(list, func(a, b *cause) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.words, b.words)) })
+	return list, total, first
+}
+
+// tell tells what was found, most first.
+func (w *autopsy) tell(ctx context.Context) error {
+	list, total, first := w.sorted()
 	name := address.Address{Entity: w.of.path, SubQueue: w.queue}.String()
 	if total == 0 {
 		return w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", 0)}, "%s: no dead letters", name)
 	}
-	slices.SortFunc(list, func(a, b *cause) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.words, b.words)) })
 	if err := w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Since", first.String()), print.Named("Causes", len(list))},
 		"%s: %s since %s, %s", name, plural(total, "dead letter"), first, plural(len(list), "cause")); err != nil {
 		return err
@@ -303,6 +343,9 @@ func (w *autopsy) tell(ctx context.Context) error {
 		}
 	}
 	if err := w.shortlyBefore(ctx, first); err != nil {
+		return err
+	}
+	if err := horizonsOf(ctx, w.l, w.of); err != nil {
 		return err
 	}
 	return w.l.next(fmt.Sprintf("ledgerbus story '%s'", w.l.names.message(list[0].example.slice, list[0].example.number)),

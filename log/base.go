@@ -306,6 +306,13 @@ func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error)
 	return errors.Join(prove(r), r.Close())
 }
 
+// removed reports whether an address that is in no file was in one that went with its history.
+func (v *basing) removed(at event.LSN) bool {
+	v.p.mu.RLock()
+	defer v.p.mu.RUnlock()
+	return at < v.p.first
+}
+
 // DropSealed implements [Bases].
 func (v *basing) DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error) {
 	p := v.p

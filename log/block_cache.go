@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"sync"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
@@ -13,6 +14,9 @@ const sealedCacheBytes = 8 << 20
 // walkCacheBytes is what a walk has for it, which comes to each block once.
 const walkCacheBytes = 256 << 10
 
+// leastCacheBytes is what a store has for it when memory is short.
+const leastCacheBytes = 256 << 10
+
 // blockKey names a block of a sealed file.
 type blockKey struct {
 	partition         PartitionID
@@ -21,12 +25,14 @@ type blockKey struct {
 	block             int
 }
 
-// blockCache keeps decompressed blocks, the least recently used ones going first.
+// blockCache keeps decompressed blocks, the least recently used ones going first. What goes beyond the least is taken from memory before a block
+// is decompressed; where there is none it stands for those that were used least recently, or is not kept.
 type blockCache struct {
-	limit int // bytes
+	limit  int // bytes
+	memory Memory
 
 	mu     sync.Mutex // guards what follows
-	size   int
+	size   int        // of the blocks, bytes, and of what was taken for those that are being read
 	blocks map[blockKey]*list.Element
 	recent list.List // of cachedBlock, newest first
 }
@@ -36,9 +42,12 @@ type cachedBlock struct {
 	data *sealed.Data
 }
 
-func newBlockCache(limit int) *blockCache {
-	return &blockCache{limit: limit, blocks: make(map[blockKey]*list.Element)}
+func newBlockCache(limit int, memory Memory) *blockCache {
+	return &blockCache{limit: limit, memory: memory, blocks: make(map[blockKey]*list.Element)}
 }
+
+// walkCache is that of one walk: it is small enough not to be asked for.
+func walkCache() *blockCache { return newBlockCache(walkCacheBytes, Unbounded{}) }
 
 // get returns a block that is there, else nil.
 func (c *blockCache) get(k blockKey) *sealed.Data {
@@ -52,17 +61,90 @@ func (c *blockCache) get(k blockKey) *sealed.Data {
 	return e.Value.(cachedBlock).data
 }
 
-// put adds a block, unless somebody else was faster.
-func (c *blockCache) put(k blockKey, d *sealed.Data) {
+// load returns a block that is there, else what read makes of it. size is about how much memory that takes, bytes.
+func (c *blockCache) load(k blockKey, size int, read func() (*sealed.Data, error)) (*sealed.Data, error) {
+	if d := c.get(k); d != nil {
+		return d, nil
+	}
+	keep := c.reserve(size)
+	d, err := read()
+	if keep {
+		c.put(k, d, size)
+	}
+	return d, err
+}
+
+// reserve makes room for a block that is to be read, and reports whether there is any.
+func (c *blockCache) reserve(size int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.blocks[k]; ok {
-		return
+	return c.grow(size)
+}
+
+// grow makes room for more bytes, and reports whether there is any. The caller holds mu.
+func (c *blockCache) grow(size int) bool {
+	for c.size+size > c.limit && c.evict() {
 	}
-	c.blocks[k] = c.recent.PushFront(cachedBlock{k, d})
-	for c.size += d.Size(); c.size > c.limit && c.recent.Len() > 1; {
-		old := c.recent.Remove(c.recent.Back()).(cachedBlock)
-		delete(c.blocks, old.key)
-		c.size -= old.data.Size()
+	for !c.take(size) {
+		if !c.evict() {
+			return false
+		}
+	}
+	return true
+}
+
+// take counts bytes, and takes from memory what is not among the least. The caller holds mu.
+func (c *blockCache) take(size int) bool {
+	more := max(0, c.size+size-leastCacheBytes) - max(0, c.size-leastCacheBytes)
+	if more > 0 && !mutant.On(mutant.CachedUnpaid) && !c.memory.Take(more) {
+		return false
+	}
+	c.size += size
+	return true
+}
+
+// give counts bytes that are there no more. The caller holds mu.
+func (c *blockCache) give(size int) {
+	less := max(0, c.size-leastCacheBytes) - max(0, c.size-size-leastCacheBytes)
+	c.size -= size
+	if less > 0 && !mutant.On(mutant.CachedUnpaid) {
+		c.memory.Give(less)
+	}
+}
+
+// evict drops the block that was used least recently, and reports whether there was one. The caller holds mu.
+func (c *blockCache) evict() bool {
+	if c.recent.Len() == 0 {
+		return false
+	}
+	old := c.recent.Remove(c.recent.Back()).(cachedBlock)
+	delete(c.blocks, old.key)
+	c.give(old.data.Size())
+	return true
+}
+
+// put adds a block for which that many bytes were reserved, unless there is none, somebody else was faster or it needs more than there is.
+func (c *blockCache) put(k blockKey, d *sealed.Data, taken int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(taken)
+	if _, ok := c.blocks[k]; d != nil && !ok && c.grow(d.Size()) {
+		c.blocks[k] = c.recent.PushFront(cachedBlock{k, d})
+	}
+}
+
+// spare drops blocks for as long as memory is short and there are more than the least.
+func (c *blockCache) spare() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.size > leastCacheBytes && c.memory.Exceeds(0) && c.evict() {
+	}
+}
+
+// clear drops all blocks.
+func (c *blockCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.evict() {
 	}
 }

@@ -17,10 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-const (
-	keepCheckpoints = 2
-	maxWindow       = 8 << 20 // of the zstd stream, bytes; what SpeedFastest writes is less
-)
+const maxWindow = 8 << 20 // of the zstd stream, bytes; what SpeedFastest writes is less
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -92,9 +89,7 @@ func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) er
 	p.ckpts = slices.DeleteFunc(p.ckpts, func(o format.Checkpoint) bool { return o.LSN == at })
 	p.ckpts = append(p.ckpts, c)
 	slices.SortFunc(p.ckpts, func(a, b format.Checkpoint) int { return int(int64(a.LSN) - int64(b.LSN)) })
-	if n := len(p.ckpts); n > keepCheckpoints {
-		p.ckpts = slices.Clone(p.ckpts[n-keepCheckpoints:])
-	}
+	p.ckpts = thinned(p.ckpts, p.base.LSN, storedBytes(p.segments))
 	keep := p.ckpts
 	p.mu.Unlock()
 	return p.pruneCheckpoints(keep)
@@ -162,7 +157,7 @@ func (p *partition) Checkpoints() []CheckpointInfo {
 	var list []CheckpointInfo
 	for _, c := range slices.Backward(p.ckpts) {
 		list = append(list, CheckpointInfo{
-			LSN: c.LSN, Epoch: c.Epoch, Size: c.Size, Hash: c.Hash,
+			LSN: c.LSN, Epoch: c.Epoch, Size: c.Size, Stored: storedSize(&c), Hash: c.Hash,
 			File: filepath.Join(format.PartitionDir(p.id), "checkpoints", format.CheckpointName(c.LSN)),
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -19,6 +20,9 @@ import (
 // Copier is a [Store] that can be copied while its logs are written. What comes out is the directory as it would be if each log had ended at a
 // mark and the run in order: what is before a mark is never changed, so nobody waits for the copy.
 type Copier interface {
+	// Hold keeps the files of all logs as they are until it is given back: no chapter is sealed, no body dropped, no file removed. Who decides where
+	// a copy is to end takes it before that: what is sealed behind an end would have to be written as it was, with bodies that may be gone.
+	Hold() (giveBack func())
 	// Copy gives put every file and directory of the copy, a directory before what is in it, and namespace.json last: a directory without it is
 	// none that a broker opens. ends are durable ends of frames, one for each partition. An error of put ends it and is returned.
 	Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error
@@ -30,6 +34,20 @@ type Copied struct {
 	Dir      bool
 	Size     int64     // bytes
 	Contents io.Reader // as many; of a file
+}
+
+// Hold implements [Copier].
+func (s *store) Hold() (giveBack func()) {
+	var held []*partition
+	for p := range s.all() {
+		p.copying.RLock() // for writing nobody waits, so it is had at once, or when a manifest has been replaced
+		held = append(held, p)
+	}
+	return sync.OnceFunc(func() {
+		for _, p := range held {
+			p.copying.RUnlock()
+		}
+	})
 }
 
 // Copy implements [Copier].
@@ -109,7 +127,7 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 	if err := c.base(ctx, manifest.Base); err != nil {
 		return m, err
 	}
-	if err := c.checkpoint(ctx); err != nil {
+	if err := c.checkpoints(ctx); err != nil {
 		return m, err
 	}
 	if err := c.put(whole(filepath.Join(dir, progressName), format.Progress.Encode(p.id, p.store.tag, m))); err != nil {
@@ -208,27 +226,33 @@ func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// checkpoint copies the newest checkpoint of what is below the address. A start does without.
-func (c *copying) checkpoint(ctx context.Context) error {
+// checkpoints copies those of what is below the address. A start does without.
+func (c *copying) checkpoints(ctx context.Context) error {
 	for _, info := range c.p.Checkpoints() {
 		if info.LSN > c.end {
 			continue
 		}
-		f, err := c.p.store.fs.Open(filepath.Join(c.p.store.root, info.File))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // there are newer ones by now
-		}
-		if err != nil {
+		if err := c.checkpoint(ctx, info); err != nil {
 			return err
 		}
-		defer f.Close()
-		size, err := f.Size()
-		if err != nil {
-			return err
-		}
-		return c.put(Copied{Name: filepath.ToSlash(info.File), Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
 	}
 	return nil
+}
+
+func (c *copying) checkpoint(ctx context.Context, info CheckpointInfo) error {
+	f, err := c.p.store.fs.Open(filepath.Join(c.p.store.root, info.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was not kept
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	return c.put(Copied{Name: filepath.ToSlash(info.File), Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
 // reading is a file that is read until the context is over.

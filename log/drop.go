@@ -85,7 +85,7 @@ func (r *revision) find(file string) error {
 		return err
 	}
 	k := *r.was
-	k.blocks = newBlockCache(walkCacheBytes)
+	k.blocks = walkCache()
 	c, err := k.open(r.open)
 	if err != nil {
 		return err
@@ -336,11 +336,11 @@ func (r *revision) write(ctx context.Context, name string) (err error) {
 func (r *revision) compare(ctx context.Context, s *sealed.File, name string) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	if err := s.Verify(buf[:]); err != nil {
+	if _, err := s.Verify(buf[:]); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	k := *r.is
-	k.blocks = newBlockCache(walkCacheBytes)
+	k.blocks = walkCache()
 	c, err := k.open(func(string) (disk.File, error) { return r.p.store.fs.Open(name + disk.TempSuffix) })
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)

@@ -27,7 +27,11 @@ type Search struct {
 }
 
 // Stretch is addresses of a log from one up to another.
-type Stretch struct{ From, To event.LSN }
+type Stretch struct {
+	From, To event.LSN
+	// Events is how many events of the kinds that are searched for there are in it: behind the last of them nothing is to be looked for. 0: not known.
+	Events uint64
+}
 
 // finder searches a partition.
 type finder struct{ p *partition }
@@ -46,12 +50,12 @@ func (v finder) Find(q Search) ([]Stretch, error) {
 func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 	p := v.p
 	_, end := p.Bounds()
-	add := func(from, to event.LSN) {
-		if n := len(list); n > 0 && list[n-1].To >= from {
+	add := func(from, to event.LSN, events uint64) {
+		if n := len(list); n > 0 && list[n-1].To >= from && events == 0 && list[n-1].Events == 0 {
 			list[n-1].To = max(list[n-1].To, to)
 			return
 		}
-		list = append(list, Stretch{from, to})
+		list = append(list, Stretch{from, to, events})
 	}
 	for _, e := range p.extents(0, end) {
 		f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
@@ -61,7 +65,7 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 		if c, ok := f.content.(*sealedContent); ok {
 			err = c.find(q, add)
 		} else {
-			add(e.seg.base, e.end)
+			add(e.seg.base, e.end, 0)
 		}
 		p.files.done(f)
 		if err != nil {
@@ -73,10 +77,17 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 
 // find adds the stretches of a sealed file. The index has an event by the block in which the records of its frame begin, and a time by that in which the
 // frame does, which is the same block or the one before.
-func (c *sealedContent) find(q *Search, add func(from, to event.LSN)) error {
+func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
 	foot, blocks := &c.sealed.Footer, c.parts[sealed.Records]
 	if !q.during(foot.Lowest, foot.Highest) {
 		return nil
+	}
+	if q.onlyKinds() {
+		what, err := c.sealed.Contents()
+		if n := countKinds(&what, q.Kinds); err == nil && n > 0 {
+			add(foot.First, foot.End, n)
+		}
+		return err
 	}
 	about, err := c.about(q)
 	if err != nil {
@@ -90,7 +101,7 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN)) error {
 		if i+1 < len(blocks) {
 			to = blocks[i+1].First
 		}
-		add(c.begins(blocks[i].First), to)
+		add(c.begins(blocks[i].First), to, 0)
 	}
 	return nil
 }
@@ -124,7 +135,7 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Kinds != nil && !hasKind(&what, q.Kinds) {
+	if q.Kinds != nil && countKinds(&what, q.Kinds) == 0 {
 		return make([]bool, n), nil
 	}
 	if q.Origins != nil {
@@ -145,13 +156,17 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	return named, nil
 }
 
-func hasKind(c *sealed.Contents, kinds []event.Kind) bool {
+// onlyKinds reports whether kinds are all that is asked for. Of those no block is known, but how many there are.
+func (q *Search) onlyKinds() bool {
+	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil && q.From == 0 && q.Until == 0
+}
+
+// countKinds is how many events of some kinds a file has.
+func countKinds(c *sealed.Contents, kinds []event.Kind) (n uint64) {
 	for _, have := range c.Kinds {
-		for _, k := range kinds {
-			if have.Kind == k {
-				return true
-			}
+		if slices.Contains(kinds, have.Kind) {
+			n += have.Events
 		}
 	}
-	return false
+	return n
 }

@@ -58,6 +58,8 @@ type Options struct {
 	// else it is not looked at.
 	LowBytes      int64
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
+	// Memory is what blocks of sealed files that are kept in memory are taken from; default: there is enough.
+	Memory Memory
 	// SealAfter is how long after its end a chapter becomes a sealed file (docs/decisions/0046); 0: never, negative: at once.
 	SealAfter time.Duration
 	// Thorough reads sealed files whole when the store is opened, of which a start reads the ends alone.
@@ -195,7 +197,8 @@ type Reader interface {
 // Checkpoints are the saved states of a partition. Its methods may be called concurrently.
 type Checkpoints interface {
 	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and
-	// durable by the time write returns. The newest two are kept. On a disk with nothing but its reserve none is made.
+	// durable by the time write returns. The newest two are kept, and older ones as long as all of them take no more than a tenth of the log. On
+	// a disk with nothing but its reserve none is made.
 	SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	// Checkpoints lists the usable ones, newest first. Their headers are verified, their state when it is opened.
 	Checkpoints() []CheckpointInfo
@@ -265,6 +268,41 @@ type Sealer interface {
 	// one. It may be called while the partition is written and read, and needs a writer. An error that wraps [ErrNoRoom], that is of ctx or that is for want of
 	// descriptors has changed nothing, and Seal can be called again; after any other one it does nothing more.
 	Seal(ctx context.Context) (bool, error)
+}
+
+// Scrubber is what the partitions of a store are, too.
+type Scrubber interface {
+	// Scrub reads the next file of the log again, and compares every byte of it, as a pass through all of it goes on that may have begun in an earlier run
+	// (docs/decisions/0053). It returns what is damaged in it, and whether it was the last one of the pass. rest is called between two pieces, with
+	// how many bytes were read, and returns when the next one may be; nil: at once. Nobody waits for it. A file that goes meanwhile is not damaged.
+	// After an error the same file is read the next time.
+	Scrub(ctx context.Context, rest func(ctx context.Context, bytes int)) (found []Damage, over bool, err error)
+	// Scrubbed says how far it is.
+	Scrubbed() Scrubbed
+}
+
+// Scrubbed is how far a log was scrubbed, in this run and those before it.
+type Scrubbed struct {
+	Began, Ended time.Time // of the pass under way, and of the last whole one; zero: there is none
+	Next         event.LSN // what is below was read in the pass
+	Bytes        int64     // read in the pass
+	Damaged      int       // files that were damaged when they were read last
+	Again        bool      // some of them are read again before the pass goes on, since another run found them
+}
+
+// Damage is a damaged place of a log that is in use.
+type Damage struct {
+	*CorruptError
+	// Messages are those with bodies in the frame there that cannot be read, or with events in it; nil where the frame does not say.
+	Messages []Message
+	// Spare: the file is a checkpoint, which a start does without.
+	Spare bool
+}
+
+// Message is one by its number.
+type Message struct {
+	Slice    event.Slice
+	Sequence event.SequenceNumber
 }
 
 // Compactor is what the partitions of a store are, too.
@@ -357,9 +395,10 @@ type Discard struct {
 
 // CheckpointInfo describes a saved state.
 type CheckpointInfo struct {
-	LSN   event.LSN // the state holds all frames below it; replay goes on from here
-	Epoch Epoch
-	Size  int64    // of the state, bytes
-	Hash  [32]byte // SHA-256 of the state
-	File  string   // path below the data directory
+	LSN    event.LSN // the state holds all frames below it; replay goes on from here
+	Epoch  Epoch
+	Size   int64    // of the state, bytes
+	Stored int64    // of the file, bytes
+	Hash   [32]byte // SHA-256 of the state
+	File   string   // path below the data directory
 }

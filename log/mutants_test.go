@@ -3,45 +3,31 @@
 package log_test
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs runs, for each planted bug that is to be found here, the test that is to find it in a child process, and demands that it does.
-// Where nothing is planted it must find nothing.
+// TestPlantedBugs are those of files: each is found by the test beside it.
 func TestPlantedBugs(t *testing.T) {
-	if os.Getenv("LEDGERBUS_MUTANT") != "" {
-		t.Skip("is a child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for bug, finder := range map[mutant.Bug]string{
-		mutant.HalfFrame:      "TestF8EveryCallWithoutRoom",
-		mutant.SyncForgiven:   "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
-		mutant.SharedWritten:  "TestSharedShowsWhatLasts",
-		mutant.ReopenTrusts:   "TestReopenAfterErrorAtEveryCall",
-		mutant.ReadFilesKept:  "TestClosedPartitionHasNoFileOpen",
-		mutant.RevisionBefore: "TestF1F2F14CrashAtEveryCall/dropping",
+	planted.Find(t, map[mutant.Bug]string{
+		mutant.HalfFrame:       "TestF8EveryCallWithoutRoom",
+		mutant.SyncForgiven:    "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
+		mutant.SharedWritten:   "TestSharedShowsWhatLasts",
+		mutant.ReopenTrusts:    "TestReopenAfterErrorAtEveryCall",
+		mutant.ReadFilesKept:   "TestClosedPartitionHasNoFileOpen",
+		mutant.CheckpointsPile: "TestCheckpointsAreKept",
+		mutant.RevisionBefore:  "TestF1F2F14CrashAtEveryCall/dropping",
+
+		mutant.CachedUnpaid: "TestF22BlockCacheTakesMemory",
 
 		mutant.GoneBeforeListed: "TestF1F2F14CrashAtEveryCall$/^sealing",
 		mutant.ListedUnsynced:   "TestF1F2F14CrashAtEveryCall$/^sealing",
+		mutant.ScrubBlind:       "TestScrubFindsEveryPart",
+		mutant.ScrubForgets:     "TestScrubGoesOn",
 		mutant.NotReadBack:      "TestSealedIsReadBack",
 		mutant.BlockUnchecked:   "TestBlocksAreChecked",
 		mutant.IndexForgets:     "TestF1F2F14CrashAtEveryCall$/^sealing",
-	} {
-		for _, planted := range []mutant.Bug{"", bug} {
-			t.Run(finder+" bug "+string(planted), func(t *testing.T) {
-				cmd := exec.Command(self, "-test.run", "^"+finder+"$")
-				cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(planted))
-				if out, err := cmd.CombinedOutput(); (err != nil) != (planted != "") {
-					t.Errorf("%v\n%s", err, out)
-				}
-			})
-		}
-	}
+	})
 }

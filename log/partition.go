@@ -25,7 +25,7 @@ type partition struct {
 	lead   sync.Mutex // held by Lead
 	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
-	// copying is held for reading by Copy: no file of the log is replaced by another kind, or removed, meanwhile.
+	// copying is held for reading by Copy, and whoever prepares one: no file of the log is replaced by another kind, or removed, meanwhile.
 	copying sync.RWMutex
 
 	sealing sealing
@@ -33,6 +33,7 @@ type partition struct {
 	basing
 	finder
 	summaries
+	scrubbing
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
@@ -56,7 +57,7 @@ type partition struct {
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
-	p.basing.p, p.summaries.p, p.base = p, p, f.base
+	p.basing.p, p.summaries.p, p.scrubbing.p, p.base = p, p, p, f.base
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }

@@ -22,6 +22,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	old := s.part(id)
 	old.sealing.end()
 	old.basing.end()
+	old.scrubbing.end()
 	clean, err := old.left()
 	if err != nil {
 		return nil, err

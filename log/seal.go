@@ -213,7 +213,7 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	if foot.Last != k.named.Last || s.Footer != foot {
 		return "", fmt.Errorf("%w: the chapter does not end where the next one begins", ErrInternal)
 	}
-	back := &sealedKind{partition: k.partition, tag: k.tag, named: k.named, blocks: newBlockCache(walkCacheBytes)}
+	back := &sealedKind{partition: k.partition, tag: k.tag, named: k.named, blocks: walkCache()}
 	c, err := back.open(func(string) (disk.File, error) { return p.store.fs.Open(name + disk.TempSuffix) })
 	if err != nil {
 		return "", fmt.Errorf("read back: %w", err)

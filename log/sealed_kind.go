@@ -159,18 +159,13 @@ func (c *sealedContent) has(part sealed.Part, at event.LSN) bool {
 // block returns a decompressed block.
 func (c *sealedContent) block(part sealed.Part, i int) (*sealed.Data, error) {
 	k := blockKey{c.kind.partition, c.kind.named.Chapter, c.kind.named.Revision, part, i}
-	if d := c.kind.blocks.get(k); d != nil {
-		return d, nil
-	}
-	d, err := c.sealed.Read(c.parts[part], i)
-	if errors.Is(err, sealed.ErrBlock) {
-		err = fmt.Errorf("%w: %w", ErrChecksum, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c.kind.blocks.put(k, d)
-	return d, nil
+	return c.kind.blocks.load(k, int(c.parts[part][i].Raw), func() (*sealed.Data, error) {
+		d, err := c.sealed.Read(c.parts[part], i)
+		if errors.Is(err, sealed.ErrBlock) {
+			err = fmt.Errorf("%w: %w", ErrChecksum, err)
+		}
+		return d, err
+	})
 }
 
 // begins is the LSN of a frame at or before an address, from which a reader can go on.

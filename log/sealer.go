@@ -80,32 +80,10 @@ func (v *sealer) rest(ctx context.Context, wrote int) {
 	}
 	sleep(ctx, time.Duration(wrote)*time.Second/sealRate)
 	for range sealWaits {
-		if ctx.Err() != nil || !v.slow() {
+		if ctx.Err() != nil || !v.store.slow() {
 			return
 		}
 		sleep(ctx, sealPatient)
-	}
-}
-
-// slow reports whether a sync of a log takes longer just now than syncs do.
-func (v *sealer) slow() bool {
-	for p := range v.store.all() {
-		p.mu.RLock()
-		w := p.writer
-		p.mu.RUnlock()
-		if w != nil && w.pulse.slow() {
-			return true
-		}
-	}
-	return false
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

@@ -56,6 +56,9 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Memory == nil {
+		o.Memory = Unbounded{}
+	}
 	if o.Capabilities == nil {
 		o.Capabilities = format.Capabilities
 	}
@@ -94,6 +97,7 @@ type store struct {
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
+	holds   holds
 	reserve reserve
 	watch   watch
 	sealer  sealer
@@ -120,7 +124,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{fs: opts.FS, root: dir, opts: opts, blocks: newBlockCache(sealedCacheBytes), reserve: reserve{fs: opts.FS, dir: dir}}
+	s := &store{fs: opts.FS, root: dir, opts: opts, blocks: newBlockCache(sealedCacheBytes, opts.Memory), reserve: reserve{fs: opts.FS, dir: dir}}
 	if !opts.ReadOnly {
 		s.fs = disk.Patient(opts.FS, opts.Logger)
 		if err := disk.MakeDir(s.fs, dir); err != nil {
@@ -463,6 +467,7 @@ func (s *store) Close() error {
 	for p := range s.all() { // another process may have the directory next
 		p.sealing.end()
 		p.basing.end()
+		p.scrubbing.end()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -480,6 +485,7 @@ func (s *store) Close() error {
 		clean = clean && ok
 		p.files.closeAll()
 	}
+	s.blocks.clear()
 	s.reserve.close()
 	s.watch.end()
 	s.lease.end()

@@ -29,6 +29,7 @@ func (w *writer) tick() {
 	}
 	w.mu.Unlock()
 	w.p.store.reserve.look()
+	w.p.store.blocks.spare()
 	w.short.tryAgain()
 	poke(w.wake)
 	if err := w.note(); err != nil {

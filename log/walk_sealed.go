@@ -28,7 +28,7 @@ type sealedWalk struct{ *walk }
 
 // files goes through those of the manifest, or if it is not good through those of the directory.
 func (w sealedWalk) files(ctx context.Context, good bool) error {
-	w.blocks = newBlockCache(walkCacheBytes)
+	w.blocks = walkCache()
 	entries, err := w.fs.ReadDir(filepath.Join(w.dir(), "sealed"))
 	if errors.Is(err, fs.ErrNotExist) {
 		entries, err = nil, nil
@@ -163,9 +163,12 @@ func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 }
 
 // verdict makes a verdict of an error about what is in a sealed file.
-func (w sealedWalk) verdict(k *sealedKind, err error) error {
+func (w sealedWalk) verdict(k *sealedKind, err error) error { return w.verdictAt(k, 0, err) }
+
+// verdictAt is verdict for what stands at a byte of the file.
+func (w sealedWalk) verdictAt(k *sealedKind, at int64, err error) error {
 	if errors.Is(err, format.ErrDamaged) {
-		return w.corrupt(k.path(), 0, k.named.First, "%v", err)
+		return w.corrupt(k.path(), at, k.named.First, "%v", err)
 	}
 	return err
 }
@@ -240,15 +243,16 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 	}
 	file, f, err := k.file(w.opener())
 	var check *sealed.Check
+	at := int64(0)
 	if err == nil {
 		defer file.Close()
-		err = f.Verify(w.scan.Win.Buf)
+		at, err = f.Verify(w.scan.Win.Buf)
 	}
 	if err == nil {
 		check, err = sealed.NewCheck(f)
 	}
 	if err != nil {
-		if err := w.damaged(name, 0, k.named.First, w.verdict(k, err)); err != nil {
+		if err := w.damaged(name, at, k.named.First, w.verdictAt(k, at, err)); err != nil {
 			return err
 		}
 	}

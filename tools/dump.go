@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -23,7 +24,9 @@ type DumpOptions struct {
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
 	Bodies    bool      // print message bodies too, and of those that history no longer keeps that they are erased
-	Beside              // how a directory is taken that a broker may be using
+	// Range, unless nil, is which events to print. A message or an entity is looked up by the indexes of sealed files.
+	Range  *ledger.Range
+	Beside // how a directory is taken that a broker may be using
 }
 
 // Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
@@ -40,6 +43,10 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 		return errors.Join(fmt.Errorf("tools: %w: %s has 0 to %d, not %d", ErrNoPartition, filepath.Base(dir), n-1, opts.Partition), s.Close())
 	}
 	out := bufio.NewWriter(w)
+	if opts.Range != nil {
+		err := dumpRange(ctx, out, s, opts)
+		return errors.Join(err, out.Flush(), s.Close())
+	}
 	var errs []error
 	for _, id := range s.Partitions() {
 		if opts.Partition >= 0 && int(id) != opts.Partition {
@@ -56,6 +63,67 @@ func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	}
 	errs = append(errs, out.Flush(), s.Close())
 	return errors.Join(errs...)
+}
+
+// dumpRange prints the events of a range.
+func dumpRange(ctx context.Context, out *bufio.Writer, src log.Store, opts DumpOptions) error {
+	l := ledger.New(src, func(line ledger.Line) error {
+		if opts.Notes != nil {
+			fmt.Fprintln(opts.Notes, line.Text)
+		}
+		return nil
+	})
+	sel, err := l.Select(ctx, *opts.Range)
+	if err != nil {
+		return err
+	}
+	for _, id := range sel.Partitions() {
+		if opts.Partition >= 0 && int(id) != opts.Partition {
+			continue
+		}
+		p, err := src.Open(ctx, id)
+		if err != nil {
+			return fmt.Errorf("tools: %w", err)
+		}
+		opts.tell(p)
+		if err := newDumper(out, opts, p).selected(ctx, sel); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selected prints the events of a selection.
+func (d *dumper) selected(ctx context.Context, sel *ledger.Selection) error {
+	for rec, err := range sel.Records(ctx, d.part.ID()) {
+		if err != nil {
+			return located(d.part, err)
+		}
+		if rec.LSN < d.opts.From {
+			continue
+		}
+		for i, ev := range rec.Events {
+			ok, err := sel.Wants(ctx, d.part.ID(), rec, i)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			who := ev.Common().Origin
+			o, err := sel.Origin(ctx, d.part.ID(), who)
+			if err != nil {
+				return err
+			}
+			if o != (event.Origin{}) {
+				d.origins.Define(&event.OriginDefined{ID: who, Origin: o})
+			}
+			if err := d.event(rec.LSN, rec.At, ev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 type dumper struct {

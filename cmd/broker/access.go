@@ -35,7 +35,8 @@ func (s *Server) authorise(ctx context.Context) error {
 
 // namespaceRules translates access rules into the words of the log.
 func namespaceRules(list []settings.AccessRule) []event.AccessRule {
-	rights := map[settings.Right]event.Right{settings.Manage: event.Manage, settings.Send: event.Send, settings.Listen: event.Listen}
+	rights := map[settings.Right]event.Right{settings.Manage: event.Manage, settings.Send: event.Send, settings.Listen: event.Listen,
+		settings.ReadHistory: access.HistoryReader, settings.ReadBodies: access.BodyReader}
 	var rules []event.AccessRule
 	for _, from := range list {
 		rule := event.AccessRule{Name: from.Name, Primary: event.Secret(from.Primary.Reveal()), Secondary: event.Secret(from.Secondary.Reveal())}

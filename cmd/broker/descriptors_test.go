@@ -17,7 +17,7 @@ func TestShareDescriptors(t *testing.T) {
 		wantConnections, wantNew int // 0: refused
 	}{
 		{20000, 4, 0, 0, 5000, 1000},
-		{6500, 4, 0, 0, 5000, 1000}, // the README says from where on
+		{6500, 4, 0, 0, 5000, 1000}, // docs/guide/settings.md says from where on
 		{6400, 4, 0, 0, 4971, 1000},
 		{1024, 4, 0, 0, 527, 196},
 		{1024, 4, 100, 50, 100, 50},

@@ -23,7 +23,8 @@ func (s *Server) management() http.Handler {
 		Admin: s.engine, Desk: desk, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Logger: slog.Default(),
 	})
-	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Desk: desk, Now: s.engine.Now, Logger: slog.Default()})
+	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Desk: desk, Now: s.engine.Now, Logger: slog.Default(),
+		Past: s.store, Memory: s.memory})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ledger.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)

@@ -18,6 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
@@ -165,7 +166,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.descriptors = shareDescriptors(limit)
 	s.store, err = log.Open(ctx, s.settings.Storage.Data, log.Options{
 		Partitions: s.settings.Storage.Partitions, OpenFiles: s.descriptors.reading, Logger: slog.Default(),
-		ReserveBytes: int64(s.settings.Storage.Reserve), LowBytes: int64(s.settings.Storage.Low), SealAfter: s.settings.Storage.SealAfter})
+		ReserveBytes: int64(s.settings.Storage.Reserve), LowBytes: int64(s.settings.Storage.Low), SealAfter: s.settings.Storage.SealAfter, Memory: s.memory.Account()})
 	if err != nil {
 		return err
 	}
@@ -182,8 +183,8 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.generateCertificate(); err != nil {
 		return err
 	}
-	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), Properties: message.Properties, Reread: message.Reread,
-		FailuresTo: s.settings.FailuresTo, History: historyOf(s.settings.History), Fence: s.settings.Storage.Fence, NoMemory: s.noMemory, Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
+	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), EntityPartitions: event.MaxEntityPartitions, MaxPartitioned: s.settings.Limits.Partitioned, Properties: message.Properties, Reread: message.Reread,
+		FailuresTo: s.settings.FailuresTo, History: historyOf(s.settings.History), Fence: s.settings.Storage.Fence, ScrubEvery: s.settings.Storage.ScrubEvery, NoMemory: s.noMemory, Memory: s.memory.Account(), Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
 			s.listen()
 		}})

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
 func formFlag() cli.Flag {
@@ -41,26 +44,57 @@ func newTeller(c *cli.Context, columns []string) (*teller, error) {
 
 // tell prints a line as soon as it is known.
 func (t *teller) tell(l ledger.Line) error {
+	fields, err := l.Fields.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	return t.print(l.Part.String(), l.Text, fields, func(name string) any {
+		for _, f := range l.Fields {
+			if f.Name == name {
+				return f.Value
+			}
+		}
+		return nil
+	})
+}
+
+// heard prints a line that a broker has told: what a directory would have told is printed in the same way.
+func (t *teller) heard(l *wire.Line) error {
+	if len(l.Fields) == 0 {
+		l.Fields = json.RawMessage("{}")
+	}
+	var fields map[string]any
+	in := json.NewDecoder(bytes.NewReader(l.Fields))
+	in.UseNumber()
+	if err := in.Decode(&fields); err != nil {
+		return err
+	}
+	return t.print(l.Part, l.Text, l.Fields, func(name string) any { return fields[name] })
+}
+
+// print prints a line: its fields in JSON, or by name.
+func (t *teller) print(part, text string, fields []byte, field func(name string) any) error {
 	switch {
 	case t.json:
-		p, err := append(print.Object{print.Named("Part", l.Part.String())}, l.Fields...).AppendJSON(nil)
+		head, err := print.Object{print.Named("Part", part)}.AppendJSON(nil)
+		if err == nil && len(fields) > len("{}") {
+			head = append(append(head[:len(head)-1], ','), fields[1:]...)
+		}
 		if err == nil {
-			_, err = t.out.Write(append(p, '\n'))
+			_, err = t.out.Write(append(head, '\n'))
 		}
 		return err
 	case t.csv == nil:
-		_, err := fmt.Fprintln(t.out, oneLine(l.Text))
+		_, err := fmt.Fprintln(t.out, oneLine(text))
 		return err
-	case l.Part != ledger.Row: // no row may be taken for what it is not, and no gap may be silent
-		_, err := fmt.Fprintln(t.notes, oneLine(l.Text))
+	case part != ledger.Row.String(): // no row may be taken for what it is not, and no gap may be silent
+		_, err := fmt.Fprintln(t.notes, oneLine(text))
 		return err
 	}
 	row := make([]string, len(t.columns))
-	for _, f := range l.Fields {
-		for i, name := range t.columns {
-			if name == f.Name {
-				row[i] = csvField(f.Value)
-			}
+	for i, name := range t.columns {
+		if v := field(name); v != nil {
+			row[i] = csvField(v)
 		}
 	}
 	_ = t.csv.Write(row)

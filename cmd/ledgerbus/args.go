@@ -30,7 +30,7 @@ func reorder(c *cli.Command, args []string) []string {
 		switch {
 		case arg == "--":
 			return slices.Concat(flags, []string{"--"}, rest, args[i+1:])
-		case len(arg) < 2 || arg[0] != '-':
+		case len(arg) < 2 || arg[0] != '-' || '0' <= arg[1] && arg[1] <= '9': // -2h is an instant
 			rest = append(rest, arg)
 			continue
 		}

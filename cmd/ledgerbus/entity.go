@@ -158,6 +158,9 @@ func entityRow(e *admin.Entity, withKeys bool) row {
 			r = append(r, s.cell(&e.Properties))
 		}
 	}
+	if e.Partitions > 0 {
+		r = append(r, number("partitions", int64(e.Partitions)))
+	}
 	if e.Kind != event.Subscription {
 		r = append(r, accessCell(e.Properties.AccessRules, withKeys))
 	}

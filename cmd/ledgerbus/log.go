@@ -43,13 +43,13 @@ func logCommand() *cli.Command {
 				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so is what is zero:\n" +
 					"docs/guide/log-dump.md says how each field is printed.\n" +
 					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.\n" + besideHelp,
-				Flags: []cli.Flag{
+				Flags: append([]cli.Flag{
 					outputFlag(),
 					liveFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
 					&cli.Uint64Flag{Name: "from", Usage: "LSN of the first frame to print", DefaultText: "the first there is"},
 					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too, or that they are erased"},
-				},
+				}, selectionFlags()...),
 				Action: dumpLog,
 			},
 			{
@@ -62,6 +62,8 @@ func logCommand() *cli.Command {
 			},
 			listCommand(),
 			statCommand(),
+			mirrorCommand(),
+			exportCommand(),
 		},
 	}
 }
@@ -89,12 +91,16 @@ func dumpLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	within, err := selected(c)
+	if err != nil {
+		return err
+	}
 	err = tools.Dump(c.App.Writer, dir, tools.DumpOptions{
-		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies"), Beside: beside(c)})
+		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies"), Range: within, Beside: beside(c)})
 	if errors.Is(err, tools.ErrNoPartition) {
 		return usageError{err}
 	}
-	return err
+	return known(err)
 }
 
 func verifyLog(c *cli.Context) error {

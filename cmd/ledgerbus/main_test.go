@@ -370,6 +370,7 @@ func TestFlagsFirst(t *testing.T) {
 		{"x send orders -- --odd", "x send -- orders --odd"},
 		{"x log dump data --bodies --from 3 more", "x log dump --bodies --from 3 -- data more"},
 		{"x log dump", "x log dump"},
+		{"x log dump -2h data -7d --bodies", "x log dump --bodies -- -2h data -7d"},
 		{"x unknown a --b", "x unknown a --b"},
 		{"x --help", "x --help"},
 		{"x", "x"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,7 +23,7 @@ func partitionCommand() *cli.Command {
 			{
 				Name: "list", Usage: "print the partitions and how they are",
 				Description: "serving: all is well. fenced: taken out of service, by a fault of its disk or with fence. refused: its files are damaged or\n" +
-					"missing. starting: it is being restarted.\n\n" +
+					"missing. starting: it is being restarted. Scrubbed is when all of its log had been read again, for damage (scrub-every).\n\n" +
 					"   ledgerbus partition list\n   ledgerbus partition list -o json",
 				Flags: connectionFlags(tableFlag()), Action: listPartitions,
 			},
@@ -71,6 +72,10 @@ func listPartitions(c *cli.Context) error {
 // printNext says what can be done about partitions that do not serve and do not start either.
 func printNext(w io.Writer, all []wire.Partition) error {
 	for _, p := range all {
+		if p.State == "serving" && p.Cause != "" {
+			_, err := fmt.Fprintf(w, "next: ledgerbus log verify names all that is damaged; bring it back from a backup with partition %d fenced, then ledgerbus partition restart %[1]d\n", p.ID)
+			return err
+		}
 		if p.State == "fenced" || p.State == "refused" {
 			_, err := fmt.Fprintf(w, "next: put right what the cause says, then ledgerbus partition restart %d\n", p.ID)
 			return err
@@ -118,9 +123,11 @@ func onPartition(c *cli.Context, do func(a *administration, id int) (string, wir
 
 // partitionRow shows a partition.
 func partitionRow(p wire.Partition) row {
-	since := cell{name: "since"}
-	if p.Since != nil {
-		since = text("since", p.Since.UTC().Format("2006-01-02T15:04:05.000Z"))
+	at := func(name string, t *time.Time) cell {
+		if t == nil {
+			return cell{name: name}
+		}
+		return text(name, t.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
-	return row{number("id", int64(p.ID)), text("state", p.State), since, text("cause", p.Cause), text("by", p.By)}
+	return row{number("id", int64(p.ID)), text("state", p.State), at("since", p.Since), text("cause", p.Cause), text("by", p.By), at("scrubbed", p.Scrubbed)}
 }

@@ -45,7 +45,7 @@ func startDoor(t *testing.T) (connection string, reasons *[]string) {
 func TestPartitionCommands(t *testing.T) {
 	connection, reasons := startDoor(t)
 	s := steps{t, connection}
-	s.run(0, `ID  STATE    SINCE                     CAUSE                               BY
+	s.run(0, `ID  STATE    SINCE                     CAUSE                               BY   SCRUBBED
  0  serving
  1  serving
  2  fenced   2030-01-02T03:04:05.678Z  sync: \u001b[31minput/output error  ops
@@ -55,7 +55,7 @@ next: put right what the cause says, then ledgerbus partition restart 2`, "parti
 {"id":1,"state":"serving","cause":"","by":""}
 {"id":2,"state":"fenced","since":"2030-01-02T03:04:05.678Z","cause":"sync: \u001b[31minput/output error","by":"ops"}
 {"id":3,"state":"refused","since":"2030-01-02T03:04:05.000Z","cause":"segment 7: checksum mismatch","by":""}`, "partition", "list", "-o", "json")
-	if got := s.run(0, "…", "partition", "list", "-o", "csv"); !strings.HasPrefix(got, "id,state,since,cause,by\n0,serving,,,\n") {
+	if got := s.run(0, "…", "partition", "list", "-o", "csv"); !strings.HasPrefix(got, "id,state,since,cause,by,scrubbed\n0,serving,,,,\n") {
 		t.Errorf("list:\n%s", got)
 	}
 	*reasons = nil
@@ -73,7 +73,7 @@ next: put right what the cause says, then ledgerbus partition restart 2`, "parti
 // The commands work at a broker.
 func TestPartitionsOfTheBroker(t *testing.T) {
 	s := steps{t, startBroker(t)}
-	if got := s.run(0, "…", "partition", "list", "-o", "csv"); !strings.HasPrefix(got, "id,state,since,cause,by\n0,serving,") || strings.Count(got, "\n") != 4 {
+	if got := s.run(0, "…", "partition", "list", "-o", "csv"); !strings.HasPrefix(got, "id,state,since,cause,by,scrubbed\n0,serving,") || strings.Count(got, "\n") != 4 {
 		t.Errorf("list:\n%s", got)
 	}
 	s.run(1, "ledgerbus: fence partition 0: Partition 0 holds the catalogue: it cannot be fenced or restarted by itself. (status 409)", "partition", "fence", "0")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -28,11 +27,7 @@ func whyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			columns := ledger.WhyColumns
-			if of.Number != 0 {
-				columns = ledger.MomentColumns
-			}
-			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error { return l.Why(ctx, of) })
+			return ask(c, &ledger.Question{Verb: "why", Of: of})
 		},
 	}
 }
@@ -65,13 +60,7 @@ func atCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			columns := ledger.CountColumns
-			if c.Bool("messages") {
-				columns = ledger.MessageColumns
-			}
-			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error {
-				return l.At(ctx, instants[0], entity, c.Bool("messages"))
-			})
+			return ask(c, &ledger.Question{Verb: "at", Instants: instants, Entity: entity, Messages: c.Bool("messages")})
 		},
 	}
 }
@@ -89,13 +78,7 @@ func diffCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			columns := ledger.DiffColumns
-			if c.Bool("messages") {
-				columns = ledger.MessageDiffColumns
-			}
-			return ask(c, columns, func(ctx context.Context, l *ledger.Ledger) error {
-				return l.Diff(ctx, instants[0], instants[1], entity, c.Bool("messages"))
-			})
+			return ask(c, &ledger.Question{Verb: "diff", Instants: instants, Entity: entity, Messages: c.Bool("messages")})
 		},
 	}
 }
@@ -143,7 +126,7 @@ func whenCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.When(ctx, c.Args().First(), since) })
+			return ask(c, &ledger.Question{Verb: "when", Condition: c.Args().First(), Since: since})
 		},
 	}
 }
@@ -164,23 +147,68 @@ func instantFlag(c *cli.Context, name string) (*ledger.Instant, error) {
 	return &i, nil
 }
 
-func rangeFlags() []cli.Flag {
-	return historyFlags(
+// spanFlags say which events a command is about, but for the entity.
+func spanFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration is as long ago", DefaultText: "the beginning of history"},
 		&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
+		&cli.StringFlag{Name: "message-id", Usage: "only of messages that were sent with this id"},
+		&cli.StringSliceFlag{Name: "type", Usage: "only events of this type, such as locked or MessageLocked; can be given several times"},
 		&cli.StringFlag{Name: "where", Usage: "only rows that fulfil this condition, in the language of rules, on type, entity, number, detail, by, place, event, reason"},
-	)
+	}
 }
 
-// theRange is what the flags and the argument of a command say of the events that are wanted.
-func theRange(c *cli.Context) (r ledger.Range, err error) {
+func rangeFlags() []cli.Flag { return historyFlags(spanFlags()...) }
+
+// selectionFlags are those of commands that have a directory for their argument.
+func selectionFlags() []cli.Flag {
+	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only what is about this entity, or with a number, as in orders#88114, about this message"}}, spanFlags()...)
+}
+
+// selected is which events selectionFlags name; nil: all.
+func selected(c *cli.Context) (*ledger.Range, error) {
+	r, err := span(c)
+	if err != nil {
+		return nil, err
+	}
+	if text := c.String("entity"); text != "" {
+		of, err := address.Parse(text)
+		if err == nil && of.Place {
+			err = fmt.Errorf("%s is a place in a log, and no entity", of)
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--entity: %w", err)}
+		}
+		r.Entity, r.Number = of.Entity, of.Number
+	}
+	if r.Since == nil && r.Until == nil && r.Entity == "" && r.MessageID == "" && r.Types == nil && r.Where == "" {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// span is what spanFlags say.
+func span(c *cli.Context) (r ledger.Range, err error) {
 	if r.Since, err = instantFlag(c, "since"); err != nil {
 		return r, err
 	}
 	if r.Until, err = instantFlag(c, "until"); err != nil {
 		return r, err
 	}
-	r.Where = c.String("where")
+	r.Where, r.MessageID = c.String("where"), c.String("message-id")
+	if c.IsSet("type") {
+		r.Types = c.StringSlice("type")
+	}
+	return r, nil
+}
+
+// theRange is the question that the flags and the argument of a command put about the events that are wanted.
+func theRange(c *cli.Context, verb string) (*ledger.Question, error) {
+	r, err := span(c)
+	if err != nil {
+		return nil, err
+	}
+	q := &ledger.Question{Verb: verb, Since: r.Since, Until: r.Until, Where: r.Where, MessageID: r.MessageID, Types: r.Types}
 	switch c.Args().Len() {
 	case 0:
 	case 1:
@@ -188,12 +216,12 @@ func theRange(c *cli.Context) (r ledger.Range, err error) {
 		if err == nil && of.Number != 0 {
 			err = usageError{fmt.Errorf("of one message: ledgerbus story %s", of)}
 		}
-		r.Entity = of.Entity
-		return r, err
+		q.Entity = of.Entity
+		return q, err
 	default:
-		return r, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
+		return nil, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
 	}
-	return r, nil
+	return q, nil
 }
 
 func auditCommand() *cli.Command {
@@ -205,11 +233,11 @@ func auditCommand() *cli.Command {
 			"   ledgerbus audit orders -o json" + dataHelp,
 		Flags: rangeFlags(),
 		Action: func(c *cli.Context) error {
-			r, err := theRange(c)
+			q, err := theRange(c, "audit")
 			if err != nil {
 				return err
 			}
-			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Audit(ctx, r) })
+			return ask(c, q)
 		},
 	}
 }
@@ -220,14 +248,18 @@ func eventsCommand() *cli.Command {
 		Usage:     "tell what happened, event by event, in the order of all partitions",
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
-			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv" + dataHelp,
-		Flags: rangeFlags(),
+			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
+			"   ledgerbus events -f --data data --where \"type IN ('lost', 'dead')\"" + dataHelp,
+		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what happens from now on, or with --since from then, in the directory of --data"}),
 		Action: func(c *cli.Context) error {
-			r, err := theRange(c)
+			q, err := theRange(c, "events")
 			if err != nil {
 				return err
 			}
-			return ask(c, ledger.EventColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Events(ctx, r) })
+			if c.Bool("follow") {
+				return followDirectory(c, q)
+			}
+			return ask(c, q)
 		},
 	}
 }

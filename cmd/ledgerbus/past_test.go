@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,6 +12,14 @@ func past(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
+	troubled(t, broker)
+	stop()
+	return data
+}
+
+// troubled has things go wrong on a broker.
+func troubled(t *testing.T, broker string) {
+	t.Helper()
 	for _, args := range [][]string{
 		{"queue", "update", "orders", "--max-delivery-count", "2", "--reason", "INC-4711"},
 		{"send", "orders", "--body", "x", "--message-id", "poison"},
@@ -25,8 +34,53 @@ func past(t *testing.T) string {
 			t.Fatalf("%q: %+v", args, r)
 		}
 	}
+}
+
+// A broker that is asked says what its directory does, in each form, and refuses as much with the same code.
+func TestPastOfBroker(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	broker, stop := startStoppable(t, data)
+	troubled(t, broker)
+	type asked struct {
+		args []string
+		r    result
+	}
+	var all []asked
+	for _, args := range [][]string{
+		{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"why", "orders/$dlq"}, {"why", "orders#2"}, {"when", "orders.dead > 1"}, {"audit", "orders"},
+		{"events", "orders", "--where", "type IN ('dead', 'completed', 'sent')"},
+		{"story", "orders#77"}, {"why", "bills"}, {"when", "orders.colour > 1"}, {"events", "--where", "type IN"},
+	} {
+		for _, form := range []string{"text", "json", "csv"} {
+			args := append(slices.Clone(args), "-o", form)
+			all = append(all, asked{args, execute(t, broker, "", args...)})
+		}
+	}
+	for _, line := range strings.Split(execute(t, broker, "", "events", "orders", "--where", "type IN ('dead', 'sent')", "-o", "csv").out, "\n") {
+		for field := range strings.SplitSeq(line, ",") {
+			if strings.HasPrefix(field, "@") {
+				for _, args := range [][]string{{"at", field}, {"at", field, "orders", "--messages"}, {"diff", field, field, "orders"}} {
+					all = append(all, asked{args, execute(t, broker, "", args...)})
+				}
+			}
+		}
+	}
+	if r := execute(t, broker, "", "at", "now", "--live"); r.code != 2 || !strings.Contains(r.errOut, "--live") {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, "", "", "at", "now", "--data", data, "-c", broker); r.code != 2 || !strings.Contains(r.errOut, "either --data or") {
+		t.Errorf("%+v", r)
+	}
 	stop()
-	return data
+	if len(all) < 40 {
+		t.Errorf("%d answers", len(all))
+	}
+	for _, a := range all {
+		want := execute(t, "", "", append(a.args, "--data", data)...)
+		if a.r.out != want.out || a.r.code != want.code || want.code == 0 && a.r.errOut != want.errOut {
+			t.Errorf("%q: the broker says\n%+v\nthe directory\n%+v", a.args, a.r, want)
+		}
+	}
 }
 
 func TestWhy(t *testing.T) {

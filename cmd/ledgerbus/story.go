@@ -13,17 +13,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-const dataHelp = "\n\nReads the data directory of a broker, running or not, or a backup. Nothing is changed, and the broker does not wait for it: beside\n" +
-	"a running one, what came in the last second may be missing."
+const dataHelp = "\n\nAsks a broker, with a key that gives the right ReadHistory or Manage, or with --data the data directory of one that runs or not, or a\n" +
+	"backup. Nothing is changed, and the broker does not wait for it: beside a running one, what came in the last second may be missing."
 
 // historyFlags are those of all questions about the past.
 func historyFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "data", Value: "data", Usage: "data directory, of a broker that may be running, or backup"},
+	return connectionFlags(append([]cli.Flag{
+		&cli.StringFlag{Name: "data", Usage: "data directory, of a broker that may be running, or backup, in place of a broker that is asked"},
 		formFlag(), liveFlag(),
-	}, more...)
+	}, more...)...)
 }
 
 func storyCommand() *cli.Command {
@@ -54,17 +55,33 @@ func story(c *cli.Context) error {
 			return usageError{err}
 		}
 	}
-	return ask(c, ledger.MomentColumns, func(ctx context.Context, l *ledger.Ledger) error { return l.Story(ctx, of, id) })
+	return ask(c, &ledger.Question{Verb: "story", Of: of, MessageID: id})
 }
 
-// ask opens what a question is asked of, and prints the answer.
-func ask(c *cli.Context, columns []string, question func(context.Context, *ledger.Ledger) error) (err error) {
-	t, err := newTeller(c, columns)
+// ask puts a question to a broker, or with --data to a directory, and prints the answer.
+func ask(c *cli.Context, q *ledger.Question) error {
+	t, err := newTeller(c, q.Columns())
 	if err != nil {
 		return err
 	}
+	if !c.IsSet("data") {
+		if c.Bool("live") {
+			return usageError{errors.New("--live is about a directory: it goes with --data")}
+		}
+		return administer(c, func(a *administration) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), t.heard)) })
+	}
+	for _, name := range []string{"connection-string", "context"} {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf("give either --data or --%s", name)}
+		}
+	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	return askDirectory(ctx, c, q, t)
+}
+
+// askDirectory has a data directory answer.
+func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *teller) (err error) {
 	dir := c.String("data")
 	if info, err := os.Stat(dir); err != nil {
 		return usageError{fmt.Errorf("--data: %w", err)}
@@ -77,7 +94,15 @@ func ask(c *cli.Context, columns []string, question func(context.Context, *ledge
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return known(question(ctx, ledger.New(s, t.tell)))
+	return known(ledger.New(s, t.tell).Put(ctx, q))
+}
+
+// senseOf is the error of a broker that was asked, as the exit code is to have it.
+func senseOf(err error) error {
+	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
+		return usageError{err}
+	}
+	return err
 }
 
 // known is the error of a question as the exit code is to have it: what makes no sense is usage, and what history does not have is refused.

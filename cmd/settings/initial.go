@@ -33,7 +33,7 @@ data: data
 #   tls: {certificate-file: bus.crt, key-file: bus.key}
 listen: [127.0.0.1:5672]
 
-# Whoever has one of the keys of a rule may do what the rule allows: Manage, Send, Listen. To replace a key without a break copy the
+# Whoever has one of the keys of a rule may do what the rule allows: Manage, Send, Listen, ReadHistory, ReadBodies. To replace a key without a break copy the
 # primary to the secondary, write a new primary, send the broker SIGHUP, move the clients, and then replace the secondary.
 access-rules:
 - name: %s

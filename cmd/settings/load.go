@@ -265,7 +265,7 @@ func (l *loader) rule(n *yaml.Node, path string, at func(*yaml.Node) string) Acc
 		l.problems.add(at(n)+": "+path+".name", "missing")
 	}
 	if !seen["rights"] {
-		l.problems.add(at(n)+": "+path+".rights", "missing; choose from Manage, Send, Listen")
+		l.problems.add(at(n)+": "+path+".rights", "missing; choose from Manage, Send, Listen, ReadHistory, ReadBodies")
 	}
 	if seen["primary-key-file"] && seen["primary-key"] {
 		l.problems.add(at(n)+": "+path+".primary-key", "given together with primary-key-file")
@@ -288,14 +288,14 @@ func (l *loader) rights(n *yaml.Node, where string) []Right {
 	var rights []Right
 	for _, item := range n.Content {
 		switch r := Right(item.Value); r {
-		case Manage, Send, Listen:
+		case Manage, Send, Listen, ReadHistory, ReadBodies:
 			rights = append(rights, r)
 		default:
-			l.problems.add(where, "each must be one of Manage, Send, Listen")
+			l.problems.add(where, "each must be one of Manage, Send, Listen, ReadHistory, ReadBodies")
 		}
 	}
 	if len(n.Content) == 0 {
-		l.problems.add(where, "must be a list with at least one of Manage, Send, Listen")
+		l.problems.add(where, "must be a list with at least one of Manage, Send, Listen, ReadHistory, ReadBodies")
 	}
 	return rights
 }

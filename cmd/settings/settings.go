@@ -63,6 +63,7 @@ type Storage struct {
 	Reserve    int           // bytes of the disk that are kept for the time when it is full; 0: none
 	Low        int           // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
 	SealAfter  time.Duration // how long after its end a chapter is sealed; 0: never, negative: at once
+	ScrubEvery time.Duration // within what time each byte of the log is read again; 0: never
 	Fence      bool          // a partition whose log fails is taken out of service; else the broker ends
 }
 
@@ -159,11 +160,13 @@ type AccessRule struct {
 // Right is something an access rule allows.
 type Right string
 
-// The rights. Manage includes the other two.
+// The rights. Manage includes all others.
 const (
-	Manage Right = "Manage"
-	Send   Right = "Send"
-	Listen Right = "Listen"
+	Manage      Right = "Manage"
+	Send        Right = "Send"
+	Listen      Right = "Listen"
+	ReadHistory Right = "ReadHistory" // to ask the broker what happened
+	ReadBodies  Right = "ReadBodies"  // to see bodies of messages with that
 )
 
 // Limits bounds what clients can make the broker spend (reliability.md 8). Zero means the default given.
@@ -180,6 +183,7 @@ type Limits struct {
 	Transactions          int           // of a connection that have operations and are not over; 64
 	TransactionBytes      int           // staged in the transactions of a connection; 64 MiB
 	AllTransactionBytes   int           // staged in the transactions of all connections; 256 MiB
+	Partitioned           int           // partitioned queues and topics of the namespace; 100
 	IdleTimeout           time.Duration // silence after which a connection is closed; 240 s
 	LinkIdle              time.Duration // a link without activity is detached; 10 min
 	NoLinks               time.Duration // a connection that has no links any more is closed; 5 min
@@ -205,7 +209,7 @@ func defaults() Settings {
 		Mode:       Development,
 		Tier:       Standard,
 		FailuresTo: event.DeadLetter,
-		Storage:    Storage{Data: "data", Reserve: 64 << 20, SealAfter: 10 * time.Minute},
+		Storage:    Storage{Data: "data", Reserve: 64 << 20, SealAfter: 10 * time.Minute, ScrubEvery: 7 * 24 * time.Hour},
 		Logging:    Logging{Level: slog.LevelInfo, Format: "text"},
 	}
 }

@@ -167,9 +167,9 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 	{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
 		want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own"},
 	{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
-		want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen
+		want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen, ReadHistory, ReadBodies
 %[1]s:5: access-rules[0].colour: unknown key
-%[1]s:6: access-rules[1].rights: must be a list with at least one of Manage, Send, Listen
+%[1]s:6: access-rules[1].rights: must be a list with at least one of Manage, Send, Listen, ReadHistory, ReadBodies
 %[1]s:6: access-rules[1].name: missing
 %[1]s:6: access-rules[1].primary-key: missing, or use primary-key-file
 %[1]s:9: access-rules[2].primary-key-file: stat /nonexistent: no such file or directory

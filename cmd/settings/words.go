@@ -80,6 +80,8 @@ var words = []Word{
 		}},
 	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
 		Default: "10m", set: setSealAfter},
+	{Name: "scrub-every", Usage: "within what time each byte of the log is read again and compared while the broker runs, such as 7d or 36h: damage is named before anybody needs what is damaged; or never",
+		Default: "7d", set: setScrubEvery},
 	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited. What is given of history is kept in the log: a start without it changes nothing", Default: historyDefault,
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Events })},
 	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: historyDefault,
@@ -113,7 +115,7 @@ var words = []Word{
 		set: text(func(s *Settings) *string { return &s.Identity.Issuer })},
 	{Name: "jwt.audience", Shape: Many, Usage: "audience that such a token must have, such as https://servicebus.azure.net; repeatable, one is enough",
 		set: list(func(s *Settings) *[]string { return &s.Identity.Audiences })},
-	{Name: "jwt.roles-claim", Usage: "claim of such a token with its roles: Manage, Send, Listen, or Azure Service Bus Data Owner, Sender, Receiver", Default: "roles",
+	{Name: "jwt.roles-claim", Usage: "claim of such a token with its roles: Manage, Send, Listen, ReadHistory, ReadBodies, or Azure Service Bus Data Owner, Sender, Receiver", Default: "roles",
 		set: text(func(s *Settings) *string { return &s.Identity.RolesClaim })},
 	{Name: "accept-any-bearer", Shape: Switch, Usage: "let everything that looks like a bearer token have all rights; development mode only",
 		set: toggle(func(s *Settings) *bool { return &s.Identity.AnyBearer })},
@@ -141,6 +143,8 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Limits.TransactionBytes }, 64<<10, 1<<30)},
 	{Name: "limits.all-transaction-bytes", Usage: "bytes that are staged in the transactions of all connections", Default: "268435456",
 		set: count(func(s *Settings) *int { return &s.Limits.AllTransactionBytes }, 64<<10, 16<<30)},
+	{Name: "limits.partitioned", Usage: "queues and topics of the namespace that are partitioned", Default: "100",
+		set: count(func(s *Settings) *int { return &s.Limits.Partitioned }, 1, 10_000)},
 	{Name: "limits.idle-timeout", Usage: "silence after which a connection is closed", Default: "240s",
 		set: period(func(s *Settings) *time.Duration { return &s.Limits.IdleTimeout }, 5*time.Second, time.Hour)},
 	{Name: "limits.link-idle", Usage: "time without activity after which a link is detached", Default: "10m",
@@ -239,6 +243,28 @@ func setSealAfter(s *Settings, values []string) error {
 	if s.Storage.SealAfter = d; d == 0 {
 		s.Storage.SealAfter = -1
 	}
+	return nil
+}
+
+// How often a log may be scrubbed.
+const leastScrubEvery, mostScrubEvery = time.Hour, 8760 * time.Hour
+
+func setScrubEvery(s *Settings, values []string) error {
+	if values[0] == "never" {
+		s.Storage.ScrubEvery = 0
+		return nil
+	}
+	text := values[0]
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 365 {
+			text = fmt.Sprint(24*n, "h")
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < leastScrubEvery || d > mostScrubEvery {
+		return fmt.Errorf("%q is neither a duration from 1h to 365d nor never", values[0])
+	}
+	s.Storage.ScrubEvery = d
 	return nil
 }
 

@@ -105,7 +105,7 @@ func (n *Namespace) Backup(ctx context.Context, by *engine.Origin, why event.Rea
 	if !n.copying.CompareAndSwap(false, true) {
 		return nil, engine.Refuse(engine.Busy, "Another backup is being made.")
 	}
-	b := &backup{n: n, store: store}
+	b := &backup{n: n, store: store, release: store.Hold()}
 	err := n.store.Use(log.Backups)
 	if err == nil {
 		err = b.mark(ctx, by, why)
@@ -125,6 +125,8 @@ type backup struct {
 	id    event.BackupID
 	at    event.Time
 	ends  []event.LSN
+	// release lets files of the logs be replaced again. Not before: a file may lose bodies that are in front of its mark.
+	release func()
 }
 
 // mark brings the loops together, once or again.
@@ -226,4 +228,7 @@ func (b *backup) Files(ctx context.Context, put func(name string, size int64, co
 }
 
 // Close implements [engine.Backup].
-func (b *backup) Close() { b.n.copying.Store(false) }
+func (b *backup) Close() {
+	b.release()
+	b.n.copying.Store(false)
+}

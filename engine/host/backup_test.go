@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -287,5 +288,57 @@ func TestBackupRefused(t *testing.T) {
 	marks(t, dir, id)
 	if p, err := os.ReadFile(filepath.Join(dir, "namespace.json")); err != nil || !bytes.Contains(p, []byte(`"backups"`)) {
 		t.Errorf("%s %v", p, err)
+	}
+}
+
+// A backup has a body that nobody needs any more and history lets go while it is made, also where the chapter of its mark is closed, sealed and written again
+// without the body meanwhile.
+func TestBackupWhileBodiesGo(t *testing.T) {
+	t.Parallel()
+	b := leanBroker(t, t.TempDir())
+	defer b.close(t)
+	q := b.queue(t, "orders", testQueue())
+	b.sendMany(t, q, 20)
+	copied, err := b.Backup(t.Context(), nil, event.ReasonGiven{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	b.sendMany(t, q, 180)
+	b.complete(t, q, 200)
+	b.sendMany(t, q, 60) // so that the chapter with the mark, and what ended its messages, is closed
+	b.compactAsFarAsPossible(t)
+	files := 0
+	err = copied.Files(t.Context(), func(_ string, _ int64, contents io.Reader) error {
+		if contents == nil {
+			return nil
+		}
+		files++
+		_, err := io.Copy(io.Discard, contents)
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files: %v", files, err)
+	}
+	copied.Close()
+	if out, _ := b.compact(t, nothing); out.Files == 0 {
+		t.Errorf("the backup is made, and no bodies go: %+v", out)
+	}
+}
+
+// compactAsFarAsPossible seals and drops what may be sealed and dropped while a backup is made.
+func (b *broker) compactAsFarAsPossible(t *testing.T) {
+	t.Helper()
+	p := b.slots[0].serves.Load().log
+	for more := true; more; {
+		more, _ = p.(log.Sealer).Seal(t.Context())
+	}
+	c, err := b.compaction(0, nothing)
+	if err == nil {
+		c.rest = func(context.Context, time.Time) error { return nil }
+		_, err = c.run(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

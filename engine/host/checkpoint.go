@@ -3,10 +3,10 @@ package host
 import (
 	"io"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -17,6 +17,11 @@ const (
 	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
 	// large state stay a small part of what is written.
 	checkpointRatio = 16
+	// checkpointEvents is after how many events there is one before so many bytes: a question about the past has to replay no more.
+	checkpointEvents = 1_000_000
+	// mostPostponed is how many times as much log as otherwise is written before a checkpoint for which there is no memory is made all the same: a
+	// start that has to read it all takes time, too.
+	mostPostponed = 2
 )
 
 // saver decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
@@ -25,18 +30,21 @@ type saver struct {
 	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
-	memory memory
 	every  int64 // bytes of log; negative: never
+	wish   int64 // bytes of log after which history wants one; 0: it is in no hurry
 	inline bool
+	events int // since the last one
 	newest event.LSN
 	state  *index.Snapshot // that of the group being synced, when a checkpoint is to be made of it; else nil
 	at     event.LSN       // and where that ends
 	busy   chan struct{}   // closed when the save that runs is over; nil when none was ever started
 	size   int64           // of the last state encoded; of the save that runs, while one does
+	copies int             // how much was kept twice meanwhile, bytes; likewise
+	memory snapshotMemory  // taken for state, or for the save that runs
 }
 
 func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
-	s := saver{plog: plog, index: x, logger: opts.Logger, memory: opts.NoMemory, every: opts.CheckpointBytes, inline: opts.Inline}
+	s := saver{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
@@ -48,7 +56,10 @@ func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
 
 // sealed is called when the sync of everything up to an LSN begins: the state there is what a checkpoint is made of.
 func (s *saver) sealed(at event.LSN) {
-	if s.state == nil && s.due(at) {
+	if s.state != nil {
+		return
+	}
+	if due, late := s.due(at); due && s.memory.take(checkpointMemory, s.copies, late && !mutant.On(mutant.NeverSaved)) {
 		s.at, s.state = at, s.index.Snapshot()
 	}
 }
@@ -61,12 +72,21 @@ func (s *saver) landed() {
 	}
 }
 
-// due tells whether a checkpoint should be made of the state at an LSN.
-func (s *saver) due(at event.LSN) bool {
-	if s.memory.refuses(growth) != nil {
-		return false // what changes meanwhile would be there twice
+// due reports whether a checkpoint should be made of the state at an LSN, and whether it has waited for memory long enough.
+func (s *saver) due(at event.LSN) (due, late bool) {
+	if s.every <= 0 || s.running() {
+		return false, false
 	}
-	return s.every > 0 && int64(at-s.newest) >= s.every && !s.running() && int64(at-s.newest) >= checkpointRatio*s.size
+	since, every := int64(at-s.newest), s.every
+	if s.wish > 0 {
+		every = min(every, s.wish)
+	}
+	if since < checkpointRatio*s.size {
+		return false, false
+	}
+	due = since >= every || s.events >= checkpointEvents
+	late = since/mostPostponed >= max(every, checkpointRatio*s.size) || s.events/mostPostponed >= checkpointEvents
+	return due, due && late
 }
 
 func (s *saver) running() bool {
@@ -83,7 +103,7 @@ func (s *saver) running() bool {
 
 // save writes a checkpoint of the state at an LSN that is committed, and closes the snapshot.
 func (s *saver) save(at event.LSN, state *index.Snapshot) {
-	s.newest = at
+	s.newest, s.events = at, 0
 	if s.inline {
 		s.write(at, state)
 		return
@@ -101,12 +121,14 @@ func (s *saver) save(at event.LSN, state *index.Snapshot) {
 }
 
 func (s *saver) write(at event.LSN, state *index.Snapshot) {
+	defer s.memory.give()
 	defer state.Close()
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
-		size, err := state.Encode(considerate{w})
+		size, err := state.Encode(considerate{w, state, &s.memory})
 		if err == nil {
 			s.size = size
 		}
+		s.copies = s.memory.follow(state)
 		return err
 	})
 	if err != nil {
@@ -114,25 +136,22 @@ func (s *saver) write(at event.LSN, state *index.Snapshot) {
 	}
 }
 
-// considerate lets other goroutines run after each write: what comes in one write takes half a millisecond to make and to take in, and the
-// scheduler would let the loop wait for 10 ms.
-type considerate struct{ io.Writer }
-
-func (c considerate) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	runtime.Gosched()
-	return n, err
-}
-
+// wait waits until the save that runs is over, and gives up one that waits for a sync.
 func (s *saver) wait() {
 	if s.busy != nil {
 		<-s.busy
+	}
+	if s.state != nil {
+		s.state.Close()
+		s.state = nil
+		s.memory.give()
 	}
 }
 
 // last writes a checkpoint at a clean stop, when there is anything new to save.
 func (s *saver) last(at event.LSN) {
 	if s.every > 0 && at > s.newest {
+		s.memory.take(checkpointMemory, 0, true)
 		s.write(at, s.index.Snapshot())
 	}
 }

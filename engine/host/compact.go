@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
@@ -23,19 +25,46 @@ var nothing = keeps{file: func(*log.Summary) int64 { return 0 }, body: func(*log
 
 // compaction is one round in a partition.
 type compaction struct {
-	ps   *partitions
-	id   engine.PartitionID
-	keep keeps
-	rest func(context.Context, time.Time) error // waits until a time
+	log    log.Partition
+	memory log.Memory // nil: there is enough
+	state  lasting
+	keep   keeps
+	rest   func(context.Context, time.Time) error // waits until a time
+}
+
+// lasting gives look a state of the partition that is durable.
+type lasting func(ctx context.Context, look func(*index.Snapshot) error) error
+
+// compaction is a round in a partition that serves.
+func (ps *partitions) compaction(id engine.PartitionID, keep keeps) (*compaction, error) {
+	t := ps.slots[id].serves.Load()
+	if t == nil {
+		return nil, notServing()
+	}
+	state := func(ctx context.Context, look func(*index.Snapshot) error) error { return ps.durable(ctx, id, look) }
+	return &compaction{log: t.log, memory: ps.memory, state: state, keep: keep, rest: restUntil}, nil
+}
+
+// restUntil waits until a time.
+func restUntil(ctx context.Context, until time.Time) error {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // compacted is what a round has done, and why it has not done more.
 type compacted struct {
-	Files  int   // that were written again
-	Freed  int64 // bytes of the disk
-	Needed int64 // bytes of bodies of the files that were looked at which the state needs, about
-	Kept   int64 // and which are kept all the same
-	Held   error // why a file was left although it was worth it, the last of them; nil: none was
+	Files  int      // that were written again
+	Freed  int64    // bytes of the disk
+	Needed int64    // bytes of bodies of the files that were looked at which the state needs, about
+	Kept   int64    // and which are kept all the same
+	Little []string // files of which less can go than it seemed
+	Held   error    // why a file was left although it was worth it, the last of them; nil: none was
 }
 
 // worth is which part of a file's bytes has to go for it to be written again: one half.
@@ -43,38 +72,86 @@ const worth = 2
 
 // run gives back the space of bodies, oldest file first. An error that is not about one file ends it.
 func (c *compaction) run(ctx context.Context) (out compacted, err error) {
-	t := c.ps.slots[c.id].serves.Load()
-	if t == nil {
-		return out, notServing()
-	}
-	compactor, ok := t.log.(log.Compactor)
-	if !ok {
-		return out, nil
-	}
-	sums, err := c.candidates(ctx, t.log, &out)
-	if err != nil || len(sums) == 0 {
+	r, err := c.begin(ctx)
+	if r == nil {
 		return out, err
 	}
-	files := make([]log.SegmentInfo, len(sums))
-	for i := range sums {
-		files[i] = sums[i].SegmentInfo
+	defer r.end()
+	if err != nil || !r.chosen() {
+		return r.out, err
+	}
+	if err := c.rest(ctx, r.needs.after); err != nil {
+		return r.out, err
+	}
+	err = r.drop(ctx)
+	return r.out, err
+}
+
+// round is a compaction that knows what is needed.
+type round struct {
+	*compaction
+	to    log.Compactor
+	sums  []log.Summary
+	needs *needs
+	shows index.Removals // that the state has seen
+	out   compacted
+}
+
+// begin finds out what is needed of files that may have something else; nil: nothing can be dropped from this log.
+func (c *compaction) begin(ctx context.Context) (*round, error) {
+	to, ok := c.log.(log.Compactor)
+	if !ok {
+		return nil, nil
+	}
+	r := &round{compaction: c, to: to, needs: &needs{}}
+	var err error
+	if r.sums, err = c.candidates(ctx, c.log, &r.out); err != nil || len(r.sums) == 0 {
+		return r, err
+	}
+	files := make([]log.SegmentInfo, len(r.sums))
+	for i := range r.sums {
+		files[i] = r.sums[i].SegmentInfo
 	}
 	next := 0
-	n, err := c.ps.needsOf(ctx, c.id, files, func(f *needed) bool {
-		s := &sums[next]
+	state := func(ctx context.Context, look func(*index.Snapshot) error) error {
+		return c.state(ctx, func(s *index.Snapshot) error {
+			r.shows = s.Removals()
+			return look(s)
+		})
+	}
+	r.needs, err = needsOf(ctx, c.memory, state, files, func(f *needed) bool {
+		s := &r.sums[next]
 		next++
-		out.Needed += f.bytes
+		r.out.Needed += f.bytes
 		return c.worth(s, f.bytes+c.keep.file(s))
 	})
-	if err == nil {
-		err = c.rest(ctx, n.after)
-	}
-	for i := 0; err == nil && i < len(sums); i++ {
-		if f := &n.files[i]; f.known {
-			err = c.drop(ctx, compactor, f, sums[i].Stored/worth, &out)
+	return r, err
+}
+
+// end gives back the memory for what is needed.
+func (r *round) end() { r.needs.memory.give() }
+
+// chosen reports whether any file may be written again.
+func (r *round) chosen() bool {
+	return slices.ContainsFunc(r.needs.files, func(f needed) bool { return f.known })
+}
+
+// drop writes the files again for which that is worth it.
+func (r *round) drop(ctx context.Context) error {
+	for i := range r.sums {
+		f, s := &r.needs.files[i], &r.sums[i]
+		if !f.known {
+			continue
+		}
+		least := s.Stored / worth
+		if f.bytes == 0 && r.keep.file(s) == 0 { // the last time that the file is written
+			least = 1
+		}
+		if err := r.dropOne(ctx, f, least); err != nil {
+			return err
 		}
 	}
-	return out, err
+	return nil
 }
 
 // candidates are the sealed files that have bodies which history does not ask to be kept.
@@ -101,14 +178,17 @@ func (c *compaction) worth(s *log.Summary, bytes int64) bool {
 	return there > 0 && there-bytes > there/(2*worth)
 }
 
-// drop writes one file again. What is wrong with it leaves the others as they are.
-func (c *compaction) drop(ctx context.Context, to log.Compactor, f *needed, least int64, out *compacted) error {
-	freed, err := to.DropBodies(ctx, f.File, func(b *log.Body) bool { return f.has(b.Blob) || c.keep.body(b) }, least)
+// dropOne writes one file again. What is wrong with it leaves the others as they are.
+func (r *round) dropOne(ctx context.Context, f *needed, least int64) error {
+	freed, err := r.to.DropBodies(ctx, f.File, func(b *log.Body) bool { return f.has(b.Blob) || r.keep.body(b) }, least)
+	out := &r.out
 	var damage *log.CorruptError
 	switch {
 	case err == nil:
 		out.Files, out.Freed = out.Files+1, out.Freed+freed
-	case errors.Is(err, log.ErrTooLittle), errors.Is(err, fs.ErrNotExist): // it was removed, or written again, by others
+	case errors.Is(err, log.ErrTooLittle):
+		out.Little = append(out.Little, f.File)
+	case errors.Is(err, fs.ErrNotExist): // it was removed, or written again, by others
 	case errors.Is(err, log.ErrHeld), errors.As(err, &damage):
 		out.Held = err
 	default:

@@ -102,8 +102,12 @@ func (b *broker) compact(t *testing.T, keep keeps) (out compacted, size int64) {
 			t.Fatal(err)
 		}
 	}
-	c := compaction{ps: &b.partitions, keep: keep, rest: func(context.Context, time.Time) error { return nil }}
-	out, err := c.run(t.Context())
+	c, err := b.compaction(0, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.rest = func(context.Context, time.Time) error { return nil }
+	out, err = c.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -32,6 +33,7 @@ type Courier struct {
 	flying  map[uint64]*flight
 	flights uint64 // so far
 	bytes   int    // of the bodies that are under way
+	short   bool   // there was no memory for another flight
 	letters []engine.Reply
 }
 
@@ -51,14 +53,15 @@ type CourierOptions struct {
 	Logger  *slog.Logger
 	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
-	NoMemory   func() bool // see [Options]
+	// Memory is what is taken for messages on their way, before they are read; nil: there is enough.
+	Memory log.Memory
 }
 
 const (
 	// maxFlight is how many messages are taken to a destination at once, maxFlightBytes from how many bytes on it is fewer.
 	maxFlight      = 256
 	maxFlightBytes = 256 << 10
-	// maxFlying bounds the bodies that a courier has read and not delivered, bytes; one flight is always on its way.
+	// maxFlying bounds the bodies that a courier has read and not delivered, bytes; one flight is always on its way, with and without memory.
 	maxFlying = 16 << 20
 	// How long a courier waits when a destination cannot take anything now: it doubles each time.
 	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
@@ -71,16 +74,20 @@ type laneKey struct {
 	destination event.EntityID
 }
 
-// lane is the messages in transfer from one slice to one entity, one flight at a time.
+// lane is the messages in transfer from one slice to one entity, one flight at a time. Of an entity with several partitions it is those that nobody
+// has sorted yet, and each partition has a lane of its own behind it (courier_sort.go).
 type lane struct {
 	laneKey
-	queue  fifo[engine.Transfer]
-	floor  event.TransferNumber // all smaller ones are over, durably
-	flight *flight              // under way; nil: none
-	queued bool                 // it is among the ready ones
-	rest   time.Duration        // how long it waits when the destination cannot take anything, next time
-	until  event.Time           // it waits until then; 0: it does not
-	gone   bool                 // the source is no more
+	of        *lane   // the one that sorts for it; nil: none does
+	parts     []*lane // by partition, those that it sorts for; nil where nothing came
+	partition uint8   // of the destination
+	queue     fifo[engine.Transfer]
+	floor     event.TransferNumber // all smaller ones are over, durably
+	flight    *flight              // under way; nil: none
+	queued    bool                 // it is among the ready ones
+	rest      time.Duration        // how long it waits when the destination cannot take anything, next time
+	until     event.Time           // it waits until then; 0: it does not
+	gone      bool                 // the source is no more
 }
 
 // flight is messages on their way to their destination.
@@ -93,12 +100,16 @@ type flight struct {
 	bodies    []byte            // memory of those that were read by themselves
 	sees      []filter.Message
 	bytes     int
+	paid      int // what was taken of the process's memory, bytes
 }
 
 // NewCourier is a courier that nobody has told anything.
 func NewCourier(opts CourierOptions) *Courier {
 	if opts.FailuresTo != event.TransferDeadLetter {
 		opts.FailuresTo = event.DeadLetter
+	}
+	if opts.Memory == nil {
+		opts.Memory = log.Unbounded{}
 	}
 	return &Courier{CourierOptions: opts, mail: courierMail{wake: make(chan struct{}, 1)}, lanes: map[laneKey]*lane{}, flying: map[uint64]*flight{}}
 }
@@ -114,19 +125,19 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	}
 	clear(c.letters)
 	c.rouse(now)
-	most := maxFlying
-	if c.NoMemory != nil && c.NoMemory() {
-		most = 1 // one flight at a time
-	}
-	for n := c.ready.len(); n > 0 && c.bytes < most; n-- {
+	c.short = false
+	for n := c.ready.len(); n > 0 && c.bytes < maxFlying && !c.short; n-- {
 		l := c.ready.pop()
 		l.queued = false
 		c.depart(now, l)
 	}
-	if c.ready.len() > 0 && c.bytes < most {
+	var next event.Time
+	switch {
+	case c.short: // a flight that lands wakes it as well
+		next = now.Add(firstRest)
+	case c.ready.len() > 0 && c.bytes < maxFlying:
 		return now
 	}
-	var next event.Time
 	for _, l := range c.resting {
 		if next == 0 || l.until < next {
 			next = l.until
@@ -232,7 +243,7 @@ func (c *Courier) hurry() {
 func (c *Courier) forget(source event.Slice) {
 	for k, l := range c.lanes {
 		if k.source == source {
-			l.gone, l.queue = true, fifo[engine.Transfer]{}
+			l.end()
 			delete(c.lanes, k)
 		}
 	}
@@ -240,7 +251,7 @@ func (c *Courier) forget(source event.Slice) {
 
 // tidy drops a lane that has nothing to do.
 func (c *Courier) tidy(l *lane) {
-	if l.queue.len() == 0 && l.flight == nil && !l.queued && l.until == 0 && c.lanes[l.laneKey] == l {
+	if l = l.head(); l.idle() && c.lanes[l.laneKey] == l {
 		delete(c.lanes, l.laneKey)
 	}
 }
@@ -255,6 +266,10 @@ func (c *Courier) depart(now event.Time, l *lane) {
 	}
 	f, err := c.load(l, e)
 	switch {
+	case errors.Is(err, errNoMemory):
+		c.short = true
+		c.wake(l)
+		return
 	case err != nil: // it can be read later
 		c.wait(now, l)
 		return
@@ -262,11 +277,20 @@ func (c *Courier) depart(now event.Time, l *lane) {
 		c.wake(l)
 		return
 	}
-	to := engine.Target{Entity: e}
-	const partition = 0 // entities with several are not reached by moves yet (docs/decisions/0051)
-	f.import_.Slice = to.Slice(partition)
+	if len(e.Hosts) > 1 && l.of == nil {
+		if l = c.sort(l, f); l == nil {
+			return
+		}
+	}
+	c.leave(now, l, f)
+}
+
+// leave sends a flight of a lane on its way.
+func (c *Courier) leave(now event.Time, l *lane, f *flight) {
+	to := engine.Target{Entity: f.import_.Entity}
+	f.import_.Slice = to.Slice(l.partition)
 	c.flights++
-	if !c.Offer(to.Host(partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.flights}) {
+	if !c.Offer(to.Host(l.partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.flights}) {
 		c.putBack(l, f, 0)
 		c.recycle(f)
 		c.wait(now, l)
@@ -321,7 +345,7 @@ func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
 		l.rest = 0
 	}
 	if mutant.On(mutant.FloorWritten) && n > 0 {
-		l.floor = max(l.floor, f.transfers[n-1].Number+1)
+		l.head().floor = max(l.head().floor, f.transfers[n-1].Number+1)
 	}
 	if waits && !l.gone {
 		c.wait(now, l)
@@ -411,8 +435,18 @@ func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
 	return letters
 }
 
+// Close gives back what memory it has. It takes no turns any more.
+func (c *Courier) Close() {
+	for _, f := range c.flying {
+		c.Memory.Give(f.paid)
+	}
+	c.spare()
+	c.flying = nil
+}
+
 // Run takes turns until stop is closed.
 func (c *Courier) Run(now func() event.Time, stop <-chan struct{}) {
+	defer c.Close()
 	timer := time.NewTimer(asleep)
 	defer timer.Stop()
 	for {

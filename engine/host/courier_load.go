@@ -17,6 +17,8 @@ const (
 	maxBetween = 8 << 10
 	// maxFree is how many flights' memory is kept for the next ones.
 	maxFree = 16
+	// flightItems is about how much a flight takes besides bodies, bytes.
+	flightItems = 64 << 10
 )
 
 // load reads the next messages of a lane. An error says that they may be read later. There is no flight when none of the messages it looked at
@@ -24,6 +26,11 @@ const (
 func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 	f := c.flight(l, e)
 	n := f.choose(l.queue.all())
+	if !c.pay(f) {
+		f.bytes = 0
+		c.recycle(f)
+		return nil, errNoMemory
+	}
 	c.readTogether(f, l.queue.all()[:n])
 	for n > 0 {
 		n--
@@ -48,6 +55,36 @@ func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 		return nil, nil
 	}
 	return f, nil
+}
+
+// errNoMemory says that there is no memory for a flight now.
+var errNoMemory = errors.New("engine: no memory for messages that move")
+
+// pay takes memory for what a flight will read, before it does: its bodies, and what lies between them. One flight needs no leave.
+func (c *Courier) pay(f *flight) bool {
+	need := f.bytes + min(4*f.bytes, maxFlightBytes+maxBetween) + flightItems
+	more := need - f.paid
+	if more <= 0 {
+		return true
+	}
+	if !c.Memory.Take(more) && !mutant.On(mutant.FlownUnpaid) {
+		if len(c.flying) > 0 {
+			return false
+		}
+		c.spare()
+		c.Memory.Owe(more)
+	}
+	f.paid = need
+	return true
+}
+
+// spare lets go of the memory of flights that are not under way.
+func (c *Courier) spare() {
+	for _, f := range c.free {
+		c.Memory.Give(f.paid)
+	}
+	clear(c.free)
+	c.free = c.free[:0]
 }
 
 // unloaded is why no entity will ever take a message that was not read; nil: it may be read later. One whose bytes are not those that were stored goes
@@ -84,7 +121,7 @@ func (c *Courier) flight(l *lane, e *engine.Entity) *flight {
 		f, c.free = c.free[n-1], c.free[:n-1]
 	}
 	f.lane = l
-	f.import_ = engine.Import{Entity: e, Source: l.source, Floor: l.floor, Items: f.import_.Items[:0], Waits: l.trigger != event.TriggerForward}
+	f.import_ = engine.Import{Entity: e, Source: l.source, Floor: l.head().floor, Items: f.import_.Items[:0], Waits: l.trigger != event.TriggerForward}
 	return f
 }
 
@@ -94,9 +131,12 @@ func (c *Courier) recycle(f *flight) {
 	clear(f.import_.Items)
 	f.lane, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
 	f.window, f.bodies = f.window[:0], f.bodies[:0]
-	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxFlightBytes {
+	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxFlightBytes && !c.Memory.Exceeds(0) {
 		c.free = append(c.free, f)
+		return
 	}
+	c.Memory.Give(f.paid)
+	f.paid = 0
 }
 
 // readTogether reads what the bodies of messages lie in, as far as they lie together. What cannot be read is found out later, by itself.

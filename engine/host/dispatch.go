@@ -262,14 +262,14 @@ func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, ag
 		return false, true
 	}
 	for partition := range in.all() {
-		if r.link.shared() && r.link.spoken.Load() {
+		if r.link.over() {
 			break // it has a session of another port
 		}
 		if answered, again = d.acceptIn(now, r, partition); answered || again {
 			return answered, again
 		}
 	}
-	if answered = r.link.shared() && r.link.spoken.Load(); answered {
+	if answered = r.link.over(); answered {
 		d.waiting.stopWaiting(r)
 	}
 	return answered, false

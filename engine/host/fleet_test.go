@@ -27,6 +27,7 @@ type fleet struct {
 	rng      *rand.Rand
 	disk     *faultfs.FS
 	logs     int
+	split    int // of entities that are to be partitioned
 	failures event.SubQueue
 	reread   func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	now      event.Time
@@ -92,7 +93,9 @@ func (f *fleet) start() (err error) {
 			Read: p.ReadInto, Damaged: f.damaged, FailuresTo: f.failures,
 			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
-		f.loops = append(f.loops, NewLoop(engine.NewPartition(engine.PartitionID(i), f.logs, state.Index), p, w, LoopOptions{
+		part := engine.NewPartition(engine.PartitionID(i), f.logs, state.Index)
+		part.Split(f.split)
+		f.loops = append(f.loops, NewLoop(part, p, w, LoopOptions{
 			Clock: func() event.Time { return f.now }, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(),
 			Courier: c, Use: f.store.Use, Properties: message.Properties, Reread: f.reread}))
 	}

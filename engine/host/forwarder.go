@@ -19,6 +19,9 @@ const (
 	// may have leastLent all the same: else destinations that have no room for a while would keep the others from being reached.
 	maxLent   = 16 << 10
 	leastLent = 16
+	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity with several partitions: while one of them waits for
+	// its partition the floor stays, and the others remember whatever arrives above it.
+	maxSpan = 16 * maxOpenTransfers
 	// manyFloors is how many floors of a slice are kept before those of destinations that are no more are dropped.
 	manyFloors = 64
 )
@@ -309,7 +312,7 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 		return false // they wait where they are
 	}
 	count, bytes := f.open(o)
-	if count >= maxOpenTransfers || bytes >= maxOpenBytes {
+	if count >= maxOpenTransfers || bytes >= maxOpenBytes || f.spans(o.slice, o.destination, f.part.Index().NextTransfer(o.slice)) {
 		return false // the end of one of them looks again
 	}
 	f.recorder.commitLarge()
@@ -318,6 +321,16 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	again := out.Again
 	f.recorder.background(now, out)
 	return again
+}
+
+// spans tells whether a transfer from a slice waits until the oldest of those to its destination is over.
+func (f *forwarder) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
+	oldest, open := f.part.Index().LowestOpen(id, destination)
+	if !open || n-oldest < maxSpan || mutant.On(mutant.SpanUnbound) {
+		return false
+	}
+	e := f.lives(destination)
+	return e != nil && len(e.Hosts) > 1
 }
 
 // open is how many messages are in transfer by an order to where it says now, and their bytes. What it said before does not count: it may wait for long.
@@ -359,7 +372,13 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 		f.floors.push(floorAt{f.frames.wrote, cmd.source, floor{destination, f.floorOf(cmd.source, destination)}})
 	}
 	f.mark(f.orders[orderKey{cmd.source, cmd.trigger}])
-	if out.untold.len() > 0 {
+	waits := out.untold.len() > 0
+	if e := f.lives(cmd.destination); e != nil && len(e.Hosts) > 1 { // also what leaves for other reasons may have waited for the oldest: see spans
+		f.mark(f.orders[orderKey{cmd.source, event.TriggerForward}])
+		f.mark(f.orders[orderKey{cmd.source, event.TriggerDeadLetter}])
+		waits = slices.ContainsFunc(d.outlets, func(o *outlet) bool { return o.untold.len() > 0 })
+	}
+	if waits {
 		f.news(d)
 	}
 	d.tidy(out)
@@ -434,7 +453,7 @@ func (f *forwarder) tell(d *departing) {
 
 // lend adds to what the courier is told as much as it may have of one kind. The end of some of it tells more.
 func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
-	for o.untold.len() > 0 && !o.full() {
+	for o.untold.len() > 0 && !o.full() && !f.spans(d.slice, o.destination, *o.untold.front()) {
 		if f.lent >= maxLent && o.count >= leastLent {
 			if !d.crowded {
 				d.crowded = true

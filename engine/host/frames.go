@@ -53,6 +53,7 @@ type frames struct {
 func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	b := f.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
+	f.saver.events += len(out.Events)
 	if out.Lazy {
 		f.appendedFact(now)
 		return b.LSN()

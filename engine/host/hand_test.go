@@ -32,7 +32,18 @@ var handEntity = event.Slice{Entity: 1}
 // byHand is a loop with one queue.
 func byHand(t testing.TB, p event.Properties) *hand {
 	t.Helper()
-	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1})
+	return byHandOn(t, p, log.Options{Partitions: 1})
+}
+
+// byHandAlone is one whose log does nothing between turns: it is written and synced when the test lets things land.
+func byHandAlone(t testing.TB, p event.Properties) *hand {
+	t.Helper()
+	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})
+}
+
+func byHandOn(t testing.TB, p event.Properties, opts log.Options) *hand {
+	t.Helper()
+	store, err := log.Open(t.Context(), t.TempDir(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -20,19 +22,62 @@ const historyEvery = time.Minute
 
 // keeping gives the space of history back that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
 // is one of the log's, which can be killed at any point, so it keeps nothing that has to last. As long as nobody has said anything of history it
-// does nothing. Bodies stay: which of them are needed for an undo no state says yet.
+// does nothing.
 type keeping struct {
 	// set once in newKeeping
-	n   *Namespace
+	of  grounds
 	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 
 	files map[string]pastFile           // by name: a sealed file does not change
+	tried map[engine.PartitionID]string // what was as it is now when nothing could be cut
+	undo  map[engine.PartitionID]*removals
+	later map[string]event.Time         // by name: when a file of which too little could go may be looked at again
 	said  map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
 	began bool                          // it was said how much would go
 }
 
-func newKeeping(n *Namespace) *keeping {
-	return &keeping{n: n, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}}
+// grounds are what it looks at: a namespace, or what a simulation has in the place of one.
+type grounds interface {
+	Now() event.Time
+	HistoryPolicies() *engine.HistoryPolicies
+	Entities() []*engine.Entity
+	// logs are those of the partitions that serve.
+	logs() map[engine.PartitionID]log.Partition
+	// space is how many bytes the disk has in all, how many are free, and below how many it has little room; all 0: nobody knows.
+	space() (total, free, low int64, err error)
+	log() *slog.Logger
+	// compaction is a round in a partition.
+	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
+}
+
+func newKeeping(of grounds) *keeping {
+	return &keeping{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
+		undo: map[engine.PartitionID]*removals{}, later: map[string]event.Time{}}
+}
+
+// served are the grounds of a namespace.
+type served struct{ *Namespace }
+
+func (s served) log() *slog.Logger { return s.logger }
+
+func (s served) logs() map[engine.PartitionID]log.Partition {
+	logs := map[engine.PartitionID]log.Partition{}
+	for i := range s.slots {
+		if slot := &s.slots[i]; slot.serves.Load() != nil {
+			logs[engine.PartitionID(i)] = *slot.log.Load()
+		}
+	}
+	return logs
+}
+
+func (s served) space() (total, free, low int64, err error) {
+	store, ok := s.store.(interface {
+		Space() (total, free, low int64, err error)
+	})
+	if !ok {
+		return 0, 0, 0, nil
+	}
+	return store.Space()
 }
 
 // run looks now and then, until the context ends.
@@ -51,7 +96,7 @@ func (k *keeping) run(ctx context.Context) {
 
 // look has what may go given back, what gains most first.
 func (k *keeping) look(ctx context.Context) {
-	o := outlook{now: k.n.Now(), rules: k.n.HistoryPolicies(), said: k.policies()}
+	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies()}
 	if o.rules == nil {
 		return
 	}
@@ -59,24 +104,44 @@ func (k *keeping) look(ctx context.Context) {
 	if o.idle() {
 		return
 	}
-	logs := k.logs()
-	for id, p := range logs {
+	logs := k.of.logs()
+	for _, id := range slices.Sorted(maps.Keys(logs)) {
+		p := logs[id]
 		files, err := k.sealed(ctx, id, p)
 		if err != nil {
 			k.tell(id, "its sealed files cannot be looked at: "+err.Error())
 		}
-		o.files = append(o.files, files...)
+		first, _ := p.Bounds()
+		for _, f := range files {
+			f.cold = f.end <= first
+			o.files = append(o.files, f)
+		}
+		for _, c := range p.Checkpoints() {
+			o.saved += c.Stored
+		}
 	}
 	k.forget(o.files)
+	if o.crowded() {
+		k.measure(ctx, o.files)
+		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
+			return
+		}
+	}
 	p := o.plan()
 	if !k.began {
 		k.began = true
-		k.n.logger.Info("history that policies do not keep", "bytes", p.bytes, "kept", strings.Join(p.held, "; "))
+		k.of.log().Info("history that policies do not keep", "bytes", p.bytes, "kept", strings.Join(p.held, "; "))
 	}
+	k.cutAll(ctx, logs, &o, &p)
+	k.dropAll(ctx, logs, &o, &p)
+}
+
+// cutAll has what may go whole removed, in the partition first where that is most.
+func (k *keeping) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	gain := map[engine.PartitionID]int64{}
-	for _, f := range o.files {
-		if f.end <= p.cuts[f.partition] {
-			gain[f.partition] += f.stored
+	for i := range o.files {
+		if f := &o.files[i]; f.end <= p.cuts[f.partition] {
+			gain[f.partition] += f.past()
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
@@ -88,39 +153,57 @@ func (k *keeping) look(ctx context.Context) {
 
 // cutOne has what a partition may lose removed, and says what became of that.
 func (k *keeping) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced bool) {
+	now := standing(p, upTo, forced)
+	if k.tried[id] == now {
+		return
+	}
 	freed, err := k.cut(ctx, p, upTo, forced)
 	if freed > 0 {
 		first, _ := p.Bounds()
-		k.n.logger.Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "for want of room", forced)
+		k.of.log().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "for want of room", forced)
+	}
+	if errors.Is(err, log.ErrTooLittle) {
+		k.tried[id] = now
 	}
 	switch {
 	case err == nil:
 		delete(k.said, id)
+		delete(k.tried, id)
 	case ctx.Err() != nil:
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrTooLittle), errors.Is(err, log.ErrClosed):
 		k.tell(id, err.Error())
 	default:
-		k.n.logger.Error("history cannot be given back", "partition", id, "error", err)
+		k.of.log().Error("history cannot be given back", "partition", id, "error", err)
 	}
+}
+
+// standing is all that decides whether a log can be cut, so that what could not is not tried again, which takes long, before something is another.
+func standing(p log.Partition, upTo event.LSN, forced bool) string {
+	var base log.BaseInfo
+	if b, ok := p.(log.Bases); ok {
+		base, _ = b.Base()
+	}
+	var newest event.LSN
+	for _, c := range p.Checkpoints() {
+		if c.LSN <= upTo {
+			newest = max(newest, c.LSN)
+		}
+	}
+	files := 0
+	for _, s := range p.Segments() {
+		if s.End <= upTo {
+			files++
+		}
+	}
+	return fmt.Sprint(base.LSN, newest, upTo, forced, files)
 }
 
 // tell says what is in the way of a partition, unless that was the last thing said of it.
 func (k *keeping) tell(id engine.PartitionID, what string) {
 	if k.said[id] != what {
 		k.said[id] = what
-		k.n.logger.Info("history stays for now", "partition", id, "because", what)
+		k.of.log().Info("history stays for now", "partition", id, "because", what)
 	}
-}
-
-// logs are those of the partitions that serve.
-func (k *keeping) logs() map[engine.PartitionID]log.Partition {
-	logs := map[engine.PartitionID]log.Partition{}
-	for i := range k.n.slots {
-		if s := &k.n.slots[i]; s.serves.Load() != nil {
-			logs[engine.PartitionID(i)] = *s.log.Load()
-		}
-	}
-	return logs
 }
 
 // sealed are the sealed files of a log, oldest first. After an error they are those before it.
@@ -161,10 +244,10 @@ const sealedSuffix = ".lbs"
 
 // pastOf is a sealed file as its summary has it.
 func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
-	f := pastFile{partition: id, name: s.File, first: s.First, end: s.End, newest: s.Highest, stored: s.Stored}
+	f := pastFile{partition: id, name: s.File, first: s.First, end: s.End, newest: s.Highest, stored: s.Stored, bodies: int64(s.BodyBytes - s.ErasedBytes)}
 	for _, c := range s.Slices {
 		f.entities = append(f.entities, c.Slice.Entity)
-		if c.BodyBytes > 0 {
+		if c.BodyBytes > 0 && f.bodies > 0 {
 			f.withBodies = append(f.withBodies, c.Slice.Entity)
 		}
 	}
@@ -179,12 +262,13 @@ func (k *keeping) forget(there []pastFile) {
 		now[f.name] = f
 	}
 	k.files = now
+	maps.DeleteFunc(k.later, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 
 // policies is what was said of entities, by id. What is gone has no path: what is said of the namespace, and of every path, holds for it.
 func (k *keeping) policies() func(event.EntityID) event.HistoryPolicy {
-	rules, paths := k.n.HistoryPolicies(), map[event.EntityID]string{}
-	for _, e := range k.n.Entities() {
+	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
+	for _, e := range k.of.Entities() {
 		paths[e.ID] = e.Path
 	}
 	known := map[event.EntityID]event.HistoryPolicy{}
@@ -201,15 +285,9 @@ func (k *keeping) policies() func(event.EntityID) event.HistoryPolicy {
 // room is how many bytes the disk has in all, and how many are to be given back: history goes while the disk has less than twice what it needs
 // for sends to be taken.
 func (k *keeping) room() (total, need int64) {
-	store, ok := k.n.store.(interface {
-		Space() (total, free, low int64, err error)
-	})
-	if !ok {
-		return 0, 0
-	}
-	total, free, low, err := store.Space()
+	total, free, low, err := k.of.space()
 	if err != nil {
-		k.n.logger.Warn("the disk does not say how much room it has", "error", err)
+		k.of.log().Warn("the disk does not say how much room it has", "error", err)
 		return 0, 0
 	}
 	return total, max(0, 2*low-free)

@@ -17,6 +17,9 @@ import (
 // graceTime is how long what is older than an upgrade stays, unless somebody says otherwise.
 const graceTime = 24 * event.Time(3_600_000)
 
+// shareRest is which part of its share history falls below it when it is cut: not each new file costs a base.
+const shareRest = 16
+
 // pastFile is a sealed file, as its ends describe it.
 type pastFile struct {
 	partition  engine.PartitionID
@@ -24,6 +27,9 @@ type pastFile struct {
 	first, end event.LSN
 	newest     event.Time // of its records
 	stored     int64      // bytes on the disk
+	bodies     int64      // bytes of bodies that it has
+	live       int64      // about how many of the bytes on the disk the state needs, which are no history
+	cold       bool       // it is there for bodies alone: its events went, and the log begins behind it
 	entities   []event.EntityID
 	withBodies []event.EntityID // those of which it may have bodies that are kept
 }
@@ -35,6 +41,7 @@ type outlook struct {
 	said  func(event.EntityID) event.HistoryPolicy // without defaults
 	rules *engine.HistoryPolicies                  // nil: nothing was said
 	disk  int64                                    // bytes that it has in all; 0: nobody knows
+	saved int64                                    // bytes of checkpoints, which are part of history
 	need  int64                                    // bytes that are to be given back since it has little room; 0: it has enough
 }
 
@@ -79,6 +86,16 @@ func (o *outlook) limit() int64 {
 	return o.disk / 100 * int64(share)
 }
 
+// crowded reports whether more has to go than policies say, if all there is were history.
+func (o *outlook) crowded() bool {
+	all := o.saved
+	for i := range o.files {
+		all += o.files[i].stored
+	}
+	limit := o.limit()
+	return o.need > 0 || limit > 0 && all > limit
+}
+
 // grace reports whether the upgrade was so lately that only what was said counts for what is older.
 func (o *outlook) grace() bool { return o.rules != nil && o.now < o.rules.Since+graceTime }
 
@@ -106,10 +123,28 @@ func (o *outlook) keeps(f *pastFile) string {
 	return ""
 }
 
+// undo is how long what was removed of an entity may be wanted back.
+func (o *outlook) undo(id event.EntityID) event.Retention {
+	return cmp.Or(o.said(id).Undo, index.DefaultHistory.Policy.Undo)
+}
+
+// longestUndo is the longest of them.
+func (o *outlook) longestUndo() event.Retention {
+	window := o.rules.Whole().Policy.Undo
+	if o.rules != nil {
+		for _, p := range o.rules.Patterns {
+			if p.Policy.Undo != 0 {
+				window = window.Longer(p.Policy.Undo)
+			}
+		}
+	}
+	return window
+}
+
 // undoable reports whether a file is in the undo window of an entity.
 func (o *outlook) undoable(f *pastFile) bool {
 	return slices.ContainsFunc(f.entities, func(id event.EntityID) bool {
-		return !cmp.Or(o.said(id).Undo, index.DefaultHistory.Policy.Undo).Over(f.newest, o.now)
+		return !o.undo(id).Over(f.newest, o.now)
 	})
 }
 
@@ -119,7 +154,7 @@ func (o *outlook) plan() plan {
 	stopped := map[engine.PartitionID]bool{}
 	for i := range o.files {
 		f := &o.files[i]
-		if !stopped[f.partition] {
+		if !stopped[f.partition] && !f.cold {
 			why := o.keeps(f)
 			if why == "" {
 				p.cut(f)
@@ -138,15 +173,18 @@ func (o *outlook) plan() plan {
 
 func (p *plan) cut(f *pastFile) {
 	p.cuts[f.partition] = max(p.cuts[f.partition], f.end)
-	p.bytes += f.stored
+	p.bytes += f.past()
 }
 
+// past is how many bytes of a file are history.
+func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
+
 // planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and could be wanted back, the undo window counts as well;
-// whoever drops bodies knows which those are.
+// whoever drops bodies knows which those are. A body whose events went with the history before the base is of no use to anybody.
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {
-		if o.may(o.said(id).Bodies, index.DefaultHistory.Policy.Bodies, f) {
+		if f.cold || o.may(o.said(id).Bodies, index.DefaultHistory.Policy.Bodies, f) {
 			b.entities = append(b.entities, id)
 		}
 	}
@@ -158,19 +196,19 @@ func (o *outlook) planBodies(p *plan, f *pastFile) {
 // makeRoom adds files, the oldest first, whatever retentions say, until history takes no more than its share and the disk has what it needs. What
 // could be undone goes last.
 func (o *outlook) makeRoom(p *plan) {
-	var all int64
+	all := o.saved
 	for i := range o.files {
-		all += o.files[i].stored
+		all += o.files[i].past()
 	}
 	more := o.need
 	if o.rules.Whole().BeforeSends {
 		more = 0
 	}
-	if limit := o.limit(); limit > 0 {
-		more = max(more, all-limit)
+	if limit := o.limit(); limit > 0 && all > limit {
+		more = max(more, all-limit+limit/shareRest)
 	}
 	more -= p.bytes
-	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.end <= p.cuts[f.partition] })
+	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.cold || f.end <= p.cuts[f.partition] })
 	slices.SortStableFunc(rest, func(a, b pastFile) int { return cmp.Compare(a.newest, b.newest) })
 	for _, undone := range []bool{false, true} {
 		stopped := map[engine.PartitionID]bool{} // a log has one beginning
@@ -184,7 +222,7 @@ func (o *outlook) makeRoom(p *plan) {
 				stopped[f.partition] = true
 			default:
 				p.cut(f)
-				p.forced, more = true, more-f.stored
+				p.forced, more = true, more-f.past()
 			}
 		}
 	}

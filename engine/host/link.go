@@ -102,6 +102,15 @@ func (l *link) pause() {
 	}
 }
 
+// over reports whether the attach has an answer of another port: the one that asks has said nothing.
+func (l *link) over() bool {
+	if !l.shared() {
+		return false
+	}
+	l.pause()
+	return l.spoken.Load()
+}
+
 // speak reports whether the port that asks is the one to answer the attach: with a session, a refusal, or that it was in vain. The others
 // do nothing then.
 func (l *link) speak() bool {

@@ -25,6 +25,7 @@ type Loop struct {
 	mail       *mailbox
 	memory     memory // whether there is any
 	others     others // see [LoopOptions].Elsewhere
+	aside      others // see [LoopOptions].Aside
 	stop       chan struct{}
 	done       chan struct{}
 
@@ -42,6 +43,7 @@ type Loop struct {
 	replies      replies          // that wait for it
 	facts        facts            // of what was refused
 	damaged      error            // a stored body could not be read: sends are refused
+	unfit        bool             // it refuses sends in this turn, for its log alone
 	capabilities capabilities
 	end          event.LSN // of the log after drain
 }
@@ -69,16 +71,23 @@ type LoopOptions struct {
 	Pace   bool // small frames wait a moment for company; needs Run
 	// NoMemory says that there is no memory for what lasts; nil: there always is.
 	NoMemory func() bool
+	// Memory is what is taken for checkpoints; nil: there is enough.
+	Memory log.Memory
 	// Elsewhere takes requests that this loop has not looked at and never will, and returns those that no other can carry out; nil: none can.
 	Elsewhere func([]engine.Request) []engine.Request
+	// Aside is that without waiting, for sends that this loop refuses because of the state of its log; nil: it refuses them all.
+	Aside func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier *Courier
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
 func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts LoopOptions) *Loop {
+	if opts.Memory == nil {
+		opts.Memory = log.Unbounded{}
+	}
 	l := &Loop{
-		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, others: opts.Elsewhere, stop: make(chan struct{}), done: make(chan struct{}),
+		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, others: opts.Elsewhere, aside: opts.Aside, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
 		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},

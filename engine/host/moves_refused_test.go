@@ -15,13 +15,15 @@ import (
 func (f *fleet) deadLetters(path string) {
 	f.t.Helper()
 	e := f.directory.find(path)
-	id := event.Slice{Entity: e.ID}
-	for f.loops[e.Hosts[0]].part.Index().Count(id, event.Main, index.Active) > 0 {
-		token := event.LockToken{1, byte(f.rng.IntN(256)), byte(f.rng.IntN(256))}
-		if r := f.ask(e.Hosts[0], &engine.Receive{Slice: id, Token: token}); r.Delivery() == nil {
-			f.t.Fatal(r.Err)
+	for i, h := range e.Hosts {
+		id := event.Slice{Entity: e.ID, Partition: uint8(i)}
+		for f.loops[h].part.Index().Count(id, event.Main, index.Active) > 0 {
+			token := event.LockToken{1, byte(f.rng.IntN(256)), byte(f.rng.IntN(256))}.In(id.Partition)
+			if r := f.ask(h, &engine.Receive{Slice: id, Token: token}); r.Delivery() == nil {
+				f.t.Fatal(r.Err)
+			}
+			f.must(f.ask(h, &engine.Settle{Entity: e, Slice: id, Token: token, Outcome: engine.MoveToDeadLetter}).Err)
 		}
-		f.must(f.ask(e.Hosts[0], &engine.Settle{Entity: e, Slice: id, Token: token, Outcome: engine.MoveToDeadLetter}).Err)
 	}
 }
 

@@ -54,14 +54,20 @@ type Options struct {
 	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles goes on (docs/decisions/0041). nil: there
 	// always is.
 	NoMemory func() bool
+	// Memory is what is taken for messages that move, and for what is made of snapshots of the state, before that is begun; nil: there is enough.
+	Memory log.Memory
 	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
 	// else says, the dead-letter queue.
 	FailuresTo event.SubQueue
 	// History is what settings say of how long history of the namespace is kept.
 	History engine.PutHistoryPolicy
+	// ScrubEvery is within what time each byte of the logs is read again and compared, while they are in use (docs/decisions/0053); 0: never.
+	ScrubEvery time.Duration
 	// EntityPartitions is how many partitions a queue or topic gets that is created with EnablePartitioning, up to
-	// [event.MaxEntityPartitions]; 0: one. Those that are there keep what they have. Nobody but tests sets it yet (docs/decisions/0051).
+	// [event.MaxEntityPartitions]; 0: one. Those that are there keep what they have (docs/decisions/0051).
 	EntityPartitions int
+	// MaxPartitioned is how many partitioned queues and topics there may be; 0: 100.
+	MaxPartitioned int
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
@@ -115,9 +121,12 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	if opts.Time == nil {
 		opts.Time = newSystemTime()
 	}
+	if opts.Memory == nil {
+		opts.Memory = log.Unbounded{}
+	}
 	ids := store.Partitions()
 	n := &Namespace{
-		partitions: partitions{slots: make([]slot, len(ids))}, opts: opts, store: store,
+		partitions: partitions{slots: make([]slot, len(ids)), memory: opts.Memory}, opts: opts, store: store,
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancel(context.Background())
@@ -163,8 +172,15 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	}
 	go n.attend(func() {
 		defer close(n.kept)
-		newKeeping(n).run(n.closing)
+		newKeeping(served{n}).run(n.closing)
 	})
+	if opts.ScrubEvery > 0 {
+		n.carried.Add(1)
+		go n.attend(func() {
+			defer n.carried.Done()
+			(&scrubs{of: served{n}, every: opts.ScrubEvery}).run(n.closing)
+		})
+	}
 	return n, nil
 }
 
@@ -210,6 +226,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 		return err
 	}
 	n.configureAll(&states[0].Catalogue)
+	tellUnsplit(n)
 	if err := n.orderAll(n.logger); err != nil {
 		return err
 	}
@@ -279,9 +296,10 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	c := n.courier(id)
 	part := engine.NewPartition(id, len(n.slots), x)
 	part.Split(opts.EntityPartitions)
+	part.SplitAtMost(opts.MaxPartitioned)
 	l := NewLoop(part, plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Pace: true, Courier: c, Elsewhere: n.elsewhere})
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, Courier: c, Elsewhere: n.elsewhere, Aside: n.aside})
 	return newTenure(l, plog, c), nil
 }
 
@@ -361,7 +379,7 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 // ReportDamage implements [engine.Broker].
 func (n *Namespace) ReportDamage(p engine.PartitionID, err error) {
 	n.logger.Error("stored data cannot be read; the partition takes no more messages", "partition", p, "error", err)
-	n.Submit(p, []engine.Request{{Command: &damage{err: err}}})
+	rot(n, p, 0, err)
 }
 
 // Close stops every partition after what was asked is done.

@@ -21,7 +21,7 @@ func (n *Namespace) courier(id engine.PartitionID) *Courier {
 	if opts.Reread == nil {
 		return nil
 	}
-	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, NoMemory: opts.NoMemory,
+	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
 		FailuresTo: opts.FailuresTo,
 		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
 		Damaged:    func(err error) { n.ReportDamage(id, err) }})

@@ -41,10 +41,6 @@ type snapshotOf struct {
 
 // take takes the state as it is now, in its loop. What it shows may not be durable yet.
 func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
-	if err := l.memory.refuses(growth); err != nil { // what changes meanwhile would be there twice
-		reply.Err = err
-		return reply
-	}
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
 	if !cmd.over {
@@ -101,8 +97,9 @@ func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look f
 
 // needs is what the state of a partition needs of sealed files.
 type needs struct {
-	files []needed  // by address
-	after time.Time // when nobody reads any more what the state does not need
+	files  []needed       // by address
+	after  time.Time      // when nobody reads any more what the state does not need
+	memory snapshotMemory // has to be given back
 }
 
 // needed is what is needed of a sealed file.
@@ -124,12 +121,15 @@ func (f *needed) has(b event.Blob) bool {
 
 // needsOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
 // that choose says, as long as there is memory for it.
-func (ps *partitions) needsOf(ctx context.Context, id engine.PartitionID, files []log.SegmentInfo, choose func(*needed) bool) (*needs, error) {
-	n := &needs{files: make([]needed, len(files))}
+func needsOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*needed) bool) (*needs, error) {
+	n := &needs{files: make([]needed, len(files)), memory: snapshotMemory{from: from}}
 	for i, f := range files {
 		n.files[i].SegmentInfo = f
 	}
-	err := ps.durable(ctx, id, func(s *index.Snapshot) error {
+	err := state(ctx, func(s *index.Snapshot) error {
+		if !n.memory.take(min(1<<20+64*s.Live(), needsMemory), int(s.Copied()), false) {
+			return noMemory
+		}
 		n.after = time.Now().Add(readingTime)
 		sample := sampleOf(maxSample)
 		if err := n.each(ctx, s, func(_ *needed, b event.Blob) { sample.add(b) }); err != nil {
@@ -202,6 +202,7 @@ func (n *needs) each(ctx context.Context, s *index.Snapshot, do func(*needed, ev
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			n.memory.follow(s)
 			runtime.Gosched()
 		}
 		if at := event.LSN(b.Position); f == nil || at < f.First || at >= f.End {

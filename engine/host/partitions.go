@@ -15,7 +15,8 @@ import (
 
 // partitions are those of a namespace, by number, and how one asks them.
 type partitions struct {
-	slots []slot // as many as there are; set once in Open
+	slots  []slot     // as many as there are; set once in Open
+	memory log.Memory // see [Options]; likewise
 
 	mu sync.Mutex // guards status and last of each slot
 }
@@ -44,6 +45,32 @@ func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Reques
 	return rest
 }
 
+// aside is elsewhere for a loop, which does not wait: two that wait for room in each other's mailboxes would for ever. It leaves out partitions that would
+// refuse the sends, too.
+func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
+	for i := range requests {
+		send, ok := requests[i].Command.(*engine.Send)
+		for took := false; ok && !took; {
+			var to engine.PartitionID
+			if to, ok = send.Elsewhere(ps.fit); ok {
+				if l := ps.loop(to); l != nil {
+					took, _ = l.mail.offer(requests[i : i+1])
+				}
+			}
+		}
+		if !ok {
+			rest = append(rest, requests[i])
+		}
+	}
+	return rest
+}
+
+// fit reports whether a partition serves and its disk lets it take what is new.
+func (ps *partitions) fit(id engine.PartitionID) bool {
+	l := ps.loop(id)
+	return l != nil && l.frames.writer.Strain().Hangs.IsZero() && tooHeavy(l.frames.writer, growth) == nil
+}
+
 // notServing refuses what is asked of a partition that does not serve. Nothing of it was taken.
 func notServing() *engine.Error {
 	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
@@ -68,6 +95,21 @@ func ofLive(err error) error {
 		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
 	}
 	return err
+}
+
+// tellUnsplit names the partitioned entities that an older version made: they have one partition for ever.
+func tellUnsplit(n *Namespace) {
+	var paths []string
+	for _, e := range n.directory.sorted() {
+		if n.opts.EntityPartitions > 1 && e.Properties.EnablePartitioning && e.Kind != event.Subscription && len(e.Hosts) == 1 {
+			paths = append(paths, e.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	n.logger.Info("partitioned entities that an older version has made keep one partition; made anew they have several", "entities", len(paths),
+		"partitions", n.opts.EntityPartitions, "first", paths[:min(len(paths), 10)])
 }
 
 // answer is a sink for one request at a time.

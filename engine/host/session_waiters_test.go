@@ -141,11 +141,14 @@ func TestSessionLockEndsOnAccept(t *testing.T) {
 // Deliveries decided for a receiver that lost its session meanwhile do not leave; the messages are free.
 func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	t.Parallel()
-	h := byHand(t, sessionQueue())
+	h := byHandAlone(t, sessionQueue())
 	a := h.accepts(1, "A")
 	h.hears("1:A")
 	h.loop.Turn([]engine.Request{{Command: &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true, SessionID: []byte("A")}}}},
-		{Command: &engine.Flow{Receiver: a, Limit: 5}}}) // decided, with the disk
+		{Command: &engine.Flow{Receiver: a, Limit: 5}}}) // decided, and not written
+	if m, _ := h.loop.part.Index().Message(handEntity, 1); m.State != index.Locked {
+		t.Fatalf("the message is %v, want locked: there is no delivery to hold back", m.State)
+	}
 	h.loop.Turn([]engine.Request{{Command: &engine.Detach{Receiver: a}}})
 	h.turn()
 	h.hears()

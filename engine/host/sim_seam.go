@@ -92,6 +92,34 @@ func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
 	return kept
 }
 
+// TurnAway answers requests to a partition that nobody there has looked at nor will: what goes to several ports of a receiver counts as said by that
+// of the partition.
+func TurnAway(requests []engine.Request, err error) { turnAway(requests, err) }
+
+// Ports is what the ports of a receiver share.
+type Ports struct {
+	Left   int32  // deliveries that it takes
+	Flows  uint32 // that are in force, or were
+	Owing  uint32 // ports that have not answered its drain
+	Spoken bool   // its attach has an answer
+}
+
+// PortsOf is what the ports of a receiver share now.
+func PortsOf(r *engine.Receiver) Ports {
+	l := linkOf(r)
+	s := l.credit.state()
+	return Ports{Left: s.left, Flows: s.flows, Owing: s.owing, Spoken: l.spoken.Load()}
+}
+
+// WatchPorts has a function called before each look that a port of a receiver takes at what they share. It reports whether there are several.
+func WatchPorts(r *engine.Receiver, look func()) bool {
+	l := linkOf(r)
+	if l.shared() {
+		l.step = look
+	}
+	return l.shared()
+}
+
 // End is the end of a loop that does not run: all who wait for it hear that nobody knows what became of what they asked for. [Loop.Run] does so when
 // the log fails, and most of it when an operator fences a partition.
 func End(l *Loop) {

@@ -13,6 +13,7 @@ import (
 type slot struct {
 	serves atomic.Pointer[tenure]        // nil: nobody does, and what is asked is refused as busy
 	log    atomic.Pointer[log.Partition] // the newest that bodies are read from; nil: there was none since the start
+	rotten atomic.Pointer[rotten]        // nil: nothing that is stored is known to be damaged
 
 	// guarded by partitions.mu
 	status engine.PartitionStatus
@@ -54,6 +55,7 @@ func (t *tenure) retire() error {
 // seat has a tenure serve from now on. The caller holds partitions.mu, or nobody else is there yet.
 func (s *slot) seat(t *tenure) {
 	s.log.Store(&t.log)
+	s.rotten.Store(nil)
 	s.last = t
 	s.serves.Store(t)
 }
@@ -87,7 +89,7 @@ func (ps *partitions) Partitions() []engine.PartitionStatus {
 	defer ps.mu.Unlock()
 	list := make([]engine.PartitionStatus, len(ps.slots))
 	for i := range ps.slots {
-		list[i] = ps.slots[i].status
+		list[i] = ps.slots[i].scrubState(ps.slots[i].status)
 	}
 	return list
 }
@@ -96,7 +98,7 @@ func (ps *partitions) Partitions() []engine.PartitionStatus {
 func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.slots[id].status
+	return ps.slots[id].scrubState(ps.slots[id].status)
 }
 
 // is notes how a partition is from a time on.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -128,5 +129,38 @@ func (f *fencing) counted(t *testing.T, e *engine.Entity, want int, limited bool
 	}
 	if r := all[0]; r.Active != want || r.Limited != limited || r.Unknown {
 		t.Errorf("%d messages, limited %v, unknown %v; want %d, %v", r.Active, r.Limited, r.Unknown, want, limited)
+	}
+}
+
+// SM-210, S4-39: a loop that takes no sends because of the state of its log hands those without a key to another one; it has decided nothing about them. Those with a key
+// of it are busy, and where no log takes any all are.
+func TestSendsGoPastADamagedPartition(t *testing.T) {
+	t.Parallel()
+	f, wide := onSplitDisk(t)
+	defer f.close(t)
+	const damaged = engine.PartitionID(2)
+	f.ReportDamage(damaged, errors.New("checksum"))
+	there := map[uint8]int{}
+	for range 160 {
+		p, err := f.sendTo(t, wide, "")
+		if err != nil || wide.Hosts[p] == damaged {
+			t.Fatalf("partition %d: %v", p, err)
+		}
+		there[p]++
+	}
+	if len(there) != 12 {
+		t.Errorf("%d partitions got messages, not 12: %v", len(there), there)
+	}
+	for i := range 64 {
+		p, err := f.sendTo(t, wide, fmt.Sprint("key", i))
+		if gone := wide.Hosts[p] == damaged; gone != isCode(err, engine.Busy) || !gone && err != nil {
+			t.Errorf("partition %d on %d: %v", p, wide.Hosts[p], err)
+		}
+	}
+	for id := range engine.PartitionID(4) {
+		f.ReportDamage(id, errors.New("checksum"))
+	}
+	if p, err := f.sendTo(t, wide, ""); !isCode(err, engine.Busy) {
+		t.Errorf("partition %d, all are damaged: %v", p, err)
 	}
 }

@@ -43,7 +43,9 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: detaching(cmd.Receiver)}, l.frames.solid) // behind all it was told
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
-		l.replies.answer(req, l.send(now, cmd))
+		if !aside(l, req, cmd) {
+			l.replies.answer(req, l.send(now, cmd))
+		}
 	case *engine.Stage:
 		l.stage(now, cmd, req)
 	case *engine.ReceiveDeferred:
@@ -109,6 +111,11 @@ func asked(cmd engine.Command) bool {
 		return true
 	}
 	return false
+}
+
+// aside reports that a send goes to another partition, because this one refuses it for the state of its log. It was not decided, and never will be here.
+func aside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
+	return l.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
 }
 
 // send stores messages.

@@ -90,6 +90,7 @@ func bear(l *Loop) {
 	if mutant.On(mutant.SendsInNeed) {
 		refusal = nil
 	}
+	l.unfit = refusal != nil || l.damaged != nil
 	if refusal == nil {
 		refusal = l.memory.refuses(growth)
 	}
@@ -161,6 +162,7 @@ const (
 	partitionRefused  = "partition-refused"  // its files are not what was written to them
 	partitionFenced   = "partition-fenced"   // it was taken out of service
 	partitionStarting = "partition-starting" // it is being recovered by itself
+	dataDamaged       = "data-damaged"       // stored data cannot be read: no messages are taken, others can be received
 )
 
 // Why a partition does not serve, as far as everybody may know: texts of errors name files.
@@ -175,7 +177,7 @@ type Condition struct {
 	State     string
 	Partition int // -1: it concerns all
 	Since     time.Time
-	Cause     string // of a partition that is fenced or refused: io-error, operator or damage
+	Cause     string // of a partition that is fenced or refused: io-error, operator or damage; of data that is damaged how many files are known to be
 }
 
 func (c Condition) String() string {
@@ -214,6 +216,9 @@ func (ps *partitions) Conditions() (list []Condition) {
 		if l == nil {
 			rest = append(rest, absence(ps.status(engine.PartitionID(i))))
 			continue
+		}
+		if r := ps.slots[i].rotten.Load(); r != nil {
+			rest = append(rest, Condition{State: dataDamaged, Partition: i, Since: r.since.Std(), Cause: r.count()})
 		}
 		s := l.frames.writer.Strain()
 		if s.Room > worst.Room {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -33,7 +34,9 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	if err != nil {
 		return 0, err
 	}
-	return b.DropSealed(ctx, c.wanted)
+	return b.DropSealed(ctx, func(first, end event.LSN) bool {
+		return end > upTo && !mutant.On(mutant.CutBeyond) || c.wanted(first, end) // the base may be of a time when less was to be kept
+	})
 }
 
 type cut struct {
@@ -44,22 +47,45 @@ type cut struct {
 	starts []event.LSN // of the segments in front of the base, ascending
 }
 
-// next is the checkpoint to make a base of, if that is worth it.
+// next is the checkpoint to make a base of, if that is worth it: the newest one that can be used.
 func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
 	has, _ := c.bases.Base()
 	for _, ckpt := range c.log.Checkpoints() { // newest first
 		if ckpt.LSN > upTo {
 			continue
 		}
-		gain := int64(0)
-		for _, s := range c.log.Segments() {
-			if s.End <= ckpt.LSN {
-				gain += s.Sealed
-			}
+		gain := c.gain(ckpt.LSN)
+		if ckpt.LSN <= has.LSN || gain == 0 || !forced && gain < worthRatio*ckpt.Size {
+			break
 		}
-		return ckpt, ckpt.LSN > has.LSN && gain > 0 && (forced || gain >= worthRatio*ckpt.Size)
+		if c.usable(ckpt) {
+			return ckpt, true
+		}
 	}
 	return log.CheckpointInfo{}, false
+}
+
+// gain is how many bytes a base at an LSN would give back: of files that are not only there for their bodies.
+func (c *cut) gain(at event.LSN) (bytes int64) {
+	first, _ := c.log.Bounds()
+	for _, s := range c.log.Segments() {
+		if s.First >= first && s.End <= at {
+			bytes += s.Sealed
+		}
+	}
+	return bytes
+}
+
+// usable reports whether a replay can be compared with a checkpoint: one in the encoding of another version has another hash.
+func (c *cut) usable(ckpt log.CheckpointInfo) bool {
+	r, err := c.log.OpenCheckpoint(ckpt.LSN)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var first [1]byte
+	_, err = io.ReadFull(r, first[:])
+	return err == nil && known(first[0]) == nil
 }
 
 // make makes a base of a checkpoint, which a replay has to come to.
@@ -96,7 +122,7 @@ func (c *cut) look(ctx context.Context) error {
 		return fmt.Errorf("%w: partition %d has no checkpoint that a base would be worth to be made of", log.ErrTooLittle, c.log.ID())
 	}
 	c.begin(has.LSN)
-	if len(c.starts) < 2 { // nothing to look for
+	if len(c.starts) == 0 || len(c.starts) == 1 && mutant.On(mutant.CutUnasked) { // nothing to look for
 		return nil
 	}
 	_, _, err := loadBase(ctx, c.log, c.see)
@@ -143,11 +169,16 @@ func (c *cut) need(b event.BodyRef) {
 	}
 }
 
-// wanted reports whether the base needs a body of a segment. One that it has not looked for is wanted.
-func (c *cut) wanted(first, _ event.LSN) bool {
-	_, needed := c.needed[first]
-	_, there := slices.BinarySearch(c.starts, first)
-	return needed || !there
+// wanted reports whether the base needs a body of a sealed file, which may have been several segments when that was looked for. One that was not
+// there then is wanted.
+func (c *cut) wanted(first, end event.LSN) bool {
+	i, there := slices.BinarySearch(c.starts, first)
+	for ; there && i < len(c.starts) && c.starts[i] < end; i++ {
+		if _, needed := c.needed[c.starts[i]]; needed {
+			return true
+		}
+	}
+	return !there
 }
 
 // errThere ends a replay where it was to end.

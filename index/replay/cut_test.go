@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -157,17 +158,7 @@ func (c *cutting) life(rounds int) error {
 	}
 	c.w = w.(log.ManualWriter)
 	for range rounds {
-		if err := c.write(25); err != nil {
-			return err
-		}
-		err := c.part.SaveCheckpoint(c.w.Durable(), func(w io.Writer) error {
-			_, err := w.Write(c.x.Encode(nil))
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if err := c.seal(); err != nil {
+		if err := c.round(); err != nil {
 			return err
 		}
 		freed, err := replay.Cut(c.t.Context(), c.part, c.w.Durable(), true)
@@ -187,6 +178,21 @@ func (c *cutting) life(rounds int) error {
 		return err
 	}
 	return c.store.Close()
+}
+
+// round writes records and a checkpoint, and seals what is closed.
+func (c *cutting) round() error {
+	if err := c.write(25); err != nil {
+		return err
+	}
+	err := c.part.SaveCheckpoint(c.w.Durable(), func(w io.Writer) error {
+		_, err := w.Write(c.x.Encode(nil))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.seal()
 }
 
 func (c *cutting) seal() error {
@@ -403,5 +409,120 @@ func TestBaseDamage(t *testing.T) {
 	}
 	if err := open(); err == nil || !strings.Contains(err.Error(), "base is missing") {
 		t.Errorf("missing: %v", err)
+	}
+}
+
+// A file that the base needs stays, however often history is looked at, also when it is the only one in front of the base: as when that is made of the
+// checkpoint of a clean stop.
+func TestCutKeepsTheOnlyFile(t *testing.T) {
+	t.Parallel()
+	c := newCutting(t, "", 5)
+	lead := func() {
+		t.Helper()
+		c.must(c.open())
+		w, err := c.part.Lead(t.Context())
+		c.must(err)
+		c.w = w.(log.ManualWriter)
+	}
+	lead()
+	c.must(c.write(8))
+	at := c.w.Durable()
+	c.must(c.part.SaveCheckpoint(at, func(w io.Writer) error {
+		_, err := w.Write(c.x.Encode(nil))
+		return err
+	}))
+	c.must(c.w.Close(), c.store.Close())
+	lead()
+	for len(c.fs.Files(filepath.Join(cutDir, "partitions/00/sealed"))) < 3 {
+		c.must(c.write(1), c.seal())
+	}
+	for i := range 3 {
+		if freed, err := replay.Cut(t.Context(), c.part, at, true); freed != 0 || !errors.Is(err, log.ErrTooLittle) {
+			t.Errorf("look %d: %d bytes are freed, %v", i, freed, err)
+		}
+		if base, ok := c.part.(log.Bases).Base(); !ok || base.LSN != at {
+			t.Fatalf("look %d: a base %+v, not at %d", i, base, at)
+		}
+		x := c.x
+		c.must(c.check())
+		c.x = x
+	}
+}
+
+func (c *cutting) must(errs ...error) {
+	c.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		c.failf("%v", err)
+	}
+}
+
+// A body that went with a file is said to be no longer kept, and one that never was is not.
+func TestCutBodiesAreErased(t *testing.T) {
+	t.Parallel()
+	c := newCutting(t, "", 1)
+	c.must(c.lives(), c.open())
+	gone := 0
+	for at, body := range c.bodies {
+		got, err := c.part.ReadBlob(event.Blob{Position: at, Size: uint32(len(body)), Sum: event.Sum([]byte(body))}, nil)
+		if errors.Is(err, event.ErrErased) {
+			gone++
+		} else if err != nil || string(got) != body {
+			t.Errorf("position %d: %v, %.30q", at, err, got)
+		}
+	}
+	_, end := c.part.Bounds()
+	if _, err := c.part.ReadBlob(event.Blob{Position: event.Position(end), Size: 1}, nil); err == nil || errors.Is(err, event.ErrErased) {
+		t.Errorf("behind the end: %v", err)
+	}
+	if gone == 0 {
+		t.Error("none is gone")
+	}
+}
+
+// What is in front of a base stays as long as it is to be kept, also where the base was made when less was.
+func TestCutKeepsWhatIsKeptNow(t *testing.T) {
+	t.Parallel()
+	c := newCutting(t, "", 7)
+	c.must(c.open())
+	w, err := c.part.Lead(t.Context())
+	c.must(err)
+	c.w = w.(log.ManualWriter)
+	for range 3 {
+		c.must(c.write(25), c.seal())
+	}
+	at := c.w.Durable()
+	c.must(c.part.SaveCheckpoint(at, func(w io.Writer) error {
+		_, err := w.Write(c.x.Encode(nil))
+		return err
+	}))
+	c.must(c.write(25), c.seal())
+	var ends []event.LSN
+	for _, s := range c.part.Segments() {
+		if s.Sealed > 0 && s.End < at {
+			ends = append(ends, s.End)
+		}
+	}
+	if len(ends) < 3 {
+		t.Fatalf("%d sealed files", len(ends))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.fs.Hook(func(faultfs.Call) faultfs.Fault {
+		if b, _ := c.part.(log.Bases).Base(); b.LSN == at { // it is made, and nothing is removed yet
+			cancel()
+		}
+		return faultfs.Fault{}
+	})
+	if freed, err := replay.Cut(ctx, c.part, at, true); freed != 0 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%d bytes are freed, %v", freed, err)
+	}
+	c.fs.Hook(nil)
+	for _, upTo := range ends {
+		_, err := replay.Cut(t.Context(), c.part, upTo, true)
+		if first, _ := c.part.Bounds(); first > upTo || err != nil && !errors.Is(err, log.ErrTooLittle) {
+			t.Errorf("up to %d: the log begins at %d; %v", upTo, first, err)
+		}
+	}
+	if first, _ := c.part.Bounds(); first <= 8 {
+		t.Error("nothing went")
 	}
 }

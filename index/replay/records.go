@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -57,19 +58,40 @@ func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, e
 			return
 		}
 		for _, st := range stretches {
-			more := true
+			more, left := true, count(st.Events)
 			walk(ctx, r, st.From, 0, func(rec *Record, err error) bool {
 				if err == nil && rec.LSN >= st.To {
 					return false
 				}
 				more = yield(rec, err) && err == nil
-				return more
+				return more && (st.Events == 0 || err == nil && left.without(rec, s.Kinds))
 			})
 			if !more {
 				return
 			}
 		}
 	}
+}
+
+// FoundAny is Found for several searches: what any of them comes to, each frame once, from the first one at or after an LSN on.
+func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.Search) iter.Seq2[*Record, error] {
+	if len(searches) == 1 && from == 0 {
+		return Found(ctx, r, searches[0])
+	}
+	return (&State{log: r, next: from}).Found(ctx, searches)
+}
+
+// count is how many events are still to come.
+type count uint64
+
+// without counts those of a record, and reports whether any are left.
+func (n *count) without(rec *Record, kinds []event.Kind) bool {
+	for _, ev := range rec.Events {
+		if slices.Contains(kinds, ev.Kind()) {
+			*n--
+		}
+	}
+	return *n > 0
 }
 
 // walk is [Records], without the first done records of the frame at from.

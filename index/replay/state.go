@@ -80,8 +80,73 @@ func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
+// Found yields what follows in the stretches that any of some searches comes to, as Records does of all that follows. Applied is then a part of the
+// log: it is for whoever knows that the rest does not matter to what is asked of the state.
+func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		if s.broken != nil {
+			yield(nil, s.broken)
+			return
+		}
+		list, err := stretches(s.log, searches)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, st := range list {
+			from, done := st.From, 0
+			if st.To <= s.next {
+				continue
+			}
+			if from <= s.next {
+				from, done = s.next, s.applied
+			}
+			more := true
+			walk(ctx, s.log, from, done, func(rec *Record, err error) bool {
+				if err == nil && rec.LSN >= st.To {
+					return false
+				}
+				more = yield(rec, err) && err == nil
+				return more
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// stretches are those of several searches, together.
+func stretches(r log.Reader, searches []log.Search) (all []log.Stretch, err error) {
+	first, end := r.Bounds()
+	finder, ok := r.(log.Finder)
+	if !ok {
+		return []log.Stretch{{From: first, To: end}}, nil
+	}
+	for _, q := range searches {
+		list, err := finder.Find(q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, func(a, b log.Stretch) int { return cmp.Compare(a.From, b.From) })
+	merged := all[:0]
+	for _, st := range all {
+		if n := len(merged); n > 0 && merged[n-1].To >= st.From {
+			merged[n-1].To = max(merged[n-1].To, st.To)
+			continue
+		}
+		merged = append(merged, log.Stretch{From: st.From, To: st.To})
+	}
+	return merged, nil
+}
+
 // Apply applies what is left of the next record, mostly all of it. An event that does not fit the state is an [*Error].
-func (s *State) Apply(rec *Record) (err error) {
+func (s *State) Apply(rec *Record) error { return s.ApplyOnly(rec, nil) }
+
+// ApplyOnly is Apply for the events that are wanted alone; nil: all are.
+func (s *State) ApplyOnly(rec *Record, wanted func(event.Event) bool) (err error) {
 	s.expect(rec)
 	defer func() {
 		if v := recover(); v != nil {
@@ -89,7 +154,9 @@ func (s *State) Apply(rec *Record) (err error) {
 		}
 	}()
 	for _, ev := range rec.Events[s.stepped:] {
-		s.Index.Apply(rec.At, ev)
+		if wanted == nil || wanted(ev) {
+			s.Index.Apply(rec.At, ev)
+		}
 	}
 	s.Events += len(rec.Events) - s.stepped
 	s.passed(rec)

@@ -2,10 +2,20 @@ package budget
 
 import "sync/atomic"
 
-// Share is what one connection has. Its methods may be called by several goroutines; a nil one may have everything.
+// Share is what one connection has, or one other user of memory. Its methods may be called by several goroutines; a nil one may have everything.
 type Share struct {
-	of  *Budget
-	has atomic.Int64
+	of       *Budget
+	promised int64 // bytes that are never refused; 0: none
+	has      atomic.Int64
+}
+
+// Account is the share of something that is no connection: nothing is promised to it, and it may have a quarter as much as is left. It need not be
+// closed.
+func (b *Budget) Account() *Share {
+	if b == nil {
+		return nil
+	}
+	return &Share{of: b}
 }
 
 // Open is the share of a connection that has come, with what is promised to it; false: there is not as much.
@@ -19,7 +29,7 @@ func (b *Budget) Open() (*Share, bool) {
 		b.shares.Add(-1)
 		return nil, false
 	}
-	return &Share{of: b}, true
+	return &Share{of: b, promised: Promised}, true
 }
 
 // Close gives back what is promised to the share. What it has taken is given back by who took it.
@@ -35,7 +45,7 @@ func (s *Share) Take(bytes int) bool {
 		return true
 	}
 	has := s.move(bytes)
-	if has <= Promised || has-Promised <= s.of.free()/part {
+	if has <= s.promised || has-s.promised <= s.of.free()/part {
 		return true
 	}
 	s.move(-bytes)
@@ -79,7 +89,7 @@ func (s *Share) Exceeds(fixed int) bool {
 	if s == nil {
 		return false
 	}
-	beyond := s.has.Load() - int64(fixed) - Promised
+	beyond := s.has.Load() - int64(fixed) - s.promised
 	return beyond > 0 && beyond > s.of.free()/part
 }
 
@@ -88,7 +98,7 @@ func (s *Share) Beyond() int64 {
 	if s == nil {
 		return 0
 	}
-	return max(0, s.has.Load()-Promised)
+	return max(0, s.has.Load()-s.promised)
 }
 
 // move takes bytes, negative ones are given back, and returns what the share has then.
@@ -96,7 +106,7 @@ func (s *Share) move(bytes int) (has int64) {
 	n := int64(bytes)
 	has = s.has.Add(n)
 	s.of.taken.Add(n)
-	if beyond := max(0, has-Promised) - max(0, has-n-Promised); beyond != 0 {
+	if beyond := max(0, has-s.promised) - max(0, has-n-s.promised); beyond != 0 {
 		s.of.over.Add(beyond)
 	}
 	return has

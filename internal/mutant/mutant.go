@@ -94,11 +94,18 @@ const (
 	BaseTooSoon         Bug = "B2" // the manifest names a base that is not durable
 	CutTooSoon          Bug = "B3" // files are removed before a manifest without them is durable
 	CutBodies           Bug = "B4" // files go though messages that are there have their bodies in them
+	CutUnasked          Bug = "B5" // the only file in front of a base goes though messages that are there have their bodies in it
+	CutBeyond           Bug = "B6" // files go up to the base, though less was to go this time
 	BaseUnproved        Bug = "C2" // a base is named without a proof, and has one message less
 
 	// Of a full disk (docs/decisions/0039).
 
 	HalfFrame Bug = "C5" // what is left of a frame that found no room stays in the file
+
+	// Of entities with several partitions (docs/decisions/0051).
+
+	MovedInTurn Bug = "P5" // a message without a key that moves to such an entity goes to whichever partition is next, also when it is offered again
+	SpanUnbound Bug = "P6" // moves to such an entity go on however long one of them waits, and all that has arrived meanwhile is remembered
 
 	// Of sealed files (docs/decisions/0046); C1 alone is in the design.
 
@@ -120,27 +127,42 @@ const (
 	DrainUnanswered  Bug = "Y8"  // a receiver without credit that drains while the disk hangs is never answered
 	SendsInNeed      Bug = "Y9"  // sends are taken although there is little room
 	RefusedIsAdopted Bug = "Y10" // what an administrator is refused for want of room defines origins that the log does not have
+	CachedUnpaid     Bug = "Y11" // blocks of sealed files are kept without asking for memory
+	FlownUnpaid      Bug = "Y12" // a courier takes messages on their way for which there is no memory
+	NeverSaved       Bug = "Y13" // a checkpoint waits for memory for ever
+	WindowIgnored    Bug = "Y14" // who goes on while its session's window is closed is read for ever
 
 	// Of readers beside a broker (docs/decisions/0047).
 
 	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
 	MarksApart    Bug = "D2" // loops do not wait for each other when they write the marks of a backup
 
+	// Of reading the log again while it is in use (docs/decisions/0053).
+
+	ScrubBlind   Bug = "S1" // what a scrub finds in a file is forgotten, as if the file had gone meanwhile
+	ScrubForgets Bug = "S2" // how far a scrub is does not outlive the run
+
 	// Of how long history is kept (docs/decisions/0049).
 
 	UndoForgotten  Bug = "H1" // what could still be undone is cut with the events before it
+	UndoneDropped  Bug = "H3" // bodies of what was purged count as those of settled messages
 	GraceForgotten Bug = "H2" // after an upgrade what is older goes at once
+
+	// Of checkpoints that are kept with history (docs/decisions/0054).
+
+	CheckpointsPile Bug = "K4" // all checkpoints are kept
 
 	// Of bodies that are dropped (docs/decisions/0050).
 
-	RevisionBefore   Bug = "B1" // a sealed file is removed before the manifest names what takes its place
-	NeedsWritten     Bug = "B2" // what is needed is taken from a state that may not last
-	ChangesDropped   Bug = "B3" // property changes count as needed by nobody
-	StatesDropped    Bug = "B4" // states of sessions count as needed by nobody
-	ScheduledDropped Bug = "B5" // what is scheduled counts as needed by nobody
+	RevisionBefore   Bug = "K1" // a sealed file is removed before the manifest names what takes its place
+	NeedsWritten     Bug = "K2" // what is needed is taken from a state that may not last
+	ChangesDropped   Bug = "C3" // property changes count as needed by nobody
+	StatesDropped    Bug = "K3" // states of sessions count as needed by nobody
+	ScheduledDropped Bug = "K4" // what is scheduled counts as needed by nobody
 
-	// Of receivers that have ports in several loops; a test of package host finds these.
+	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package host finds what they do to ports, too.
 
-	CreditGivenBack Bug = "X16" // a loop that finds nothing to deliver gives credit back that it did not take
-	TwoSessions     Bug = "X17" // two loops give one receiver a session each
+	NumberUnpartitioned Bug = "P1" // a slice that begins with a session gives its messages numbers without the partition
+	CreditGivenBack     Bug = "P3" // a loop that finds nothing to deliver gives credit back that it did not take
+	TwoSessions         Bug = "P4" // two loops give one receiver a session each
 )

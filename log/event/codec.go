@@ -230,6 +230,11 @@ func (d *decoder) uvarint() uint64 {
 	if d.err != nil {
 		return 0
 	}
+	if len(d.src) > 0 && d.src[0] < 0x80 { // most are
+		v := d.src[0]
+		d.src = d.src[1:]
+		return uint64(v)
+	}
 	v, n := binary.Uvarint(d.src)
 	if n <= 0 {
 		d.fail("bad number")

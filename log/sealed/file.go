@@ -125,21 +125,21 @@ func (f *File) Read(blocks []Block, i int) (*Data, error) {
 	return d, nil
 }
 
-// Verify compares the digest of every part, reading through buf.
-func (f *File) Verify(buf []byte) error {
+// Verify compares the digest of every part, reading through buf. After an error at is where the part begins that it is about.
+func (f *File) Verify(buf []byte) (at int64, err error) {
 	for i, s := range f.Footer.Parts {
 		sum := sha256.New()
 		for at := s.Offset; at < s.end(); {
 			p := buf[:min(int64(len(buf)), s.end()-at)]
 			if err := readFull(f.r, p, at); err != nil {
-				return err
+				return at, err
 			}
 			sum.Write(p)
 			at += int64(len(p))
 		}
 		if [sha256.Size]byte(sum.Sum(nil)) != s.Sum {
-			return damaged("%s: digest", Part(i))
+			return s.Offset, damaged("%s: digest", Part(i))
 		}
 	}
-	return nil
+	return 0, nil
 }

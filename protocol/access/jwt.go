@@ -31,7 +31,7 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, j
 type JWTOptions struct {
 	Issuer     string   // URL, as it stands in the claim iss; its keys are found by OpenID Connect discovery
 	Audiences  []string // a token needs one of them in its claim aud
-	RolesClaim string   // with Manage, Send, Listen or the names of the Azure roles; "": roles
+	RolesClaim string   // with Manage, Send, Listen, ReadHistory, ReadBodies or the names of the Azure roles; "": roles
 	Client     *http.Client
 }
 
@@ -151,7 +151,7 @@ func principal(subject string, claims map[string]json.RawMessage) string {
 
 // roles are the names that give rights: ours, and those of the roles in Azure.
 var roles = map[string]Rights{
-	"Manage": Manage, "Send": Send, "Listen": Listen,
+	"Manage": Manage, "Send": Send, "Listen": Listen, "ReadHistory": ReadHistory, "ReadBodies": ReadBodies,
 	"Azure Service Bus Data Owner": Manage, "Azure Service Bus Data Sender": Send, "Azure Service Bus Data Receiver": Listen,
 }
 

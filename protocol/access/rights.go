@@ -5,12 +5,21 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 // Rights is what a token or an access rule allows (management-api.md 5.1).
 type Rights uint8
 
-// The rights. Manage includes the other two.
+// The rights. Manage includes all others.
 const (
 	Listen Rights = 1 << iota
 	Send
 	manageOnly
-	Manage = manageOnly | Listen | Send
+	ReadHistory // to ask what happened, without bodies of messages
+	ReadBodies  // to see them with it
+	Manage      = manageOnly | Listen | Send | ReadHistory | ReadBodies
+)
+
+// What the rules of the namespace may list beside the rights of Service Bus (docs/decisions/0057). No rule of an entity can: neither the log nor the
+// management API knows these.
+const (
+	HistoryReader event.Right = 0x80
+	BodyReader    event.Right = 0x81
 )
 
 // rightsOf are the rights of an access rule. One that lists Manage alone allows everything.
@@ -24,6 +33,10 @@ func rightsOf(list event.Rights) Rights {
 			r |= Send
 		case event.Listen:
 			r |= Listen
+		case HistoryReader:
+			r |= ReadHistory
+		case BodyReader:
+			r |= ReadBodies
 		}
 	}
 	return r
@@ -39,6 +52,10 @@ func (r Rights) String() string {
 		return "Listen"
 	case Send:
 		return "Send"
+	case ReadHistory:
+		return "ReadHistory"
+	case ReadBodies:
+		return "ReadBodies"
 	}
 	return "Manage"
 }

@@ -20,6 +20,7 @@ const (
 	CondFramingError        Symbol = "amqp:connection:framing-error"
 	CondHandleInUse         Symbol = "amqp:session:handle-in-use"
 	CondUnattachedHandle    Symbol = "amqp:session:unattached-handle"
+	CondWindowViolation     Symbol = "amqp:session:window-violation"
 	CondDetachForced        Symbol = "amqp:link:detach-forced"
 	CondTransferLimit       Symbol = "amqp:link:transfer-limit-exceeded"
 	CondMessageSizeExceeded Symbol = "amqp:link:message-size-exceeded"

@@ -86,7 +86,7 @@ func TestUpdate(t *testing.T) {
 	a.get("/missing").notFound()
 }
 
-// MA-038, MA-039: what cannot change; left out it stays.
+// SM-204, S4-11, MA-038, MA-039: what cannot change; left out it stays.
 func TestFixed(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -97,7 +98,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 // told, not even what paths there are (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
-		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not known here.")
+		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not known here: the setting hosts has those that are.")
 	}
 	r.route = parseRoute(r.URL.Path)
 	if err := r.authenticate(); err != nil {
@@ -118,6 +119,9 @@ func (r *request) answer(w http.ResponseWriter) error {
 	}
 	if r.entity != nil {
 		w.Header().Set("ETag", etag(r.entity))
+		if r.entity.Properties.EnablePartitioning { // one that an older version has made has one
+			w.Header().Set("Ledgerbus-Partitions", strconv.Itoa(len(r.entity.Hosts)))
+		}
 	}
 	return serve(r, w)
 }

@@ -13,18 +13,22 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	past "github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Options says whom the requests are about and who may make them. All but Logger are needed.
+// Options says whom the requests are about and who may make them. All but Memory and Logger are needed.
 type Options struct {
 	Operations engine.Operations
 	Backups    engine.Backups
 	Histories  engine.Histories
 	Erasures   engine.Erasures
+	Past       past.Source    // the logs of the broker
+	Memory     *budget.Budget // nil: nothing bounds it
 	Desk       *caller.Desk
 	Now        func() event.Time
 	Logger     *slog.Logger // nil: slog.Default
@@ -33,6 +37,8 @@ type Options struct {
 type handler struct {
 	// set once in New
 	Options
+	questions slots
+	memory    past.Memory
 }
 
 // New makes the handler of the requests.
@@ -40,7 +46,7 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &handler{o}
+	return &handler{Options: o, questions: make(slots, mostQuestions)}
 }
 
 // call is a request that is being answered.

@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	past "github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
@@ -24,6 +27,7 @@ const (
 	start   event.Time = 1767225600000 // 2026-01-01
 	rootKey            = "a key for everything"
 	sendKey            = "a key to send with"
+	readKey            = "a key to read history with"
 	host               = "bus.example:5300"
 )
 
@@ -37,6 +41,7 @@ type fake struct {
 	closed     int  // backups
 	breaks     bool // backups do, in the middle
 	histories  *index.Index
+	past       past.Source
 	ended      bool // the context of the last act could not be cancelled
 }
 
@@ -72,6 +77,23 @@ func (f *fake) EraseBody(ctx context.Context, entity string, message event.Seque
 	return engine.ErasedBody{Entity: entity, Sequence: message, Bytes: 300, Before: message == 8}, f.act(ctx, by, why)
 }
 
+// pastOf is the logs that a test has given, or none.
+type pastOf struct{ *fake }
+
+func (p pastOf) Partitions() []log.PartitionID {
+	if p.past == nil {
+		return nil
+	}
+	return p.past.Partitions()
+}
+
+func (p pastOf) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	if p.past == nil {
+		return nil, &log.CorruptError{Partition: id, Reason: "there is none"}
+	}
+	return p.past.Open(ctx, id)
+}
+
 // api is the handler over a fake engine.
 type api struct {
 	*testing.T
@@ -88,12 +110,13 @@ func newAPI(t *testing.T) *api {
 	verifier := access.New(access.Options{Hosts: []string{"bus.example"}, Rules: []event.AccessRule{
 		{Name: "ops", Rights: event.Rights{event.Manage}, Primary: rootKey},
 		{Name: "sender", Rights: event.Rights{event.Send, event.Listen}, Primary: sendKey},
+		{Name: "auditor", Rights: event.Rights{access.HistoryReader}, Primary: readKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Past: pastOf{a.fake}, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
-		for _, secret := range []string{rootKey, sendKey, "sig="} {
+		for _, secret := range []string{rootKey, sendKey, readKey, "sig="} {
 			if strings.Contains(a.log.String(), secret) {
 				t.Errorf("S31: the log has %q", secret)
 			}
@@ -127,7 +150,11 @@ func (a *api) serve(r *http.Request) *httptest.ResponseRecorder {
 	a.Helper()
 	w := httptest.NewRecorder()
 	a.h.ServeHTTP(w, r)
-	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+	kind := wire.ContentType
+	if r.Method == "GET" && w.Code == 200 && slices.Contains(past.Verbs(), r.URL.Path[len("/$ledger/v1/"):]) {
+		kind = wire.LinesType
+	}
+	for name, want := range map[string]string{"Content-Type": kind, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
 		if got := w.Header().Get(name); got != want {
 			a.Errorf("%s %s: %s is %q", r.Method, r.URL, name, got)
 		}
@@ -235,7 +262,13 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 		path := "/$ledger/" + strings.ReplaceAll(r.path, "{id}", "1")
 		a := newAPI(t)
 		a.refused(a.do(r.method, path, "", "Authorization", ""), 401, "unauthorized", "no Authorization")
-		a.refused(a.do(r.method, path, "", "Authorization", sign("sb://"+host, "sender", sendKey)), 403, "forbidden", "the right Manage")
+		a.refused(a.do(r.method, path, "", "Authorization", sign("sb://"+host, "sender", sendKey)), 403, "forbidden", "the right "+r.right.String())
+		reader := a.do(r.method, path, "", "Authorization", sign("sb://"+host, "auditor", readKey))
+		if r.right == access.Manage {
+			a.refused(reader, 403, "forbidden", "the right Manage")
+		} else if reader.Code == 403 {
+			a.Errorf("%s: ReadHistory is not enough: %s", path, reader.Body)
+		}
 		a.refused(a.do(r.method, path, "", "Authorization", sign("sb://"+host+"/orders", "ops", rootKey)), 401, "unauthorized", "for the namespace")
 		a.refused(a.do(r.method, path, "", "Authorization", sas.Token("sb://"+host, "ops", rootKey, start.Std())), 401, "unauthorized", "has expired")
 		a.refused(a.do(r.method, path, "", "Authorization", "SharedAccessSignature sr=x"), 401, "unauthorized", "cannot be read")

@@ -70,5 +70,9 @@ func partitionShown(p engine.PartitionStatus) wire.Partition {
 		since := p.Since.Std().UTC()
 		shown.Since = &since
 	}
+	if p.Scrubbed != 0 {
+		scrubbed := p.Scrubbed.Std().UTC()
+		shown.Scrubbed = &scrubbed
+	}
 	return shown
 }

@@ -188,7 +188,7 @@ func bubbleIn(t *testing.T, dir string, disk disk.FS, change func(*Options), tes
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties, Reread: reread})
+		ns, err := host.Open(context.Background(), store, host.Options{Time: bubbleTime{time.Now()}, Properties: readProperties, Reread: reread, EntityPartitions: event.MaxEntityPartitions})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,6 +86,11 @@ func (d *taking) ask(req *request) {
 		d.left = d.numbers
 	}
 	at := t.OfSequence(d.left[0])
+	if d.cmd.Session != (event.LockToken{}) && t.OfToken(d.cmd.Session) != at { // it is of another session than the one held
+		d.giveBack(req)
+		req.refuseAs(engine.NotDeferred())
+		return
+	}
 	cmd := d.cmd
 	cmd.Slice = t.Slice(at)
 	var others []event.SequenceNumber

@@ -63,6 +63,9 @@ func updateDisposition(req *request, body amqp.Map) {
 			req.refuseMessageSession()
 			return
 		}
+		if named {
+			req.key = keyOfSession([]byte(id))
+		}
 	}
 	if !inOnePartition(req, tokens, t.OfToken) {
 		return

@@ -160,9 +160,13 @@ func (req *request) touchAssociated() {
 // ask sends a command to a partition of the entity; onReply handles its success.
 func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*request, *engine.Reply)) {
 	if x := req.part.in; x != nil && req.stages {
-		s := staged{on: req.l.target, partition: partition, bytes: req.size}
-		if send, ok := cmd.(*engine.Send); ok {
-			s.messages, send.Buffer = len(send.Messages), nil // what filters see of the messages is the transaction's, too
+		s := staged{on: req.l.target, partition: partition, bytes: req.size, key: req.key}
+		switch cmd := cmd.(type) {
+		case *engine.Send:
+			s.key = keyOfSend(cmd)
+			s.messages, cmd.Buffer = len(cmd.Messages), nil // what filters see of the messages is the transaction's, too
+		case *engine.SetSessionState:
+			s.key = keyOfSession(cmd.SessionID)
 		}
 		var err *engine.Error
 		if cmd, err = req.l.c.transactions.stage(x, cmd, s, req.l.c.now); err != nil {

@@ -3,30 +3,14 @@
 package servicebus
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs runs the tests of memory in a child process for each planted bug that is theirs to find, and demands that they find it. Where nothing is
-// planted they must find nothing.
+// TestPlantedBugs are those of the memory of connections.
 func TestPlantedBugs(t *testing.T) {
-	if os.Getenv("LEDGERBUS_MUTANT") != "" {
-		t.Skip("is a child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, bug := range []mutant.Bug{"", mutant.KeptForEver, mutant.SleepsOnItsChunk, mutant.NobodyGoes, mutant.FreedTooSoon} {
-		t.Run("bug "+string(bug), func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run", "^TestMemory")
-			cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(bug))
-			if out, err := cmd.CombinedOutput(); (err != nil) != (bug != "") {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
-	}
+	const finder = "TestMemory.*"
+	planted.Find(t, map[mutant.Bug]string{mutant.KeptForEver: finder, mutant.SleepsOnItsChunk: finder, mutant.NobodyGoes: finder, mutant.FreedTooSoon: finder, mutant.WindowIgnored: finder})
 }

@@ -27,6 +27,7 @@ type request struct {
 	place    int       // in deadlines
 	over     bool      // the client was told that its time is over
 	part     part      // of a transaction
+	key      oneKey    // of what it settles, if it says so
 	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
 	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back

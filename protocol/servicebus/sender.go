@@ -250,7 +250,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
 		cmd.Buffer = nil // what filters see of the messages is the transaction's, too
-		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), &kept.stage}, c.now)
+		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), keyOfSend(cmd), &kept.stage}, c.now)
 	}
 	if refused != nil {
 		s.refuse(refused)

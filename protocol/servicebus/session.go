@@ -3,6 +3,7 @@ package servicebus
 import (
 	"fmt"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -18,6 +19,7 @@ type session struct {
 	nextIncoming uint32 // transfer-id of the next transfer from the peer
 	told         uint32 // incoming window, as the peer was last told
 	sinceFlow    uint32 // transfers since then
+	unasked      uint32 // transfers since the window was closed, or the session ended
 	nextOutgoing uint32
 	window       int64                  // transfers the peer takes
 	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
@@ -83,8 +85,13 @@ func (s *session) onlyEntity() (path string) {
 // frame handles a frame of the session. After our end everything but the peer's end is ignored.
 func (s *session) frame(p amqp.Performative, payload []byte) {
 	if s.ended {
-		if _, ok := p.(*amqp.End); ok {
+		switch p.(type) {
+		case *amqp.End:
 			s.gone()
+		case *amqp.Transfer:
+			if s.unasked++; s.unasked > s.mostUnasked() {
+				s.c.protocolFault(amqp.CondNotAllowed, "The session has ended, and transfers go on.")
+			}
 		}
 		return
 	}
@@ -119,8 +126,12 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.leave(closedBy(event.ClosedByBroker, e))
 	s.c.answers.flush()
 	s.c.out.frame(s.channel, &amqp.End{Error: e})
-	s.ended = true
+	s.ended, s.unasked = true, 0
 }
+
+// mostUnasked is how many transfers may come after the window was closed, or the session ended: what was on its way by then. It is twice the window,
+// for some clients count deliveries and not frames (1.7).
+func (s *session) mostUnasked() uint32 { return 2 * s.c.limits.Window }
 
 // gone makes room for another session on the channel.
 func (s *session) gone() {
@@ -150,6 +161,12 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	s.sinceFlow++
 	if s.told > 0 && s.sinceFlow >= min(1000, max(1, s.told/5)) {
 		s.sendFlow()
+	}
+	if s.told == 0 && !mutant.On(mutant.WindowIgnored) {
+		if s.unasked++; s.unasked > s.mostUnasked() {
+			s.end(amqp.CondWindowViolation, "The session's incoming window is closed, and transfers go on.")
+			return
+		}
 	}
 	l := s.last
 	if l == nil || l.handle != t.Handle {
@@ -217,7 +234,9 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	if s.ended {
 		return
 	}
-	s.told, s.sinceFlow = s.c.allowed.window(), 0
+	if s.told, s.sinceFlow = s.c.allowed.window(), 0; s.told > 0 {
+		s.unasked = 0
+	}
 	f.NextIncomingID = amqp.Some(s.nextIncoming)
 	f.IncomingWindow = s.told
 	f.NextOutgoingID = s.nextOutgoing

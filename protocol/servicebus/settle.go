@@ -184,7 +184,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		req.Command = cmd.Recycled()
 	} else {
 		kept := cmd
-		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes)}, c.now)
+		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes), key: keyOfGrant(l.receiver.grant)}, c.now)
 		if err != nil {
 			cond, text := l.told(err)
 			l.refuseSettlement(id, of, w, refusal(cond.symbol, text), err.Code)

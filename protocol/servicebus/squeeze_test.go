@@ -14,8 +14,14 @@ import (
 // scarce is a bench whose broker has 64 MiB of memory for what is in use, and a peer that has taken part of it.
 func scarce(t *testing.T, test func(b *bench, memory *budget.Budget, others *budget.Share)) {
 	t.Helper()
+	scarceWith(t, Limits{}, test)
+}
+
+// scarceWith is one with other limits than usual.
+func scarceWith(t *testing.T, limits Limits, test func(b *bench, memory *budget.Budget, others *budget.Share)) {
+	t.Helper()
 	memory := budget.New(128<<20, slog.New(slog.DiscardHandler))
-	bubble(t, func(o *Options) { o.Memory = memory }, func(b *bench) {
+	bubble(t, func(o *Options) { o.Memory, o.Limits = memory, limits }, func(b *bench) {
 		memory.Press(func(budget.Level) { b.server.Press() })
 		others, ok := memory.Open()
 		if !ok {
@@ -150,6 +156,55 @@ func TestMemoryClosesWindows(t *testing.T) {
 			t.Errorf("memory is %v", memory.Level())
 		}
 		window(5000)
+	})
+}
+
+// F22: a peer that goes on while the window of its session is closed is heard as long as that may have been on its way. Then its session ends, and if that
+// does not end it either, its connection.
+func TestMemoryWindowIgnored(t *testing.T) {
+	const window = 10
+	scarceWith(t, Limits{Window: window}, func(b *bench, memory *budget.Budget, others *budget.Share) {
+		p := b.root()
+		for handle := range uint32(100) {
+			p.attachSender(10+handle, "q2")
+		}
+		others.Owe(most)
+		memory.Look(time.Now())
+		synctest.Wait()
+		goOn := func(first uint32) {
+			for id := range uint32(2 * window) {
+				p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil) // asks for more, and gets none
+				p.transfer(10, first+id, bodyOf(10))
+			}
+		}
+		ends := func() (condition amqp.Symbol, closed *amqp.Close) {
+			synctest.Wait()
+			for len(p.in) > 0 {
+				switch f := p.next().p.(type) {
+				case *amqp.End:
+					condition = f.Error.Condition
+				case *amqp.Close:
+					closed = f
+				}
+			}
+			return condition, closed
+		}
+		goOn(0)
+		if condition, closed := ends(); condition != "" || closed != nil {
+			t.Fatalf("the session ends with %q, and the connection with %+v, after what may have been on its way", condition, closed)
+		}
+		p.transfer(10, 2*window, bodyOf(10))
+		if condition, closed := ends(); condition != amqp.CondWindowViolation || closed != nil {
+			t.Fatalf("the session ends with %q, want %q; the connection with %+v", condition, amqp.CondWindowViolation, closed)
+		}
+		goOn(2*window + 1)
+		if condition, closed := ends(); condition != "" || closed != nil {
+			t.Fatalf("another end with %q; the connection closes with %+v, want it open", condition, closed)
+		}
+		p.transfer(10, 4*window+1, bodyOf(10))
+		if _, closed := ends(); closed == nil || closed.Error.Condition != amqp.CondNotAllowed {
+			t.Errorf("the connection closes with %+v, want %q", closed, amqp.CondNotAllowed)
+		}
 	})
 }
 

@@ -34,6 +34,7 @@ type transaction struct {
 	entity event.EntityID // the top-level one that all operations are in; 0: there was no operation yet
 	slice  event.Slice
 	host   engine.PartitionID
+	one    oneKey // that the messages of a partitioned entity have in common
 	began  time.Time
 	sent   int     // messages
 	bytes  int     // staged
@@ -54,7 +55,6 @@ const (
 // Texts of operations that a transaction cannot have.
 const (
 	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
-	spreadText   = "All messages of a transaction on a partitioned entity must be in one partition: they need the same SessionId or PartitionKey."
 	failedText   = "The transaction has failed, for one of its operations was refused. It can only be rolled back."
 	crowdedText  = "Too many transactions are open on the connection."
 	tooLargeText = "Too much is staged in transactions that are open."
@@ -90,6 +90,7 @@ type staged struct {
 	partition uint8         // of that
 	messages  int           // to be sent
 	bytes     int           // to be kept
+	key       oneKey        // of messages of a partitioned entity
 	ask       *engine.Stage // room for the command; nil: it takes its own
 }
 
@@ -110,6 +111,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 		t.occupied++
 		t.c.timers.by(t.c, now.Add(overtime))
 	}
+	x.one.join(&s.key)
 	x.sent += s.messages
 	x.bytes += s.bytes
 	t.c.memory.stage(s.bytes)
@@ -131,8 +133,8 @@ func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 		return &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
 	case x.entity != 0 && x.entity != topLevel(s.on.Entity):
 		return &engine.Error{Code: engine.NotAllowed, Text: spanText}
-	case x.entity != 0 && (x.slice.Partition != s.partition || x.host != s.on.Host(s.partition)):
-		return &engine.Error{Code: engine.NotAllowed, Text: spreadText}
+	case len(s.on.Entity.Hosts) > 1 && x.spreads(s) != "":
+		return &engine.Error{Code: engine.NotAllowed, Text: x.spreads(s)}
 	case x.sent+s.messages > engine.MaxTransactionMessages:
 		return &engine.Error{Code: engine.QuotaExceeded, Text: engine.TooManySentText}
 	case !t.c.memory.mayStage(s.bytes) || !t.total.take(s.bytes):

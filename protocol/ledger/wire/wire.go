@@ -31,6 +31,50 @@ const (
 	BackupBytes = "X-Ledgerbus-Backup-Bytes"
 )
 
+// LinesType is that of answers about the past: a JSON object per line, each a [Line], as they are found. MaxLine bounds one, bytes.
+const (
+	LinesType = "application/x-ndjson"
+	MaxLine   = 1 << 20
+)
+
+// Line is a line of an answer about the past.
+type Line struct {
+	Part   string          `json:"part"`             // answer, row, note, next, or one of those below
+	Text   string          `json:"text,omitempty"`   // for people
+	Fields json.RawMessage `json:"fields,omitempty"` // for programs: an object
+	Code   string          `json:"code,omitempty"`   // of Failed: that of an [Error]
+}
+
+// What lines are beside those of an answer. One that ends with neither End nor Failed broke off.
+const (
+	Waiting = "wait"   // nothing was found for some seconds; more comes
+	End     = "end"    // this was all
+	Failed  = "failed" // there is more, which cannot be told
+)
+
+// AppendLine appends a line as it is sent, with its end. Fields have to be JSON.
+func AppendLine(dst []byte, l *Line) []byte {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false) // fields stay as they are
+	if err := out.Encode(l); err != nil {
+		panic(err)
+	}
+	return append(dst, b.Bytes()...)
+}
+
+// ReadLine reads a line.
+func ReadLine(text []byte, l *Line) error {
+	*l = Line{}
+	if err := Answer(text, l); err != nil {
+		return err
+	}
+	if f := bytes.TrimSpace(l.Fields); len(f) > 0 && f[0] != '{' {
+		return errors.New("the fields of a line are no object")
+	}
+	return nil
+}
+
 // Partitions is the answer to a list.
 type Partitions struct {
 	Partitions []Partition `json:"partitions"`
@@ -41,8 +85,10 @@ type Partition struct {
 	ID    int        `json:"id"`
 	State string     `json:"state"`           // serving, starting, fenced or refused
 	Since *time.Time `json:"since,omitempty"` // when the state began; nil: nobody knows
-	Cause string     `json:"cause,omitempty"` // one line; "" while it serves
+	Cause string     `json:"cause,omitempty"` // one line; "" while it serves and nothing that it has stored is known to be damaged
 	By    string     `json:"by,omitempty"`    // the access rule or subject that asked for the state; "": nobody did
+	// Scrubbed is when all of its log had been read again; nil: it has not been yet.
+	Scrubbed *time.Time `json:"scrubbed,omitempty"`
 }
 
 // HistoryPolicies is how long history is kept.

@@ -42,7 +42,7 @@ func (c *Client) Backup(ctx context.Context) (*Backup, error) {
 		return nil, err
 	}
 	body := b.body.(io.ReadCloser)
-	b.body = watched{ctx, body, watch}
+	b.body = watchedFor{ctx, body, watch, backupStall}
 	b.end = func() { end(); body.Close() }
 	return b, nil
 }
@@ -128,16 +128,17 @@ func (b *Backup) broken(err error) error {
 // Close gives back what the backup holds at both ends.
 func (b *Backup) Close() { b.end() }
 
-// watched is the body of an answer; when nothing of it comes for long, its context ends.
-type watched struct {
+// watchedFor is the body of an answer; when nothing of it comes for so long, its context ends.
+type watchedFor struct {
 	ctx   context.Context
 	body  io.Reader
 	watch *time.Timer
+	stall time.Duration
 }
 
-func (w watched) Read(p []byte) (int, error) {
+func (w watchedFor) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
-	w.watch.Reset(backupStall)
+	w.watch.Reset(w.stall)
 	if err != nil && err != io.EOF && w.ctx.Err() != nil {
 		err = context.Cause(w.ctx)
 	}

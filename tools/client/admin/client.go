@@ -117,10 +117,11 @@ type request struct {
 	path   string // decoded, without the first slash
 	query  url.Values
 	body   []byte
-	update bool          // of something that must be there
-	own    bool          // one that Service Bus does not have: JSON, and never repeated, for something may have happened all the same
-	most   time.Duration // how long its answer may take; 0: as long as any
-	send   []string      // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
+	update bool              // of something that must be there
+	own    bool              // one that Service Bus does not have: JSON, and never repeated, for something may have happened all the same
+	most   time.Duration     // how long its answer may take; 0: as long as any
+	heard  func(http.Header) // gets the headers of the answer; nil: nobody does
+	send   []string          // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
 }
 
 // do makes a request. What comes back is the document of an answer that is no refusal, nil when it has none.
@@ -185,6 +186,9 @@ func (c *Client) once(ctx context.Context, r request) (status int, body []byte, 
 		return 0, nil, c.unanswered(r.op, err)
 	}
 	defer res.Body.Close()
+	if r.heard != nil {
+		r.heard(res.Header)
+	}
 	body, err = io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
 	if err != nil {
 		return 0, nil, c.unanswered(r.op, err)

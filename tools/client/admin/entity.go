@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -20,6 +21,7 @@ const subscriptionsInfix = "/Subscriptions/"
 type Entity struct {
 	Path string // of a subscription <topic>/Subscriptions/<name>
 	document.Description
+	Partitions int // of a partitioned one that was asked for alone; 0: the broker does not say
 }
 
 // NewEntity is an entity of which no setting is given.
@@ -42,7 +44,10 @@ func SplitSubscription(path string) (topic, name string, ok bool) {
 // Get is one entity of a kind. One of another kind is not found.
 func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*Entity, error) {
 	op := operation("show", kind, path)
-	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: path})
+	partitions := 0
+	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: path, heard: func(h http.Header) {
+		partitions, _ = strconv.Atoi(h.Get("Ledgerbus-Partitions"))
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +61,9 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 		missing.Text += "; it is a " + strings.ToLower(doc.Entry.Entity.Kind.String())
 		return nil, missing
 	}
-	return received(doc.Entry, path), nil
+	e := received(doc.Entry, path)
+	e.Partitions = partitions
+	return e, nil
 }
 
 // List are all entities of a kind, in the broker's order. Topic is that whose subscriptions are listed, "" for the other kinds.

@@ -61,7 +61,7 @@ func refusal(op string, status int, body []byte) error {
 	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
 	var own wire.Failure
 	if wire.Answer(body, &own) == nil && own.Error.Message != "" {
-		e.Code, e.Text, e.Detail = own.Error.Code, strings.Join(strings.Fields(own.Error.Message), " "), own.Error.Message
+		e.Code, e.Text, e.Detail = own.Error.Code, oneLine(own.Error.Message), own.Error.Message
 		return e
 	}
 	doc, err := document.Parse(body, document.Options{Limits: document.ResponseLimits})
@@ -79,3 +79,6 @@ func refusal(op string, status int, body []byte) error {
 	}
 	return e
 }
+
+// oneLine is a text without line ends.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

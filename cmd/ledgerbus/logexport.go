@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/tools/export"
+)
+
+func exportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write what happened as tables that other programs read: JSON lines, CSV or Parquet",
+		ArgsUsage: "DIR",
+		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns. OUT is made, or is empty. A file has\n" +
+			"its name when it is complete, and export.json is the last of them: an export that was broken off is removed and begun again.\n\n" +
+			"   ledgerbus log export ./data --format parquet --into day\n" +
+			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost\n" + besideHelp,
+		Flags: append([]cli.Flag{
+			liveFlag(),
+			&cli.StringFlag{Name: "format", Value: "jsonl", Usage: "jsonl, csv or parquet"},
+			&cli.StringFlag{Name: "into", Usage: "directory to write to"},
+			&cli.BoolFlag{Name: "bodies", Usage: "bodies of messages, too"},
+		}, selectionFlags()...),
+		Action: exportLog,
+	}
+}
+
+func exportLog(c *cli.Context) error {
+	dir, err := directory(c)
+	if err != nil {
+		return err
+	}
+	o := export.Options{Dir: c.String("into"), Format: export.Format(c.String("format")), Bodies: c.Bool("bodies")}
+	if o.Dir == "" {
+		return usageError{errors.New("where to? --into OUT, a directory that is empty or not there yet")}
+	}
+	if o.Format != export.JSONLines && o.Format != export.CSV && o.Format != export.Parquet {
+		return usageError{fmt.Errorf("--format: %q is none of jsonl, csv, parquet", o.Format)}
+	}
+	within, err := selected(c)
+	if err != nil {
+		return err
+	}
+	if within != nil {
+		o.Range = *within
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	how := beside(c)
+	s, err := how.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // it was only read
+	var bar progress
+	if theAudience().err {
+		bar = newBar(c.App.ErrWriter, 0, "exporting", "events")
+	}
+	o.Progress = bar.add
+	sum, err := export.Export(ctx, s, func(line ledger.Line) error { _, err := fmt.Fprintln(c.App.ErrWriter, oneLine(line.Text)); return err }, o)
+	bar.finish()
+	if errors.Is(err, export.ErrNotEmpty) {
+		return usageError{err}
+	}
+	if err != nil {
+		return known(err)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%d events, %d messages, %d locks, %d sessions and %d origins in %s\n", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
+		sum.Rows["sessions"], sum.Rows["origins"], printable(o.Dir))
+	return err
+}

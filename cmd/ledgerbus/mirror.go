@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/mirror"
+)
+
+// mostMirrorRest is how long the mirror waits at most before it asks a broker again that does not answer.
+const mostMirrorRest = 30 * time.Second
+
+func mirrorCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "mirror",
+		Usage:     "keep an audit copy of every event in logs of another format, apart from the broker",
+		ArgsUsage: "[DIR]",
+		Description: "Follows a broker, with a key that gives the right ReadHistory or Manage, or a data directory. Every event is an entry, as log dump -o json\n" +
+			"prints it, in a plain log of github.com/tidwall/wal per partition: --into DIR/00, 01 … Entries are added only. What is there says where to go\n" +
+			"on, so it can be ended and killed at any time, and so can the broker: nothing is left out, and nothing is there twice. What the broker gave back\n" +
+			"before it was mirrored is an entry " + mirror.Gap + ". One mirror at a time can have the directory.\n\n" +
+			"   ledgerbus log mirror --into /audit/orders-bus\n   ledgerbus log mirror data --into /audit/orders-bus --once",
+		Flags: connectionFlags(
+			&cli.StringFlag{Name: "into", Usage: "directory to mirror into"},
+			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
+			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it is asked what is new"},
+			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "let whole files of the mirror go whose entries are older"},
+			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
+		),
+		Action: mirrorLog,
+	}
+}
+
+func mirrorLog(c *cli.Context) (err error) {
+	into := c.String("into")
+	switch {
+	case into == "":
+		return usageError{errors.New("into which directory? ledgerbus log mirror --into DIR")}
+	case c.Args().Len() > 1:
+		return usageError{errors.New("one data directory at a time; see ledgerbus log mirror --help")}
+	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
+		return usageError{errors.New("--every and --keep are durations above zero")}
+	}
+	m, err := mirror.Open(into, mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if c.Args().Present() {
+		dir, err := directory(c)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return follow(ctx, c, func() error { return mirrorDirectory(ctx, c, dir, m) })
+	}
+	return administer(c, func(a *administration) error {
+		return follow(a.ctx, c, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
+	})
+}
+
+// follow calls round again and again until a signal comes. A broker that does not answer is asked again, more and more seldom.
+func follow(ctx context.Context, c *cli.Context, round func() error) error {
+	rest := c.Duration("every")
+	for {
+		err := round()
+		switch e := (*admin.Error)(nil); {
+		case ctx.Err() != nil:
+			return nil // what has come is there
+		case c.Bool("once"):
+			return err
+		case err == nil:
+			rest = c.Duration("every")
+		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
+			if rest = min(2*rest, mostMirrorRest); rest >= time.Second {
+				fmt.Fprintf(c.App.ErrWriter, "mirror: %s; again in %v\n", oneLine(err.Error()), rest)
+			}
+		default:
+			return err
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// brokerLog is the log of a broker.
+func brokerLog(a *administration, bodies bool) mirror.Source {
+	return func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (tail mirror.Tail, err error) {
+		q := ledger.Question{Verb: "log", Partition: log.PartitionID(partition), From: event.LSN(from), Bodies: bodies}
+		r := logReader{head: head, entry: entry}
+		err = a.Ask(ctx, q.Verb, q.Values(), func(l *wire.Line) error { return r.line(l.Part, l.Fields) })
+		return r.tail, err
+	}
+}
+
+// mirrorDirectory takes what is new in a data directory, as far as it is durable.
+func mirrorDirectory(ctx context.Context, c *cli.Context, dir string, m *mirror.Mirror) (err error) {
+	how := beside(c)
+	how.Live, how.Notes = true, io.Discard
+	s, err := how.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return m.Round(ctx, func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (mirror.Tail, error) {
+		r := logReader{head: head, entry: entry}
+		l := ledger.New(s, func(l ledger.Line) error {
+			fields, err := l.Fields.AppendJSON(nil)
+			if err != nil {
+				return err
+			}
+			return r.line(l.Part.String(), fields)
+		})
+		err := l.Log(ctx, log.PartitionID(partition), event.LSN(from), c.Bool("bodies"))
+		return r.tail, err
+	})
+}
+
+// logReader takes the lines of a log apart.
+type logReader struct {
+	head  func(mirror.Head) error
+	entry func([]byte) error
+	tail  mirror.Tail
+}
+
+func (r *logReader) line(part string, fields []byte) error {
+	if part == ledger.Row.String() {
+		return r.entry(fields)
+	}
+	var says struct {
+		mirror.Head
+		Next *uint64
+		More bool
+	}
+	if err := json.Unmarshal(fields, &says); err != nil {
+		return err
+	}
+	if says.Next != nil {
+		r.tail = mirror.Tail{Next: *says.Next, More: says.More}
+		return nil
+	}
+	return r.head(says.Head)
+}

@@ -1,0 +1,213 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// How bodies leave that no policy keeps (docs/decisions/0054): a round of compaction in each partition that has some. What each needs is asked of all of them first, so that
+// they wait for their readers together.
+
+// triedAgain is after how long a file is looked at again of which too little could go.
+const triedAgain = event.Time(3_600_000)
+
+// keptBodies are the bodies of a partition that history keeps.
+type keptBodies struct {
+	files []bodyPlan // by address
+	undo  *removals
+	topic func(event.EntityID) bool
+}
+
+// plan is what was planned of the file with an address; nil: nothing.
+func (v *keptBodies) plan(at event.LSN) *bodyPlan {
+	i := sort.Search(len(v.files), func(i int) bool { return v.files[i].file.end > at })
+	if i == len(v.files) || at < v.files[i].file.first {
+		return nil
+	}
+	return &v.files[i]
+}
+
+// file is about how many bytes of a file's bodies are kept, without those that could be wanted back.
+func (v *keptBodies) file(s *log.Summary) (bytes int64) {
+	p := v.plan(s.First)
+	if p == nil {
+		return int64(s.BodyBytes)
+	}
+	for i := range s.Slices {
+		if c := &s.Slices[i]; !slices.Contains(p.entities, c.Slice.Entity) {
+			bytes += int64(c.BodyBytes)
+		}
+	}
+	return bytes
+}
+
+func (v *keptBodies) body(b *log.Body) bool {
+	p := v.plan(event.LSN(b.Position))
+	return p == nil || !slices.Contains(p.entities, b.Event.Common().Slice.Entity) || v.undo.wants(b, v.topic)
+}
+
+// droppingRound is a round that has begun.
+type droppingRound struct {
+	*round
+	id engine.PartitionID
+}
+
+// dropAll has bodies dropped that neither a state nor a policy needs.
+func (k *keeping) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
+	plans := map[engine.PartitionID][]bodyPlan{}
+	for _, b := range p.bodies {
+		if b.file.bodies > 0 && k.later[b.file.name] <= o.now {
+			plans[b.file.partition] = append(plans[b.file.partition], b)
+		}
+	}
+	var rounds []droppingRound
+	for id := range engine.PartitionID(64) {
+		if len(plans[id]) == 0 || ctx.Err() != nil {
+			continue
+		}
+		slices.SortFunc(plans[id], func(a, b bodyPlan) int { return int(int64(a.file.first) - int64(b.file.first)) })
+		r, err := k.beginDropping(ctx, id, logs[id], plans[id], o)
+		if err != nil {
+			k.dropped(ctx, id, compacted{}, err)
+		} else if r != nil {
+			rounds = append(rounds, droppingRound{r, id})
+		}
+	}
+	var until time.Time
+	for _, r := range rounds {
+		defer r.end()
+		if r.needs.after.After(until) {
+			until = r.needs.after
+		}
+	}
+	for i, r := range rounds {
+		var err error
+		if i == 0 {
+			err = r.rest(ctx, until)
+		}
+		if err == nil && k.of.logs()[r.id] != r.log {
+			err = notServing()
+		}
+		if err == nil {
+			err = r.drop(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		for _, name := range r.out.Little {
+			k.later[name] = o.now + triedAgain
+		}
+		k.dropped(ctx, r.id, r.out, err)
+	}
+}
+
+// beginDropping begins a round in a partition, and knows then what of it could be wanted back; nil: there is nothing to do.
+func (k *keeping) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
+	undo := k.undo[id]
+	if undo == nil {
+		undo = &removals{}
+		k.undo[id] = undo
+	}
+	topics := map[event.EntityID]bool{}
+	for _, e := range k.of.Entities() {
+		topics[e.ID] = e.Kind == event.Topic
+	}
+	keep := &keptBodies{files: files, undo: undo, topic: func(id event.EntityID) bool { return topics[id] }}
+	c, err := k.of.compaction(id, keeps{file: keep.file, body: keep.body})
+	if err != nil {
+		return nil, err
+	}
+	_, before := p.Bounds()
+	r, err := c.begin(ctx)
+	if r == nil {
+		return nil, err
+	}
+	if err == nil && r.chosen() {
+		if err = k.followUndo(ctx, undo, p, r, before, o); err == nil {
+			return r, nil
+		}
+	}
+	r.end()
+	return nil, err
+}
+
+// followUndo finds out what of a partition could be wanted back.
+func (k *keeping) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
+	window := o.longestUndo()
+	if window == event.KeepNone {
+		*undo = removals{}
+		return nil
+	}
+	if window != undo.window { // what was forgotten may be wanted now
+		*undo = removals{window: window}
+	}
+	var since event.Time
+	if window > 0 {
+		since = o.now - event.Time(window)
+	}
+	if err := undo.follow(ctx, p, since, r.shows, before); err != nil {
+		return err
+	}
+	undo.forget(func(id event.EntityID, at event.Time) bool { return o.undo(id).Over(at, o.now) })
+	return nil
+}
+
+// dropped says what became of a round.
+func (k *keeping) dropped(ctx context.Context, id engine.PartitionID, out compacted, err error) {
+	if out.Files > 0 {
+		k.of.log().Info("bodies given back", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept by policies", out.Kept,
+			"files with too little", len(out.Little))
+	}
+	if err == nil {
+		err = out.Held
+	}
+	var refused *engine.Error
+	switch {
+	case err == nil, ctx.Err() != nil:
+	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrNoRoom), errors.As(err, &refused):
+		k.tell(id, err.Error())
+	default:
+		k.of.log().Error("bodies cannot be given back", "partition", id, "error", err)
+	}
+}
+
+// measure finds out how much of the files the states need, which is no history. What cannot be asked counts as history.
+func (k *keeping) measure(ctx context.Context, files []pastFile) {
+	for len(files) > 0 {
+		id := files[0].partition
+		n := slices.IndexFunc(files, func(f pastFile) bool { return f.partition != id })
+		if n < 0 {
+			n = len(files)
+		}
+		k.measureOne(ctx, id, files[:n])
+		files = files[n:]
+	}
+}
+
+func (k *keeping) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
+	c, err := k.of.compaction(id, nothing)
+	if err != nil {
+		return
+	}
+	list := make([]log.SegmentInfo, len(files))
+	for i := range files {
+		list[i] = log.SegmentInfo{First: files[i].first, End: files[i].end}
+	}
+	n, err := needsOf(ctx, c.memory, c.state, list, func(*needed) bool { return false })
+	defer n.memory.give()
+	if err != nil {
+		return
+	}
+	for i := range files {
+		if f := &files[i]; f.bodies > 0 {
+			f.live = int64(float64(f.stored) * min(1, float64(n.files[i].bytes)/float64(f.bodies)))
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What of a log could still be undone (docs/decisions/0054): the bodies of messages that were purged, deleted in a batch or gone with their entity in
+// the undo window. Events say which messages those were; the few files that have such events say so in their footers, and of what is not sealed yet the
+// state says whether there was any since it was last looked at.
+
+// maxRemovedRuns is how many runs of numbers are known of a partition; beyond that neighbours are joined, and what lies between them is kept with them.
+const maxRemovedRuns = 1 << 18
+
+// removals are what was removed in a partition.
+type removals struct {
+	window event.Retention // the longest there is
+	seen   index.Removals  // by the state when it was last looked at
+	next   event.LSN       // what is below was looked at; 0: nothing was
+	of     map[event.EntityID]*removed
+	runs   int
+}
+
+// removed is what was removed of an entity.
+type removed struct {
+	whole event.Time // when a slice of it went; 0: none did
+	last  event.Time // when anything did
+	runs  []removedRun
+	loose bool // not in order
+}
+
+// removedRun is messages whose numbers follow one another.
+type removedRun struct {
+	from, to event.SequenceNumber // inclusive
+	at       event.Time
+}
+
+// follow looks at what was removed since it was last called, up to what a state has seen, which is durable; before is where the log was durable before
+// the state was taken.
+func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
+	if r.next != 0 && r.seen == shows {
+		r.next = max(r.next, before)
+		return nil
+	}
+	_, end := p.Bounds()
+	all := replay.Records(ctx, p, r.next)
+	if r.next == 0 {
+		r.of, r.runs = map[event.EntityID]*removed{}, 0
+		all = replay.Found(ctx, p, log.Search{From: max(since, 1), Kinds: []event.Kind{event.KindMessagesBatchDeleted, event.KindSliceDropped}})
+	}
+	for rec, err := range all {
+		if err != nil {
+			r.next = 0
+			return err
+		}
+		if rec.LSN >= end {
+			break
+		}
+		for _, ev := range rec.Events {
+			r.see(rec.At, ev)
+		}
+	}
+	r.seen, r.next = shows, end
+	return nil
+}
+
+func (r *removals) see(at event.Time, ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.MessagesBatchDeleted:
+		d := r.entity(ev.Slice.Entity, at)
+		for _, n := range ev.Sequences {
+			if i := len(d.runs) - 1; i >= 0 && d.runs[i].to+1 == n && d.runs[i].at == at {
+				d.runs[i].to = n
+				continue
+			}
+			d.runs, d.loose = append(d.runs, removedRun{n, n, at}), true
+			if r.runs++; r.runs > maxRemovedRuns {
+				r.join()
+			}
+		}
+	case *event.SliceDropped:
+		r.entity(ev.Slice.Entity, at).whole = at
+	}
+}
+
+func (r *removals) entity(id event.EntityID, at event.Time) *removed {
+	d := r.of[id]
+	if d == nil {
+		d = &removed{}
+		r.of[id] = d
+	}
+	d.last = max(d.last, at)
+	return d
+}
+
+// join makes one of every two neighbours, of the entity that has most.
+func (r *removals) join() {
+	var most *removed
+	for _, d := range r.of {
+		if most == nil || len(d.runs) > len(most.runs) {
+			most = d
+		}
+	}
+	most.order()
+	half := most.runs[:0]
+	for i := 0; i < len(most.runs); i += 2 {
+		run := most.runs[i]
+		if i+1 < len(most.runs) {
+			run.to, run.at = most.runs[i+1].to, max(run.at, most.runs[i+1].at)
+		}
+		half = append(half, run)
+	}
+	r.runs -= len(most.runs) - len(half)
+	most.runs = slices.Clip(half)
+}
+
+func (d *removed) order() {
+	if d.loose {
+		slices.SortFunc(d.runs, func(a, b removedRun) int { return cmp.Compare(a.from, b.from) })
+		d.loose = false
+	}
+}
+
+// forget lets go of what nobody can want back any more.
+func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
+	for id, d := range r.of {
+		n := len(d.runs)
+		d.runs = slices.DeleteFunc(d.runs, func(run removedRun) bool { return over(id, run.at) })
+		r.runs -= n - len(d.runs)
+		if over(id, d.last) {
+			delete(r.of, id)
+		}
+	}
+}
+
+// wants reports whether a body is of a message that could be put back. Of what was scheduled the number that it has when it becomes active stands in another event, so such bodies
+// are kept as long as anything of the entity could be put back, and those in a topic as long as anything of the partition could.
+func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bool) {
+	if len(r.of) == 0 || mutant.On(mutant.UndoneDropped) {
+		return false
+	}
+	if ev, ok := b.Event.(*event.MessageScheduled); ok && (r.of[ev.Slice.Entity] != nil || topic(ev.Slice.Entity)) {
+		return true
+	}
+	event.Named(b.Event, func(s event.Slice, n event.SequenceNumber) {
+		if d := r.of[s.Entity]; d != nil && !found {
+			found = d.whole != 0 || d.has(n)
+		}
+	})
+	return found
+}
+
+func (d *removed) has(n event.SequenceNumber) bool {
+	d.order()
+	i := sort.Search(len(d.runs), func(i int) bool { return d.runs[i].to >= n })
+	return i < len(d.runs) && d.runs[i].from <= n
+}

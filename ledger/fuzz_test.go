@@ -1,0 +1,102 @@
+package ledger_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/history"
+	"github.com/ledgerbus/ledgerbus/tools/export"
+)
+
+// files are those of a directory, by path below it, in order.
+func files(t testing.TB, root string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			name, _ := filepath.Rel(root, path)
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// FuzzDirectory asks questions of a directory of which a file has other bytes. None panics, nothing is written beside what an export is to write, and what
+// recovery refuses is not answered about as if it were well.
+func FuzzDirectory(f *testing.F) {
+	good := filepath.Join(f.TempDir(), "good")
+	if err := history.Make(f.Context(), good, history.Options{Events: 300, Dead: 100, Lost: 100, Partitions: 1, Queues: 2, Checkpoint: 100}); err != nil {
+		f.Fatal(err)
+	}
+	names := files(f, good)
+	for i := range names {
+		f.Add(uint8(i), uint32(100), []byte{0xff, 0, 1})
+		f.Add(uint8(i), uint32(0), []byte("../../etc/passwd"))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, at uint32, patch []byte) {
+		root := t.TempDir()
+		data := filepath.Join(root, "data")
+		if err := os.CopyFS(data, os.DirFS(good)); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(data, names[int(which)%len(names)])
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(content) > 0 {
+			copy(content[int(at)%len(content):], patch)
+		}
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := files(t, root)
+		s, err := log.Open(t.Context(), data, log.Options{ReadOnly: true})
+		if err != nil {
+			return // refused as a whole
+		}
+		defer s.Close()
+		_, refused := s.Open(t.Context(), 0)
+		lines := 0
+		tell := func(ledger.Line) error { lines++; return nil }
+		for question, ask := range map[string]func(*ledger.Ledger) error{
+			"story": func(l *ledger.Ledger) error { return l.Story(t.Context(), address.Of(history.Queue(0), 3), "") },
+			"id":    func(l *ledger.Ledger) error { return l.Story(t.Context(), address.Address{}, history.MessageID(0, 5)) },
+			"at": func(l *ledger.Ledger) error {
+				return l.At(t.Context(), ledger.Instant{At: history.Begins + 40_000_000}, "", true)
+			},
+			"why": func(l *ledger.Ledger) error {
+				return l.Why(t.Context(), address.Address{Entity: history.Queue(0), SubQueue: event.DeadLetter})
+			},
+		} {
+			if err := ask(ledger.New(s, tell)); refused != nil && err == nil {
+				t.Errorf("%s is answered of a log that recovery refuses: %v", question, refused)
+			}
+			if lines > 10_000 {
+				t.Errorf("%s has %d lines", question, lines)
+			}
+		}
+		out := filepath.Join(root, "out")
+		if _, err := export.Export(t.Context(), s, tell, export.Options{Dir: out, Format: export.CSV}); refused != nil && err == nil {
+			t.Errorf("a log is exported that recovery refuses: %v", refused)
+		}
+		if err := os.RemoveAll(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if after := files(t, root); !slices.Equal(after, before) {
+			t.Errorf("files %v, there were %v", after, before)
+		}
+	})
+}

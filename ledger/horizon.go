@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// horizons notes where the history of logs begins, if that is not where they began, and up to when it has headers only.
+func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
+	for _, b := range books {
+		if at, place, gone := horizon(b); gone {
+			if err := l.note("history of partition %d begins at %s, %s: what was before is known as a state alone", b.ID(), at, place); err != nil {
+				return err
+			}
+		}
+		until, err := bodiless(ctx, b)
+		if err == nil && until != 0 {
+			err = l.note("history of partition %d before %s has headers only: not all bodies are kept", b.ID(), until)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// horizon is where the history of a log begins, and whether there was any before.
+func horizon(b *book) (at event.Time, place address.Address, gone bool) {
+	bases, ok := b.Partition.(log.Bases)
+	if !ok {
+		return 0, address.Address{}, false
+	}
+	base, ok := bases.Base()
+	if !ok {
+		return 0, address.Address{}, false
+	}
+	if b.begins == 0 { // the state is read once
+		b.begins = replay.Begin(b).Index.LastAt()
+	}
+	return b.begins, address.At(b.ID(), base.LSN), true
+}
+
+// bodiless is up to when sealed files of a log have lost bodies; 0: none has.
+func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
+	some := false
+	for _, s := range b.Segments() {
+		some = some || s.Erased > 0
+	}
+	if !some {
+		return 0, nil
+	}
+	for s, err := range b.Summaries(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		if !s.Sealed { // of these the records would be read, and nothing goes from them
+			break
+		}
+		if s.ErasedBytes > 0 {
+			until = max(until, s.Highest)
+		}
+	}
+	return until, nil
+}
+
+// horizonsOf notes where the history of an entity begins; nil: of all.
+func horizonsOf(ctx context.Context, l *Ledger, of *life) error {
+	ids := l.src.Partitions()
+	if of != nil {
+		ids = l.names.logs(of)
+	}
+	for _, id := range ids {
+		b, err := l.book(ctx, id)
+		if err == nil {
+			err = l.horizons(ctx, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

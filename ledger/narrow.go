@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxNarrow is how many slices a part of a log is looked up by; of more of them all is read.
+const maxNarrow = 16
+
+// narrow is the part of a log that the counts and messages of some entities follow from: what names them, their topic or its subscriptions, and what
+// the namespace as a whole did. nil: all of the log.
+type narrow struct {
+	slices   map[event.Slice]bool
+	searches []log.Search
+}
+
+// narrow is that part for some entities; nil where they are all, or too many.
+func (n *names) narrow(in log.PartitionID, entities ...*life) *narrow {
+	p := &narrow{slices: map[event.Slice]bool{{}: true}}
+	for _, e := range entities {
+		if e == nil {
+			return nil
+		}
+		top := e
+		if t := n.byID[e.topic]; t != nil {
+			top = t
+		}
+		for _, s := range n.slices(top, in) {
+			p.slices[s] = true
+		}
+		if top.kind == event.Queue {
+			continue
+		}
+		for _, sub := range n.byID {
+			if sub.topic == top.id {
+				for _, s := range n.slices(sub, in) {
+					p.slices[s] = true
+				}
+			}
+		}
+	}
+	if len(p.slices) > maxNarrow {
+		return nil
+	}
+	for s := range p.slices {
+		p.searches = append(p.searches, log.Search{Named: true, Slice: s})
+	}
+	return p
+}
+
+// records yields what follows in the part behind a state.
+func (p *narrow) records(ctx context.Context, s *replay.State) iter.Seq2[*replay.Record, error] {
+	if p == nil {
+		return s.Records(ctx)
+	}
+	return s.Found(ctx, p.searches)
+}
+
+// apply applies what a record has of the part.
+func (p *narrow) apply(s *replay.State, rec *replay.Record) error {
+	if p == nil {
+		return s.Apply(rec)
+	}
+	return s.ApplyOnly(rec, p.has)
+}
+
+func (p *narrow) has(ev event.Event) bool { return p.slices[ev.Common().Slice] }

@@ -1,0 +1,287 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Question is one of those that a [Ledger] answers, as a value: whoever asks a broker sends it, and who asks a directory puts it. Of its fields those count
+// that the verb has.
+type Question struct {
+	Verb      string          // story, why, at, diff, when, audit, events or log
+	Of        address.Address // story, why: what it is about
+	MessageID string          // story: in place of that; audit, events: of messages that were sent with it; "": all
+	Types     []string        // audit, events; nil: all
+	Instants  []Instant       // at: one; diff: two
+	Entity    string          // at, diff, audit, events: path; "": all
+	Messages  bool            // at, diff: each message, in place of counts
+	Condition string          // when
+	Since     *Instant        // when, audit, events; nil: the beginning
+	Until     *Instant        // audit, events; nil: the end
+	Where     string          // audit, events
+	Partition log.PartitionID // log
+	From      event.LSN       // log: of the first frame
+	Bodies    bool            // log: messages' bodies, too
+}
+
+// Names of what a question says beside its verb, as [Question.Values] has them.
+const (
+	ofName        = "of"
+	idName        = "message-id"
+	instantName   = "at"
+	fromName      = "from"
+	toName        = "to"
+	entityName    = "entity"
+	messagesName  = "messages"
+	conditionName = "condition"
+	sinceName     = "since"
+	untilName     = "until"
+	whereName     = "where"
+	typeName      = "type" // several with commas between
+	partitionName = "partition"
+	lsnName       = "lsn"
+	bodiesName    = "bodies"
+)
+
+// questions is what each verb may say.
+var questions = map[string][]string{
+	"story":  {ofName, idName},
+	"why":    {ofName},
+	"at":     {instantName, entityName, messagesName},
+	"diff":   {fromName, toName, entityName, messagesName},
+	"when":   {conditionName, sinceName},
+	"audit":  {entityName, idName, typeName, sinceName, untilName, whereName},
+	"events": {entityName, idName, typeName, sinceName, untilName, whereName},
+	"log":    {partitionName, lsnName, bodiesName},
+}
+
+// Verbs are those of all questions, in the order of the alphabet.
+func Verbs() []string {
+	var list []string
+	for verb := range questions {
+		list = append(list, verb)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Values is the question as names and texts, of which [ParseQuestion] makes it again. Instants are absolute in it.
+func (q *Question) Values() url.Values {
+	v := url.Values{}
+	set := func(name, text string) {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	if q.Of != (address.Address{}) {
+		set(ofName, q.Of.String())
+	}
+	set(idName, q.MessageID)
+	for i, at := range q.Instants {
+		name := instantName
+		if len(q.Instants) > 1 {
+			name = []string{fromName, toName}[i]
+		}
+		set(name, at.String())
+	}
+	set(entityName, q.Entity)
+	if q.Messages {
+		set(messagesName, "true")
+	}
+	set(conditionName, q.Condition)
+	for name, at := range map[string]*Instant{sinceName: q.Since, untilName: q.Until} {
+		if at != nil {
+			set(name, at.String())
+		}
+	}
+	set(whereName, q.Where)
+	set(typeName, strings.Join(q.Types, ","))
+	if q.Verb == "log" {
+		set(partitionName, strconv.FormatUint(uint64(q.Partition), 10))
+		set(lsnName, strconv.FormatUint(uint64(q.From), 10))
+		if q.Bodies {
+			set(bodiesName, "true")
+		}
+	}
+	return v
+}
+
+// maxText bounds what a question says under one name, bytes.
+const maxText = 4 << 10
+
+// ParseQuestion reads a question. What its verb does not have is refused, for a misspelt word must not be left out. Instants that are not absolute are
+// those of now. The error wraps [ErrQuestion].
+func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
+	names, ok := questions[verb]
+	if !ok {
+		return nil, fmt.Errorf("%w: %.20q; there are %v", ErrQuestion, verb, Verbs())
+	}
+	for name, texts := range v {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, fmt.Errorf("%w: %s has no %.20q, it has %v", ErrQuestion, verb, name, names)
+		case len(texts) != 1:
+			return nil, fmt.Errorf("%w: %s stands there %d times", ErrQuestion, name, len(texts))
+		case len(texts[0]) > maxText:
+			return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrQuestion, name, maxText)
+		}
+	}
+	r := reading{Values: v, now: now}
+	q := &Question{Verb: verb, MessageID: v.Get(idName), Condition: v.Get(conditionName), Where: v.Get(whereName), Messages: r.flag(messagesName),
+		Partition: log.PartitionID(r.number(partitionName, 16)), From: event.LSN(r.number(lsnName, 63)), Bodies: r.flag(bodiesName),
+		Since: r.instant(sinceName), Until: r.instant(untilName), Entity: r.entity()}
+	if text := v.Get(ofName); text != "" {
+		q.Of = r.address(text)
+	}
+	if text := v.Get(typeName); text != "" {
+		q.Types = strings.Split(text, ",")
+	}
+	for _, name := range []string{instantName, fromName, toName} {
+		if at := r.instant(name); at != nil {
+			q.Instants = append(q.Instants, *at)
+		}
+	}
+	r.note(q.check())
+	return q, r.err
+}
+
+// check says what is missing.
+func (q *Question) check() error {
+	var missing string
+	switch {
+	case q.Verb == "story" && (q.Of.Number == 0) == (q.MessageID == ""):
+		missing = "which message? A number, as in orders#88114, or a message-id"
+	case q.Verb == "why" && q.Of.Entity == "":
+		missing = "about what? An entity, as in orders/$dlq, or a message"
+	case q.Verb == "at" && len(q.Instants) != 1, q.Verb == "diff" && len(q.Instants) != 2:
+		missing = "when? at has one instant, diff two"
+	case q.Verb == "when" && q.Condition == "":
+		missing = "which condition? As in orders.active > 1000"
+	default:
+		return nil
+	}
+	return errors.New(missing)
+}
+
+// reading is a question that is being read, with the first thing that is wrong.
+type reading struct {
+	url.Values
+	now time.Time
+	err error
+}
+
+func (r *reading) note(err error) {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%w: %w", ErrQuestion, err)
+	}
+}
+
+func (r *reading) address(text string) address.Address {
+	a, err := address.Parse(text)
+	if err == nil && a.Place {
+		err = fmt.Errorf("%s is a place in a log, and no entity", a)
+	}
+	r.note(err)
+	return a
+}
+
+func (r *reading) entity() string {
+	text := r.Get(entityName)
+	if text == "" {
+		return ""
+	}
+	a := r.address(text)
+	if a.Number != 0 {
+		r.note(fmt.Errorf("%s is a message, and no entity", a))
+	}
+	return a.Entity
+}
+
+func (r *reading) flag(name string) bool {
+	text := r.Get(name)
+	if text == "" {
+		return false
+	}
+	is, err := strconv.ParseBool(text)
+	r.note(err)
+	return is
+}
+
+func (r *reading) number(name string, bits int) uint64 {
+	text := r.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, bits)
+	r.note(err)
+	return n
+}
+
+func (r *reading) instant(name string) *Instant {
+	text := r.Get(name)
+	if text == "" {
+		return nil
+	}
+	i, err := ParseInstant(text, r.now)
+	r.note(err)
+	return &i
+}
+
+// Put has a question answered.
+func (l *Ledger) Put(ctx context.Context, q *Question) error {
+	if err := q.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrQuestion, err)
+	}
+	switch q.Verb {
+	case "story":
+		return l.Story(ctx, q.Of, q.MessageID)
+	case "why":
+		return l.Why(ctx, q.Of)
+	case "at":
+		return l.At(ctx, q.Instants[0], q.Entity, q.Messages)
+	case "diff":
+		return l.Diff(ctx, q.Instants[0], q.Instants[1], q.Entity, q.Messages)
+	case "when":
+		return l.When(ctx, q.Condition, q.Since)
+	case "audit":
+		return l.Audit(ctx, q.span())
+	case "events":
+		return l.Events(ctx, q.span())
+	case "log":
+		return l.Log(ctx, q.Partition, q.From, q.Bodies)
+	}
+	return fmt.Errorf("%w: %q", ErrQuestion, q.Verb)
+}
+
+func (q *Question) span() Range {
+	return Range{Since: q.Since, Until: q.Until, Entity: q.Entity, MessageID: q.MessageID, Types: q.Types, Where: q.Where}
+}
+
+// Columns are those of the rows of the answer.
+func (q *Question) Columns() []string {
+	switch {
+	case q.Verb == "story", q.Verb == "why" && q.Of.Number != 0:
+		return MomentColumns
+	case q.Verb == "why":
+		return WhyColumns
+	case q.Verb == "at" && q.Messages:
+		return MessageColumns
+	case q.Verb == "at":
+		return CountColumns
+	case q.Verb == "diff" && q.Messages:
+		return MessageDiffColumns
+	case q.Verb == "diff":
+		return DiffColumns
+	}
+	return EventColumns
+}

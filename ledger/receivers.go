@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// receivers says who takes messages from a slice, or since when nobody does.
+func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) {
+	id, ok := l.names.host(of)
+	if !ok {
+		return "its entity is not known", nil
+	}
+	b, err := l.book(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var there map[event.OriginID]bool
+	began, last := event.Time(0), event.Time(0) // of the run, of the newest end of a receiver
+	ever := false
+	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindLinkOpened, event.KindLinkClosed, event.KindRunStarted}}) {
+		if err != nil {
+			return "", err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+			switch ev := ev.(type) {
+			case *event.RunStarted: // with whom all links have gone
+				if len(there) > 0 {
+					last = rec.At
+				}
+				there, began = nil, rec.At
+			case *event.LinkOpened:
+				if ev.Slice == of && (ev.Role == event.Receiver || ev.Role == event.DeletingReceiver) && ev.SubQueue == event.Main {
+					if there == nil {
+						there = make(map[event.OriginID]bool)
+					}
+					there[ev.Origin], ever = true, true
+				}
+			case *event.LinkClosed:
+				if there[ev.Origin] {
+					delete(there, ev.Origin)
+					last = rec.At
+				}
+			}
+		}
+	}
+	path := l.names.path(of.Entity)
+	switch {
+	case len(there) > 0:
+		return fmt.Sprintf("%s of %s, not taking it", many(len(there), "receiver is there", "receivers are there"), path), nil
+	case ever:
+		return fmt.Sprintf("the last receiver of %s left at %s", path, last), nil
+	case began != 0:
+		return fmt.Sprintf("history knows no receiver of %s", path), nil
+	}
+	return "history knows of no links", nil
+}
+
+// repeats is how often the id of the message came again and was dropped.
+func (s *story) repeats() (n int) {
+	for i := range s.moments {
+		if s.moments[i].verb == "duplicate" {
+			n++
+		}
+	}
+	if len(s.moments) == n {
+		return 0
+	}
+	return n
+}

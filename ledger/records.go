@@ -1,0 +1,154 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// mostRecords is how many events one answer of [Ledger.Log] has at most, but for those of its last frame: whoever asks goes on behind it.
+const mostRecords = 100_000
+
+// Memory is who is who in the logs of a source, for those who ask again and again. It may be used by several goroutines.
+type Memory struct {
+	mu      sync.Mutex // guards what follows
+	origins map[log.PartitionID]*remembered
+}
+
+type remembered struct {
+	known map[event.OriginID]bool
+	print.Origins
+}
+
+// mostRemembered is how many origins of a log are.
+const mostRemembered = 1 << 16
+
+// Remember has the ledger know what it has found out about origins before.
+func (l *Ledger) Remember(m *Memory) { l.memory = m }
+
+// recall tells a book who is who, as far as that is known.
+func (m *Memory) recall(b *book) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.origins[b.ID()]; r != nil {
+		for id := range r.known {
+			b.known[id] = true
+			b.origins.Define(&event.OriginDefined{ID: id, Origin: r.Get(id)})
+		}
+	}
+}
+
+// keep keeps what a book has found out.
+func (m *Memory) keep(b *book) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.origins == nil {
+		m.origins = make(map[log.PartitionID]*remembered)
+	}
+	r := m.origins[b.ID()]
+	if r == nil || len(r.known)+len(b.known) > mostRemembered {
+		r = &remembered{known: make(map[event.OriginID]bool)}
+		m.origins[b.ID()] = r
+	}
+	for id := range b.known {
+		r.known[id] = true
+		r.Define(&event.OriginDefined{ID: id, Origin: b.origins.Get(id)})
+	}
+}
+
+// identified is a source that knows which namespace it is.
+type identified interface{ Namespace() format.Namespace }
+
+// Log tells all that stands in a log from an LSN on, event by event in its order: in rows the fields that log dump prints, in front of them where the log
+// begins, and behind them where to go on. It tells no more than a part at a time.
+func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
+	ids := l.src.Partitions()
+	if int(id) >= len(ids) {
+		return fmt.Errorf("%w of a partition %d: there are %d", ErrNothing, id, len(ids))
+	}
+	b, err := l.book(ctx, id)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if src, ok := l.src.(identified); ok {
+		namespace = src.Namespace().ID
+	}
+	first, end := b.Bounds()
+	if from > end {
+		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
+	}
+	if err := l.answer(print.Object{print.Named("Namespace", namespace), print.Named("Partitions", uint64(len(ids))), print.Named("First", uint64(first))},
+		"partition %d begins at LSN %d", id, first); err != nil {
+		return err
+	}
+	l.memory.recall(b)
+	r := rows{l: l, b: b}
+	if bodies {
+		r.events.ReadBlob = b.ReadBlob
+	}
+	next, err := r.run(ctx, max(from, first), end)
+	if err != nil {
+		return err
+	}
+	l.memory.keep(b)
+	return l.answer(print.Object{print.Named("Next", uint64(next)), print.Named("More", next < end)}, "up to LSN %d", next)
+}
+
+// rows tells the events of a log.
+type rows struct {
+	l      *Ledger
+	b      *book
+	events print.Events
+	told   int
+}
+
+// run tells the events of the frames from an LSN on and below another, and returns where it stopped.
+func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
+	for rec, err := range replay.Records(ctx, r.b, from) {
+		if err != nil {
+			return 0, err
+		}
+		if rec.LSN >= end || r.told >= mostRecords && rec.Number == 1 {
+			return rec.LSN, nil
+		}
+		for _, ev := range rec.Events {
+			r.b.see(ev)
+			if err := r.tell(ctx, rec, ev); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return end, nil
+}
+
+func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {
+	c := ev.Common()
+	if err := r.b.learn(ctx, c.Origin); err != nil {
+		return err
+	}
+	list, err := r.events.Fields(print.Object{
+		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", rec.At.String()),
+		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
+	}, ev)
+	if err != nil {
+		return err
+	}
+	if by := r.b.origins.Name(c.Origin); by != "" {
+		list = append(list, print.Named("By", by))
+	}
+	r.told++
+	return r.l.tell(Line{Part: Row, Fields: list})
+}

@@ -1,0 +1,302 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Range is which events are wanted. The zero value is all of them.
+type Range struct {
+	Since, Until *Instant             // both inclusive
+	Entity       string               // path; "": all
+	Number       event.SequenceNumber // of a message of the entity; 0: all
+	MessageID    string               // of messages that were sent with this id, wherever they went in the entities that were sent to; "": all
+	Types        []string             // kinds of events, or what the columns call them: locked, MessageLocked; nil: all
+	Where        string               // condition on the columns; "": none
+	// After is where in each log to begin, as [Ledger.Ends] says; nil: with the beginning.
+	After map[log.PartitionID]event.LSN
+}
+
+// maxSelected is how many messages may have the id that is asked for.
+const maxSelected = 4096
+
+// Selection is the part of the logs that a [Range] names: where in them it is looked for, and which events of what is there are wanted.
+type Selection struct {
+	l       *Ledger
+	of      *life // nil: every entity
+	books   []*book
+	search  log.Search
+	related map[event.EntityID]bool // the entity, and of a topic its subscriptions
+	nodes   map[node]bool           // messages; nil: all, and what is about none
+	types   map[string]bool         // kinds and verbs; nil: all
+	where   *where
+	after   map[log.PartitionID]event.LSN
+}
+
+// Select reads what the logs have to be asked for.
+func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
+	n, err := l.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Selection{l: l, after: r.After}
+	if s.where, err = newWhere(r.Where); err != nil {
+		return nil, err
+	}
+	if err := s.between(ctx, &r); err != nil {
+		return nil, err
+	}
+	if err := s.ofTypes(r.Types); err != nil {
+		return nil, err
+	}
+	ids := l.src.Partitions()
+	if r.Entity != "" {
+		if s.of, err = n.find(r.Entity); err != nil {
+			return nil, err
+		}
+		ids = n.logs(s.of)
+		if !slices.Contains(ids, catalogue) {
+			ids = append([]log.PartitionID{catalogue}, ids...)
+		}
+		s.related = map[event.EntityID]bool{s.of.id: true}
+		for id, e := range n.byID { // of a topic
+			if e.topic == s.of.id {
+				s.related[id] = true
+			}
+		}
+	}
+	for _, id := range ids {
+		b, err := l.book(ctx, id)
+		if err != nil {
+			if s.of != nil {
+				return nil, err
+			}
+			if err := l.note("partition %d cannot be read, nothing of it is here: %s", id, word(err.Error())); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		s.books = append(s.books, b)
+	}
+	if r.Number != 0 {
+		if s.of == nil {
+			return nil, fmt.Errorf("%w: of which entity is the message %d?", ErrQuestion, r.Number)
+		}
+		s.nodes = map[node]bool{{event.Slice{Entity: s.of.id, Partition: r.Number.Partition()}, r.Number}: true}
+		return s, nil
+	}
+	if r.MessageID != "" {
+		return s, s.named(ctx, []byte(r.MessageID))
+	}
+	return s, nil
+}
+
+func (s *Selection) between(ctx context.Context, r *Range) error {
+	for i, at := range []*Instant{r.Since, r.Until} {
+		if at == nil {
+			continue
+		}
+		t, _, err := s.l.eras(ctx, *at)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			s.search.From = t
+		} else {
+			s.search.Until = t
+		}
+	}
+	return nil
+}
+
+// verbKinds are the kinds of what a verb says in part only.
+var verbKinds = map[string][]event.Kind{
+	"sent": {event.KindMessageEnqueued}, "scheduled": {event.KindMessageScheduled}, "published": {event.KindMessagePublished},
+	"arrived":      {event.KindMessageEnqueued, event.KindMessageScheduled, event.KindMessagePublished},
+	"session-lost": {event.KindSessionReleased}, "session-released": {event.KindSessionReleased},
+	"link-lost": {event.KindLinkClosed}, "link-closed": {event.KindLinkClosed},
+}
+
+// ofTypes notes which events are wanted, and of which kinds they are.
+func (s *Selection) ofTypes(types []string) error {
+	for _, t := range types {
+		kinds := slices.Clone(verbKinds[strings.ToLower(t)])
+		for k := range event.Kind(255) {
+			if k.String() != "" && (strings.EqualFold(k.String(), t) || verbs[k] == strings.ToLower(t)) {
+				kinds = append(kinds, k)
+			}
+		}
+		if len(kinds) == 0 {
+			return fmt.Errorf("%w: --type: there is no %q: sent, locked, completed, lost, dead and so on, or the name of an event such as MessageLocked", ErrQuestion, t)
+		}
+		if s.types == nil {
+			s.types = make(map[string]bool)
+		}
+		s.types[strings.ToLower(t)] = true
+		s.search.Kinds = append(s.search.Kinds, kinds...)
+	}
+	return nil
+}
+
+// named finds the messages that were sent with an id.
+func (s *Selection) named(ctx context.Context, id []byte) error {
+	s.nodes = make(map[node]bool)
+	for _, b := range s.books {
+		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: id}) {
+			if err != nil {
+				return err
+			}
+			for _, ev := range rec.Events {
+				if !bytes.Equal(event.MessageIDOf(ev), id) {
+					continue
+				}
+				event.Named(ev, func(slice event.Slice, number event.SequenceNumber) {
+					if number != 0 && (s.of == nil || slice.Entity == s.of.id) {
+						s.nodes[node{slice, number}] = true
+					}
+				})
+				if len(s.nodes) > maxSelected {
+					return fmt.Errorf("%w: more than %d messages have the id %s", ErrQuestion, maxSelected, quote(id))
+				}
+			}
+		}
+	}
+	if len(s.nodes) == 0 {
+		return fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(id))
+	}
+	return nil
+}
+
+// searches are what a log is asked for.
+func (s *Selection) searches(b *book) (list []log.Search) {
+	add := func(slice event.Slice, number event.SequenceNumber) {
+		q := s.search
+		q.Named, q.Slice, q.Number = true, slice, number
+		list = append(list, q)
+	}
+	switch {
+	case s.nodes != nil:
+		for x := range s.nodes {
+			if host, ok := s.l.names.host(x.slice); ok && host == b.ID() {
+				add(x.slice, x.number)
+			}
+		}
+	case s.of != nil && len(s.related) <= maxNarrow:
+		for id := range s.related {
+			e := s.l.names.byID[id]
+			for _, slice := range s.l.names.slices(e, b.ID()) {
+				add(slice, 0)
+			}
+			if b.ID() == catalogue {
+				add(event.Slice{Entity: id}, 0)
+			}
+		}
+	default:
+		list = append(list, s.search)
+	}
+	return list
+}
+
+// records yields what is to be looked at of a log.
+func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
+	list := s.searches(b)
+	if len(list) == 0 {
+		return func(func(*replay.Record, error) bool) {}
+	}
+	return replay.FoundAny(ctx, b, s.after[b.ID()], list)
+}
+
+// wants tells whether an event is in the range, but for the condition on its columns.
+func (s *Selection) wants(at event.Time, ev event.Event) bool {
+	if at < s.search.From || s.search.Until != 0 && at > s.search.Until {
+		return false
+	}
+	if s.types != nil && !s.types[strings.ToLower(ev.Kind().String())] && !s.types[verb(ev)] {
+		return false
+	}
+	if s.search.Kinds != nil && !slices.Contains(s.search.Kinds, ev.Kind()) {
+		return false
+	}
+	if s.of == nil && s.nodes == nil {
+		return true
+	}
+	wanted := false
+	event.Named(ev, func(slice event.Slice, number event.SequenceNumber) {
+		wanted = wanted || (s.related == nil || s.related[slice.Entity]) && (s.nodes == nil || s.nodes[node{slice, number}])
+	})
+	return wanted
+}
+
+// Partitions are the logs that have anything of it.
+func (s *Selection) Partitions() (ids []log.PartitionID) {
+	for _, b := range s.books {
+		ids = append(ids, b.ID())
+	}
+	return ids
+}
+
+// Records yields the records of a log that have to be looked at. Where an origin is defined in them, it is known from there on.
+func (s *Selection) Records(ctx context.Context, id log.PartitionID) iter.Seq2[*replay.Record, error] {
+	b := s.l.books[id]
+	return func(yield func(*replay.Record, error) bool) {
+		for rec, err := range s.records(ctx, b) {
+			if err == nil {
+				for _, ev := range rec.Events {
+					b.see(ev)
+				}
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Wants tells whether an event of a record is in the range.
+func (s *Selection) Wants(ctx context.Context, id log.PartitionID, rec *replay.Record, i int) (bool, error) {
+	if !s.wants(rec.At, rec.Events[i]) {
+		return false, nil
+	}
+	if s.where.set == nil {
+		return true, nil
+	}
+	line, err := s.l.row(ctx, &happening{s.l.books[id], rec, i})
+	if err != nil {
+		return false, err
+	}
+	return s.where.matches(line.Fields)
+}
+
+// Origin is who asked for something in a log.
+func (s *Selection) Origin(ctx context.Context, id log.PartitionID, origin event.OriginID) (event.Origin, error) {
+	b := s.l.books[id]
+	err := b.learn(ctx, origin)
+	return b.origins.Get(origin), err
+}
+
+// Path is what an entity is, or was, called.
+func (s *Selection) Path(id event.EntityID) string { return s.l.names.path(id) }
+
+// Type is what happened, in the word that all answers have for it.
+func Type(ev event.Event) string { return verb(ev) }
+
+// Ends are how far the logs can be read: what follows is not durable yet, or was not when the source was opened.
+func (l *Ledger) Ends(ctx context.Context) (map[log.PartitionID]event.LSN, error) {
+	ends := make(map[log.PartitionID]event.LSN)
+	for _, id := range l.src.Partitions() {
+		b, err := l.book(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		_, ends[id] = b.Bounds()
+	}
+	return ends, nil
+}

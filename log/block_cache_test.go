@@ -1,0 +1,109 @@
+package log
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// blockOf is a block with one stretch of so many bytes, decompressed.
+func blockOf(t *testing.T, bytes int) *sealed.Data {
+	t.Helper()
+	raw := append(binary.AppendUvarint([]byte{1, 0}, uint64(bytes)), make([]byte, bytes)...)
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := z.EncodeAll(raw, nil)
+	b := sealed.Block{First: 8, Stored: uint32(len(stored)), Raw: uint32(len(raw)), Sum: event.Sum(stored)}
+	d, err := b.Decode(stored, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// purse is memory of which there is so much. It must not be owed more than it has, and gets back no more than was taken.
+type purse struct {
+	t     *testing.T
+	all   int
+	taken int
+}
+
+func (p *purse) Take(n int) bool {
+	if p.taken+n > p.all {
+		return false
+	}
+	p.taken += n
+	return true
+}
+
+func (p *purse) Owe(n int) { p.taken += n }
+
+func (p *purse) Give(n int) {
+	if p.taken -= n; p.taken < 0 {
+		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
+	}
+}
+
+func (p *purse) Exceeds(int) bool { return p.taken > p.all }
+
+// Decision 41: blocks that are kept beyond the least are taken from memory before they are decompressed; without memory one takes the place of
+// another, and when there is less than was taken they go.
+func TestF22BlockCacheTakesMemory(t *testing.T) {
+	t.Parallel()
+	data := blockOf(t, 60<<10)
+	block := data.Size()
+	memory := &purse{t: t, all: 16 * block}
+	c := newBlockCache(sealedCacheBytes, memory)
+	reads := 0
+	load := func(n int) {
+		t.Helper()
+		_, err := c.load(blockKey{block: n}, block, func() (*sealed.Data, error) {
+			reads++
+			if len(c.blocks)*block+block != c.size || c.size-leastCacheBytes > memory.taken {
+				t.Fatalf("block %d is read when %d bytes are counted and %d taken", n, c.size, memory.taken)
+			}
+			return data, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string, blocks, taken int) {
+		t.Helper()
+		if len(c.blocks) != blocks || c.size != blocks*block || memory.taken != taken {
+			t.Fatalf("%s: %d blocks of %d bytes are kept, want %d; %d bytes are taken, want %d", when, len(c.blocks), c.size, blocks, memory.taken, taken)
+		}
+	}
+	for n := range leastCacheBytes / block {
+		load(n)
+	}
+	expect("the least needs no memory", leastCacheBytes/block, 0)
+	for n := range 100 {
+		load(n)
+	}
+	expect("there is room for 16 more", leastCacheBytes/block+16, (leastCacheBytes/block+16)*block-leastCacheBytes)
+	load(99)
+	if reads != 100 {
+		t.Errorf("%d blocks were read, want 100", reads)
+	}
+	memory.all = 8 * block
+	c.spare()
+	expect("there is half of it", leastCacheBytes/block+8, (leastCacheBytes/block+8)*block-leastCacheBytes)
+	memory.all = 0
+	c.spare()
+	expect("there is none", leastCacheBytes/block, 0)
+	load(100)
+	expect("there is none, and one is read", leastCacheBytes/block, 0)
+	c.clear()
+	expect("it is closed", 0, 0)
+	memory.all = 1 << 30
+	for n := range 200 {
+		load(n)
+	}
+	expect("there is plenty", sealedCacheBytes/block, sealedCacheBytes/block*block-leastCacheBytes)
+}

@@ -1,0 +1,21 @@
+package log
+
+// Memory is what is asked before something is kept in memory (docs/decisions/0041). Its methods may be called by several goroutines.
+type Memory interface {
+	// Take takes bytes, and reports whether they may be taken. If not, nothing is.
+	Take(bytes int) bool
+	// Owe takes bytes that cannot be done without.
+	Owe(bytes int)
+	// Give gives bytes back.
+	Give(bytes int)
+	// Exceeds reports whether more was taken than there would be now, not counting so many bytes that cannot be given back.
+	Exceeds(fixed int) bool
+}
+
+// Unbounded is memory of which there is always enough.
+type Unbounded struct{}
+
+func (Unbounded) Take(int) bool    { return true }
+func (Unbounded) Owe(int)          {}
+func (Unbounded) Give(int)         {}
+func (Unbounded) Exceeds(int) bool { return false }

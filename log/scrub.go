@@ -1,0 +1,378 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// How a log that is in use is read again, whole, for rot (docs/decisions/0053). A pass goes through base and manifest, then through the segments that nobody
+// writes any more, by address, and last through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the partition
+// only to look at its list of segments.
+
+// scrubbing is the part of a partition that does it.
+type scrubbing struct {
+	p *partition
+
+	mu    sync.Mutex // held while a file is read; guards what follows, but for shown
+	state format.Scrub
+	again []event.LSN // what was damaged when the state was saved: looked at first
+	saved time.Time
+
+	loaded sync.Once                // before anything else: how far an earlier run was
+	shown  atomic.Pointer[Scrubbed] // who asks never waits for a file
+}
+
+// scrubSaveEvery is how often the position is made durable while nothing is found.
+const scrubSaveEvery = time.Minute
+
+// scrubBase stands for base and manifest among the addresses of what is damaged.
+const scrubBase event.LSN = 1
+
+// Scrubbed implements [Scrubber].
+func (v *scrubbing) Scrubbed() Scrubbed {
+	v.loaded.Do(v.load)
+	return *v.shown.Load()
+}
+
+// show lets everybody know how far it is.
+func (v *scrubbing) show() {
+	s := &Scrubbed{Next: v.state.Next, Bytes: v.state.Bytes, Damaged: len(v.state.Damaged), Again: len(v.again) > 0}
+	if v.state.Began != 0 {
+		s.Began = time.UnixMilli(v.state.Began)
+	}
+	if v.state.Ended != 0 {
+		s.Ended = time.UnixMilli(v.state.Ended)
+	}
+	v.shown.Store(s)
+}
+
+// Scrub implements [Scrubber].
+func (v *scrubbing) Scrub(ctx context.Context, rest func(ctx context.Context, bytes int)) (found []Damage, over bool, err error) {
+	p := v.p
+	if p.store.opts.ReadOnly {
+		return nil, false, ErrReadOnly
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p.sealing.ended.Load() {
+		return nil, false, ErrClosed
+	}
+	v.loaded.Do(v.load)
+	s := scrub{p: p, ctx: ctx, fs: pacedFS{p.store.opts.FS, &pace{ctx: ctx, ended: &p.sealing.ended, store: p.store, rest: rest}}}
+	at, next := v.state.Next, v.state.Next
+	if again := len(v.again) > 0; again {
+		at = v.again[0]
+	} else if v.state.Began == 0 {
+		v.state.Began = p.store.opts.Now().UnixMilli()
+	}
+	var damaged event.LSN // the name of what was read, if it is damaged
+	switch seg := v.closedFrom(at); {
+	case at <= scrubBase:
+		err = s.ends()
+		next, damaged = max(v.firstOf(), scrubBase+1), scrubBase
+	case seg != nil:
+		err = s.segment(seg)
+		next, damaged = seg.end, seg.base
+
+	default:
+		err = s.checkpoints()
+		over = true
+	}
+	if p.sealing.ended.Load() {
+		err = ErrClosed
+	}
+	if err != nil { // nothing is known of what was not read to its end
+		return nil, false, err
+	}
+	v.state.Bytes += s.fs.bytes()
+	v.note(at, damaged, s.found)
+	if len(v.again) > 0 {
+		v.again = v.again[1:]
+		over = false
+	} else if v.state.Next = next; over {
+		v.state.Ended, v.state.Began, v.state.Next, v.state.Bytes = p.store.opts.Now().UnixMilli(), 0, 0, 0
+	}
+	v.show()
+	if now := p.store.opts.Now(); over || len(s.found) > 0 || now.Sub(v.saved) >= scrubSaveEvery {
+		v.save(now)
+	}
+	return s.found, over, nil
+}
+
+// end returns when nothing is read any more, which it is not for long once sealing has ended.
+func (v *scrubbing) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+}
+
+// note remembers whether what begins at an address was damaged.
+func (v *scrubbing) note(at, name event.LSN, found []Damage) {
+	damaged := slices.DeleteFunc(slices.Clone(v.state.Damaged), func(l event.LSN) bool { return l == name || l == at })
+	if slices.ContainsFunc(found, func(d Damage) bool { return !d.Spare }) {
+		damaged = append(damaged, name)
+	}
+	v.state.Damaged = damaged
+}
+
+// firstOf is the first address of the log that a file has.
+func (v *scrubbing) firstOf() event.LSN {
+	v.p.mu.RLock()
+	defer v.p.mu.RUnlock()
+	if len(v.p.segments) == 0 {
+		return 0
+	}
+	return v.p.segments[0].base
+}
+
+// load reads how far an earlier run was. What is not there or no good is no fault: then it begins again.
+func (v *scrubbing) load() {
+	v.saved = v.p.store.opts.Now()
+	p, err := readFile(v.p.store.fs, filepath.Join(v.p.dir, format.ScrubName), format.MaxNote)
+	if err == nil {
+		v.state, err = format.DecodeScrub(p, v.p.id, v.p.store.tag)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		v.p.store.opts.Logger.Warn("how far the log was scrubbed is not known; it begins again", "partition", v.p.id, "err", err)
+	}
+	v.again = slices.Clone(v.state.Damaged)
+	v.show()
+}
+
+// save makes the position durable. Where it cannot, the next run begins where the last saved one was.
+func (v *scrubbing) save(now time.Time) {
+	v.saved = now
+	if mutant.On(mutant.ScrubForgets) {
+		return
+	}
+	p := v.p
+	if p.store.reserve.room() != RoomEnough {
+		return
+	}
+	if err := disk.Replace(p.store.fs, filepath.Join(p.dir, format.ScrubName), v.state.Encode(p.id, p.store.tag)); err != nil {
+		p.store.opts.Logger.Warn("how far the log was scrubbed cannot be saved", "partition", p.id, "err", err)
+	}
+}
+
+// closedFrom is the first segment with an address at or behind one that nobody writes to any more; nil: there is none.
+func (v *scrubbing) closedFrom(at event.LSN) *segment {
+	p := v.p
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for i := range p.segments[:max(0, len(p.segments)-1)] {
+		if s := p.segments[i]; s.end > at && s.end > s.base {
+			return s
+		}
+	}
+	return nil
+}
+
+// scrub reads one file, or a few small ones.
+type scrub struct {
+	p     *partition
+	ctx   context.Context
+	fs    pacedFS
+	found []Damage
+}
+
+// damaged takes an error about a file. One that says nothing of the file, or is of the end of it all, is returned.
+func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
+	w := walk{id: s.p.id}
+	if err == nil || s.ctx.Err() != nil || disk.OutOfDescriptors(err) {
+		return err
+	}
+	if errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrChecksum) {
+		err = w.corrupt(file, 0, lsn, "%v", err)
+	}
+	var c *CorruptError
+	if err = w.wrap(file, 0, lsn, err); errors.As(err, &c) {
+		s.found = append(s.found, Damage{CorruptError: c})
+		return nil
+	}
+	return err
+}
+
+// ends reads what says where the log begins and what belongs to it.
+func (s *scrub) ends() error {
+	p := s.p
+	file, err := readFile(s.fs, filepath.Join(p.dir, "manifest"), format.MaxNote)
+	if err == nil {
+		_, err = format.DecodeManifest(file, p.id, p.store.tag)
+	}
+	if err := s.damaged("manifest", 0, err); err != nil {
+		return err
+	}
+	for {
+		named := p.basing.named()
+		if named.LSN == 0 {
+			return nil
+		}
+		f, _, err := openBase(opens(s.fs, p.dir), named, p.id, p.store.tag, true)
+		if err == nil {
+			return f.Close()
+		}
+		if p.basing.named() != named { // there is another one by now
+			continue
+		}
+		return s.damaged(basePath(named.LSN), named.LSN, err)
+	}
+}
+
+// segment reads one as a survey does, unless it goes meanwhile.
+func (s *scrub) segment(seg *segment) error {
+	p := s.p
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	w := &walk{fs: s.fs, root: p.store.root, id: p.id, tag: p.store.tag, blocks: newBlockCache(walkCacheBytes, nil), out: &found{}}
+	w.scan = format.Scanner{Win: format.Window{Buf: buf[:]}, Partition: p.id, Tag: p.store.tag, Chapter: seg.chapter, LSN: seg.base}
+	var stop error
+	w.report = func(c *CorruptError) error {
+		if disk.OutOfDescriptors(c.Cause) {
+			stop = c.Cause
+			return stop
+		}
+		if n := len(s.found); n > 0 && s.found[n-1].File == c.File && s.found[n-1].Offset == c.Offset {
+			return nil
+		}
+		if len(s.found) < mostDamage {
+			s.found = append(s.found, Damage{CorruptError: c})
+		}
+		return nil
+	}
+	var err error
+	w.sure, w.lost = true, true
+	if k, ok := seg.kind.(*sealedKind); ok {
+		k = &sealedKind{k.partition, k.tag, k.named, w.blocks}
+		w.scan.Chain, w.chained = k.named.Chain, true
+		err = sealedWalk{w}.read(s.ctx, &segment{chapter: seg.chapter, base: seg.base, end: seg.end, kind: k}, k)
+	} else {
+		h := seg.kind.(hot)
+		w.scan.Index, w.scan.Fresh = h.index, h.index == 1
+		err = w.segment(s.ctx, &segment{chapter: seg.chapter, base: seg.base, end: seg.end, kind: h}, false)
+		if end := w.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
+			s.found = append(s.found, Damage{CorruptError: &CorruptError{Partition: p.id, File: filepath.Join(format.PartitionDir(p.id), h.path()), Offset: int64(end - seg.base), LSN: end,
+				Reason: fmt.Sprintf("ends at LSN %d, and what follows begins at %d", end, seg.end)}})
+		}
+	}
+	if stop != nil {
+		err = stop
+	}
+	if err != nil {
+		return err
+	}
+	if !s.holds(seg) || mutant.On(mutant.ScrubBlind) { // it was sealed, written again or removed meanwhile: what was missing had to be
+		s.found = nil
+		return nil
+	}
+	for i := range s.found {
+		s.found[i].Messages = s.messagesAt(seg, s.found[i].LSN)
+	}
+	return nil
+}
+
+// mostDamage is how many places of one file are told at most.
+const mostDamage = 1024
+
+// holds reports whether a segment is one of the log still.
+func (s *scrub) holds(seg *segment) bool {
+	s.p.mu.RLock()
+	defer s.p.mu.RUnlock()
+	return slices.Contains(s.p.segments, seg)
+}
+
+// messagesAt are those that a frame names whose bodies cannot be read, or all of them where all can. Nil: the frame cannot be read.
+func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
+	p := s.p
+	if lsn < seg.base || lsn >= seg.end {
+		return nil
+	}
+	f, err := seg.kind.open(opens(p.store.fs, p.dir))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
+	r.win.Reset(f, int64(seg.end-seg.base))
+	h, err := r.header(seg, lsn)
+	if err != nil {
+		return nil
+	}
+	frame, err := r.frame(seg, &h)
+	if err != nil || frame.Kind != Events {
+		return nil
+	}
+	var all, unread []Message
+	var d event.Decoder
+	err = bodiesOf(&d, &frame, func(_ *Frame, b *Body) error {
+		bad := false
+		if _, err := p.ReadBlob(b.Blob, nil); err != nil && !errors.Is(err, event.ErrErased) {
+			bad = true
+		}
+		event.Named(b.Event, func(slice event.Slice, n event.SequenceNumber) {
+			if n == 0 {
+				return
+			}
+			m := Message{slice, n}
+			if all = append(all, m); bad {
+				unread = append(unread, m)
+			}
+		})
+		return nil
+	})
+	if err != nil || len(unread) > 0 {
+		return unread
+	}
+	return all
+}
+
+// checkpoints reads those that can be used. One that is damaged costs the next start time, and nothing else.
+func (s *scrub) checkpoints() error {
+	p := s.p
+	for _, info := range p.Checkpoints() {
+		before := len(s.found)
+		name := filepath.Join(p.store.root, info.File)
+		err := compareCheckpoint(s.fs, name, p.id, p.store.tag)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // there are newer ones by now
+		}
+		in, _ := filepath.Rel(format.PartitionDir(p.id), info.File)
+		if err := s.damaged(in, info.LSN, err); err != nil {
+			return err
+		}
+		for i := range s.found[before:] {
+			s.found[before+i].Spare = true
+		}
+	}
+	return nil
+}
+
+// compareCheckpoint compares every byte that is stored of one.
+func compareCheckpoint(fsys disk.FS, name string, part PartitionID, tag uint32) error {
+	c, err := readCheckpoint(fsys, name, part, tag)
+	if err != nil {
+		return err
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := decompress(f, &c)
+	if err == nil {
+		z.Close()
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	past "github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// Bounds of questions about the past (docs/decisions/0057).
+const (
+	// mostQuestions is how many are answered at a time: each is the work of one core.
+	mostQuestions = 4
+	// questionTime is how long an answer may take.
+	questionTime = 10 * time.Minute
+	// tellAfter is how long a line may wait for others that go with it, and waitAfter when whoever asked is told that there is none yet.
+	tellAfter = 50 * time.Millisecond
+	waitAfter = 10 * time.Second
+	// linesKept is how many bytes of lines may wait.
+	linesKept = 32 << 10
+)
+
+var (
+	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered, which is as many as are at a time.", mostQuestions)
+	errMemory        = refuse(http.StatusServiceUnavailable, "There is too little memory for a question about the past; messages come first.")
+	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about less, or ask a backup.", questionTime)
+)
+
+// question is the row of a verb.
+func question(verb string) route {
+	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
+		q, err := past.ParseQuestion(verb, c.URL.Query(), c.now.Std().UTC())
+		if err != nil {
+			return nil, refuse(http.StatusBadRequest, "%s.", sentence(err))
+		}
+		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
+			return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which bodies take.", access.ReadBodies)
+		}
+		if h, ok := c.h.Past.(log.Lender); ok && q.Verb == "log" { // whoever reads a log goes on where it ends
+			h.Lend(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
+		}
+		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
+			l := past.New(from, a.tell)
+			l.Remember(&c.h.memory)
+			return l.Put(ctx, q)
+		})
+	}}
+}
+
+// readHistory is an answer that is read from the logs of the broker, if there is room for another one.
+func (c *call) readHistory(read func(context.Context, past.Source, *answering) error) (any, error) {
+	if !c.h.questions.TryAcquire() {
+		return nil, errManyQuestions
+	}
+	share, ok := c.h.Memory.Open()
+	if !ok || c.h.Memory.Level() > budget.Enough {
+		if ok {
+			share.Close()
+		}
+		c.h.questions.Release()
+		return nil, errMemory
+	}
+	return &answering{call: c, share: share, read: read}, nil
+}
+
+// slots bound how many do something at a time.
+type slots chan struct{}
+
+// TryAcquire takes a slot, if there is one.
+func (s slots) TryAcquire() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Release gives it back.
+func (s slots) Release() { <-s }
+
+// answering is an answer that is sent line by line, as it is found.
+type answering struct {
+	*call
+	share *budget.Share
+	read  func(context.Context, past.Source, *answering) error
+
+	mu    sync.Mutex // guards what follows
+	begun bool       // the status has been sent
+	lines bytes.Buffer
+	last  time.Time // when something was sent
+	gone  error     // whoever asked
+}
+
+func (a *answering) send(c *call) {
+	ctx, cancel := context.WithTimeoutCause(c.Context(), questionTime, errLong)
+	defer cancel()
+	defer c.h.questions.Release()
+	defer func() { a.share.Give(a.share.Has()); a.share.Close() }()
+	c.takes(questionTime + time.Minute)
+	a.last = time.Now()
+	over, told := make(chan struct{}), make(chan struct{})
+	go func() { defer close(told); a.keepTelling(over) }()
+	err := a.readSafely(ctx, &source{Source: c.h.Past, share: a.share})
+	close(over)
+	<-told
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
+	a.end(err)
+}
+
+// readSafely makes an error of a panic, for a part of the answer may have been sent.
+func (a *answering) readSafely(ctx context.Context, from past.Source) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.h.Logger.Error("ledger: panic", "method", a.Method, "path", a.URL.Path, "panic", p, "stack", stack())
+			err = internal()
+		}
+	}()
+	return a.read(ctx, from, a)
+}
+
+// tell sends a line of an answer, with those that come shortly after it.
+func (a *answering) tell(l past.Line) error {
+	fields, err := l.Fields.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
+}
+
+func (a *answering) put(l wire.Line) error {
+	text := wire.AppendLine(nil, &l)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lines.Write(text)
+	if a.lines.Len() >= linesKept || !a.begun {
+		a.flush()
+	}
+	return a.gone
+}
+
+// flush sends what waits. The caller holds mu.
+func (a *answering) flush() {
+	if a.gone != nil {
+		return
+	}
+	if !a.begun {
+		a.begun = true
+		a.w.Header().Set("Content-Type", wire.LinesType)
+		a.w.WriteHeader(http.StatusOK)
+	}
+	a.last = time.Now()
+	a.takes(stallTime)
+	control := http.NewResponseController(a.w)
+	if _, a.gone = a.w.Write(a.lines.Bytes()); a.gone == nil {
+		a.gone = control.Flush()
+	}
+	a.takes(questionTime + time.Minute) // there may be nothing to say for long
+	a.lines.Reset()
+}
+
+// keepTelling sends lines that wait, and says that there are none, until the answer is over.
+func (a *answering) keepTelling(over <-chan struct{}) {
+	tick := time.NewTicker(tellAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case now := <-tick.C:
+			a.mu.Lock()
+			if a.lines.Len() == 0 && now.Sub(a.last) >= waitAfter {
+				a.lines.Write(wire.AppendLine(nil, &wire.Line{Part: wire.Waiting}))
+			}
+			if a.lines.Len() > 0 {
+				a.flush()
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+// end sends the end, or why there is none. Without either the answer is not whole.
+func (a *answering) end(err error) {
+	if err == nil {
+		_ = a.put(wire.Line{Part: wire.End})
+	} else {
+		r := a.unanswered(err)
+		if !a.begun {
+			a.fail(r)
+			return
+		}
+		_ = a.put(wire.Line{Part: wire.Failed, Text: r.text, Code: codes[r.status]})
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flush()
+}
+
+// unanswered is what is told of a question that has no answer.
+func (a *answering) unanswered(err error) *refusal {
+	var damage *log.CorruptError
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.Is(err, past.ErrQuestion):
+		return refuse(http.StatusBadRequest, "%s.", sentence(err))
+	case errors.Is(err, past.ErrNothing):
+		return refuse(http.StatusNotFound, "%s.", sentence(err))
+	case errors.Is(err, log.ErrGone):
+		return refuse(http.StatusServiceUnavailable, "History was given back while it was read: %s.", strings.TrimPrefix(err.Error(), "log: "))
+	case errors.As(err, &damage):
+		return refuse(http.StatusServiceUnavailable, "Partition %d cannot be read: ledgerbus partition list says why.", damage.Partition)
+	case errors.Is(err, context.Canceled):
+		return refuse(http.StatusServiceUnavailable, "Whoever asked has gone.")
+	}
+	return a.refused(err)
+}
+
+// source is the logs of the broker, as questions read them: they give way where memory is short, and to whatever else wants the processor.
+type source struct {
+	past.Source
+	share *budget.Share
+}
+
+// Namespace says which one the logs are of.
+func (s *source) Namespace() format.Namespace {
+	if n, ok := s.Source.(interface{ Namespace() format.Namespace }); ok {
+		return n.Namespace()
+	}
+	return format.Namespace{}
+}
+
+// Open implements [past.Source].
+func (s *source) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	p, err := s.Source.Open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return newShy(p, s.share), nil
+}
+
+func stack() string {
+	buf := make([]byte, 64<<10)
+	return string(buf[:runtime.Stack(buf, false)])
+}

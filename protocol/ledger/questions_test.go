@@ -1,0 +1,261 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	past "github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
+)
+
+// written gives the broker a log with a message that died.
+func (a *api) written() *logdir.Dir {
+	dir := logdir.Open(a.T, a.TempDir(), log.Options{Partitions: 1})
+	a.Cleanup(dir.Close)
+	_, w := dir.Lead(0)
+	own := event.Envelope{Slice: event.Slice{Entity: 1}}
+	at := start - 10_000
+	dir.Append(w, at, &event.EntityCreated{Envelope: own, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0},
+		Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 1}})
+	dir.Append(w, at+1000, &event.MessageEnqueued{Envelope: own, Sequence: 1, MessageID: []byte("<b>"), EnqueuedAt: at + 1000})
+	dir.Append(w, at+2000, &event.MessageLocked{Envelope: own, Sequence: 1, Token: event.LockToken{1}, LockedUntil: at + 32_000})
+	dir.Append(w, at+3000, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Token: event.LockToken{1}, Cause: event.CauseApplication, Reason: "Bad"})
+	a.fake.past = dir
+	return dir
+}
+
+// lines is an answer as it was sent.
+func (a *api) lines(w *httptest.ResponseRecorder) (list []wire.Line) {
+	a.Helper()
+	for text := range strings.Lines(w.Body.String()) {
+		var l wire.Line
+		if err := wire.ReadLine([]byte(text), &l); err != nil {
+			a.Fatalf("%q: %v", text, err)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// What is told of a directory is told here, line by line, with the same fields to the byte.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	dir := a.written()
+	for _, q := range []string{"story?of=orders%231", "story?message-id=%3Cb%3E", "why?of=orders/$dlq", "why?of=orders%231", "at?at=now", "at?at=2025-12-31T23:59:52Z&entity=orders&messages=true",
+		"diff?from=-9s&to=now&entity=orders", "when?condition=orders.dead+%3E+0", "audit", "events?entity=orders&where=type+IN+('dead')&since=-1m&until=now"} {
+		u, err := url.Parse(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		question, err := past.ParseQuestion(u.Path, u.Query(), start.Std())
+		if err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+		var want []wire.Line
+		err = past.New(dir, func(l past.Line) error {
+			fields, err := l.Fields.AppendJSON(nil)
+			want = append(want, wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
+			return err
+		}).Put(t.Context(), question)
+		if err != nil || len(want) == 0 {
+			t.Fatalf("%s: %v", q, err)
+		}
+		got := a.lines(a.do("GET", "/$ledger/v1/"+q, ""))
+		if len(got) != len(want)+1 || got[len(want)].Part != wire.End {
+			t.Fatalf("%s: %d lines, not %d: %+v", q, len(got), len(want), got)
+		}
+		for i := range want {
+			if got[i].Part != want[i].Part || got[i].Text != want[i].Text || string(got[i].Fields) != string(want[i].Fields) {
+				t.Errorf("%s:\n%+v\n%+v", q, got[i], want[i])
+			}
+		}
+		again, err := past.ParseQuestion(u.Path, question.Values(), time.Time{}) // nothing in it is of now any more
+		if err != nil || again.Values().Encode() != question.Values().Encode() {
+			t.Errorf("%s: %v, %v, %v", q, again, question, err)
+		}
+	}
+}
+
+// What makes no sense, what history does not have, and what cannot be read.
+func TestQuestionsRefused(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.written()
+	for _, c := range []struct {
+		path           string
+		status         int
+		code, fragment string
+	}{
+		{"story", 400, "invalid", "which message?"},
+		{"story?of=orders", 400, "invalid", "which message?"},
+		{"story?of=orders%231&message-id=x", 400, "invalid", "which message?"},
+		{"story?of=orders%2399", 404, "not-found", "orders#99"},
+		{"story?of=orders%231&of=orders%231", 400, "invalid", "2 times"},
+		{"story?of=@0/1", 400, "invalid", "is a place"},
+		{"story?off=orders%231", 400, "invalid", `no "off"`},
+		{"why?of=nothing", 404, "not-found", "nothing"},
+		{"at", 400, "invalid", "when?"},
+		{"at?at=noon", 400, "invalid", "noon"},
+		{"at?at=now&messages=perhaps", 400, "invalid", "perhaps"},
+		{"at?at=now&entity=orders%231", 400, "invalid", "is a message"},
+		{"diff?from=now", 400, "invalid", "when?"},
+		{"when?condition=orders", 400, "invalid", "is no condition"},
+		{"events?where=" + strings.Repeat("x", 5000), 400, "invalid", "4096 bytes"},
+		{"events?where=type+IN", 400, "invalid", "--where"},
+	} {
+		a.refused(a.do("GET", "/$ledger/v1/"+c.path, ""), c.status, c.code, c.fragment)
+	}
+	a.fake.past = nil
+	a.refused(a.do("GET", "/$ledger/v1/audit", ""), 503, "busy", "Partition 0 cannot be read")
+}
+
+// held is a log in which a reader stays until it is let go.
+type held struct {
+	log.Store
+	in, out chan struct{}
+}
+
+func (h held) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	p, err := h.Store.Open(ctx, id)
+	return heldPartition{p, h}, err
+}
+
+type heldPartition struct {
+	log.Partition
+	h held
+}
+
+func (p heldPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+	p.h.in <- struct{}{}
+	select {
+	case <-p.h.out:
+	case <-ctx.Done():
+	}
+	return p.Partition.Read(ctx, from)
+}
+
+// No more are answered at a time than there is room for, and whose client has gone gives its room back.
+func TestQuestionsAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	h := held{a.written().Store, make(chan struct{}), make(chan struct{})}
+	a.fake.past = h
+	ask := func(ctx context.Context) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/$ledger/v1/audit", nil)
+		r.Header.Set("Authorization", sign("sb://"+host, "ops", rootKey))
+		w := httptest.NewRecorder()
+		a.h.ServeHTTP(w, r)
+		return w
+	}
+	ctx, goes := context.WithCancel(t.Context())
+	answers := make(chan *httptest.ResponseRecorder, mostQuestions)
+	for i := range mostQuestions {
+		go func() {
+			if i == 0 {
+				answers <- ask(ctx)
+				return
+			}
+			answers <- ask(t.Context())
+		}()
+		<-h.in
+	}
+	w := ask(t.Context())
+	if w.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	a.refused(w, 503, "busy", "as many as are at a time")
+	goes()
+	a.refused(<-answers, 503, "busy", "has gone")
+	go func() { answers <- ask(t.Context()) }()
+	<-h.in // there is room again
+	go func() {
+		for range h.in { // further reads
+		}
+	}()
+	close(h.out)
+	for range mostQuestions {
+		if w := <-answers; w.Code != 200 || a.lines(w)[len(a.lines(w))-1].Part != wire.End {
+			t.Errorf("status %d: %s", w.Code, w.Body)
+		}
+	}
+}
+
+// Where there is little memory questions are what is refused, and those that are being answered end.
+func TestQuestionsWithoutMemory(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.written()
+	hh := a.h.(*handler)
+	hh.Memory = budget.New(256<<20, slog.New(slog.DiscardHandler))
+	if w := a.do("GET", "/$ledger/v1/at?at=now", ""); w.Code != 200 || hh.Memory.Taken() != 0 {
+		t.Errorf("status %d, %d bytes are taken", w.Code, hh.Memory.Taken())
+	}
+	big, _ := hh.Memory.Open()
+	big.Owe(200 << 20)
+	hh.Memory.Look(time.Now())
+	a.refused(a.do("GET", "/$ledger/v1/at?at=now", ""), 503, "busy", "too little memory")
+	big.Give(200 << 20)
+	if got := len(hh.questions); got != 0 {
+		t.Errorf("%d questions are being answered", got)
+	}
+}
+
+// An error behind the first line is the last line.
+func TestQuestionBreaksOff(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.fake.past = failing{a.written()}
+	lines := a.lines(a.do("GET", "/$ledger/v1/events", ""))
+	last := lines[len(lines)-1]
+	if len(lines) < 2 || last.Part != wire.Failed || last.Code != "busy" || !strings.Contains(last.Text, "given back while it was read") {
+		t.Errorf("%+v", lines)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(lines[0].Fields, &fields); err != nil || fields["Type"] != "created" {
+		t.Errorf("%v, %v", fields, err)
+	}
+}
+
+// failing is a log that loses history when something of it has been read.
+type failing struct{ past.Source }
+
+func (f failing) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	p, err := f.Source.Open(ctx, id)
+	return failingPartition{p, new(int)}, err
+}
+
+type failingPartition struct {
+	log.Partition
+	reads *int
+}
+
+func (p failingPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+	*p.reads++
+	return func(yield func(log.Frame, error) bool) {
+		n := 0
+		for f, err := range p.Partition.Read(ctx, from) {
+			if f.Kind == log.Events {
+				n++
+			}
+			if *p.reads > 1 && n > 2 { // the first is for the catalogue
+				yield(log.Frame{}, log.ErrGone)
+				return
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"context"
+	"io"
+	"iter"
+	"runtime"
+
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// stateFactor is how many bytes of memory a byte of a stored state takes about, with what is read of it before it is decoded.
+const stateFactor = 3
+
+// lookEvery is after how many frames it is looked whether there is memory.
+const lookEvery = 256
+
+// shy is a log that is read only while nobody else needs what that takes.
+type shy struct {
+	log.Partition
+	log.Finder
+	log.Bases
+	share *budget.Share
+	// refused: there was no memory for a state. A replay from an older one would take as much.
+	refused bool
+}
+
+// everything is what a log has where there are no indexes, or no base.
+type everything struct {
+	log.Partition
+	log.Bases
+}
+
+// Find implements [log.Finder].
+func (e everything) Find(log.Search) ([]log.Stretch, error) {
+	first, end := e.Partition.Bounds()
+	return []log.Stretch{{From: first, To: end}}, nil
+}
+
+// Base implements [log.Bases].
+func (everything) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
+
+func newShy(p log.Partition, share *budget.Share) *shy {
+	s := &shy{Partition: p, share: share}
+	var ok bool
+	if s.Finder, ok = p.(log.Finder); !ok {
+		s.Finder = everything{Partition: p}
+	}
+	if s.Bases, ok = p.(log.Bases); !ok {
+		s.Bases = everything{Partition: p}
+	}
+	return s
+}
+
+// Read implements [log.Reader].
+func (s *shy) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+	return func(yield func(log.Frame, error) bool) {
+		if s.refused {
+			yield(log.Frame{}, errMemory)
+			return
+		}
+		n := 0
+		for f, err := range s.Partition.Read(ctx, from) {
+			if n++; n%lookEvery == 0 && err == nil && s.share.Level() > budget.Enough {
+				yield(log.Frame{}, errMemory)
+				return
+			}
+			runtime.Gosched() // a loop may wait for the processor
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// OpenCheckpoint implements [log.Checkpoints].
+func (s *shy) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
+	for _, c := range s.Checkpoints() {
+		if c.LSN == at && !s.take(c.Size) {
+			return nil, errMemory
+		}
+	}
+	return s.Partition.OpenCheckpoint(at)
+}
+
+// OpenBase implements [log.Bases].
+func (s *shy) OpenBase() (io.ReadCloser, error) {
+	if b, ok := s.Base(); ok && !s.take(b.Size) {
+		return nil, errMemory
+	}
+	return s.Bases.OpenBase()
+}
+
+// take takes memory for a state of so many bytes, which is given back when the question has been answered.
+func (s *shy) take(stored int64) bool {
+	s.refused = s.refused || !s.share.Take(int(stored)*stateFactor)
+	return !s.refused
+}

@@ -1,0 +1,233 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Options say what is exported, and where to.
+type Options struct {
+	Dir      string // is made, or is empty
+	Format   Format
+	Range    ledger.Range
+	Bodies   bool             // the messages' table has them
+	Progress func(events int) // told of events that were passed; nil: nobody is
+}
+
+// Summary is what was exported. It stands in export.json, the last file that is written: where it is, the others are complete.
+type Summary struct {
+	Tables     int              `json:"tables"` // version of what the tables are
+	Format     Format           `json:"format"`
+	Partitions []Part           `json:"partitions"`
+	Rows       map[string]int64 `json:"rows"` // by table
+}
+
+// Part is what was read of a log.
+type Part struct {
+	Partition int    `json:"partition"`
+	First     uint64 `json:"first"` // LSN with which its history begins
+	End       uint64 `json:"end"`   // and the one that was read up to
+}
+
+// TablesVersion is the version of the tables: a column that is added does not change it, one that goes or means something else does.
+const TablesVersion = 1
+
+// ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing was written.
+var ErrNotEmpty = errors.New("is not empty: an export is not added to another, nor one gone on with that was broken off")
+
+// Export writes the tables of a source. Tell is given notes about what is not in them. After an error the files keep the name that they have while
+// they are written, and there is no export.json.
+func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options) (s Summary, err error) {
+	l := ledger.New(src, tell)
+	sel, err := l.Select(ctx, o.Range)
+	if err != nil {
+		return s, err
+	}
+	if err := emptyDir(o.Dir); err != nil {
+		return s, err
+	}
+	x, err := newExporter(o, sel)
+	if err != nil {
+		return s, err
+	}
+	s = Summary{Tables: TablesVersion, Format: o.Format}
+	for _, id := range sel.Partitions() {
+		p, err := src.Open(ctx, id)
+		if err == nil {
+			err = x.partition(ctx, p)
+		}
+		if err != nil {
+			x.abandon()
+			return s, err
+		}
+		first, end := p.Bounds()
+		s.Partitions = append(s.Partitions, Part{int(id), uint64(first), uint64(end)})
+	}
+	if err := x.close(); err != nil {
+		return s, err
+	}
+	s.Rows = map[string]int64{"events": x.events.count, "messages": x.messages.count, "locks": x.locks.count, "sessions": x.sessions.count, "origins": x.origins.count}
+	return s, writeSummary(o.Dir, s)
+}
+
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return os.Mkdir(dir, 0o700)
+	}
+	if err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s %w", dir, ErrNotEmpty)
+	}
+	return err
+}
+
+func writeSummary(dir string, s Summary) error {
+	p, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, "export.json")
+	f, err := os.OpenFile(name+partName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(p, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(name+partName, name)
+}
+
+// exporter makes rows of events.
+type exporter struct {
+	Options
+	sel      *ledger.Selection
+	events   *table[eventRow]
+	messages *table[messageRow]
+	locks    *table[lockRow]
+	sessions *table[sessionRow]
+	origins  *table[originRow]
+
+	// of the log that is read:
+
+	part     log.Partition
+	id       int32
+	known    map[event.OriginID]bool // that have a row
+	paths    map[event.EntityID]string
+	open     map[message]lockRow    // locks
+	held     map[session]sessionRow // sessions
+	body     []byte
+	row      eventRow
+	progress int
+}
+
+// message names one in a log, and session a session.
+type message struct {
+	slice  event.Slice
+	number event.SequenceNumber
+}
+
+type session struct {
+	slice event.Slice
+	id    string
+}
+
+func newExporter(o Options, sel *ledger.Selection) (*exporter, error) {
+	x := &exporter{Options: o, sel: sel}
+	var errs [5]error
+	x.events, errs[0] = newTable[eventRow](o.Dir, "events", o.Format)
+	x.messages, errs[1] = newTable[messageRow](o.Dir, "messages", o.Format)
+	x.locks, errs[2] = newTable[lockRow](o.Dir, "locks", o.Format)
+	x.sessions, errs[3] = newTable[sessionRow](o.Dir, "sessions", o.Format)
+	x.origins, errs[4] = newTable[originRow](o.Dir, "origins", o.Format)
+	return x, errors.Join(errs[:]...)
+}
+
+func (x *exporter) close() error {
+	return errors.Join(x.events.close(), x.messages.close(), x.locks.close(), x.sessions.close(), x.origins.close())
+}
+
+func (x *exporter) abandon() {
+	x.events.abandon()
+	x.messages.abandon()
+	x.locks.abandon()
+	x.sessions.abandon()
+	x.origins.abandon()
+}
+
+const progressEvery = 1 << 14 // events
+
+// partition exports a log.
+func (x *exporter) partition(ctx context.Context, p log.Partition) error {
+	x.part, x.id = p, int32(p.ID())
+	x.known, x.paths = make(map[event.OriginID]bool), make(map[event.EntityID]string)
+	x.open, x.held = make(map[message]lockRow), make(map[session]sessionRow)
+	for rec, err := range x.sel.Records(ctx, p.ID()) {
+		if err != nil {
+			return err
+		}
+		for i, ev := range rec.Events {
+			ok, err := x.sel.Wants(ctx, p.ID(), rec, i)
+			if err == nil && ok {
+				x.row = eventRow{Partition: x.id, LSN: int64(rec.LSN), Record: int32(rec.Number), Position: int32(i + 1), At: int64(rec.At)}
+				err = x.event(ctx, rec.At, ev)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if x.progress += len(rec.Events); x.progress >= progressEvery && x.Progress != nil {
+			x.Progress(x.progress)
+			x.progress = 0
+		}
+	}
+	for _, row := range x.open { // they are still held
+		if err := x.locks.add(row, rowBytes); err != nil {
+			return err
+		}
+	}
+	for _, row := range x.held {
+		if err := x.sessions.add(row, rowBytes+len(row.SessionID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// origin makes a row of who asked, once.
+func (x *exporter) origin(ctx context.Context, id event.OriginID) error {
+	if id == 0 || x.known[id] {
+		return nil
+	}
+	x.known[id] = true
+	o, err := x.sel.Origin(ctx, x.part.ID(), id)
+	if err != nil || o == (event.Origin{}) {
+		return err
+	}
+	return x.origins.add(originRow{Partition: x.id, ID: int64(id), Connection: int64(o.Connection), RemoteAddress: text(o.RemoteAddress), ContainerID: text(o.ContainerID),
+		Product: text(o.Product), Principal: text(o.Principal), Link: text(o.Link), Entity: text(o.Entity)}, rowBytes)
+}
+
+// path is what an entity is called.
+func (x *exporter) path(id event.EntityID) string {
+	if id == 0 {
+		return ""
+	}
+	p, ok := x.paths[id]
+	if !ok {
+		p = x.sel.Path(id)
+		x.paths[id] = p
+	}
+	return p
+}

@@ -1,0 +1,379 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tidwall/wal"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+)
+
+// Head is what a source says of a log before its entries.
+type Head struct {
+	Namespace  string // id
+	Partitions int
+	First      uint64 // LSN that the log begins with
+}
+
+// Tail is what a source says behind them.
+type Tail struct {
+	Next uint64 // LSN to go on at
+	More bool   // there is more already
+}
+
+// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept.
+type Source func(ctx context.Context, partition int, from uint64, head func(Head) error, entry func([]byte) error) (Tail, error)
+
+// Options are the settings of a mirror. The zero value of each means its default.
+type Options struct {
+	FileBytes int              // a file ends with the entry that reaches it; default 16 MiB
+	Keep      time.Duration    // entries of files whose last one is older go; 0: none
+	Now       func() time.Time // default time.Now
+	Notes     io.Writer        // is told of torn tails and gaps; nil: nobody is
+}
+
+const (
+	// batchBytes is how many bytes of entries are synced together.
+	batchBytes = 1 << 20
+	noteFile   = "mirror.json"
+)
+
+// note is what the mirror knows beside its entries. It is not needed to go on, and may be older than they are.
+type note struct {
+	Namespace string   `json:"namespace"`
+	Next      []uint64 `json:"next"` // by partition: everything below was read
+}
+
+// Mirror is a directory that is mirrored into, which nobody else has meanwhile. It belongs to one goroutine.
+type Mirror struct {
+	dir  string
+	o    Options
+	lock io.Closer
+	note note
+	// saved is the note as the file has it.
+	saved note
+	logs  []*partition
+}
+
+// partition is the log of one partition.
+type partition struct {
+	id   int
+	dir  string
+	log  *wal.Log
+	next uint64 // LSN to go on at
+	skip int    // events of the frame there that are mirrored
+}
+
+// ErrOther: the broker that is mirrored has another log than the one before.
+var ErrOther = errors.New("the mirror is of another log")
+
+// Open opens a directory, or makes it. What a kill has left half written is cut off.
+func Open(dir string, o Options) (*Mirror, error) {
+	if o.FileBytes == 0 {
+		o.FileBytes = 16 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Notes == nil {
+		o.Notes = io.Discard
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	m := &Mirror{dir: dir, o: o}
+	var err error
+	if m.lock, err = (disk.OS{}).Lock(filepath.Join(dir, "LOCK")); err != nil {
+		return nil, err
+	}
+	src, err := os.ReadFile(filepath.Join(dir, noteFile))
+	if err == nil {
+		err = json.Unmarshal(src, &m.note)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Join(dir, noteFile), err), m.Close())
+	}
+	return m, nil
+}
+
+// Close gives the directory back.
+func (m *Mirror) Close() error {
+	var errs []error
+	for _, p := range m.logs {
+		errs = append(errs, p.log.Close())
+	}
+	m.logs = nil
+	return errors.Join(append(errs, m.lock.Close())...)
+}
+
+// open opens the log of the next partition.
+func (m *Mirror) open(id int) error {
+	dir := filepath.Join(m.dir, fmt.Sprintf("%02d", id))
+	cut, err := repair(dir, id)
+	if err != nil {
+		return err
+	}
+	if cut > 0 {
+		fmt.Fprintf(m.o.Notes, "partition %d: %d bytes that were being written when the mirror ended are cut off\n", id, cut)
+	}
+	l, err := wal.Open(dir, &wal.Options{SegmentSize: m.o.FileBytes, DirPerms: 0o700, FilePerms: 0o600})
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	p := &partition{id: id, dir: dir, log: l}
+	m.logs = append(m.logs, p)
+	return p.find(&m.note)
+}
+
+// find finds out where to go on: behind the last event that is there.
+func (p *partition) find(n *note) error {
+	if p.id < len(n.Next) {
+		p.next = n.Next[p.id]
+	}
+	first, err := p.log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := p.log.LastIndex()
+	if err != nil || last == 0 {
+		return err
+	}
+	newest, err := p.entry(last)
+	if err != nil {
+		return err
+	}
+	if newest.Event == Gap {
+		p.next = max(p.next, newest.To)
+		return nil
+	}
+	if p.next > newest.LSN {
+		return nil
+	}
+	p.next = newest.LSN
+	for i := last; i >= first && i > 0; i-- {
+		e, err := p.entry(i)
+		if err != nil {
+			return err
+		}
+		if e.LSN != newest.LSN || e.Event == Gap {
+			break
+		}
+		p.skip++
+	}
+	return nil
+}
+
+func (p *partition) entry(i uint64) (place, error) {
+	data, err := p.log.Read(i)
+	if err != nil {
+		return place{}, fmt.Errorf("entry %d of partition %d: %w", i, p.id, err)
+	}
+	e, err := placeOf(data)
+	if err != nil {
+		err = fmt.Errorf("entry %d of partition %d: %w", i, p.id, err)
+	}
+	return e, err
+}
+
+// Round takes all that is new in all partitions. It can be called again after an error of the source.
+func (m *Mirror) Round(ctx context.Context, src Source) error {
+	all := 1 // until the source has said how many
+	for id := 0; id < all; id++ {
+		for more := true; more; {
+			if id >= len(m.logs) {
+				if err := m.open(id); err != nil {
+					return err
+				}
+			}
+			t := taking{m: m, p: m.logs[id], batch: new(wal.Batch)}
+			tail, err := src(ctx, id, t.p.next, t.head, t.entry)
+			if err == nil {
+				err = t.end(tail)
+			}
+			if err != nil {
+				return errors.Join(err, t.flush()) // what has come is not asked for again
+			}
+			more, all = tail.More, t.partitions
+		}
+	}
+	if err := m.save(); err != nil {
+		return err
+	}
+	return m.retain()
+}
+
+// save writes the note anew.
+func (m *Mirror) save() error {
+	n := note{Namespace: m.note.Namespace}
+	for _, p := range m.logs {
+		n.Next = append(n.Next, p.next)
+	}
+	if n.Namespace == m.saved.Namespace && slices.Equal(n.Next, m.saved.Next) {
+		return nil
+	}
+	for _, p := range m.logs { // else, after a power loss, the note could know of entries that are gone with their file
+		if err := (disk.OS{}).SyncDir(p.dir); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	m.note = n
+	name := filepath.Join(m.dir, noteFile)
+	f, err := os.OpenFile(name+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return err
+	}
+	m.saved = n
+	return (disk.OS{}).SyncDir(m.dir)
+}
+
+// taking takes what comes of a partition.
+type taking struct {
+	m          *Mirror
+	p          *partition
+	partitions int
+	batch      *wal.Batch
+	bytes      int
+	index      uint64 // of the last entry
+	// where the entries that have come end
+	at   uint64
+	here int // events of the frame at
+}
+
+func (t *taking) head(h Head) (err error) {
+	m, p := t.m, t.p
+	if m.note.Namespace == "" {
+		m.note.Namespace = h.Namespace
+		err = m.save()
+	}
+	if err != nil {
+		return err
+	}
+	if h.Namespace != m.note.Namespace || h.Partitions < len(m.logs) {
+		return fmt.Errorf("%w: that of namespace %s, not %s", ErrOther, m.note.Namespace, h.Namespace)
+	}
+	t.partitions, t.at = h.Partitions, p.next
+	if t.index, err = p.log.LastIndex(); err != nil || h.First <= p.next || p.next == 0 && t.index == 0 && h.First <= firstLSN {
+		return err
+	}
+	text := fmt.Appendf(nil, `{"Partition":%d,"LSN":%d,"Time":%q,"Event":%q,"From":%d,"To":%d}`, p.id, p.next, m.o.Now().UTC().Format("2006-01-02T15:04:05.000Z"), Gap, p.next, h.First)
+	fmt.Fprintf(m.o.Notes, "partition %d: what stood from LSN %d to %d was given back before it was mirrored: the mirror has an entry that says so\n", p.id, p.next, h.First)
+	p.skip, t.at = 0, h.First
+	return t.put(text)
+}
+
+// firstLSN is what a log begins with that nothing was taken from.
+const firstLSN = 8
+
+func (t *taking) entry(text []byte) error {
+	e, err := placeOf(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("partition %d: an entry that came: %w", t.p.id, err)
+	case *e.Partition != t.p.id || e.LSN < t.at:
+		return fmt.Errorf("partition %d: an event of LSN %d came behind LSN %d", t.p.id, e.LSN, t.at)
+	case e.LSN != t.at:
+		t.at, t.here = e.LSN, 0
+	}
+	t.here++
+	if e.LSN == t.p.next && t.here <= t.p.skip { // it is there
+		return nil
+	}
+	return t.put(text)
+}
+
+// put adds an entry, which lasts with the next flush.
+func (t *taking) put(text []byte) error {
+	t.index++
+	t.batch.Write(t.index, text)
+	if t.bytes += len(text); t.bytes < batchBytes {
+		return nil
+	}
+	return t.flush()
+}
+
+// flush has all entries last that have come.
+func (t *taking) flush() error {
+	if t.bytes == 0 {
+		return nil
+	}
+	err := t.p.log.WriteBatch(t.batch)
+	if err == nil {
+		t.bytes = 0
+		t.p.next, t.p.skip = t.at, t.here
+	}
+	return err
+}
+
+// end notes where to go on.
+func (t *taking) end(tail Tail) error {
+	if t.partitions == 0 {
+		return errors.New("the source has not said what it is")
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if tail.Next < t.p.next || tail.Next == t.p.next && t.p.skip > 0 {
+		return fmt.Errorf("%w: partition %d ends at LSN %d, and has been mirrored up to %d", ErrOther, t.p.id, tail.Next, t.p.next)
+	}
+	t.p.next, t.p.skip = tail.Next, 0
+	return nil
+}
+
+// retain lets whole files go whose last entry is older than what is kept.
+func (m *Mirror) retain() error {
+	if m.o.Keep == 0 {
+		return nil
+	}
+	before := m.o.Now().Add(-m.o.Keep)
+	for _, p := range m.logs {
+		names, err := files(p.dir)
+		if err != nil {
+			return err
+		}
+		upTo := uint64(0)
+		for _, name := range names[min(1, len(names)):] {
+			var first uint64
+			_, _ = fmt.Sscanf(name, "%d", &first) // digits, as files says
+			e, err := p.entry(first - 1)
+			if err != nil {
+				return err
+			}
+			if !e.Time.Before(before) {
+				break
+			}
+			upTo = first
+		}
+		if last, err := p.log.LastIndex(); upTo == 0 || upTo > last || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.log.TruncateFront(upTo); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package mirror
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxEntry bounds an entry, bytes: the broker sends no longer line.
+const maxEntry = 1 << 20
+
+// Gap is the event of an entry that stands for what the broker gave back before it was mirrored.
+const Gap = "MirrorGap"
+
+// place is what an entry says of where it is from.
+type place struct {
+	Partition *int
+	LSN       uint64
+	Time      time.Time
+	Event     string
+	To        uint64 // of a gap: where the log goes on
+}
+
+// placeOf reads an entry. One that is cut off or was not written, such as a row of zeros, is none.
+func placeOf(entry []byte) (p place, err error) {
+	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
+		return p, errors.New("no JSON object")
+	}
+	if err := json.Unmarshal(entry, &p); err != nil {
+		return p, err
+	}
+	if p.Partition == nil || p.Event == "" {
+		return p, errors.New("no event of a partition")
+	}
+	return p, nil
+}
+
+// files are those of a log, in order.
+func files(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && n > 0 && len(e.Name()) == 20 && e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// repair cuts off what was being written when the mirror was killed: at the end of the last file, an entry that is not whole. The library would refuse to
+// open the log, or take zeros for entries. What is damaged elsewhere is refused by whoever reads it.
+func repair(dir string, partition int) (cut int64, err error) {
+	names, err := files(dir)
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	last := filepath.Join(dir, names[len(names)-1])
+	data, err := os.ReadFile(last)
+	if err != nil {
+		return 0, err
+	}
+	good, newest := 0, uint64(0)
+	for rest := data; len(rest) > 0; rest = data[good:] {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			break
+		}
+		p, err := placeOf(rest[n : n+int(size)])
+		if err != nil || *p.Partition != partition || p.LSN < newest {
+			break
+		}
+		good, newest = good+n+int(size), p.LSN
+	}
+	if good == len(data) {
+		return 0, nil
+	}
+	if whole(data[good:], partition) { // nothing that was only begun has whole entries behind it
+		return 0, fmt.Errorf("%s is damaged at byte %d, with entries behind it: keep it for evidence, and mirror into another directory", last, good)
+	}
+	f, err := os.OpenFile(last, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	err = f.Truncate(int64(good))
+	return int64(len(data) - good), errors.Join(err, f.Sync(), f.Close())
+}
+
+// whole reports whether behind the first byte of a stretch that is no entry there is one.
+func whole(data []byte, partition int) bool {
+	head := fmt.Appendf(nil, `{"Partition":%d,"LSN":`, partition)
+	for at := 1; at < len(data); at++ {
+		next := bytes.Index(data[at:], head)
+		if next < 0 {
+			return false
+		}
+		at += next
+		for back := 1; back <= binary.MaxVarintLen32 && back <= at; back++ {
+			size, n := binary.Uvarint(data[at-back : at])
+			if n == back && size <= maxEntry && uint64(len(data)-at) >= size {
+				if _, err := placeOf(data[at : at+int(size)]); err == nil {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
