@@ -21,7 +21,7 @@ type attack struct {
 	prepare func(*scene)
 	// run attacks until the context ends, in a process of its own
 	run func(*assault, context.Context)
-	// allowance is how many bytes the broker may take for the attackers, by the formula of the README
+	// allowance is how many bytes the broker may take for the attackers, by the formula of docs/guide/settings.md
 	allowance func(*scene) int64
 }
 
@@ -249,7 +249,7 @@ func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
 	}
 }
 
-// The formula of the README, as far as it is about peers, in bytes. The collector lets garbage grow to the size of what is in use,
+// The formula of docs/guide/settings.md, as far as it is about peers, in bytes. The collector lets garbage grow to the size of what is in use,
 // at least to 64 MiB.
 const (
 	room       = 64 << 20

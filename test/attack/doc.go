@@ -1,6 +1,6 @@
 // Package attack lets hostile peers at the real broker, at its default limits, while honest clients work with it, and checks that
 // nothing comes of it (reliability.md F18, F19, F22, P23): the process goes on, every call of the honest clients is answered, and memory
-// stays within the formula of the README.
+// stays within the formula of docs/guide/settings.md.
 //
 //	go test ./test/attack -run TestAttack -duration 60s -v
 //	go test ./test/attack -run '^$' -bench . -benchtime 1x

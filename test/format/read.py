@@ -21,7 +21,7 @@ import sealed
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "transactions")
+KNOWN_CAPABILITIES = ("backups", "base", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "transactions")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 
@@ -123,14 +123,13 @@ def read_clean(directory, namespace):
 
 
 def read_sealed_list(fields, manifest):
-    """The sealed files of a manifest of version 2, and what follows them, the chapters."""
-    removed, base, count = struct.unpack_from("<Q48sI", fields, 8)
-    if removed or any(base):
-        raise Unknown(f"{manifest}: a base, or a log that lacks its beginning")
+    """From where on a log has no gaps, its base or None, its sealed files, and what follows them, the chapters: a manifest of version 2."""
+    removed, *base, count = struct.unpack_from("<QQQ32sI", fields, 8)
     end = 72 + sealed.Named.SIZE * count
     if end > len(fields):
         raise Damage("it has fewer sealed files than it says", manifest)
-    return [sealed.Named(fields[at:at + sealed.Named.SIZE]) for at in range(72, end, sealed.Named.SIZE)], fields[end:]
+    files = [sealed.Named(fields[at:at + sealed.Named.SIZE]) for at in range(72, end, sealed.Named.SIZE)]
+    return removed, base if base[0] else None, files, fields[end:]
 
 
 # ---- frames (section 3) ----
@@ -197,14 +196,18 @@ class Partition:
         """Yields (frame, file, offset) up to the end of the log, or raises Damage."""
         manifest = os.path.join(self.directory, "manifest")
         version, fields = small(manifest, b"LBMF", self.number, self.tag, (1, 2))
-        files, rest = (read_sealed_list(fields, manifest) if version == 2 else ([], fields[8:]))
+        removed, base, files, rest = (read_sealed_list(fields, manifest) if version == 2 else (0, None, [], fields[8:]))
         chapters = list(struct.iter_unpack("<IIQQII", rest))
         self.read_notes()
-        if files:
-            self.lsn, self.chain = files[0].first, files[0].chain
-        self.pass_boundary()
+        if base:
+            self.read_base(*base)
         for named in files:
-            yield from self.read_sealed(named, manifest)
+            if named.end > removed:
+                yield from self.read_sealed(named, manifest, named.first <= removed)
+            else:  # it is kept for bodies alone, and may have gaps around it
+                self.sealed_bytes(named)
+                self.lsn, self.chain, self.epoch = named.end, named.last, named.epoch
+        self.pass_boundary()
         wal = os.path.join(self.directory, "wal")
         listed = {f"{chapter[0]:010d}" for chapter in chapters} | {f"{named.chapter:010d}" for named in files}  # of these remains may be there
         for name in entries(wal):
@@ -218,15 +221,32 @@ class Partition:
         for lsn, _, name in self.wanted:
             raise Damage(f"the log ends here; {name} says that it reached {lsn}, or has another chain there", self.file, self.offset, self.lsn)
 
-    def read_sealed(self, named, manifest):
-        """The frames of a sealed file."""
-        self.file, self.offset = os.path.join(self.directory, "sealed", named.name()), 0
-        if (named.first, named.chain) != (self.lsn, self.chain):
-            raise Damage(f"sealed file {named.name()} does not begin where the log before it ends, at {self.lsn}", manifest)
+    def read_base(self, lsn, size, digest):
+        """Compares what the log begins with, of which nothing is printed: its events are none of those that happened."""
+        file = os.path.join(self.directory, "base", f"{lsn:020d}.lbb")
         try:
-            data, kept = sealed.chapter(content(self.file), self.number, self.tag, named)
+            chain = sealed.base(content(file), self.number, self.tag, lsn, size, digest)
+        except sealed.Wrong as e:
+            raise Damage(e, file, e.offset) from None
+        if lsn > 8:
+            self.wanted.append((lsn, chain, "base"))
+
+    def sealed_bytes(self, named):
+        """The bytes of a sealed file, which of them are kept, and the epoch before it."""
+        self.file, self.offset = os.path.join(self.directory, "sealed", named.name()), 0
+        try:
+            return sealed.chapter(content(self.file), self.number, self.tag, named)
         except sealed.Wrong as e:
             raise Damage(e, self.file, e.offset) from None
+
+    def read_sealed(self, named, manifest, first):
+        """The frames of a sealed file. The first one begins where it says."""
+        data, kept, before = self.sealed_bytes(named)
+        if first:
+            self.lsn, self.chain, self.epoch = named.first, named.chain, before
+            self.pass_boundary()
+        if (named.first, named.chain) != (self.lsn, self.chain):
+            raise Damage(f"sealed file {named.name()} does not begin where the log before it ends, at {self.lsn}", manifest)
         while self.offset < len(data):
             frame = self.good_frame(data, named.chapter, self.offset == 0, kept)
             if not frame:

@@ -1,4 +1,4 @@
-"""The bytes of a chapter out of its sealed file: section 3.2 of docs/log-format.md, and written from that alone.
+"""The bytes of a chapter out of its sealed file, and what a log begins with: sections 3.2 and 3.3 of docs/log-format.md, and written from those alone.
 
 Needs a module for zstd: zstandard, which Debian calls python3-zstandard. Every checksum and digest is compared.
 """
@@ -44,7 +44,7 @@ class Named:
 
 
 def chapter(data, partition, tag, named):
-    """The bytes of the chapter, and as many bytes more, which are 1 where its bytes are kept and 0 where a body is not."""
+    """The bytes of the chapter, and as many bytes more, which are 1 where its bytes are kept and 0 where a body is not, and the epoch before it."""
     if zstandard is None:
         raise Unknown("a sealed file, and Python has no module zstandard")
     check(len(data) == named.size >= HEADER + FOOTER, "not of the size that the manifest says")
@@ -77,7 +77,44 @@ def chapter(data, partition, tag, named):
     check(kept.count(0) == erased, "another number of bytes is kept than the footer says", at)
     check_ids(*parts[IDS], blocks)
     check(contents_size <= MAX_CONTENTS and len(unpacked(parts[CONTENTS][1], contents_size, parts[CONTENTS][0])) == contents_size, "contents", parts[CONTENTS][0])
-    return bytes(raw), bytes(kept)
+    return bytes(raw), bytes(kept), fields[4]
+
+
+BASE_HEAD, BASE_TRAILER, MAX_RECORD = 40, 104, 1 << 26
+
+
+def base(data, partition, tag, lsn, size, digest):
+    """Compares a base, section 3.3, and that it is made of records. Returns the chain at its LSN."""
+    if zstandard is None:
+        raise Unknown("a base, and Python has no module zstandard")
+    check(len(data) == size >= BASE_HEAD + BASE_TRAILER, "not of the size that the manifest says")
+    head, trailer = data[:BASE_HEAD], data[-BASE_TRAILER:]
+    at = size - BASE_TRAILER
+    check(hashlib.sha256(head + trailer).digest() == digest, "not the file that the manifest names")
+    check(head[:4] == b"LBBS" and crc(head[:32]) == struct.unpack_from("<I", head, 32)[0], "no header, or its checksum is wrong")
+    check(trailer[:4] == b"LBBT" and crc(trailer[:100]) == struct.unpack_from("<I", trailer, 100)[0], "no trailer, or its checksum is wrong", at)
+    version, of, namespace, chain, where = struct.unpack_from("<HH4sIQ", head, 4)
+    if version != 1:
+        raise Unknown(f"base version {version}")
+    check((of, namespace, where) == (partition, tag, lsn), "of another place than the manifest says")
+    stored, length = struct.unpack_from("<QQ", trailer, 8)
+    payload = data[BASE_HEAD:at]
+    check(stored == len(payload) and hashlib.sha256(payload).digest() == trailer[32:64], "the digest of the records is wrong", BASE_HEAD)
+    try:
+        records = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(payload).read(length + 1)
+    except zstandard.ZstdError as e:
+        raise Wrong(f"zstd: {e}", BASE_HEAD) from None
+    check(len(records) == length, "of another length when decompressed", BASE_HEAD)
+    here = 0
+    while here < length:
+        n = shift = 0
+        more = True
+        while more:
+            check(here < length and shift < 35, "the length of a record", BASE_HEAD)
+            n, more, here, shift = n | (records[here] & 0x7F) << shift, records[here] & 0x80, here + 1, shift + 7
+        check(0 < n <= MAX_RECORD and n <= length - here, "a record that does not fit", BASE_HEAD)
+        here += n
+    return chain
 
 
 def unpacked(data, size, offset):

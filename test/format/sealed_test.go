@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
@@ -104,5 +106,58 @@ func TestErased(t *testing.T) {
 	agree(t, dir)
 	if out, _, _ := read(t, dir, "--bodies"); !strings.Contains(out, `"BodyErased":true`) || !strings.Contains(out, `"Body":"body `) {
 		t.Errorf("bodies of %d were asked for; none is erased, or all are", n)
+	}
+}
+
+// TestBase: a log that begins with a base, with sealed files in front of which something was removed and with bodies that are gone, is the same to both readers, and so
+// is that the base is damaged.
+func TestBase(t *testing.T) {
+	t.Parallel()
+	needsZstd(t)
+	dir := queue(t, "")
+	env := event.Envelope{Slice: event.Slice{Entity: 4}, Origin: 1}
+	d := logdir.Open(t, dir, log.Options{Partitions: 1, SegmentBytes: 2 << 10, ChapterBytes: 5 << 10})
+	_, w := d.Lead(0)
+	d.Append(w, 1_900_000_009_000, &event.OriginDefined{ID: 1, Origin: event.Origin{Connection: 1, Principal: "RootManage"}})
+	for n := event.SequenceNumber(5); n <= 24; n += 2 { // message 3 waits, in an old file
+		d.Append(w, 1_900_000_009_000, &event.MessageCompleted{Envelope: env, Sequence: n, Token: event.LockToken{1, byte(n)}})
+	}
+	d.Close()
+	whole := agree(t, dir)
+	seal(t, dir, func(p log.Partition) {
+		s := replay.Begin(p)
+		if err := s.Run(t.Context(), replay.Watch{}); err != nil {
+			t.Fatal(err)
+		}
+		_, end := p.Bounds()
+		err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(s.Index.Encode(nil)); return err })
+		if err == nil {
+			_, err = replay.Cut(t.Context(), p, end, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Event.(*event.MessageEnqueued).Sequence == 3 }, 1)
+	})
+	if rest := agree(t, dir); len(rest) == 0 || len(rest) >= len(whole) || strings.Join(rest, "") != strings.Join(whole[len(whole)-len(rest):], "") {
+		t.Errorf("%d of %d events are left, or others", len(rest), len(whole))
+	}
+	bases, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "base", "*.lbb"))
+	if err != nil || len(bases) != 1 {
+		t.Fatal(bases, err)
+	}
+	good, err := os.ReadFile(bases[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(good); at += max(1, len(good)/12) {
+		bad := append([]byte(nil), good...)
+		bad[at] ^= 16
+		if err := os.WriteFile(bases[0], bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, bases[0]) {
+			t.Errorf("byte %d of the base: exit code %d: %s", at, code, errs)
+		}
 	}
 }

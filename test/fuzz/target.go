@@ -27,6 +27,7 @@ func (t target) pkg() string { return "./" + filepath.ToSlash(t.dir) }
 // shares are the targets of which an execution costs more than a decoder's, with how many of the others' executions one stands for.
 var shares = map[string]int{
 	"FuzzVerify":     500, // makes a data directory and verifies it
+	"FuzzDirectory":  500, // makes a data directory and asks questions of it
 	"FuzzConnection": 10,  // runs a connection from its first byte to its last
 }
 

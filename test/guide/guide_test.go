@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,12 @@ func TestPartitions(t *testing.T) {
 	follow(t, "../../docs/guide/partitions.md", newDirectory(t))
 }
 
+// What the guide says about partitioned entities is what one sees who makes one.
+func TestPartitioned(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/partitioned.md", newDirectory(t))
+}
+
 // What the guide says about backups is what one sees who makes one and starts a broker on it.
 func TestBackup(t *testing.T) {
 	t.Parallel()
@@ -39,31 +46,167 @@ func TestHistory(t *testing.T) {
 	follow(t, "../../docs/history.md", newDirectory(t))
 }
 
-// The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
-func TestTransactions(t *testing.T) {
+// What stands in the README, in front of a broker that is started as it says.
+func TestReadme(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"java", "javac", "mvn"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
-	}
 	dir := newDirectory(t)
-	program, err := os.ReadFile("../../docs/examples/transactions/Billing.java")
+	config, err := filepath.Abs("../../docs/examples/config.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "Billing.java"), program, 0o644); err != nil {
+	follow(t, "../../README.md", dir, "ledgerbus serve --data ./data --entities '"+config+"' >broker.log 2>&1 & echo $! >broker.pid", // as make run does
+		"until ledgerbus health >health.txt 2>&1; do sleep 0.1; done")
+}
+
+// What the guide says about administration is what one sees who types it.
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/administration.md", newDirectory(t))
+}
+
+// What the guide says about policies of history is what one sees who sets one.
+func TestHistoryPolicies(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/history.md", newDirectory(t))
+}
+
+// The first steps, with each SDK whose runtime is there; with CI=true all must be.
+func TestFirstSteps(t *testing.T) {
+	t.Parallel()
+	dir := newDirectory(t)
+	for _, name := range []string{"hello.go", "hello.js", "hello.py", "Hello.java"} {
+		copyFile(t, filepath.Join(dir, name), "../../docs/examples/first-steps/"+name)
+	}
+	copyFile(t, filepath.Join(dir, "go.mod"), "../../go.mod") // the versions that all tests have
+	copyFile(t, filepath.Join(dir, "go.sum"), "../../go.sum")
+	var without []string
+	for _, sdk := range []struct {
+		command string
+		needs   []string
+		prepare func()
+	}{
+		{"node ", []string{"node", "npm"}, func() {
+			copyFile(t, filepath.Join(dir, "package.json"), "../sdk/js/package.json")
+			copyFile(t, filepath.Join(dir, "package-lock.json"), "../sdk/js/package-lock.json")
+			run(t, dir, "npm", "ci", "--no-audit", "--no-fund")
+			if err := os.Remove(filepath.Join(dir, "package.json")); err != nil { // it says that programs are modules
+				t.Fatal(err)
+			}
+		}},
+		{"python3 ", []string{"python3"}, func() {
+			copyFile(t, filepath.Join(dir, "requirements.txt"), "../sdk/python/requirements.txt")
+			run(t, dir, "python3", "-m", "venv", "venv")
+			run(t, dir, "venv/bin/python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
+			script := "#!/bin/sh\nexec '" + filepath.Join(dir, "venv/bin/python3") + "' \"$@\"\n"
+			if err := os.WriteFile(filepath.Join(dir, "bin", "python3"), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"java ", []string{"java", "javac", "mvn"}, func() { javaLibraries(t, dir) }},
+	} {
+		if missing := lacking(sdk.needs...); missing == nil {
+			sdk.prepare()
+		} else if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		} else {
+			t.Logf("without %s: %v", sdk.command, missing)
+			without = append(without, sdk.command)
+		}
+	}
+	text, err := os.ReadFile("../../docs/guide/first-steps.md")
+	if err != nil {
 		t.Fatal(err)
 	}
-	fetch := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "lib"))
-	fetch.Dir = "../sdk/java"
-	if out, err := fetch.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	steps := slices.DeleteFunc(read(string(text)), func(s step) bool {
+		return slices.ContainsFunc(without, func(command string) bool { return strings.HasPrefix(s.command, command) })
+	})
+	walk(t, "../../docs/guide/first-steps.md", dir, steps)
+}
+
+// Every page with commands that can be typed is followed by a test, and what only a network, a container engine or somebody else's file can show is in
+// blocks of a kind that says so, on the pages that are known to have them.
+func TestEveryPageIsFollowed(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil {
+		t.Fatal(err)
 	}
+	source, err := os.ReadFile("guide_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := map[string]string{
+		"README.md":         "make run, which does not end: TestReadme starts the broker as its recipe does",
+		"containers.md":     "they need a container engine",
+		"export.md":         "they need DuckDB; what is exported is tested in cmd/ledgerbus and ledger",
+		"tls-and-access.md": "they need an application, and keys of the reader's",
+		"ledger-api.md":     "an answer shows times that were; the requests are tested where they are answered, in protocol/ledger",
+	}
+	for _, page := range append(pages, "../../README.md", "../../docs/history.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(page)
+		if strings.Contains(string(text), "\n```sh\n") && shell[name] == "" {
+			t.Errorf("%s has commands in a block of kind sh, and no reason is known why no test types them", page)
+		}
+		if strings.Contains(string(text), "\n```console\n") && shell[name] == "" && !strings.Contains(string(source), strings.TrimPrefix(page, "../../")+`"`) {
+			t.Errorf("%s has commands, and no test follows it", page)
+		}
+	}
+}
+
+// The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	if err := lacking("java", "javac", "mvn"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	dir := newDirectory(t)
+	copyFile(t, filepath.Join(dir, "Billing.java"), "../../docs/examples/transactions/Billing.java")
+	javaLibraries(t, dir)
 	follow(t, "../../docs/guide/transactions.md", dir)
+}
+
+// lacking says which of some programs is not there; nil: they all are.
+func lacking(programs ...string) error {
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// javaLibraries puts the libraries of the Java SDK into a directory, in lib.
+func javaLibraries(t *testing.T, dir string) {
+	t.Helper()
+	run(t, "../sdk/java", "mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "lib"))
+}
+
+// run runs a program in a directory.
+func run(t *testing.T, dir, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // newDirectory is where somebody who follows the guide has nothing but the program, in bin.
@@ -77,15 +220,23 @@ func newDirectory(t *testing.T) string {
 	return dir
 }
 
-// follow types every command of a page in a directory and compares what it prints. The broker listens on a port of its own, which the
-// environment says.
-func follow(t *testing.T, page, dir string) {
+// follow types every command of a page in a directory and compares what it prints, after some that print nothing.
+func follow(t *testing.T, page, dir string, before ...string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := read(string(text))
+	var steps []step
+	for _, command := range before {
+		steps = append(steps, step{command: command, prints: regexp.MustCompile("^$")})
+	}
+	walk(t, page, dir, append(steps, read(string(text))...))
+}
+
+// walk types the commands of a page. The broker listens on a port of its own, which the environment says.
+func walk(t *testing.T, page, dir string, steps []step) {
+	t.Helper()
 	if len(steps) == 0 {
 		t.Fatal("no commands")
 	}

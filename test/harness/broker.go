@@ -94,6 +94,9 @@ func (b *Broker) Stop() {
 	}
 }
 
+// Set changes the settings of a broker that is stopped.
+func (b *Broker) Set(change Option) { change(&b.settings) }
+
 // Restart stops the broker and starts it again.
 func (b *Broker) Restart() {
 	b.t.Helper()

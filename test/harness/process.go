@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,9 +37,9 @@ func Build(t testing.TB, dir string) string {
 type Process struct {
 	binary  string
 	args    []string
-	data    string // directory
-	log     string // file that gets the standard error of every run
-	address string // host:port; known after the first start
+	data    string       // directory
+	log     string       // file that gets the standard error of every run
+	address atomic.Value // a string, host:port; known after the first start
 
 	mu      sync.Mutex
 	running *run // guarded by mu; nil while stopped
@@ -105,7 +106,7 @@ func (p *Process) Start() (time.Duration, error) {
 			<-r.exited
 			return 0, fmt.Errorf("%w: %w\n%s", ErrKilledEarly, r.err, p.tail())
 		}
-		p.address = address
+		p.address.Store(address)
 		return time.Since(began), nil
 	case <-timeout.C:
 		_ = p.Kill()
@@ -116,7 +117,7 @@ func (p *Process) Start() (time.Duration, error) {
 func (p *Process) launch() (*run, io.Reader, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	listen := p.address
+	listen := p.Address()
 	if listen == "" {
 		listen = "127.0.0.1:0"
 	}
@@ -166,7 +167,10 @@ func (p *Process) PID() int {
 }
 
 // Address is the host and port it listens on. It is known after the first start.
-func (p *Process) Address() string { return p.address }
+func (p *Process) Address() string {
+	address, _ := p.address.Load().(string)
+	return address
+}
 
 // Kill ends the process with SIGKILL and waits until it is gone. The error says that it had ended by itself.
 func (p *Process) Kill() error {
@@ -213,6 +217,6 @@ func (p *Process) Authority() string { return filepath.Join(p.data, "tls", liste
 
 // ConnectionString is what an SDK connects with.
 func (p *Process) ConnectionString() string {
-	_, port, _ := strings.Cut(p.address, ":")
+	_, port, _ := strings.Cut(p.Address(), ":")
 	return connectionString(port, "RootManageSharedAccessKey", "SAS_KEY_VALUE")
 }

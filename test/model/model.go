@@ -159,6 +159,7 @@ func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 &
 type Queue struct {
 	ID        int
 	Settings  Settings
+	Base      uint64     // number before the first: that of its partition (10.3)
 	Last      uint64     // newest sequence number given out
 	Live      []*Message // by sequence number
 	Gone      map[uint64]Reason
@@ -270,9 +271,9 @@ type undo struct {
 	back   func()
 }
 
-// Add makes a queue of the partition, or a subscription of a topic. It is no record of it.
-func (p *Partition) Add(id int, s Settings, topic *Queue) *Queue {
-	q := &Queue{ID: id, Settings: s, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
+// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind one. It is no record of it.
+func (p *Partition) Add(id int, s Settings, base uint64, topic *Queue) *Queue {
+	q := &Queue{ID: id, Settings: s, Base: base, Last: base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
 		Topic: topic}
 	if topic != nil {
 		topic.Below = append(topic.Below, q)
@@ -388,6 +389,6 @@ func (p *Partition) Drop(now int64, q *Queue) {
 		p.record(now, true)
 		p.changing(func() { *q = was })
 	}
-	*q = Queue{ID: q.ID, Settings: q.Settings, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{},
+	*q = Queue{ID: q.ID, Settings: q.Settings, Base: q.Base, Last: q.Base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{},
 		Seen: map[string]Entry{}, Dropped: true, Topic: q.Topic, Below: q.Below}
 }

@@ -12,6 +12,9 @@ func (q *Queue) first(sub Sub, session *string) *Message {
 	return nil
 }
 
+// Deliverable is what a receiver with credit would get of a sub-queue, or of one of its sessions; nil: nothing.
+func (q *Queue) Deliverable(sub Sub, session *string) *Message { return q.first(sub, session) }
+
 // Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
 // in one record. Again: so much has expired that others have their turn first.
 func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) {

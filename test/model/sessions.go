@@ -52,24 +52,31 @@ func (p *Partition) settled(q *Queue, id string) {
 // Accept gives a session to a receiver: the named one, or without a name the next available. It returns which, and false when
 // there is none for now.
 func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id string, until int64, ok, again bool, r Refusal) {
+	id, until, ok, again, r, _ = p.AcceptIf(now, q, name, token, func() bool { return true })
+	return id, until, ok, again, r
+}
+
+// AcceptIf is Accept for a receiver that another partition may have a session for, or a refusal: where there is one for it, it is asked whether it may still be
+// given. If not, the receiver is told nothing from here, and mine is false.
+func (p *Partition) AcceptIf(now int64, q *Queue, name *string, token Token, may func() bool) (id string, until int64, ok, again bool, r Refusal, mine bool) {
 	for {
 		if q.Settings.NoReceive {
-			return "", 0, false, false, Disabled
+			return "", 0, false, false, Disabled, may()
 		}
 		if name == nil {
 			if len(q.Waiting) == 0 {
-				return "", 0, false, false, Accepted
+				return "", 0, false, false, Accepted, true
 			}
 			id = q.Waiting[0]
 			if p.clearFront(now, q, Main, &id) { // what has expired is nothing to wait for
 				if p.spent() {
-					return "", 0, false, true, Accepted
+					return "", 0, false, true, Accepted, true
 				}
 				continue
 			}
 		} else if s := q.Sessions[*name]; s != nil && s.Holder != (Token{}) {
 			if now < s.Until || p.pinned(s.Holder) {
-				return "", 0, false, false, SessionTaken
+				return "", 0, false, false, SessionTaken, may()
 			}
 			p.record(now, true)
 			p.endSession(now, q, *name, true)
@@ -78,11 +85,14 @@ func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id s
 		} else {
 			id = *name
 		}
+		if !may() {
+			return "", 0, false, false, Accepted, false
+		}
 		p.record(now, false)
 		s := p.session(q, id)
 		s.Holder, s.Until = token, now+q.Settings.Lock
 		p.settled(q, id)
-		return id, s.Until, true, false, Accepted
+		return id, s.Until, true, false, Accepted, true
 	}
 }
 

@@ -71,6 +71,7 @@ func (w *world) update(e *spec, q *queue) {
 	props := properties(w.rng, e.kind)
 	w.o.alter(w.rng, &props)
 	props.RequiresSession, props.RequiresDuplicateDetection = e.props.RequiresSession, e.props.RequiresDuplicateDetection
+	props.EnablePartitioning = e.props.EnablePartitioning
 	created := q.ended
 	if created {
 		q = w.addQueue(e)
@@ -130,7 +131,11 @@ func (w *world) administered(a *ask, ok bool) {
 		q.forgotten = true
 	case a.op == opOrder:
 	case a.op == opEnforce:
-		q.entity = a.entity
+		if *a.left--; *a.left > 0 {
+			w.admin = a // others have to say so, too
+			return
+		}
+		q.now(a.entity)
 		w.reorder(q)
 	case !ok:
 		if q.host == nil { // never was
@@ -139,14 +144,18 @@ func (w *world) administered(a *ask, ok bool) {
 	case a.op == opDelete:
 		gone := append(slices.SortedFunc(slices.Values(a.below), func(a, b *queue) int { return cmp.Compare(a.path, b.path) }), q)
 		for _, o := range gone {
-			o.ended = true
-			w.reorder(o)
-			if o.refused() {
-				continue // it forgets the slice when it is back
+			for _, part := range o.whole.parts {
+				part.ended = true
 			}
-			drop := &ask{op: opDrop, q: o, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(o.slice)}
-			w.admin = drop
-			w.submit(drop)
+			w.reorder(o)
+			for _, part := range o.whole.parts {
+				if part.away() {
+					continue // it forgets the slice when it is back
+				}
+				drop := &ask{op: opDrop, q: part, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(part.slice)}
+				w.admin = drop
+				w.submit(drop)
+			}
 		}
 	default:
 		w.enforce(a)
@@ -158,34 +167,38 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		if w.placed(q, x); q.host.wound != nil && q.topic == nil { // one that is fenced may have been there when it was decided
+		if w.placed(q, x); q.host.wound != nil && q.topic == nil && !q.several() { // one that is fenced may have been there when it was decided
 			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
 		}
 	}
 	s, _ := w.newestSetting(q)
-	e := &ask{op: opEnforce, q: q, tag: w.tag(), asked: a.asked, props: s.props, rules: s.rules, entity: w.version(q, q.entity)}
-	switch a.op {
-	case opPutRule:
+	if a.op == opPutRule || a.op == opDropRule {
 		q.ruledNow(w.broker())
-		rule := *x.Catalogue.Rule(q.slice.Entity, a.rule.Name)
-		e.cmd = host.EnforceRule(e.entity, &rule, "")
-	case opDropRule:
-		q.ruledNow(w.broker())
-		e.cmd = host.EnforceRule(e.entity, nil, a.rule.Name)
-	default:
-		ruled := q.kind == event.Subscription && (created || a.cmd.(*engine.PutEntity).OnlyRules)
-		var rules []event.Rule
-		for _, r := range x.Catalogue.Rules(q.slice.Entity) {
-			rules = append(rules, *r)
+	}
+	entity, sites := w.version(q, q.entity), q.sites()
+	left := len(sites)
+	for _, site := range sites {
+		e := &ask{op: opEnforce, q: site, tag: w.tag(), asked: a.asked, props: s.props, rules: s.rules, entity: entity, left: &left}
+		switch a.op {
+		case opPutRule:
+			rule := *x.Catalogue.Rule(q.slice.Entity, a.rule.Name)
+			e.cmd = host.EnforceRule(entity, &rule, "")
+		case opDropRule:
+			e.cmd = host.EnforceRule(entity, nil, a.rule.Name)
+		default:
+			ruled := q.kind == event.Subscription && (created || a.cmd.(*engine.PutEntity).OnlyRules)
+			var rules []event.Rule
+			for _, r := range x.Catalogue.Rules(q.slice.Entity) {
+				rules = append(rules, *r)
+			}
+			e.cmd = host.Enforce(entity, ruled, rules)
 		}
-		e.cmd = host.Enforce(e.entity, ruled, rules)
+		if w.admin = e; site.away() { // it is in force there when it is back
+			w.administered(e, true)
+			continue
+		}
+		w.submit(e)
 	}
-	if q.refused() { // it is in force there when it is back
-		w.administered(e, true)
-		return
-	}
-	w.admin = e
-	w.submit(e)
 }
 
 // ruledNow: a rule of a subscription was changed, which keeps it (7.7).
@@ -202,6 +215,9 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 	changes := true
 	if !exists && a.op != opUpdate {
 		return model.NoEntity
+	}
+	if a.op != opUpdate && w.notWhole(a, true) {
+		return model.Busy
 	}
 	switch a.op {
 	case opDelete:
@@ -253,6 +269,9 @@ func (w *world) putDecided(now int64, a *ask, next *setting, exists bool) (chang
 				return false, model.NoEntity
 			}
 		}
+		if w.notWhole(a, false) {
+			return false, model.Busy
+		}
 		if next.props, next.changed = a.props, now; a.q.kind == event.Subscription {
 			if next.rules = a.rules; a.rules == nil {
 				next.rules = []model.Rule{{Name: "$Default"}}
@@ -261,6 +280,8 @@ func (w *world) putDecided(now int64, a *ask, next *setting, exists bool) (chang
 		return true, model.Accepted
 	case next.props.RequiresSession != a.props.RequiresSession || next.props.RequiresDuplicateDetection != a.props.RequiresDuplicateDetection:
 		return false, model.Invalid
+	case w.notWhole(a, true):
+		return false, model.Busy
 	}
 	if changes = cmd.Mode == engine.UpdateOnly || !next.props.Equal(&a.props); changes {
 		next.changed = now
@@ -328,4 +349,12 @@ func (a *ask) weightOf(exists bool, old, next *setting) weight {
 		}
 	}
 	return most
+}
+
+// enforced: settings and rules come into force in all partitions that an entity has in a log.
+func (s *shadow) enforced(a *ask) {
+	for _, q := range a.q.local() {
+		q.inForce(a.props, a.rules)
+		s.movable(q)
+	}
 }

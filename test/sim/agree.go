@@ -11,12 +11,15 @@ import (
 )
 
 // tokens are those under which the loop locked, or tried to lock, what had to be locked now.
-func (p *part) tokens(n int) []model.Token {
+func (p *part) tokens(q *queue, n int) []model.Token {
 	if n > len(p.issued) {
 		p.w.differs(p)
 		p.w.broken("P19", "partition %d: something is next for a receiver that waits, and was not looked at", p.id)
 	}
 	t := p.issued[:n:n]
+	for i := range t {
+		t[i] = model.Token(event.LockToken(t[i]).In(q.slice.Partition))
+	}
 	p.issued, p.taken = p.issued[n:], append(p.taken, t...)
 	return t
 }
@@ -131,6 +134,9 @@ func (p *part) agree(after string) {
 	p.copied(after)
 	posted, due := p.posted, p.shadow.due
 	p.posted, p.shadow.due = nil, nil
+	if len(p.looks) > 0 {
+		w.broken("I26", "partition %d: %d looks at what others share after %s are not those that there must be", p.id, len(p.looks), after)
+	}
 	for i := range posted {
 		r := &posted[i]
 		at := -1
@@ -147,10 +153,15 @@ func (p *part) agree(after string) {
 		due[at] = nil
 		p.needKill, p.needPower = max(p.needKill, x.upto), max(p.needPower, x.solid)
 		w.stats.Replies++
+		if x.joint != nil {
+			w.joined(x, r)
+		}
 		p.reply(r, x)
 	}
 	for _, x := range due {
-		if x != nil {
+		if x != nil && x.joint != nil {
+			w.joined(x, nil)
+		} else if x != nil {
 			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, what it stands for is in the log", p.id, x.kind, x.tag, after)
 		}
 	}
@@ -166,7 +177,7 @@ func (p *part) copied(after string) {
 		}
 		q := w.queues[mq.ID]
 		if n := uint64(p.state.Index().NextSequence(q.slice)) - 1; n != mq.Last {
-			w.broken("I20", "%s: there were %d copies so far after %s, there must be %d", q.path, n, after, mq.Last)
+			w.broken("I20", "%s: the last copy is number %d after %s, it must be %d", q.path, n, after, mq.Last)
 		}
 	}
 }
@@ -221,4 +232,14 @@ func (p *part) dumpBatch(what string) {
 			p.w.say("  "+what, fmt.Sprintf("partition %d at %d: %v %+v", p.id, rec.At, ev.Kind(), ev))
 		}
 	}
+}
+
+// ids is the next random number of the loop.
+func (p *part) ids() model.Token {
+	if len(p.issued) == 0 {
+		p.w.broken("P19", "partition %d: a number was to be drawn, and was not", p.id)
+	}
+	t := p.issued[0]
+	p.issued, p.taken = p.issued[1:], append(p.taken, t)
+	return t
 }

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"slices"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -37,7 +35,7 @@ func (w *world) equal(p *part, x *index.Index) {
 		q := w.queues[mq.ID]
 		w.equalSessions(q, x)
 		for id, e := range mq.Seen {
-			first, ok := x.Duplicate(q.slice, event.Time(p.model.LastAt), event.Identity{Type: event.IDType(id[0] - '0'), ID: []byte(id[1:])})
+			first, ok := x.Duplicate(q.slice, event.Time(p.model.LastAt), identity(id))
 			if must := e.Until > p.model.LastAt; ok != must || ok && uint64(first) != e.First {
 				w.broken("I18", "%s: id %q is in the duplicate history: %v, as %d; it must: %v, as %d", q.path, id, ok, first, must, e.First)
 			}
@@ -48,6 +46,7 @@ func (w *world) equal(p *part, x *index.Index) {
 	if x.Live() != live || x.Locks() != p.model.Locks() {
 		w.broken("I22", "partition %d: %d messages and %d locks, there must be %d and %d", p.id, x.Live(), x.Locks(), live, p.model.Locks())
 	}
+	w.stands(p)
 }
 
 // equalMoves compares what is in transfer, and what is known of what arrived.
@@ -383,6 +382,7 @@ func (w *world) finish() {
 		w.broken("I26", "the last stop failed")
 	}
 	w.accounts()
+	w.ask()
 	if !w.o.moves { // where they do, one message may come to a place in many ways
 		w.hist.duplicates()
 		w.hist.fannedOut()
@@ -390,121 +390,19 @@ func (w *world) finish() {
 	w.count()
 }
 
-// drainAll drains for as long as it may take, where no lock is longer than this.
-func (w *world) drainAll(longest time.Duration) {
-	began, slept := w.mono, 0
-	bound := 3*longest + 10*time.Second // what a courier lets rest goes on within 5 s
-	for left := w.left(); left > 0; left = w.left() {
-		if w.mono-began > bound {
-			w.broken("I26", "%d messages are still there after %v of draining", left, bound)
-		}
-		before := w.stats.Deliveries
-		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share { // rings of topics make thousands: what they have left is only much
-			began += longest / 20
-		}
-		if w.mono += longest / 20; slept <= model.MaxHops && w.mono-began > bound/2 { // what is scheduled may lie years ahead, by the wall clock, anew at each hop
-			slept++
-			if d := time.Duration(w.latest()-w.newest) * time.Millisecond; d > 0 {
-				w.mono, began = w.mono+d, w.mono+d
-			}
-		}
-	}
-}
-
 // share is what a receiver asks for at a time, at the end.
 const share = 50
-
-// drain asks for everything a client can get, and completes what it got.
-func (w *world) drain() {
-	for _, q := range w.living() {
-		if q.entity.Properties.RequiresSession {
-			a := &ask{op: opAccept, q: q, tag: w.tag()}
-			w.attachNext(a)
-			w.submit(a)
-		}
-		w.recallAll(q)
-	}
-	w.pump()
-	for _, r := range w.receivers {
-		a := &ask{op: opFlow, q: r.q, sub: r.sub, tag: w.tag(), rcv: r, limit: r.got + share}
-		a.cmd = &engine.Flow{Receiver: r.real, Limit: a.limit}
-		w.submit(a)
-	}
-	w.pump()
-	tokens := w.hist.tokens
-	w.hist.tokens = nil
-	for _, k := range tokens {
-		if k.q.ended {
-			continue
-		}
-		a := &ask{op: opSettle, q: k.q, sub: k.sub, tag: w.tag(), tokens: []model.Token{k.token}, how: model.Complete, asked: w.broker()}
-		w.command(a)
-		w.submit(a)
-	}
-	w.pump()
-	for _, r := range slices.Clone(w.receivers) {
-		if r.real.Session != nil {
-			w.receivers = slices.DeleteFunc(w.receivers, func(o *receiver) bool { return o == r })
-			w.submit(&ask{op: opDetach, q: r.q, tag: w.tag(), rcv: r, cmd: &engine.Detach{Receiver: r.real}})
-		}
-	}
-	w.pump()
-}
-
-// recallAll asks for the deferred messages of a queue, each by itself, those of a session by whoever holds it.
-func (w *world) recallAll(q *queue) {
-	for _, m := range q.model.Live {
-		if m.State != model.Deferred {
-			continue
-		}
-		a := &ask{op: opRecall, q: q, sub: m.Sub(), tag: w.tag(), seqs: []uint64{m.Seq}, asked: w.broker()}
-		if q.model.Settings.Sessions && !m.Dead {
-			at := &ask{op: opAccept, q: q, tag: w.tag(), session: &m.Session}
-			w.attachNext(at)
-			w.submit(at)
-			w.pump()
-			if s := q.model.Sessions[m.Session]; s != nil {
-				a.token = s.Holder
-			}
-		}
-		a.cmd = &engine.ReceiveDeferred{Entity: q.entity, Slice: q.slice, SubQueue: in(m.Sub()), Origin: w.origin(),
-			Sequences: []event.SequenceNumber{event.SequenceNumber(m.Seq)}, Session: event.LockToken(a.token)}
-		w.submit(a)
-		w.pump()
-		break // what it comes to may be anything
-	}
-}
-
-// attachNext makes a receiver for the session named, or for the next available one.
-func (w *world) attachNext(a *ask) {
-	r := &receiver{tag: a.tag, q: a.q}
-	r.real = &engine.Receiver{Entity: a.q.entity, Slice: a.q.slice, Origin: w.origin(), Sink: a.q.host, Tag: r.tag,
-		Session: &engine.SessionRequest{Any: a.session == nil}}
-	if a.session != nil {
-		r.real.Session.ID = []byte(*a.session)
-	}
-	a.rcv, a.cmd = r, &engine.Attach{Receiver: r.real}
-	w.receivers = append(w.receivers, r)
-}
-
-// latest is when the last scheduled message becomes active.
-func (w *world) latest() (at int64) {
-	for _, q := range w.living() {
-		for _, m := range q.model.Live {
-			at = max(at, m.For)
-		}
-	}
-	return at
-}
 
 // count adds up what the logs hold at the end.
 func (w *world) count() {
 	for _, p := range w.parts {
+		w.last.Write(p.state.Index().Encode(nil))
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
-		record := 0
+		first, _ := p.plog.Bounds()
+		record := p.before(first)
 		segments := p.plog.Segments()
 		defined := map[event.OriginID]uint32{} // the newest chapter that defines it
-		for rec, err := range replay.Records(context.Background(), p.plog, 0) {
+		for rec, err := range replay.Records(context.Background(), p.plog, first) {
 			if err != nil {
 				w.broken("F4", "%v", err)
 			}
@@ -547,7 +445,9 @@ func (w *world) pump() {
 // left counts the messages that a client can still get.
 func (w *world) left() (n int) {
 	for _, q := range w.living() {
-		n += len(q.model.Live)
+		for _, part := range q.whole.parts {
+			n += len(part.model.Live)
+		}
 	}
 	return n
 }
@@ -574,7 +474,7 @@ func (w *world) accounts() {
 			continue
 		}
 		stored := len(q.model.Gone) + len(q.model.Live)
-		if uint64(stored) != q.model.Last {
+		if uint64(stored) != q.model.Last-q.model.Base {
 			w.broken("I1", "%s: %d messages were stored, the last is %d", q.path, stored, q.model.Last)
 		}
 		if q.model.Settings.Window == 0 && stored < ok[i] {

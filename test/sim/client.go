@@ -13,19 +13,20 @@ import (
 
 // sent is a message a client sent.
 type sent struct {
-	id         uint64
-	q          *queue
-	body       []byte
-	ttl        int64  // ms; 0: none
-	name       string // its message-id
-	idType     event.IDType
-	key        string // both in one
-	session    string
-	hasSession bool
-	due        int64  // scheduled for; 0: at once
-	color      string // application properties of a message for a topic; "", nil: not there
-	n          *int64
-	header     int // bytes beside the body
+	id           uint64
+	q            *queue
+	body         []byte
+	ttl          int64  // ms; 0: none
+	name         string // its message-id
+	idType       event.IDType
+	key          string // both in one
+	partitionKey string
+	session      string
+	hasSession   bool
+	due          int64  // scheduled for; 0: at once
+	color        string // application properties of a message for a topic; "", nil: not there
+	n            *int64
+	header       int // bytes beside the body
 }
 
 // noise is what bodies are made of.
@@ -61,13 +62,18 @@ func (w *world) request() {
 		return
 	}
 	q := living[w.rng.IntN(len(living))]
+	if q.several() {
+		q = q.whole.parts[w.rng.IntN(len(q.whole.parts))]
+	}
 	if old := w.queues[w.rng.IntN(len(w.queues))]; w.chance(10) && old.ended && old.entity != nil && w.takes(old, op) {
 		q = old // who did not hear of its end
 	}
 	a := &ask{op: op, q: q, sub: w.subQueue(q), tag: w.tag(), asked: w.broker()}
 	switch {
 	case !w.fill(a):
-	case a.q.refused():
+	case a.q.away() && w.elsewhere(a, a.sending()):
+		w.submit(a)
+	case a.q.away() && !(a.byReceiver() && a.q.several()):
 		w.turnedAway(a)
 	default:
 		w.mayStage(a)
@@ -107,10 +113,10 @@ func (w *world) fill(a *ask) bool {
 	switch a.op {
 	case opSend:
 		w.mayHandOver(a)
-		w.sendAsk(a, 1)
+		return w.sendAsk(a, 1)
 	case opBatch:
 		w.mayHandOver(a)
-		w.sendAsk(a, 2+w.rng.IntN(4))
+		return w.sendAsk(a, 2+w.rng.IntN(4))
 	case opAttach, opAccept:
 		if a.op = opAttach; q.entity.Properties.RequiresSession && a.sub == model.Main {
 			a.op = opAccept
@@ -121,12 +127,15 @@ func (w *world) fill(a *ask) bool {
 	case opSettle, opSettleMany, opStale, opRenew:
 		return w.useTokens(a)
 	case opPeek:
-		a.from, a.count, a.limitB = uint64(w.rng.IntN(int(q.model.Last)+2)), 1+w.rng.IntN(20), pick(w.rng, 1, 2000, 1<<20)
+		a.from, a.count, a.limitB = q.anyNumber(w), 1+w.rng.IntN(20), pick(w.rng, 1, 2000, 1<<20)
 		w.maySession(a)
 		cmd := &engine.Peek{Slice: q.slice, SubQueue: in(a.sub), From: event.SequenceNumber(a.from), Count: a.count, MaxBytes: a.limitB}
 		cmd.SessionID, cmd.HasSession = named(a.session)
 		a.cmd = cmd
 	case opPurge:
+		if q.several() {
+			return false // the protocol refuses that
+		}
 		a.count = 1 + w.rng.IntN(10)
 		if w.chance(50) {
 			a.before = a.asked + w.rng.Int64N(2000) - 1500
@@ -171,7 +180,7 @@ func (w *world) byNumber(a *ask) bool {
 	}
 	for n := 1 + w.rng.IntN(3)*w.rng.IntN(2); n > 0; n-- {
 		if len(*pool) == 0 || w.chance(8) {
-			a.seqs = append(a.seqs, uint64(w.rng.IntN(int(a.q.model.Last)+2)))
+			a.seqs = append(a.seqs, a.q.anyNumber(w))
 			continue
 		}
 		i := w.rng.IntN(len(*pool))
@@ -235,6 +244,10 @@ func (w *world) ofSession(a *ask) bool {
 	id := pick(w.rng, w.o.sessions...)
 	a.session, a.sub = &id, model.Main
 	q := a.q
+	if q.several() {
+		q = q.ofSession(id)
+		a.q = q
+	}
 	if a.op == opGetState {
 		a.cmd = &engine.GetSessionState{Entity: q.entity, Slice: q.slice, SessionID: []byte(id)}
 		return true
@@ -272,6 +285,10 @@ func (w *world) submit(a *ask) {
 	case opUpdate, opDelete, opPutRule, opDropRule, opTouch:
 		p = w.parts[0]
 	}
+	if a.byReceiver() && a.q.several() {
+		w.submitJoint(a)
+		return
+	}
 	w.note("ask", int64(a.op), int64(a.q.n), int64(a.tag), int64(a.sub))
 	w.hist.asked(a)
 	if !w.kept(p, a) {
@@ -283,7 +300,8 @@ func (w *world) submit(a *ask) {
 // in is a sub-queue as the engine names it.
 func in(sub model.Sub) event.SubQueue { return event.SubQueue(sub) }
 
-func (w *world) sendAsk(a *ask, n int) {
+func (w *world) sendAsk(a *ask, n int) bool {
+	a.q = a.q.whole.parts[0]
 	cmd := &engine.Send{Entity: a.q.entity, Slice: a.q.slice, Origin: w.origin(), Numbers: w.chance(60)}
 	if a.to != nil {
 		cmd.Destination = a.to.entity
@@ -296,7 +314,7 @@ func (w *world) sendAsk(a *ask, n int) {
 			at = w.rng.IntN(at + 1)
 		}
 		out := engine.Message{Body: m.body[:at], Tail: m.body[at:], ID: []byte(m.name), IDType: m.idType, SessionID: []byte(m.session),
-			HasSession: m.hasSession, Header: m.header, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
+			HasSession: m.hasSession, PartitionKey: []byte(m.partitionKey), Header: m.header, TimeToLive: time.Duration(m.ttl) * time.Millisecond, ScheduledFor: event.Time(m.due)}
 		if a.q.kind == event.Topic && a.to == nil {
 			out.Properties = new(filter.Message)
 			w.see(m.body, out.Properties)
@@ -304,11 +322,15 @@ func (w *world) sendAsk(a *ask, n int) {
 		cmd.Messages = append(cmd.Messages, out)
 	}
 	a.cmd = cmd
+	return !a.q.several() || w.route(a)
 }
 
 func (w *world) attach(a *ask, deletes bool) *receiver {
 	r := &receiver{tag: a.tag, q: a.q, sub: a.sub, delete: deletes}
 	r.real = &engine.Receiver{Entity: a.q.entity, Slice: a.q.slice, SubQueue: in(a.sub), Origin: w.origin(), Sink: a.q.host, Tag: r.tag}
+	if a.q.several() {
+		r.real.Slice, r.real.Sink, r.real.Away = event.Slice{}, w, w.sitesAway(a.q)
+	}
 	if deletes {
 		r.real.Mode = engine.ReceiveAndDelete
 	}
@@ -320,6 +342,9 @@ func (w *world) attach(a *ask, deletes bool) *receiver {
 		} else {
 			id := pick(w.rng, w.o.sessions...)
 			a.session, r.real.Session.ID = &id, []byte(id)
+			if a.q.several() {
+				r.real.Slice = a.q.ofSession(id).slice
+			}
 		}
 	}
 	a.rcv, a.cmd = r, &engine.Attach{Receiver: r.real}
@@ -336,6 +361,12 @@ func (w *world) flowOrDetach(a *ask) bool {
 	a.rcv, a.q, a.sub = r, r.q, r.sub
 	if a.op == opFlow {
 		a.limit, a.drain = r.got+uint32(w.rng.IntN(8)), w.chance(20)
+		if r.real.Session != nil && len(r.ports) > 0 && !r.granted {
+			return false // not before it is attached
+		}
+		if len(r.ports) > 0 {
+			w.sharedLimit(a)
+		}
 		a.cmd = &engine.Flow{Receiver: r.real, Limit: a.limit, Drain: a.drain}
 		return true
 	}

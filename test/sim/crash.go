@@ -130,6 +130,7 @@ func (w *world) reborn() {
 func (w *world) image(how stop) {
 	if how == stopPower {
 		w.stats.PowerLosses++
+		w.stats.PowerCutsInSpace += int64(bit(w.spaces.died))
 		w.disk = w.disk.Crash(w.rng, faultfs.PowerLoss)
 		w.boot++
 	} else {
@@ -137,6 +138,7 @@ func (w *world) image(how stop) {
 		w.disk = w.disk.Crash(w.rng, faultfs.Kill)
 	}
 	w.note("image", int64(how))
+	w.spaces.died = false
 	w.ran(how)
 	w.forget()
 	for _, p := range w.parts {
@@ -164,6 +166,7 @@ func (w *world) pause() {
 
 func (w *world) forget() {
 	w.stopSyncs()
+	w.stopSpace()
 	for _, p := range w.parts {
 		w.forgetPart(p)
 	}
@@ -174,17 +177,7 @@ func (w *world) forget() {
 		t.ended, t.staged, t.seen = true, nil, nil
 	}
 	w.receivers, w.admin, w.collector, w.refusals = nil, nil, nil, map[moveKey]model.Refusal{}
-}
-
-// forgetPart forgets what of a partition only lived in memory.
-func (w *world) forgetPart(p *part) {
-	p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
-	if !p.away {
-		w.unanswered(p)
-	}
-	p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
-	p.loop, p.state, p.writer, p.plog, p.faulted = nil, nil, nil, nil, false
-	p.courier, p.offers, p.given, p.shut, p.rest = nil, nil, nil, 0, 0
+	clear(w.sends)
 }
 
 // restart opens what a stop left, damaged or not.
@@ -236,6 +229,7 @@ func (w *world) reopen(how stop) {
 // open recovers everything, checks what was recovered, and begins to serve.
 func (w *world) open(how stop, damaged bool) error {
 	w.injure()
+	w.spaces.errors = w.stats.IOErrors
 	w.disk.Hook(w.hook)
 	w.disk.During(w.during)
 	if err := w.openStore(); err != nil {
@@ -270,22 +264,6 @@ func (w *world) open(how stop, damaged bool) error {
 	}
 	w.started = w.broker()
 	return nil
-}
-
-func (w *world) openStore() (err error) {
-	w.store, err = w.storeOn(w.disk)
-	return err
-}
-
-// storeOn opens the store on a disk.
-func (w *world) storeOn(disk *faultfs.FS) (log.Store, error) {
-	boot := ""
-	if w.o.bootKnown {
-		boot = fmt.Sprintf("boot-%d", w.boot)
-	}
-	return log.Open(context.Background(), root, log.Options{FS: disk, Partitions: w.o.partitions, SegmentBytes: w.o.segmentBytes, RoomBytes: w.o.roomBytes,
-		ChapterBytes: w.o.chapterBytes, ChapterAge: w.o.chapterAge, SealAfter: w.o.sealAfter, BootID: boot, Manual: true, Logger: w.logger(),
-		NamespaceID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Now: w.Wall})
 }
 
 // replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
@@ -341,10 +319,11 @@ func (w *world) lead(p *part, state *index.Index) error {
 		p.courier = w.courier(p)
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
-	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.strains.noMemory }})
+	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.strains.noMemory }, Memory: w.memory})
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
+		p.state.Split(w.o.split)
 	}
 	p.ledIn = w.boot
 	p.model.Keep()
@@ -402,7 +381,10 @@ func (w *world) recover(p *part) {
 
 // survived finds the prefix of the decisions that the log kept, and takes the model there.
 func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
-	n := int(p.plog.Recovery().Records)
+	n := p.records()
+	if w.gone() {
+		return
+	}
 	need := p.needKill
 	if damaged && how != stopClean && w.hasFault(p.id) { // then the tail is judged as after a power loss (log-format.md 5.3 rule 4)
 		need = p.needPower
@@ -424,7 +406,9 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	}
 	w.stats.RecordsLost += int64(p.model.Records - n)
 	p.model.Rewind(n)
+	w.unsaid(p, n)
 	p.appended = n
+	p.ends = slices.DeleteFunc(p.ends, func(f frame) bool { return f.upto > n })
 	maps.DeleteFunc(p.facts, func(record int, _ noted) bool { return record > n })
 	p.needKill, p.needPower = min(p.needKill, n), min(p.needPower, n)
 	if p.id == 0 {
@@ -446,6 +430,7 @@ func (w *world) residual(p *part, how stop) bool {
 // stop ends the process cleanly and starts it again.
 func (w *world) stop() {
 	w.note("stop")
+	w.stopSpace()
 	w.relieve()
 	for _, p := range w.running() {
 		w.turn(p, p.inbox)
@@ -467,7 +452,7 @@ func (w *world) stop() {
 			w.crashed = true
 			return
 		}
-		if w.o.checkpointBytes >= 0 && w.chance(80) { // as Loop.Close does
+		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never { // as Loop.Close does
 			p.plog.SaveCheckpoint(end, encoded(p.state.Index()))
 			w.stats.Checkpoints++
 		}
@@ -479,7 +464,9 @@ func (w *world) stop() {
 		w.crashed = true
 		return
 	}
+	w.allGiven()
 	w.stats.CleanStops++
+	w.tidy()
 	for _, p := range w.running() {
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 	}

@@ -28,6 +28,7 @@ type queue struct {
 	kind      event.EntityKind
 	path      string
 	topic     *queue // of a subscription
+	whole     *split // the entity that this is a partition of
 	slice     event.Slice
 	host      *part
 	model     *model.Queue
@@ -67,10 +68,12 @@ func (w *world) found() {
 		if q.host == nil {
 			w.broken("P14", "%s was created and nobody was told", q.path)
 		}
-		asks := q.host.inbox // to put it in force
-		q.host.inbox = nil
-		w.turn(q.host, asks)
-		w.settle(q.host)
+		for _, site := range q.sites() {
+			asks := site.host.inbox // to put it in force
+			site.host.inbox = nil
+			w.turn(site.host, asks)
+			w.settle(site.host)
+		}
 		if q.entity == nil {
 			w.broken("P14", "%s was created and is not in force", q.path)
 		}
@@ -83,6 +86,7 @@ func (w *world) addQueue(e *spec) *queue {
 	if e.topic != "" {
 		q.topic = w.named(e.topic)
 	}
+	q.whole = &split{parts: []*queue{q}, model: &model.Partitioned{}}
 	w.queues = append(w.queues, q)
 	return q
 }
@@ -90,7 +94,7 @@ func (w *world) addQueue(e *spec) *queue {
 // named is the entity that has a path, or had it last.
 func (w *world) named(path string) (q *queue) {
 	for _, o := range w.queues {
-		if o.path == path {
+		if o.path == path && o.first() {
 			q = o
 		}
 	}
@@ -104,20 +108,25 @@ func (w *world) placed(q *queue, x *index.Index) {
 		w.broken("P14", "%s is not in the catalogue after it was created", q.path)
 	}
 	for _, o := range w.queues {
-		if o != q && o.host != nil && o.slice.Entity >= e.ID {
+		if o.whole != q.whole && o.host != nil && o.slice.Entity >= e.ID {
 			w.broken("I23", "%s has the id %d, %s had %d before", q.path, e.ID, o.path, o.slice.Entity)
 		}
 	}
 	props, _ := w.decided(q)
-	q.slice, q.host = event.Slice{Entity: e.ID}, w.parts[e.Hosts[0]]
-	var topic *model.Queue
-	if q.topic != nil {
-		if topic = q.topic.model; e.Topic != q.topic.slice.Entity || q.host != q.topic.host {
-			w.broken("P14", "%s is one of entity %d on partition %d; it must be of %d on %d", q.path, e.Topic, q.host.id, q.topic.slice.Entity, q.topic.host.id)
+	w.spread(q, e.ID, e.Hosts)
+	for i, part := range q.whole.parts {
+		part.slice, part.host = event.Slice{Entity: e.ID, Partition: uint8(i)}, w.parts[e.Hosts[i]]
+		var topic *model.Queue
+		if part.topic != nil {
+			if topic = part.topic.model; e.Topic != q.topic.slice.Entity || part.host != part.topic.host {
+				w.broken("P14", "%s is one of entity %d on partition %d; it must be of %d on %d", q.path, e.Topic, part.host.id, q.topic.slice.Entity, part.topic.host.id)
+			}
 		}
+		part.model = part.host.model.Add(part.n, part.settings(props), model.First(i), topic)
+		part.leastSeen = props.DuplicateDetectionWindow
+		q.whole.model.Queues[i] = part.model
 	}
-	q.model = q.host.model.Add(q.n, settings(q.kind, props), topic)
-	q.leastSeen = props.DuplicateDetectionWindow
+	q.whole.model.Duplicates = props.RequiresDuplicateDetection
 }
 
 // settings is what the model needs to know of an entity.
@@ -160,7 +169,7 @@ func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 func (q *queue) inForce(props event.Properties, rules []model.Rule) {
 	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, lockOf(q.kind, &props))
 	q.leastSeen = min(q.leastSeen, props.DuplicateDetectionWindow)
-	q.model.Settings, q.model.Rules, q.model.InForce = settings(q.kind, props), rules, true
+	q.model.Settings, q.model.Rules, q.model.InForce = q.settings(props), rules, true
 }
 
 // configureAll puts everything in the catalogue in force, as a start does.
@@ -172,18 +181,21 @@ func (w *world) configureAll() {
 	}
 	for _, q := range w.queues {
 		s, exists := w.newestSetting(q)
-		if !exists {
+		if !exists || !q.first() {
 			continue
 		}
-		q.entity = w.version(q, nil)
+		q.now(w.version(q, nil))
 		q.used, q.ruled = s.noted, 0
-		w.configure(q, s)
+		for _, part := range q.whole.parts {
+			w.configure(part, s)
+		}
+		q.whole.model.Restarted()
 	}
 }
 
 // configure puts settings and rules in force where an entity lives, unless that is refused.
 func (w *world) configure(q *queue, s setting) {
-	if q.inForce(s.props, s.rules); q.refused() {
+	if q.inForce(s.props, s.rules); q.away() || q != q.site() {
 		return
 	}
 	q.host.state.Configure(q.entity)
@@ -197,7 +209,7 @@ func (w *world) configure(q *queue, s setting) {
 // newestSetting is the newest decision about an entity, in force or not; false when it does not exist by then.
 func (w *world) newestSetting(q *queue) (setting, bool) {
 	for i := len(w.catalogue) - 1; i >= 0; i-- {
-		if s := &w.catalogue[i]; s.q == q {
+		if s := &w.catalogue[i]; s.q == q.whole.parts[0] {
 			return *s, !s.deleted
 		}
 	}
@@ -226,7 +238,7 @@ func (w *world) below(t *queue) (subs []*queue) {
 // living are the entities that clients believe to exist.
 func (w *world) living() (qs []*queue) {
 	for _, q := range w.queues {
-		if q.entity != nil && !q.ended {
+		if q.entity != nil && !q.ended && q.first() {
 			qs = append(qs, q)
 		}
 	}
@@ -236,7 +248,7 @@ func (w *world) living() (qs []*queue) {
 // catalogued compares the catalogue that was recovered, and takes entities to where it has them.
 func (w *world) catalogued(x *index.Index) {
 	if i := len(w.queues) - 1; i >= 0 {
-		q := w.queues[i]
+		q := w.queues[i].whole.parts[0]
 		switch _, exists := w.decided(q); {
 		case exists && q.host == nil:
 			w.placed(q, x)
@@ -247,7 +259,7 @@ func (w *world) catalogued(x *index.Index) {
 	n := 0
 	for _, q := range w.queues {
 		props, exists := w.decided(q)
-		if q.ended = !exists; !exists {
+		if q.ended = !exists; !exists || !q.first() {
 			continue
 		}
 		n++
@@ -265,12 +277,14 @@ func (w *world) catalogued(x *index.Index) {
 // neverWas forgets the newest entity, whose creation is lost. An earlier start may have found it, and died before that was durable.
 func (w *world) neverWas(q *queue) {
 	w.queues = w.queues[:q.n]
-	same := func(o *model.Queue) bool { return o == q.model }
-	if q.host != nil {
-		q.host.model.Queues = slices.DeleteFunc(q.host.model.Queues, same)
-	}
-	if q.topic != nil && q.topic.model != nil {
-		q.topic.model.Below = slices.DeleteFunc(q.topic.model.Below, same)
+	for _, part := range q.whole.parts {
+		same := func(o *model.Queue) bool { return o == part.model }
+		if part.host != nil {
+			part.host.model.Queues = slices.DeleteFunc(part.host.model.Queues, same)
+		}
+		if part.topic != nil && part.topic.model != nil {
+			part.topic.model.Below = slices.DeleteFunc(part.topic.model.Below, same)
+		}
 	}
 }
 
@@ -279,7 +293,7 @@ func (w *world) ruled(x *index.Index) {
 	sql, correlation := map[*queue]int{}, map[*queue]int{}
 	for _, q := range w.queues {
 		s, exists := w.newestSetting(q)
-		if q.kind != event.Subscription || !exists {
+		if q.kind != event.Subscription || !exists || !q.first() {
 			continue
 		}
 		must := rulesOf(s.rules)
@@ -299,7 +313,7 @@ func (w *world) ruled(x *index.Index) {
 		}
 	}
 	for _, q := range w.queues {
-		if _, exists := w.decided(q); q.kind != event.Topic || !exists || q.host == nil {
+		if _, exists := w.decided(q); q.kind != event.Topic || !exists || q.host == nil || !q.first() {
 			continue
 		}
 		n, m := x.Catalogue.Filters(q.slice.Entity)
@@ -320,22 +334,7 @@ func sameRule(a *event.Rule, b event.Rule) bool {
 func (w *world) books(p *part) {
 	for _, mq := range p.model.Queues {
 		q := w.queues[mq.ID]
-		var must engine.Runtime
-		for _, m := range mq.Live {
-			switch {
-			case m.TransferDead:
-				must.TransferDeadLetter++
-			case m.Dead:
-				must.DeadLetter++
-			case m.State == model.Transferring:
-				must.Transfer++
-			case m.State == model.Scheduled:
-				must.Scheduled++
-			default:
-				must.Active++
-			}
-		}
-		must.SizeBytes = mq.Bytes()
+		must := runtimeOf(mq.Counts())
 		if got := p.state.Runtimes([]event.Slice{q.slice}); !reflect.DeepEqual(got, []engine.Runtime{must}) {
 			w.broken("I22", "%s holds %+v, it must hold %+v", q.path, got[0], must)
 		}

@@ -183,7 +183,8 @@ func (w *world) finishRun(p *part) {
 		s.counted(now)
 		s.seal(now)
 	}
-	if p.loop.Finish(); w.gone() || p.failed() || p.loop.Err() != nil {
+	w.do(p, p.loop.Finish, func() {})
+	if w.finishTurn(p); w.gone() || p.failed() || p.loop.Err() != nil {
 		p.lastly(must)
 		return
 	}

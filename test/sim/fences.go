@@ -31,7 +31,7 @@ func (w *world) fences(p *part) bool {
 
 // mayFence tells whether a partition that has failed is fenced. Where somebody waits for it whom a start would have to forget, the process ends.
 func (w *world) mayFence(p *part) bool {
-	busy := w.collector != nil && w.collector.asked > 0 || w.admin != nil && w.admin.q.host == p
+	busy := w.collector != nil && w.collector.asked > 0 || w.admin != nil && slices.ContainsFunc(w.admin.q.whole.parts, func(q *queue) bool { return q.host == p || q.host == nil })
 	return w.o.fences && p.id != 0 && !busy && !w.draining && w.chance(80)
 }
 
@@ -76,7 +76,7 @@ func (w *world) fenceInOrder(p *part) {
 		w.stats.FencedInOrder++
 		p.how = stopClean
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
-		if w.o.checkpointBytes >= 0 && w.chance(80) { // as Loop.Close does
+		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never { // as Loop.Close does
 			p.plog.SaveCheckpoint(end, encoded(p.state.Index()))
 			w.stats.Checkpoints++
 		}
@@ -91,6 +91,7 @@ func (w *world) fenceInOrder(p *part) {
 // endLoop ends a loop, and holds that each message that a courier has offered it has an answer, and one only: that nobody knows. Of one that has
 // failed it is not known which had their answers before.
 func (w *world) endLoop(p *part) {
+	w.turnedAwayIn(p)
 	failed := p.failed() || p.loop.Err() != nil
 	under := slices.DeleteFunc(p.given, func(o *offered) bool { return o.answered })
 	for _, o := range p.offers {
@@ -102,7 +103,9 @@ func (w *world) endLoop(p *part) {
 		p.loop.Offer(req)
 	}
 	p.posted = nil
-	host.End(p.loop)
+	w.do(p, func() { host.End(p.loop) }, func() {})
+	w.finishTurn(p)
+	p.looks = nil
 	answers := map[uint64]int{}
 	for i := range p.posted {
 		if r := &p.posted[i]; !errors.Is(r.Err, engine.ErrUnknown) {
@@ -132,7 +135,8 @@ func (w *world) abandon(p *part) {
 			t.ended, t.staged, t.seen = true, nil, nil
 		}
 	}
-	w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return r.q.host == p })
+	w.portsGone(p)
+	w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return len(r.ports) == 0 && r.q.host == p })
 	w.hist.restartedIn(p)
 	w.parts[0].state.Avoid(w.avoided())
 }
@@ -172,4 +176,19 @@ func (h *history) restartedIn(p *part) {
 			h.loosenAll(g)
 		}
 	}
+}
+
+// forgetPart forgets what of a partition only lived in memory.
+func (w *world) forgetPart(p *part) {
+	p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
+	if !p.away {
+		w.unanswered(p)
+	}
+	p.inbox, p.posted, p.issued, p.taken = nil, nil, nil, nil
+	p.loop, p.state, p.writer, p.plog, p.faulted = nil, nil, nil, nil, false
+	p.looks = nil
+	if p.courier != nil {
+		p.courier.Close()
+	}
+	p.courier, p.offers, p.given, p.shut, p.rest = nil, nil, nil, 0, 0
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -10,10 +11,17 @@ import (
 // hall is the shadow of the receivers of a session queue: who holds which session, and who waits for one (8.3).
 type hall struct {
 	q        *queue
-	held     map[string]*line
+	held     map[sessionOf]*line
 	waits    []*wait
 	attached int
 	marked   bool
+	look     []*queue // partitions in which a session may have become available
+}
+
+// sessionOf is a session of a partition.
+type sessionOf struct {
+	q  *queue
+	id string
 }
 
 // wait is a receiver that waits for the next available session.
@@ -26,42 +34,76 @@ type wait struct {
 func (s *shadow) attachSession(now int64, a *ask) {
 	h := s.halls[a.q]
 	if h == nil {
-		h = &hall{q: a.q, held: map[string]*line{}}
+		h = &hall{q: a.q, held: map[sessionOf]*line{}}
 		s.halls[a.q] = h
 	}
 	h.attached++
 	w := &wait{a: a, until: now + a.wait}
+	a.rcv.there = true
+	if len(a.rcv.from()) == 0 {
+		return // it is only counted here
+	}
 	a.rcv.wait = w
 	var answered, again bool
 	if a.session != nil || len(h.waits) == 0 {
-		answered, again = s.acceptFor(now, h, w)
+		answered, again = s.acceptFor(now, h, w, a.rcv.from())
 	}
 	if !answered {
 		h.waits = append(h.waits, w)
-		s.waits = append(s.waits, w)
+		if a.rcv.isHome() {
+			s.waits = append(s.waits, w)
+		}
 	}
 	if again {
-		s.markHall(h)
+		for _, q := range a.rcv.from() {
+			s.markHall(h, q)
+		}
 	}
 }
 
-// acceptFor tries to give a session, and tells whether there was an answer, or so much has expired that others have their turn first.
-func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
-	a := w.a
+// acceptFor tries to give a session of some partitions, and tells whether there was an answer, here or in another log, or so much has expired
+// that others have their turn first.
+func (s *shadow) acceptFor(now int64, h *hall, w *wait, in []*queue) (answered, again bool) {
+	r := w.a.rcv
 	if s.halted {
 		return false, true
 	}
-	x := want{tag: a.tag, ask: a, at: now, lock: s.p.tokens(1)[0]}
+	for _, q := range in {
+		if r.shared && s.looks(r).Spoken {
+			break
+		}
+		if answered, again = s.acceptIn(now, h, w, q); answered || again {
+			return answered, again
+		}
+	}
+	if r.shared && s.looks(r).Spoken {
+		w.over, r.wait = true, nil
+		return true, false
+	}
+	return false, false
+}
+
+// acceptIn is acceptFor for one partition.
+func (s *shadow) acceptIn(now int64, h *hall, w *wait, q *queue) (answered, again bool) {
+	a := w.a
+	x := want{tag: a.tag, ask: a, q: q, at: now, lock: s.p.tokens(q, 1)[0]}
 	var id string
 	got, shows := false, s.m.Solid
-	if a.q.model.Dropped {
-		x.refusal = model.NoEntity
+	may := func() bool { return !a.rcv.shared || !s.looks(a.rcv).Spoken }
+	if q.model.Dropped {
+		if x.refusal = model.NoEntity; !may() {
+			return false, false
+		}
 	} else {
 		s.skip()
-		id, x.until, got, again, x.refusal = s.m.Accept(now, a.q.model, a.session, x.lock)
+		var mine bool
+		id, x.until, got, again, x.refusal, mine = s.m.AcceptIf(now, q.model, a.session, x.lock, may)
 		s.heard()
+		if !mine {
+			return false, false
+		}
 		if shows = s.m.Solid; got {
-			shows = a.q.model.Shows(id, a.session != nil)
+			shows = q.model.Shows(id, a.session != nil)
 		}
 	}
 	switch {
@@ -70,8 +112,8 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
 	case !got:
 		return false, again
 	default:
-		ln := &line{q: a.q, holder: a.rcv}
-		h.held[id] = ln
+		ln := &line{q: q, holder: a.rcv, here: []*queue{q}}
+		h.held[sessionOf{q, id}] = ln
 		a.rcv.line, a.rcv.wait, a.rcv.session, a.rcv.lock = ln, nil, id, x.lock
 		x.session = &id
 	}
@@ -81,7 +123,7 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait) (answered, again bool) {
 }
 
 func (s *shadow) leaveHall(h *hall, r *receiver) {
-	r.wait = nil
+	r.wait, r.there = nil, false
 	h.attached--
 	s.mayForget(h.q)
 }
@@ -96,6 +138,12 @@ func (s *shadow) mayForget(q *queue) {
 
 func (s *shadow) giveUp(now int64, w *wait) {
 	w.over = true
+	if r := w.a.rcv; r.shared && s.looks(r).Spoken { // another has one for it
+		h := s.halls[w.a.q]
+		h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
+		r.wait = nil
+		return
+	}
 	h := s.halls[w.a.q]
 	h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
 	s.leaveHall(h, w.a.rcv)
@@ -103,7 +151,14 @@ func (s *shadow) giveUp(now int64, w *wait) {
 }
 
 func (s *shadow) endWaits(now int64) {
-	for _, w := range s.waits {
+	slices.SortStableFunc(s.waits, func(a, b *wait) int { return cmp.Compare(a.until, b.until) })
+	for i, w := range s.waits {
+		for k := i; k < len(s.waits) && s.waits[k].until == w.until && len(s.p.looks) > 0; k++ { // of those that end together any may be the first
+			if o := s.waits[k]; !o.over && o.a.rcv.client() == s.p.looks[0].r {
+				s.waits[i], s.waits[k], w = o, w, o
+				break
+			}
+		}
 		if !w.over && w.until <= now && (s.halted || !s.halls[w.a.q].marked) { // there may be a session for it yet
 			s.giveUp(now, w)
 		}
@@ -111,8 +166,15 @@ func (s *shadow) endWaits(now int64) {
 	s.waits = slices.DeleteFunc(s.waits, func(w *wait) bool { return w.over })
 }
 
-func (s *shadow) markHall(h *hall) {
-	if !h.marked && len(h.waits) > 0 {
+func (s *shadow) markHall(h *hall, q *queue) {
+	if len(h.waits) == 0 {
+		return
+	}
+	if !slices.Contains(h.look, q) {
+		h.look = append(h.look, q)
+		slices.SortFunc(h.look, byPartition)
+	}
+	if !h.marked {
 		h.marked = true
 		s.openHalls = append(s.openHalls, h)
 	}
@@ -123,7 +185,8 @@ func (s *shadow) acceptWaiting(now int64) bool {
 	for len(s.openHalls) > 0 {
 		h := s.openHalls[0]
 		for len(h.waits) > 0 {
-			answered, again := s.acceptFor(now, h, h.waits[0])
+			first := h.waits[0]
+			answered, again := s.acceptFor(now, h, first, first.a.rcv.among(h.look))
 			if again {
 				return false
 			}
@@ -132,35 +195,36 @@ func (s *shadow) acceptWaiting(now int64) bool {
 			}
 			h.waits = h.waits[1:]
 		}
-		h.marked = false
+		h.marked, h.look = false, nil
 		s.openHalls = s.openHalls[1:]
 	}
 	return true
 }
 
 // arrived marks who may get a message of a session.
-func (s *shadow) arrived(h *hall, session string) {
-	if ln := h.held[session]; ln != nil {
+func (s *shadow) arrived(h *hall, q *queue, session string) {
+	if ln := h.held[sessionOf{q, session}]; ln != nil {
+		ln.wakes(q)
 		s.markLine(ln)
 	} else {
-		s.markHall(h)
+		s.markHall(h, q)
 	}
 }
 
-func (s *shadow) sessionEnded(h *hall, id string) {
-	if ln := h.held[id]; ln != nil {
+func (s *shadow) sessionEnded(h *hall, q *queue, id string) {
+	if ln := h.held[sessionOf{q, id}]; ln != nil {
 		r := ln.holder
 		s.leaveSession(h, r)
 		s.tell(r, want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}}, s.m.Solid)
 	}
 	if s.halls[h.q] != nil {
-		s.markHall(h)
+		s.markHall(h, q)
 	}
 }
 
 func (s *shadow) leaveSession(h *hall, r *receiver) {
-	r.line.set(r, 0)
-	delete(h.held, r.session)
+	r.line.revoke(r, r.line.queued(r))
+	delete(h.held, sessionOf{r.line.q, r.session})
 	s.rests(r)
 	r.line = nil
 	s.leaveHall(h, r)
@@ -170,21 +234,27 @@ func (s *shadow) leaveSession(h *hall, r *receiver) {
 func (s *shadow) rests(r *receiver) {
 	if r.pulls {
 		r.pulls = false
-		s.sweepers.detached(r.q)
+		for _, q := range r.from() {
+			s.sweepers.detached(q)
+		}
 	}
 }
 
 func (s *shadow) detachSession(now int64, r *receiver) {
 	if r.wait != nil {
 		s.giveUp(now, r.wait)
+	}
+	if !r.there {
 		return
 	}
-	if r.line == nil {
+	if r.line == nil { // another has its session, or it is only counted here
+		s.leaveHall(s.halls[r.q], r)
 		return
 	}
+	q := r.line.q
 	s.leaveSession(s.halls[r.q], r)
-	if !r.q.model.Dropped {
-		s.m.Close(now, r.q.model, r.lock)
+	if !q.model.Dropped {
+		s.m.Close(now, q.model, r.lock)
 		s.heard()
 	}
 }

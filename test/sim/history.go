@@ -161,6 +161,9 @@ func (h *history) message(q, to *queue) *sent {
 	if q.kind == event.Topic {
 		h.forTopic(l)
 	}
+	if q.several() {
+		w.partitionKey(l)
+	}
 	if w.o.ahead > 0 && w.chance(25) {
 		l.due = w.broker() + w.rng.Int64N(w.o.ahead.Milliseconds()) - w.o.ahead.Milliseconds()/8
 	}
@@ -214,7 +217,7 @@ func (h *history) asked(a *ask) {
 		h.states[k] = reg
 	case opDelete:
 		for k, reg := range h.states {
-			if q := w.queues[k.q]; q == a.q || q.topic == a.q {
+			if q := w.queues[k.q].whole.parts[0]; q == a.q || q.topic == a.q {
 				reg.known = false
 				h.states[k] = reg
 			}
@@ -225,7 +228,7 @@ func (h *history) asked(a *ask) {
 // loosen: what a session receiver holds may go back from now on.
 func (h *history) loosen(r *receiver) {
 	for _, g := range h.grants {
-		if g.q == r.q && (g.token == r.lock || r.lock == model.Token{}) {
+		if g.q.whole == r.q.whole && (g.token == r.lock || r.lock == model.Token{}) {
 			g.loose = true
 			h.loosenAll(g)
 		}
@@ -258,7 +261,10 @@ func (h *history) seen(q *queue, d *engine.Delivery, m *model.Message, asked int
 	}
 	if l.q != q {
 		id := "I2"
-		if l.q.path == q.path {
+		switch {
+		case l.q.whole == q.whole:
+			id = "I3" // it is in two partitions
+		case l.q.path == q.path:
 			id = "I23"
 		}
 		w.broken(id, "%s: message %d was sent to %s (%d, not %d)", q.path, l.id, l.q.path, l.q.n, q.n)
@@ -380,7 +386,7 @@ func (h *history) granted(q *queue, r *receiver, g *engine.SessionGrant, at int6
 			o.over = true
 		}
 	}
-	h.grants = append(h.grants, &held{q: q, id: g.ID, token: model.Token(g.Token), until: int64(g.LockedUntil), loose: r.leaving})
+	h.grants = append(h.grants, &held{q: q, id: g.ID, token: model.Token(g.Token), until: int64(g.LockedUntil), loose: r.client().leaving})
 	if len(h.grants) > 40 {
 		h.grants = slices.Clone(h.grants[10:])
 	}
@@ -402,14 +408,14 @@ func (h *history) answered(a *ask, x *want, r *engine.Reply) {
 		h.sent(a, x, r, ok)
 	case opEnded:
 		for _, g := range h.grants {
-			if g.q == a.q && g.token == a.rcv.lock {
+			if g.q.whole == a.q.whole && g.token == a.rcv.lock {
 				g.over = true
 				h.loosenAll(g)
 			}
 		}
 	case opAccept:
 		if ok {
-			h.granted(a.q, a.rcv, r.SessionGrant(), x.at)
+			h.granted(x.where(), a.rcv, r.SessionGrant(), x.at)
 		}
 	case opRecall:
 		taken := r.Messages()
@@ -497,7 +503,7 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 			}
 			continue
 		}
-		if h.byID[idKey{a.q.n, m.key}] = append(h.byID[idKey{a.q.n, m.key}], l); len(numbers) == 0 || numbers[i] == 0 {
+		if h.byID[idKey{a.q.n, m.identity()}] = append(h.byID[idKey{a.q.n, m.identity()}], l); len(numbers) == 0 || numbers[i] == 0 {
 			continue
 		}
 		seq, planned := uint64(numbers[i]), l.due > x.at && a.to == nil
@@ -538,7 +544,7 @@ func (h *history) duplicates() {
 func (h *history) idle(q *queue, now int64) {
 	after := max(now-q.entity.Properties.AutoDeleteOnIdle.Milliseconds(), h.w.started)
 	for _, l := range h.all {
-		if l.q == q && l.ok && l.decidedAt > after {
+		if l.q.whole == q.whole && l.ok && l.decidedAt > after {
 			h.w.broken("I1", "%s deletes itself at %d, message %d was sent at %d", q.path, now, l.id, l.decidedAt)
 		}
 	}

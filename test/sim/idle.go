@@ -56,10 +56,11 @@ func (c *collector) answered(w *world, held []*queue, busy []event.EntityID) {
 	got, must := slices.Clone(busy), []event.EntityID{}
 	for _, q := range held {
 		must = append(must, q.slice.Entity)
-		c.held[q] = true
+		c.held[q.whole.parts[0]] = true
 	}
 	slices.Sort(got)
 	slices.Sort(must)
+	got, must = slices.Compact(got), slices.Compact(must)
 	if !slices.Equal(got, must) {
 		w.broken("P20", "entities %v are in use by themselves, it must be %v", got, must)
 	}
@@ -132,7 +133,7 @@ func (s *shadow) inUse() (all []*queue) {
 		if q.host != s.p || q.model == nil || !q.model.InForce {
 			continue
 		}
-		if q.attended() || s.halls[q] != nil ||
+		if q.site().attended() || s.halls[q.site()] != nil ||
 			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool {
 				return m.State == model.Scheduled || m.State == model.Transferring && !m.Dead
 			}) {

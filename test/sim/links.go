@@ -16,12 +16,18 @@ func (q *queue) attended() bool {
 
 func (s *shadow) attach(a *ask, x want) {
 	ln := a.q.lines[a.sub]
-	if ln == nil {
-		ln = &line{q: a.q, sub: a.sub}
+	if ln == nil && len(a.rcv.from()) > 0 {
+		ln = &line{q: a.q, sub: a.sub, here: a.rcv.from()}
 		a.q.lines[a.sub] = ln
 	}
-	ln.attached++
-	a.rcv.line = ln
+	if len(a.rcv.from()) > 0 {
+		ln.attached++
+		a.rcv.line = ln
+	}
+	a.rcv.there = true
+	if a.rcv.shared {
+		x.joint = a.of
+	}
 	s.tell(a.rcv, x, 0)
 }
 
@@ -31,13 +37,21 @@ func (s *shadow) flow(now int64, a *ask) {
 	if ln == nil {
 		return
 	}
-	ln.drains = slices.DeleteFunc(ln.drains, func(d *ask) bool { return d.rcv == r }) // the newest flow counts
-	credit := max(0, int32(a.limit-r.assigned))
-	ln.set(r, credit)
+	var credit int32
+	if r.shared {
+		credit = s.sharedFlow(ln, a)
+	} else {
+		ln.drains = slices.DeleteFunc(ln.drains, func(d *ask) bool { return d.rcv == r }) // the newest flow counts
+		credit = max(0, int32(a.limit-r.assigned))
+		ln.set(r, credit)
+	}
 	if credit > 0 && !r.pulls && r.sub == model.Main {
 		r.pulls = true
-		s.sweepers.attached(r.q)
+		for _, q := range r.from() {
+			s.sweepers.attached(q)
+		}
 	}
+	ln.look = slices.Clone(ln.here)
 	if !a.drain {
 		s.markLine(ln)
 		return
@@ -57,6 +71,10 @@ func (s *shadow) endDrains(now int64, ln *line) {
 		if r.line != ln {
 			continue // it lost its session, or has gone
 		}
+		if r.shared {
+			s.sharedDrain(now, ln, a)
+			continue
+		}
 		ln.set(r, 0)
 		r.assigned, r.limit = a.limit, a.limit
 		s.tell(r, want{tag: r.tag, kind: engine.ReplyDrained, ask: a, rcv: nil, at: now}, s.m.Solid)
@@ -66,14 +84,18 @@ func (s *shadow) endDrains(now int64, ln *line) {
 
 func (s *shadow) detach(now int64, a *ask) {
 	r := a.rcv
+	if r.shared && r.there {
+		s.looks(r)
+	}
 	if r.real.Session != nil {
 		s.detachSession(now, r)
 		return
 	}
+	r.there = false
 	if r.line == nil {
 		return
 	}
-	r.line.set(r, 0)
+	r.line.revoke(r, r.line.queued(r))
 	ln := r.line
 	r.line = nil
 	s.rests(r)
@@ -82,13 +104,24 @@ func (s *shadow) detach(now int64, a *ask) {
 		s.mayForget(a.q)
 	}
 	for _, t := range a.tokens {
-		s.putBack(now, r, t)
+		q := r.q.whole.ofToken(t)
+		if !r.shared || slices.Contains(r.from(), q) {
+			s.putBack(now, r, q, t)
+		}
 	}
 }
 
-func (s *shadow) putBack(now int64, r *receiver, t model.Token) {
-	if !r.q.model.Dropped {
-		s.m.Settle(now, r.q.model, r.sub, []model.Token{t}, model.Release, model.Change{}, []int{0})
+func (s *shadow) putBack(now int64, r *receiver, q *queue, t model.Token) {
+	if !q.model.Dropped {
+		s.m.Settle(now, q.model, r.sub, []model.Token{t}, model.Release, model.Change{}, []int{0})
 		s.heard()
 	}
+}
+
+// detached is told behind all that was told before, by the last port.
+func (s *shadow) detached(a *ask, x want) {
+	if a.rcv.shared {
+		x.joint = a.of
+	}
+	s.tell(a.rcv, x, s.m.Solid)
 }

@@ -34,7 +34,7 @@ type offered struct {
 // courier makes that of a partition.
 func (w *world) courier(p *part) *host.Courier {
 	return host.NewCourier(host.CourierOptions{Home: engine.PartitionID(p.id), Reread: w.reread, Entity: w.byID, Logger: w.logger(),
-		FailuresTo: w.o.failuresTo, NoMemory: func() bool { return w.strains.noMemory },
+		FailuresTo: w.o.failuresTo, Memory: w.memory,
 		Read: func(b event.Blob, dst []byte) (int, error) {
 			n, err := p.plog.ReadInto(b, dst)
 			if err != nil && !w.gone() {

@@ -4,22 +4,21 @@ package sim
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
 // alive are the invariants that are broken when a lock counts as alive that is not: for a settlement, or for whoever is to be next; or when
 // the fact that a settlement is refused is missing in the log before its answer comes.
 var alive = []string{"I1", "I6", "I5", "I10", "I17", "I26", "P21"}
 
-// planted are the bugs that the simulation must find, in how many seeds, and as what.
-var planted = []struct {
+// bugs are those that the simulation must find, in how many seeds, and as what.
+var bugs = []struct {
 	bug    mutant.Bug
 	seeds  int
 	damage bool
@@ -82,7 +81,15 @@ var planted = []struct {
 	{mutant.GrantedWhileHung, 1000, false, []string{"S4 (strain)", "I5", "I26"}},
 	{mutant.DrainUnanswered, 1000, false, []string{"I26"}},
 	{mutant.SendsInNeed, 1000, false, []string{"I2", "S4 (strain)"}},
+	{mutant.NumberUnpartitioned, 500, false, []string{"I12", "I20", "I24", "P21 (assertion)"}},
+	{mutant.CreditGivenBack, 1000, false, []string{"I26", "P19", "I5"}},
+	{mutant.TwoSessions, 2000, false, []string{"I5", "I9", "I26", "P19"}},
 	{mutant.RefusedIsAdopted, 1000, false, []string{"I25"}},
+	{mutant.BaseUnproved, 1000, false, []string{"I24", "I1", "space"}},
+	{mutant.CutBodies, 1000, false, []string{"I1"}},
+	{mutant.CutUnasked, 1000, false, []string{"I1"}},
+	{mutant.ChangesDropped, 2000, false, []string{"I1"}},
+	{mutant.ScheduledDropped, 2000, false, []string{"I1"}},
 	{canary, 1, false, []string{string(canary)}},
 }
 
@@ -90,10 +97,7 @@ var planted = []struct {
 // demands that it finds it within its budget of seeds, as what it is: by one of the invariants of reliability.md 5 that are named here.
 // Where nothing is planted it must find nothing.
 func TestPlantedBugs(t *testing.T) {
-	if os.Getenv("LEDGERBUS_MUTANT") != "" {
-		t.Skip("is a child")
-	}
-	for _, m := range planted {
+	for _, m := range bugs {
 		name := string(m.bug)
 		if name == "" {
 			name = "none"
@@ -130,16 +134,10 @@ var violation = regexp.MustCompile(`VIOLATION (seed \d+: (.*?) broken .*)\n(?:.*
 // other, so that which comes first does not change.
 func child(t *testing.T, bug mutant.Bug, seeds int, damage bool) (broken, found, out string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, "-test.run", "^TestSim$", "-test.v", "-test.cpu", "1", "-seeds", strconv.Itoa(seeds), fmt.Sprintf("-damage=%v", damage))
-	cmd.Env = append(os.Environ(), "LEDGERBUS_MUTANT="+string(bug))
-	p, err := cmd.CombinedOutput()
+	p, failed := planted.Run(t, bug, "-test.run", "^TestSim$", "-test.v", "-test.cpu", "1", "-seeds", strconv.Itoa(seeds), fmt.Sprintf("-damage=%v", damage))
 	m := violation.FindSubmatch(p)
-	if (err != nil) != (m != nil) {
-		t.Fatalf("child ended with %v:\n%s", err, p)
+	if failed != (m != nil) {
+		t.Fatalf("failed: %v, without a violation, or the other way round:\n%s", failed, p)
 	}
 	if m == nil {
 		return "", "", string(p)

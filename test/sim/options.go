@@ -11,6 +11,7 @@ import (
 
 // options is what one seed plays with: few messages, much contention, some kinds of operations often and others never.
 type options struct {
+	questions  int // about the past, at the end
 	partitions int
 	entities   []spec
 	topics     bool // there are some
@@ -42,6 +43,10 @@ type options struct {
 
 	sealAfter time.Duration // how long a chapter is closed before it is sealed; 0: none is
 	sealing   int           // how often in a hundred steps it is looked for one
+	spacing   int           // how often history is given back, in a hundred steps; 0: never
+	eager     bool          // … also where little is gained
+	dying     int           // percent of the steps of that in which the process dies, inside a call of the file system
+	steady    bool          // what was done is durable after each step, unless a disk hangs
 	forge     bool          // bodies that look like frames of the log
 	jumps     bool          // the wall clock is set
 	renew     bool          // queues are deleted and created again
@@ -54,6 +59,9 @@ type options struct {
 	failuresTo   event.SubQueue
 	fences       bool // a partition that fails is fenced, and restarted
 	refuses      bool // a damaged log has its partition refused for a while
+
+	split   int  // partitions of entities that have several; 0: none has
+	keyless bool // most messages to these have no key
 
 	strained bool // disks have little room or hang, and memory is short
 
@@ -137,6 +145,7 @@ const (
 	fenceStream  = 0x2545f4914f6cdd1d
 	sealStream   = 0xff51afd7ed558ccd
 	strainStream = 0xc4ceb9fe1a85ec53
+	spaceStream  = 0x165667b19e3779f9
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {
@@ -177,7 +186,9 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.addMoves(rand.New(rand.NewPCG(seed, movesStream)))
 	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
 	o.addSealing(rand.New(rand.NewPCG(seed, sealStream)))
+	o.addSpace(rand.New(rand.NewPCG(seed, spaceStream)))
 	o.strained = rand.New(rand.NewPCG(seed, strainStream)).IntN(3) == 0
+	o.addSplit(rand.New(rand.NewPCG(seed, splitStream)))
 	return o
 }
 

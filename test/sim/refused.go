@@ -37,7 +37,12 @@ func (w *world) running() []*part {
 }
 
 // refused tells whether the partition of an entity is.
-func (q *queue) refused() bool { return q.host != nil && q.host.away }
+func (q *queue) refused() bool {
+	return slices.ContainsFunc(q.whole.parts, func(part *queue) bool { return part.away() })
+}
+
+// away tells whether the log of this partition of an entity is.
+func (q *queue) away() bool { return q.host != nil && q.host.away }
 
 // injure damages a log before a start, or puts earlier damage right.
 func (w *world) injure() {
@@ -164,6 +169,7 @@ func (w *world) revive() {
 		w.broken("P24", "partition %d is whole again, and restarting it says %v", p.id, err)
 	default:
 		w.stats.Revived++
+		w.portsBack(p)
 		p.dropped = p.dropped && p.faulted
 		w.turn(p, nil)
 	}
@@ -187,7 +193,7 @@ func (w *world) install(p *part, x *index.Index) error {
 	for _, q := range w.queues {
 		if s, exists := w.newestSetting(q); exists && q.host == p {
 			q.entity.Use(now)
-			q.used = max(q.used, int64(now)) // that it was away is no idleness
+			q.use(int64(now)) // that it was away is no idleness
 			w.configure(q, s)
 		}
 	}

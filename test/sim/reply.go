@@ -70,6 +70,7 @@ func (p *part) reply(r *engine.Reply, x *want) {
 	case r.Kind == engine.ReplyDelivery:
 		p.delivered(r.Delivery(), x)
 	case r.Kind == engine.ReplyDrained:
+		x.ask.drained()
 	default:
 		p.answered(r, x)
 	}
@@ -118,6 +119,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 			w.broken(id, "%s: the messages sent have the numbers %v, they must have %v", a.q.path, numbers, x.numbers)
 		}
 	case a.op == opAccept && ok:
+		a.rcv.hasSession(x.lock)
 		if g := r.SessionGrant(); g == nil || g.ID != *x.session || model.Token(g.Token) != x.lock || int64(g.LockedUntil) != x.until {
 			w.broken("I9", "%s: session %+v is given, it must be %q with lock %x until %d", a.q.path, g, *x.session, x.lock, x.until)
 		}
@@ -140,7 +142,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 		w.administered(a, ok)
 	}
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
-		w.receivers = slices.DeleteFunc(w.receivers, func(r *receiver) bool { return r == a.rcv })
+		w.forgetReceiver(a.rcv.client())
 	}
 	w.hist.answered(a, x, r)
 }
@@ -150,16 +152,18 @@ func (p *part) delivered(d *engine.Delivery, x *want) {
 	w, m := p.w, &x.show[0]
 	w.stats.Deliveries++
 	w.note("delivery", int64(d.Sequence), int64(d.DeliveryCount), int64(d.LockedUntil))
-	p.same(d, m, x.rcv.q, x.rcv)
-	p.content(d, m, x.rcv.q)
-	p.lock(d, m, x.rcv.q, x.rcv.delete)
-	x.rcv.got++
+	p.same(d, m, x.q, x.rcv)
+	p.content(d, m, x.q)
+	p.lock(d, m, x.q, x.rcv.delete)
+	r := x.rcv.client()
+	w.withinCredit(r)
+	r.got++
 	if !x.rcv.delete {
-		if x.rcv.recent = append(x.rcv.recent, model.Token(d.Token)); len(x.rcv.recent) > 3 {
-			x.rcv.recent = x.rcv.recent[1:]
+		if r.recent = append(r.recent, model.Token(d.Token)); len(r.recent) > 3 {
+			r.recent = r.recent[1:]
 		}
 	}
-	w.hist.delivered(x.rcv.q, d, x, m, x.rcv.delete, false)
+	w.hist.delivered(x.q, d, x, m, x.rcv.delete, false)
 }
 
 // lock compares the lock of a delivery.
@@ -228,7 +232,7 @@ func (p *part) content(d *engine.Delivery, m *model.Message, q *queue) {
 
 func (p *part) bytes(b event.Blob, want []byte, q *queue, seq uint64, what string) {
 	got, err := p.plog.ReadBlob(b, nil)
-	if p.w.gone() {
+	if p.w.gone() || p.erased(b, err) {
 		return
 	}
 	if err != nil {

@@ -52,6 +52,11 @@ type ask struct {
 	orders [2]*event.EntityID // opOrder: where its messages go, and its dead letters; nil: they stay
 	offer  *offered           // opImport
 
+	of    *ask  // by a receiver that has several ports: what was asked of all of them
+	joint joint // … and how far that is
+	tried []int // opSend, opBatch: partitions that it was refused in before anybody looked at it
+	left  *int  // opEnforce: logs in which it is not in force
+
 	asked int64 // broker time
 }
 
@@ -73,6 +78,12 @@ type receiver struct {
 	session         string
 	lock            model.Token // of the session
 	shown           int         // records that must be durable before it is told anything more
+
+	port
+	ports   []*receiver // of one of an entity with several partitions: what it is in each log
+	granted bool        // … and it has a session
+	largest uint32      // limit of its flows
+	newest  *ask        // of its flows
 }
 
 // want is a reply that must come.
@@ -81,6 +92,9 @@ type want struct {
 	kind      engine.ReplyKind
 	refusal   model.Refusal
 	ask       *ask
+	q         *queue    // partition of an entity that it concerns; nil: that of the ask
+	joint     *ask      // all ports answer this together; nil: it is answered by itself
+	answers   *receiver // a port's answer to a drain, which counts when it leaves; nil: it is none
 	rcv       *receiver
 	at        int64           // time of the decision
 	mono      int64           // … by the clock nobody can set, ms
@@ -102,8 +116,11 @@ type want struct {
 }
 
 type line struct {
-	q        *queue
+	q        *queue // the site of the entity, or the partition of the session
 	sub      model.Sub
+	here     []*queue  // partitions that it has messages of
+	look     []*queue  // … in which there may be something
+	last     int       // the one that had the last turn; -1: none
 	holder   *receiver // of the session the line is for; nil for a sub-queue
 	attached int
 	marked   bool
@@ -150,7 +167,7 @@ func newShadow(w *world, p *part) *shadow {
 		if len(p.issued) == 0 && p.loop.Err() != nil {
 			return model.Token{} // it did not come so far
 		}
-		return p.tokens(1)[0]
+		return p.ids()
 	}
 	n := p.model.Records
 	p.model.Lost()
@@ -235,18 +252,19 @@ func (s *shadow) heard() {
 		switch n.Kind {
 		case model.Returned:
 			s.sweepers.stored(q)
-			if h := s.halls[q]; h != nil && !n.Loose {
-				s.arrived(h, n.Session)
+			if h := s.halls[q.site()]; h != nil && !n.Loose {
+				s.arrived(h, q, n.Session)
 			}
-			for _, ln := range q.lines {
+			for _, ln := range q.site().lines {
 				if ln != nil {
+					ln.wakes(q)
 					s.markLine(ln)
 				}
 			}
 		case model.Ended:
 			s.sweepers.stored(q)
-			if h := s.halls[q]; h != nil {
-				s.sessionEnded(h, n.Session)
+			if h := s.halls[q.site()]; h != nil {
+				s.sessionEnded(h, q, n.Session)
 			}
 		}
 	}
@@ -265,8 +283,8 @@ func (s *shadow) drop(now int64, q *queue) {
 	s.m.Drop(now, q.model)
 	s.order(q, [2]*event.EntityID{})
 	q.soonest = 0
-	if h := s.halls[q]; h != nil {
-		s.markHall(h)
+	if h := s.halls[q.site()]; h != nil {
+		s.markHall(h, q)
 	}
 }
 
@@ -274,7 +292,7 @@ func (s *shadow) step(now int64, a *ask) {
 	s.w.covered(a)
 	x := want{tag: a.tag, ask: a, at: now}
 	if a.op.uses() {
-		a.q.used = max(a.q.used, now)
+		a.q.use(now)
 	}
 	if s.strained(a, &x) {
 		s.hold(x)
@@ -286,12 +304,14 @@ func (s *shadow) step(now int64, a *ask) {
 	case opTouch:
 		s.touched(now, a)
 	case opAttach:
-		if a.q.model.Dropped {
-			x.refusal = model.NoEntity
-			break
+		if !a.q.model.Dropped {
+			s.attach(a, x)
+			return
+		} else if a.rcv.shared && s.looks(a.rcv).Spoken {
+			return // another has said so
 		}
-		s.attach(a, x)
-		return
+		x.refusal = model.NoEntity
+		a.unsure()
 	case opAccept:
 		s.attachSession(now, a)
 		return
@@ -300,13 +320,12 @@ func (s *shadow) step(now int64, a *ask) {
 		return
 	case opDetach:
 		s.detach(now, a)
-		s.tell(a.rcv, x, s.m.Solid)
+		s.detached(a, x)
 		return
 	case opUpdate, opDelete, opPutRule, opDropRule:
 		x.refusal = s.admin(now, a)
 	case opEnforce:
-		a.q.inForce(a.props, a.rules)
-		s.movable(a.q)
+		s.enforced(a)
 	case opOrder:
 		s.order(a.q, a.orders)
 	case opDrop:
@@ -326,7 +345,7 @@ func (s *shadow) step(now int64, a *ask) {
 		if a.q.model.Dropped {
 			x.refusal = model.NoEntity
 			if a.op == opRecall && !a.deletes {
-				s.p.tokens(len(a.seqs))
+				s.p.tokens(a.q, len(a.seqs))
 			}
 			break
 		}
@@ -376,7 +395,7 @@ func (s *shadow) ask(now int64, a *ask, x *want) {
 	case opRecall:
 		var tokens []model.Token
 		if !a.deletes {
-			tokens = s.p.tokens(len(a.seqs))
+			tokens = s.p.tokens(a.q, len(a.seqs))
 		}
 		var found []*model.Message
 		found, x.refusal = s.m.Recall(now, q, a.sub, a.token, a.seqs, tokens)
@@ -406,101 +425,6 @@ func (x *want) showing(q *model.Queue, found []*model.Message) {
 		x.show = append(x.show, c)
 		x.shows = max(x.shows, m.Solid)
 	}
-}
-
-func (ln *line) set(r *receiver, credit int32) {
-	more := credit - int32(r.limit-r.assigned)
-	r.limit = r.assigned + uint32(credit)
-	if more > 0 {
-		ln.grants = append(ln.grants, grant{r, more})
-	}
-	for i := len(ln.grants) - 1; i >= 0 && more < 0; i-- {
-		if g := &ln.grants[i]; g.rcv == r {
-			n := min(g.credit, -more)
-			g.credit -= n
-			more += n
-		}
-	}
-	ln.trim()
-}
-
-func (ln *line) trim() {
-	ln.grants = slices.DeleteFunc(ln.grants, func(g grant) bool { return g.credit <= 0 })
-}
-
-// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do.
-func (s *shadow) serveAll(now int64) {
-	for !s.halted {
-		var later []*line
-		for len(s.marked) > 0 {
-			ln := s.marked[0]
-			all := s.serve(now, ln)
-			if s.marked = s.marked[1:]; all {
-				ln.marked = false
-				s.endDrains(now, ln)
-			} else {
-				later = append(later, ln)
-			}
-		}
-		if s.marked = later; len(s.openHalls) == 0 || !s.acceptWaiting(now) {
-			return
-		}
-	}
-}
-
-// next is the message for a receiver, or nil. The loop takes a token for every record that clears expired messages out of
-// the way, and one for the message, unless that is for another turn.
-func (s *shadow) next(now int64, r *receiver) (m *model.Message, token model.Token, again bool) {
-	before := s.m.Records
-	s.skip()
-	var lost bool
-	switch {
-	case r.q.model.Dropped:
-	case r.real.Session != nil:
-		m, lost, again = s.m.NextOf(now, r.q.model, r.lock)
-	default:
-		m, again = s.m.Next(now, r.q.model, r.sub)
-	}
-	if !r.delete {
-		n := s.m.Records - before + 1 - bit(again || lost && s.m.Records > before)
-		token = s.p.tokens(n)[n-1]
-	}
-	s.heard()
-	return m, token, again
-}
-
-// serve reports whether credit or messages ran out; else there is more than one turn should do.
-func (s *shadow) serve(now int64, ln *line) (all bool) {
-	defer func() { ln.trim() }()
-	for i := 0; i < len(ln.grants); {
-		g := &ln.grants[i]
-		if g.credit == 0 {
-			i++
-			continue
-		}
-		r := g.rcv
-		m, token, again := s.next(now, r)
-		if m == nil {
-			return !again
-		}
-		x := want{tag: r.tag, kind: engine.ReplyDelivery, rcv: r, at: now}
-		q := ln.q.model
-		if r.delete {
-			x.showing(q, []*model.Message{m})
-			s.m.Take(now, q, m.Seq)
-			x.shows = s.m.Solid
-		} else {
-			s.m.Lock(now, q, m.Seq, token)
-			if x.showing(q, []*model.Message{m}); r.real.Session != nil { // that those in front have gone
-				x.shows = max(x.shows, q.Cleared)
-			}
-		}
-		g.credit--
-		r.assigned++
-		x.granted = true
-		s.tell(r, x, x.shows)
-	}
-	return true
 }
 
 // seal lets replies go, has written what one of them waits for, and begins a sync if none goes on.
@@ -564,6 +488,10 @@ func (s *shadow) release() {
 		switch {
 		case x.upto > s.written || x.solid > s.durable:
 			left = append(left, x)
+		case x.answers != nil:
+			if s.drainAnswered(x.answers) {
+				s.due = append(s.due, x)
+			}
 		case x.rcv != nil && x.rcv.line == nil:
 			s.back = append(s.back, x)
 		default:
@@ -580,7 +508,7 @@ func (s *shadow) takeBack(now int64) {
 	}
 	for _, x := range s.back {
 		if !x.rcv.delete {
-			s.putBack(now, x.rcv, x.show[0].Token)
+			s.putBack(now, x.rcv, x.q, x.show[0].Token)
 		}
 	}
 	s.back = nil

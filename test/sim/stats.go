@@ -18,6 +18,7 @@ type Stats struct {
 	CrashesInCalls, CrashesInRecovery     int64
 	Recoveries, Cuts, CutBytes            int64
 	RecordsLost                           int64
+	Questions                             int64 // about the past
 	CutOff                                int64 // changes of the catalogue that were durable and not in force yet when the process ended
 	IOErrors, FailedRuns                  int64
 	Checkpoints                           int64
@@ -32,13 +33,22 @@ type Stats struct {
 	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
 	Strains, Hangs                        int64 // changes of what there is of room, memory and answers of the disk
 	AwayByStrain, BusyByStrain            int64 // requests that were turned away for it in front of a loop, and refused by one
+	MemoryRefused                         int64 // asked for by what can do with less, or wait
 	Revived                               int64 // of those, such as came back while the others served
 	IdleDeleted                           int64 // entities that nobody used
 	StartWaits                            int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
 	DiedInSync                            int64 // crashes while a sync went on
 	Sealed, DiedSealing                   int64 // chapters; crashes while one was being sealed
+	Bases, FilesCut, FilesRevised         int64 // bases that were made, cuts that removed files, files that were written again without bodies
+	DiedInSpace, PowerCutsInSpace         int64 // crashes while history was given back; of those with a loss of power
+	LateReads, Tidied                     int64 // bodies that were gone when a client read them; thorough looks
 	ReasonsCut, HeadersTooLarge           int64 // of dead letters
+	Split, RoutedByKey, RoutedInTurn      int64 // worlds with entities of several partitions; sends to them
+	Elsewhere, ChangesAway                int64 // … that were refused before anybody looked at them, and go to another; changes that have to wait for all
+	PortsLost                             int64 // receivers of which one port was
+	StoodStill, Woven                     int64 // times that a port stood still at what is shared; things that happened meanwhile
+	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that a port ended whose answer was the last
 	VirtualMillis                         int64
 	Reruns                                int64
 	Kinds                                 [128]int64 // events by kind, as found in the logs at the end

@@ -16,15 +16,24 @@ import (
 
 // strains are what the world suffers from now; its zero value is nothing.
 type strains struct {
-	rng      *rand.Rand // nil: nothing ever
-	room     log.Room   // on the one disk of all partitions
-	noMemory bool
+	rng          *rand.Rand // nil: nothing ever
+	room         log.Room   // on the one disk of all partitions
+	noMemory     bool       // for what lasts
+	littleMemory bool       // for what can do with less, or wait
+	little       *rand.Rand // when that is
 }
 
 // strain has something begin or end now and then.
 func (w *world) strain(p *part) {
 	s := &w.strains
-	if s.rng == nil || w.draining || s.rng.IntN(12) != 0 {
+	if s.rng == nil || w.draining {
+		return
+	}
+	if s.little.IntN(20) == 0 {
+		s.littleMemory = !s.littleMemory
+		w.note("little memory", int64(bit(s.littleMemory)))
+	}
+	if s.rng.IntN(12) != 0 {
 		return
 	}
 	switch s.rng.IntN(4) {
@@ -42,7 +51,7 @@ func (w *world) strain(p *part) {
 
 // relieve ends all of it.
 func (w *world) relieve() {
-	w.strains.room, w.strains.noMemory = log.RoomEnough, false
+	w.strains.room, w.strains.noMemory, w.strains.littleMemory = log.RoomEnough, false, false
 	for _, p := range w.parts {
 		if p.writer != nil {
 			p.writer.hangs = false
@@ -121,6 +130,10 @@ func (w *world) kept(p *part, a *ask) bool {
 	var e *engine.Error
 	if len(answer) != 1 || answer[0].Tag != a.tag || !errors.As(answer[0].Err, &e) || e.Code != engine.Busy {
 		w.broken("S4 (strain)", "partition %d: request %d (%v) is turned away with %+v", p.id, a.tag, a.op, answer)
+	}
+	if w.elsewhere(a, a.sending()) {
+		w.submit(a)
+		return false
 	}
 	w.stats.AwayByStrain++
 	w.note("strained", int64(a.op), int64(a.tag))

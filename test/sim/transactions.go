@@ -43,6 +43,9 @@ func (w *world) mayStage(a *ask) {
 	if !w.o.transactions || !a.op.transactional() || !w.chance(50) {
 		return
 	}
+	if s := a.sending(); s != nil && s.Others > 0 {
+		return // it needs a key (10.7)
+	}
 	if s, ok := a.cmd.(*engine.Settle); ok && s.Unread {
 		return // it is asked again
 	}
@@ -120,7 +123,7 @@ func (a *ask) plain() engine.Command {
 // drafts are messages to be sent as the model wants them.
 func (a *ask) drafts() (drafts []model.Draft) {
 	for _, m := range a.sent {
-		drafts = append(drafts, model.Draft{Body: m.body, ID: m.key, Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due,
+		drafts = append(drafts, model.Draft{Body: m.body, ID: m.identity(), Session: m.session, HasSession: m.hasSession, TTL: m.ttl, For: m.due,
 			Color: m.color, N: m.n, Header: m.header})
 	}
 	return drafts

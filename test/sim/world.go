@@ -36,6 +36,8 @@ func (v *Violation) Error() string {
 type Result struct {
 	Seed      uint64
 	Hash      uint64 // of the trace
+	Answers   uint64 // of what clients asked and saw, in each step, in any order
+	State     uint64 // of the last states, as they are encoded: with the addresses of bodies
 	Violation *Violation
 	Stats     Stats
 }
@@ -63,6 +65,7 @@ type part struct {
 	reached   marks   // how far the log is, in records
 	heard     marks   // … when the loop last heard of it
 	crank     *crank  // a sync that goes on
+	ends      []frame // all that there were, by address
 	appended  int     // records given to the writer: no more can survive
 	needKill  int     // records that must survive the death of the process
 	needPower int     // … and a power loss
@@ -72,8 +75,11 @@ type part struct {
 	courier *host.Courier // nil: nothing moves
 	offers  []*offered    // that couriers made it
 	given   []*offered    // … and its loop has; some of them have their answers
-	shut    int           // so many more are turned away
-	rest    int64         // when its courier wants a turn; 0: when it is told something
+	looks   []look        // of its ports at what they share with others, that the shadow has not heard of
+	weft
+
+	shut int   // so many more are turned away
+	rest int64 // when its courier wants a turn; 0: when it is told something
 
 	wound   *wound // that has it refused; nil: none
 	away    bool   // it is refused, or fenced
@@ -114,6 +120,7 @@ func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	level := b.Level()
 	ticket := give(b)
 	p.frames = append(p.frames, frame{end: ticket.End(), upto: p.appended})
+	p.ends = append(p.ends, frame{end: ticket.End(), upto: p.appended})
 	f := frame{ticket.End(), p.appended, p.marks().written, level}
 	if f.written == f.upto && p.crank != nil {
 		p.w.stats.WritesDuringSync++
@@ -157,11 +164,18 @@ type world struct {
 	o     options
 	out   io.Writer // readable trace; nil: none
 	hash  hash.Hash64
+	seen  uint64      // as Result.Answers
+	last  hash.Hash64 // as Result.State
 	stats Stats
 	step  int
 
 	sealRand *rand.Rand
+	sends    map[uint64]*ask // those without a key, by tag
+	weaver   *rand.Rand      // says where a loop stands still at what ports share; nil: nowhere
+	current  *part           // whose loop does something
 	strains  strains
+	spaces   spacing
+	memory   *account // of the process that runs
 
 	disk    *faultfs.FS
 	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
@@ -189,6 +203,7 @@ type world struct {
 	nextTag      uint64
 	origins      []*engine.Origin
 	hist         history
+	asks         questions
 	tokens       uint64
 	transactions []*transaction            // that clients began, and may go on with
 	refusals     map[moveKey]model.Refusal // what destinations last said, in this run
@@ -199,19 +214,36 @@ type world struct {
 }
 
 // Run plays one seed. With out it writes what happens, readably.
-func Run(seed uint64, out io.Writer) (res Result) {
+func Run(seed uint64, out io.Writer) Result { return run(seed, out, func(*options) {}) }
+
+// run plays a seed with options that were changed.
+func run(seed uint64, out io.Writer, change func(*options)) (res Result) {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), sealRand: rand.New(rand.NewPCG(seed, sealStream+1)),
-		out: out, hash: fnv.New64a(),
+		out: out, hash: fnv.New64a(), last: fnv.New64a(),
 		disk: faultfs.New()}
 	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
+	change(&w.o)
 	if w.o.strained {
 		w.strains.rng = rand.New(rand.NewPCG(seed, strainStream+1))
+		w.strains.little = rand.New(rand.NewPCG(seed, strainStream+2))
+	}
+	if w.o.spacing > 0 {
+		w.spaces.rng = rand.New(rand.NewPCG(seed, spaceStream+1))
+	}
+	if w.o.split > 0 {
+		w.sends = map[uint64]*ask{}
+		w.weaver = rand.New(rand.NewPCG(seed, splitStream+1))
+	}
+	if w.o.questions > 0 {
+		w.asks.rng = rand.New(rand.NewPCG(seed, answersStream))
 	}
 	w.hist = newHistory(w)
 	res.Seed = seed
 	defer func() {
 		w.stopSyncs()
-		res.Hash, res.Stats = w.hash.Sum64(), w.stats
+		w.stopSpace()
+		w.stopTurns()
+		res.Hash, res.Answers, res.State, res.Stats = w.hash.Sum64(), w.seen, w.last.Sum64(), w.stats
 		res.Stats.Seeds = 1
 		if r := recover(); r != nil {
 			v, ok := r.(*Violation)
@@ -234,11 +266,18 @@ func (w *world) broken(invariant, format string, args ...any) {
 
 // note puts a thing that happened into the trace.
 func (w *world) note(what string, nums ...int64) {
-	io.WriteString(w.hash, what)
-	var b [8]byte
-	for _, n := range nums {
-		binary.LittleEndian.PutUint64(b[:], uint64(n))
-		w.hash.Write(b[:])
+	write := func(h hash.Hash64, what string, nums []int64) {
+		var b [8]byte
+		io.WriteString(h, what)
+		for _, n := range nums {
+			binary.LittleEndian.PutUint64(b[:], uint64(n))
+			h.Write(b[:])
+		}
+	}
+	if write(w.hash, what, nums); what == "ask" || what == "reply" || what == "delivery" {
+		h := fnv.New64a()
+		write(h, what, append(nums, int64(w.step)))
+		w.seen += h.Sum64()
 	}
 	if w.out != nil {
 		fmt.Fprintf(w.out, "%5d %v %s %v\n", w.step, w.mono, what, nums)
@@ -264,6 +303,7 @@ func (w *world) play() {
 	for w.step = 1; w.step <= w.o.steps && !w.ended; w.step++ {
 		w.act()
 	}
+	w.finishTurns()
 	if !w.ended {
 		w.finish()
 	}
@@ -311,7 +351,10 @@ func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 // act does one thing.
 func (w *world) act() {
-	if w.crashed {
+	switch {
+	case w.weave():
+		return
+	case w.crashed:
 		w.reborn()
 		return
 	}
@@ -325,14 +368,8 @@ func (w *world) act() {
 	case actRequest:
 		w.request()
 	case actTurn:
-		n := len(p.inbox)
-		if n > 0 && w.chance(30) {
-			n = w.rng.IntN(n + 1)
-		}
-		asks := p.inbox[:n:n]
-		p.inbox = p.inbox[n:]
-		w.turn(p, asks)
-		if w.o.prompt && !w.gone() && w.chance(80) && !p.writer.hangs {
+		w.beginTurn(p, p.mail(w.most(p)))
+		if w.o.prompt && p.goesOn == nil && !w.gone() && w.chance(80) && !p.writer.hangs {
 			w.settle(p)
 		}
 	case actWork:
@@ -343,7 +380,7 @@ func (w *world) act() {
 			w.note("work", int64(p.id))
 		}
 	case actLand:
-		w.land(p)
+		w.beginLand(p)
 	case actClock:
 		w.advance()
 	case actSecond:
@@ -372,14 +409,19 @@ func (w *world) act() {
 	case actRevive:
 		w.revive()
 	}
+	if p.goesOn != nil {
+		return
+	}
 	w.ifStopped()
+	w.steady()
 	w.seal(p)
+	w.space()
 }
 
 // ifStopped ends the process when a partition has stopped.
 func (w *world) ifStopped() {
 	for _, p := range w.parts {
-		if !w.crashed && p.loop != nil && (p.failed() || p.loop.Err() != nil) {
+		if !w.crashed && p.loop != nil && p.goesOn == nil && (p.failed() || p.loop.Err() != nil) {
 			w.note("partition stopped", int64(p.id))
 			if !p.faulted {
 				w.broken("I27", "partition %d stopped, and no error was injected: %v", p.id, p.loop.Err())
@@ -409,6 +451,12 @@ func (w *world) choose() action {
 
 // turn lets a loop take requests, and compares what comes of it with what must.
 func (w *world) turn(p *part, asks []*ask) {
+	w.beginTurn(p, asks)
+	w.finishTurn(p)
+}
+
+// beginTurn is turn, which may stand still on its way.
+func (w *world) beginTurn(p *part, asks []*ask) {
 	requests := make([]engine.Request, len(asks))
 	for i, a := range asks {
 		requests[i] = engine.Request{Command: a.cmd, Sink: p, Tag: a.tag}
@@ -417,31 +465,39 @@ func (w *world) turn(p *part, asks []*ask) {
 	w.note("turn", int64(p.id), int64(len(asks)), now)
 	w.stats.Operations += int64(len(asks))
 	before, given := p.marks(), p.handOffers()
-	p.loop.Turn(requests)
-	if w.gone() || p.failed() {
-		p.lastly(func() { p.shadow.turn(now, asks, given, before) })
-		return
-	}
-	p.shadow.turn(now, asks, given, before)
-	p.agree("a turn")
-	if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
-		w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)
-	}
-	if q, m := p.shadow.late(now); m != nil {
-		w.broken("I14", "%s: message %d expired at %d and is there at %d, although the queue has receivers", q.path, m.Seq, m.ExpiresAt, now)
-	}
+	w.do(p, func() { p.loop.Turn(requests) }, func() {
+		if w.gone() || p.failed() {
+			p.lastly(func() { p.shadow.turn(now, asks, given, before) })
+			return
+		}
+		p.shadow.turn(now, asks, given, before)
+		p.agree("a turn")
+		if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
+			w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)
+		}
+		if q, m := p.shadow.late(now); m != nil {
+			w.broken("I14", "%s: message %d expired at %d and is there at %d, although the queue has receivers", q.path, m.Seq, m.ExpiresAt, now)
+		}
+	})
 }
 
 // lastly is what came of a call in which the process died: the frame that was being written then may have survived, and what was
 // posted before has been seen. How far the loop came is not known, so it need not be all that the shadow says.
 func (p *part) lastly(decide func()) {
-	defer func() { _ = recover() }()
+	defer func() { _ = recover(); p.looks = nil }()
 	decide()
 	p.agree("its end")
 }
 
 // land lets a loop hear of what has been written or synced, and reports whether there was any.
 func (w *world) land(p *part) bool {
+	did := w.beginLand(p)
+	w.finishTurn(p)
+	return did
+}
+
+// beginLand is land, which may stand still on its way.
+func (w *world) beginLand(p *part) bool {
 	before := p.marks()
 	if before == p.heard {
 		return false
@@ -449,13 +505,14 @@ func (w *world) land(p *part) bool {
 	p.heard = before
 	now := w.now(p)
 	w.note("landed", int64(p.id))
-	p.loop.Landed()
-	if w.gone() || p.failed() || p.loop.Err() != nil {
-		p.lastly(func() { p.shadow.landed(now, before) })
-		return true
-	}
-	p.shadow.landed(now, before)
-	p.agree("a commit")
+	w.do(p, p.loop.Landed, func() {
+		if w.gone() || p.failed() || p.loop.Err() != nil {
+			p.lastly(func() { p.shadow.landed(now, before) })
+			return
+		}
+		p.shadow.landed(now, before)
+		p.agree("a commit")
+	})
 	return true
 }
 

@@ -135,9 +135,9 @@ func (f *File) Line(p token.Pos) int { return f.set.Position(p).Line }
 // Package is the directory of the file, which is the import path of its package below the module's.
 func (f *File) Package() string { return path.Dir(f.Path) }
 
-// Product reports whether the file is part of what is built for users, and not of a test or of what only tests use.
+// Product reports whether the file is part of what is built for users, and not of a test, of what only tests use, or of the examples of a guide.
 func (f *File) Product() bool {
-	return !strings.HasSuffix(f.Path, "_test.go") && !strings.HasPrefix(f.Path, "test/")
+	return !strings.HasSuffix(f.Path, "_test.go") && !strings.HasPrefix(f.Path, "test/") && !strings.HasPrefix(f.Path, "docs/")
 }
 
 // Declarations is what the file declares at its top level, each with the name of the function, "open", or method, "writer.open". What

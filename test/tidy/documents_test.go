@@ -21,6 +21,10 @@ var elsewhere = map[string]string{
 	"namespace.json":                  "in a data directory",
 	"cut/":                            "in a data directory",
 	"data/tls/ca.pem":                 "in a data directory",
+	"mirror.json":                     "in a mirror",
+	"export.json":                     "in an export",
+	"DIR/00":                          "of a mirror",
+	"DIR/01":                          "of a mirror",
 	"dist/":                           "made by make image",
 	"dist/oci":                        "made by make image",
 	"tidwall/wal":                     "a library",
@@ -29,6 +33,7 @@ var elsewhere = map[string]string{
 	"azure/servicebus":                "a module of testcontainers",
 	"@testcontainers/azureservicebus": "a module of testcontainers",
 	"n/a":                             "not available",
+	"application/x-ndjson":            "a media type",
 	"application/x-tar":               "a media type",
 }
 
@@ -228,5 +233,18 @@ func TestNamedFiles(t *testing.T) {
 	missing := slices.DeleteFunc(names, func(name string) bool { return l.has(d.path, name) })
 	if want := []string{"gone.go"}; !slices.Equal(missing, want) {
 		t.Errorf("missing are %q, want %q", missing, want)
+	}
+}
+
+// The README is for whoever sees the project for the first time: two screens. What is longer is a page of docs/guide.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 150
+	if n := strings.Count(string(text), "\n"); n > most {
+		t.Errorf("README.md has %d lines, and %d are the limit: move what only some readers need to docs/guide", n, most)
 	}
 }

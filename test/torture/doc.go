@@ -17,6 +17,8 @@
 //
 // TestFence and TestFencedDevice fence one of four partitions again and again, by hand and by a file system that fails, while messages move into it, out of it and beside it.
 //
+// TestMirror kills a mirror of the log, too, and compares it with the log.
+//
 // TestBackups copies the broker while messages move, with a kill of either side now and then, and closes the books of each copy.
 //
 // TestTemporaryEntities takes the minutes that temporary entities live, with two kills between; it runs with -minutes alone.

@@ -14,7 +14,17 @@ var batchDeleting = group{
 	"batch-delete": batchDelete,
 }
 
+// batchDelete shows the refusal where the queue is partitioned (semantics.md 10.7).
 func batchDelete(b *bus) {
+	if b.place.partitioned != nil {
+		b.send("A")
+		if status, _ := b.request(b.management("batch-delete/$management"), "com.microsoft:batch-delete-messages",
+			map[string]any{"message-count": int32(2), "enqueued-time-utc": soon(time.Hour)}); status != 400 {
+			b.Errorf("status %d, want 400", status)
+		}
+		b.wantTexts(b.peekAll(peekLock), "A")
+		return
+	}
 	b.send("L", "D")
 	r := b.receiver()
 	got := b.take(r, "L", "D")

@@ -3,6 +3,7 @@ package sdkgo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -44,7 +45,24 @@ func (b *bus) post(messages ...*message) {
 	}
 }
 
+// keyed is a message as the scenario sends it. Where entities are partitioned one without a key of its own has one of the scenario's: what the scenarios say of the order of messages holds
+// in one partition. That messages without a key come to all of them is shown elsewhere (SM-200, SM-213).
+func (b *bus) keyed(m *message) *message {
+	if b.place.partitioned == nil || m.SessionID != nil || m.PartitionKey != nil {
+		return m
+	}
+	one := *m
+	one.PartitionKey = &b.key
+	return &one
+}
+
+// together tells whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2).
+func (b *bus) together(one, other *message) bool {
+	return b.place.partitioned == nil || deref(one.SessionID) == deref(other.SessionID)
+}
+
 func (b *bus) trySend(m *message) error {
+	m = b.keyed(m)
 	return b.try(func(ctx context.Context) error { return b.sender.SendMessage(ctx, m, nil) })
 }
 
@@ -54,14 +72,18 @@ func (b *bus) batch(messages ...*message) *azservicebus.MessageBatch {
 	batch, err := b.sender.NewMessageBatch(b.patient(), nil)
 	b.must(err)
 	for _, m := range messages {
-		b.must(batch.AddMessage(m, nil))
+		b.must(batch.AddMessage(b.keyed(m), nil))
 	}
 	return batch
 }
 
-// postBatch sends messages as one batch.
+// postBatch sends messages as one batch, or, where that is refused because of their sessions, one after another.
 func (b *bus) postBatch(messages ...*message) {
 	b.Helper()
+	if slices.ContainsFunc(messages, func(m *message) bool { return !b.together(m, messages[0]) }) {
+		b.post(messages...)
+		return
+	}
 	b.must(b.sender.SendMessageBatch(b.patient(), b.batch(messages...), nil))
 }
 
@@ -79,8 +101,8 @@ func (b *bus) sendAll(bodies []string) {
 func (b *bus) postAll(messages []*message) {
 	b.Helper()
 	for len(messages) > 0 {
-		batch := b.batch()
-		for len(messages) > 0 && batch.AddMessage(messages[0], nil) == nil {
+		batch, first := b.batch(), messages[0]
+		for len(messages) > 0 && b.together(first, messages[0]) && batch.AddMessage(b.keyed(messages[0]), nil) == nil {
 			messages = messages[1:]
 		}
 		b.must(b.sender.SendMessageBatch(b.patient(), batch, nil))
@@ -91,6 +113,9 @@ func (b *bus) postAll(messages []*message) {
 func (b *bus) schedule(at time.Time, messages ...*message) []int64 {
 	b.Helper()
 	var numbers []int64
+	for i := range messages {
+		messages[i] = b.keyed(messages[i])
+	}
 	b.must(b.try(func(ctx context.Context) (err error) {
 		numbers, err = b.sender.ScheduleMessages(ctx, messages, at, nil)
 		return err

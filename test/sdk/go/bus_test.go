@@ -42,6 +42,7 @@ type bus struct {
 	*testing.T
 	place        place
 	queue        string // or topic, with which sending has to do
+	key          string // of its messages, where entities are partitioned
 	subscription string // with which receiving has to do; empty: with the queue
 	retry        azservicebus.RetryOptions
 	client       *azservicebus.Client
@@ -62,12 +63,13 @@ type place struct {
 	tlsConnectionString string // without the emulator's flag; empty where nothing is administered
 	authority           string // file with the certificate that is trusted then
 	control             string // address of the API of ../run; empty where there is none
+	partitioned         *bool  // of entities that scenarios make; nil: they say nothing of it
 	webSocket           bool   // clients speak to it over WebSocket
 }
 
 func newBus(t *testing.T, at place, queue string, retry azservicebus.RetryOptions) *bus {
 	t.Helper()
-	b := &bus{T: t, place: at, queue: queue, retry: retry, failure: &failure{}}
+	b := &bus{T: t, place: at, queue: queue, key: queue, retry: retry, failure: &failure{}}
 	b.client = b.connect()
 	b.sender = b.senderOf(b.client)
 	return b

@@ -1,7 +1,9 @@
 package sdkgo
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,15 +121,20 @@ func forwardProperties(b *bus) {
 		SessionID: to.Ptr("group"), ReplyTo: to.Ptr("reply-to"), ReplyToSessionID: to.Ptr("reply-group"), Subject: to.Ptr("subject"), To: to.Ptr("to"),
 		TimeToLive: to.Ptr(time.Hour), ApplicationProperties: map[string]any{"colour": "red"},
 	})
-	got := b.receive(b.receiver(), 3)
+	got, last, first := b.receive(b.receiver(), 3), int64(3), int64(2)
+	if b.place.partitioned != nil { // A has a partition of its own, of the same number there as here
+		slices.SortFunc(got, func(one, other *received) int { return cmp.Compare(string(other.Body), string(one.Body)) })
+		last = number(got[2])
+		first = last&^(1<<48-1) + 1
+	}
 	b.wantEach(bodies(got), []string{"X", "B", "A"})
 	a := got[2]
 	for name, pair := range map[string][2]any{
 		"body": {string(a.Body), "A"}, "content type": {deref(a.ContentType), "application/json"}, "correlation id": {deref(a.CorrelationID), "correlation"},
 		"message id": {a.MessageID, "id"}, "partition key": {deref(a.PartitionKey), "group"}, "session id": {deref(a.SessionID), "group"},
 		"reply-to": {deref(a.ReplyTo), "reply-to"}, "reply-to session id": {deref(a.ReplyToSessionID), "reply-group"},
-		"subject": {deref(a.Subject), "subject"}, "to": {deref(a.To), "to"}, "number": {number(a), int64(3)},
-		"enqueued sequence number": {deref(a.EnqueuedSequenceNumber), int64(2)}, "dead-letter source": {deref(a.DeadLetterSource), ""},
+		"subject": {deref(a.Subject), "subject"}, "to": {deref(a.To), "to"}, "number": {number(a), last},
+		"enqueued sequence number": {deref(a.EnqueuedSequenceNumber), first}, "dead-letter source": {deref(a.DeadLetterSource), ""},
 	} {
 		if pair[0] != pair[1] {
 			b.Errorf("%s %v, want %v", name, pair[0], pair[1])

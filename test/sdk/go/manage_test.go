@@ -77,6 +77,9 @@ func (b *bus) manage(call func(context.Context) error) {
 // Queues.
 
 func (b *bus) tryCreateQueue(name string, p queueProperties) error {
+	if p.EnablePartitioning == nil {
+		p.EnablePartitioning = b.place.partitioned
+	}
 	_, err := b.admin().CreateQueue(b.patient(), name, &admin.CreateQueueOptions{Properties: &p})
 	return err
 }
@@ -149,6 +152,9 @@ func (b *bus) deleteQueue(names ...string) {
 // Topics.
 
 func (b *bus) tryCreateTopic(name string, p topicProperties) error {
+	if p.EnablePartitioning == nil {
+		p.EnablePartitioning = b.place.partitioned
+	}
 	_, err := b.admin().CreateTopic(b.patient(), name, &admin.CreateTopicOptions{Properties: &p})
 	return err
 }

@@ -85,6 +85,10 @@ func newSuite(t *testing.T) *suite {
 		t.Fatal(err)
 	}
 	list = list.For("go")
+	var partitioned *bool
+	if list.Partitioned = os.Getenv("LEDGERBUS_PARTITIONED") != ""; list.Partitioned {
+		partitioned = &list.Partitioned
+	}
 	if only := os.Getenv("LEDGERBUS_ONLY"); only != "" {
 		if list, err = list.Only(strings.Split(only, ",")); err != nil {
 			t.Fatal(err)
@@ -101,12 +105,13 @@ func newSuite(t *testing.T) *suite {
 	}
 	if given := os.Getenv("LEDGERBUS_CONNECTION_STRING"); given != "" {
 		s.together = place{connectionString: given, tlsConnectionString: os.Getenv("LEDGERBUS_TLS_CONNECTION_STRING"),
-			authority: os.Getenv("LEDGERBUS_CA"), control: os.Getenv("LEDGERBUS_CONTROL")}
+			authority: os.Getenv("LEDGERBUS_CA"), control: os.Getenv("LEDGERBUS_CONTROL"), partitioned: partitioned}
 		s.alone = s.together
 		return s
 	}
 	binary := build(t)
 	s.together, s.alone = open(t, binary, list), open(t, binary, list)
+	s.together.partitioned, s.alone.partitioned = partitioned, partitioned
 	return s
 }
 
@@ -168,6 +173,9 @@ func (s *suite) run(t *testing.T, scenario lab.Scenario) {
 		s.write(t, line)
 		leave()
 	})
+	if scenario.Group == "admin" { // these say themselves what they make
+		at.partitioned = nil
+	}
 	b = newBus(t, at, scenario.ID, retry)
 	show := written[scenario.ID]
 	if show == nil {

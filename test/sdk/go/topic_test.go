@@ -1,6 +1,7 @@
 package sdkgo
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -36,7 +37,11 @@ func (b *bus) wantNumbers(messages []*received, want ...int64) {
 	b.Helper()
 	var got []int64
 	for _, m := range messages {
-		got = append(got, number(m))
+		n := number(m)
+		if b.place.partitioned != nil {
+			n &= 1<<48 - 1 // counts from 1 in each partition
+		}
+		got = append(got, n)
 	}
 	if !slices.Equal(got, want) {
 		b.Errorf("numbers %v, want %v", got, want)
@@ -279,7 +284,11 @@ func topicSessions(b *bus) {
 	grouped.noSessionLeft()
 
 	r := plain.receiver()
-	all := plain.take(r, "A", "B", "C", "D")
+	all := plain.receive(r, 4)
+	if plain.place.partitioned != nil { // a session has its partition
+		slices.SortFunc(all, func(one, other *received) int { return bytes.Compare(one.Body, other.Body) })
+	}
+	plain.wantTexts(all, "A", "B", "C", "D")
 	for i, id := range []string{"s", "s", "t"} {
 		plain.wantSession(all[i], id)
 	}
@@ -459,7 +468,7 @@ func topicStatus(b *bus) {
 	setStatus(admin.EntityStatusSendDisabled)
 	b.wantError("disabled", b.senderOf(b.client).SendMessage(b.patient(), text("B"), nil))
 	setStatus(admin.EntityStatusActive)
-	b.must(b.senderOf(b.client).SendMessage(b.patient(), text("C"), nil))
+	b.must(b.senderOf(b.client).SendMessage(b.patient(), b.keyed(text("C")), nil))
 
 	b.updateSubscription(b.queue, "closed", func(*subscriptionProperties) {}) // the SDK sends no status, which makes it active
 	r = closed.receiver()

@@ -53,10 +53,14 @@ func (l List) entities(changes Changes) ([]byte, error) {
 	queues := map[string]bool{}
 	for _, s := range l.Scenarios {
 		if s.Topic != nil {
-			namespace.Topics = append(namespace.Topics, l.topic(s))
+			t := l.topic(s)
+			l.partition(t.Properties)
+			namespace.Topics = append(namespace.Topics, t)
 		}
 		if s.Queue != nil {
-			namespace.Queues = append(namespace.Queues, queueEntry{Name: s.ID, Properties: merged(l.Base, s.Queue, changes[s.ID])})
+			p := merged(l.Base, s.Queue, changes[s.ID])
+			l.partition(p)
+			namespace.Queues = append(namespace.Queues, queueEntry{Name: s.ID, Properties: p})
 			queues[s.ID] = true
 		}
 	}
@@ -75,6 +79,18 @@ func (l List) topic(s Scenario) topicEntry {
 		t.Subscriptions = append(t.Subscriptions, sub)
 	}
 	return t
+}
+
+// partition makes the properties of a queue or topic those of a partitioned one, where all are. A size that is none of the cloud's is not multiplied by the number of
+// partitions, each of which has its part of it: here each has what the scenario says.
+func (l List) partition(p Properties) {
+	if !l.Partitioned {
+		return
+	}
+	p["EnablePartitioning"] = true
+	if fmt.Sprint(p["MaxSizeInMegabytes"]) == "1" {
+		p["MaxSizeInMegabytes"] = 16
+	}
 }
 
 // merged are properties, later ones over earlier ones.

@@ -159,6 +159,14 @@ func (l *Lab) writeSettings(settings Settings) error {
 	if settings == nil {
 		settings = Settings{}
 	}
+	if l.List.Partitioned { // more than a namespace may have otherwise
+		limits := map[string]any{"partitioned": 10_000}
+		if given, ok := settings["limits"].(map[string]any); ok {
+			maps.Copy(limits, given)
+		}
+		settings = maps.Clone(settings)
+		settings["limits"] = limits
+	}
 	text, err := json.MarshalIndent(settings, "", "  ") // which is YAML too
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type List struct {
 	Errors    map[string]map[string]string `json:"errors"`            // by kind, then by client
 	ShownBy   map[string][]string          `json:"shownBy,omitempty"` // the clients that show a group, where they are not the SDKs
 	Scenarios []Scenario                   `json:"scenarios"`
+
+	Partitioned bool `json:"-"` // all queues and topics are, also those that scenarios make
 }
 
 // Properties are those of an entity in the emulator's Config.json.
