@@ -58,6 +58,9 @@ func (w *world) drain() {
 	}
 	w.pump()
 	w.starving()
+	if w.o.steady {
+		w.hist.inOrder()
+	}
 	tokens := w.hist.tokens
 	w.hist.tokens = nil
 	for _, k := range tokens {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -55,13 +57,15 @@ type known struct {
 	q     *queue
 	sub   model.Sub
 	token model.Token
+	step  int // in which it became known
 }
 
 // numbered is a message a client knows by its number.
 type numbered struct {
-	q   *queue
-	sub model.Sub
-	seq uint64
+	q    *queue
+	sub  model.Sub
+	seq  uint64
+	step int // in which it became known
 }
 
 // held is a session somebody was given.
@@ -72,6 +76,7 @@ type held struct {
 	until int64 // as answered
 	loose bool  // it may have ended early: a detach was asked for, or the power failed
 	over  bool  // its holder was told that it ended
+	step  int   // in which it was given
 }
 
 // life is one message as its clients saw it.
@@ -311,10 +316,33 @@ func (h *history) numbered(l *life, number *uint64, seq uint64) {
 	}
 }
 
+// inOrder puts what became known in this step into an order of its own. Answers that wait for the same sync come in an order that depends on where one
+// file ends and the next begins, and what a client asks for next depends on the order in which it learned of things.
+func (h *history) inOrder() {
+	byToken := func(a, b known) int { return bytes.Compare(a.token[:], b.token[:]) }
+	byNumber := func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.q.n, b.q.n), cmp.Compare(a.sub, b.sub), cmp.Compare(a.seq, b.seq))
+	}
+	slices.SortFunc(newest(h.tokens, func(k known) bool { return k.step == h.w.step }), byToken)
+	for _, list := range [][]numbered{h.aside, h.planned} {
+		slices.SortFunc(newest(list, func(n numbered) bool { return n.step == h.w.step }), byNumber)
+	}
+	slices.SortFunc(newest(h.grants, func(g *held) bool { return g.step == h.w.step }), func(a, b *held) int { return bytes.Compare(a.token[:], b.token[:]) })
+}
+
+// newest is the end of a list, as far as all of it is new.
+func newest[T any](list []T, isNew func(T) bool) []T {
+	i := len(list)
+	for i > 0 && isNew(list[i-1]) {
+		i--
+	}
+	return list[i:]
+}
+
 // locked notes a token a client was given. Of many the oldest are never settled by it: their locks end by themselves. Not so while it drains: a ring
 // of subscriptions hands out more at once, and what was not completed would come again with every end of a lock, beyond the time that draining has.
 func (h *history) locked(q *queue, sub model.Sub, t model.Token) {
-	h.tokens = append(h.tokens, known{q, sub, t})
+	h.tokens = append(h.tokens, known{q, sub, t, h.w.step})
 	if len(h.tokens) > 64 && !h.w.draining {
 		h.old = append(h.old, h.tokens[0])
 		h.tokens = h.tokens[1:]
@@ -386,7 +414,7 @@ func (h *history) granted(q *queue, r *receiver, g *engine.SessionGrant, at int6
 			o.over = true
 		}
 	}
-	h.grants = append(h.grants, &held{q: q, id: g.ID, token: model.Token(g.Token), until: int64(g.LockedUntil), loose: r.client().leaving})
+	h.grants = append(h.grants, &held{q: q, id: g.ID, token: model.Token(g.Token), until: int64(g.LockedUntil), loose: r.client().leaving, step: h.w.step})
 	if len(h.grants) > 40 {
 		h.grants = slices.Clone(h.grants[10:])
 	}
@@ -484,7 +512,7 @@ func (h *history) settled(a *ask, x *want) {
 			l.done, l.doneAt = true, w.broker()
 		case a.how == model.Defer:
 			l.aside, l.asideIn = true, a.sub
-			h.aside = append(h.aside, numbered{a.q, a.sub, l.seq})
+			h.aside = append(h.aside, numbered{a.q, a.sub, l.seq, h.w.step})
 		case a.how == model.DeadLetter:
 			l.aside = false
 		}
@@ -508,7 +536,7 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 		}
 		seq, planned := uint64(numbers[i]), l.due > x.at && a.to == nil
 		if planned {
-			h.planned = append(h.planned, numbered{a.q, model.Main, seq})
+			h.planned = append(h.planned, numbered{a.q, model.Main, seq, h.w.step})
 		}
 		switch {
 		case a.q.entity.Properties.RequiresDuplicateDetection && a.to == nil: // it may be the number of the first with this id

@@ -94,6 +94,7 @@ func (w *world) steady() {
 			w.settle(p)
 		}
 	}
+	w.hist.inOrder()
 	w.ifStopped()
 }
 
