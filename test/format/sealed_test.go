@@ -39,14 +39,14 @@ func seal(t *testing.T, dir string, drop func(log.Partition)) (files []string) {
 			t.Fatal(err)
 		}
 	}
-	if drop != nil {
-		drop(p)
-	}
-	d.Close()
 	files, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*.lbs"))
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%d sealed files, %v", len(files), err)
 	}
+	if drop != nil {
+		drop(p)
+	}
+	d.Close()
 	return files
 }
 

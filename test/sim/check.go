@@ -342,6 +342,9 @@ func (w *world) finish() {
 	if w.ended {
 		return
 	}
+	for _, p := range w.parts { // before everything is received, for what is left then says little
+		w.last.Write(p.state.Index().Encode(nil))
+	}
 	w.step = -1
 	w.note("draining")
 	w.pump()
@@ -396,7 +399,6 @@ const share = 50
 // count adds up what the logs hold at the end.
 func (w *world) count() {
 	for _, p := range w.parts {
-		w.last.Write(p.state.Index().Encode(nil))
 		w.stats.ReasonsCut, w.stats.HeadersTooLarge = w.stats.ReasonsCut+int64(p.model.Cut), w.stats.HeadersTooLarge+int64(p.model.TooLarge)
 		first, _ := p.plog.Bounds()
 		record := p.before(first)

@@ -37,7 +37,7 @@ type Result struct {
 	Seed      uint64
 	Hash      uint64 // of the trace
 	Answers   uint64 // of what clients asked and saw, in each step, in any order
-	State     uint64 // of the last states, as they are encoded: with the addresses of bodies
+	State     uint64 // of the states before all is received at the end, as they are encoded: with the addresses of bodies
 	Violation *Violation
 	Stats     Stats
 }
