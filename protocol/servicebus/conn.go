@@ -50,9 +50,9 @@ type conn struct {
 	turn sync.Mutex // held by who has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
 	done bool       // run has had its last turn, and so has the reader; guarded by turn
 
-	newcomer bool   // no valid token so far; guarded by the server's mutex
-	greedy   greedy // guarded by the server's mutex
-	refusal  string // why the connection is closed as soon as it opens; empty: it is not
+	newcomer bool        // no valid token so far; guarded by the server's mutex
+	greedy   greedy      // guarded by the server's mutex
+	refusal  *amqp.Error // why the connection is closed as soon as it opens; nil: it is not
 
 	// owned by the turn: the course of the connection
 	now      time.Time // of this turn of the loop
@@ -328,7 +328,7 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 	p, payload, err := c.decoder.Decode(body)
 	if c.in.cut {
 		if _, ok := p.(*amqp.Transfer); err != nil || !ok {
-			c.protocolFault(amqp.CondResourceLimit, noRoomText)
+			c.noMemory()
 			return
 		}
 	}
@@ -388,8 +388,8 @@ func (c *conn) open(o *amqp.Open) {
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}
 	c.writeOpen()
-	if c.refusal != "" {
-		c.closeFor(event.ClosedByBroker, amqp.CondResourceLimit, c.refusal)
+	if c.refusal != nil {
+		c.closeFor(event.ClosedByBroker, c.refusal.Condition, c.refusal.Description)
 		return
 	}
 	c.timers.opened(c)

@@ -94,7 +94,7 @@ func (p *peerConn) toldToGo() bool {
 		select {
 		case r := <-p.in:
 			if c, ok := r.p.(*amqp.Close); ok {
-				return c.Error != nil && c.Error.Condition == amqp.CondResourceLimit
+				return c.Error != nil && c.Error.Condition == amqp.CondConnectionForced
 			}
 		default:
 			return false

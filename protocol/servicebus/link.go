@@ -240,8 +240,11 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if l.c.links.attached >= limit {
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "There are too many links."}
 	}
-	if !l.c.memory.mayHold(l.c.claims.cost() + l.cost(a) + len(l.c.in.body)) {
+	switch cost := l.c.claims.cost() + l.cost(a) + len(l.c.in.body); {
+	case !l.c.memory.hasRoom(cost):
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
+	case !l.c.memory.reserve(cost): // it may be there a moment later
+		return refusal(amqp.CondServerBusy, noMemoryText)
 	}
 	return nil
 }

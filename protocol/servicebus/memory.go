@@ -48,8 +48,11 @@ type memory struct {
 	tight    bool          // memory is short, and the share has more than it may have
 }
 
-// mayHold reports whether sessions and links may take that many bytes more.
-func (m *memory) mayHold(bytes int) bool { return m.held+bytes <= m.allowed.held() && m.reserve(bytes) }
+// hasRoom reports whether sessions and links stay within what a connection may have with that many bytes more.
+func (m *memory) hasRoom(bytes int) bool { return m.held+bytes <= m.allowed.held() }
+
+// mayHold reports whether sessions and links may take that many bytes more, now.
+func (m *memory) mayHold(bytes int) bool { return m.hasRoom(bytes) && m.reserve(bytes) }
 
 // hold counts bytes that sessions and links take; negative ones are given back.
 func (m *memory) hold(bytes int) { m.held += bytes }

@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
 // Options says how a [Server] behaves. The zero value serves a namespace nobody can log in to.
@@ -162,9 +163,10 @@ func (s *Server) admit(c *conn) string {
 	}
 	switch {
 	case turn && !room:
-		s.turnAway(c, noRoomText, "no memory")
+		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory") // as [conn.noMemory]
 	case turn:
-		s.turnAway(c, fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace), "too many connections")
+		text := fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
+		s.turnAway(c, &amqp.Error{Condition: amqp.CondResourceLimit, Description: text}, "too many connections")
 	default:
 		taken = true
 		c.memory.share, c.reader.share = share, share
@@ -178,9 +180,9 @@ func (s *Server) admit(c *conn) string {
 }
 
 // turnAway lets a connection be told why it cannot stay.
-func (s *Server) turnAway(c *conn, text, reason string) {
+func (s *Server) turnAway(c *conn, refusal *amqp.Error, reason string) {
 	s.turned++
-	c.refusal = text
+	c.refusal = refusal
 	s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", reason)
 }
 
@@ -217,7 +219,7 @@ func (s *Server) forget(c *conn) {
 	s.loggedIn(c)
 	s.mu.Lock()
 	delete(s.conns, c)
-	if c.refusal != "" {
+	if c.refusal != nil {
 		s.turned--
 	}
 	s.mu.Unlock()

@@ -30,7 +30,6 @@ const (
 
 const (
 	noMemoryText = "The server is busy: it has no memory for this now. Please retry the operation."
-	noRoomText   = "The server has no memory for this now."
 	stuckText    = "The server has little memory, and the connection takes too much of it."
 )
 
@@ -145,10 +144,14 @@ func (t *timers) squeezed(c *conn, is bool) {
 	}
 }
 
-// evicted closes the connection: it has more than its share of memory that is short.
+// noMemory closes the connection, because there is no memory now for what its peer wants. The condition is one after which every SDK connects again:
+// after resource-limit-exceeded the one for Go tries nothing any more, and after server-busy it tries the same connection again and again.
+func (c *conn) noMemory() { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
+
+// evicted closes the connection: it has more than its share of memory that is short. Its peer may come again, see [conn.noMemory].
 func evicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
-		c.closeFor(event.ClosedByBroker, amqp.CondResourceLimit, stuckText)
+		c.closeFor(event.ClosedByBroker, amqp.CondConnectionForced, stuckText)
 	}
 }

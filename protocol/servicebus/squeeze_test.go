@@ -268,7 +268,7 @@ func (p *peerConn) closedForMemory() {
 			p.Fatal(r.err)
 		}
 		if c, ok := r.p.(*amqp.Close); ok {
-			if c.Error == nil || c.Error.Condition != amqp.CondResourceLimit {
+			if c.Error == nil || c.Error.Condition != amqp.CondConnectionForced {
 				p.Errorf("%+v", c.Error)
 			}
 			return
