@@ -85,10 +85,10 @@ type publishing struct {
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
 func (p *publishing) check(cmd *Send) *Error {
-	before := p.mark()
+	before := p.savepoint()
 	err := p.makePlan(cmd)
 	if err != nil {
-		p.takeBack(before, p.id.Partition)
+		p.rollbackTo(before, p.id.Partition)
 	}
 	return err
 }

@@ -249,13 +249,13 @@ type Writer interface {
 	Moved() <-chan struct{} // holds a value once Durable has grown, or in another goroutine what was given to Write was written
 	Lost() <-chan struct{}  // closed when the writer failed
 	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
-	Strain() Strain         // what its disk suffers from now; it costs nothing to ask
+	DiskState() DiskState   // what its disk suffers from now; it costs nothing to ask
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
 }
 
-// Strain is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
-type Strain struct {
+// DiskState is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
+type DiskState struct {
 	Room  Room      // on the disk
 	Since time.Time // since when there is no more
 	// Hangs is since when a write or a sync has been going on that takes too long; zero: none does.

@@ -97,7 +97,7 @@ type store struct {
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
-	holds   holds
+	holds   remoteLeases
 	reserve reserve
 	watch   watch
 	sealer  sealer

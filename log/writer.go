@@ -158,10 +158,10 @@ func (w *writer) rescue() {
 // Epoch implements [Writer].
 func (w *writer) Epoch() Epoch { return w.epoch }
 
-// Strain implements [Writer].
-func (w *writer) Strain() Strain {
+// DiskState implements [Writer].
+func (w *writer) DiskState() DiskState {
 	r := w.p.store.reserve.is()
-	s := Strain{Room: r.room, Since: r.since}
+	s := DiskState{Room: r.room, Since: r.since}
 	if at := w.hangs.Load(); at != nil {
 		s.Hangs = *at
 	}

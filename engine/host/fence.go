@@ -16,9 +16,9 @@ import (
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// ended takes the error that a tenure has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
+// ended takes the error that an incarnation has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
 // partition 0, which holds the catalogue.
-func (n *Namespace) ended(id engine.PartitionID, t *tenure, err error) {
+func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
 		n.fail(err)

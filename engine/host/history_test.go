@@ -95,7 +95,7 @@ func TestHistoryIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits := b.waiting(t, q)
-	newKeeping(served{b.Namespace}).look(t.Context())
+	newRetention(served{b.Namespace}).look(t.Context())
 	first, _ := (*b.slots[q.Host(0)].log.Load()).Bounds()
 	if first < 10_000 || !strings.Contains(said.String(), "history given back") {
 		t.Errorf("the log begins at %d:\n%s", first, said.String())
@@ -122,7 +122,7 @@ func TestHistoryIsCut(t *testing.T) {
 	var said strings.Builder
 	b, q := openSealing(t, &said)
 	defer b.close(t)
-	k := newKeeping(served{b.Namespace})
+	k := newRetention(served{b.Namespace})
 	var asked []string
 	var answer error
 	k.cut = func(_ context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {

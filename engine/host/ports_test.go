@@ -238,7 +238,7 @@ func (w *ports) act() {
 	case n < 8:
 		m.writer.Work()
 	default:
-		w.run(m, m.loop.Landed)
+		w.run(m, m.loop.Committed)
 	}
 }
 
@@ -302,7 +302,7 @@ func (w *ports) rest() {
 			m.writer.Work()
 		default:
 			m.writer.Work()
-			w.run(m, m.loop.Landed)
+			w.run(m, m.loop.Committed)
 		}
 		if err := m.loop.Err(); err != nil {
 			w.broken("%v", err)

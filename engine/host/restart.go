@@ -105,7 +105,7 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 
 // install tells a recovered partition all it missed while it was away, ends what was due meanwhile, and has it serve. Nothing of the catalogue
 // changes meanwhile.
-func (n *Namespace) install(id engine.PartitionID, t *tenure, x *index.Index) error {
+func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Index) error {
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
 	l := t.loop

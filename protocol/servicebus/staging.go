@@ -26,7 +26,7 @@ type plot struct {
 
 // stagedSend is a send that becomes part of a transaction.
 type stagedSend struct {
-	single
+	singleSend
 	stage engine.Stage
 }
 

@@ -203,7 +203,7 @@ func TestCrowd(t *testing.T) {
 	}
 	s := stage(t, binaryFor(t), crowd, gathering+*duration,
 		"--memory-limit", fmt.Sprint(limit), "--limits-connections", fmt.Sprint(size+100))
-	s.many, s.honest.strained = size, true
+	s.many, s.honest.disturbed = size, true
 	s.fill("attacked", 200, 100<<10)
 	s.honest.workers.Go(func() { s.honest.large(t.Context()) })
 	f := s.playWithin(crowd, limit+limit/10, size*9/10, *duration)

@@ -239,8 +239,8 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 		return r
 	}
 	if a.op == opUpdate || a.op == opPutRule {
-		if !w.strains.bears(a.weightOf(exists, &old, &next)) {
-			w.stats.BusyByStrain++
+		if !w.faults.admits(a.weightOf(exists, &old, &next)) {
+			w.stats.BusyByFault++
 			return model.Busy
 		}
 	}

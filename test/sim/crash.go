@@ -320,7 +320,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.strains.noMemory }, Memory: w.memory})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.faults.noMemory }, Memory: w.memory})
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
 		p.state.Split(w.o.split)

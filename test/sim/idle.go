@@ -133,7 +133,7 @@ func (s *shadow) inUse() (all []*queue) {
 		if q.host != s.p || q.model == nil || !q.model.InForce {
 			continue
 		}
-		if q.site().attended() || s.halls[q.site()] != nil ||
+		if q.site().attended() || s.sessionWaiters[q.site()] != nil ||
 			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool {
 				return m.State == model.Scheduled || m.State == model.Transferring && !m.Dead
 			}) {

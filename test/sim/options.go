@@ -63,7 +63,7 @@ type options struct {
 	split   int  // partitions of entities that have several; 0: none has
 	keyless bool // most messages to these have no key
 
-	strained bool // disks have little room or hang, and memory is short
+	faults bool // disks have little room or hang, and memory is short
 
 	startBytes int // see [engine.LoopOptions]
 }
@@ -187,7 +187,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
 	o.addSealing(rand.New(rand.NewPCG(seed, sealStream)))
 	o.addSpace(rand.New(rand.NewPCG(seed, spaceStream)))
-	o.strained = rand.New(rand.NewPCG(seed, strainStream)).IntN(3) == 0
+	o.faults = rand.New(rand.NewPCG(seed, strainStream)).IntN(3) == 0
 	o.addSplit(rand.New(rand.NewPCG(seed, splitStream)))
 	return o
 }

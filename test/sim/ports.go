@@ -186,7 +186,7 @@ func (w *world) looked(r *receiver) {
 	if p == nil {
 		return // it is turned away
 	}
-	if p.pause != nil && w.weaver.IntN(100) < 35 {
+	if p.pause != nil && w.interleaver.IntN(100) < 35 {
 		w.stats.StoodStill++
 		p.pause(struct{}{})
 	}

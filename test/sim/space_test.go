@@ -59,7 +59,7 @@ var layouts = []struct {
 }
 
 // A keeping is what becomes of what was written.
-var keepings = []struct {
+var retentions = []struct {
 	name   string
 	change func(*options)
 }{
@@ -84,7 +84,7 @@ func TestSpaceChangesNothing(t *testing.T) {
 		var answers uint64
 		for i, layout := range layouts {
 			var state uint64
-			for k, keep := range keepings {
+			for k, keep := range retentions {
 				res := run(seed, nil, func(o *options) { alike(o, seed%2 == 0); layout.change(o); keep.change(o) })
 				all.Add(res.Stats)
 				if res.Violation != nil {
