@@ -155,8 +155,8 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	case *sliceGone:
 		c.forget(told.source)
 		return
-	case *hurry:
-		c.hurry()
+	case *retryNow:
+		c.retryNow()
 		return
 	}
 	f := c.inFlight[letter.Tag]
@@ -232,8 +232,8 @@ func (c *Courier) wait(now event.Time, l *stream) {
 	c.resting = append(c.resting, l)
 }
 
-// hurry has all streams that wait try again, and wait a little only.
-func (c *Courier) hurry() {
+// retryNow has all streams that wait try again, and wait a little only.
+func (c *Courier) retryNow() {
 	for _, l := range c.resting {
 		l.until, l.rest = 1, 0
 	}

@@ -31,7 +31,7 @@ func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 		n.avoid()
 		_ = t.retire() // it is what we were told
 		n.tellFenced(id, err)
-		close(t.told)
+		close(t.fenceLogged)
 	}
 }
 
@@ -97,7 +97,7 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 	if !n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: cause, By: principal(by)}) {
 		return n.isNot(id) // it has failed meanwhile
 	}
-	close(t.told)
+	close(t.fenceLogged)
 	n.logger.Warn("partition fenced by an operator: its entities are busy, all others go on", "partition", id, "by", principal(by), "reason", why.Reason)
 	n.avoid()
 	n.carried.Go(func() {

@@ -83,8 +83,8 @@ func (f *frames) appendedFact(now event.Time) {
 	}
 }
 
-// hurry lets facts go that have waited for company for long enough.
-func (f *frames) hurry(now event.Time) {
+// ripen lets facts go that have waited for company for long enough.
+func (f *frames) ripen(now event.Time) {
 	if now >= f.aloneBy {
 		f.alone, f.aloneBy = 0, 0
 	}

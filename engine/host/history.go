@@ -121,7 +121,7 @@ func (k *retention) look(ctx context.Context) {
 		}
 	}
 	k.forget(o.files)
-	if o.crowded() {
+	if o.overBudget() {
 		k.measure(ctx, o.files)
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
 			return

@@ -188,7 +188,7 @@ func (l *Loop) untilWork() time.Duration {
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
-	l.frames.hurry(now)
+	l.frames.ripen(now)
 	l.dispatcher.halted = halted(l.frames.writer)
 	refuseGrowth(l)
 	if len(l.backlog) > 0 {

@@ -66,8 +66,8 @@ func Follow(s *ClockStart, x *index.Index, now event.Time, wall time.Time) *even
 	return s.follow(x, now, wall)
 }
 
-// Hurry has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
-func Hurry(c *Courier) { c.Post([]engine.Reply{{Answer: &hurry{}}}) }
+// RetryNow has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
+func RetryNow(c *Courier) { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
 
 // Carried says what a courier has of a loop's transfers, as the loop counts it and as it is; "" for nothing. That must be so when nothing is in
 // transfer: what was counted once too often is never handed over again, and less and less moves.

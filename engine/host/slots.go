@@ -23,20 +23,20 @@ type slot struct {
 // incarnation is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
 // the log.
 type incarnation struct {
-	loop    *Loop
-	log     log.Partition
-	courier *Courier      // nil: nothing moves
-	stop    chan struct{} // closed to end the courier
-	carried chan struct{} // closed when the courier has ended
-	over    chan struct{} // closed when nothing of it runs any more, and its log is closed
-	told    chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
+	loop        *Loop
+	log         log.Partition
+	courier     *Courier      // nil: nothing moves
+	stop        chan struct{} // closed to end the courier
+	carried     chan struct{} // closed when the courier has ended
+	over        chan struct{} // closed when nothing of it runs any more, and its log is closed
+	fenceLogged chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
 
 	retiring sync.Once
 	err      error // of the end; set before over is closed
 }
 
 func newIncarnation(l *Loop, plog log.Partition, c *Courier) *incarnation {
-	return &incarnation{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), told: make(chan struct{})}
+	return &incarnation{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
 }
 
 // retire ends an incarnation whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns

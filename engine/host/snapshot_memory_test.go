@@ -9,14 +9,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// purse is memory of which there is so much. What is given back must have been taken.
-type purse struct {
+// fakeMemory is memory of which there is so much. What is given back must have been taken.
+type fakeMemory struct {
 	t     *testing.T
 	all   int
 	taken int
 }
 
-func (p *purse) Take(n int) bool {
+func (p *fakeMemory) Take(n int) bool {
 	if p.taken+n > p.all {
 		return false
 	}
@@ -24,15 +24,15 @@ func (p *purse) Take(n int) bool {
 	return true
 }
 
-func (p *purse) Owe(n int) { p.taken += n }
+func (p *fakeMemory) Owe(n int) { p.taken += n }
 
-func (p *purse) Give(n int) {
+func (p *fakeMemory) Give(n int) {
 	if p.taken -= n; p.taken < 0 {
 		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
 	}
 }
 
-func (p *purse) Exceeds(int) bool { return p.taken > p.all }
+func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
 // Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; one batch is always on its
 // way, and all that was taken is given back.
@@ -40,7 +40,7 @@ func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
 	const batch = 200<<10 + maxBatchBytes + maxBetween + batchItems
-	memory := &purse{t: t, all: 2 * batch}
+	memory := &fakeMemory{t: t, all: 2 * batch}
 	d.courier.Memory = memory
 	for to := event.EntityID(2); to < 6; to++ {
 		d.hand(event.TriggerForward, to, 1, 1, 200<<10)
@@ -83,7 +83,7 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 	for n := event.SequenceNumber(1); n <= 10_000; n++ {
 		send(n)
 	}
-	memory := &purse{t: t, all: checkpointMemory}
+	memory := &fakeMemory{t: t, all: checkpointMemory}
 	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: int64(end), Memory: memory, Inline: true})
 	expect := func(when string, begun bool, taken int) {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 func TestF22NeedsTakeMemory(t *testing.T) {
 	t.Parallel()
 	x := index.New()
-	memory := &purse{t: t}
+	memory := &fakeMemory{t: t}
 	state := func(_ context.Context, look func(*index.Snapshot) error) error {
 		s := x.Snapshot()
 		defer s.Close()

@@ -83,16 +83,16 @@ type Server struct {
 
 	answering answering
 
-	mu        sync.Mutex // guards what follows, but for done
-	listeners map[net.Listener]struct{}
-	pending   map[*pendingConn]struct{}
-	byHost    map[string]int
-	number    uint64 // of the last connection
-	refused   int    // connections since the last that was reported
-	told      time.Time
-	pace      pace
-	closed    bool
-	done      sync.WaitGroup // one per pending connection, one for HTTP
+	mu         sync.Mutex // guards what follows, but for done
+	listeners  map[net.Listener]struct{}
+	pending    map[*pendingConn]struct{}
+	byHost     map[string]int
+	number     uint64 // of the last connection
+	refused    int    // connections since the last that was reported
+	lastLogged time.Time
+	pace       pace
+	closed     bool
+	done       sync.WaitGroup // one per pending connection, one for HTTP
 }
 
 // ErrClosed is what Serve returns after Close.
@@ -215,8 +215,8 @@ func (s *Server) toTell(why string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused++
-	if now := time.Now(); now.Sub(s.told) >= time.Second {
-		n, s.refused, s.told = s.refused, 0, now
+	if now := time.Now(); now.Sub(s.lastLogged) >= time.Second {
+		n, s.refused, s.lastLogged = s.refused, 0, now
 	}
 	return n
 }

@@ -130,7 +130,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	}
 	target, err := c.broker.Resolve(l.at.path)
 	if err != nil {
-		cond, text := l.told(err)
+		cond, text := l.describe(err)
 		return refusal(cond.symbol, text)
 	}
 	l.target = target

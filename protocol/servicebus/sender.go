@@ -294,7 +294,7 @@ func (s *sender) sent(p *pending, err error) {
 		s.grant()
 		return
 	}
-	cond, text := s.l.told(err)
+	cond, text := s.l.describe(err)
 	switch {
 	case cond.ends == endsLink:
 		s.l.end(cond.symbol, text)
@@ -307,7 +307,7 @@ func (s *sender) sent(p *pending, err error) {
 
 // refuse is reject for a refusal that the engine might have made.
 func (s *sender) refuse(err *engine.Error) {
-	cond, text := s.l.told(err)
+	cond, text := s.l.describe(err)
 	s.reject(cond.symbol, text)
 }
 

@@ -2,13 +2,13 @@ package model
 
 // Use is when an entity was used, which keeps it from deleting itself (7.7); ms.
 type Use struct {
-	Asked    int64  // somebody last sent to it, received from it or looked into it
-	Noted    int64  // of that, what the log knows
-	Put      int64  // its settings were last changed, or a rule of it
-	Forwards bool   // what forwards has a receiver that never leaves
-	Busy     bool   // it has a receiver, or a scheduled message
-	Idle     int64  // how long it may be left alone; 0: for ever
-	Below    []*Use // subscriptions of a topic, the use of which is its own
+	Asked         int64  // somebody last sent to it, received from it or looked into it
+	Noted         int64  // of that, what the log knows
+	Put           int64  // its settings were last changed, or a rule of it
+	Forwards      bool   // what forwards has a receiver that never leaves
+	Busy          bool   // it has a receiver, or a scheduled message
+	Idle          int64  // how long it may be left alone; 0: for ever
+	Subscriptions []*Use // subscriptions of a topic, the use of which is its own
 }
 
 const (
@@ -23,7 +23,7 @@ func (u *Use) Quiet(now int64) int64 {
 		return 0
 	}
 	quiet := now - max(u.Asked, u.Put)
-	for _, sub := range u.Below {
+	for _, sub := range u.Subscriptions {
 		quiet = min(quiet, sub.Quiet(now))
 	}
 	return quiet

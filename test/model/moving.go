@@ -343,7 +343,7 @@ func (p *Partition) land(now int64, q *Queue, d Draft, begin func()) (r Refusal,
 func (d *Draft) message(q *Queue, now int64) *Message {
 	m := &Message{Seq: q.Last + 1, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For, Draft: d}
 	if a := d.arrived; a != nil {
-		m.came(a)
+		m.arrived(a)
 		m.change(a.Changes)
 	}
 	if q.Settings.Sessions {
@@ -361,8 +361,8 @@ func (d *Draft) message(q *Queue, now int64) *Message {
 	return m
 }
 
-// came notes where a message comes from.
-func (m *Message) came(a *Arriving) { m.Hops, m.From, m.Source = a.Hops, a.First, a.Source }
+// arrived notes where a message comes from.
+func (m *Message) arrived(a *Arriving) { m.Hops, m.From, m.Source = a.Hops, a.First, a.Source }
 
 // Properties are the application properties and the session id of a message as they are after changes: what was sent, changed so.
 type Properties struct {

@@ -22,7 +22,7 @@ type sizes struct {
 }
 
 // Batch is asked for before each record and behind it, so none is missed.
-func (t *tap) Batch() *log.Batch {
+func (t *simWriter) Batch() *log.Batch {
 	b, s := t.ManualWriter.Batch(), &t.sizes
 	switch n := t.p.appended + b.Count(); {
 	case b.Count() == 0:

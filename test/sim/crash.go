@@ -269,7 +269,7 @@ func (w *world) open(how stop, damaged bool) error {
 // replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
 func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	for _, p := range w.parts {
-		if p.away = p.wound != nil; p.away {
+		if p.away = p.corruption != nil; p.away {
 			w.refuse(p)
 			states = append(states, nil)
 			continue
@@ -314,7 +314,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	if err != nil {
 		return err
 	}
-	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
+	p.writer = &simWriter{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
 	if p.courier = nil; w.o.moves {
 		p.courier = w.courier(p)
 	}

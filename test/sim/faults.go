@@ -60,7 +60,7 @@ func (w *world) relieve() {
 }
 
 // DiskState is what the world says. That a frame waits for room is hidden: what is refused then may change within a turn.
-func (t *tap) DiskState() log.DiskState {
+func (t *simWriter) DiskState() log.DiskState {
 	s := log.DiskState{Room: t.p.w.faults.room}
 	if t.hangs {
 		s.Hangs = time.Unix(1, 0)

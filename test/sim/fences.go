@@ -16,7 +16,7 @@ import (
 
 // fences has a partition fenced in order, or one that is fenced restarted, now and then; it reports whether it did.
 func (w *world) fences(p *part) bool {
-	away := slices.ContainsFunc(w.parts, func(p *part) bool { return p.away && p.wound == nil })
+	away := slices.ContainsFunc(w.parts, func(p *part) bool { return p.away && p.corruption == nil })
 	switch n := w.rng.IntN(50); {
 	case n < 5 && away:
 		w.revive()
@@ -150,7 +150,7 @@ func (w *world) inVain(p *part, err error) bool {
 		w.ended = true
 		return true
 	}
-	if !p.faulted || p.wound != nil {
+	if !p.faulted || p.corruption != nil {
 		return false
 	}
 	w.stats.RestartsInVain++

@@ -121,7 +121,7 @@ func (w *world) use(c *collector, q *queue) *model.Use {
 	}
 	for _, sub := range w.living() {
 		if sub.topic == q {
-			u.Below = append(u.Below, w.use(c, sub))
+			u.Subscriptions = append(u.Subscriptions, w.use(c, sub))
 		}
 	}
 	return u

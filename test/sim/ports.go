@@ -44,8 +44,8 @@ type look struct {
 	is host.Ports
 }
 
-// joint is how far ports are with what they answer together.
-type joint struct {
+// jointAnswer is how far ports are with what they answer together.
+type jointAnswer struct {
 	ports, done, said int
 	unsure            bool // whether it is answered at all: one of them is gone, or refuses
 }

@@ -225,15 +225,15 @@ func (s *shadow) sessionEnded(h *sessionWaiters, q *queue, id string) {
 func (s *shadow) leaveSession(h *sessionWaiters, r *receiver) {
 	r.line.revoke(r, r.line.queued(r))
 	delete(h.held, sessionOf{r.line.q, r.session})
-	s.rests(r)
+	s.deactivate(r)
 	r.line = nil
 	s.leaveHall(h, r)
 }
 
-// rests counts a receiver out that has asked for messages.
-func (s *shadow) rests(r *receiver) {
-	if r.pulls {
-		r.pulls = false
+// deactivate counts a receiver out that has asked for messages.
+func (s *shadow) deactivate(r *receiver) {
+	if r.hasPulled {
+		r.hasPulled = false
 		for _, q := range r.from() {
 			s.sweepers.detached(q)
 		}

@@ -30,10 +30,10 @@ type ask struct {
 	limitB int
 	props  event.Properties
 
-	rules  []model.Rule   // opUpdate: to be made with; opEnforce: in force from now on
-	rule   model.Rule     // opPutRule, opDropRule
-	below  []*queue       // opDelete: subscriptions that end with their topic
-	entity *engine.Entity // opEnforce
+	rules         []model.Rule   // opUpdate: to be made with; opEnforce: in force from now on
+	rule          model.Rule     // opPutRule, opDropRule
+	subscriptions []*queue       // opDelete: subscriptions that end with their topic
+	entity        *engine.Entity // opEnforce
 
 	seqs    []uint64         // opRecall, opCancel
 	deletes bool             // opRecall: taken for good
@@ -52,10 +52,10 @@ type ask struct {
 	orders [2]*event.EntityID // opOrder: where its messages go, and its dead letters; nil: they stay
 	offer  *offered           // opImport
 
-	of    *ask  // by a receiver that has several ports: what was asked of all of them
-	joint joint // … and how far that is
-	tried []int // opSend, opBatch: partitions that it was refused in before anybody looked at it
-	left  *int  // opEnforce: logs in which it is not in force
+	of    *ask        // by a receiver that has several ports: what was asked of all of them
+	joint jointAnswer // … and how far that is
+	tried []int       // opSend, opBatch: partitions that it was refused in before anybody looked at it
+	left  *int        // opEnforce: logs in which it is not in force
 
 	asked int64 // broker time
 }
@@ -72,7 +72,7 @@ type receiver struct {
 	leaving bool // a detach was asked for
 
 	assigned, limit uint32
-	pulls           bool  // it has had credit: something may expire
+	hasPulled       bool  // it has had credit: something may expire
 	line            *line // nil: not attached any more, or not yet
 	wait            *wait // for a session
 	session         string
@@ -208,7 +208,7 @@ func (s *shadow) wait(x want, solid int) {
 func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.marks, s.m.Written = before, before.written
 	s.suffers()
-	s.hurry(now)
+	s.ripen(now)
 	for _, a := range asks {
 		s.step(now, a)
 	}

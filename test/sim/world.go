@@ -50,7 +50,7 @@ type part struct {
 	shadow *shadow
 
 	plog   log.Partition
-	writer *tap
+	writer *simWriter
 	state  *engine.Partition
 	loop   *host.Loop
 	inbox  []*ask
@@ -81,12 +81,12 @@ type part struct {
 	shut int   // so many more are turned away
 	rest int64 // when its courier wants a turn; 0: when it is told something
 
-	wound   *wound // that has it refused; nil: none
-	away    bool   // it is refused, or fenced
-	faulted bool   // an injected error was returned to it since it was taken in service
-	dropped bool   // … by a sync that lost pages; it has not been recovered since
-	how     stop   // how its last run ended
-	missed  bool   // there was a run without it since: nobody vouches for that end any more
+	corruption *corruption // that has it refused; nil: none
+	away       bool        // it is refused, or fenced
+	faulted    bool        // an injected error was returned to it since it was taken in service
+	dropped    bool        // … by a sync that lost pages; it has not been recovered since
+	how        stop        // how its last run ended
+	missed     bool        // there was a run without it since: nobody vouches for that end any more
 
 	facts map[int]noted // by record
 	stops []event.Stop  // how the last run may be said to have ended; nil: anything
@@ -100,19 +100,19 @@ type frame struct {
 	level   log.Durability
 }
 
-// tap is the writer with its appends counted.
-type tap struct {
+// simWriter is the writer with its appends counted.
+type simWriter struct {
 	log.ManualWriter
 	p     *part
 	sizes sizes
 	hangs bool // the disk does not answer, as far as the loop knows
 }
 
-func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
+func (t *simWriter) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
 
-func (t *tap) Write(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Write) }
+func (t *simWriter) Write(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Write) }
 
-func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
+func (t *simWriter) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	p := t.p
 	p.appended += b.Count()
 	p.w.stats.Frames++
@@ -129,13 +129,13 @@ func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	return ticket
 }
 
-func (t *tap) Sync() {
+func (t *simWriter) Sync() {
 	t.p.asked = t.p.appended
 	t.ManualWriter.Sync()
 }
 
 // Work counts what a start has to wait for.
-func (t *tap) Work() bool {
+func (t *simWriter) Work() bool {
 	if t.p.starting {
 		t.p.w.stats.StartWaits++
 	}
