@@ -40,7 +40,7 @@ func (f *duplicateCheck) sent(m *Message) sentID {
 	return sentID{f.id, id.Type, id.Keyed, string(id.ID), string(id.Key)}
 }
 
-// duplicates is to tell which of so many messages were accepted before.
+// duplicates is to tell which of that many messages were accepted before.
 func (s *slice) duplicates(messages int) duplicateCheck {
 	f := duplicateCheck{slice: s, asked: messages > 1 || s.scratch.several}
 	if s.entity.Properties.RequiresDuplicateDetection {

@@ -40,7 +40,7 @@ func overgrow(changes []byte, m *index.Message, header int) bool {
 	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
 }
 
-// unread tells whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
+// unread reports whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
 // changes. That is not asked for where the whole message is small enough.
 func (s *settling) unread(messages []index.Message) bool {
 	for i := range messages {

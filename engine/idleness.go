@@ -50,7 +50,7 @@ func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 	return quiet
 }
 
-// Over tells whether an entity was not used for so long that it is to be deleted.
+// Over reports whether an entity was not used for so long that it is to be deleted.
 func (i *idleness) Over(now event.Time, e *Entity) bool {
 	idle := e.Properties.AutoDeleteOnIdle
 	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace

@@ -43,7 +43,7 @@ type Forward struct {
 	Trigger     event.Trigger  // [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter queue
 	Destination event.EntityID // 0: there is none; the transfers will fail
 	Count       int            // at most
-	Bytes       int            // until so many are in transfer; one message is always
+	Bytes       int            // until that many are in transfer; one message is always
 	TooOften    event.SubQueue // where messages go that have moved too often: to the dead-letter queue, or that for transfers
 }
 

@@ -15,7 +15,7 @@ type passed struct {
 	messages []index.Message // expired, and not locked
 }
 
-// any tells whether something has passed.
+// any reports whether something has passed.
 func (w passed) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
 
 // end adds the end of what has passed in a slice.
@@ -84,7 +84,7 @@ func (s *slice) back(m *index.Message, count uint32, header int) {
 	}
 }
 
-// expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
+// expired reports whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
 func expired(m *index.Message, now event.Time) bool {
 	if mutant.On(mutant.DeliverExpired) && m.DeliveryCount > 0 && m.State != index.Deferred {
 		return false
@@ -103,7 +103,7 @@ func (s *slice) expire(m *index.Message, header int) {
 	ev.Envelope, ev.Sequence, ev.ExpiresAt = s.envelope(0), m.Sequence, m.ExpiresAt
 }
 
-// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more), whose header has so many bytes as
+// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more), whose header has that many bytes as
 // far as that is known.
 func (s *slice) deadLetter(seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)

@@ -77,7 +77,7 @@ func (s *receiving) browse() {
 	}
 }
 
-// SessionLocksFull tells whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
+// SessionLocksFull reports whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
 func (p *Partition) SessionLocksFull(id event.Slice, session []byte) bool {
 	return sessionLocksFull(p.index, id, session)
 }

@@ -97,7 +97,7 @@ func (s *slice) added(more int64) {
 	}
 }
 
-// scheduled tells whether a message waits to become active.
+// scheduled reports whether a message waits to become active.
 func (s *slice) scheduled(seq event.SequenceNumber) bool {
 	for at := &s.scratch; at != nil; at = at.before {
 		if state, ok := at.life[messageID{s.id, seq}]; ok {

@@ -32,7 +32,7 @@ func (a *arrivals) place(from event.Slice) (int, bool) {
 	return slices.BinarySearchFunc(a.sources, from, func(s source, id event.Slice) int { return compareSlices(s.slice, id) })
 }
 
-// has tells whether a transfer has arrived.
+// has reports whether a transfer has arrived.
 func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 	i, ok := a.place(from)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// blockOf is a block with one stretch of so many bytes, decompressed.
+// blockOf is a block with one stretch of that many bytes, decompressed.
 func blockOf(t *testing.T, bytes int) *sealed.Data {
 	t.Helper()
 	raw := append(binary.AppendUvarint([]byte{1, 0}, uint64(bytes)), make([]byte, bytes)...)

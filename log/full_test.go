@@ -80,7 +80,7 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 	}
 }
 
-// others fill the disk with a file of theirs, so that so many bytes are free.
+// others fill the disk with a file of theirs, so that only that many bytes are free.
 func (w *world) others(free int64) {
 	const theirs = "/theirs"
 	if _, err := w.fs.Stat(theirs); err == nil {

@@ -8,7 +8,7 @@ type Memory interface {
 	Owe(bytes int)
 	// Give gives bytes back.
 	Give(bytes int)
-	// Exceeds reports whether more was taken than there would be now, not counting so many bytes that cannot be given back.
+	// Exceeds reports whether more was taken than there would be now, not counting that many bytes that cannot be given back.
 	Exceeds(fixed int) bool
 }
 

@@ -47,7 +47,7 @@ func newBarrier(loops int) *barrier {
 	return &barrier{here: make(chan struct{}, loops), over: make(chan struct{})}
 }
 
-// await waits until so many loops are here, and lets them go. It reports whether they came in time.
+// await waits until that many loops are here, and lets them go. It reports whether they came in time.
 func (m *barrier) await(ctx context.Context, loops int) bool {
 	defer close(m.over)
 	late := time.NewTimer(markTime)

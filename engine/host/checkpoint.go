@@ -17,7 +17,7 @@ const (
 	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
 	// large state stay a small part of what is written.
 	checkpointRatio = 16
-	// checkpointEvents is after how many events there is one before so many bytes: a question about the past has to replay no more.
+	// checkpointEvents is after how many events there is one before that many bytes: a question about the past has to replay no more.
 	checkpointEvents = 1_000_000
 	// mostPostponed is how many times as much log as otherwise is written before a checkpoint for which there is no memory is made all the same: a
 	// start that has to read it all takes time, too.

@@ -172,7 +172,7 @@ func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *co
 	return list, nil
 }
 
-// worth reports whether so many bytes of bodies may be few enough for a file to be written again.
+// worth reports whether that many bytes of bodies may be few enough for a file to be written again.
 func (c *compaction) worth(s *log.Summary, bytes int64) bool {
 	there := int64(s.BodyBytes - s.ErasedBytes)
 	return there > 0 && there-bytes > there/(2*worth)

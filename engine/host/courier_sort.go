@@ -57,7 +57,7 @@ func (l *stream) head() *stream {
 	return l
 }
 
-// idle tells whether a stream has nothing to do, and neither have those that it sorts for.
+// idle reports whether a stream has nothing to do, and neither have those that it sorts for.
 func (l *stream) idle() bool {
 	for _, part := range l.parts {
 		if part != nil && !part.idle() {

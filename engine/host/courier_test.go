@@ -53,7 +53,7 @@ func newHarness(t *testing.T) *courierHarness {
 	return d
 }
 
-// hand gives the courier transfers of messages with so many bytes.
+// hand gives the courier transfers of messages with that many bytes.
 func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...floor) {
 	told := &handed{source: event.Slice{Entity: 1}, floors: floors}
 	for i := range n {

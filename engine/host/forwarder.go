@@ -323,7 +323,7 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	return again
 }
 
-// spans tells whether a transfer from a slice waits until the oldest of those to its destination is over.
+// spans reports whether a transfer from a slice waits until the oldest of those to its destination is over.
 func (f *forwarder) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := f.part.Index().LowestOpen(id, destination)
 	if !open || n-oldest < maxSpan || mutant.On(mutant.SpanUnbound) {

@@ -35,7 +35,7 @@ func (p *pacer) land() {
 	}
 }
 
-// wait is how long a group of so many records should still wait; 0: it should go. awaited: a reply waits for it.
+// wait is how long a group of that many records should still wait; 0: it should go. awaited: a reply waits for it.
 func (p *pacer) wait(records int, awaited bool) time.Duration {
 	switch {
 	case !p.on:

@@ -242,7 +242,7 @@ func (w *ports) act() {
 	}
 }
 
-// turn has a loop take so many requests.
+// turn has a loop take that many requests.
 func (w *ports) turn(m *portMember, n int) {
 	batch := slices.Clone(m.inbox[:n])
 	m.inbox = slices.Delete(m.inbox, 0, n)

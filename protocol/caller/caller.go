@@ -102,7 +102,7 @@ func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path strin
 	}
 }
 
-// Clip cuts a text to so many bytes, at the end of a character.
+// Clip cuts a text to that many bytes, at the end of a character.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -93,7 +93,7 @@ func (s *lowPriorityLog) OpenBase() (io.ReadCloser, error) {
 	return s.Bases.OpenBase()
 }
 
-// take takes memory for a state of so many bytes, which is given back when the question has been answered.
+// take takes memory for a state of that many bytes, which is given back when the question has been answered.
 func (s *lowPriorityLog) take(stored int64) bool {
 	s.refused = s.refused || !s.share.Take(int(stored)*stateFactor)
 	return !s.refused

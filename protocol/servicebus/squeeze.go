@@ -44,7 +44,7 @@ func keptBy(c *conn) func() int {
 	}
 }
 
-// reserve reports whether so many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
+// reserve reports whether that many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
 func (m *memory) reserve(bytes int) bool {
 	more := m.kept() + bytes - m.reserved
 	if more <= 0 {

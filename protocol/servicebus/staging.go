@@ -42,7 +42,7 @@ var blockCost = int(reflect.TypeFor[stagingBlock]().Size())
 
 var blocks = sync.Pool{New: func() any { return new(stagingBlock) }}
 
-// stagingBlock is the one with room for so many bytes, and for a send with send.
+// stagingBlock is the one with room for that many bytes, and for a send with send.
 func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
 	if n := len(g.blocks); n > 0 {
 		if p := g.blocks[n-1]; p.used+size <= blockBytes && (!send || p.sent < blockSends) {

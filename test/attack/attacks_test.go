@@ -44,7 +44,7 @@ const (
 	manyLinks = 20_000 // per connection
 )
 
-// each runs f for so many attackers at a time, and again when it ends, until the context ends.
+// each runs f for that many attackers at a time, and again when it ends, until the context ends.
 func each(ctx context.Context, n int, f func(n int)) {
 	var all sync.WaitGroup
 	for i := range n {

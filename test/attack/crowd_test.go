@@ -242,7 +242,7 @@ func (s *scene) fill(entity string, count, size int) {
 	}
 }
 
-// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when so many descriptors are open.
+// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when that many descriptors are open.
 func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Duration) (f figures) {
 	s.Helper()
 	f.before, f.bound = s.statusBytes("VmRSS:"), bound

@@ -29,12 +29,12 @@ func (u *Use) Quiet(now int64) int64 {
 	return quiet
 }
 
-// Over tells whether the entity deletes itself now.
+// Over reports whether the entity deletes itself now.
 func (u *Use) Over(now, started int64) bool {
 	return u.Idle != 0 && u.Quiet(now) >= u.Idle && now-started >= idleGrace
 }
 
-// Note tells whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
+// Note reports whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
 func (u *Use) Note(now int64) bool {
 	every := int64(noted)
 	if u.Idle != 0 {

@@ -146,10 +146,10 @@ func (m *Message) bytes() int64 {
 	return int64(len(m.Body) + m.changed())
 }
 
-// waits tells whether the message can be given to a receiver of the main queue.
+// waits reports whether the message can be given to a receiver of the main queue.
 func (m *Message) waits() bool { return m.State == Active && !m.Dead }
 
-// locked tells whether somebody holds the message.
+// locked reports whether somebody holds the message.
 func (m *Message) locked() bool { return m.State == Locked || m.State == DeferredLocked }
 
 // expired: nothing expires in a dead-letter queue (7.5), nor before it is active.
@@ -296,7 +296,7 @@ func (p *Partition) record(now int64, solid bool) {
 	}
 }
 
-// spent tells whether what nobody asked for should be left for later. It is called behind each record of it.
+// spent reports whether what nobody asked for should be left for later. It is called behind each record of it.
 func (p *Partition) spent() bool { return p.Spent != nil && p.Spent() }
 
 // Fact is a record that changes nothing and that nobody waits for.

@@ -42,7 +42,7 @@ type Arrivals struct {
 	Moved map[uint64]int // with the record
 }
 
-// Knows tells whether a move is taken for one that has arrived.
+// Knows reports whether a move is taken for one that has arrived.
 func (a *Arrivals) Knows(number uint64) bool { return a != nil && (number < a.Floor || a.Set[number]) }
 
 // Arriving is a message that comes from another queue.
@@ -141,7 +141,7 @@ func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, larges
 }
 
 // Forward puts the first deliverable messages of a queue in transfer, as many as there is room for, and ends what stands in their way:
-// what has expired, and what has moved too often. All of it is one record. It tells whether there is more.
+// what has expired, and what has moved too often. All of it is one record. It reports whether there is more.
 func (p *Partition) Forward(now int64, q *Queue, dead bool, to int, tooOften bool) (again bool) {
 	trigger := Forward
 	if dead {

@@ -209,5 +209,5 @@ func (p *Partition) dead(d *Draft, reason, description string) *Message {
 	return &Message{Dead: true, Loose: true, Changes: [][]byte{p.told(MaxHeader-d.Header, reason, description)}}
 }
 
-// in tells whether the message belongs to a session.
+// in reports whether the message belongs to a session.
 func (m *Message) in(session string) bool { return m.Session == session && !m.Loose }

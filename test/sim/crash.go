@@ -79,7 +79,7 @@ func (w *world) strike(file string, drops bool) {
 	}
 }
 
-// faulted tells whether an injected error was returned in this run, of which it is not known yet what came of it.
+// faulted reports whether an injected error was returned in this run, of which it is not known yet what came of it.
 func (w *world) faulted() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
 }
@@ -190,7 +190,7 @@ func (w *world) restart(how stop) {
 	w.reopen(how)
 }
 
-// documented tells whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
+// documented reports whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
 // note about it could not be written.
 func (w *world) documented(c *log.CorruptError) bool {
 	return w.parts[c.Partition].dropped && !w.hasFault(int(c.Partition))
@@ -420,7 +420,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	w.replays(p, x, true)
 }
 
-// residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
+// residual reports whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
 // was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
 // with the boot id away, and an end that is missing since the last progress note leaves no trace.
 func (w *world) residual(p *part, how stop) bool {
@@ -482,7 +482,7 @@ func (w *world) stop() {
 }
 
 // damaged flips bits at rest, or cuts a file of the log short, and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
-// is repaired. It tells whether the process is started, or dead.
+// is repaired. It reports whether the process is started, or dead.
 func (w *world) damaged(how stop) bool {
 	files := slices.DeleteFunc(w.disk.Files(root), func(name string) bool {
 		p, _ := w.disk.ReadFile(name)

@@ -95,13 +95,13 @@ func (a *ask) weight() weight {
 	return ending
 }
 
-// admits tells whether something so heavy is carried out.
+// admits reports whether something so heavy is carried out.
 func (s *faults) admits(n weight) bool {
 	least := map[log.Room]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[s.room]
 	return n == light || n < least && (n < growth || !s.noMemory)
 }
 
-// isNew tells whether a request is turned away while the disk hangs.
+// isNew reports whether a request is turned away while the disk hangs.
 func (a *ask) isNew() bool {
 	switch a.op {
 	case opSend, opBatch, opPutRule, opUpdate:

@@ -154,5 +154,5 @@ func (s *shadow) touched(now int64, a *ask) {
 	s.w.catalogue = append(s.w.catalogue, next)
 }
 
-// uses tells whether somebody uses an entity who asks it for this.
+// uses reports whether somebody uses an entity who asks it for this.
 func (op operation) uses() bool { return op < opUpdate }

@@ -32,7 +32,7 @@ func (w *world) do(p *part, what, then func()) {
 	w.goOn(p)
 }
 
-// starting tells whether nothing is asked yet.
+// starting reports whether nothing is asked yet.
 func (w *world) starting() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.starting })
 }
@@ -128,7 +128,7 @@ func (w *world) most(p *part) int {
 	return n
 }
 
-// mail takes requests from an inbox, so many at least: an entity's partitions in one log are dropped together.
+// mail takes requests from an inbox, that many at least: an entity's partitions in one log are dropped together.
 func (p *part) mail(n int) []*ask {
 	for n > 0 && n < len(p.inbox) && p.inbox[n].op == opDrop && p.inbox[n-1].op == opDrop {
 		n++

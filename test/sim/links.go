@@ -9,7 +9,7 @@ import (
 
 // What the shadow knows of receivers without a session: that they are there, what they ask for, and that they leave.
 
-// attended tells whether somebody is attached to a sub-queue.
+// attended reports whether somebody is attached to a sub-queue.
 func (q *queue) attended() bool {
 	return slices.ContainsFunc(q.lines[:], func(ln *line) bool { return ln != nil })
 }

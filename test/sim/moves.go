@@ -73,7 +73,7 @@ func (w *world) mayLeave(cmd *engine.Import) {
 	}
 }
 
-// refusing tells whether a log takes nothing now: it goes for a while.
+// refusing reports whether a log takes nothing now: it goes for a while.
 func (w *world) refusing(p *part) bool {
 	if p.shut == 0 && w.chance(3) {
 		p.shut = 1 + w.rng.IntN(6)

@@ -96,7 +96,7 @@ func (x *want) where() *queue {
 	return x.ask.q
 }
 
-// byReceiver tells whether a request is one of a receiver, for all its ports.
+// byReceiver reports whether a request is one of a receiver, for all its ports.
 func (a *ask) byReceiver() bool {
 	switch a.op {
 	case opAttach, opAccept, opFlow, opDetach:

@@ -36,12 +36,12 @@ func (w *world) running() []*part {
 	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.away })
 }
 
-// refused tells whether the partition of an entity is.
+// refused reports whether the partition of an entity is.
 func (q *queue) refused() bool {
 	return slices.ContainsFunc(q.whole.parts, func(part *queue) bool { return part.away() })
 }
 
-// away tells whether the log of this partition of an entity is.
+// away reports whether the log of this partition of an entity is.
 func (q *queue) away() bool { return q.host != nil && q.host.away }
 
 // injure damages a log before a start, or puts earlier damage right.
@@ -88,7 +88,7 @@ func (w *world) heal(p *part) {
 	w.note("healed", int64(p.id))
 }
 
-// refuses tells whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
+// refuses reports whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
 func (w *world) refuses(p *part, disk *faultfs.FS) bool {
 	store, err := w.storeOn(disk.Clone())
 	if err != nil {

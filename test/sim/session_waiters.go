@@ -61,7 +61,7 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	}
 }
 
-// acceptFor tries to give a session of some partitions, and tells whether there was an answer, here or in another log, or so much has expired
+// acceptFor tries to give a session of some partitions, and reports whether there was an answer, here or in another log, or so much has expired
 // that others have their turn first.
 func (s *shadow) acceptFor(now int64, h *sessionWaiters, w *wait, in []*queue) (answered, again bool) {
 	r := w.a.rcv

@@ -78,7 +78,7 @@ type part struct {
 	looks   []look        // of its ports at what they share with others, that the shadow has not heard of
 	suspended
 
-	shut int   // so many more are turned away
+	shut int   // that many more are turned away
 	rest int64 // when its courier wants a turn; 0: when it is told something
 
 	corruption *corruption // that has it refused; nil: none
@@ -551,7 +551,7 @@ func (w *world) logger() *slog.Logger {
 	}}))
 }
 
-// Damaging tells whether a seed flips bits at rest.
+// Damaging reports whether a seed flips bits at rest.
 func Damaging(seed uint64) bool {
 	return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), seed).damage
 }

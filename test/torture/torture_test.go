@@ -68,7 +68,7 @@ type rig struct {
 }
 
 // newRig starts a broker with the entities of a file on a new directory. A test that fails keeps the directory, and says how it is run again
-// with so many kills.
+// with that many kills.
 func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ledgerbus-torture-")
