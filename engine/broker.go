@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// PartitionID numbers the log partitions of a namespace from 0.
-type PartitionID uint16
+// PartitionID is [event.PartitionID], the number of a log.
+type PartitionID = event.PartitionID
 
 // Broker is the engine as the protocol side sees it. In a cluster another implementation may stand behind it.
 type Broker interface {

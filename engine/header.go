@@ -13,7 +13,7 @@ func (cmd *Settle) token(i int) event.LockToken {
 	return cmd.More[i-1]
 }
 
-// header is how many bytes message i of a settlement has beside its body, as far as that is known.
+// header is the size of message i of a settlement besides its body in bytes; 0: unknown.
 func (cmd *Settle) header(i int) int {
 	switch {
 	case i == 0:

@@ -93,7 +93,7 @@ type FailTransfer struct {
 	Number   event.TransferNumber
 	SubQueue event.SubQueue
 	Refusal  Error
-	Header   int  // bytes of the message beside its body, as far as that is known
+	Header   int  // bytes of the message besides its body; 0: unknown
 	Back     bool // it was in the dead-letter queue and goes back there as it was
 }
 

@@ -176,7 +176,7 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-// enactOne ends one lock. The message has that many bytes beside its body, as far as that is known, and gets the changes given.
+// enactOne ends one lock, with the changes given. header is the size of the message besides its body in bytes; 0: unknown.
 func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
 	switch s.cmd.Outcome {
 	case Complete:

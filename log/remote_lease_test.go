@@ -10,7 +10,7 @@ import (
 
 // What a reader over the network has yet to read is asked for like that of a reader beside the broker: for a minute, by partition, and for no more names
 // than there may be leases.
-func TestLend(t *testing.T) {
+func TestRemoteLease(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	s, err := Open(t.Context(), t.TempDir(), Options{Partitions: 2, Now: func() time.Time { return now }})

@@ -93,7 +93,7 @@ func (d *courierHarness) answer(reply engine.Reply) event.Time {
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
 // Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; what was not looked at goes next; what it brings has the floor that it was told.
-func TestCourierFlights(t *testing.T) {
+func TestCourierBatches(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
 	d.hand(event.TriggerForward, 2, 1, 300, 10)

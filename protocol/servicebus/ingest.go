@@ -68,7 +68,7 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 		}
 		if withoutKey(cmd, &in) {
 			seen.drop()
-			return refusal(amqp.CondNotAllowed, homelessText)
+			return refusal(amqp.CondNotAllowed, withoutKeyText)
 		}
 		c.complete(&in, buf, kept, seen)
 		cmd.Messages = append(cmd.Messages, in.Message)
@@ -77,7 +77,7 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 	return nil
 }
 
-const homelessText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
+const withoutKeyText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
 
 // withoutKey reports that a message of a batch has no key where a message-id would be one (S4-35): with one that it is given here each would go its
 // own way.

@@ -263,7 +263,7 @@ func (p *Partition) arrived(q *Queue, source int, floor, number uint64) {
 
 // Import takes messages in that come from another queue, each for itself: one that is known changes nothing, the others are let in, or
 // refused, as if they were sent now (13.3). What is taken in is one record.
-func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (landed []Landing) {
+func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (results []Landing) {
 	begun := false
 	begin := func() {
 		if !begun {
@@ -281,18 +281,18 @@ func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items 
 			break // the others have their turn
 		}
 		if q.Arrived[source].Knows(it.Number) {
-			landed = append(landed, Landing{Known: true})
+			results = append(results, Landing{Known: true})
 			continue
 		}
 		r, dropped := p.land(now, q, d, begin)
 		if r == Accepted {
 			p.arrived(q, source, floor, it.Number)
 		}
-		if landed = append(landed, Landing{Dropped: dropped, Refusal: r}); waits && r == QuotaExceeded {
+		if results = append(results, Landing{Dropped: dropped, Refusal: r}); waits && r == QuotaExceeded {
 			break // there may be room later
 		}
 	}
-	return landed
+	return results
 }
 
 // land takes one message in.

@@ -69,5 +69,5 @@ func (s *shadow) forgetSynced() {
 
 // more tells that a turn ended with work for the next one.
 func (s *shadow) more() bool {
-	return len(s.arrivals) > 0 || len(s.marked) > 0 || len(s.openHalls) > 0 || len(s.sweepers.running) > 0
+	return len(s.arrivals) > 0 || len(s.marked) > 0 || len(s.openWaiters) > 0 || len(s.sweepers.running) > 0
 }

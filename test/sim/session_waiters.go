@@ -56,7 +56,7 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	}
 	if again {
 		for _, q := range a.rcv.from() {
-			s.markHall(h, q)
+			s.markWaiters(h, q)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (s *shadow) acceptIn(now int64, h *sessionWaiters, w *wait, q *queue) (answ
 	}
 	switch {
 	case x.refusal != model.Accepted:
-		s.leaveHall(h, a.rcv)
+		s.leaveWaiters(h, a.rcv)
 	case !got:
 		return false, again
 	default:
@@ -122,7 +122,7 @@ func (s *shadow) acceptIn(now int64, h *sessionWaiters, w *wait, q *queue) (answ
 	return true, false
 }
 
-func (s *shadow) leaveHall(h *sessionWaiters, r *receiver) {
+func (s *shadow) leaveWaiters(h *sessionWaiters, r *receiver) {
 	r.wait, r.there = nil, false
 	h.attached--
 	s.mayForget(h.q)
@@ -146,7 +146,7 @@ func (s *shadow) giveUp(now int64, w *wait) {
 	}
 	h := s.sessionWaiters[w.a.q]
 	h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
-	s.leaveHall(h, w.a.rcv)
+	s.leaveWaiters(h, w.a.rcv)
 	s.tell(w.a.rcv, want{tag: w.a.tag, ask: w.a, at: now, refusal: model.TimedOut}, s.m.Solid)
 }
 
@@ -166,7 +166,7 @@ func (s *shadow) endWaits(now int64) {
 	s.waits = slices.DeleteFunc(s.waits, func(w *wait) bool { return w.over })
 }
 
-func (s *shadow) markHall(h *sessionWaiters, q *queue) {
+func (s *shadow) markWaiters(h *sessionWaiters, q *queue) {
 	if len(h.waits) == 0 {
 		return
 	}
@@ -176,14 +176,14 @@ func (s *shadow) markHall(h *sessionWaiters, q *queue) {
 	}
 	if !h.marked {
 		h.marked = true
-		s.openHalls = append(s.openHalls, h)
+		s.openWaiters = append(s.openWaiters, h)
 	}
 }
 
 // acceptWaiting gives sessions to those that wait. It reports whether it came to an end.
 func (s *shadow) acceptWaiting(now int64) bool {
-	for len(s.openHalls) > 0 {
-		h := s.openHalls[0]
+	for len(s.openWaiters) > 0 {
+		h := s.openWaiters[0]
 		for len(h.waits) > 0 {
 			first := h.waits[0]
 			answered, again := s.acceptFor(now, h, first, first.a.rcv.among(h.look))
@@ -196,7 +196,7 @@ func (s *shadow) acceptWaiting(now int64) bool {
 			h.waits = h.waits[1:]
 		}
 		h.marked, h.look = false, nil
-		s.openHalls = s.openHalls[1:]
+		s.openWaiters = s.openWaiters[1:]
 	}
 	return true
 }
@@ -207,7 +207,7 @@ func (s *shadow) arrived(h *sessionWaiters, q *queue, session string) {
 		ln.wakes(q)
 		s.markLine(ln)
 	} else {
-		s.markHall(h, q)
+		s.markWaiters(h, q)
 	}
 }
 
@@ -218,7 +218,7 @@ func (s *shadow) sessionEnded(h *sessionWaiters, q *queue, id string) {
 		s.tell(r, want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}}, s.m.Solid)
 	}
 	if s.sessionWaiters[h.q] != nil {
-		s.markHall(h, q)
+		s.markWaiters(h, q)
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *shadow) leaveSession(h *sessionWaiters, r *receiver) {
 	delete(h.held, sessionOf{r.line.q, r.session})
 	s.deactivate(r)
 	r.line = nil
-	s.leaveHall(h, r)
+	s.leaveWaiters(h, r)
 }
 
 // deactivate counts a receiver out that has asked for messages.
@@ -248,7 +248,7 @@ func (s *shadow) detachSession(now int64, r *receiver) {
 		return
 	}
 	if r.line == nil { // another has its session, or it is only counted here
-		s.leaveHall(s.sessionWaiters[r.q], r)
+		s.leaveWaiters(s.sessionWaiters[r.q], r)
 		return
 	}
 	q := r.line.q

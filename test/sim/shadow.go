@@ -141,7 +141,7 @@ type shadow struct {
 	p              *part
 	marked         []*line
 	sessionWaiters map[*queue]*sessionWaiters
-	openHalls      []*sessionWaiters
+	openWaiters    []*sessionWaiters
 	waits          []*wait
 	sweepers       sweepers
 	waiting        []*want
@@ -284,7 +284,7 @@ func (s *shadow) drop(now int64, q *queue) {
 	s.order(q, [2]*event.EntityID{})
 	q.soonest = 0
 	if h := s.sessionWaiters[q.site()]; h != nil {
-		s.markHall(h, q)
+		s.markWaiters(h, q)
 	}
 }
 

@@ -224,8 +224,8 @@ func run(seed uint64, out io.Writer, change func(*options)) (res Result) {
 	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
 	change(&w.o)
 	if w.o.faults {
-		w.faults.rng = rand.New(rand.NewPCG(seed, strainStream+1))
-		w.faults.little = rand.New(rand.NewPCG(seed, strainStream+2))
+		w.faults.rng = rand.New(rand.NewPCG(seed, faultStream+1))
+		w.faults.little = rand.New(rand.NewPCG(seed, faultStream+2))
 	}
 	if w.o.spacing > 0 {
 		w.spaces.rng = rand.New(rand.NewPCG(seed, spaceStream+1))
