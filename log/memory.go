@@ -15,7 +15,14 @@ type Memory interface {
 // Unbounded is memory of which there is always enough.
 type Unbounded struct{}
 
-func (Unbounded) Take(int) bool    { return true }
-func (Unbounded) Owe(int)          {}
-func (Unbounded) Give(int)         {}
+// Take implements [Memory]: there is always some.
+func (Unbounded) Take(int) bool { return true }
+
+// Owe implements [Memory].
+func (Unbounded) Owe(int) {}
+
+// Give implements [Memory].
+func (Unbounded) Give(int) {}
+
+// Exceeds implements [Memory]: nothing is too much.
 func (Unbounded) Exceeds(int) bool { return false }

@@ -76,7 +76,7 @@ func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.Sequenc
 }
 
 // TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, the broker goes on, and so does the one
-// after it, which begins with the base.
+// after it, which begins with the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
 func TestHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -112,6 +112,13 @@ func TestHistoryIsGone(t *testing.T) {
 		}
 	}
 	b.complete(t, q, 5)
+	b.close(t)
+	b = openSmall(t, dir, &said)
+	q = b.queue(t, "orders", testQueue())
+	b.send(t, q, 1)
+	if got, want := b.waiting(t, q), []event.SequenceNumber{301}; !slices.Equal(got, want) {
+		t.Errorf("the next message has the number %d, want %d", got, want)
+	}
 	b.close(t)
 }
 

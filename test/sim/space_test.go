@@ -72,7 +72,7 @@ var retentions = []struct {
 }
 
 // The same operations, whatever becomes of files: segments tiny or huge, checkpoints never or always, chapters sealed never or at once, history cut and bodies dropped never
-// or all the time. Clients have the same answers, and where addresses are the same so are the last states. In every other run the process stops or dies after every few operations.
+// or all the time. Clients have the same answers, and where addresses are the same so are the last states. In every other run the process stops or dies after every few operations (SM-367, SM-369).
 func TestSpaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(40)
