@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// PartitionID numbers the log partitions of a namespace from 0.
-type PartitionID uint16
+// PartitionID is [event.PartitionID], the number of a log.
+type PartitionID = event.PartitionID
 
 // Broker is the engine as the protocol side sees it. In a cluster another implementation may stand behind it.
 type Broker interface {
@@ -19,7 +19,7 @@ type Broker interface {
 	// Submit gives requests to a partition, in order, and copies the slice. It blocks while the partition's mailbox is
 	// full. Every request is replied to exactly once; after the partition stopped with ErrUnknown.
 	Submit(p PartitionID, requests []Request)
-	// Serves tells whether a partition serves now. It may have changed when the answer comes.
+	// Serves reports whether a partition serves now. It may have changed when the answer comes.
 	Serves(p PartitionID) bool
 	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with its checksum, and as far as dst
 	// goes what lies behind them, which is not. Of a blob that is longer than dst the beginning is read, and nothing is compared. A refusal

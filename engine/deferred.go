@@ -83,7 +83,7 @@ func (s *receivingDeferred) find() (found, over []index.Message) {
 	return found, over
 }
 
-// mine tells whether a message is for the holder of the session that the command comes from; without sessions it is
+// mine reports whether a message is for the holder of the session that the command comes from; without sessions it is
 // for anybody.
 func (s *receivingDeferred) mine(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {

@@ -11,8 +11,8 @@ import (
 // over, so a full history refuses sends (reliability.md P23).
 const maxHistory = 8 << 20
 
-// fresh tells which messages of one send were accepted before, in the history or earlier in the same record (semantics.md 11).
-type fresh struct {
+// duplicateCheck tells which messages of one send were accepted before, in the history or earlier in the same record (semantics.md 11).
+type duplicateCheck struct {
 	*slice
 	window time.Duration // 0: the entity keeps no history
 	until  event.Time    // when ids of this send are forgotten
@@ -35,14 +35,14 @@ func (e *Entity) identity(m *Message) event.Identity {
 	return id
 }
 
-func (f *fresh) sent(m *Message) sentID {
+func (f *duplicateCheck) sent(m *Message) sentID {
 	id := f.entity.identity(m)
 	return sentID{f.id, id.Type, id.Keyed, string(id.ID), string(id.Key)}
 }
 
-// duplicates is to tell which of so many messages were accepted before.
-func (s *slice) duplicates(messages int) fresh {
-	f := fresh{slice: s, asked: messages > 1 || s.scratch.several}
+// duplicates is to tell which of that many messages were accepted before.
+func (s *slice) duplicates(messages int) duplicateCheck {
+	f := duplicateCheck{slice: s, asked: messages > 1 || s.scratch.several}
 	if s.entity.Properties.RequiresDuplicateDetection {
 		f.window = s.entity.Properties.DuplicateDetectionWindow
 		f.until = f.now.Add(f.window)
@@ -51,7 +51,7 @@ func (s *slice) duplicates(messages int) fresh {
 }
 
 // original is the message that was accepted within the window under the same id as message i of a send.
-func (f *fresh) original(cmd *Send, i int) (event.SequenceNumber, bool) {
+func (f *duplicateCheck) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 	if f.window == 0 {
 		return 0, false
 	}
@@ -68,7 +68,7 @@ func (f *fresh) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 }
 
 // remember notes a message that is stored, and says until when its id is in the history; 0 when there is none.
-func (f *fresh) remember(m *Message, seq event.SequenceNumber) event.Time {
+func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Time {
 	if f.asked && f.window != 0 {
 		id := f.sent(m)
 		enter(&f.scratch.ids, id, seq)

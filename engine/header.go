@@ -13,7 +13,7 @@ func (cmd *Settle) token(i int) event.LockToken {
 	return cmd.More[i-1]
 }
 
-// header is how many bytes message i of a settlement has beside its body, as far as that is known.
+// header is the size of message i of a settlement besides its body in bytes; 0: unknown.
 func (cmd *Settle) header(i int) int {
 	switch {
 	case i == 0:
@@ -40,7 +40,7 @@ func overgrow(changes []byte, m *index.Message, header int) bool {
 	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
 }
 
-// unread tells whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
+// unread reports whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
 // changes. That is not asked for where the whole message is small enough.
 func (s *settling) unread(messages []index.Message) bool {
 	for i := range messages {

@@ -15,20 +15,20 @@ const notedEvery = 10 * time.Minute
 
 // idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
 type idleness struct {
-	started event.Time
-	busy    map[event.EntityID]bool
-	below   map[event.EntityID][]*Entity // subscriptions, by topic
+	started       event.Time
+	busy          map[event.EntityID]bool
+	subscriptions map[event.EntityID][]*Entity // subscriptions, by topic
 }
 
 // NewIdleness is told when the broker was started, what there is, and what is in use without anything being asked of it.
 func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *idleness {
-	i := &idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), below: map[event.EntityID][]*Entity{}}
+	i := &idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), subscriptions: map[event.EntityID][]*Entity{}}
 	for _, id := range busy {
 		i.busy[id] = true
 	}
 	for _, e := range entities {
 		if e.Kind == event.Subscription {
-			i.below[e.Topic] = append(i.below[e.Topic], e)
+			i.subscriptions[e.Topic] = append(i.subscriptions[e.Topic], e)
 		}
 	}
 	return i
@@ -44,13 +44,13 @@ func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 		return 0
 	}
 	quiet := now.Sub(max(e.LastUse(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))
-	for _, sub := range i.below[e.ID] {
+	for _, sub := range i.subscriptions[e.ID] {
 		quiet = min(quiet, i.Quiet(now, sub))
 	}
 	return quiet
 }
 
-// Over tells whether an entity was not used for so long that it is to be deleted.
+// Over reports whether an entity was not used for so long that it is to be deleted.
 func (i *idleness) Over(now event.Time, e *Entity) bool {
 	idle := e.Properties.AutoDeleteOnIdle
 	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace

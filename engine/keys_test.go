@@ -63,7 +63,7 @@ func TestKeysAreSpread(t *testing.T) {
 
 const sixteen = 16
 
-// wideEntity is a queue with so many partitions, on as many logs.
+// wideEntity is a queue with that many partitions, on as many logs.
 func wideEntity(partitions int) *Entity {
 	e := &Entity{ID: 7, Kind: event.Queue, Path: "wide", Properties: testQueue(), activity: new(activity)}
 	for i := range partitions {

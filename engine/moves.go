@@ -43,7 +43,7 @@ type Forward struct {
 	Trigger     event.Trigger  // [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter queue
 	Destination event.EntityID // 0: there is none; the transfers will fail
 	Count       int            // at most
-	Bytes       int            // until so many are in transfer; one message is always
+	Bytes       int            // until that many are in transfer; one message is always
 	TooOften    event.SubQueue // where messages go that have moved too often: to the dead-letter queue, or that for transfers
 }
 
@@ -93,7 +93,7 @@ type FailTransfer struct {
 	Number   event.TransferNumber
 	SubQueue event.SubQueue
 	Refusal  Error
-	Header   int  // bytes of the message beside its body, as far as that is known
+	Header   int  // bytes of the message besides its body; 0: unknown
 	Back     bool // it was in the dead-letter queue and goes back there as it was
 }
 

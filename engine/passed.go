@@ -15,7 +15,7 @@ type passed struct {
 	messages []index.Message // expired, and not locked
 }
 
-// any tells whether something has passed.
+// any reports whether something has passed.
 func (w passed) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
 
 // end adds the end of what has passed in a slice.
@@ -68,8 +68,8 @@ func failed(m *index.Message) uint32 {
 
 // back adds what follows when a message of the main queue came back with a new delivery count: it expires at once when its
 // time has passed (semantics.md 7.4), or is dead-lettered when it failed too often (6.4). A deferred one stays deferred, expired
-// or not (3.2), unless it failed too often: then expiry comes first for it, too (docs/decisions/0009). Its header has so many
-// bytes now, as far as that is known.
+// or not (3.2), unless it failed too often: then expiry comes first for it, too (docs/decisions/0009). header is the size
+// of the message's header now, in bytes; 0: unknown.
 func (s *slice) back(m *index.Message, count uint32, header int) {
 	if m.SubQueue != event.Main {
 		return
@@ -84,7 +84,7 @@ func (s *slice) back(m *index.Message, count uint32, header int) {
 	}
 }
 
-// expired tells whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
+// expired reports whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
 func expired(m *index.Message, now event.Time) bool {
 	if mutant.On(mutant.DeliverExpired) && m.DeliveryCount > 0 && m.State != index.Deferred {
 		return false
@@ -92,8 +92,8 @@ func expired(m *index.Message, now event.Time) bool {
 	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
 }
 
-// expire adds the event that ends an active message whose time to live has passed: dropped or dead-lettered. Its header has so many
-// bytes, as far as that is known.
+// expire adds the event that ends an active message whose time to live has passed: dropped or dead-lettered. header is the
+// size of the message's header in bytes; 0: unknown.
 func (s *slice) expire(m *index.Message, header int) {
 	if s.entity.Properties.DeadLetteringOnMessageExpiration {
 		s.deadLetter(m.Sequence, header, event.CauseExpired, "TTLExpiredException", "The message expired and was dead lettered.")
@@ -103,8 +103,8 @@ func (s *slice) expire(m *index.Message, header int) {
 	ev.Envelope, ev.Sequence, ev.ExpiresAt = s.envelope(0), m.Sequence, m.ExpiresAt
 }
 
-// deadLetter adds the broker's own dead-lettering of a message that is not locked (any more), whose header has so many bytes as
-// far as that is known.
+// deadLetter adds the broker's own dead-lettering of a message that is not locked, or no longer. header is the size of the message's
+// header in bytes; 0: unknown.
 func (s *slice) deadLetter(seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence = s.envelope(0), seq

@@ -46,7 +46,7 @@ func (s *receiving) next() (m index.Message, way passed, ok bool) {
 		}
 		return m, way, ok
 	}
-	if way, live := s.liveSession(s.cmd.Session); !live || crowded(s.index, s.id, s.cmd.SessionID) {
+	if way, live := s.liveSession(s.cmd.Session); !live || sessionLocksFull(s.index, s.id, s.cmd.SessionID) {
 		return m, way, false
 	}
 	if m, ok = s.index.FirstOf(s.id, s.cmd.SessionID); ok && expired(&m, s.now) {
@@ -77,12 +77,12 @@ func (s *receiving) browse() {
 	}
 }
 
-// Crowded tells whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
-func (p *Partition) Crowded(id event.Slice, session []byte) bool {
-	return crowded(p.index, id, session)
+// SessionLocksFull reports whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
+func (p *Partition) SessionLocksFull(id event.Slice, session []byte) bool {
+	return sessionLocksFull(p.index, id, session)
 }
 
-func crowded(x *index.Index, id event.Slice, session []byte) bool {
+func sessionLocksFull(x *index.Index, id event.Slice, session []byte) bool {
 	return x.LockedUnder(id, session) >= maxUnderSession
 }
 

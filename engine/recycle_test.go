@@ -10,9 +10,9 @@ import (
 func TestRecycle(t *testing.T) {
 	t.Parallel()
 	kept := &Settle{Token: event.LockToken{1}, Outcome: Complete}
-	lent := kept.Recycled()
-	if lent == kept || lent.Token != kept.Token || lent.Outcome != Complete {
-		t.Fatalf("a copy of %v is %v", kept.Token, lent)
+	reused := kept.Recycled()
+	if reused == kept || reused.Token != kept.Token || reused.Outcome != Complete {
+		t.Fatalf("a copy of %v is %v", kept.Token, reused)
 	}
 	kept.Recycle()
 	if kept.Token != (event.LockToken{1}) {

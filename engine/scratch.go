@@ -97,7 +97,7 @@ func (s *slice) added(more int64) {
 	}
 }
 
-// scheduled tells whether a message waits to become active.
+// scheduled reports whether a message waits to become active.
 func (s *slice) scheduled(seq event.SequenceNumber) bool {
 	for at := &s.scratch; at != nil; at = at.before {
 		if state, ok := at.life[messageID{s.id, seq}]; ok {
@@ -124,16 +124,16 @@ func (s *slice) stateSize(name []byte) int {
 	return int(session.State.Size)
 }
 
-// mark is how far a decision had come. What was added behind it by a check can be taken back, so that a refused operation leaves nothing
+// savepoint is how far a decision had come. What was added behind it by a check can be taken back, so that a refused operation leaves nothing
 // behind in a record that goes on with others.
-type mark struct{ ids, copies, changes int }
+type savepoint struct{ ids, copies, changes int }
 
-func (d *decision) mark() mark {
-	return mark{len(d.scratch.entered), len(d.fan.copies), len(d.fan.changes)}
+func (d *decision) savepoint() savepoint {
+	return savepoint{len(d.scratch.entered), len(d.fan.copies), len(d.fan.changes)}
 }
 
-// takeBack forgets the ids and the copies behind a mark, and the numbers that these copies were given in an entity partition.
-func (d *decision) takeBack(to mark, partition uint8) {
+// rollbackTo forgets the ids and the copies behind a mark, and the numbers that these copies were given in an entity partition.
+func (d *decision) rollbackTo(to savepoint, partition uint8) {
 	for _, id := range d.scratch.entered[to.ids:] {
 		delete(d.scratch.ids, id)
 	}

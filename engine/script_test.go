@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// commands tells whether a block has any, beside comments.
+// commands reports whether a block has any, beside comments.
 func commands(block string) bool {
 	for line := range strings.Lines(block) {
 		if line != "\n" && !strings.HasPrefix(line, "#") {
@@ -316,7 +316,7 @@ func needed(events []event.Event) log.Durability {
 	return log.Ordered
 }
 
-// facts tells whether events change nothing.
+// facts reports whether events change nothing.
 func facts(events []event.Event) bool {
 	return len(events) > 0 && events[0].Kind() == event.KindTransactionAborted
 }

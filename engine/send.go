@@ -154,7 +154,7 @@ func (s *sending) store() (numbers Numbers) {
 	return numbers
 }
 
-// reserved tells whether message i has a number that was given out when it was staged. It is scheduled whatever the time is now: its number
+// reserved reports whether message i has a number that was given out when it was staged. It is scheduled whatever the time is now: its number
 // is smaller than others that were given out since.
 func (cmd *Send) reserved(i int) bool { return cmd.found(i).number != 0 }
 

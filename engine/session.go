@@ -96,7 +96,7 @@ func releaseSome(d *decision) {
 	}
 }
 
-// liveSession tells whether a token is that of a live session lock of a slice. One whose time is over has passed.
+// liveSession reports whether a token is that of a live session lock of a slice. One whose time is over has passed.
 func (s *slice) liveSession(token event.LockToken) (way passed, live bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || !l.OfSession() {

@@ -130,7 +130,7 @@ func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 	return event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Token: about, Wanted: cmd.Outcome.Wanted()}
 }
 
-// mayEnd tells whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
+// mayEnd reports whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
 func (s *settling) mayEnd(m *index.Message) bool {
 	if s.cmd.Sessions == nil || !m.InSession || m.SubQueue != event.Main {
 		return true
@@ -176,7 +176,7 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-// enactOne ends one lock. The message has so many bytes beside its body, as far as that is known, and gets the changes given.
+// enactOne ends one lock, with the changes given. header is the size of the message besides its body in bytes; 0: unknown.
 func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
 	switch s.cmd.Outcome {
 	case Complete:

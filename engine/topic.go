@@ -85,10 +85,10 @@ type publishing struct {
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
 func (p *publishing) check(cmd *Send) *Error {
-	before := p.mark()
+	before := p.savepoint()
 	err := p.makePlan(cmd)
 	if err != nil {
-		p.takeBack(before, p.id.Partition)
+		p.rollbackTo(before, p.id.Partition)
 	}
 	return err
 }
@@ -268,8 +268,8 @@ func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) erro
 		}
 	}
 	add := append(p.fan.add[:0], textProperty("RuleName", r.Name()))
-	homeless := sub.Properties.RequiresSession && !inSession
-	if homeless {
+	noSession := sub.Properties.RequiresSession && !inSession
+	if noSession {
 		add = append(add, textProperty(reasonKey, noSessionReason), textProperty(descriptionKey, noSessionText))
 	}
 	p.fan.add = add
@@ -284,7 +284,7 @@ func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) erro
 	changes := p.fan.changes[from:len(p.fan.changes):len(p.fan.changes)]
 	copied := p.newCopy(m, sub, len(changes))
 	copied.Rule, copied.Changes.Data = r.Name(), changes
-	if homeless {
+	if noSession {
 		copied.Cause, copied.Reason, copied.Description = event.CauseNoSession, noSessionReason, noSessionText
 	} else if sub.Properties.RequiresSession {
 		copied.InSession, copied.SessionID = true, session

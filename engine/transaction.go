@@ -164,13 +164,13 @@ func (t *transactions) remember(id event.TransactionID) {
 	e.ids[id] = true
 }
 
-// pinned tells whether a lock does not end by its time, because a transaction relies on it.
+// pinned reports whether a lock does not end by its time, because a transaction relies on it.
 func (d *decision) pinned(token event.LockToken) bool {
 	l, ok := d.index.Lock(token)
 	return ok && l.Held
 }
 
-// staged tells whether the settlement of a message waits for a commit that is not this decision.
+// staged reports whether the settlement of a message waits for a commit that is not this decision.
 func (d *decision) staged(token event.LockToken) bool {
 	if len(d.transactions.pins) == 0 {
 		return false

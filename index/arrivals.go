@@ -32,7 +32,7 @@ func (a *arrivals) place(from event.Slice) (int, bool) {
 	return slices.BinarySearchFunc(a.sources, from, func(s source, id event.Slice) int { return compareSlices(s.slice, id) })
 }
 
-// has tells whether a transfer has arrived.
+// has reports whether a transfer has arrived.
 func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 	i, ok := a.place(from)
 	if !ok {
@@ -45,11 +45,11 @@ func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 	return n < src.floor || src.numbers != nil && src.numbers.Contains(uint64(n))
 }
 
-// door applies what comes to a slice from others.
-type door struct{ *slice }
+// arrivalsOf applies what comes to a slice from others.
+type arrivalsOf struct{ *slice }
 
 // edit is what has come to the slice, to be changed but for the numbers of a source.
-func (s door) edit() *arrivals {
+func (s arrivalsOf) edit() *arrivals {
 	v := &s.shared.versions
 	switch a := s.arrived; {
 	case a == nil:
@@ -61,7 +61,7 @@ func (s door) edit() *arrivals {
 }
 
 // from is what has come from a slice, to be changed.
-func (s door) from(id event.Slice) *source {
+func (s arrivalsOf) from(id event.Slice) *source {
 	a, v := s.edit(), &s.shared.versions
 	i, ok := a.place(id)
 	if !ok {
@@ -78,7 +78,7 @@ func (s door) from(id event.Slice) *source {
 }
 
 // arrive notes that a transfer is here; of an event without an arrival nothing.
-func (s door) arrive(a *event.Arrival, ev event.Event) {
+func (s arrivalsOf) arrive(a *event.Arrival, ev event.Event) {
 	if a == nil {
 		return
 	}
@@ -104,7 +104,7 @@ func (src *source) raise(floor event.TransferNumber) {
 	}
 }
 
-func (s door) forget(ev *event.SourceForgotten) {
+func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 	a := s.edit()
 	i, ok := a.place(ev.Source)
 	if !ok {

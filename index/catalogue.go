@@ -24,11 +24,11 @@ type Entity struct {
 	UpdatedAt   event.Time // last change of the properties
 	AccessedAt  event.Time // last use, coarsely; 0: none noted
 
-	slot  uint32        // where it stands
-	added []*event.Rule // of a subscription, in the order in which they were added
-	made  version       // added
-	rules *rules        // of a subscription; the owner finds by it
-	below *below        // of a topic; the owner counts by it
+	slot            uint32           // where it stands
+	added           []*event.Rule    // of a subscription, in the order in which they were added
+	made            version          // added
+	rules           *rules           // of a subscription; the owner finds by it
+	subscriptionsOf *subscriptionsOf // of a topic; the owner counts by it
 }
 
 // rules finds those of one subscription by name.
@@ -55,8 +55,8 @@ func byLowerName(a, b *event.Rule) int {
 	return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 }
 
-// below is what belongs to a topic.
-type below struct {
+// subscriptionsOf is what belongs to a topic.
+type subscriptionsOf struct {
 	subscriptions map[event.EntityID]struct{}
 	sql           int // filters of all its subscriptions; true and false filters are among them (management-api.md 3.3)
 	correlation   int
@@ -133,24 +133,24 @@ func sortedEntities(kept *slots[*Entity]) (all []Entity) {
 
 // Subscriptions are the ids of a topic's subscriptions, ascending.
 func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
-	if e := c.at(topic); e != nil && e.below != nil {
-		return slices.Sorted(maps.Keys(e.below.subscriptions))
+	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
+		return slices.Sorted(maps.Keys(e.subscriptionsOf.subscriptions))
 	}
 	return nil
 }
 
 // SubscriptionCount is how many subscriptions a topic has.
 func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
-	if e := c.at(topic); e != nil && e.below != nil {
-		return len(e.below.subscriptions)
+	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
+		return len(e.subscriptionsOf.subscriptions)
 	}
 	return 0
 }
 
 // Filters counts the filters in all subscriptions of a topic; true and false filters are counted with the SQL filters.
 func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
-	if e := c.at(topic); e != nil && e.below != nil {
-		return e.below.sql, e.below.correlation
+	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
+		return e.subscriptionsOf.sql, e.subscriptionsOf.correlation
 	}
 	return 0, 0
 }
@@ -224,7 +224,7 @@ func (c *Catalogue) add(e *Entity, ev event.Event) {
 		c.topic(e, ev).subscriptions[e.ID] = struct{}{}
 		e.rules, e.made = &rules{byName: map[string]*rule{}}, c.versions.now
 	case event.Topic:
-		e.below = &below{subscriptions: map[event.EntityID]struct{}{}}
+		e.subscriptionsOf = &subscriptionsOf{subscriptions: map[event.EntityID]struct{}{}}
 	}
 	c.countRoot(e, 1)
 	e.slot = c.kept.add(c.versions, e)
@@ -240,7 +240,7 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 		}
 		delete(c.topic(e, ev).subscriptions, e.ID)
 	case event.Topic:
-		if n := len(e.below.subscriptions); n > 0 {
+		if n := len(e.subscriptionsOf.subscriptions); n > 0 {
 			panic(fmt.Sprintf("index: topic %d deleted with %d subscriptions", e.ID, n))
 		}
 	}
@@ -251,12 +251,12 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 }
 
 // topic is what belongs to the topic of a subscription.
-func (c *Catalogue) topic(e *Entity, ev event.Event) *below {
+func (c *Catalogue) topic(e *Entity, ev event.Event) *subscriptionsOf {
 	t := c.must(e.Topic, ev)
-	if t.below == nil {
+	if t.subscriptionsOf == nil {
 		panic(fmt.Sprintf("index: %T of subscription %d of entity %d, which is a %v", ev, e.ID, t.ID, t.Kind))
 	}
-	return t.below
+	return t.subscriptionsOf
 }
 
 // countRoot counts a queue or topic.
@@ -320,7 +320,7 @@ func (e *Entity) setRule(v *versions, is *event.Rule) {
 
 // countFilter books a filter with its topic.
 func (c *Catalogue) countFilter(e *Entity, r *event.Rule, by int) {
-	b := c.at(e.Topic).below
+	b := c.at(e.Topic).subscriptionsOf
 	if r.Filter.Kind == event.CorrelationFilter {
 		b.correlation += by
 	} else {

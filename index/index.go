@@ -61,7 +61,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 		x.slices.publish(ev)
 	case *event.DuplicateDropped:
 		if ev.Arrival != nil {
-			door{x.slices.of(ev.Slice)}.arrive(ev.Arrival, ev)
+			arrivalsOf{x.slices.of(ev.Slice)}.arrive(ev.Arrival, ev)
 		}
 	case *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
 		*event.ReasonGiven, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.BodyErased, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing

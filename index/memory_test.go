@@ -84,7 +84,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// fannedOut has so many messages, copies in subscriptions.
+// fannedOut has that many messages, copies in subscriptions.
 func fannedOut(n, subscriptions int) *Index {
 	x := New()
 	for i := range n / subscriptions {
@@ -98,7 +98,7 @@ func fannedOut(n, subscriptions int) *Index {
 	return x
 }
 
-// leaving has so many messages, all of them in transfer.
+// leaving has that many messages, all of them in transfer.
 func leaving(n event.SequenceNumber) *Index {
 	x := New()
 	for i := range n {
@@ -252,7 +252,7 @@ func TestMemoryOfFewMessages(t *testing.T) {
 func TestMemoryOfLeftMessages(t *testing.T) {
 	const n = 200_000
 	for _, c := range []struct {
-		every int // so many go for each that stays
+		every int // that many go for each that stays
 		bound float64
 	}{{4, 110}, {16, 220}, {64, 320}} {
 		got := held(n/c.every, func() any {

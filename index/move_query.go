@@ -93,7 +93,7 @@ func (x moves) LowestOpen(id event.Slice, destination event.EntityID) (event.Tra
 	return event.TransferNumber(n), ok
 }
 
-// Arrived tells whether a transfer of another slice has arrived in one.
+// Arrived reports whether a transfer of another slice has arrived in one.
 func (x moves) Arrived(id, source event.Slice, n event.TransferNumber) bool {
 	s := x.slices.find(id)
 	return s != nil && s.arrived.has(source, n)

@@ -12,8 +12,8 @@ import (
 
 var elsewhere = event.Slice{Entity: 40, Partition: 2}
 
-// came is a message that arrived in q1 from elsewhere.
-func came(seq event.SequenceNumber, n, floor event.TransferNumber) *event.MessageEnqueued {
+// arrival is a message that arrived in q1 from elsewhere.
+func arrival(seq event.SequenceNumber, n, floor event.TransferNumber) *event.MessageEnqueued {
 	ev := enqueued(seq)
 	ev.Arrival = &event.Arrival{Source: elsewhere, Number: n, Floor: floor, Hops: 1, First: 100 + seq}
 	return ev
@@ -37,10 +37,10 @@ func TestArrivals(t *testing.T) {
 		ev   event.Event
 		here string
 	}{
-		{came(1, 3, 1), "[3]"},
-		{came(2, 8, 3), "[1 2 3 8]"},
+		{arrival(1, 3, 1), "[3]"},
+		{arrival(2, 8, 3), "[1 2 3 8]"},
 		{&event.DuplicateDropped{Envelope: q1, Original: 1, Arrival: &event.Arrival{Source: elsewhere, Number: 6, Floor: 3, Hops: 1}}, "[1 2 3 6 8]"},
-		{came(3, 7, 7), "[1 2 3 4 5 6 7 8]"},
+		{arrival(3, 7, 7), "[1 2 3 4 5 6 7 8]"},
 		{&event.SourceForgotten{Envelope: q1, Source: elsewhere}, "[]"},
 	} {
 		x.Apply(1, step.ev)
@@ -67,16 +67,16 @@ func TestMovesThatCannotBe(t *testing.T) {
 	start := func(first event.TransferNumber, trigger event.Trigger, seqs ...event.SequenceNumber) event.Event {
 		return &event.TransferStarted{Envelope: env, Destination: 9, Trigger: trigger, First: first, Sequences: seqs}
 	}
-	far := came(3, 1, 1)
+	far := arrival(3, 1, 1)
 	far.Arrival.Hops = event.MaxHops
 	for _, c := range []struct {
 		name   string
 		before []event.Event
 		bad    event.Event
 	}{
-		{"a number twice", []event.Event{came(3, 5, 5)}, came(4, 5, 5)},
-		{"a number below the floor", []event.Event{came(3, 5, 5)}, came(4, 4, 4)},
-		{"a number below its own floor", nil, came(3, 4, 5)},
+		{"a number twice", []event.Event{arrival(3, 5, 5)}, arrival(4, 5, 5)},
+		{"a number below the floor", []event.Event{arrival(3, 5, 5)}, arrival(4, 4, 4)},
+		{"a number below its own floor", nil, arrival(3, 4, 5)},
 		{"forgotten twice", nil, &event.SourceForgotten{Envelope: env, Source: elsewhere}},
 		{"a transfer number left out", nil, start(2, event.TriggerForward, 1)},
 		{"a message twice", nil, start(1, event.TriggerForward, 1, 1)},
@@ -198,7 +198,7 @@ func TestManyDeadLetters(t *testing.T) {
 func TestDroppedOnItsWay(t *testing.T) {
 	t.Parallel()
 	x, empty := New(), New().Encode(nil)
-	x.Apply(0, came(1, 1, 1))
+	x.Apply(0, arrival(1, 1, 1))
 	x.Apply(0, &event.TransferStarted{Envelope: q1, Destination: 7, Trigger: event.TriggerForward, First: 1, Sequences: []event.SequenceNumber{1}})
 	x.Apply(0, &event.MessageHandedOver{Envelope: q1, Sequence: 2, Number: 2, Destination: 8, Body: event.Blob{Position: 1, Size: 1}})
 	x.Apply(0, &event.SliceDropped{Envelope: q1})

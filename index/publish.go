@@ -16,7 +16,7 @@ import (
 func (t *sliceTable) publish(ev *event.MessagePublished) {
 	topic := t.of(ev.Slice)
 	topic.takeNumber(ev.Sequence)
-	door{topic}.arrive(ev.Arrival, ev)
+	arrivalsOf{topic}.arrive(ev.Arrival, ev)
 	if ev.DuplicateUntil != 0 {
 		topic.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}

@@ -43,7 +43,7 @@ type Lock struct {
 	Held     bool                 // by [Index.Hold]
 }
 
-// OfSession tells whether it is the lock of a session.
+// OfSession reports whether it is the lock of a session.
 func (l *Lock) OfSession() bool { return l.Sequence == 0 }
 
 // LastAt is the time of the newest record applied.

@@ -29,7 +29,7 @@ func (c *Catalogue) restoreEntity(e *Entity) error {
 	return nil
 }
 
-// fits tells whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
+// fits reports whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
 func (c *Catalogue) fits(e *Entity) bool {
 	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
 		return false

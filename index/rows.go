@@ -78,20 +78,20 @@ func (m marks) moved(q event.SubQueue, st State) marks {
 	return m&^(stateMask|subQueueMask) | in(q, st)
 }
 
-// deliverable tells whether a receiver of the main queue may get the message.
+// deliverable reports whether a receiver of the main queue may get the message.
 func (r *row) deliverable() bool { return r.marks&(stateMask|subQueueMask) == in(event.Main, Active) }
 
-// locked tells whether the message is locked in the main queue.
+// locked reports whether the message is locked in the main queue.
 func (r *row) locked() bool {
 	st := r.marks.state()
 	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
 }
 
-// shown tells whether somebody who looks at a sub-queue sees messages of a state: a message that leaves the main queue has left it for
+// shown reports whether somebody who looks at a sub-queue sees messages of a state: a message that leaves the main queue has left it for
 // everybody, one that leaves a dead-letter queue may wait there for long.
 func shown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
 
-// shownIn tells whether somebody who looks at a sub-queue sees the message.
+// shownIn reports whether somebody who looks at a sub-queue sees the message.
 func (r *row) shownIn(q event.SubQueue) bool {
 	return r.marks.subQueue() == q && shown(q, r.marks.state())
 }

@@ -94,7 +94,7 @@ func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	} else {
 		s.takeNumber(ev.Sequence)
 	}
-	door{s}.arrive(ev.Arrival, ev)
+	arrivalsOf{s}.arrive(ev.Arrival, ev)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at,
 		marks: in(event.Main, Scheduled).with(ownTTL, ev.TimeToLive != 0),

@@ -44,7 +44,7 @@ func naive(x *Index, w Listing) (ids []string) {
 	return ids[:min(w.Top, len(ids))]
 }
 
-// list walks to the end in steps of so many, and reports how many were looked at.
+// list walks to the end in steps of size step, and reports how many were looked at.
 func (x *Index) list(t *testing.T, w *Listing, step int) (looked int) {
 	t.Helper()
 	for {

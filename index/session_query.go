@@ -168,7 +168,7 @@ func (x *Index) Slices() (ids []event.Slice) {
 	return ids
 }
 
-// Has tells whether there is anything in a slice, or ever was.
+// Has reports whether there is anything in a slice, or ever was.
 func (x *Index) Has(id event.Slice) bool { return x.slices.find(id) != nil }
 
 // Duplicate looks an id up in the duplicate history and returns the message it was first accepted with.
@@ -192,7 +192,7 @@ func (x *Index) Remembered(id event.Slice) int {
 	return 0
 }
 
-// Forgettable is how many message-ids make room in the duplicate history when so many are to be remembered.
+// Forgettable is how many message-ids make room in the duplicate history when that many are to be remembered.
 func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
 		return s.history.over(now, more)

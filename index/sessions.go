@@ -137,7 +137,7 @@ func (t *sessions) reclassify(n uint32) {
 	t.advance()
 }
 
-// waits tells whether an entry of the row of waiting sessions has not left it.
+// waits reports whether an entry of the row of waiting sessions has not left it.
 func (t *sessions) waits(w waiting) bool { return t.record(w.slot).ticket == w.ticket }
 
 // advance takes those out of the front of the row that have left it.
@@ -171,7 +171,7 @@ func (t *sessions) next() uint32 {
 	return t.waiting[t.head].slot
 }
 
-// deliverable tells whether a receiver may get a member.
+// deliverable reports whether a receiver may get a member.
 func (t *sessions) deliverable(seq event.SequenceNumber) bool {
 	r := t.of.rows.find(seq).row()
 	return r != nil && r.deliverable()

@@ -142,7 +142,7 @@ func (s *slice) takeNumber(seq event.SequenceNumber) {
 
 func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	s.takeNumber(ev.Sequence)
-	door{s}.arrive(ev.Arrival, ev)
+	arrivalsOf{s}.arrive(ev.Arrival, ev)
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum,
 		enqueuedAt: ev.EnqueuedAt, expiresAt: ev.ExpiresAt, marks: in(event.Main, Active).with(ownTTL, ev.TimeToLive != 0),

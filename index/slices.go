@@ -65,7 +65,7 @@ func (t *sliceTable) applyMove(ev event.Event) {
 	case *event.TransferFailed:
 		departures{t.of(ev.Slice)}.fail(ev)
 	case *event.SourceForgotten:
-		door{t.of(ev.Slice)}.forget(ev)
+		arrivalsOf{t.of(ev.Slice)}.forget(ev)
 	default:
 		panic(fmt.Sprintf("index: no rule for event %T", ev))
 	}

@@ -57,7 +57,7 @@ type change struct {
 // span is by how many bits the numbers in a node differ.
 func (n *node) span() int { return fanBits * (int(n.level) + 1) }
 
-// has tells whether a sequence number is among those that a node is for.
+// has reports whether a sequence number is among those that a node is for.
 func (n *node) has(seq event.SequenceNumber) bool { return uint64(seq)>>n.span() == n.number }
 
 // kid is the place of a sequence number among the kids of a branch.

@@ -13,5 +13,5 @@ type versions struct {
 	copied atomic.Int64 // how much was copied so far because a snapshot sees it, bytes; others read it
 }
 
-// owned tells whether something that was made in a version may be changed where it stands.
+// owned reports whether something that was made in a version may be changed where it stands.
 func (v *versions) owned(made version) bool { return made > v.frozen }

@@ -147,7 +147,7 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 	return s, nil
 }
 
-// beyond tells whether a record is behind a time of an era.
+// beyond reports whether a record is behind a time of an era.
 func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	now := x.Clock().Number
 	for _, ev := range rec.Events {

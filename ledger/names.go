@@ -102,7 +102,7 @@ func (n *names) apply(rec *replay.Record, ev event.Event) {
 	}
 }
 
-// there tells whether an entity was there at a time of an era.
+// there reports whether an entity was there at a time of an era.
 func (e *life) there(at event.Time, in uint64) bool {
 	made := e.since < in || e.since == in && e.created <= at
 	return made && (e.deleted == 0 || e.until > in || e.until == in && e.deleted > at)

@@ -112,7 +112,7 @@ type rows struct {
 	l      *Ledger
 	b      *book
 	events print.Events
-	told   int
+	shown  int
 }
 
 // run tells the events of the frames from an LSN on and below another, and returns where it stopped.
@@ -121,7 +121,7 @@ func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, er
 		if err != nil {
 			return 0, err
 		}
-		if rec.LSN >= end || r.told >= mostRecords && rec.Number == 1 {
+		if rec.LSN >= end || r.shown >= mostRecords && rec.Number == 1 {
 			return rec.LSN, nil
 		}
 		for _, ev := range rec.Events {
@@ -149,6 +149,6 @@ func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) err
 	if by := r.b.origins.Name(c.Origin); by != "" {
 		list = append(list, print.Named("By", by))
 	}
-	r.told++
+	r.shown++
 	return r.l.tell(Line{Part: Row, Fields: list})
 }

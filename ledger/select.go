@@ -214,7 +214,7 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 	return replay.FoundAny(ctx, b, s.after[b.ID()], list)
 }
 
-// wants tells whether an event is in the range, but for the condition on its columns.
+// wants reports whether an event is in the range, but for the condition on its columns.
 func (s *Selection) wants(at event.Time, ev event.Event) bool {
 	if at < s.search.From || s.search.Until != 0 && at > s.search.Until {
 		return false
@@ -260,7 +260,7 @@ func (s *Selection) Records(ctx context.Context, id log.PartitionID) iter.Seq2[*
 	}
 }
 
-// Wants tells whether an event of a record is in the range.
+// Wants reports whether an event of a record is in the range.
 func (s *Selection) Wants(ctx context.Context, id log.PartitionID, rec *replay.Record, i int) (bool, error) {
 	if !s.wants(rec.At, rec.Events[i]) {
 		return false, nil

@@ -345,7 +345,7 @@ func (w *watching) holds() bool {
 	return true
 }
 
-// about tells whether an event is one of the entities that the condition names.
+// about reports whether an event is one of the entities that the condition names.
 func (w *watching) about(ev event.Event) bool {
 	id := ev.Common().Slice.Entity
 	for i := range w.terms {

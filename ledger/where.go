@@ -26,7 +26,7 @@ func newWhere(text string) (*where, error) {
 	return w, nil
 }
 
-// matches tells whether a row fulfils the condition.
+// matches reports whether a row fulfils the condition.
 func (w *where) matches(fields print.Object) (bool, error) {
 	if w.set == nil {
 		return true, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// blockOf is a block with one stretch of so many bytes, decompressed.
+// blockOf is a block with one stretch of that many bytes, decompressed.
 func blockOf(t *testing.T, bytes int) *sealed.Data {
 	t.Helper()
 	raw := append(binary.AppendUvarint([]byte{1, 0}, uint64(bytes)), make([]byte, bytes)...)
@@ -26,14 +26,14 @@ func blockOf(t *testing.T, bytes int) *sealed.Data {
 	return d
 }
 
-// purse is memory of which there is so much. It must not be owed more than it has, and gets back no more than was taken.
-type purse struct {
+// fakeMemory is memory of which there is so much. It must not be owed more than it has, and gets back no more than was taken.
+type fakeMemory struct {
 	t     *testing.T
 	all   int
 	taken int
 }
 
-func (p *purse) Take(n int) bool {
+func (p *fakeMemory) Take(n int) bool {
 	if p.taken+n > p.all {
 		return false
 	}
@@ -41,15 +41,15 @@ func (p *purse) Take(n int) bool {
 	return true
 }
 
-func (p *purse) Owe(n int) { p.taken += n }
+func (p *fakeMemory) Owe(n int) { p.taken += n }
 
-func (p *purse) Give(n int) {
+func (p *fakeMemory) Give(n int) {
 	if p.taken -= n; p.taken < 0 {
 		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
 	}
 }
 
-func (p *purse) Exceeds(int) bool { return p.taken > p.all }
+func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
 // Decision 41: blocks that are kept beyond the least are taken from memory before they are decompressed; without memory one takes the place of
 // another, and when there is less than was taken they go.
@@ -57,7 +57,7 @@ func TestF22BlockCacheTakesMemory(t *testing.T) {
 	t.Parallel()
 	data := blockOf(t, 60<<10)
 	block := data.Size()
-	memory := &purse{t: t, all: 16 * block}
+	memory := &fakeMemory{t: t, all: 16 * block}
 	c := newBlockCache(sealedCacheBytes, memory)
 	reads := 0
 	load := func(n int) {

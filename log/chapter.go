@@ -39,11 +39,11 @@ func (w *writer) begin() error {
 	w.mu.Unlock()
 	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
 	// others must find room for their manifests meanwhile.
-	w.tail.tight = true
+	w.tail.noPreallocation = true
 	if err := w.short.insist(func() error { return w.write(queued{Batch: b}) }); err != nil {
 		return err
 	}
-	w.tail.tight = false
+	w.tail.noPreallocation = false
 	return w.flush()
 }
 

@@ -19,7 +19,7 @@ const (
 	maxCheckpoints = 1000
 )
 
-// thinned returns those of a list, oldest first, that are kept beside a log of so many bytes with a base at an LSN: not what is before the base, and
+// thinned returns those of a list, oldest first, that are kept beside a log of that many bytes with a base at an LSN: not what is before the base, and
 // of the rest without the newest two those that leave the shortest way between their neighbours go first. The list itself is not changed.
 func thinned(list []format.Checkpoint, base event.LSN, stored int64) []format.Checkpoint {
 	list = slices.DeleteFunc(slices.Clone(list), func(c format.Checkpoint) bool { return c.LSN < base })

@@ -44,7 +44,7 @@ func (w *world) drop() error {
 	return nil
 }
 
-// Bodies that nobody wants go, all others stay, and what does not pay is left.
+// Bodies that nobody wants go, all others stay, and what does not pay is left (reliability.md P22).
 func TestDropBodies(t *testing.T) {
 	t.Parallel()
 	w := sealing(t, t.Name(), 8)

@@ -80,7 +80,7 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 	}
 }
 
-// others fill the disk with a file of theirs, so that so many bytes are free.
+// others fill the disk with a file of theirs, so that only that many bytes are free.
 func (w *world) others(free int64) {
 	const theirs = "/theirs"
 	if _, err := w.fs.Stat(theirs); err == nil {
@@ -105,7 +105,7 @@ func (w *world) look(want log.Room, why string) {
 		if err := w.work(); err != nil {
 			w.failf("%s: %v", why, err)
 		}
-		if got := w.w.Strain().Room; got != want {
+		if got := w.w.DiskState().Room; got != want {
 			w.failf("%s: the disk has %v room, want %v", why, got, want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestF8States(t *testing.T) {
 	w.others(8 << 10)
 	look(log.RoomCritical, "nothing but the reserve")
 	sent := 0
-	for w.w.Strain().Room == log.RoomCritical {
+	for w.w.DiskState().Room == log.RoomCritical {
 		w.send(1, 500, log.Durable)
 		if err := w.work(); err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func TestF8Quota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := w.w.Strain().Room; got != log.RoomNone || len(w.wait) != 20 {
+	if got := w.w.DiskState().Room; got != log.RoomNone || len(w.wait) != 20 {
 		t.Fatalf("room %v, %d wait", got, len(w.wait))
 	}
 	full = false
@@ -209,7 +209,7 @@ func TestF8Quota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := w.w.Strain().Room; got != log.RoomEnough || len(w.wait) != 0 {
+	if got := w.w.DiskState().Room; got != log.RoomEnough || len(w.wait) != 0 {
 		t.Fatalf("room %v, %d wait", got, len(w.wait))
 	}
 }
@@ -230,8 +230,8 @@ func TestF8SmallDisk(t *testing.T) {
 	if err := errors.Join(w.open(), w.lead()); err != nil {
 		t.Fatal(err)
 	}
-	if n := ballast(); n != 2<<20 || w.w.Strain().Room != log.RoomEnough {
-		t.Fatalf("%d bytes of reserve, room %v", n, w.w.Strain().Room)
+	if n := ballast(); n != 2<<20 || w.w.DiskState().Room != log.RoomEnough {
+		t.Fatalf("%d bytes of reserve, room %v", n, w.w.DiskState().Room)
 	}
 	w.send(1, 100, log.Durable)
 	if err := errors.Join(w.work(), w.stop()); err != nil {
@@ -241,7 +241,7 @@ func TestF8SmallDisk(t *testing.T) {
 	if err := errors.Join(w.open(), w.lead()); err != nil {
 		t.Fatalf("a start on a full disk: %v", err)
 	}
-	if n := ballast(); n != 1<<20 || w.w.Strain().Room != log.RoomCritical {
-		t.Fatalf("%d bytes of reserve, room %v", n, w.w.Strain().Room)
+	if n := ballast(); n != 1<<20 || w.w.DiskState().Room != log.RoomCritical {
+		t.Fatalf("%d bytes of reserve, room %v", n, w.w.DiskState().Room)
 	}
 }

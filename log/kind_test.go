@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// cellar is a second kind of segment: it keeps the parts of frames in memory, each by itself, and not all bodies.
-type cellar struct {
+// archive is a second kind of segment: it keeps the parts of frames in memory, each by itself, and not all bodies.
+type archive struct {
 	name  string
 	parts []part // in the order of their places
 }
@@ -27,20 +27,20 @@ type part struct {
 	erased [][2]int64 // from and to, likewise; ordered
 }
 
-func (c *cellar) path() string { return c.name }
+func (c *archive) path() string { return c.name }
 
-func (c *cellar) open(opener) (content, error) { return c, nil }
+func (c *archive) open(opener) (content, error) { return c, nil }
 
-func (c *cellar) Close() error { return nil }
+func (c *archive) Close() error { return nil }
 
-func (c *cellar) Size() (int64, error) {
+func (c *archive) Size() (int64, error) {
 	last := c.parts[len(c.parts)-1]
 	return last.at + int64(len(last.bytes)), nil
 }
 
 var errPart = errors.New("the part ends here")
 
-func (c *cellar) ReadAt(dst []byte, off int64) (int, error) {
+func (c *archive) ReadAt(dst []byte, off int64) (int, error) {
 	for _, p := range c.parts {
 		if off < p.at || off >= p.at+int64(len(p.bytes)) {
 			continue
@@ -48,7 +48,7 @@ func (c *cellar) ReadAt(dst []byte, off int64) (int, error) {
 		end, err := p.at+int64(len(p.bytes)), errPart
 		for _, e := range p.erased {
 			if e[1] > off {
-				end, err = max(e[0], off), fmt.Errorf("cellar: %w", event.ErrErased)
+				end, err = max(e[0], off), fmt.Errorf("archive: %w", event.ErrErased)
 				break
 			}
 		}
@@ -69,7 +69,7 @@ func moveDown(t *testing.T, p *partition, i int, bodies []event.Blob, keep func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cellar{name: "cellar of " + s.kind.path()}
+	c := &archive{name: "archive of " + s.kind.path()}
 	for at := int64(0); s.base+event.LSN(at) < s.end; {
 		var h format.Header
 		if ok, err := h.Decode(file[at:]); !ok || err != nil {
@@ -194,7 +194,7 @@ func TestSecondKind(t *testing.T) {
 	if after := readAll(t, p, event.LSN(bodies[30].Position)); !slices.Equal(after, half) {
 		t.Errorf("frames are\n%s\nand were\n%s", after, half)
 	}
-	at := p.segments[0].base + event.LSN(p.segments[0].kind.(*cellar).parts[3].at) // of the second frame
+	at := p.segments[0].base + event.LSN(p.segments[0].kind.(*archive).parts[3].at) // of the second frame
 	if err := p.SaveCheckpoint(at, func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err }); err != nil {
 		t.Errorf("a checkpoint in a segment of the second kind: %v", err)
 	}
@@ -243,7 +243,7 @@ func TestWalkSecondKind(t *testing.T) {
 			t.Errorf("segment %d: %d frames without all bodies, want %d; before it was %d", i, s.erased, want, whole.out.segments[i].erased)
 		}
 	}
-	c := p.segments[0].kind.(*cellar)
+	c := p.segments[0].kind.(*archive)
 	for i, name := range []string{"header", "kept body", "records"} {
 		flip := &c.parts[3*3+i].bytes[9] // the third frame with messages is whole
 		*flip ^= 1

@@ -13,13 +13,13 @@ import (
 // it got into the file is cut off, durably; the reserve gives room, and it is written as it was sealed. When the reserve has nothing
 // left it waits, and is tried once a second. What is written already is synced and answered meanwhile.
 
-// lack is what is known of room for the first batch of the queue.
-type lack uint8
+// roomState is what is known of room for the first batch of the queue.
+type roomState uint8
 
 const (
-	enough  lack = iota
-	missing      // there was none; the reserve has not been asked
-	waiting      // the reserve has none either
+	roomFound   roomState = iota
+	roomMissing           // there was none; the reserve has not been asked
+	roomAwaited           // the reserve has none either
 )
 
 // sealedFrame is a frame as it goes into the log.
@@ -58,7 +58,7 @@ func (s *shortage) putBack(b queued) {
 		return
 	}
 	w.queue = append([]queued{b}, w.queue...)
-	w.lack = missing
+	w.room = roomMissing
 	poke(w.wake)
 }
 
@@ -66,7 +66,7 @@ func (s *shortage) putBack(b queued) {
 func (s *shortage) find() error {
 	w := s.w
 	w.mu.Lock()
-	asks := w.lack == missing && w.err == nil
+	asks := w.room == roomMissing && w.err == nil
 	need := 0
 	if asks {
 		need = w.queue[0].Len()
@@ -86,8 +86,8 @@ func (s *shortage) find() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lack = enough; !found {
-		w.lack = waiting
+	if w.room = roomFound; !found {
+		w.room = roomAwaited
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func (s *shortage) tryAgain() {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lack == waiting {
-		w.lack = enough
+	if w.room == roomAwaited {
+		w.room = roomFound
 	}
 }
 

@@ -249,13 +249,13 @@ type Writer interface {
 	Moved() <-chan struct{} // holds a value once Durable has grown, or in another goroutine what was given to Write was written
 	Lost() <-chan struct{}  // closed when the writer failed
 	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
-	Strain() Strain         // what its disk suffers from now; it costs nothing to ask
+	DiskState() DiskState   // what its disk suffers from now; it costs nothing to ask
 	// Close writes and syncs what was appended. Afterwards appends fail with ErrClosed. A batch that is open is dropped.
 	Close() error
 }
 
-// Strain is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
-type Strain struct {
+// DiskState is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
+type DiskState struct {
 	Room  Room      // on the disk
 	Since time.Time // since when there is no more
 	// Hangs is since when a write or a sync has been going on that takes too long; zero: none does.
@@ -310,7 +310,7 @@ type Compactor interface {
 	// DropBodies puts another revision in the place of a sealed file, by the name that [Partition.Segments] has for it, without the bodies that are
 	// not wanted (docs/log-format.md 3.2). It returns how many bytes the file is shorter. What is wanted is asked more than once for each body, has to
 	// have the same answer each time, and must hold for the state at some durable place of the log behind the file's end: of such a state whatever comes
-	// later needs no other body of the file. Nothing is done where that would give back less than so many bytes (ErrTooLittle), or while the file is
+	// later needs no other body of the file. Nothing is done where that would give back less than that many bytes (ErrTooLittle), or while the file is
 	// held (ErrHeld). Any error but one that wraps ErrPoisoned has changed nothing, and a body that is wanted is there before and afterwards.
 	DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error)
 }

@@ -8,14 +8,21 @@ type Memory interface {
 	Owe(bytes int)
 	// Give gives bytes back.
 	Give(bytes int)
-	// Exceeds reports whether more was taken than there would be now, not counting so many bytes that cannot be given back.
+	// Exceeds reports whether more was taken than there would be now, not counting that many bytes that cannot be given back.
 	Exceeds(fixed int) bool
 }
 
 // Unbounded is memory of which there is always enough.
 type Unbounded struct{}
 
-func (Unbounded) Take(int) bool    { return true }
-func (Unbounded) Owe(int)          {}
-func (Unbounded) Give(int)         {}
+// Take implements [Memory]: there is always some.
+func (Unbounded) Take(int) bool { return true }
+
+// Owe implements [Memory].
+func (Unbounded) Owe(int) {}
+
+// Give implements [Memory].
+func (Unbounded) Give(int) {}
+
+// Exceeds implements [Memory]: nothing is too much.
 func (Unbounded) Exceeds(int) bool { return false }

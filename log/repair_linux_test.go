@@ -35,7 +35,7 @@ func TestF8StartOnFullTmpfs(t *testing.T) {
 		}
 		f.Close()
 	}
-	crowded(t, data, log.Options{}, func() {
+	fullDirectory(t, data, log.Options{}, func() {
 		fill()
 		shrink(64 << 10) // which half a frame takes
 	})

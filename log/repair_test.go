@@ -21,9 +21,9 @@ const (
 	blockRoom = 32 << 10  // what a start may need for its small files, all partitions together
 )
 
-// crowded makes a data directory with four partitions whose last segment files are long, and lets every writer end on a full disk:
+// fullDirectory makes a data directory with four partitions whose last segment files are long, and lets every writer end on a full disk:
 // full takes the room away in front of each one's last, large frame, and may keep what is written of it from being cut off.
-func crowded(t *testing.T, dir string, opts log.Options, full func()) {
+func fullDirectory(t *testing.T, dir string, opts log.Options, full func()) {
 	t.Helper()
 	s := must(log.Open(ctx, dir, opts))(t)
 	var writers []log.Writer
@@ -115,7 +115,7 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	disk := faultfs.New()
 	opts := log.Options{FS: disk, Partitions: 4, Manual: true, BootID: "boot"}
 	left := int64(60 << 10) // of the frame that does not fit
-	crowded(t, simDir, opts, func() {
+	fullDirectory(t, simDir, opts, func() {
 		disk.Limit(disk.Used() + left)
 		disk.Hook(uncut)
 	})

@@ -285,7 +285,7 @@ func TestF8NoWayBack(t *testing.T) {
 		w.send(1, 700, log.Durable)
 		err := w.work()
 		if c.cut == syscall.EDQUOT {
-			if err != nil || len(w.wait) != 1 || w.w.Strain().Room != log.RoomNone {
+			if err != nil || len(w.wait) != 1 || w.w.DiskState().Room != log.RoomNone {
 				w.failf("%v, %d wait", err, len(w.wait))
 			}
 		} else if !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, syscall.EIO) {

@@ -74,7 +74,7 @@ func (b *bound) passed(at event.LSN, known bool) bool {
 	return b != nil && known && at >= b.at.LSN
 }
 
-// within is how much of a file of so many bytes a walk looks at, which begins at base.
+// within is how much of a file of that many bytes a walk looks at, which begins at base.
 func (b *bound) within(base event.LSN, size int64) int64 {
 	if b == nil {
 		return size

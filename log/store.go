@@ -97,7 +97,7 @@ type store struct {
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
-	holds   holds
+	holds   remoteLeases
 	reserve reserve
 	watch   watch
 	sealer  sealer
@@ -348,7 +348,7 @@ func (s *store) marked(id PartitionID) *format.Mark {
 // cachedFiles is how many segment files each partition keeps open for reading.
 func cachedFiles(openFiles, partitions int) int { return max(fewestOpenFiles, openFiles/partitions) }
 
-// Descriptors is how many files a store of so many partitions keeps open while they are written, with [Options.OpenFiles] as given.
+// Descriptors is how many files a store of that many partitions keeps open while they are written, with [Options.OpenFiles] as given.
 // What it opens for a moment, to begin a segment or to write a checkpoint, comes on top: a few per partition.
 func Descriptors(partitions, openFiles int) int {
 	const (

@@ -21,14 +21,14 @@ const roomShare = 4
 // grows has to write the file's new size as well, one that fills room has not, and that is a quarter of the time a lone
 // sender waits (docs/decisions/0012).
 type tail struct {
-	fs    disk.FS
-	dir   string
-	blank []byte // as much as is made room of at a time; empty: none is
-	file  disk.File
-	size  int  // bytes of entries
-	room  int  // size of the file
-	tight bool // no room is made in this file
-	torn  bool // it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
+	fs              disk.FS
+	dir             string
+	blank           []byte // as much as is made room of at a time; empty: none is
+	file            disk.File
+	size            int  // bytes of entries
+	room            int  // size of the file
+	noPreallocation bool // no room is made in this file
+	torn            bool // it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
 }
 
 func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
@@ -38,7 +38,7 @@ func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
 
 // create makes the file of the entries from index on the one being written. The one before it must have been closed.
 func (t *tail) create(index uint64) (err error) {
-	t.size, t.room, t.tight = 0, 0, false
+	t.size, t.room, t.noPreallocation = 0, 0, false
 	t.file, err = t.fs.Create(filepath.Join(t.dir, format.SegmentName(index)))
 	return disk.Later(err)
 }
@@ -49,7 +49,7 @@ func (t *tail) write(entry []byte, roomy bool) error {
 	if err := t.mend(); err != nil {
 		return err
 	}
-	if roomy && t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.tight {
+	if roomy && t.size+len(entry) > t.room && roomShare*len(entry) <= len(t.blank) && !t.noPreallocation {
 		if err := t.makeRoom(); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (t *tail) makeRoom() error {
 	if !disk.CannotGrow(err) {
 		return err
 	}
-	t.tight = true
+	t.noPreallocation = true
 	err = disk.Later(t.file.Truncate(int64(t.room)))
 	t.torn = errors.Is(err, disk.ErrNoRoom)
 	return err

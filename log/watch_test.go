@@ -53,14 +53,14 @@ func TestF11HangIsNoticed(t *testing.T) {
 		b.AppendRecord(1, []event.Event{message(1, 100)}, log.Durable)
 		k := writers[1].Append(b)
 		time.Sleep(700 * time.Millisecond)
-		if !writers[1].Strain().Hangs.IsZero() {
+		if !writers[1].DiskState().Hangs.IsZero() {
 			t.Error("a sync of 0.7 s is said to hang")
 		}
 		time.Sleep(300 * time.Millisecond)
-		if since := time.Since(writers[1].Strain().Hangs); since < 900*time.Millisecond || since > time.Second {
+		if since := time.Since(writers[1].DiskState().Hangs); since < 900*time.Millisecond || since > time.Second {
 			t.Errorf("the disk has been hanging for %v after a second", since)
 		}
-		if !writers[0].Strain().Hangs.IsZero() {
+		if !writers[0].DiskState().Hangs.IsZero() {
 			t.Error("the other partition hangs, too")
 		}
 		time.Sleep(time.Minute)
@@ -73,8 +73,8 @@ func TestF11HangIsNoticed(t *testing.T) {
 		close(release)
 		<-k.Done()
 		time.Sleep(200 * time.Millisecond)
-		if k.Err() != nil || !writers[1].Strain().Hangs.IsZero() {
-			t.Errorf("%v; hangs since %v", k.Err(), writers[1].Strain().Hangs)
+		if k.Err() != nil || !writers[1].DiskState().Hangs.IsZero() {
+			t.Errorf("%v; hangs since %v", k.Err(), writers[1].DiskState().Hangs)
 		}
 		if said.count("the disk hangs") != 1 || said.count("the disk answers again") != 1 {
 			t.Errorf("said:\n%s", &said.text)

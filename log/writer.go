@@ -68,9 +68,9 @@ type writer struct {
 	wanted  event.LSN   // everything below is to be synced
 	syncing bool
 	appends uint64
-	seen    uint64 // appends at the last tick
-	dirty   bool   // events came since the last Skip
-	lack    lack   // the disk has no room for the first batch of the queue
+	seen    uint64    // appends at the last tick
+	dirty   bool      // events came since the last Skip
+	room    roomState // the disk has no room for the first batch of the queue
 	closed  bool
 	err     error // poisoned
 
@@ -158,10 +158,10 @@ func (w *writer) rescue() {
 // Epoch implements [Writer].
 func (w *writer) Epoch() Epoch { return w.epoch }
 
-// Strain implements [Writer].
-func (w *writer) Strain() Strain {
+// DiskState implements [Writer].
+func (w *writer) DiskState() DiskState {
 	r := w.p.store.reserve.is()
-	s := Strain{Room: r.room, Since: r.since}
+	s := DiskState{Room: r.room, Since: r.since}
 	if at := w.hangs.Load(); at != nil {
 		s.Hangs = *at
 	}
@@ -338,7 +338,7 @@ func (w *writer) take() (b queued, sync bool) {
 	}
 	unsynced := w.writ.LSN - w.synced.LSN
 	wanted := w.wanted > w.synced.LSN
-	if len(w.queue) == 0 || w.lack != enough {
+	if len(w.queue) == 0 || w.room != roomFound {
 		w.syncing = wanted && unsynced > 0
 		return b, w.syncing
 	}
@@ -370,7 +370,7 @@ func (w *writer) writeQueued() (all bool) {
 			w.mu.Unlock()
 			return true
 		}
-		if b := w.queue[0]; b.kind != Events || w.lack != enough || w.stage != writing || w.ends(b.Batch) {
+		if b := w.queue[0]; b.kind != Events || w.room != roomFound || w.stage != writing || w.ends(b.Batch) {
 			w.mu.Unlock()
 			return false
 		}

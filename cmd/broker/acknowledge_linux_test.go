@@ -70,7 +70,7 @@ func TestPeerThatGathersItsWrites(t *testing.T) {
 	}
 }
 
-// quickCalls is how many of so many calls to $management, one after another, were answered within 30 ms.
+// quickCalls is how many of n calls to $management, one after another, were answered within 30 ms.
 func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	t.Helper()
 	c, err := amqp.NewConn(t.Context(), nc, &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous()})

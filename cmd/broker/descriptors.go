@@ -56,7 +56,7 @@ func shareDescriptors(limit int) descriptors {
 // sockets is how many are left for connections.
 func (d *descriptors) sockets() int { return d.limit - reserveDescriptors - ownDescriptors - d.log }
 
-// hold counts what the log of so many partitions keeps open. Where too little is left to serve anybody that is a problem of the
+// hold counts what the log of that many partitions keeps open. Where too little is left to serve anybody that is a problem of the
 // settings.
 func (d *descriptors) hold(partitions int) error {
 	d.log = log.Descriptors(partitions, d.reading)

@@ -13,7 +13,7 @@ func TestShareDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		limit, partitions        int
-		connections, newcomers   int // settings; 0: default
+		connections, anonymous   int // settings; 0: default
 		wantConnections, wantNew int // 0: refused
 	}{
 		{20000, 4, 0, 0, 5000, 1000},
@@ -34,7 +34,7 @@ func TestShareDescriptors(t *testing.T) {
 			}
 			continue
 		}
-		l := d.bound(settings.Limits{Connections: test.connections, Unauthenticated: test.newcomers})
+		l := d.bound(settings.Limits{Connections: test.connections, Unauthenticated: test.anonymous})
 		if l.Connections != test.wantConnections || l.Unauthenticated != test.wantNew {
 			t.Errorf("%+v: %+v", test, l)
 		}

@@ -18,12 +18,12 @@ func (s *Server) management() http.Handler {
 	if s.settings.Tier == settings.Premium {
 		tier = engine.Premium
 	}
-	desk := &caller.Desk{Access: s.access, Failures: s.failures, Logger: slog.Default()}
+	callers := &caller.Authenticator{Access: s.access, Failures: s.failures, Logger: slog.Default()}
 	entities := atom.New(atom.Options{
-		Admin: s.engine, Desk: desk, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
+		Admin: s.engine, Callers: callers, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Logger: slog.Default(),
 	})
-	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Desk: desk, Now: s.engine.Now, Logger: slog.Default(),
+	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Callers: callers, Now: s.engine.Now, Logger: slog.Default(),
 		Past: s.store, Memory: s.memory})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ledger.Owns(r.URL.Path) {

@@ -44,7 +44,7 @@ func newPair(t *testing.T) pair {
 	return p
 }
 
-// handshake tells whether a client that trusts p is shown p.
+// handshake reports whether a client that trusts p is shown p.
 func (p pair) handshake(t *testing.T, srv *Server) bool {
 	t.Helper()
 	c, err := tls.Dial("tcp", srv.Addrs()[0].String(), &tls.Config{RootCAs: p.roots, ServerName: "localhost"})

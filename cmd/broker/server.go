@@ -298,7 +298,7 @@ func (s *Server) serve() error {
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
 		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
-		Limits: listen.Limits{Visitors: s.limits.Unauthenticated, VisitorsPerHost: s.limits.ConnectionsPerAddress},
+		Limits: listen.Limits{Pending: s.limits.Unauthenticated, PendingPerHost: s.limits.ConnectionsPerAddress},
 	})
 	modes := map[settings.ListenMode]listen.Mode{
 		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}

@@ -19,16 +19,16 @@ func formFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, json for one object per line, or csv for the rows alone"}
 }
 
-// teller prints answers about the past in one of the forms that all of them have.
-type teller struct {
+// answerPrinter prints answers about the past in one of the forms that all of them have.
+type answerPrinter struct {
 	out, notes io.Writer
 	columns    []string // of rows
 	csv        *csv.Writer
 	json       bool
 }
 
-func newTeller(c *cli.Context, columns []string) (*teller, error) {
-	t := &teller{out: c.App.Writer, notes: c.App.ErrWriter, columns: columns}
+func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) {
+	t := &answerPrinter{out: c.App.Writer, notes: c.App.ErrWriter, columns: columns}
 	switch form := c.String("output"); form {
 	case "text":
 	case "json":
@@ -43,7 +43,7 @@ func newTeller(c *cli.Context, columns []string) (*teller, error) {
 }
 
 // tell prints a line as soon as it is known.
-func (t *teller) tell(l ledger.Line) error {
+func (t *answerPrinter) tell(l ledger.Line) error {
 	fields, err := l.Fields.AppendJSON(nil)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (t *teller) tell(l ledger.Line) error {
 }
 
 // heard prints a line that a broker has told: what a directory would have told is printed in the same way.
-func (t *teller) heard(l *wire.Line) error {
+func (t *answerPrinter) heard(l *wire.Line) error {
 	if len(l.Fields) == 0 {
 		l.Fields = json.RawMessage("{}")
 	}
@@ -73,7 +73,7 @@ func (t *teller) heard(l *wire.Line) error {
 }
 
 // print prints a line: its fields in JSON, or by name.
-func (t *teller) print(part, text string, fields []byte, field func(name string) any) error {
+func (t *answerPrinter) print(part, text string, fields []byte, field func(name string) any) error {
 	switch {
 	case t.json:
 		head, err := print.Object{print.Named("Part", part)}.AppendJSON(nil)

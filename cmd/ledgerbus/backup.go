@@ -73,7 +73,7 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (r
 	said := time.Now()
 	err = b.Files(func(name string, size int64, contents io.Reader) error {
 		if contents != nil {
-			contents = telling{contents, func() {
+			contents = progressReader{contents, func() {
 				if now := time.Now(); now.Sub(said) >= backupEvery {
 					said = now
 					fmt.Fprintf(progress, "backup: %d MiB of about %d MiB\n", in.Bytes>>20, b.Bytes>>20)
@@ -99,13 +99,13 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (r
 		number("records", int64(found.Records))}, nil
 }
 
-// telling calls tell when something was read.
-type telling struct {
+// progressReader calls tell when something was read.
+type progressReader struct {
 	io.Reader
 	tell func()
 }
 
-func (t telling) Read(p []byte) (int, error) {
+func (t progressReader) Read(p []byte) (int, error) {
 	t.tell()
 	return t.Reader.Read(p)
 }

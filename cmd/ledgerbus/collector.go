@@ -79,7 +79,7 @@ func collections(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// growth is the percentage for a live heap of so many bytes.
+// growth is the percentage for a live heap of that many bytes.
 func growth(live uint64) int {
 	return int(min(max(heapRoom*100/max(live, 1), usualPercent), mostPercent))
 }

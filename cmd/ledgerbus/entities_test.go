@@ -194,7 +194,7 @@ func (f *entityFile) export() {
 	for _, name := range []string{"out.json", "out.yml"} {
 		out := filepath.Join(filepath.Dir(f.name), name)
 		f.run(0, "", "entities", "export", "--file", out)
-		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
+		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 { // reliability.md S34
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 		f.run(0, "nothing to be done", "entities", "apply", out, "--prune")

@@ -187,7 +187,7 @@ func runtimeCells(e *admin.Entity) (cells []cell) {
 	return cells
 }
 
-// counted tells whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
+// counted reports whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
 // the log of the partition that the entity is on (reliability.md P24).
 func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) && !e.Runtime.Unknown }
 

@@ -27,7 +27,7 @@ func followDirectory(c *cli.Context, q *ledger.Question) error {
 	case q.Until != nil:
 		return usageError{errors.New("give either --follow or --until")}
 	}
-	t, err := newTeller(c, q.Columns())
+	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
 		return err
 	}

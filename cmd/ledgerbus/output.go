@@ -131,10 +131,10 @@ func theAudience() audience {
 	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-// seesEntities tells whether work on that many entities has a bar.
+// seesEntities reports whether work on that many entities has a bar.
 func (a audience) seesEntities(total int) bool { return a.err && total >= longWorkEntities }
 
-// sees tells whether work on that many messages has a bar; 0 means that nobody knows how many there are.
+// sees reports whether work on that many messages has a bar; 0 means that nobody knows how many there are.
 func (a audience) sees(total int, messagesPrinted bool) bool {
 	return a.err && (total <= 0 || total >= longWork) && !(messagesPrinted && a.out)
 }

@@ -83,7 +83,7 @@ func diffCommand() *cli.Command {
 	}
 }
 
-// instantsAndEntity are the arguments of a command about so many instants.
+// instantsAndEntity are the arguments of a command about that many instants.
 func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity string, err error) {
 	args := c.Args().Slice()
 	if len(args) < n || len(args) > n+1 {

@@ -77,7 +77,7 @@ func ruleArguments(c *cli.Context) (subscription, rule string, err error) {
 	return subscription, rest[0], nil
 }
 
-// applyFilter changes filter and action of a rule as flags say, and tells whether there were any.
+// applyFilter changes filter and action of a rule as flags say, and reports whether there were any.
 func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 	var filters []event.Filter
 	if c.IsSet("sql") {

@@ -163,7 +163,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	return err
 }
 
-// wasStopped tells whether a start failed for no other reason than that it was told to stop.
+// wasStopped reports whether a start failed for no other reason than that it was told to stop.
 func wasStopped(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled) && exitCode(err) == exitRefused // no fault we know beside it
 }

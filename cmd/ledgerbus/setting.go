@@ -97,7 +97,7 @@ func listOf(c *cli.Context, name string) []string {
 	return nil
 }
 
-// applySettings changes the properties that flags were given for, and tells whether there were any.
+// applySettings changes the properties that flags were given for, and reports whether there were any.
 func applySettings(c *cli.Context, e *admin.Entity) (given bool, err error) {
 	for _, s := range settingsOfEntities {
 		if !s.of.has(e.Kind) || !c.IsSet(s.flag) {

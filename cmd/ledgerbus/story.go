@@ -60,7 +60,7 @@ func story(c *cli.Context) error {
 
 // ask puts a question to a broker, or with --data to a directory, and prints the answer.
 func ask(c *cli.Context, q *ledger.Question) error {
-	t, err := newTeller(c, q.Columns())
+	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func ask(c *cli.Context, q *ledger.Question) error {
 }
 
 // askDirectory has a data directory answer.
-func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *teller) (err error) {
+func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *answerPrinter) (err error) {
 	dir := c.String("data")
 	if info, err := os.Stat(dir); err != nil {
 		return usageError{fmt.Errorf("--data: %w", err)}

@@ -150,7 +150,7 @@ func accessFields(have, want []event.AccessRule) []Field {
 	return d.fields(accessProperty)
 }
 
-// otherKey tells whether a key differs where it is known.
+// otherKey reports whether a key differs where it is known.
 func otherKey(have, want event.Secret) bool { return have != "" && want != "" && have != want }
 
 // ruleFields compares rules by name.

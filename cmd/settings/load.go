@@ -364,7 +364,7 @@ func parseYAML(src []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// inlineKeys tells whether a list of access rules holds keys itself.
+// inlineKeys reports whether a list of access rules holds keys itself.
 func inlineKeys(n *yaml.Node) bool {
 	for _, item := range n.Content {
 		for i := 0; i+1 < len(item.Content); i += 2 {

@@ -17,7 +17,7 @@ func NewSecret(value string) Secret { return Secret{value: value} }
 // Reveal returns the key itself: for computing signatures, never for printing.
 func (s Secret) Reveal() string { return s.value }
 
-// IsZero tells whether there is no key.
+// IsZero reports whether there is no key.
 func (s Secret) IsZero() bool { return s.value == "" }
 
 // Format implements [fmt.Formatter], so that no verb shows the key.

@@ -189,7 +189,7 @@ type Limits struct {
 	NoLinks               time.Duration // a connection that has no links any more is closed; 5 min
 }
 
-// OpenToAll tells whether everybody can log in: the emulator's key is known, and any bearer token is good where it is taken.
+// OpenToAll reports whether everybody can log in: the emulator's key is known, and any bearer token is good where it is taken.
 func (s Settings) OpenToAll() bool { return s.DevelopmentKey() || s.Identity.AnyBearer }
 
 // Names and keys of the emulator's well-known connection string.
@@ -214,12 +214,12 @@ func defaults() Settings {
 	}
 }
 
-// IsDevelopment tells whether one of the rule's keys is the emulator's, which everybody knows.
+// IsDevelopment reports whether one of the rule's keys is the emulator's, which everybody knows.
 func (r AccessRule) IsDevelopment() bool {
 	return r.Primary.Reveal() == developmentKey || r.Secondary.Reveal() == developmentKey
 }
 
-// DevelopmentKey tells whether any access rule has the emulator's key.
+// DevelopmentKey reports whether any access rule has the emulator's key.
 func (s Settings) DevelopmentKey() bool {
 	return slices.ContainsFunc(s.Access, AccessRule.IsDevelopment)
 }

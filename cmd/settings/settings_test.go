@@ -178,6 +178,7 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 		want: "%[1]s:1: access-rules: %[1]s holds keys and others may read it (mode 0640); chmod 600 it"},
 }
 
+// F24: what an operator gets wrong is said before anything starts.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	open := write(t, "key", "x", 0o640)

@@ -176,7 +176,7 @@ func (c *compiler) evaluate(start int) {
 	}
 }
 
-// constant tells whether the result is the same for all messages.
+// constant reports whether the result is the same for all messages.
 func (p *program) constant() (event.Value, bool) {
 	n := &p.nodes[p.root]
 	return n.value, n.op == opConst

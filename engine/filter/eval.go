@@ -42,7 +42,7 @@ func (m *machine) fail(format string, args ...any) event.Value {
 	return event.Value{}
 }
 
-// charge takes steps, and tells whether there were as many.
+// charge takes steps, and reports whether there were as many.
 func (m *machine) charge(steps int) bool {
 	if m.err != nil {
 		return false

@@ -28,7 +28,7 @@ func fuzzMessage() *Message {
 	return m
 }
 
-// inexact tells whether a text may calculate with decimals what the oracle, which has no limit of digits, sees otherwise.
+// inexact reports whether a text may calculate with decimals what the oracle, which has no limit of digits, sees otherwise.
 func inexact(s string) bool {
 	s = strings.ToLower(s)
 	return (strings.Contains(s, "dec") || strings.Contains(s, "huge") || strings.Contains(s, "p")) &&

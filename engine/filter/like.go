@@ -148,7 +148,7 @@ func (p *pattern) plainOf(all []rune) plainness {
 	return kind
 }
 
-// match tells whether a text fits the pattern. state has room for p.words.
+// match reports whether a text fits the pattern. state has room for p.words.
 func (p *pattern) match(text string, state []uint64) bool {
 	switch p.plain {
 	case plainWhole:

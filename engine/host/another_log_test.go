@@ -91,15 +91,15 @@ func (c *copied) Lead(context.Context) (log.Writer, error) {
 	return w, nil
 }
 
-func (w *leader) Epoch() log.Epoch       { return w.epoch }
-func (w *leader) Batch() *log.Batch      { return w.open }
-func (w *leader) Written() event.LSN     { return w.log.end() }
-func (w *leader) Durable() event.LSN     { return w.log.durable }
-func (w *leader) Moved() <-chan struct{} { return w.moved }
-func (w *leader) Lost() <-chan struct{}  { return nil }
-func (w *leader) Err() error             { return nil }
-func (w *leader) Close() error           { return nil }
-func (w *leader) Strain() log.Strain     { return log.Strain{} }
+func (w *leader) Epoch() log.Epoch         { return w.epoch }
+func (w *leader) Batch() *log.Batch        { return w.open }
+func (w *leader) Written() event.LSN       { return w.log.end() }
+func (w *leader) Durable() event.LSN       { return w.log.durable }
+func (w *leader) Moved() <-chan struct{}   { return w.moved }
+func (w *leader) Lost() <-chan struct{}    { return nil }
+func (w *leader) Err() error               { return nil }
+func (w *leader) Close() error             { return nil }
+func (w *leader) DiskState() log.DiskState { return log.DiskState{} }
 
 func (w *leader) Append(b *log.Batch) log.Ticket {
 	h := format.Header{Epoch: w.epoch, Durable: w.log.durable, Chain: w.chain}
@@ -138,7 +138,7 @@ func TestAnotherLog(t *testing.T) {
 	}
 	plog.lead.holds = true
 	h.loop.Turn([]engine.Request{{Command: send, Sink: h, Tag: 99}})
-	h.loop.Landed()
+	h.loop.Committed()
 	if len(h.got) > 0 {
 		t.Errorf("answered before a majority had it: %v", h.heard())
 	}

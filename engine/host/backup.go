@@ -29,26 +29,26 @@ const (
 // mark has a loop write its mark, and stand still until all loops have.
 type mark struct {
 	engine.Internal
-	fact   event.BackupMarked
-	by     *engine.Origin
-	why    event.ReasonGiven
-	meet   *meeting
-	end    event.LSN // of its frame: the loop's, and whoever has been answered
-	missed bool      // it came too late, and wrote nothing
+	fact    event.BackupMarked
+	by      *engine.Origin
+	why     event.ReasonGiven
+	barrier *barrier
+	end     event.LSN // of its frame: the loop's, and whoever has been answered
+	missed  bool      // it came too late, and wrote nothing
 }
 
-// meeting is where loops wait for each other.
-type meeting struct {
+// barrier is where loops wait for each other.
+type barrier struct {
 	here chan struct{} // one for each that has come
 	over chan struct{} // closed when all have, or the time is over
 }
 
-func newMeeting(loops int) *meeting {
-	return &meeting{here: make(chan struct{}, loops), over: make(chan struct{})}
+func newBarrier(loops int) *barrier {
+	return &barrier{here: make(chan struct{}, loops), over: make(chan struct{})}
 }
 
-// await waits until so many loops are here, and lets them go. It reports whether they came in time.
-func (m *meeting) await(ctx context.Context, loops int) bool {
+// await waits until that many loops are here, and lets them go. It reports whether they came in time.
+func (m *barrier) await(ctx context.Context, loops int) bool {
 	defer close(m.over)
 	late := time.NewTimer(markTime)
 	defer late.Stop()
@@ -65,7 +65,7 @@ func (m *meeting) await(ctx context.Context, loops int) bool {
 }
 
 // ended reports whether nobody waits any more.
-func (m *meeting) ended() bool {
+func (m *barrier) ended() bool {
 	select {
 	case <-m.over:
 		return true
@@ -77,7 +77,7 @@ func (m *meeting) ended() bool {
 // mark writes the mark of a backup, hands its frame on, and stands still until the others have theirs.
 func (q *inbound) mark(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*mark)
-	if cmd.meet.ended() {
+	if cmd.barrier.ended() {
 		cmd.missed = true
 		q.recorder.replies.answer(req, engine.Reply{})
 		return
@@ -87,9 +87,9 @@ func (q *inbound) mark(now event.Time, req *engine.Request) {
 	frames.put(frames.writer.Append)
 	cmd.end = frames.end
 	q.recorder.replies.answer(req, engine.Reply{})
-	cmd.meet.here <- struct{}{}
+	cmd.barrier.here <- struct{}{}
 	if !mutant.On(mutant.MarksApart) {
-		<-cmd.meet.over
+		<-cmd.barrier.over
 	}
 }
 
@@ -156,10 +156,10 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	loops := len(all)
 	rand.Read(b.id[:])
 	b.at = n.Now()
-	meet, answers, marks := newMeeting(loops), make(answer, loops), make([]*mark, loops)
+	meet, answers, marks := newBarrier(loops), make(answer, loops), make([]*mark, loops)
 	offered := 0
 	for i, l := range all {
-		marks[i] = &mark{fact: event.BackupMarked{ID: b.id, Logs: uint32(loops)}, by: by, meet: meet}
+		marks[i] = &mark{fact: event.BackupMarked{ID: b.id, Logs: uint32(loops)}, by: by, barrier: meet}
 		if i == 0 {
 			marks[i].why = why
 		}

@@ -83,7 +83,7 @@ func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 // waitFor lets time pass until a broker's time.
 func (b *broker) waitFor(at event.Time) { time.Sleep(at.Sub(b.Now())) }
 
-// empty tells whether there is nothing in a sub-queue.
+// empty reports whether there is nothing in a sub-queue.
 func (b *broker) empty(q engine.Target) bool {
 	a := make(answer, 1)
 	b.Submit(q.Host(0), []engine.Request{{Command: &engine.Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 1, MaxBytes: 1}, Sink: a}})

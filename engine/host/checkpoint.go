@@ -17,16 +17,16 @@ const (
 	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
 	// large state stay a small part of what is written.
 	checkpointRatio = 16
-	// checkpointEvents is after how many events there is one before so many bytes: a question about the past has to replay no more.
+	// checkpointEvents is after how many events there is one before that many bytes: a question about the past has to replay no more.
 	checkpointEvents = 1_000_000
 	// mostPostponed is how many times as much log as otherwise is written before a checkpoint for which there is no memory is made all the same: a
 	// start that has to read it all takes time, too.
 	mostPostponed = 2
 )
 
-// saver decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
+// checkpointer decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
 // the truth: when one cannot be written the next start is slower and nothing else.
-type saver struct {
+type checkpointer struct {
 	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
@@ -43,8 +43,8 @@ type saver struct {
 	memory snapshotMemory  // taken for state, or for the save that runs
 }
 
-func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
-	s := saver{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, inline: opts.Inline}
+func newCheckpointer(plog log.Checkpoints, x *index.Index, opts LoopOptions) checkpointer {
+	s := checkpointer{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
@@ -55,7 +55,7 @@ func newSaver(plog log.Checkpoints, x *index.Index, opts LoopOptions) saver {
 }
 
 // sealed is called when the sync of everything up to an LSN begins: the state there is what a checkpoint is made of.
-func (s *saver) sealed(at event.LSN) {
+func (s *checkpointer) sealed(at event.LSN) {
 	if s.state != nil {
 		return
 	}
@@ -64,8 +64,8 @@ func (s *saver) sealed(at event.LSN) {
 	}
 }
 
-// landed is called when that sync is over: only what is synced may be in a checkpoint.
-func (s *saver) landed() {
+// committed is called when that sync is over: only what is synced may be in a checkpoint.
+func (s *checkpointer) committed() {
 	if s.state != nil {
 		s.save(s.at, s.state)
 		s.state = nil
@@ -73,7 +73,7 @@ func (s *saver) landed() {
 }
 
 // due reports whether a checkpoint should be made of the state at an LSN, and whether it has waited for memory long enough.
-func (s *saver) due(at event.LSN) (due, late bool) {
+func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	if s.every <= 0 || s.running() {
 		return false, false
 	}
@@ -89,7 +89,7 @@ func (s *saver) due(at event.LSN) (due, late bool) {
 	return due, due && late
 }
 
-func (s *saver) running() bool {
+func (s *checkpointer) running() bool {
 	if s.busy == nil {
 		return false
 	}
@@ -102,7 +102,7 @@ func (s *saver) running() bool {
 }
 
 // save writes a checkpoint of the state at an LSN that is committed, and closes the snapshot.
-func (s *saver) save(at event.LSN, state *index.Snapshot) {
+func (s *checkpointer) save(at event.LSN, state *index.Snapshot) {
 	s.newest, s.events = at, 0
 	if s.inline {
 		s.write(at, state)
@@ -120,7 +120,7 @@ func (s *saver) save(at event.LSN, state *index.Snapshot) {
 	}(s.busy)
 }
 
-func (s *saver) write(at event.LSN, state *index.Snapshot) {
+func (s *checkpointer) write(at event.LSN, state *index.Snapshot) {
 	defer s.memory.give()
 	defer state.Close()
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
@@ -137,7 +137,7 @@ func (s *saver) write(at event.LSN, state *index.Snapshot) {
 }
 
 // wait waits until the save that runs is over, and gives up one that waits for a sync.
-func (s *saver) wait() {
+func (s *checkpointer) wait() {
 	if s.busy != nil {
 		<-s.busy
 	}
@@ -149,7 +149,7 @@ func (s *saver) wait() {
 }
 
 // last writes a checkpoint at a clean stop, when there is anything new to save.
-func (s *saver) last(at event.LSN) {
+func (s *checkpointer) last(at event.LSN) {
 	if s.every > 0 && at > s.newest {
 		s.memory.take(checkpointMemory, 0, true)
 		s.write(at, s.index.Snapshot())

@@ -116,13 +116,13 @@ func BenchmarkCheckpoint10M(b *testing.B) {
 		end()
 		before := heap()
 		held := heldLog{plog, make(chan struct{}), make(chan struct{})}
-		s := newSaver(held, x, LoopOptions{Logger: slog.Default(), CheckpointBytes: 1})
+		s := newCheckpointer(held, x, LoopOptions{Logger: slog.Default(), CheckpointBytes: 1})
 		_, s.at = plog.Bounds()
 		events = 0
 		start, freeze := time.Now(), begin()
 		s.state = x.Snapshot()
 		longest.include(freeze.end())
-		s.landed()
+		s.committed()
 		for written := false; !written; {
 			longest.include(turn())
 			select {

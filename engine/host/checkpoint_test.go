@@ -25,7 +25,7 @@ func (panickingLog) SaveCheckpoint(event.LSN, func(io.Writer) error) error {
 func TestCheckpointPanics(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	s := newSaver(panickingLog{}, nil, LoopOptions{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	s := newCheckpointer(panickingLog{}, nil, LoopOptions{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	s.save(8, index.New().Snapshot())
 	s.wait()
 	if !strings.Contains(out.String(), "no checkpoint today") || s.running() {
@@ -47,15 +47,15 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 	for range 10_000 {
 		send()
 	}
-	s := newSaver(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: 1})
-	if s.landed(); s.busy != nil {
+	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: 1})
+	if s.committed(); s.busy != nil {
 		t.Fatal("a checkpoint of nothing")
 	}
 	want := x.Encode(nil)
 	s.sealed(end)
 	send()
 	x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: 5000})
-	s.landed()
+	s.committed()
 	for s.running() {
 		send()
 	}

@@ -15,7 +15,7 @@ func suspended() time.Duration {
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &again) != nil {
 			return 0
 		}
-		if again.Nano()-awake.Nano() < int64(blink)/4 {
+		if again.Nano()-awake.Nano() < int64(ignoredSleep)/4 {
 			break
 		}
 	}

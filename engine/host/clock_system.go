@@ -2,8 +2,8 @@ package host
 
 import "time"
 
-// blink is the longest sleep of the machine that is taken for none, and so the longest that broker time may lose by one.
-const blink = 20 * time.Millisecond
+// ignoredSleep is the longest sleep of the machine that is taken for none, and so the longest that broker time may lose by one.
+const ignoredSleep = 20 * time.Millisecond
 
 // systemTime is the time source of the machine. It belongs to one [Clock].
 //
@@ -26,9 +26,9 @@ func (s *systemTime) Elapsed() time.Duration {
 	now := time.Now()
 	awake := now.Sub(s.begun)
 	skew := now.Round(0).Sub(s.begun.Round(0)) - awake
-	if d := skew - s.skew; d > blink || d < -blink || awake-s.looked > time.Minute {
+	if d := skew - s.skew; d > ignoredSleep || d < -ignoredSleep || awake-s.looked > time.Minute {
 		s.skew, s.looked = skew, awake
-		if more := suspended() - s.before - s.slept; more > blink {
+		if more := suspended() - s.before - s.slept; more > ignoredSleep {
 			s.slept += more
 		}
 	}

@@ -80,7 +80,7 @@ func (c *compaction) run(ctx context.Context) (out compacted, err error) {
 	if err != nil || !r.chosen() {
 		return r.out, err
 	}
-	if err := c.rest(ctx, r.needs.after); err != nil {
+	if err := c.rest(ctx, r.live.after); err != nil {
 		return r.out, err
 	}
 	err = r.drop(ctx)
@@ -92,7 +92,7 @@ type round struct {
 	*compaction
 	to    log.Compactor
 	sums  []log.Summary
-	needs *needs
+	live  *liveBodies
 	shows index.Removals // that the state has seen
 	out   compacted
 }
@@ -103,7 +103,7 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 	if !ok {
 		return nil, nil
 	}
-	r := &round{compaction: c, to: to, needs: &needs{}}
+	r := &round{compaction: c, to: to, live: &liveBodies{}}
 	var err error
 	if r.sums, err = c.candidates(ctx, c.log, &r.out); err != nil || len(r.sums) == 0 {
 		return r, err
@@ -119,7 +119,7 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 			return look(s)
 		})
 	}
-	r.needs, err = needsOf(ctx, c.memory, state, files, func(f *needed) bool {
+	r.live, err = liveBodiesOf(ctx, c.memory, state, files, func(f *liveFile) bool {
 		s := &r.sums[next]
 		next++
 		r.out.Needed += f.bytes
@@ -129,17 +129,17 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 }
 
 // end gives back the memory for what is needed.
-func (r *round) end() { r.needs.memory.give() }
+func (r *round) end() { r.live.memory.give() }
 
 // chosen reports whether any file may be written again.
 func (r *round) chosen() bool {
-	return slices.ContainsFunc(r.needs.files, func(f needed) bool { return f.known })
+	return slices.ContainsFunc(r.live.files, func(f liveFile) bool { return f.known })
 }
 
 // drop writes the files again for which that is worth it.
 func (r *round) drop(ctx context.Context) error {
 	for i := range r.sums {
-		f, s := &r.needs.files[i], &r.sums[i]
+		f, s := &r.live.files[i], &r.sums[i]
 		if !f.known {
 			continue
 		}
@@ -172,14 +172,14 @@ func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *co
 	return list, nil
 }
 
-// worth reports whether so many bytes of bodies may be few enough for a file to be written again.
+// worth reports whether that many bytes of bodies may be few enough for a file to be written again.
 func (c *compaction) worth(s *log.Summary, bytes int64) bool {
 	there := int64(s.BodyBytes - s.ErasedBytes)
 	return there > 0 && there-bytes > there/(2*worth)
 }
 
 // dropOne writes one file again. What is wrong with it leaves the others as they are.
-func (r *round) dropOne(ctx context.Context, f *needed, least int64) error {
+func (r *round) dropOne(ctx context.Context, f *liveFile, least int64) error {
 	freed, err := r.to.DropBodies(ctx, f.File, func(b *log.Body) bool { return f.has(b.Blob) || r.keep.body(b) }, least)
 	out := &r.out
 	var damage *log.CorruptError

@@ -26,10 +26,10 @@ func (f *fleet) compact(i int) error {
 		}
 	}
 	if f.states[i] == nil {
-		n := &needs{}
+		n := &liveBodies{}
 		for _, s := range f.parts[i].Segments() {
 			if strings.HasSuffix(s.File, ".lbs") {
-				n.files = append(n.files, needed{SegmentInfo: s, known: true})
+				n.files = append(n.files, liveFile{SegmentInfo: s, known: true})
 			}
 		}
 		f.states[i], f.needs[i] = &snapshotOf{}, n

@@ -26,15 +26,15 @@ type Courier struct {
 	mail courierMail
 
 	// owned by Turn
-	lanes   map[laneKey]*lane
-	ready   fifo[*lane] // those that have something to do
-	resting []*lane     // those that wait until a time
-	free    []*flight   // whose memory is used again
-	flying  map[uint64]*flight
-	flights uint64 // so far
-	bytes   int    // of the bodies that are under way
-	short   bool   // there was no memory for another flight
-	letters []engine.Reply
+	streams  map[streamKey]*stream
+	ready    fifo[*stream] // those that have something to do
+	resting  []*stream     // those that wait until a time
+	free     []*batch      // whose memory is used again
+	inFlight map[uint64]*batch
+	batches  uint64 // so far
+	bytes    int    // of the bodies that are under way
+	short    bool   // there was no memory for another batch
+	letters  []engine.Reply
 }
 
 // CourierOptions are what a courier needs from its surroundings.
@@ -58,41 +58,41 @@ type CourierOptions struct {
 }
 
 const (
-	// maxFlight is how many messages are taken to a destination at once, maxFlightBytes from how many bytes on it is fewer.
-	maxFlight      = 256
-	maxFlightBytes = 256 << 10
-	// maxFlying bounds the bodies that a courier has read and not delivered, bytes; one flight is always on its way, with and without memory.
-	maxFlying = 16 << 20
+	// maxBatch is how many messages are taken to a destination at once, maxFlightBytes from how many bytes on it is fewer.
+	maxBatch      = 256
+	maxBatchBytes = 256 << 10
+	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is always on its way, with and without memory.
+	maxInFlight = 16 << 20
 	// How long a courier waits when a destination cannot take anything now: it doubles each time.
 	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
 )
 
-// laneKey names a lane: what goes from one slice to another, for one reason, stays in order and waits together.
-type laneKey struct {
+// streamKey names a stream: what goes from one slice to another, for one reason, stays in order and waits together.
+type streamKey struct {
 	source      event.Slice
 	trigger     event.Trigger
 	destination event.EntityID
 }
 
-// lane is the messages in transfer from one slice to one entity, one flight at a time. Of an entity with several partitions it is those that nobody
-// has sorted yet, and each partition has a lane of its own behind it (courier_sort.go).
-type lane struct {
-	laneKey
-	of        *lane   // the one that sorts for it; nil: none does
-	parts     []*lane // by partition, those that it sorts for; nil where nothing came
-	partition uint8   // of the destination
+// stream is the messages in transfer from one slice to one entity, one batch at a time. Of an entity with several partitions it is those that nobody
+// has sorted yet, and each partition has a stream of its own behind it (courier_sort.go).
+type stream struct {
+	streamKey
+	of        *stream   // the one that sorts for it; nil: none does
+	parts     []*stream // by partition, those that it sorts for; nil where nothing came
+	partition uint8     // of the destination
 	queue     fifo[engine.Transfer]
 	floor     event.TransferNumber // all smaller ones are over, durably
-	flight    *flight              // under way; nil: none
+	batch     *batch               // under way; nil: none
 	queued    bool                 // it is among the ready ones
 	rest      time.Duration        // how long it waits when the destination cannot take anything, next time
 	until     event.Time           // it waits until then; 0: it does not
 	gone      bool                 // the source is no more
 }
 
-// flight is messages on their way to their destination.
-type flight struct {
-	lane      *lane
+// batch is messages on their way to their destination.
+type batch struct {
+	stream    *stream
 	import_   engine.Import
 	transfers []engine.Transfer // of the items
 	window    []byte            // a stretch of the log with several bodies
@@ -111,7 +111,7 @@ func NewCourier(opts CourierOptions) *Courier {
 	if opts.Memory == nil {
 		opts.Memory = log.Unbounded{}
 	}
-	return &Courier{CourierOptions: opts, mail: courierMail{wake: make(chan struct{}, 1)}, lanes: map[laneKey]*lane{}, flying: map[uint64]*flight{}}
+	return &Courier{CourierOptions: opts, mail: courierMail{wake: make(chan struct{}, 1)}, streams: map[streamKey]*stream{}, inFlight: map[uint64]*batch{}}
 }
 
 // Post implements [engine.Sink].
@@ -126,16 +126,16 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	clear(c.letters)
 	c.rouse(now)
 	c.short = false
-	for n := c.ready.len(); n > 0 && c.bytes < maxFlying && !c.short; n-- {
+	for n := c.ready.len(); n > 0 && c.bytes < maxInFlight && !c.short; n-- {
 		l := c.ready.pop()
 		l.queued = false
 		c.depart(now, l)
 	}
 	var next event.Time
 	switch {
-	case c.short: // a flight that lands wakes it as well
+	case c.short: // a batch that arrives wakes it as well
 		next = now.Add(firstRest)
-	case c.ready.len() > 0 && c.bytes < maxFlying:
+	case c.ready.len() > 0 && c.bytes < maxInFlight:
 		return now
 	}
 	for _, l := range c.resting {
@@ -155,18 +155,18 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	case *sliceGone:
 		c.forget(told.source)
 		return
-	case *hurry:
-		c.hurry()
+	case *retryNow:
+		c.retryNow()
 		return
 	}
-	f := c.flying[letter.Tag]
+	f := c.inFlight[letter.Tag]
 	if f == nil {
 		return // its log has stopped before what it has in transfer was durable: the next start says which of it is
 	}
-	delete(c.flying, letter.Tag)
+	delete(c.inFlight, letter.Tag)
 	c.bytes -= f.bytes
-	f.lane.flight = nil
-	c.landed(now, f, letter)
+	f.stream.batch = nil
+	c.answered(now, f, letter)
 	c.recycle(f)
 }
 
@@ -174,14 +174,14 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 func (c *Courier) take(told *handed) {
 	for _, fl := range told.floors {
 		for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter, event.TriggerVia} {
-			if l := c.lanes[laneKey{told.source, trigger, fl.destination}]; l != nil {
+			if l := c.streams[streamKey{told.source, trigger, fl.destination}]; l != nil {
 				l.floor = max(l.floor, fl.floor)
 			}
 		}
 	}
 	for i := range told.transfers {
 		t := &told.transfers[i]
-		l := c.lane(laneKey{told.source, t.Trigger, t.Destination})
+		l := c.stream(streamKey{told.source, t.Trigger, t.Destination})
 		for _, fl := range told.floors {
 			if fl.destination == t.Destination {
 				l.floor = max(l.floor, fl.floor)
@@ -192,26 +192,26 @@ func (c *Courier) take(told *handed) {
 	}
 }
 
-func (c *Courier) lane(k laneKey) *lane {
-	l := c.lanes[k]
+func (c *Courier) stream(k streamKey) *stream {
+	l := c.streams[k]
 	if l == nil {
-		l = &lane{laneKey: k}
-		c.lanes[k] = l
+		l = &stream{streamKey: k}
+		c.streams[k] = l
 	}
 	return l
 }
 
-// wake has a lane depart, if it can.
-func (c *Courier) wake(l *lane) {
-	if !l.queued && l.flight == nil && l.until == 0 && l.queue.len() > 0 && !l.gone {
+// wake has a stream depart, if it can.
+func (c *Courier) wake(l *stream) {
+	if !l.queued && l.batch == nil && l.until == 0 && l.queue.len() > 0 && !l.gone {
 		l.queued = true
 		c.ready.push(l)
 	}
 }
 
-// rouse wakes the lanes that have rested.
+// rouse wakes the streams that have rested.
 func (c *Courier) rouse(now event.Time) {
-	c.resting = slices.DeleteFunc(c.resting, func(l *lane) bool {
+	c.resting = slices.DeleteFunc(c.resting, func(l *stream) bool {
 		if l.until > now && !l.gone {
 			return false
 		}
@@ -221,8 +221,8 @@ func (c *Courier) rouse(now event.Time) {
 	})
 }
 
-// wait has a lane wait before it tries again, longer each time.
-func (c *Courier) wait(now event.Time, l *lane) {
+// wait has a stream wait before it tries again, longer each time.
+func (c *Courier) wait(now event.Time, l *stream) {
 	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
 		l.rest = firstRest
 	}
@@ -232,8 +232,8 @@ func (c *Courier) wait(now event.Time, l *lane) {
 	c.resting = append(c.resting, l)
 }
 
-// hurry has all lanes that wait try again, and wait a little only.
-func (c *Courier) hurry() {
+// retryNow has all streams that wait try again, and wait a little only.
+func (c *Courier) retryNow() {
 	for _, l := range c.resting {
 		l.until, l.rest = 1, 0
 	}
@@ -241,23 +241,23 @@ func (c *Courier) hurry() {
 
 // forget drops what it has of a slice that is no more. What is on its way arrives or does not: both are right.
 func (c *Courier) forget(source event.Slice) {
-	for k, l := range c.lanes {
+	for k, l := range c.streams {
 		if k.source == source {
 			l.end()
-			delete(c.lanes, k)
+			delete(c.streams, k)
 		}
 	}
 }
 
-// tidy drops a lane that has nothing to do.
-func (c *Courier) tidy(l *lane) {
-	if l = l.head(); l.idle() && c.lanes[l.laneKey] == l {
-		delete(c.lanes, l.laneKey)
+// tidy drops a stream that has nothing to do.
+func (c *Courier) tidy(l *stream) {
+	if l = l.head(); l.idle() && c.streams[l.streamKey] == l {
+		delete(c.streams, l.streamKey)
 	}
 }
 
-// depart sends the next messages of a lane on their way.
-func (c *Courier) depart(now event.Time, l *lane) {
+// depart sends the next messages of a stream on their way.
+func (c *Courier) depart(now event.Time, l *stream) {
 	defer c.tidy(l)
 	e := c.Entity(l.destination)
 	if e == nil {
@@ -285,23 +285,23 @@ func (c *Courier) depart(now event.Time, l *lane) {
 	c.leave(now, l, f)
 }
 
-// leave sends a flight of a lane on its way.
-func (c *Courier) leave(now event.Time, l *lane, f *flight) {
+// leave sends a batch of a stream on its way.
+func (c *Courier) leave(now event.Time, l *stream, f *batch) {
 	to := engine.Target{Entity: f.import_.Entity}
 	f.import_.Slice = to.Slice(l.partition)
-	c.flights++
-	if !c.Offer(to.Host(l.partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.flights}) {
+	c.batches++
+	if !c.Offer(to.Host(l.partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.batches}) {
 		c.putBack(l, f, 0)
 		c.recycle(f)
 		c.wait(now, l)
 		return
 	}
-	c.flying[c.flights], l.flight = f, f
+	c.inFlight[c.batches], l.batch = f, f
 	c.bytes += f.bytes
 }
 
-// putBack puts the messages of a flight from one on before the others of its lane.
-func (c *Courier) putBack(l *lane, f *flight, from int) {
+// putBack puts the messages of a batch from one on before the others of its stream.
+func (c *Courier) putBack(l *stream, f *batch, from int) {
 	if from == len(f.transfers) || l.gone {
 		return
 	}
@@ -318,9 +318,9 @@ func (c *Courier) putBack(l *lane, f *flight, from int) {
 	l.queue = q
 }
 
-// landed takes the answer of a destination.
-func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
-	l := f.lane
+// answered takes the answer of a destination.
+func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
+	l := f.stream
 	defer c.tidy(l)
 	became, _ := answer.Answer.(engine.Arrivals)
 	if answer.Err != nil {
@@ -354,8 +354,8 @@ func (c *Courier) landed(now event.Time, f *flight, answer *engine.Reply) {
 	c.wake(l)
 }
 
-// refuseAll ends the transfers of a lane whose destination is no more.
-func (c *Courier) refuseAll(now event.Time, l *lane) {
+// refuseAll ends the transfers of a stream whose destination is no more.
+func (c *Courier) refuseAll(now event.Time, l *stream) {
 	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newOver(l)
 	if source := c.Entity(l.source.Entity); source != nil && l.trigger != event.TriggerVia {
 		path := source.Properties.ForwardTo
@@ -371,7 +371,7 @@ func (c *Courier) refuseAll(now event.Time, l *lane) {
 	c.report(over)
 }
 
-func (c *Courier) newOver(l *lane) *transfersOver {
+func (c *Courier) newOver(l *stream) *transfersOver {
 	return &transfersOver{source: l.source, trigger: l.trigger, destination: l.destination}
 }
 
@@ -437,11 +437,11 @@ func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
 
 // Close gives back what memory it has. It takes no turns any more.
 func (c *Courier) Close() {
-	for _, f := range c.flying {
+	for _, f := range c.inFlight {
 		c.Memory.Give(f.paid)
 	}
 	c.spare()
-	c.flying = nil
+	c.inFlight = nil
 }
 
 // Run takes turns until stop is closed.

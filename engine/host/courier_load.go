@@ -15,16 +15,16 @@ import (
 const (
 	// maxBetween is how many bytes between two bodies are read along rather than the second one by itself.
 	maxBetween = 8 << 10
-	// maxFree is how many flights' memory is kept for the next ones.
+	// maxFree is how many batches' memory is kept for the next ones.
 	maxFree = 16
-	// flightItems is about how much a flight takes besides bodies, bytes.
-	flightItems = 64 << 10
+	// batchItems is about how much a batch takes besides bodies, bytes.
+	batchItems = 64 << 10
 )
 
-// load reads the next messages of a lane. An error says that they may be read later. There is no flight when none of the messages it looked at
+// load reads the next messages of a stream. An error says that they may be read later. There is no batch when none of the messages it looked at
 // can ever be read: their transfers have failed.
-func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
-	f := c.flight(l, e)
+func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
+	f := c.newBatch(l, e)
 	n := f.choose(l.queue.all())
 	if !c.pay(f) {
 		f.bytes = 0
@@ -57,18 +57,18 @@ func (c *Courier) load(l *lane, e *engine.Entity) (*flight, error) {
 	return f, nil
 }
 
-// errNoMemory says that there is no memory for a flight now.
+// errNoMemory says that there is no memory for a batch now.
 var errNoMemory = errors.New("engine: no memory for messages that move")
 
-// pay takes memory for what a flight will read, before it does: its bodies, and what lies between them. One flight needs no leave.
-func (c *Courier) pay(f *flight) bool {
-	need := f.bytes + min(4*f.bytes, maxFlightBytes+maxBetween) + flightItems
+// pay takes memory for what a batch will read, before it does: its bodies, and what lies between them. One batch needs no leave.
+func (c *Courier) pay(f *batch) bool {
+	need := f.bytes + min(4*f.bytes, maxBatchBytes+maxBetween) + batchItems
 	more := need - f.paid
 	if more <= 0 {
 		return true
 	}
 	if !c.Memory.Take(more) && !mutant.On(mutant.FlownUnpaid) {
-		if len(c.flying) > 0 {
+		if len(c.inFlight) > 0 {
 			return false
 		}
 		c.spare()
@@ -78,7 +78,7 @@ func (c *Courier) pay(f *flight) bool {
 	return true
 }
 
-// spare lets go of the memory of flights that are not under way.
+// spare lets go of the memory of batches that are not under way.
 func (c *Courier) spare() {
 	for _, f := range c.free {
 		c.Memory.Give(f.paid)
@@ -89,7 +89,7 @@ func (c *Courier) spare() {
 
 // unloaded is why no entity will ever take a message that was not read; nil: it may be read later. One whose bytes are not those that were stored goes
 // where refused ones go, where it is seen, and leaves its place to others. What only the disk does not give now may still be whole.
-func (c *Courier) unloaded(l *lane, t *engine.Transfer, err error) *engine.Error {
+func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Error {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
 		if refusal.Code == engine.Busy {
@@ -108,30 +108,30 @@ func (c *Courier) unloaded(l *lane, t *engine.Transfer, err error) *engine.Error
 var errStored = errors.New("engine: not a message")
 
 // turnBack ends a transfer that is refused before it leaves.
-func (c *Courier) turnBack(l *lane, t *engine.Transfer, refusal *engine.Error) {
+func (c *Courier) turnBack(l *stream, t *engine.Transfer, refusal *engine.Error) {
 	over := c.newOver(l)
 	c.ends(over, t, refusal, 0)
 	c.report(over)
 }
 
-// flight is an empty one for a lane.
-func (c *Courier) flight(l *lane, e *engine.Entity) *flight {
-	f := new(flight)
+// newBatch is an empty one for a stream.
+func (c *Courier) newBatch(l *stream, e *engine.Entity) *batch {
+	f := new(batch)
 	if n := len(c.free); n > 0 {
 		f, c.free = c.free[n-1], c.free[:n-1]
 	}
-	f.lane = l
+	f.stream = l
 	f.import_ = engine.Import{Entity: e, Source: l.source, Floor: l.head().floor, Items: f.import_.Items[:0], Waits: l.trigger != event.TriggerForward}
 	return f
 }
 
-// recycle uses the memory of a flight again.
-func (c *Courier) recycle(f *flight) {
+// recycle uses the memory of a batch again.
+func (c *Courier) recycle(f *batch) {
 	clear(f.transfers)
 	clear(f.import_.Items)
-	f.lane, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
+	f.stream, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
 	f.window, f.bodies = f.window[:0], f.bodies[:0]
-	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxFlightBytes && !c.Memory.Exceeds(0) {
+	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxBatchBytes && !c.Memory.Exceeds(0) {
 		c.free = append(c.free, f)
 		return
 	}
@@ -140,7 +140,7 @@ func (c *Courier) recycle(f *flight) {
 }
 
 // readTogether reads what the bodies of messages lie in, as far as they lie together. What cannot be read is found out later, by itself.
-func (c *Courier) readTogether(f *flight, messages []engine.Transfer) {
+func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
 	f.window = f.window[:0]
 	if len(messages) < 2 || messages[0].Body.Size == 0 {
 		return
@@ -150,7 +150,7 @@ func (c *Courier) readTogether(f *flight, messages []engine.Transfer) {
 	for i := range messages[1:] {
 		b := &messages[1+i].Body
 		to := b.Position + event.Position(b.Size)
-		if b.Position < end || b.Position-end > maxBetween || to-first.Position > maxFlightBytes+maxBetween {
+		if b.Position < end || b.Position-end > maxBetween || to-first.Position > maxBatchBytes+maxBetween {
 			break
 		}
 		end = to
@@ -160,7 +160,7 @@ func (c *Courier) readTogether(f *flight, messages []engine.Transfer) {
 		return
 	}
 	if cap(f.window) < span {
-		f.window = make([]byte, 0, max(span, min(4*span, maxFlightBytes+maxBetween)))
+		f.window = make([]byte, 0, max(span, min(4*span, maxBatchBytes+maxBetween)))
 	}
 	if n, err := c.Read(first, f.window[:span]); err == nil {
 		f.window, f.at = f.window[:n], first.Position
@@ -168,10 +168,10 @@ func (c *Courier) readTogether(f *flight, messages []engine.Transfer) {
 }
 
 // choose decides how many of some messages go at once.
-func (f *flight) choose(queue []engine.Transfer) (n int) {
-	for n < len(queue) && n < maxFlight {
+func (f *batch) choose(queue []engine.Transfer) (n int) {
+	for n < len(queue) && n < maxBatch {
 		size := queue[n].Bytes()
-		if n > 0 && f.bytes+size > maxFlightBytes {
+		if n > 0 && f.bytes+size > maxBatchBytes {
 			break
 		}
 		f.bytes += size
@@ -181,7 +181,7 @@ func (f *flight) choose(queue []engine.Transfer) (n int) {
 }
 
 // loadOne reads one message.
-func (c *Courier) loadOne(f *flight, t *engine.Transfer, topic bool) error {
+func (c *Courier) loadOne(f *batch, t *engine.Transfer, topic bool) error {
 	body, err := c.blob(f, &t.Body)
 	if err != nil {
 		return err
@@ -213,16 +213,16 @@ func (c *Courier) loadOne(f *flight, t *engine.Transfer, topic bool) error {
 }
 
 // see is what filters see of one more message.
-func (f *flight) see() *filter.Message {
+func (f *batch) see() *filter.Message {
 	n := len(f.import_.Items)
 	if cap(f.sees) == 0 {
-		f.sees = make([]filter.Message, maxFlight)
+		f.sees = make([]filter.Message, maxBatch)
 	}
 	return &f.sees[n]
 }
 
-// blob reads a blob into the memory of the flight.
-func (c *Courier) blob(f *flight, b *event.Blob) ([]byte, error) {
+// blob reads a blob into the memory of the batch.
+func (c *Courier) blob(f *batch, b *event.Blob) ([]byte, error) {
 	size := int(b.Size)
 	if size == 0 {
 		return nil, nil
@@ -235,7 +235,7 @@ func (c *Courier) blob(f *flight, b *event.Blob) ([]byte, error) {
 	}
 	from := len(f.bodies)
 	if from+size > cap(f.bodies) { // what was read into the memory so far stays where it is
-		f.bodies, from = make([]byte, 0, max(size, min(4*f.bytes, maxFlightBytes))), 0
+		f.bodies, from = make([]byte, 0, max(size, min(4*f.bytes, maxBatchBytes))), 0
 	}
 	f.bodies = f.bodies[:from+size]
 	n, err := c.Read(*b, f.bodies[from:])

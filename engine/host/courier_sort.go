@@ -10,21 +10,21 @@ import (
 // not wait for another that is away or has no room. The key that decides stands in the message alone, so it has to be read for that. It is not kept:
 // where a partition has to wait, that may be for long.
 
-// sort gives the messages that a lane has read to the lanes of their partitions. Where all are of one that has nothing else, that lane is returned:
-// the flight is its own. Otherwise nil: they will be read again, each lane its own.
-func (c *Courier) sort(l *lane, f *flight) *lane {
+// sort gives the messages that a stream has read to the streams of their partitions. Where all are of one that has nothing else, that stream is returned:
+// the batch is its own. Otherwise nil: they will be read again, each stream its own.
+func (c *Courier) sort(l *stream, f *batch) *stream {
 	to, items := engine.Target{Entity: f.import_.Entity}, f.import_.Items
 	partitions, one := make([]uint8, len(items)), true
 	for i := range items {
 		number := items[i].Number
 		if mutant.On(mutant.MovedInTurn) {
-			number = event.TransferNumber(c.flights)
+			number = event.TransferNumber(c.batches)
 		}
 		partitions[i] = to.OfMoved(&items[i].Message, l.source, number)
 		one = one && partitions[i] == partitions[0]
 	}
 	if part := l.part(partitions[0], len(to.Entity.Hosts)); one && part.idle() {
-		f.lane = part
+		f.stream = part
 		c.wake(l)
 		return part
 	}
@@ -38,37 +38,37 @@ func (c *Courier) sort(l *lane, f *flight) *lane {
 	return nil
 }
 
-// part is the lane of a partition of as many, behind the one that sorts for it.
-func (l *lane) part(partition uint8, of int) *lane {
+// part is the stream of a partition of as many, behind the one that sorts for it.
+func (l *stream) part(partition uint8, of int) *stream {
 	if l.parts == nil {
-		l.parts = make([]*lane, of)
+		l.parts = make([]*stream, of)
 	}
 	if l.parts[partition] == nil {
-		l.parts[partition] = &lane{laneKey: l.laneKey, of: l, partition: partition}
+		l.parts[partition] = &stream{streamKey: l.streamKey, of: l, partition: partition}
 	}
 	return l.parts[partition]
 }
 
-// head is the lane that sorts for another, or else that itself. It has the floor, which is one for all partitions.
-func (l *lane) head() *lane {
+// head is the stream that sorts for another, or else that itself. It has the floor, which is one for all partitions.
+func (l *stream) head() *stream {
 	if l.of != nil {
 		return l.of
 	}
 	return l
 }
 
-// idle tells whether a lane has nothing to do, and neither have those that it sorts for.
-func (l *lane) idle() bool {
+// idle reports whether a stream has nothing to do, and neither have those that it sorts for.
+func (l *stream) idle() bool {
 	for _, part := range l.parts {
 		if part != nil && !part.idle() {
 			return false
 		}
 	}
-	return l.queue.len() == 0 && l.flight == nil && !l.queued && l.until == 0
+	return l.queue.len() == 0 && l.batch == nil && !l.queued && l.until == 0
 }
 
-// end has a lane, and those that it sorts for, carry nothing any more.
-func (l *lane) end() {
+// end has a stream, and those that it sorts for, carry nothing any more.
+func (l *stream) end() {
 	l.gone, l.queue = true, fifo[engine.Transfer]{}
 	for _, part := range l.parts {
 		if part != nil {

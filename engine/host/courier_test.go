@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// desk is a courier whose loops are this test: it sees what it offers, and answers when it likes.
-type desk struct {
+// courierHarness is a courier whose loops are this test: it sees what it offers, and answers when it likes.
+type courierHarness struct {
 	t       *testing.T
 	courier *Courier
 	now     event.Time
@@ -22,8 +22,8 @@ type desk struct {
 	busy    bool                        // nothing can be read now
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, now: 1_000_000, closed: map[engine.PartitionID]bool{}}
+func newHarness(t *testing.T) *courierHarness {
+	d := &courierHarness{t: t, now: 1_000_000, closed: map[engine.PartitionID]bool{}}
 	d.courier = NewCourier(CourierOptions{Home: 0, Reread: rereads, Logger: slog.New(slog.DiscardHandler),
 		Read: func(b event.Blob, dst []byte) (int, error) {
 			if d.busy {
@@ -53,8 +53,8 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// hand gives the courier transfers of messages with so many bytes.
-func (d *desk) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...floor) {
+// hand gives the courier transfers of messages with that many bytes.
+func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...floor) {
 	told := &handed{source: event.Slice{Entity: 1}, floors: floors}
 	for i := range n {
 		number := first + event.TransferNumber(i)
@@ -65,8 +65,8 @@ func (d *desk) hand(trigger event.Trigger, to event.EntityID, first event.Transf
 	d.courier.Turn(d.now)
 }
 
-// flights are the numbers that are on their way, by destination.
-func (d *desk) flights() (all []string) {
+// batches are the numbers that are on their way, by destination.
+func (d *courierHarness) batches() (all []string) {
 	for _, req := range d.offered {
 		cmd := req.Command.(*engine.Import)
 		first, last := cmd.Items[0].Number, cmd.Items[len(cmd.Items)-1].Number
@@ -75,15 +75,15 @@ func (d *desk) flights() (all []string) {
 	return all
 }
 
-func (d *desk) expect(want ...string) {
+func (d *courierHarness) expect(want ...string) {
 	d.t.Helper()
-	if got := d.flights(); !slices.Equal(got, want) {
+	if got := d.batches(); !slices.Equal(got, want) {
 		d.t.Fatalf("on their way are %q, want %q", got, want)
 	}
 }
 
-// answer answers the oldest flight, and returns when the courier wants its next turn.
-func (d *desk) answer(reply engine.Reply) event.Time {
+// answer answers the oldest batch, and returns when the courier wants its next turn.
+func (d *courierHarness) answer(reply engine.Reply) event.Time {
 	reply.Tag = d.offered[0].Tag
 	d.offered = d.offered[1:]
 	d.courier.Post([]engine.Reply{reply})
@@ -92,10 +92,10 @@ func (d *desk) answer(reply engine.Reply) event.Time {
 
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
-// Decision 35: a lane has one flight at a time, of a bounded number of messages and bytes; what was not looked at goes next; what it brings has the floor that it was told.
-func TestCourierFlights(t *testing.T) {
+// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; what was not looked at goes next; what it brings has the floor that it was told.
+func TestCourierBatches(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	d.hand(event.TriggerForward, 2, 1, 300, 10)
 	d.expect("2: 1-256 floor 0")
 	d.answer(taken(100))
@@ -112,16 +112,16 @@ func TestCourierFlights(t *testing.T) {
 	for _, over := range d.over {
 		n += len(over.arrived)
 	}
-	if n != 303 || len(d.courier.lanes) != 0 || d.courier.bytes != 0 {
-		t.Errorf("%d arrived, %d lanes and %d bytes are left", n, len(d.courier.lanes), d.courier.bytes)
+	if n != 303 || len(d.courier.streams) != 0 || d.courier.bytes != 0 {
+		t.Errorf("%d arrived, %d streams and %d bytes are left", n, len(d.courier.streams), d.courier.bytes)
 	}
 }
 
-// Decision 35: where a destination cannot take anything now, a lane waits, 100 ms doubling to 5 s, and the others go on; once something arrives it
+// Decision 35: where a destination cannot take anything now, a stream waits, 100 ms doubling to 5 s, and the others go on; once something arrives it
 // begins anew. A partition that has stopped is no refusal.
 func TestCourierWaits(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	d.hand(event.TriggerForward, 2, 1, 2, 10)
 	var waits []time.Duration
 	for _, reply := range []engine.Reply{{Err: engine.Refuse(engine.Busy, "")}, {Err: engine.ErrUnknown},
@@ -157,24 +157,24 @@ func TestCourierWaits(t *testing.T) {
 	d.expect("2: 2-2 floor 0")
 }
 
-// Decision 35: what a courier holds in memory is bounded, however many lanes there are; a source that is no more is forgotten, with what is on
+// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source that is no more is forgotten, with what is on
 // its way.
 func TestCourierBounds(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	for to := event.EntityID(2); to <= 9; to++ {
 		d.hand(event.TriggerForward, to, event.TransferNumber(to), 1, 10<<20)
 	}
-	if d.courier.bytes > maxFlying+10<<20 || len(d.offered) != 2 {
-		t.Fatalf("%d bytes in %d flights", d.courier.bytes, len(d.offered))
+	if d.courier.bytes > maxInFlight+10<<20 || len(d.offered) != 2 {
+		t.Fatalf("%d bytes in %d batches", d.courier.bytes, len(d.offered))
 	}
 	d.answer(taken(1))
 	d.expect("3: 3-3 floor 0", "4: 4-4 floor 0")
 	d.courier.Post([]engine.Reply{{Answer: &sliceGone{source: event.Slice{Entity: 1}}}})
 	d.answer(taken(1))
 	d.answer(engine.Reply{Err: engine.ErrUnknown})
-	if next := d.courier.Turn(d.now); len(d.offered) != 0 || len(d.courier.lanes) != 0 || d.courier.bytes != 0 || next != 0 {
-		t.Errorf("%d flights, %d lanes, %d bytes, next turn %v", len(d.offered), len(d.courier.lanes), d.courier.bytes, next)
+	if next := d.courier.Turn(d.now); len(d.offered) != 0 || len(d.courier.streams) != 0 || d.courier.bytes != 0 || next != 0 {
+		t.Errorf("%d batches, %d streams, %d bytes, next turn %v", len(d.offered), len(d.courier.streams), d.courier.bytes, next)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestCourierBounds(t *testing.T) {
 // and whoever looks after the process hear of the log's failure, not of one in the courier.
 func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	d.hand(event.TriggerForward, 2, 1, 1, 10)
 	(&replies{grants: []held{{sink: d.courier, reply: engine.Reply{Answer: &handed{}}}}}).abandon(engine.ErrUnknown)
 	d.courier.Turn(d.now)

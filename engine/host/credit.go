@@ -48,7 +48,7 @@ func older(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
 func (c *credit) left() int32 { return c.state().left }
 
 // flow puts a flow in force, with so much more credit than the one before it, or less; nothing when another port has done so. One that
-// drains is to be answered by so many ports. It returns what is left, of this flow or a newer one.
+// drains is to be answered by that many ports. It returns what is left, of this flow or a newer one.
 func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left int32) {
 	for {
 		word := c.word.Load()

@@ -20,7 +20,7 @@ func TestCreditSteps(t *testing.T) {
 	for _, c := range creditScripts {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, flows := range []uint32{0, flowMask - 1, flowMask} { // so many flows came before
+			for _, flows := range []uint32{0, flowMask - 1, flowMask} { // that many flows came before
 				var shared credit
 				shared.word.Store(creditState{flows: flows}.word())
 				ports := map[string]*creditPort{"a": {credit: &shared, flows: flows}, "b": {credit: &shared, flows: flows}}

@@ -53,8 +53,8 @@ func (d *directory) remove(e *engine.Entity) {
 	d.order = nil
 }
 
-// below is every subscription of a topic, by id; of anything else nothing.
-func (d *directory) below(topic *engine.Entity) (subscriptions []*engine.Entity) {
+// subscriptions is every subscription of a topic, by id; of anything else nothing.
+func (d *directory) subscriptions(topic *engine.Entity) (subscriptions []*engine.Entity) {
 	if topic.Kind != event.Topic {
 		return nil
 	}

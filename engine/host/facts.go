@@ -126,7 +126,7 @@ func (l *Loop) counted(now, by event.Time) {
 
 // Finish is for the end of a run: what was counted goes into the log, and no fact waits for company any more.
 func (l *Loop) Finish() {
-	l.frames.hurry(event.EndOfTime)
+	l.frames.ripen(event.EndOfTime)
 	l.frames.hasty = true
 	l.counted(l.recorder.now(), event.EndOfTime)
 	l.seal()

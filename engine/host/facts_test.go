@@ -108,7 +108,7 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 	}
 }
 
-// refusedSends is a refusal of so many messages.
+// refusedSends is a refusal of that many messages.
 func refusedSends(id event.EntityID, why event.Refusal, n uint64) event.SendsRefused {
 	return event.SendsRefused{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, Why: why, Count: n}
 }

@@ -16,9 +16,9 @@ import (
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// ended takes the error that a tenure has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
+// ended takes the error that an incarnation has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
 // partition 0, which holds the catalogue.
-func (n *Namespace) ended(id engine.PartitionID, t *tenure, err error) {
+func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
 		n.fail(err)
@@ -31,7 +31,7 @@ func (n *Namespace) ended(id engine.PartitionID, t *tenure, err error) {
 		n.avoid()
 		_ = t.retire() // it is what we were told
 		n.tellFenced(id, err)
-		close(t.told)
+		close(t.fenceLogged)
 	}
 }
 
@@ -97,7 +97,7 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 	if !n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: cause, By: principal(by)}) {
 		return n.isNot(id) // it has failed meanwhile
 	}
-	close(t.told)
+	close(t.fenceLogged)
 	n.logger.Warn("partition fenced by an operator: its entities are busy, all others go on", "partition", id, "by", principal(by), "reason", why.Reason)
 	n.avoid()
 	n.carried.Go(func() {

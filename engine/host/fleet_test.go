@@ -43,7 +43,7 @@ type fleet struct {
 
 	lean   bool          // chapters are short and sealed at once, and bodies dropped that nobody needs
 	states []*snapshotOf // by loop, of some time before; nil: none
-	needs  []*needs      // by loop, for the files that were there then
+	needs  []*liveBodies // by loop, for the files that were there then
 	freed  int           // sealed files that were written again
 }
 
@@ -71,7 +71,7 @@ func (f *fleet) start() (err error) {
 	opts := log.Options{FS: f.disk, Partitions: f.logs, Manual: true}
 	if f.lean {
 		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*snapshotOf, f.logs)
-		f.needs = make([]*needs, f.logs)
+		f.needs = make([]*liveBodies, f.logs)
 	}
 	f.store, err = log.Open(f.t.Context(), "/data", opts)
 	if err != nil {
@@ -204,7 +204,7 @@ func (f *fleet) step() {
 	case 1:
 		l.frames.writer.(log.ManualWriter).Work()
 	case 2:
-		l.Landed()
+		l.Committed()
 	case 3:
 		f.couriers[i].Turn(f.now)
 	}
@@ -229,10 +229,10 @@ func (f *fleet) settle() {
 func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
 		c := f.couriers[i]
-		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.len() > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.flying) > 0 {
+		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.len() > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.inFlight) > 0 {
 			return false
 		}
-		if slices.ContainsFunc(c.resting, func(l *lane) bool { return l.until <= f.now }) {
+		if slices.ContainsFunc(c.resting, func(l *stream) bool { return l.until <= f.now }) {
 			return false
 		}
 	}

@@ -15,10 +15,10 @@ const (
 	// to the courier.
 	maxOpenTransfers = 256
 	maxOpenBytes     = 4 << 20
-	// maxLent bounds what a log has given to its courier and not back, of all slices together. Of what goes from one slice to one destination the courier
+	// maxOutstanding bounds what a log has given to its courier and not back, of all slices together. Of what goes from one slice to one destination the courier
 	// may have leastLent all the same: else destinations that have no room for a while would keep the others from being reached.
-	maxLent   = 16 << 10
-	leastLent = 16
+	maxOutstanding = 16 << 10
+	minOutstanding = 16
 	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity with several partitions: while one of them waits for
 	// its partition the floor stays, and the others remember whatever arrives above it.
 	maxSpan = 16 * maxOpenTransfers
@@ -39,13 +39,13 @@ type forwarder struct {
 	replies  *replies
 
 	// owned by the loop
-	orders  map[orderKey]*order
-	ready   fifo[*order]
-	sources map[event.Slice]*departing // slices with transfers that are not over
-	telling fifo[*departing]           // those with news for the courier
-	crowded fifo[*departing]           // those with more for the courier than it may have now
-	lent    int                        // transfers that the courier has
-	floors  fifo[floorAt]              // that are not durable yet
+	orders      map[orderKey]*order
+	ready       fifo[*order]
+	sources     map[event.Slice]*outgoing // slices with transfers that are not over
+	unreported  fifo[*outgoing]           // those with news for the courier
+	throttled   fifo[*outgoing]           // those with more for the courier than it may have now
+	outstanding int                       // transfers that the courier has
+	floors      fifo[floorAt]             // that are not durable yet
 }
 
 // orderKey names a queue that messages leave.
@@ -61,52 +61,52 @@ type order struct {
 	marked      bool           // it is among the ready ones
 }
 
-// departing is what the courier has of a slice, and has not been told yet.
-type departing struct {
-	slice   event.Slice
-	byKey   map[outletKey]*outlet
-	outlets []*outlet                               // the same, in the order in which they came up
-	floors  map[event.EntityID]event.TransferNumber // that are durable, by destination
-	known   int                                     // how many of those there were when entities that are no more were looked for last
-	marked  bool                                    // it is among those with news
-	crowded bool                                    // it is among those with too much
+// outgoing is what the courier has of a slice, and has not been told yet.
+type outgoing struct {
+	slice     event.Slice
+	byKey     map[transferQueueKey]*transferQueue
+	queues    []*transferQueue                        // the same, in the order in which they came up
+	floors    map[event.EntityID]event.TransferNumber // that are durable, by destination
+	known     int                                     // how many of those there were when entities that are no more were looked for last
+	marked    bool                                    // it is among those with news
+	throttled bool                                    // it is among those with too much
 }
 
-// outletKey names what leaves a slice for one destination, for one reason.
-type outletKey struct {
+// transferQueueKey names what leaves a slice for one destination, for one reason.
+type transferQueueKey struct {
 	trigger     event.Trigger
 	destination event.EntityID
 }
 
-// outlet is the transfers of one kind that are not over.
-type outlet struct {
-	outletKey
+// transferQueue is the transfers of one kind that are not over.
+type transferQueue struct {
+	transferQueueKey
 	untold fifo[event.TransferNumber] // that the courier does not have
 	count  int                        // that it has
 	bytes  int                        // of these
 }
 
-func (o *outlet) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
+func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
 
-// outlet is that of a kind.
-func (d *departing) outlet(trigger event.Trigger, destination event.EntityID) *outlet {
-	key := outletKey{trigger, destination}
+// transferQueue is that of a kind.
+func (d *outgoing) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
+	key := transferQueueKey{trigger, destination}
 	o := d.byKey[key]
 	if o == nil {
-		o = &outlet{outletKey: key}
+		o = &transferQueue{transferQueueKey: key}
 		if d.byKey == nil {
-			d.byKey = map[outletKey]*outlet{}
+			d.byKey = map[transferQueueKey]*transferQueue{}
 		}
-		d.byKey[key], d.outlets = o, append(d.outlets, o)
+		d.byKey[key], d.queues = o, append(d.queues, o)
 	}
 	return o
 }
 
-// tidy drops an outlet that has nothing left.
-func (d *departing) tidy(o *outlet) {
+// tidy drops a queue that has nothing left.
+func (d *outgoing) tidy(o *transferQueue) {
 	if o.count == 0 && o.untold.len() == 0 {
-		delete(d.byKey, o.outletKey)
-		d.outlets = slices.DeleteFunc(d.outlets, func(other *outlet) bool { return other == o })
+		delete(d.byKey, o.transferQueueKey)
+		d.queues = slices.DeleteFunc(d.queues, func(other *transferQueue) bool { return other == o })
 	}
 }
 
@@ -124,7 +124,7 @@ func (f *forwarder) active() bool {
 
 // any reports whether there is something to do now.
 func (f *forwarder) any() bool {
-	return f.ready.len() > 0 || f.telling.len() > 0
+	return f.ready.len() > 0 || f.unreported.len() > 0
 }
 
 // put gives a standing order, with the destination, changes it or, with nil, takes it back.
@@ -176,14 +176,14 @@ func (f *forwarder) observe(ev event.Event) {
 	}
 	switch ev := ev.(type) {
 	case *event.TransferStarted:
-		d := f.departing(ev.Slice)
+		d := f.outgoing(ev.Slice)
 		for i := range ev.Sequences {
-			d.outlet(ev.Trigger, ev.Destination).untold.push(ev.First + event.TransferNumber(i))
+			d.transferQueue(ev.Trigger, ev.Destination).untold.push(ev.First + event.TransferNumber(i))
 		}
 		f.news(d)
 	case *event.MessageHandedOver:
-		d := f.departing(ev.Slice)
-		d.outlet(event.TriggerVia, ev.Destination).untold.push(ev.Number)
+		d := f.outgoing(ev.Slice)
+		d.transferQueue(event.TriggerVia, ev.Destination).untold.push(ev.Number)
 		f.news(d)
 	case *event.SliceDropped:
 		f.dropped(ev.Slice)
@@ -199,28 +199,28 @@ func (f *forwarder) resume(lives func(event.EntityID) *engine.Entity) {
 		if mutant.On(mutant.NotCarriedOn) && t.Trigger == event.TriggerVia {
 			continue
 		}
-		d := f.departing(t.Slice)
-		d.outlet(t.Trigger, t.Destination).untold.push(t.Number)
+		d := f.outgoing(t.Slice)
+		d.transferQueue(t.Trigger, t.Destination).untold.push(t.Number)
 		f.news(d)
 	}
 }
 
-func (f *forwarder) departing(id event.Slice) *departing {
+func (f *forwarder) outgoing(id event.Slice) *outgoing {
 	d := f.sources[id]
 	if d == nil {
-		d = &departing{slice: id}
+		d = &outgoing{slice: id}
 		if f.sources == nil {
-			f.sources = map[event.Slice]*departing{}
+			f.sources = map[event.Slice]*outgoing{}
 		}
 		f.sources[id] = d
 	}
 	return d
 }
 
-func (f *forwarder) news(d *departing) {
+func (f *forwarder) news(d *outgoing) {
 	if !d.marked {
 		d.marked = true
-		f.telling.push(d)
+		f.unreported.push(d)
 	}
 }
 
@@ -233,12 +233,12 @@ func (f *forwarder) dropped(id event.Slice) {
 	if d == nil {
 		return
 	}
-	for _, o := range d.outlets {
-		f.lent -= o.count
+	for _, o := range d.queues {
+		f.outstanding -= o.count
 	}
 	delete(f.sources, id)
-	f.telling.keep(func(other *departing) bool { return other != d })
-	f.crowded.keep(func(other *departing) bool { return other != d })
+	f.unreported.keep(func(other *outgoing) bool { return other != d })
+	f.throttled.keep(func(other *outgoing) bool { return other != d })
 	f.uncrowd()
 	// Behind what it is told of the slice and does not know yet: that would wait for its destination for ever.
 	gone := engine.Reply{Answer: &sliceGone{source: id}}
@@ -299,8 +299,8 @@ func (f *forwarder) turn(now event.Time) {
 		}
 	}
 	f.learn()
-	for n := f.telling.len(); n > 0; n-- {
-		d := f.telling.pop()
+	for n := f.unreported.len(); n > 0; n-- {
+		d := f.unreported.pop()
 		d.marked = false
 		f.tell(d)
 	}
@@ -323,7 +323,7 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	return again
 }
 
-// spans tells whether a transfer from a slice waits until the oldest of those to its destination is over.
+// spans reports whether a transfer from a slice waits until the oldest of those to its destination is over.
 func (f *forwarder) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := f.part.Index().LowestOpen(id, destination)
 	if !open || n-oldest < maxSpan || mutant.On(mutant.SpanUnbound) {
@@ -339,7 +339,7 @@ func (f *forwarder) open(o *order) (count, bytes int) {
 	if d == nil {
 		return 0, 0
 	}
-	out := d.byKey[outletKey{o.trigger, o.destination}]
+	out := d.byKey[transferQueueKey{o.trigger, o.destination}]
 	switch {
 	case out == nil:
 		return 0, 0
@@ -357,8 +357,8 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 		return // the entity is no more
 	}
 	n := len(cmd.arrived) + len(cmd.failed)
-	out := d.outlet(cmd.trigger, cmd.destination)
-	f.lent -= n
+	out := d.transferQueue(cmd.trigger, cmd.destination)
+	f.outstanding -= n
 	out.count -= n
 	out.bytes -= cmd.bytes
 	to := f.destinations(cmd)
@@ -376,7 +376,7 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 	if e := f.lives(cmd.destination); e != nil && len(e.Hosts) > 1 { // also what leaves for other reasons may have waited for the oldest: see spans
 		f.mark(f.orders[orderKey{cmd.source, event.TriggerForward}])
 		f.mark(f.orders[orderKey{cmd.source, event.TriggerDeadLetter}])
-		waits = slices.ContainsFunc(d.outlets, func(o *outlet) bool { return o.untold.len() > 0 })
+		waits = slices.ContainsFunc(d.queues, func(o *transferQueue) bool { return o.untold.len() > 0 })
 	}
 	if waits {
 		f.news(d)
@@ -387,9 +387,9 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 
 // uncrowd has as many of those that had too much looked at as there is room for.
 func (f *forwarder) uncrowd() {
-	for room := maxLent - f.lent; room > 0 && f.crowded.len() > 0; room-- {
-		d := f.crowded.pop()
-		d.crowded = false
+	for room := maxOutstanding - f.outstanding; room > 0 && f.throttled.len() > 0; room-- {
+		d := f.throttled.pop()
+		d.throttled = false
 		f.news(d)
 	}
 }
@@ -402,7 +402,7 @@ func (f *forwarder) destinations(cmd *transfersOver) (to []event.EntityID) {
 		}
 	}
 	if len(cmd.arrived) > 0 {
-		note(cmd.arrived[0]) // those of a lane have one
+		note(cmd.arrived[0]) // those of a stream have one
 	}
 	if len(cmd.failed) > 0 {
 		note(cmd.failed[0].Number)
@@ -437,10 +437,10 @@ func (f *forwarder) learn() {
 }
 
 // tell gives the courier the next transfers of a slice, as soon as they are durable.
-func (f *forwarder) tell(d *departing) {
+func (f *forwarder) tell(d *outgoing) {
 	told := &handed{source: d.slice}
-	for _, o := range d.outlets {
-		f.lend(d, o, told)
+	for _, o := range d.queues {
+		f.handOver(d, o, told)
 	}
 	if len(told.transfers) > 0 && mutant.On(mutant.ToldTooSoon) {
 		f.courier.Post([]engine.Reply{{Answer: told}})
@@ -451,13 +451,13 @@ func (f *forwarder) tell(d *departing) {
 	}
 }
 
-// lend adds to what the courier is told as much as it may have of one kind. The end of some of it tells more.
-func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
+// handOver adds to what the courier is told as much as it may have of one kind. The end of some of it tells more.
+func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *handed) {
 	for o.untold.len() > 0 && !o.full() && !f.spans(d.slice, o.destination, *o.untold.front()) {
-		if f.lent >= maxLent && o.count >= leastLent {
-			if !d.crowded {
-				d.crowded = true
-				f.crowded.push(d)
+		if f.outstanding >= maxOutstanding && o.count >= minOutstanding {
+			if !d.throttled {
+				d.throttled = true
+				f.throttled.push(d)
 			}
 			return
 		}
@@ -470,7 +470,7 @@ func (f *forwarder) lend(d *departing, o *outlet, told *handed) {
 			one.DeadLetterSource = f.path(d.slice) // the entity may be gone when the message leaves
 		}
 		told.add(one, d.floors)
-		f.lent++
+		f.outstanding++
 		o.count++
 		o.bytes += one.Bytes()
 	}

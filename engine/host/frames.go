@@ -32,28 +32,28 @@ type frames struct {
 	inline bool // the writer's work is done in the caller's goroutine
 
 	// owned by the loop
-	wrote      event.LSN  // of the frame with the newest record that is no fact; 0: none yet
-	solid      event.LSN  // of the one with the newest record that has to be durable
-	end        event.LSN  // of the last that the writer has
-	asked      event.LSN  // end of the group that is being synced; 0: none is
-	records    int        // in frames that are behind it
-	bytes      int        // and how large they are
-	background int        // bytes of the next group that nobody asked for
-	arrived    int        // bytes of the next group that came from other entities
-	budget     int        // and how many of these there may be before the rest is for the group behind it
-	urgent     bool       // the frame being filled has a grant that waits for nothing but being written
-	alone      int        // records of the frame being filled that wait for company
-	aloneBy    event.Time // when they go without; 0: there are none
-	hasty      bool       // no more of them: it is the end
-	pace       pacer
-	saver      saver
+	wrote        event.LSN  // of the frame with the newest record that is no fact; 0: none yet
+	solid        event.LSN  // of the one with the newest record that has to be durable
+	end          event.LSN  // of the last that the writer has
+	asked        event.LSN  // end of the group that is being synced; 0: none is
+	records      int        // in frames that are behind it
+	bytes        int        // and how large they are
+	background   int        // bytes of the next group that nobody asked for
+	arrived      int        // bytes of the next group that came from other entities
+	budget       int        // and how many of these there may be before the rest is for the group behind it
+	urgent       bool       // the frame being filled has a grant that waits for nothing but being written
+	alone        int        // records of the frame being filled that wait for company
+	aloneBy      event.Time // when they go without; 0: there are none
+	hasty        bool       // no more of them: it is the end
+	pace         pacer
+	checkpointer checkpointer
 }
 
 // append puts a decision's events into the frame being filled, and returns an address in it.
 func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	b := f.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
-	f.saver.events += len(out.Events)
+	f.checkpointer.events += len(out.Events)
 	if out.Lazy {
 		f.appendedFact(now)
 		return b.LSN()
@@ -83,8 +83,8 @@ func (f *frames) appendedFact(now event.Time) {
 	}
 }
 
-// hurry lets facts go that have waited for company for long enough.
-func (f *frames) hurry(now event.Time) {
+// ripen lets facts go that have waited for company for long enough.
+func (f *frames) ripen(now event.Time) {
 	if now >= f.aloneBy {
 		f.alone, f.aloneBy = 0, 0
 	}
@@ -110,8 +110,8 @@ func (f *frames) full() bool { return f.syncing() && f.group() > maxOpen }
 // spent reports whether the next group has as much as it may of what nobody asked for, or no room for more.
 func (f *frames) spent() bool { return f.background >= f.budget || f.full() }
 
-// crowded reports whether the next group has as much as it may of what comes from other entities, or no room for more.
-func (f *frames) crowded() bool { return f.arrived >= maxBackground || f.full() }
+// backgroundFull reports whether the next group has as much as it may of what comes from other entities, or no room for more.
+func (f *frames) backgroundFull() bool { return f.arrived >= maxBackground || f.full() }
 
 // group is the size of what waits for the next sync.
 func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
@@ -148,7 +148,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	f.pace.seal(n)
 	f.writer.Sync()
 	f.asked, f.records, f.bytes, f.background, f.arrived = f.end, 0, 0, 0, 0
-	f.saver.sealed(f.end)
+	f.checkpointer.sealed(f.end)
 	return false
 }
 
@@ -178,11 +178,11 @@ func (f *frames) forgetSynced() {
 	f.records, f.bytes, f.background, f.arrived = 0, 0, min(f.background, n), min(f.arrived, n)
 }
 
-// landed notes that more of the log is written or durable.
-func (f *frames) landed() {
+// committed notes that more of the log is written or durable.
+func (f *frames) committed() {
 	if f.asked != 0 && f.asked <= f.writer.Durable() {
 		f.pace.land()
-		f.saver.landed()
+		f.checkpointer.committed()
 		f.asked = 0
 	}
 	f.forgetSynced() // the sync may have had more than was asked for

@@ -137,8 +137,8 @@ func (h *hand) land() {
 	}
 }
 
-// pulls makes a receiver an active one that has no credit left.
-func (h *hand) pulls(r *engine.Receiver) {
+// activate makes a receiver an active one that has no credit left.
+func (h *hand) activate(r *engine.Receiver) {
 	h.t.Helper()
 	h.loop.waiting.activate(h.loop.waiting.receiver(r), 1)
 	h.turn()

@@ -20,10 +20,10 @@ import (
 // historyEvery is how often it is looked what may go of history.
 const historyEvery = time.Minute
 
-// keeping gives the space of history back that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
+// retention gives the space of history back that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
 // is one of the log's, which can be killed at any point, so it keeps nothing that has to last. As long as nobody has said anything of history it
 // does nothing.
-type keeping struct {
+type retention struct {
 	// set once in newKeeping
 	of  grounds
 	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
@@ -50,8 +50,8 @@ type grounds interface {
 	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
 }
 
-func newKeeping(of grounds) *keeping {
-	return &keeping{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
+func newRetention(of grounds) *retention {
+	return &retention{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
 		undo: map[engine.PartitionID]*removals{}, later: map[string]event.Time{}}
 }
 
@@ -81,7 +81,7 @@ func (s served) space() (total, free, low int64, err error) {
 }
 
 // run looks now and then, until the context ends.
-func (k *keeping) run(ctx context.Context) {
+func (k *retention) run(ctx context.Context) {
 	ticker := time.NewTicker(historyEvery)
 	defer ticker.Stop()
 	for {
@@ -95,7 +95,7 @@ func (k *keeping) run(ctx context.Context) {
 }
 
 // look has what may go given back, what gains most first.
-func (k *keeping) look(ctx context.Context) {
+func (k *retention) look(ctx context.Context) {
 	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies()}
 	if o.rules == nil {
 		return
@@ -121,7 +121,7 @@ func (k *keeping) look(ctx context.Context) {
 		}
 	}
 	k.forget(o.files)
-	if o.crowded() {
+	if o.overBudget() {
 		k.measure(ctx, o.files)
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
 			return
@@ -137,7 +137,7 @@ func (k *keeping) look(ctx context.Context) {
 }
 
 // cutAll has what may go whole removed, in the partition first where that is most.
-func (k *keeping) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
+func (k *retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	gain := map[engine.PartitionID]int64{}
 	for i := range o.files {
 		if f := &o.files[i]; f.end <= p.cuts[f.partition] {
@@ -152,7 +152,7 @@ func (k *keeping) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Pa
 }
 
 // cutOne has what a partition may lose removed, and says what became of that.
-func (k *keeping) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced bool) {
+func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced bool) {
 	now := standing(p, upTo, forced)
 	if k.tried[id] == now {
 		return
@@ -199,7 +199,7 @@ func standing(p log.Partition, upTo event.LSN, forced bool) string {
 }
 
 // tell says what is in the way of a partition, unless that was the last thing said of it.
-func (k *keeping) tell(id engine.PartitionID, what string) {
+func (k *retention) tell(id engine.PartitionID, what string) {
 	if k.said[id] != what {
 		k.said[id] = what
 		k.of.log().Info("history stays for now", "partition", id, "because", what)
@@ -207,7 +207,7 @@ func (k *keeping) tell(id engine.PartitionID, what string) {
 }
 
 // sealed are the sealed files of a log, oldest first. After an error they are those before it.
-func (k *keeping) sealed(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
+func (k *retention) sealed(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
 	count := 0
 	for _, s := range p.Segments() {
 		if !strings.HasSuffix(s.File, sealedSuffix) {
@@ -256,7 +256,7 @@ func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 }
 
 // forget lets go of files that are no more.
-func (k *keeping) forget(there []pastFile) {
+func (k *retention) forget(there []pastFile) {
 	now := make(map[string]pastFile, len(there))
 	for _, f := range there {
 		now[f.name] = f
@@ -266,7 +266,7 @@ func (k *keeping) forget(there []pastFile) {
 }
 
 // policies is what was said of entities, by id. What is gone has no path: what is said of the namespace, and of every path, holds for it.
-func (k *keeping) policies() func(event.EntityID) event.HistoryPolicy {
+func (k *retention) policies() func(event.EntityID) event.HistoryPolicy {
 	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
 	for _, e := range k.of.Entities() {
 		paths[e.ID] = e.Path
@@ -284,7 +284,7 @@ func (k *keeping) policies() func(event.EntityID) event.HistoryPolicy {
 
 // room is how many bytes the disk has in all, and how many are to be given back: history goes while the disk has less than twice what it needs
 // for sends to be taken.
-func (k *keeping) room() (total, need int64) {
+func (k *retention) room() (total, need int64) {
 	total, free, low, err := k.of.space()
 	if err != nil {
 		k.of.log().Warn("the disk does not say how much room it has", "error", err)

@@ -60,7 +60,7 @@ type droppingRound struct {
 }
 
 // dropAll has bodies dropped that neither a state nor a policy needs.
-func (k *keeping) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
+func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	plans := map[engine.PartitionID][]bodyPlan{}
 	for _, b := range p.bodies {
 		if b.file.bodies > 0 && k.later[b.file.name] <= o.now {
@@ -83,8 +83,8 @@ func (k *keeping) dropAll(ctx context.Context, logs map[engine.PartitionID]log.P
 	var until time.Time
 	for _, r := range rounds {
 		defer r.end()
-		if r.needs.after.After(until) {
-			until = r.needs.after
+		if r.live.after.After(until) {
+			until = r.live.after
 		}
 	}
 	for i, r := range rounds {
@@ -109,7 +109,7 @@ func (k *keeping) dropAll(ctx context.Context, logs map[engine.PartitionID]log.P
 }
 
 // beginDropping begins a round in a partition, and knows then what of it could be wanted back; nil: there is nothing to do.
-func (k *keeping) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
+func (k *retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
 	undo := k.undo[id]
 	if undo == nil {
 		undo = &removals{}
@@ -139,7 +139,7 @@ func (k *keeping) beginDropping(ctx context.Context, id engine.PartitionID, p lo
 }
 
 // followUndo finds out what of a partition could be wanted back.
-func (k *keeping) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
+func (k *retention) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
 	window := o.longestUndo()
 	if window == event.KeepNone {
 		*undo = removals{}
@@ -160,7 +160,7 @@ func (k *keeping) followUndo(ctx context.Context, undo *removals, p log.Partitio
 }
 
 // dropped says what became of a round.
-func (k *keeping) dropped(ctx context.Context, id engine.PartitionID, out compacted, err error) {
+func (k *retention) dropped(ctx context.Context, id engine.PartitionID, out compacted, err error) {
 	if out.Files > 0 {
 		k.of.log().Info("bodies given back", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept by policies", out.Kept,
 			"files with too little", len(out.Little))
@@ -179,7 +179,7 @@ func (k *keeping) dropped(ctx context.Context, id engine.PartitionID, out compac
 }
 
 // measure finds out how much of the files the states need, which is no history. What cannot be asked counts as history.
-func (k *keeping) measure(ctx context.Context, files []pastFile) {
+func (k *retention) measure(ctx context.Context, files []pastFile) {
 	for len(files) > 0 {
 		id := files[0].partition
 		n := slices.IndexFunc(files, func(f pastFile) bool { return f.partition != id })
@@ -191,7 +191,7 @@ func (k *keeping) measure(ctx context.Context, files []pastFile) {
 	}
 }
 
-func (k *keeping) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
+func (k *retention) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
 	c, err := k.of.compaction(id, nothing)
 	if err != nil {
 		return
@@ -200,7 +200,7 @@ func (k *keeping) measureOne(ctx context.Context, id engine.PartitionID, files [
 	for i := range files {
 		list[i] = log.SegmentInfo{First: files[i].first, End: files[i].end}
 	}
-	n, err := needsOf(ctx, c.memory, c.state, list, func(*needed) bool { return false })
+	n, err := liveBodiesOf(ctx, c.memory, c.state, list, func(*liveFile) bool { return false })
 	defer n.memory.give()
 	if err != nil {
 		return

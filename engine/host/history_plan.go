@@ -86,8 +86,8 @@ func (o *outlook) limit() int64 {
 	return o.disk / 100 * int64(share)
 }
 
-// crowded reports whether more has to go than policies say, if all there is were history.
-func (o *outlook) crowded() bool {
+// overBudget reports whether more has to go than policies say, if all there is were history.
+func (o *outlook) overBudget() bool {
 	all := o.saved
 	for i := range o.files {
 		all += o.files[i].stored

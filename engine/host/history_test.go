@@ -76,7 +76,7 @@ func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.Sequenc
 }
 
 // TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, the broker goes on, and so does the one
-// after it, which begins with the base.
+// after it, which begins with the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
 func TestHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -95,7 +95,7 @@ func TestHistoryIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits := b.waiting(t, q)
-	newKeeping(served{b.Namespace}).look(t.Context())
+	newRetention(served{b.Namespace}).look(t.Context())
 	first, _ := (*b.slots[q.Host(0)].log.Load()).Bounds()
 	if first < 10_000 || !strings.Contains(said.String(), "history given back") {
 		t.Errorf("the log begins at %d:\n%s", first, said.String())
@@ -113,6 +113,13 @@ func TestHistoryIsGone(t *testing.T) {
 	}
 	b.complete(t, q, 5)
 	b.close(t)
+	b = openSmall(t, dir, &said)
+	q = b.queue(t, "orders", testQueue())
+	b.send(t, q, 1)
+	if got, want := b.waiting(t, q), []event.SequenceNumber{301}; !slices.Equal(got, want) {
+		t.Errorf("the next message has the number %d, want %d", got, want)
+	}
+	b.close(t)
 }
 
 // TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, nothing before somebody has said something of history; what is in
@@ -122,7 +129,7 @@ func TestHistoryIsCut(t *testing.T) {
 	var said strings.Builder
 	b, q := openSealing(t, &said)
 	defer b.close(t)
-	k := newKeeping(served{b.Namespace})
+	k := newRetention(served{b.Namespace})
 	var asked []string
 	var answer error
 	k.cut = func(_ context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {

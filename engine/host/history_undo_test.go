@@ -75,7 +75,7 @@ func TestUndoKeepsBodies(t *testing.T) {
 	in.wait(1) // the first message is locked: neither settled nor purged
 	b.retain(t, event.KeepForever, event.KeepNone, event.KeepFor(24*time.Hour))
 
-	k := newKeeping(hasty{served{b.Namespace}})
+	k := newRetention(hasty{served{b.Namespace}})
 	look := func() {
 		t.Helper()
 		b.sealAll(t)
@@ -101,7 +101,7 @@ func TestUndoKeepsBodies(t *testing.T) {
 		b = leanBroker(t, dir)
 		b.logger = slog.New(slog.NewTextHandler(&said, nil))
 		q = b.queue(t, "orders", testQueue())
-		k = newKeeping(hasty{served{b.Namespace}})
+		k = newRetention(hasty{served{b.Namespace}})
 		look()
 		if purged := b.stored(t, id, 2, 100); purged != 99 || b.stored(t, goneID, 1, 60) != 60 {
 			t.Errorf("after a restart %d of 99 purged and %d of 60 dropped have bodies", purged, b.stored(t, goneID, 1, 60))

@@ -129,7 +129,7 @@ func (n *Namespace) deleteIdle(ctx context.Context, found *engine.Entity, busy [
 	if e == nil || e.ID != found.ID {
 		return nil
 	}
-	now, look := n.clock.Now(), engine.NewIdleness(n.started, n.directory.below(e), busy)
+	now, look := n.clock.Now(), engine.NewIdleness(n.started, n.directory.subscriptions(e), busy)
 	if !look.Over(now, e) {
 		return nil
 	}

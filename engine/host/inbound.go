@@ -78,7 +78,7 @@ func (q *inbound) turn(now event.Time) {
 	}
 	clear(mail)
 	q.empty = mail[:0]
-	for q.waiting.len() > 0 && !q.recorder.frames.crowded() {
+	for q.waiting.len() > 0 && !q.recorder.frames.backgroundFull() {
 		req := q.waiting.pop()
 		q.arrive(now, &req)
 		q.recorder.commitLarge()
@@ -86,7 +86,7 @@ func (q *inbound) turn(now event.Time) {
 }
 
 // any reports whether there is something that can be taken in now.
-func (q *inbound) any() bool { return q.waiting.len() > 0 && !q.recorder.frames.crowded() }
+func (q *inbound) any() bool { return q.waiting.len() > 0 && !q.recorder.frames.backgroundFull() }
 
 // arrive carries out an import.
 func (q *inbound) arrive(now event.Time, req *engine.Request) {

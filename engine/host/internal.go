@@ -49,7 +49,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		reply.Err = l.damaged
 	case *damage:
 		l.damaged = cmd.err
-		bear(l)
+		refuseGrowth(l)
 	case *usage:
 		reply.Answer = l.waiting.usage()
 	case *count:

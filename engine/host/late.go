@@ -16,7 +16,7 @@ import (
 
 const (
 	maxLooks = 8192
-	// leastLooks is what a costly request counts at least: deciding and answering it costs as much as so many looks.
+	// leastLooks is what a costly request counts at least: deciding and answering it costs as much as that many looks.
 	leastLooks = 8
 	// maxLate is how many requests may be late before the loop takes no more from its mailbox.
 	maxLate = 1 << 18

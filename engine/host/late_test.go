@@ -100,9 +100,9 @@ func sendOne(int) engine.Command {
 // takesTurns has two peers ask for a hundred times the same, and another one, in each turn, for little.
 func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	h := crowd(t, manySessions)
-	greedy, other, honest := &posts{}, &posts{}, &posts{}
+	flooding, other, honest := &posts{}, &posts{}, &posts{}
 	const many = 100
-	requests := append(greedy.asked(many, cmd), other.asked(many, cmd)...)
+	requests := append(flooding.asked(many, cmd), other.asked(many, cmd)...)
 	requests = append(requests, honest.asked(1, sendOne)...)
 	most := 0
 	for turns := 1; ; turns++ {
@@ -113,7 +113,7 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 		if most = max(most, h.loop.late.looked); most > 12_500 { // 8192, and what one step goes beyond it
 			t.Fatalf("turn %d looked at %d", turns, most)
 		}
-		if a, b := len(greedy.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
+		if a, b := len(flooding.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
 			t.Fatalf("turn %d: %d and %d are answered", turns, a, b)
 		}
 		if !h.loop.unfinished() {
@@ -121,7 +121,7 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 		}
 		requests = honest.asked(1, sendOne)
 	}
-	for _, p := range []*posts{greedy, other} {
+	for _, p := range []*posts{flooding, other} {
 		if len(p.got) != many || !slices.IsSorted(p.tags()) {
 			t.Errorf("%d answers, by tag: %v", len(p.got), p.tags())
 		}

@@ -91,7 +91,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
 		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
-			saver: newSaver(plog, part.Index(), opts)},
+			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}
 	l.replies.frames = &l.frames
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
@@ -134,7 +134,7 @@ func (l *Loop) Run() {
 		case <-mail:
 		case <-l.inbound.wake:
 		case <-l.frames.writer.Moved():
-			l.Landed()
+			l.Committed()
 		case <-timer.C:
 		case <-l.frames.writer.Lost():
 			l.recorder.fail(l.frames.writer.Err())
@@ -188,9 +188,9 @@ func (l *Loop) untilWork() time.Duration {
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
-	l.frames.hurry(now)
+	l.frames.ripen(now)
 	l.dispatcher.halted = halted(l.frames.writer)
-	bear(l)
+	refuseGrowth(l)
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
 		n := l.steps(now, l.backlog)
@@ -267,20 +267,20 @@ func (l *Loop) seal() {
 	}
 }
 
-// Landed is called when more of the log is written or durable: replies leave, and the next group goes on its way.
-func (l *Loop) Landed() {
+// Committed is called when more of the log is written or durable: replies leave, and the next group goes on its way.
+func (l *Loop) Committed() {
 	if err := l.frames.writer.Err(); err != nil {
 		l.recorder.fail(err)
 		return
 	}
-	l.frames.landed()
+	l.frames.committed()
 	l.seal()
 }
 
 // await waits until more of the log is written or durable, and hears of it.
 func (l *Loop) await() {
 	l.frames.await()
-	l.Landed()
+	l.Committed()
 }
 
 // Busy reports whether something is on its way into the log, or waits for that.
@@ -300,7 +300,7 @@ func (l *Loop) abort() {
 	turnAway(l.others.take(l.mail.close()), unknown)
 	turnAway(l.inbound.close(), unknown)
 	dismiss(&l.waiting, unknown)
-	l.frames.saver.wait()
+	l.frames.checkpointer.wait()
 }
 
 // dismiss tells the receivers that are left that they are served no more.
@@ -351,7 +351,7 @@ func (l *Loop) drain() {
 		if !l.Busy() {
 			break
 		}
-		if l.frames.writer.Strain().Room == log.RoomNone { // there may never be any
+		if l.frames.writer.DiskState().Room == log.RoomNone { // there may never be any
 			l.recorder.fail(log.ErrNoRoom)
 			break
 		}
@@ -363,7 +363,7 @@ func (l *Loop) drain() {
 	}
 	turnAway(l.inbound.close(), engine.ErrUnknown)
 	dismiss(&l.waiting, engine.ErrUnknown)
-	l.frames.saver.wait()
+	l.frames.checkpointer.wait()
 	l.end = l.frames.writer.Batch().LSN()
 }
 
@@ -374,7 +374,7 @@ func (l *Loop) Close() error {
 	<-l.done
 	err := errors.Join(l.recorder.err, l.frames.writer.Close())
 	if err == nil {
-		l.frames.saver.last(l.end)
+		l.frames.checkpointer.last(l.end)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	return took, open
 }
 
-// full tells whether so many requests have to wait for room. m.mu is held.
+// full reports whether that many requests have to wait for room. m.mu is held.
 func (m *mailbox) full(n int) bool { return len(m.mail) > 0 && len(m.mail)+n > maxMail }
 
 // add appends, and reports whether there was nothing before. m.mu is held.

@@ -70,7 +70,7 @@ func TestF22WhatIsRefused(t *testing.T) {
 func TestF11WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
-	disk := &strained{Writer: h.loop.frames.writer}
+	disk := &ailingDisk{Writer: h.loop.frames.writer}
 	for _, c := range []struct {
 		name   string
 		cmd    engine.Command
@@ -115,7 +115,7 @@ func TestF11NoLocks(t *testing.T) {
 		p := testQueue()
 		p.RequiresSession = sessions
 		h := byHand(t, p)
-		disk := &strained{Writer: h.loop.frames.writer}
+		disk := &ailingDisk{Writer: h.loop.frames.writer}
 		h.loop.frames.writer = disk
 		if sessions {
 			h.send(0, "A")

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Decision 35: lanes do not wait for each other. What one destination has no room for keeps nothing from another one, whether it is sent through the
+// Decision 35: streams do not wait for each other. What one destination has no room for keeps nothing from another one, whether it is sent through the
 // same entity, is forwarded by the same queue to where it says since, or comes from other queues of a log whose courier has all it may have.
 func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 		"of one log": func(f *fleet) {
 			f.put(event.Queue, "a", testQueue())
 			for _, l := range f.loops {
-				l.forwarder.lent = maxLent
+				l.forwarder.outstanding = maxOutstanding
 			}
 			f.must(f.via("a", "b", "free").Err)
 		},

@@ -210,7 +210,7 @@ func movesToPartitions(t *testing.T, seed uint64, mode faultfs.Mode, k int) int 
 // of what arrives meanwhile: when too many numbers lie behind the oldest, the others wait as well (P6).
 func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	d.courier.Reread = rereadsKeys
 	d.courier.Entity = func(id event.EntityID) *engine.Entity {
 		e := &engine.Entity{ID: id, Path: "wide"}
@@ -248,8 +248,8 @@ func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 		}
 	}
 	d.answer(taken(4))
-	if len(d.courier.lanes) != 0 || d.courier.bytes != 0 {
-		t.Errorf("%d lanes and %d bytes are left", len(d.courier.lanes), d.courier.bytes)
+	if len(d.courier.streams) != 0 || d.courier.bytes != 0 {
+		t.Errorf("%d streams and %d bytes are left", len(d.courier.streams), d.courier.bytes)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestMovesSpan(t *testing.T) {
 	}
 	f.now = 1 << 62
 	f.settle()
-	if got := len(f.spread("b", event.Main)); got != sent || forwarder.lent != 0 || host.Err() != nil {
-		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, forwarder.lent)
+	if got := len(f.spread("b", event.Main)); got != sent || forwarder.outstanding != 0 || host.Err() != nil {
+		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, forwarder.outstanding)
 	}
 }

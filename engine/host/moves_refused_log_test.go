@@ -32,7 +32,7 @@ func damageLog(t *testing.T, dir string) (repair func()) {
 	return func() { put(good) }
 }
 
-// comesToHold waits until an entity has so many active messages and so many in transfer.
+// comesToHold waits until an entity has that many active messages and that many in transfer.
 func (b *broker) comesToHold(t *testing.T, q engine.Target, active, transfer int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {

@@ -56,8 +56,8 @@ func TestUnreadableInTransfer(t *testing.T) {
 				t.Errorf("reported: %q", reported)
 			}
 			for _, l := range f.loops {
-				if l.forwarder.lent != 0 {
-					t.Errorf("the courier of a log has %d transfers", l.forwarder.lent)
+				if l.forwarder.outstanding != 0 {
+					t.Errorf("the courier of a log has %d transfers", l.forwarder.outstanding)
 				}
 			}
 		})
@@ -76,10 +76,10 @@ func (f *fleet) moving(trigger string) event.Properties {
 	return p
 }
 
-// F4: what the disk does not give now may still be whole: the lane waits, and the message is not taken for damaged. What stands for no message is.
+// F4: what the disk does not give now may still be whole: the stream waits, and the message is not taken for damaged. What stands for no message is.
 func TestCourierReadsLater(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newHarness(t)
 	var reported []error
 	var fault error
 	d.courier.Damaged = func(err error) { reported = append(reported, err) }
@@ -108,8 +108,8 @@ func TestCourierReadsLater(t *testing.T) {
 	d.hand(event.TriggerForward, 2, 4, 1, 10)
 	d.expect()
 	last := d.over[len(d.over)-1]
-	if len(last.failed) != 1 || last.failed[0].Number != 4 || last.failed[0].Refusal.Code != engine.Unreadable || last.bytes != 10 || len(d.courier.lanes) != 0 {
-		t.Errorf("the log is told %+v, and %d lanes are left", last, len(d.courier.lanes))
+	if len(last.failed) != 1 || last.failed[0].Number != 4 || last.failed[0].Refusal.Code != engine.Unreadable || last.bytes != 10 || len(d.courier.streams) != 0 {
+		t.Errorf("the log is told %+v, and %d streams are left", last, len(d.courier.streams))
 	}
 }
 
@@ -124,7 +124,7 @@ func TestDeadLetterSourceOfDeleted(t *testing.T) {
 		for _, l := range f.loops {
 			l.Turn(nil)
 			l.frames.writer.(log.ManualWriter).Work()
-			l.Landed()
+			l.Committed()
 		}
 	}
 	f.directory.remove(f.directory.find("a")) // its slice goes behind that
@@ -166,7 +166,7 @@ func TestOrdersWithoutCourier(t *testing.T) {
 	for l.Busy() {
 		l.Turn(nil)
 		l.frames.writer.(log.ManualWriter).Work()
-		l.Landed()
+		l.Committed()
 	}
 	if l.Turn(nil); l.unfinished() {
 		t.Error("it wants the next turn at once")

@@ -172,7 +172,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	}
 	go n.attend(func() {
 		defer close(n.kept)
-		newKeeping(served{n}).run(n.closing)
+		newRetention(served{n}).run(n.closing)
 	})
 	if opts.ScrubEvery > 0 {
 		n.carried.Add(1)
@@ -286,7 +286,7 @@ func (n *Namespace) setClocks() error {
 }
 
 // lead makes the loop of a partition, which writes its log from here on.
-func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Partition, x *index.Index) (t *tenure, err error) {
+func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Partition, x *index.Index) (t *incarnation, err error) {
 	defer n.rescue(id, &err)
 	writer, err := plog.Lead(ctx)
 	if err != nil {
@@ -300,11 +300,11 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	l := NewLoop(part, plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
 		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, Courier: c, Elsewhere: n.elsewhere, Aside: n.aside})
-	return newTenure(l, plog, c), nil
+	return newIncarnation(l, plog, c), nil
 }
 
-// run starts the goroutines of a tenure.
-func (n *Namespace) run(id engine.PartitionID, t *tenure) {
+// run starts the goroutines of an incarnation.
+func (n *Namespace) run(id engine.PartitionID, t *incarnation) {
 	n.carried.Go(func() {
 		if err := n.serve(t.loop); err != nil {
 			n.ended(id, t, err)

@@ -195,7 +195,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
 	}
 	old := a.directory.find(strings.ToLower(cmd.Path))
-	gone := append(a.directory.below(old), old) // the topic after its subscriptions
+	gone := append(a.directory.subscriptions(old), old) // the topic after its subscriptions
 	for _, e := range gone {
 		a.directory.remove(e)
 		a.routes.put(e, nil)

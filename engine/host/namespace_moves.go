@@ -33,8 +33,8 @@ func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
 	return l != nil && l.Offer(req)
 }
 
-// carry runs the courier of a tenure until that retires.
-func (n *Namespace) carry(id engine.PartitionID, t *tenure) {
+// carry runs the courier of an incarnation until that retires.
+func (n *Namespace) carry(id engine.PartitionID, t *incarnation) {
 	n.carried.Go(func() {
 		defer close(t.carried)
 		if t.courier == nil {

@@ -15,11 +15,11 @@ const maxPatience = 2 * time.Millisecond
 //
 // The zero value never waits. A simulation uses that: what a pacer does depends on the real clock.
 type pacer struct {
-	on       bool
-	last     int           // records in the frame that landed last
-	sealed   time.Time     // when it was handed over
-	patience time.Duration // half of what it took
-	landed   time.Time
+	on        bool
+	last      int           // records in the frame that landed last
+	sealed    time.Time     // when it was handed over
+	patience  time.Duration // half of what it took
+	committed time.Time
 }
 
 func (p *pacer) seal(records int) {
@@ -30,20 +30,20 @@ func (p *pacer) seal(records int) {
 
 func (p *pacer) land() {
 	if p.on {
-		p.landed = time.Now()
-		p.patience = min(p.landed.Sub(p.sealed)/2, maxPatience)
+		p.committed = time.Now()
+		p.patience = min(p.committed.Sub(p.sealed)/2, maxPatience)
 	}
 }
 
-// wait is how long a group of so many records should still wait; 0: it should go. awaited: a reply waits for it.
+// wait is how long a group of that many records should still wait; 0: it should go. awaited: a reply waits for it.
 func (p *pacer) wait(records int, awaited bool) time.Duration {
 	switch {
 	case !p.on:
 		return 0
 	case !awaited:
-		return max(0, maxPatience-time.Since(p.landed))
+		return max(0, maxPatience-time.Since(p.committed))
 	case records >= p.last/2:
 		return 0
 	}
-	return max(0, p.patience-time.Since(p.landed))
+	return max(0, p.patience-time.Since(p.committed))
 }

@@ -68,7 +68,7 @@ func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
 // fit reports whether a partition serves and its disk lets it take what is new.
 func (ps *partitions) fit(id engine.PartitionID) bool {
 	l := ps.loop(id)
-	return l != nil && l.frames.writer.Strain().Hangs.IsZero() && tooHeavy(l.frames.writer, growth) == nil
+	return l != nil && l.frames.writer.DiskState().Hangs.IsZero() && tooHeavy(l.frames.writer, growth) == nil
 }
 
 // notServing refuses what is asked of a partition that does not serve. Nothing of it was taken.
@@ -158,7 +158,7 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 // Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
 // not get what it wrote to the disk in time (management-api.md 8, MA-003).
 func (ps *partitions) Health(ctx context.Context) error {
-	if err := ps.strained(); err != nil {
+	if err := ps.diskStates(); err != nil {
 		return err
 	}
 	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
@@ -181,7 +181,7 @@ func (ps *partitions) Health(ctx context.Context) error {
 				return r.Err
 			}
 		case <-look.C:
-			if err := ps.strained(); err != nil {
+			if err := ps.diskStates(); err != nil {
 				return err
 			}
 			full = slices.DeleteFunc(full, func(id engine.PartitionID) bool { return ps.knock(id, asked) })
@@ -210,8 +210,8 @@ func (ps *partitions) knock(p engine.PartitionID, sink engine.Sink) bool {
 // lookEvery is how often [partitions.Health] looks whether the disk is what it waits for.
 const lookEvery = 50 * time.Millisecond
 
-// strained is the state of the disk that keeps messages from being stored, as an error.
-func (ps *partitions) strained() error {
+// diskStates is the state of the disk that keeps messages from being stored, as an error.
+func (ps *partitions) diskStates() error {
 	for _, c := range ps.Conditions() {
 		if c.State != partitionRefused && c.State != partitionFenced {
 			return fmt.Errorf("engine: %v", c)

@@ -35,8 +35,8 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsOfStrain does so with the tests of what is refused while the disk hangs or there is no memory.
-func TestPlantedBugsOfStrain(t *testing.T) {
+// TestPlantedBugsOfFaults does so with the tests of what is refused while the disk hangs or there is no memory.
+func TestPlantedBugsOfFaults(t *testing.T) {
 	for _, m := range []struct {
 		bug   mutant.Bug
 		finds string

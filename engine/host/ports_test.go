@@ -238,11 +238,11 @@ func (w *ports) act() {
 	case n < 8:
 		m.writer.Work()
 	default:
-		w.run(m, m.loop.Landed)
+		w.run(m, m.loop.Committed)
 	}
 }
 
-// turn has a loop take so many requests.
+// turn has a loop take that many requests.
 func (w *ports) turn(m *portMember, n int) {
 	batch := slices.Clone(m.inbox[:n])
 	m.inbox = slices.Delete(m.inbox, 0, n)
@@ -302,7 +302,7 @@ func (w *ports) rest() {
 			m.writer.Work()
 		default:
 			m.writer.Work()
-			w.run(m, m.loop.Landed)
+			w.run(m, m.loop.Committed)
 		}
 		if err := m.loop.Err(); err != nil {
 			w.broken("%v", err)

@@ -33,7 +33,7 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	r.record(now, split(r, now, out))
+	r.record(now, splitRecord(r, now, out))
 }
 
 // record writes one record and applies it.
@@ -43,7 +43,7 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 		r.forwarder.failing(ev, at)
 		r.part.Apply(now, ev)
 		r.replies.recent.written(ev, at)
-		hasten(r.part, ev)
+		applyRuleEarly(r.part, ev)
 		r.forwarder.observe(ev)
 		if lost := r.waiting.Observe(ev); lost != nil {
 			r.replies.tell(lost, held{sink: lost.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: lost.Tag, Err: engine.SessionLost()}}, r.frames.solid)

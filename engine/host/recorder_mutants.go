@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// split is where planted bugs are: what one decision leads to becomes two records, and two frames if it can.
-func split(r *recorder, now event.Time, out engine.Outcome) engine.Outcome {
+// splitRecord is where planted bugs are: what one decision leads to becomes two records, and two frames if it can.
+func splitRecord(r *recorder, now event.Time, out engine.Outcome) engine.Outcome {
 	first, rest := engine.Outcome{}, out
 	switch {
 	case mutant.On(mutant.DeadLetterInTwo):
@@ -67,8 +67,8 @@ func splitCommit(out engine.Outcome) (first, rest engine.Outcome) {
 	return first, out
 }
 
-// hasten is a planted bug: a change of a rule is in force before it is durable.
-func hasten(part *engine.Partition, ev event.Event) {
+// applyRuleEarly is a planted bug: a change of a rule is in force before it is durable.
+func applyRuleEarly(part *engine.Partition, ev event.Event) {
 	if !mutant.On(mutant.RuleBeforeDurable) {
 		return
 	}

@@ -9,6 +9,6 @@ import (
 
 // The places of planted bugs, which are in recorder_mutants.go.
 
-func split(_ *recorder, _ event.Time, out engine.Outcome) engine.Outcome { return out }
+func splitRecord(_ *recorder, _ event.Time, out engine.Outcome) engine.Outcome { return out }
 
-func hasten(*engine.Partition, event.Event) {}
+func applyRuleEarly(*engine.Partition, event.Event) {}

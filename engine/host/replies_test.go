@@ -75,7 +75,7 @@ func (s *slow) asks(tag uint64, cmds ...engine.Command) {
 func (s *slow) syncs() {
 	for s.loop.frames.writer.(log.ManualWriter).Work() {
 	}
-	s.loop.Landed()
+	s.loop.Committed()
 }
 
 // hears compares what has been posted since the last call.
@@ -143,7 +143,7 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	for s.loop.frames.writer.(log.ManualWriter).Work() {
 		work++
 	}
-	s.loop.Landed()
+	s.loop.Committed()
 	s.hears("after one sync", "1", "7:1")
 	if work != 2 {
 		t.Errorf("%d pieces of work, it must be a write and a sync", work)

@@ -69,7 +69,7 @@ func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was 
 func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err error) {
 	defer n.rescue(id, &err)
 	if last := n.slots[id].last; last != nil {
-		for _, ended := range []chan struct{}{last.over, last.told} { // the log says that it was fenced before it says that it is back
+		for _, ended := range []chan struct{}{last.over, last.fenceLogged} { // the log says that it was fenced before it says that it is back
 			select {
 			case <-ended:
 			case <-n.closing.Done():
@@ -105,7 +105,7 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 
 // install tells a recovered partition all it missed while it was away, ends what was due meanwhile, and has it serve. Nothing of the catalogue
 // changes meanwhile.
-func (n *Namespace) install(id engine.PartitionID, t *tenure, x *index.Index) error {
+func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Index) error {
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
 	l := t.loop
@@ -165,10 +165,10 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
 func (n *Namespace) hurryCouriers() {
 	for i := range n.slots {
 		if t := n.slots[i].serves.Load(); t != nil && t.courier != nil {
-			t.courier.Post([]engine.Reply{{Answer: &hurry{}}})
+			t.courier.Post([]engine.Reply{{Answer: &retryNow{}}})
 		}
 	}
 }
 
-// hurry tells a courier not to wait for a destination any longer: it may be there again.
-type hurry struct{ engine.Internal }
+// retryNow tells a courier not to wait for a destination any longer: it may be there again.
+type retryNow struct{ engine.Internal }

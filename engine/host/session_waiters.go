@@ -185,7 +185,7 @@ func (w *waiting) LockLimit(q *receiverQueue) {
 
 // atLimit reports whether the session that a queue is for has as many locked messages as it may.
 func (w *waiting) atLimit(q *receiverQueue) bool {
-	return w.part.Crowded(q.slice(), q.holder.sessionID)
+	return w.part.SessionLocksFull(q.slice(), q.holder.sessionID)
 }
 
 // settled marks the queues of sessions that were at their limit of locks and are below it again.

@@ -14,7 +14,7 @@ import (
 // History is what gives space back, for a simulation that drives loops by hand: the steps are those of a [Namespace].
 type History struct {
 	of HistoryOf
-	k  *keeping
+	k  *retention
 }
 
 // HistoryOf is what a simulation has in the place of a namespace.
@@ -35,7 +35,7 @@ type HistoryOf struct {
 // NewHistory makes one. It remembers nothing that a new one would not find out.
 func NewHistory(of HistoryOf) *History {
 	h := &History{of: of}
-	h.k = newKeeping(simGrounds{h})
+	h.k = newRetention(simGrounds{h})
 	h.k.cut = of.Cut
 	return h
 }

@@ -66,23 +66,23 @@ func Follow(s *ClockStart, x *index.Index, now event.Time, wall time.Time) *even
 	return s.follow(x, now, wall)
 }
 
-// Hurry has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
-func Hurry(c *Courier) { c.Post([]engine.Reply{{Answer: &hurry{}}}) }
+// RetryNow has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
+func RetryNow(c *Courier) { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
 
 // Carried says what a courier has of a loop's transfers, as the loop counts it and as it is; "" for nothing. That must be so when nothing is in
-// transfer: what was counted once too often is never lent again, and less and less moves.
+// transfer: what was counted once too often is never handed over again, and less and less moves.
 func Carried(l *Loop, c *Courier) string {
 	f, kinds := &l.forwarder, 0
 	for _, d := range f.sources {
-		for _, o := range d.outlets {
+		for _, o := range d.queues {
 			kinds += o.count
 		}
 	}
-	if f.lent == 0 && kinds == 0 && len(c.lanes) == 0 && len(c.flying) == 0 && c.bytes == 0 {
+	if f.outstanding == 0 && kinds == 0 && len(c.streams) == 0 && len(c.inFlight) == 0 && c.bytes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d transfers are lent, %d of all kinds; the courier has %d lanes, %d flights and %d bytes",
-		f.lent, kinds, len(c.lanes), len(c.flying), c.bytes)
+	return fmt.Sprintf("%d transfers are outstanding, %d of all kinds; the courier has %d streams, %d batches and %d bytes",
+		f.outstanding, kinds, len(c.streams), len(c.inFlight), c.bytes)
 }
 
 // Admitted is what of requests to a loop gets into its mailbox: what its disk keeps from being carried out is turned away before. [Loop.Submit] asks.

@@ -11,37 +11,37 @@ import (
 
 // slot is the place of a partition, which can be taken out of service and come back (docs/decisions/0044).
 type slot struct {
-	serves atomic.Pointer[tenure]        // nil: nobody does, and what is asked is refused as busy
+	serves atomic.Pointer[incarnation]   // nil: nobody does, and what is asked is refused as busy
 	log    atomic.Pointer[log.Partition] // the newest that bodies are read from; nil: there was none since the start
 	rotten atomic.Pointer[rotten]        // nil: nothing that is stored is known to be damaged
 
 	// guarded by partitions.mu
 	status engine.PartitionStatus
-	last   *tenure // the newest that has served; nil: there was none
+	last   *incarnation // the newest that has served; nil: there was none
 }
 
-// tenure is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
+// incarnation is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
 // the log.
-type tenure struct {
-	loop    *Loop
-	log     log.Partition
-	courier *Courier      // nil: nothing moves
-	stop    chan struct{} // closed to end the courier
-	carried chan struct{} // closed when the courier has ended
-	over    chan struct{} // closed when nothing of it runs any more, and its log is closed
-	told    chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
+type incarnation struct {
+	loop        *Loop
+	log         log.Partition
+	courier     *Courier      // nil: nothing moves
+	stop        chan struct{} // closed to end the courier
+	carried     chan struct{} // closed when the courier has ended
+	over        chan struct{} // closed when nothing of it runs any more, and its log is closed
+	fenceLogged chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
 
 	retiring sync.Once
 	err      error // of the end; set before over is closed
 }
 
-func newTenure(l *Loop, plog log.Partition, c *Courier) *tenure {
-	return &tenure{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), told: make(chan struct{})}
+func newIncarnation(l *Loop, plog log.Partition, c *Courier) *incarnation {
+	return &incarnation{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
 }
 
-// retire ends a tenure whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
+// retire ends an incarnation whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
 // how it ended.
-func (t *tenure) retire() error {
+func (t *incarnation) retire() error {
 	t.retiring.Do(func() {
 		close(t.stop)
 		<-t.carried
@@ -52,8 +52,8 @@ func (t *tenure) retire() error {
 	return t.err
 }
 
-// seat has a tenure serve from now on. The caller holds partitions.mu, or nobody else is there yet.
-func (s *slot) seat(t *tenure) {
+// seat has an incarnation serve from now on. The caller holds partitions.mu, or nobody else is there yet.
+func (s *slot) seat(t *incarnation) {
 	s.log.Store(&t.log)
 	s.rotten.Store(nil)
 	s.last = t
@@ -108,8 +108,8 @@ func (ps *partitions) is(s engine.PartitionStatus) {
 	ps.slots[s.ID].status = s
 }
 
-// takeOut takes a tenure out of its slot. It reports false where another was faster.
-func (ps *partitions) takeOut(t *tenure, s engine.PartitionStatus) bool {
+// takeOut takes an incarnation out of its slot. It reports false where another was faster.
+func (ps *partitions) takeOut(t *incarnation, s engine.PartitionStatus) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if !ps.slots[s.ID].serves.CompareAndSwap(t, nil) {

@@ -11,8 +11,8 @@ import (
 const (
 	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of the compression, and a piece of the state.
 	checkpointMemory = 10 << 20
-	// needsMemory is what is taken to find out which bodies are needed, bytes: [maxNeeds] spans and a sample of [maxSample] bodies.
-	needsMemory = 16*maxNeeds + 8<<20
+	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxNeeds] spans and a sample of [maxSample] bodies.
+	liveBodiesMemory = 16*maxLiveSpans + 8<<20
 )
 
 // snapshotMemory is what was taken of the process's memory for a snapshot (docs/decisions/0041): for what is made of it, and for what the owner of

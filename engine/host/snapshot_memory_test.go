@@ -9,14 +9,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// purse is memory of which there is so much. What is given back must have been taken.
-type purse struct {
+// fakeMemory is memory of which there is so much. What is given back must have been taken.
+type fakeMemory struct {
 	t     *testing.T
 	all   int
 	taken int
 }
 
-func (p *purse) Take(n int) bool {
+func (p *fakeMemory) Take(n int) bool {
 	if p.taken+n > p.all {
 		return false
 	}
@@ -24,45 +24,45 @@ func (p *purse) Take(n int) bool {
 	return true
 }
 
-func (p *purse) Owe(n int) { p.taken += n }
+func (p *fakeMemory) Owe(n int) { p.taken += n }
 
-func (p *purse) Give(n int) {
+func (p *fakeMemory) Give(n int) {
 	if p.taken -= n; p.taken < 0 {
 		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
 	}
 }
 
-func (p *purse) Exceeds(int) bool { return p.taken > p.all }
+func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
-// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; one flight is always on its
+// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; one batch is always on its
 // way, and all that was taken is given back.
 func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	const flight = 200<<10 + maxFlightBytes + maxBetween + flightItems
-	memory := &purse{t: t, all: 2 * flight}
+	d := newHarness(t)
+	const batch = 200<<10 + maxBatchBytes + maxBetween + batchItems
+	memory := &fakeMemory{t: t, all: 2 * batch}
 	d.courier.Memory = memory
 	for to := event.EntityID(2); to < 6; to++ {
 		d.hand(event.TriggerForward, to, 1, 1, 200<<10)
 	}
 	d.expect("2: 1-1 floor 0", "3: 1-1 floor 0")
-	if next := d.courier.Turn(d.now); memory.taken != 2*flight || next != d.now.Add(firstRest) {
-		t.Fatalf("%d bytes are taken, want %d; it tries again after %v, want %v", memory.taken, 2*flight, next.Sub(d.now), firstRest)
+	if next := d.courier.Turn(d.now); memory.taken != 2*batch || next != d.now.Add(firstRest) {
+		t.Fatalf("%d bytes are taken, want %d; it tries again after %v, want %v", memory.taken, 2*batch, next.Sub(d.now), firstRest)
 	}
 	d.answer(taken(1))
 	d.expect("3: 1-1 floor 0", "4: 1-1 floor 0")
 	memory.all = 0
 	d.answer(taken(1))
 	d.expect("4: 1-1 floor 0")
-	if memory.taken != flight {
-		t.Errorf("%d bytes are taken for one flight, want %d", memory.taken, flight)
+	if memory.taken != batch {
+		t.Errorf("%d bytes are taken for one batch, want %d", memory.taken, batch)
 	}
 	d.answer(taken(1))
 	d.expect("5: 1-1 floor 0") // without any
 	if d.answer(taken(1)); memory.taken != 0 {
 		t.Errorf("nothing is on its way, and %d bytes are taken", memory.taken)
 	}
-	memory.all = 2 * flight
+	memory.all = 2 * batch
 	d.hand(event.TriggerForward, 2, 2, 1, 200<<10)
 	d.hand(event.TriggerForward, 3, 2, 1, 10)
 	if d.courier.Close(); memory.taken != 0 {
@@ -83,8 +83,8 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 	for n := event.SequenceNumber(1); n <= 10_000; n++ {
 		send(n)
 	}
-	memory := &purse{t: t, all: checkpointMemory}
-	s := newSaver(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: int64(end), Memory: memory, Inline: true})
+	memory := &fakeMemory{t: t, all: checkpointMemory}
+	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: int64(end), Memory: memory, Inline: true})
 	expect := func(when string, begun bool, taken int) {
 		t.Helper()
 		if (s.state != nil) != begun || memory.taken != taken {
@@ -96,7 +96,7 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 	for n := event.SequenceNumber(1); n < 10_000; n++ { // a row of each leaf
 		x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: n})
 	}
-	s.landed()
+	s.committed()
 	expect("it is written", false, 0)
 	if len(plog.Checkpoints()) != 1 || s.copies < 10_000*30 {
 		t.Errorf("there are %d checkpoints; %d bytes were kept twice meanwhile, want some hundred thousand", len(plog.Checkpoints()), s.copies)
@@ -119,17 +119,17 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 func TestF22NeedsTakeMemory(t *testing.T) {
 	t.Parallel()
 	x := index.New()
-	memory := &purse{t: t}
+	memory := &fakeMemory{t: t}
 	state := func(_ context.Context, look func(*index.Snapshot) error) error {
 		s := x.Snapshot()
 		defer s.Close()
 		return look(s)
 	}
-	if _, err := needsOf(t.Context(), memory, state, nil, nil); err != noMemory || memory.taken != 0 {
+	if _, err := liveBodiesOf(t.Context(), memory, state, nil, nil); err != noMemory || memory.taken != 0 {
 		t.Errorf("there is none: %v, %d bytes are taken", err, memory.taken)
 	}
 	memory.all = 1 << 20
-	n, err := needsOf(t.Context(), memory, state, nil, nil)
+	n, err := liveBodiesOf(t.Context(), memory, state, nil, nil)
 	if err != nil || memory.taken != 1<<20 {
 		t.Errorf("there is enough: %v, %d bytes are taken", err, memory.taken)
 	}

@@ -152,7 +152,7 @@ func (h *history) seal() {
 	}
 }
 
-// grow puts sealed files of so many bytes in all in the place of the last chapter: copies of a whole one that is there, each at its own addresses. The checkpoint
+// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a whole one that is there, each at its own addresses. The checkpoint
 // moves behind them, and so does the end of the log.
 func (h *history) grow(bytes int64) {
 	dir := filepath.Join(h.dir, format.PartitionDir(0))

@@ -14,7 +14,7 @@ func TestSweepAfterSessionReleased(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
 	r := h.accepts(1, "A")
-	h.pulls(h.accepts(2, "B"))
+	h.activate(h.accepts(2, "B"))
 	h.send(10*time.Second, "A")
 	h.turn(&engine.Flow{Receiver: r, Limit: 1})
 	h.hears("1:A", "2:B", "1:1")

@@ -28,7 +28,7 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 	if got := h.count(event.Main, index.Active); got != 7 {
 		t.Fatalf("%d messages with a receiver that never had credit", got)
 	}
-	h.pulls(r)
+	h.activate(r)
 	if got := h.count(event.Main, index.Active); got != 2 {
 		t.Fatalf("%d messages after a receiver came", got)
 	}
@@ -58,7 +58,7 @@ func TestSweepRate(t *testing.T) {
 	h := byHand(t, testQueue())
 	r := h.receiver(1, event.Main)
 	h.turn(&engine.Attach{Receiver: r})
-	h.pulls(r)
+	h.activate(r)
 	h.fill(1, 0)
 	h.fill(1, time.Millisecond)
 	h.after(time.Millisecond)
@@ -103,7 +103,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 		t.Fatalf("%d messages: the pass was not interrupted", left)
 	}
 	h.turn(&engine.Attach{Receiver: r})
-	h.pulls(r)
+	h.activate(r)
 	if got := h.count(event.Main, index.Active); got != 1 {
 		t.Fatalf("%d messages of %d after the second pass", got, left)
 	}
@@ -113,7 +113,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 func TestSweepOfASessionQueue(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	h.pulls(h.accepts(1, "A"))
+	h.activate(h.accepts(1, "A"))
 	h.send(time.Second, "A", "B")
 	h.after(2 * time.Second)
 	if got := h.count(event.Main, index.Active); got != 0 {
@@ -127,7 +127,7 @@ func TestSweepOfASessionQueue(t *testing.T) {
 	h.after(time.Minute)
 	h.hears("2:ended")
 	h.send(time.Second, "C")
-	h.pulls(h.accepts(3, "D"))
+	h.activate(h.accepts(3, "D"))
 	h.after(2 * time.Second)
 	if got := h.count(event.Main, index.Active); got != 0 {
 		t.Fatalf("%d messages", got)

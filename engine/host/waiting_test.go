@@ -349,7 +349,7 @@ func (w *waitingTest) call(words []string) string {
 		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])), cmp.Or(w.number(words[2]), 1<<20))
 	case "serve": // all there is
 		return w.turn(1 << 20)
-	case "turn": // so many messages of each queue
+	case "turn": // that many messages of each queue
 		return w.turn(w.number(words[0]))
 	case "sweep": // at a time
 		if s := w.w.sweeps.Next(event.Time(w.number(words[0])), w.w.part.Index()); s != nil {
@@ -445,7 +445,7 @@ func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int)
 	return ""
 }
 
-// turn serves whom Next gives, each queue with so many messages at most, and returns who got one.
+// turn serves whom Next gives, each queue with that many messages at most, and returns who got one.
 func (w *waitingTest) turn(most int) string {
 	var names []string
 	for q := w.w.Next(); q != nil; q = w.w.Next() {

@@ -65,7 +65,7 @@ type Budget struct {
 	collect func()
 }
 
-// New is an account of so many bytes; with 0 or less there is none.
+// New is an account of that many bytes; with 0 or less there is none.
 func New(limit int64, logger *slog.Logger) *Budget {
 	if limit <= 0 {
 		return nil

@@ -83,7 +83,7 @@ func (s *Share) Level() Level {
 	return s.of.Level()
 }
 
-// Exceeds reports whether the share has more than it could take now, not counting so many bytes that cannot be given back: it should give some
+// Exceeds reports whether the share has more than it could take now, not counting that many bytes that cannot be given back: it should give some
 // back. It does nothing wrong otherwise, for there was more when it took that.
 func (s *Share) Exceeds(fixed int) bool {
 	if s == nil {

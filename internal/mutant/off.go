@@ -2,5 +2,5 @@
 
 package mutant
 
-// On tells whether the planted bug is switched on.
+// On reports whether the planted bug is switched on.
 func On(Bug) bool { return false }

@@ -6,5 +6,5 @@ import "os"
 
 var active = Bug(os.Getenv("LEDGERBUS_MUTANT"))
 
-// On tells whether the planted bug is switched on.
+// On reports whether the planted bug is switched on.
 func On(b Bug) bool { return b == active }

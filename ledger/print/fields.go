@@ -245,7 +245,7 @@ func (r returned) String() string {
 	return strings.Join(words, ",")
 }
 
-// meansSomething tells whether bytes that are empty are a value all the same: "" is a session, unless the event says that
+// meansSomething reports whether bytes that are empty are a value all the same: "" is a session, unless the event says that
 // there is none.
 func meansSomething(name string, v reflect.Value) bool {
 	if name != "SessionID" {

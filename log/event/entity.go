@@ -85,7 +85,7 @@ type Properties struct {
 	AccessRules                []AccessRule
 }
 
-// Equal tells whether two entities have the same settings.
+// Equal reports whether two entities have the same settings.
 func (p *Properties) Equal(q *Properties) bool {
 	a, b := *p, *q
 	if len(a.AccessRules) == 0 {

@@ -15,6 +15,10 @@ type EntityID uint32
 // bits hold the entity partition (semantics.md 2.2).
 type SequenceNumber uint64
 
+// PartitionID numbers the logs of a namespace, from 0. Partition 0 holds the catalogue. What packages log and engine call by this name is this
+// type; the partition of an entity, which a [Slice] names, is another thing.
+type PartitionID uint16
+
 // LSN is the log sequence number of a frame: its place in its partition's log. It only ever grows; it has no other
 // meaning above package log.
 type LSN uint64

@@ -3,6 +3,8 @@ package format
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 var (
@@ -12,8 +14,8 @@ var (
 	ErrDamaged = errors.New("damaged")
 )
 
-// PartitionID numbers the logs of a namespace from 0. Partition 0 holds the catalogue.
-type PartitionID uint16
+// PartitionID is [event.PartitionID].
+type PartitionID = event.PartitionID
 
 // Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
 type Epoch uint64

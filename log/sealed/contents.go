@@ -128,7 +128,7 @@ func (r *reader) under(limit uint64) uint64 {
 // count is next for the length of a list whose entries take at least size bytes each.
 func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) + 1)) }
 
-// DecodeContents reads contents of a file with so many record blocks. The error wraps [format.ErrDamaged].
+// DecodeContents reads contents of a file with that many record blocks. The error wraps [format.ErrDamaged].
 func DecodeContents(p []byte, blocks int) (Contents, error) {
 	r := reader{p: p}
 	var c Contents

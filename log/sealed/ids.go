@@ -31,7 +31,7 @@ func sortIDs(rows [][idRow]byte) [][idRow]byte {
 // IDTable is the ids of a file.
 type IDTable []byte
 
-// DecodeIDs checks the rows of a file with so many record blocks. The error wraps [format.ErrDamaged].
+// DecodeIDs checks the rows of a file with that many record blocks. The error wraps [format.ErrDamaged].
 func DecodeIDs(p []byte, blocks int) (IDTable, error) {
 	for at := 0; at+idRow <= len(p); at += idRow {
 		block := binary.BigEndian.Uint32(p[at+hashSize:])

@@ -88,7 +88,7 @@ func (v *Verifier) verifyBearer(token string, now time.Time) (Grant, error) {
 	return Grant{Rule: "bearer", Rights: Manage}, nil
 }
 
-// isBearer tells whether a text has the form of a bearer token (RFC 6750 2.1).
+// isBearer reports whether a text has the form of a bearer token (RFC 6750 2.1).
 func isBearer(token string) bool {
 	if len(token) > maxJWT {
 		return false

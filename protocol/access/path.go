@@ -79,7 +79,7 @@ func covers(parent, path string) bool {
 	return strings.HasPrefix(path, parent) && (len(path) == len(parent) || path[len(parent)] == '/')
 }
 
-// knownHost tells whether tokens for a host are for us.
+// knownHost reports whether tokens for a host are for us.
 func (v *Verifier) knownHost(host string) bool {
 	if !isHost(host) {
 		return false

@@ -142,7 +142,7 @@ func EndList(dst []byte, mark, count int) []byte { return endCompound(dst, mark,
 // BeginMap starts a map whose keys and values the caller appends in turn. The mark is for EndMap.
 func BeginMap(dst []byte) (_ []byte, mark int) { return beginCompound(dst, CodeMap32) }
 
-// EndMap ends the map begun at mark, of so many pairs.
+// EndMap ends the map begun at mark, of that many pairs.
 func EndMap(dst []byte, mark, pairs int) []byte { return endCompound(dst, mark, 2*pairs) }
 
 // A compound is written with room for the wide header and narrowed at the end if it turned out small:

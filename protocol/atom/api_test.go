@@ -77,7 +77,7 @@ func newAPI(t *testing.T, change ...func(*Options)) *api {
 		Development: true,
 	})
 	o := Options{
-		Admin: a.fake, Desk: &caller.Desk{Access: verifier}, Namespace: "ns", Created: start.Std(), Now: func() event.Time { return start },
+		Admin: a.fake, Callers: &caller.Authenticator{Access: verifier}, Namespace: "ns", Created: start.Std(), Now: func() event.Time { return start },
 		Logger: slog.New(slog.NewTextHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
@@ -351,7 +351,7 @@ func TestFaults(t *testing.T) {
 // reliability.md S13: bad tokens cost time, and after many the address is refused; a good token helps nobody then.
 func TestManyBadTokens(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, func(o *Options) { o.Desk.Failures = access.NewFailures(100, 3) })
+	a := newAPI(t, func(o *Options) { o.Callers.Failures = access.NewFailures(100, 3) })
 	for range 3 {
 		a.get("/q", "Authorization", sign("sb://"+host, "RootManageSharedAccessKey", "wrong")).is(401, "InvalidSignature")
 	}

@@ -13,7 +13,7 @@ import (
 // authenticate checks the token of a request for the path it is about, and looks up the queue or topic there.
 func (r *request) authenticate() error {
 	var err error
-	r.grant, err = r.h.Desk.Login(r.Request, r.route.path, r.now.Std())
+	r.grant, err = r.h.Callers.Login(r.Request, r.route.path, r.now.Std())
 	switch {
 	case errors.Is(err, access.ErrScope) && !r.route.isClean():
 		return nil // no token covers such a path, but this one is signed: its owner may know what is wrong
@@ -104,5 +104,5 @@ const (
 
 // origin says where a change comes from.
 func (r *request) origin() *engine.Origin {
-	return r.h.Desk.Origin(r.Request, r.grant, "management", r.route.path)
+	return r.h.Callers.Origin(r.Request, r.grant, "management", r.route.path)
 }

@@ -22,7 +22,7 @@ import (
 // Options says what the API shows and who may use it. All but Logger and Hosts are needed.
 type Options struct {
 	Admin     engine.Admin
-	Desk      *caller.Desk
+	Callers   *caller.Authenticator
 	Namespace string      // name, as documents and error texts give it
 	Tier      engine.Tier // which values entities may have
 	Created   time.Time   // when the namespace was made

@@ -125,7 +125,7 @@ func (r *route) allowed() string {
 	return strings.Join(list, ", ")
 }
 
-// knownHost tells whether a request came under a name that is ours. An address cannot be made to resolve to another.
+// knownHost reports whether a request came under a name that is ours. An address cannot be made to resolve to another.
 func (h *handler) knownHost(host string) bool {
 	if h.hosts == nil {
 		return true

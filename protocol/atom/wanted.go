@@ -135,7 +135,7 @@ func (w *wanted) maySend(header, target string) error {
 		if token == "" {
 			continue
 		}
-		if g, err := w.h.Desk.Access.VerifyPath(token, target, w.now.Std()); err == nil && g.Rights.Has(access.Send) {
+		if g, err := w.h.Callers.Access.VerifyPath(token, target, w.now.Std()); err == nil && g.Rights.Has(access.Send) {
 			return nil
 		}
 	}

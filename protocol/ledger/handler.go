@@ -29,7 +29,7 @@ type Options struct {
 	Erasures   engine.Erasures
 	Past       past.Source    // the logs of the broker
 	Memory     *budget.Budget // nil: nothing bounds it
-	Desk       *caller.Desk
+	Callers    *caller.Authenticator
 	Now        func() event.Time
 	Logger     *slog.Logger // nil: slog.Default
 }
@@ -96,7 +96,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // paths there are.
 func (c *call) answer() (any, error) {
 	var err error
-	if c.grant, err = c.h.Desk.Login(c.Request, c.URL.Path, c.now.Std()); err != nil {
+	if c.grant, err = c.h.Callers.Login(c.Request, c.URL.Path, c.now.Std()); err != nil {
 		return nil, unverified(err)
 	}
 	r, vars, methods := find(c.Method, c.URL.Path)
@@ -162,7 +162,7 @@ func (c *call) takes(most time.Duration) {
 
 // origin says where a change comes from.
 func (c *call) origin() *engine.Origin {
-	return c.h.Desk.Origin(c.Request, c.grant, "ledger", c.URL.Path)
+	return c.h.Callers.Origin(c.Request, c.grant, "ledger", c.URL.Path)
 }
 
 func (c *call) write(status int, answer any) {

@@ -113,7 +113,7 @@ func newAPI(t *testing.T) *api {
 		{Name: "auditor", Rights: event.Rights{access.HistoryReader}, Primary: readKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Past: pastOf{a.fake}, Desk: &caller.Desk{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Past: pastOf{a.fake}, Callers: &caller.Authenticator{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
 		for _, secret := range []string{rootKey, sendKey, readKey, "sig="} {

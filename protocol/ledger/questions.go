@@ -47,8 +47,8 @@ func question(verb string) route {
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
 			return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which bodies take.", access.ReadBodies)
 		}
-		if h, ok := c.h.Past.(log.Lender); ok && q.Verb == "log" { // whoever reads a log goes on where it ends
-			h.Lend(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
+		if h, ok := c.h.Past.(log.RemoteLeaser); ok && q.Verb == "log" { // whoever reads a log goes on where it ends
+			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
 		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
 			l := past.New(from, a.tell)
@@ -251,7 +251,7 @@ func (s *source) Open(ctx context.Context, id log.PartitionID) (log.Partition, e
 	if err != nil {
 		return nil, err
 	}
-	return newShy(p, s.share), nil
+	return newLowPriorityLog(p, s.share), nil
 }
 
 func stack() string {

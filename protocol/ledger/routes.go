@@ -29,7 +29,7 @@ var routes = []route{
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("log"),
 }
 
-// Owns tells whether the path of a request is one of this package's, whether there is something or not.
+// Owns reports whether the path of a request is one of this package's, whether there is something or not.
 func Owns(path string) bool {
 	rest := path[min(len(path), len(wire.Prefix)):]
 	return strings.EqualFold(path[:len(path)-len(rest)], wire.Prefix) && (rest == "" || rest[0] == '/')

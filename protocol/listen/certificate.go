@@ -49,7 +49,7 @@ func Generated(folder string, hosts []string, now time.Time) (cert tls.Certifica
 	if err := os.Chmod(folder, 0o700); err != nil { // whatever the umask is
 		return cert, "", err
 	}
-	signer, err := kept(filepath.Join(folder, signerFile), func(c *x509.Certificate) bool { return fresh(c, now) },
+	signer, err := kept(filepath.Join(folder, signerFile), func(c *x509.Certificate) bool { return valid(c, now) },
 		func() ([]byte, error) { return newAuthority(now) })
 	if err != nil {
 		return cert, "", err
@@ -67,12 +67,12 @@ func Generated(folder string, hosts []string, now time.Time) (cert tls.Certifica
 				return false
 			}
 		}
-		return fresh(c, now) && c.CheckSignatureFrom(signer.Leaf) == nil
+		return valid(c, now) && c.CheckSignatureFrom(signer.Leaf) == nil
 	}, func() ([]byte, error) { return newServer(signer, hosts, now) })
 	return cert, authority, err
 }
 
-func fresh(c *x509.Certificate, now time.Time) bool {
+func valid(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotBefore) && now.Add(renewBefore).Before(c.NotAfter)
 }
 

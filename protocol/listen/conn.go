@@ -135,23 +135,23 @@ func inPieces(p []byte, write func([]byte) error) (n int, err error) {
 	}
 }
 
-// visitor is a connection that has not been handed to the AMQP server: it counts until it leaves.
-type visitor struct {
+// pendingConn is a connection that has not been handed to the AMQP server: it counts until it leaves.
+type pendingConn struct {
 	net.Conn        // as it came from the listener
 	host     string // of the peer
 	number   uint64 // in the order they came
 	leave    func() // takes it out of the books; may be called again
 }
 
-// request is a connection that speaks HTTP. It stays a visitor until it is closed or carries AMQP.
+// request is a connection that speaks HTTP. It stays pending until it is closed or carries AMQP.
 type request struct {
-	net.Conn // plain or encrypted
-	visitor  *visitor
+	net.Conn    // plain or encrypted
+	pendingConn *pendingConn
 }
 
 // Close implements [net.Conn].
 func (c *request) Close() error {
-	c.visitor.leave()
+	c.pendingConn.leave()
 	return c.Conn.Close()
 }
 

@@ -10,6 +10,6 @@
 // ConnectionState. The Handler gets requests of our own pages and of no page, with TLS set and never without a Host; their paths are
 // as they came.
 //
-// A connection has one goroutine until it is handed on, which becomes the AMQP server's; HTTP has net/http's. Until then it is a
-// visitor: counted, together and per address, and cut when it does not say in time what it wants (reliability.md 8).
+// A connection has one goroutine until it is handed on, which becomes the AMQP server's; HTTP has net/http's. Until then it is
+// pending: counted, together and per address, and cut when it does not say in time what it wants (reliability.md 8).
 package listen

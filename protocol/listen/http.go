@@ -211,7 +211,7 @@ func isLoopback(a net.Addr) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isOurs tells whether a Host header names this machine. An address cannot be made to resolve to another.
+// isOurs reports whether a Host header names this machine. An address cannot be made to resolve to another.
 func (s *Server) isOurs(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -44,11 +44,11 @@ func ask(t *testing.T, addr, request string) (int, string) {
 type httpServer int
 
 const (
-	usual    httpServer = iota
-	bare                // without a handler
-	ill                 // it says that it is not healthy
-	noticed             // it has notices
-	strained            // it has conditions
+	usual   httpServer = iota
+	bare               // without a handler
+	ill                // it says that it is not healthy
+	noticed            // it has notices
+	unwell             // it has conditions
 )
 
 func startHTTP(t *testing.T, which httpServer) (addr string) {
@@ -57,7 +57,7 @@ func startHTTP(t *testing.T, which httpServer) (addr string) {
 		usual:   {Hosts: []string{"Bus.example"}, Handler: http.HandlerFunc(countBody)},
 		ill:     {Health: func(context.Context) error { return errors.New("disk is gone") }},
 		noticed: {Notices: []string{`a "clock"`, "more"}},
-		strained: {Health: func(context.Context) error { return errors.New("disk is full") }, Conditions: func() []Condition {
+		unwell: {Health: func(context.Context) error { return errors.New("disk is full") }, Conditions: func() []Condition {
 			since, partition := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), 2
 			return []Condition{{State: "disk-low", Since: &since}, {State: "disk-hangs", Since: &since, Partition: &partition}, {State: "x", Partition: new(int), Cause: "operator"}}
 		}},
@@ -101,7 +101,7 @@ var httpExchanges = []struct {
 	{"not healthy (MA-003)", ill, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, unhealthy},
 	{"notices (reliability.md 1.4)", noticed, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
 		`{"status":"healthy","message":"Service is healthy.","notices":["a \"clock\"","more"]}`},
-	{"conditions", strained, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, strings.TrimSuffix(unhealthy, "}") +
+	{"conditions", unwell, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, strings.TrimSuffix(unhealthy, "}") +
 		`,"conditions":[{"state":"disk-low","since":"2030-01-02T03:04:05Z"},{"state":"disk-hangs","since":"2030-01-02T03:04:05Z","partition":2},{"state":"x","partition":0,"cause":"operator"}]}`},
 	{"HEAD", usual, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
 	{"HTTP/1.0", usual, "GET /health HTTP/1.0\r\n\r\n", 200, healthy},
@@ -145,7 +145,7 @@ var httpExchanges = []struct {
 
 func TestHTTP(t *testing.T) {
 	t.Parallel()
-	var addresses [strained + 1]string
+	var addresses [unwell + 1]string
 	for which := range addresses {
 		addresses[which] = startHTTP(t, httpServer(which))
 	}

@@ -2,7 +2,7 @@ package listen
 
 import "time"
 
-// pace allows so many of something at once, and as many in every second (reliability.md 8, accepts). Its owner locks it.
+// pace allows that many of something at once, and as many in every second (reliability.md 8, accepts). Its owner locks it.
 type pace struct {
 	most int
 	paid time.Time // when all that was taken is made up for

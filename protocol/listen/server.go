@@ -55,18 +55,18 @@ type Condition struct {
 
 // Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero fields mean their defaults.
 type Limits struct {
-	FirstBytes      time.Duration // from accept until it is clear what is spoken, TLS included; default 10 s
-	Handshake       time.Duration // of TLS; default 5 s
-	Visitors        int           // connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
-	VisitorsPerHost int           // the same of one address; default 100
-	Accepts         int           // connections taken at once, and in a second; more wait in the kernel's queue; default 200
+	FirstBytes     time.Duration // from accept until it is clear what is spoken, TLS included; default 10 s
+	Handshake      time.Duration // of TLS; default 5 s
+	Pending        int           // connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
+	PendingPerHost int           // the same of one address; default 100
+	Accepts        int           // connections taken at once, and in a second; more wait in the kernel's queue; default 200
 }
 
 func (l Limits) withDefaults() Limits {
 	l.FirstBytes = cmp.Or(l.FirstBytes, 10*time.Second)
 	l.Handshake = cmp.Or(l.Handshake, 5*time.Second)
-	l.Visitors = cmp.Or(l.Visitors, 1000)
-	l.VisitorsPerHost = cmp.Or(l.VisitorsPerHost, 100)
+	l.Pending = cmp.Or(l.Pending, 1000)
+	l.PendingPerHost = cmp.Or(l.PendingPerHost, 100)
 	l.Accepts = cmp.Or(l.Accepts, 200)
 	return l
 }
@@ -83,16 +83,16 @@ type Server struct {
 
 	answering answering
 
-	mu        sync.Mutex // guards what follows, but for done
-	listeners map[net.Listener]struct{}
-	visitors  map[*visitor]struct{}
-	byHost    map[string]int
-	number    uint64 // of the last visitor
-	refused   int    // connections since the last that was reported
-	told      time.Time
-	pace      pace
-	closed    bool
-	done      sync.WaitGroup // one per visitor that is undecided, one for HTTP
+	mu         sync.Mutex // guards what follows, but for done
+	listeners  map[net.Listener]struct{}
+	pending    map[*pendingConn]struct{}
+	byHost     map[string]int
+	number     uint64 // of the last connection
+	refused    int    // connections since the last that was reported
+	lastLogged time.Time
+	pace       pace
+	closed     bool
+	done       sync.WaitGroup // one per pending connection, one for HTTP
 }
 
 // ErrClosed is what Serve returns after Close.
@@ -102,7 +102,7 @@ var ErrClosed = errors.New("listen: server closed")
 func New(o Options) *Server {
 	s := &Server{
 		options: o, limits: o.Limits.withDefaults(), logger: o.Logger, hand: newHandover(),
-		listeners: map[net.Listener]struct{}{}, visitors: map[*visitor]struct{}{}, byHost: map[string]int{},
+		listeners: map[net.Listener]struct{}{}, pending: map[*pendingConn]struct{}{}, byHost: map[string]int{},
 	}
 	s.pace.most = s.limits.Accepts
 	if s.logger == nil {
@@ -175,22 +175,22 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 
 // admit enters a connection in the books, or closes it and returns nil; wait is how long not to accept another one. Those that are
 // closed do not count: an address over its limit takes nothing from the others.
-func (s *Server) admit(nc net.Conn) (v *visitor, wait time.Duration) {
-	v = &visitor{Conn: nc, host: hostOf(nc.RemoteAddr())}
+func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
+	v = &pendingConn{Conn: nc, host: hostOf(nc.RemoteAddr())}
 	s.mu.Lock()
 	refuse, why := true, ""
 	switch {
 	case s.closed:
-	case s.byHost[v.host] >= s.limits.VisitorsPerHost:
+	case s.byHost[v.host] >= s.limits.PendingPerHost:
 		why = "too many connections of one address that have not said what they want"
-	case len(s.visitors) >= s.limits.Visitors && !s.displace(v.host):
+	case len(s.pending) >= s.limits.Pending && !s.displace(v.host):
 		why = "too many connections that have not said what they want"
 	default:
 		refuse = false
 		v.leave = func() { s.forget(v) }
 		s.number++
 		v.number = s.number
-		s.visitors[v] = struct{}{}
+		s.pending[v] = struct{}{}
 		s.byHost[v.host]++
 		s.done.Add(1)
 		wait = s.pace.take(time.Now())
@@ -215,17 +215,17 @@ func (s *Server) toTell(why string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused++
-	if now := time.Now(); now.Sub(s.told) >= time.Second {
-		n, s.refused, s.told = s.refused, 0, now
+	if now := time.Now(); now.Sub(s.lastLogged) >= time.Second {
+		n, s.refused, s.lastLogged = s.refused, 0, now
 	}
 	return n
 }
 
-// displace closes the oldest visitor of the address that has most of them, for the sake of an address that has at least two fewer, and
+// displace closes the oldest pending connection of the address that has most of them, for the sake of an address that has at least two fewer, and
 // reports whether there was one. So an address that fills the limit keeps nobody else out.
 func (s *Server) displace(host string) bool {
-	most, victim := s.byHost[host]+1, (*visitor)(nil)
-	for v := range s.visitors {
+	most, victim := s.byHost[host]+1, (*pendingConn)(nil)
+	for v := range s.pending {
 		if n := s.byHost[v.host]; n > most || n == most && victim != nil && v.number < victim.number {
 			most, victim = n, v
 		}
@@ -238,18 +238,18 @@ func (s *Server) displace(host string) bool {
 	return true
 }
 
-func (s *Server) forget(v *visitor) {
+func (s *Server) forget(v *pendingConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.strike(v)
 }
 
-// strike takes a visitor out of the books, if it stands there. Its caller holds the mutex.
-func (s *Server) strike(v *visitor) {
-	if _, ok := s.visitors[v]; !ok {
+// strike takes a pending connection out of the books, if it stands there. Its caller holds the mutex.
+func (s *Server) strike(v *pendingConn) {
+	if _, ok := s.pending[v]; !ok {
 		return
 	}
-	delete(s.visitors, v)
+	delete(s.pending, v)
 	if s.byHost[v.host]--; s.byHost[v.host] == 0 {
 		delete(s.byHost, v.host)
 	}
@@ -265,8 +265,8 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// receive finds out what a visitor speaks and hands it on.
-func (s *Server) receive(v *visitor, mode Mode) {
+// receive finds out what a pending connection speaks and hands it on.
+func (s *Server) receive(v *pendingConn, mode Mode) {
 	nc, k, err := s.meet(v, mode)
 	switch {
 	case err != nil:
@@ -289,7 +289,7 @@ func (s *Server) receive(v *visitor, mode Mode) {
 
 // meet looks at the first bytes and, where they ask for it, goes through the TLS handshake and looks again. Deadlines are
 // off when it returns a connection. A bug in it, or in what it calls, ends this connection alone (reliability.md F21).
-func (s *Server) meet(v *visitor, mode Mode) (nc net.Conn, k kind, err error) {
+func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.logger.Error("listen: panic, connection dropped", "panic", r, "stack", string(debug.Stack()))
@@ -360,7 +360,7 @@ func (s *Server) Close() error {
 	for l := range s.listeners {
 		l.Close()
 	}
-	for v := range s.visitors {
+	for v := range s.pending {
 		v.Close()
 	}
 	s.mu.Unlock()

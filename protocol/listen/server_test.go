@@ -310,8 +310,8 @@ func TestSilentPeers(t *testing.T) {
 				nc.Close()
 				synctest.Wait()
 				s.mu.Lock()
-				if n := len(s.visitors); n != 0 {
-					t.Errorf("%d visitors left", n)
+				if n := len(s.pending); n != 0 {
+					t.Errorf("%d pending connections left", n)
 				}
 				s.mu.Unlock()
 				if err := s.Close(); err != nil {
@@ -325,7 +325,7 @@ func TestSilentPeers(t *testing.T) {
 // Silent peers cost others nothing, up to the limits, and what they took is given back.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	addr, _ := start(t, Options{Limits: Limits{VisitorsPerHost: 3, Visitors: 5}}, Any)
+	addr, _ := start(t, Options{Limits: Limits{PendingPerHost: 3, Pending: 5}}, Any)
 	var silent []net.Conn
 	for range 2 {
 		silent = append(silent, dial(t, addr))
@@ -347,7 +347,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 
-	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{VisitorsPerHost: 3, Visitors: 4}})
+	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{PendingPerHost: 3, Pending: 4}})
 	defer s.Close()
 	for i := range 6 {
 		client, server := net.Pipe()
@@ -367,7 +367,7 @@ func TestLimits(t *testing.T) {
 func TestAccepts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, Visitors: 2000, VisitorsPerHost: 2000}})
+		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, Pending: 2000, PendingPerHost: 2000}})
 		defer s.Close()
 		l := newPipes()
 		go func() { _ = s.Serve(t.Context(), l, Any) }()
@@ -391,7 +391,7 @@ func TestAccepts(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, VisitorsPerHost: 1}})
+		s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{FirstBytes: time.Hour, PendingPerHost: 1}})
 		defer s.Close()
 		l := newPipes()
 		go func() { _ = s.Serve(t.Context(), l, Any) }()
@@ -428,7 +428,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	defer client.Close()
 	v, _ := s.admit(panics{server})
 	s.receive(v, Any)
-	if len(s.visitors) != 0 {
+	if len(s.pending) != 0 {
 		t.Error("it still counts")
 	}
 }
@@ -437,7 +437,7 @@ type panics struct{ net.Conn }
 
 func (panics) Read([]byte) (int, error) { panic("a bug") }
 
-func TestCloseCutsVisitors(t *testing.T) {
+func TestCloseCutsPending(t *testing.T) {
 	t.Parallel()
 	s := New(Options{AMQP: &echo{}, Logger: quiet})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -489,9 +489,9 @@ func TestServeEndsWithItsContext(t *testing.T) {
 }
 
 // An address that fills the limit on connections that have said nothing keeps no other address out.
-func TestVisitorsMakeRoom(t *testing.T) {
+func TestPendingMakeRoom(t *testing.T) {
 	t.Parallel()
-	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{VisitorsPerHost: 3, Visitors: 4}})
+	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{PendingPerHost: 3, Pending: 4}})
 	defer s.Close()
 	var first net.Conn
 	for i := range 6 {
@@ -509,8 +509,8 @@ func TestVisitorsMakeRoom(t *testing.T) {
 			first = peer
 		}
 	}
-	if len(s.visitors) != 4 || s.byHost["10.0.0.0"] != 2 || s.byHost["10.0.0.1"] != 2 {
-		t.Errorf("%d visitors, %v", len(s.visitors), s.byHost)
+	if len(s.pending) != 4 || s.byHost["10.0.0.0"] != 2 || s.byHost["10.0.0.1"] != 2 {
+		t.Errorf("%d pending connections, %v", len(s.pending), s.byHost)
 	}
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest of the address with most: %v", err)

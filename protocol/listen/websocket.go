@@ -46,7 +46,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	}
 	ws.SetReadLimit(-1) // a message is read as it comes, its size costs nothing
 	nc := &socket{ws: ws, conn: c, over: make(chan struct{})}
-	c.visitor.leave()
+	c.pendingConn.leave()
 	if c.isTLS() {
 		s.options.AMQP.ServeConn(&encryptedSocket{nc})
 	} else {
@@ -140,17 +140,17 @@ func (c *socket) Write(p []byte) (int, error) {
 }
 
 // Acknowledge is [plain.Acknowledge] of the socket beneath.
-func (c *socket) Acknowledge() { acknowledge(c.conn.visitor.Conn) }
+func (c *socket) Acknowledge() { acknowledge(c.conn.pendingConn.Conn) }
 
 // Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's own good-bye, which unblocks Read and
 // Write when it is over; another one cuts the connection.
 func (c *socket) Close() error {
 	if c.closing.Swap(true) {
-		return c.conn.visitor.Close()
+		return c.conn.pendingConn.Close()
 	}
 	go func() { // not longer than closeTime
 		defer close(c.over)
-		late := time.AfterFunc(closeTime, func() { c.conn.visitor.Close() })
+		late := time.AfterFunc(closeTime, func() { c.conn.pendingConn.Close() })
 		defer late.Stop()
 		_ = c.ws.Close(cmp.Or(websocket.StatusCode(c.code.Load()), websocket.StatusNormalClosure), "")
 	}()

@@ -322,7 +322,7 @@ func spanOf(v event.Value) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// changed tells whether a system property is another one than was sent.
+// changed reports whether a system property is another one than was sent.
 func (o *overlay) changed(p filter.SystemProperty) (systemChange, bool) {
 	if o == nil {
 		return systemChange{}, false

@@ -32,7 +32,7 @@ func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
 	grant := reply.SessionGrant()
 	if reply.Err != nil || grant == nil {
-		cond, text := l.told(reply.Err)
+		cond, text := l.describe(reply.Err)
 		if cond.symbol == amqp.CondTimeout {
 			text = noSessionText(l.attaching.attach(c))
 		}
@@ -76,7 +76,7 @@ func (l *link) messageSessionLost(err error) {
 		return
 	}
 	c := l.c
-	cond, text := l.told(err)
+	cond, text := l.describe(err)
 	for i := range c.pendings.table {
 		if p := &c.pendings.table[i]; p.kind == pendingSettle && p.link == l && !p.settled {
 			p.settled = true

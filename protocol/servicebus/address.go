@@ -59,7 +59,7 @@ func (a address) claimPath() string {
 // node reports that the address is of no entity: what is sent there are requests.
 func (a address) node() bool { return a.cbs || a.management || a.coordinator }
 
-// counts tells whether links to the address are what a peer has a connection for: those to $cbs and to coordinators are for the sake of
+// counts reports whether links to the address are what a peer has a connection for: those to $cbs and to coordinators are for the sake of
 // others.
 func (a address) counts() bool { return !a.cbs && !a.coordinator }
 

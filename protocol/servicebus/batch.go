@@ -7,7 +7,7 @@ type batch struct {
 	broker engine.Broker
 	runs   []run // of the partitions that were asked for something before
 
-	sends []single
+	sends []singleSend
 }
 
 // run is requests to one partition, in order.
@@ -45,12 +45,12 @@ func (b *batch) submit() {
 
 // newSend hands out a part of a slab: one allocation for many. A send of which the engine releases the bytes has its place beside them,
 // and takes none.
-func (b *batch) newSend(bytes *chunk) *single {
+func (b *batch) newSend(bytes *chunk) *singleSend {
 	if s := bytes.newSend(); s != nil {
 		return s
 	}
 	if len(b.sends) == 0 {
-		b.sends = make([]single, slab)
+		b.sends = make([]singleSend, slab)
 	}
 	s := &b.sends[0]
 	b.sends = b.sends[1:]

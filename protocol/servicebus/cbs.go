@@ -50,7 +50,7 @@ func (req *request) putToken() {
 	g.Path = at.claimPath()
 	if at.path != "" {
 		if _, err := c.broker.Resolve(at.path); err != nil {
-			cond, text := c.toldAt(err, at)
+			cond, text := c.describeAt(err, at)
 			req.answerToken(cond.status, cond.symbol, text)
 			return
 		}

@@ -107,7 +107,7 @@ func TestClaimScope(t *testing.T) {
 	})
 }
 
-// WP-055, WP-056: renewal, and expiry without one.
+// WP-055, WP-056: renewal, and expiry without one (reliability.md S11).
 func TestTokenExpiry(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.IdleTimeout = time.Hour; o.Limits.LinkIdle = time.Hour }, func(b *bench) {
 		p := b.dial().open()

@@ -17,14 +17,14 @@ type chunk struct {
 	paid *budget.Share // what its memory was taken from; nil: it is part of what every connection has
 
 	// carved by the one who handles its frames, while he has a reference
-	space []*chunk // go when it goes; the last one has room
-	used  int      // bytes of the last one
-	sends []single // commands with its bytes: kept for those who use it next
-	sent  int      // of sends in use
+	space []*chunk     // go when it goes; the last one has room
+	used  int          // bytes of the last one
+	sends []singleSend // commands with its bytes: kept for those who use it next
+	sent  int          // of sends in use
 }
 
-// single is a send, with room for the one message that most have.
-type single struct {
+// singleSend is a send, with room for the one message that most have.
+type singleSend struct {
 	send    engine.Send
 	message [1]engine.Message
 }
@@ -133,16 +133,16 @@ func (c *chunk) carve(size int) []byte {
 }
 
 // newSend returns an empty command that lives as long as the chunk, or nil when there is no room for more of them.
-func (c *chunk) newSend() *single {
+func (c *chunk) newSend() *singleSend {
 	if c.sends == nil && c.pool != nil {
-		c.sends = make([]single, len(c.buf)/perSingle)
+		c.sends = make([]singleSend, len(c.buf)/perSingle)
 	}
 	if c.sent == len(c.sends) {
 		return nil
 	}
 	s := &c.sends[c.sent]
 	c.sent++
-	*s = single{}
+	*s = singleSend{}
 	return s
 }
 

@@ -12,7 +12,7 @@ func TestChunkSends(t *testing.T) {
 	c := newChunk(largeChunk)
 	defer c.Release()
 	for round := range 2 {
-		seen := map[*single]bool{}
+		seen := map[*singleSend]bool{}
 		for s := c.newSend(); s != nil; s = c.newSend() {
 			if seen[s] || s.send.Entity != nil || s.send.Messages != nil || s.message[0].Body != nil {
 				t.Fatalf("round %d: send %d is in use", round, len(seen))

@@ -71,16 +71,16 @@ func conditionOf(err error) (condition, string) {
 	return c, refusal.Text + c.more
 }
 
-// told is what the peer of a link is told. When there is no entity, that is the one that its messages are for.
-func (l *link) told(err error) (condition, string) {
+// describe is what the peer of a link is told. When there is no entity, that is the one that its messages are for.
+func (l *link) describe(err error) (condition, string) {
 	if l.transfer.destination != nil {
-		return l.c.toldAt(err, l.transfer.to)
+		return l.c.describeAt(err, l.transfer.to)
 	}
-	return l.c.toldAt(err, l.at)
+	return l.c.describeAt(err, l.at)
 }
 
-// toldAt is what the peer is told of an address. When there is no entity, that is in the words that SDKs look for (8.4).
-func (c *conn) toldAt(err error, at address) (condition, string) {
+// describeAt is what the peer is told of an address. When there is no entity, that is in the words that SDKs look for (8.4).
+func (c *conn) describeAt(err error, at address) (condition, string) {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
 		text = c.missing(at)

@@ -50,9 +50,9 @@ type conn struct {
 	turn sync.Mutex // held by who has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
 	done bool       // run has had its last turn, and so has the reader; guarded by turn
 
-	newcomer bool        // no valid token so far; guarded by the server's mutex
-	greedy   greedy      // guarded by the server's mutex
-	refusal  *amqp.Error // why the connection is closed as soon as it opens; nil: it is not
+	anonymous bool        // no valid token so far; guarded by the server's mutex
+	overuse   overuse     // guarded by the server's mutex
+	refusal   *amqp.Error // why the connection is closed as soon as it opens; nil: it is not
 
 	// owned by the turn: the course of the connection
 	now      time.Time // of this turn of the loop

@@ -152,7 +152,7 @@ func (r *receiver) flow(f *amqp.Flow) {
 // browseAhead is how many messages a link that browses is ahead of the wire.
 const browseAhead = 32
 
-// pass gives the engine as much of the credit as the limits of this connection allow: at most so many deliveries ahead,
+// pass gives the engine as much of the credit as the limits of this connection allow: at most that many deliveries ahead,
 // none over the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
 func (r *receiver) pass() {
 	c := r.l.c

@@ -19,7 +19,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// startSplit starts a broker with so many logs, on which partitioned entities have sixteen partitions.
+// startSplit starts a broker with that many logs, on which partitioned entities have sixteen partitions.
 func startSplit(t testing.TB, dir string, logs int) *broker {
 	t.Helper()
 	return startBrokerOn(t, dir, logs, servicebus.Limits{}, host.Options{Properties: message.Properties, Reread: message.Reread, EntityPartitions: event.MaxEntityPartitions, Fence: true})
@@ -38,7 +38,7 @@ func (b *broker) split(t testing.TB, path string, change func(*event.Properties)
 // partitionOf is the entity partition of a message.
 func partitionOf(m *azservicebus.ReceivedMessage) int64 { return *m.SequenceNumber >> 48 }
 
-// drainAll receives and completes so many messages, and counts them by partition.
+// drainAll receives and completes that many messages, and counts them by partition.
 func drainAll(t testing.TB, r *azservicebus.Receiver, n int) map[int64]int {
 	t.Helper()
 	got := map[int64]int{}
@@ -103,7 +103,7 @@ func TestSDKPartitionedKeyless(t *testing.T) {
 	}
 }
 
-// peekAll peeks with the SDK's cursor, so many messages at a time, until there are no more. Numbers must rise (SM-212, S4-64).
+// peekAll peeks with the SDK's cursor, that many messages at a time, until there are no more. Numbers must rise (SM-212, S4-64).
 func peekAll(t testing.TB, r *azservicebus.Receiver, at int) (all []*azservicebus.ReceivedMessage) {
 	t.Helper()
 	for {

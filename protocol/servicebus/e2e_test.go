@@ -59,7 +59,7 @@ func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 	return startBrokerOn(t, dir, 2, limits, host.Options{Properties: message.Properties})
 }
 
-// startBrokerOn is startBrokerIn with so many partitions of the log.
+// startBrokerOn is startBrokerIn with that many partitions of the log.
 func startBrokerOn(t testing.TB, dir string, logs int, limits servicebus.Limits, options host.Options) *broker {
 	t.Helper()
 	store, err := log.Open(context.Background(), dir, log.Options{Partitions: logs})

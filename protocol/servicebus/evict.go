@@ -12,10 +12,10 @@ import (
 // Who is there first must not keep out whoever comes later. While memory is short every connection gives back what it can, but links, sessions, answers and
 // what is on its way to the peer it cannot. Where what is promised to all is missing for that, the connections that have most are closed.
 
-// greedy is what is known, for the server, of how a connection deals with memory that is short.
-type greedy struct {
-	since time.Time // it has had more than it may have; zero: it has not
-	goes  bool      // it was told to go
+// overuse is what is known, for the server, of how a connection deals with memory that is short.
+type overuse struct {
+	since   time.Time // it has had more than it may have; zero: it has not
+	evicted bool      // it was told to go
 }
 
 // evict closes the connections that have most, until those that are left have as much less as is missing. Each was told first that it has more than
@@ -33,13 +33,13 @@ func (s *Server) evict(now time.Time) {
 	for c := range s.conns {
 		beyond := c.memory.share.Beyond()
 		switch {
-		case c.greedy.goes:
+		case c.overuse.evicted:
 			missing -= beyond
 		case !c.memory.share.Exceeds(0):
-			c.greedy.since = time.Time{}
-		case c.greedy.since.IsZero():
-			c.greedy.since = now
-		case now.Sub(c.greedy.since) >= patience:
+			c.overuse.since = time.Time{}
+		case c.overuse.since.IsZero():
+			c.overuse.since = now
+		case now.Sub(c.overuse.since) >= patience:
 			able = append(able, holder{c, beyond})
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Server) evict(now time.Time) {
 		if missing <= 0 {
 			return
 		}
-		h.greedy.goes = true
+		h.overuse.evicted = true
 		missing -= h.beyond
 		h.outbox.evict()
 	}

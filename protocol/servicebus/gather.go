@@ -25,7 +25,7 @@ type gathering struct {
 	served bool  // one has answered
 }
 
-// over tells whether a partition is the last one to be asked.
+// over reports whether a partition is the last one to be asked.
 func (g *gathering) over(partition uint8) bool { return partition >= g.last }
 
 // peeking is a peek on its way: in the order of the numbers, so that who goes on from the last one it has seen meets every message once.

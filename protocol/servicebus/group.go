@@ -76,7 +76,7 @@ func (t *transfer) named(l *link, named any) *amqp.Error {
 	}
 	to, err := c.broker.Resolve(at.path)
 	if err != nil {
-		cond, text := c.toldAt(err, at)
+		cond, text := c.describeAt(err, at)
 		return refusal(cond.symbol, text)
 	}
 	if e := takesMessages(to); e != nil || to.Entity.ID == l.target.Entity.ID {
@@ -94,7 +94,7 @@ func (t *transfer) through(l *link, path string) *amqp.Error {
 	}
 	via, err := l.c.broker.Resolve(path)
 	if err != nil {
-		cond, text := l.c.toldAt(err, address{path: path, text: path})
+		cond, text := l.c.describeAt(err, address{path: path, text: path})
 		return refusal(cond.symbol, text)
 	}
 	t.to, t.destination, l.target = l.at, l.target.Entity, via

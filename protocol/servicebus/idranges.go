@@ -21,7 +21,7 @@ func (r *idRanges) note(id uint32) {
 	*r = append(s, idRange{id, id})
 }
 
-// run tells whether the set has an id, and for how many from that on, at most n, the answer is the same.
+// run reports whether the set has an id, and for how many from that on, at most n, the answer is the same.
 func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	for i := len(r) - 1; i >= 0; i-- {
 		if in, n = r[i].run(id, n); in {
@@ -31,7 +31,7 @@ func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	return false, n
 }
 
-// run tells whether an id is in the range, and for how many from that on, at most n, the answer is the same.
+// run reports whether an id is in the range, and for how many from that on, at most n, the answer is the same.
 func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	if id-r.first <= r.last-r.first {
 		return true, min(n, r.last-id+1)

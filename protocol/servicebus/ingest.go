@@ -66,9 +66,9 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 			seen.drop()
 			return e
 		}
-		if homeless(cmd, &in) {
+		if withoutKey(cmd, &in) {
 			seen.drop()
-			return refusal(amqp.CondNotAllowed, homelessText)
+			return refusal(amqp.CondNotAllowed, withoutKeyText)
 		}
 		c.complete(&in, buf, kept, seen)
 		cmd.Messages = append(cmd.Messages, in.Message)
@@ -77,11 +77,11 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 	return nil
 }
 
-const homelessText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
+const withoutKeyText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
 
-// homeless reports that a message of a batch has no key where a message-id would be one (S4-35): with one that it is given here each would go its
+// withoutKey reports that a message of a batch has no key where a message-id would be one (S4-35): with one that it is given here each would go its
 // own way.
-func homeless(cmd *engine.Send, in *message.Sent) bool {
+func withoutKey(cmd *engine.Send, in *message.Sent) bool {
 	e, m := cmd.Entity, &in.Message
 	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && cmd.Destination == nil && !in.HasID() && !m.HasSession && len(m.PartitionKey) == 0
 }

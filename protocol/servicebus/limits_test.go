@@ -341,7 +341,7 @@ func TestWindowBeforeLogin(t *testing.T) {
 	})
 }
 
-// Unfinished deliveries may have so many bytes in all until there is a token: fewer here than one may have.
+// Unfinished deliveries may have that many bytes in all until there is a token: fewer here than one may have.
 func TestUnfinishedBeforeLogin(t *testing.T) {
 	for _, login := range []bool{false, true} {
 		bubble(t, func(o *Options) { o.Limits.BufferedLogin = 50_000 }, func(b *bench) {

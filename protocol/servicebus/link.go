@@ -130,7 +130,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	}
 	target, err := c.broker.Resolve(l.at.path)
 	if err != nil {
-		cond, text := l.told(err)
+		cond, text := l.describe(err)
 		return refusal(cond.symbol, text)
 	}
 	l.target = target
@@ -219,7 +219,7 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// nothingToReceive tells whether a target never has messages for receivers: a topic, but for those that could not be sent on through it.
+// nothingToReceive reports whether a target never has messages for receivers: a topic, but for those that could not be sent on through it.
 func nothingToReceive(t engine.Target) bool {
 	return t.Entity.Kind == event.Topic && t.SubQueue != event.TransferDeadLetter
 }
@@ -409,7 +409,7 @@ func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	}
 }
 
-// canIdle tells whether the link is detached when nothing happens on it. Links to $cbs are not: clients keep a pair for as
+// canIdle reports whether the link is detached when nothing happens on it. Links to $cbs are not: clients keep a pair for as
 // long as their connection and put the next token many minutes later (2.1, 2.6); azure-servicebus for Python does not
 // recover from the loss of it. Nor are coordinators, on which nothing happens for as long as a client only receives.
 func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && l.at.counts() }

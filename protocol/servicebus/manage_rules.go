@@ -45,9 +45,9 @@ func removeRule(req *request, body amqp.Map) {
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// told is what the client is told of a request that was refused. A rule is named as the service names it, in the client's words.
-func (req *request) told(err error) (condition, string) {
-	c, text := req.l.told(err)
+// describe is what the client is told of a request that was refused. A rule is named as the service names it, in the client's words.
+func (req *request) describe(err error) (condition, string) {
+	c, text := req.l.describe(err)
 	format := ""
 	switch {
 	case req.rule == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// ofSessions tells whether what is received from a target is received under message sessions. Dead-letter queues never are.
+// ofSessions reports whether what is received from a target is received under message sessions. Dead-letter queues never are.
 func ofSessions(t engine.Target) bool {
 	return t.Entity.Properties.RequiresSession && t.SubQueue == event.Main
 }

@@ -239,7 +239,7 @@ func (req *request) refuseFor(e *amqp.Error) {
 
 // refuseAs is refuse for a refusal that the engine might have made.
 func (req *request) refuseAs(err *engine.Error) {
-	cond, text := req.told(err)
+	cond, text := req.describe(err)
 	req.refuse(cond.status, cond.symbol, text)
 }
 

@@ -45,7 +45,7 @@ type memory struct {
 	share    *budget.Share // of the process's memory
 	kept     func() int    // all of the above that the share has to have, with what others count
 	reserved int           // taken from the share for it
-	tight    bool          // memory is short, and the share has more than it may have
+	short    bool          // memory is short, and the share has more than it may have
 }
 
 // hasRoom reports whether sessions and links stay within what a connection may have with that many bytes more.

@@ -107,7 +107,7 @@ func (r *receiver) done(reply *engine.Reply) {
 	case r.l.attaching != nil:
 		r.l.accepted(reply)
 	case reply.Err != nil:
-		cond, text := r.l.told(reply.Err)
+		cond, text := r.l.describe(reply.Err)
 		r.l.end(cond.symbol, text)
 	}
 }
@@ -119,7 +119,7 @@ func (r *receiver) ended(err error) {
 		r.l.messageSessionLost(err)
 		return
 	}
-	cond, text := r.l.told(err)
+	cond, text := r.l.describe(err)
 	r.l.end(cond.symbol, text)
 }
 

@@ -116,7 +116,7 @@ func (s *spokenOf) say(channel uint16, p amqp.Performative) {
 	}
 }
 
-// attached tells whether the peer has attached a coordinator under a name.
+// attached reports whether the peer has attached a coordinator under a name.
 func (s *spokenOf) attached(channel uint16, name any) bool {
 	if s == nil {
 		return false
@@ -131,7 +131,7 @@ func (s *spokenOf) attached(channel uint16, name any) bool {
 	return s.anything
 }
 
-// of tells whether the peer has asked for a state of transactions for a delivery.
+// of reports whether the peer has asked for a state of transactions for a delivery.
 func (s *spokenOf) of(d spokenDelivery) bool {
 	if s == nil {
 		return false
@@ -227,7 +227,7 @@ func checkComposite(t testing.TB, b []byte) (code byte, fields amqp.List, ok boo
 	return code, fields, true
 }
 
-// isOf tells whether a field is of the kind that a letter stands for.
+// isOf reports whether a field is of the kind that a letter stands for.
 func isOf(kind byte, v any) (ok bool) {
 	if v == nil {
 		return true
@@ -251,7 +251,7 @@ func isOf(kind byte, v any) (ok bool) {
 	return ok
 }
 
-// keysAre tells whether all keys of a map are of one type.
+// keysAre reports whether all keys of a map are of one type.
 func keysAre[T any](m amqp.Map) bool {
 	for _, p := range m {
 		if _, ok := p.Key.(T); !ok {

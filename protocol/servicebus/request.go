@@ -103,7 +103,7 @@ func (req *request) answered(r *engine.Reply) {
 	}
 	if r.Err != nil {
 		req.part.in.refused(r.Err)
-		cond, text := req.told(r.Err)
+		cond, text := req.describe(r.Err)
 		if cond.symbol == amqp.CondDetachForced {
 			req.l.end(cond.symbol, text)
 			return

@@ -198,11 +198,11 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 // send hands the messages of a delivery to the engine, or refuses all of them.
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
-	var one *single
+	var one *singleSend
 	var kept keptSend
 	if x := s.delivery.part.in; x != nil {
 		kept = x.keep(body, s.delivery.format)
-		one, body, buf = &kept.single, kept.body, nil
+		one, body, buf = &kept.singleSend, kept.body, nil
 	} else {
 		one = c.batch.newSend(buf)
 	}
@@ -294,7 +294,7 @@ func (s *sender) sent(p *pending, err error) {
 		s.grant()
 		return
 	}
-	cond, text := s.l.told(err)
+	cond, text := s.l.describe(err)
 	switch {
 	case cond.ends == endsLink:
 		s.l.end(cond.symbol, text)
@@ -307,7 +307,7 @@ func (s *sender) sent(p *pending, err error) {
 
 // refuse is reject for a refusal that the engine might have made.
 func (s *sender) refuse(err *engine.Error) {
-	cond, text := s.l.told(err)
+	cond, text := s.l.describe(err)
 	s.reject(cond.symbol, text)
 }
 

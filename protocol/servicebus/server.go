@@ -54,8 +54,8 @@ type Server struct {
 	mu        sync.Mutex // guards what follows, but for done
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
-	newcomers int            // the sum of byHost
-	turned    int            // connections over the limit, which are told so when they open
+	anonymous int            // the sum of byHost
+	overLimit int            // connections over the limit, which are told so when they open
 	closed    bool
 	done      sync.WaitGroup // one per connection
 }
@@ -142,7 +142,7 @@ func (s *Server) admit(c *conn) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share, room := s.Options.Memory.Open()
-	turn := len(s.conns)-s.turned >= limits.Connections || !room
+	turn := len(s.conns)-s.overLimit >= limits.Connections || !room
 	taken := false
 	defer func() {
 		if !taken && room {
@@ -154,11 +154,11 @@ func (s *Server) admit(c *conn) string {
 		return "server closed"
 	case s.failures.Refused(c.host, time.Now()):
 		return "too many failed logins from the address"
-	case turn && s.turned >= maxTurned:
+	case turn && s.overLimit >= maxTurned:
 		return "too many connections"
 	case s.byHost[c.host] >= limits.ConnectionsPerHost:
 		return "too many connections without a token from one address"
-	case s.newcomers >= limits.Unauthenticated && (turn || !s.displace(c.host)):
+	case s.anonymous >= limits.Unauthenticated && (turn || !s.displace(c.host)):
 		return "too many connections without a token"
 	}
 	switch {
@@ -173,15 +173,15 @@ func (s *Server) admit(c *conn) string {
 	}
 	s.conns[c] = struct{}{}
 	s.byHost[c.host]++
-	s.newcomers++
-	c.newcomer = true
+	s.anonymous++
+	c.anonymous = true
 	s.done.Add(1)
 	return ""
 }
 
 // turnAway lets a connection be told why it cannot stay.
 func (s *Server) turnAway(c *conn, refusal *amqp.Error, reason string) {
-	s.turned++
+	s.overLimit++
 	c.refusal = refusal
 	s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", reason)
 }
@@ -191,7 +191,7 @@ func (s *Server) turnAway(c *conn, refusal *amqp.Error, reason string) {
 func (s *Server) displace(host string) bool {
 	most, victim := s.byHost[host]+1, (*conn)(nil)
 	for c := range s.conns {
-		if !c.newcomer {
+		if !c.anonymous {
 			continue
 		}
 		if n := s.byHost[c.host]; n > most || n == most && victim != nil && c.number < victim.number {
@@ -220,7 +220,7 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	if c.refusal != nil {
-		s.turned--
+		s.overLimit--
 	}
 	s.mu.Unlock()
 	s.done.Done()
@@ -235,11 +235,11 @@ func (s *Server) loggedIn(c *conn) {
 
 // welcome is loggedIn for who holds the mutex.
 func (s *Server) welcome(c *conn) {
-	if !c.newcomer {
+	if !c.anonymous {
 		return
 	}
-	c.newcomer = false
-	s.newcomers--
+	c.anonymous = false
+	s.anonymous--
 	if s.byHost[c.host]--; s.byHost[c.host] == 0 {
 		delete(s.byHost, c.host)
 	}

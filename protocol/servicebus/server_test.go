@@ -187,7 +187,7 @@ func TestUnauthenticated(t *testing.T) {
 }
 
 // An address that fills the limit on connections without a token keeps no other address out.
-func TestNewcomersMakeRoom(t *testing.T) {
+func TestAnonymousConnectionsMakeRoom(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 4 }, func(b *bench) {
 		dial := func(host string) *peerConn {
 			client, nc := net.Pipe()
@@ -218,7 +218,7 @@ func TestNewcomersMakeRoom(t *testing.T) {
 }
 
 // Making room waits for nobody: the one that has to go may be inside TLS, whose good-bye a peer that does not read holds up.
-func TestNewcomersMakeRoomAtOnce(t *testing.T) {
+func TestAnonymousConnectionsMakeRoomAtOnce(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 2 }, func(b *bench) {
 		dial := func(host string) *peerConn {
 			p := b.dialAs(func(nc net.Conn) net.Conn { return slowGoodbye{from{nc, host + ":1"}} })

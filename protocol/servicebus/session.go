@@ -17,7 +17,7 @@ type session struct {
 	last    *link // of the last transfer, to spare a look-up
 
 	nextIncoming uint32 // transfer-id of the next transfer from the peer
-	told         uint32 // incoming window, as the peer was last told
+	advertised   uint32 // incoming window, as the peer was last told
 	sinceFlow    uint32 // transfers since then
 	unasked      uint32 // transfers since the window was closed, or the session ended
 	nextOutgoing uint32
@@ -48,7 +48,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	}
 	s := &session{
 		c: c, channel: channel, links: make(map[uint32]*link),
-		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), told: c.allowed.window(),
+		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), advertised: c.allowed.window(),
 	}
 	if !c.memory.reserve(sessionCost) {
 		c.noMemory()
@@ -59,7 +59,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	c.out.frame(channel, &amqp.Begin{
 		RemoteChannel:  amqp.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
-		IncomingWindow: s.told,
+		IncomingWindow: s.advertised,
 		OutgoingWindow: c.limits.Window,
 		HandleMax:      amqp.Some(min(b.HandleMax.Or(handleMax), handleMax)),
 	})
@@ -159,10 +159,10 @@ func (s *session) leave(closed event.LinkClosed) {
 func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	s.nextIncoming++
 	s.sinceFlow++
-	if s.told > 0 && s.sinceFlow >= min(1000, max(1, s.told/5)) {
+	if s.advertised > 0 && s.sinceFlow >= min(1000, max(1, s.advertised/5)) {
 		s.sendFlow()
 	}
-	if s.told == 0 && !mutant.On(mutant.WindowIgnored) {
+	if s.advertised == 0 && !mutant.On(mutant.WindowIgnored) {
 		if s.unasked++; s.unasked > s.mostUnasked() {
 			s.end(amqp.CondWindowViolation, "The session's incoming window is closed, and transfers go on.")
 			return
@@ -234,11 +234,11 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	if s.ended {
 		return
 	}
-	if s.told, s.sinceFlow = s.c.allowed.window(), 0; s.told > 0 {
+	if s.advertised, s.sinceFlow = s.c.allowed.window(), 0; s.advertised > 0 {
 		s.unasked = 0
 	}
 	f.NextIncomingID = amqp.Some(s.nextIncoming)
-	f.IncomingWindow = s.told
+	f.IncomingWindow = s.advertised
 	f.NextOutgoingID = s.nextOutgoing
 	f.OutgoingWindow = s.c.limits.Window
 	s.c.out.flow(s.channel, f)

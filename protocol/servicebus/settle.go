@@ -186,7 +186,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		kept := cmd
 		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes), key: keyOfGrant(l.receiver.grant)}, c.now)
 		if err != nil {
-			cond, text := l.told(err)
+			cond, text := l.describe(err)
 			l.refuseSettlement(id, of, w, refusal(cond.symbol, text), err.Code)
 			return
 		}
@@ -247,7 +247,7 @@ func (l *link) settled(p *pending, err error) {
 		c.answers.settleIn(p.in.name(), l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
 		return
 	}
-	cond, text := l.told(err)
+	cond, text := l.describe(err)
 	if cond.ends == endsLink && cond.symbol == amqp.CondDetachForced {
 		l.end(cond.symbol, text)
 		return

@@ -43,7 +43,7 @@ func keptBy(c *conn) func() int {
 	}
 }
 
-// reserve reports whether so many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
+// reserve reports whether that many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
 func (m *memory) reserve(bytes int) bool {
 	more := m.kept() + bytes - m.reserved
 	if more <= 0 {
@@ -60,7 +60,7 @@ func (m *memory) reserve(bytes int) bool {
 // settle ends a turn: the share has what is kept.
 func (m *memory) settle() {
 	kept, spare := m.kept(), spareUnits*unit
-	if m.tight {
+	if m.short {
 		spare = 0
 	}
 	switch less := (m.reserved - kept) / unit * unit; {
@@ -87,8 +87,8 @@ func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
 	c.reader.save(short && m.share.Exceeds(0))
-	m.tight = short && m.share.Exceeds(largeChunk) // the reader may have one yet
-	if m.tight {
+	m.short = short && m.share.Exceeds(largeChunk) // the reader may have one yet
+	if m.short {
 		for l := range c.sessions.links() {
 			if l.sender != nil {
 				l.sender.shed()
@@ -97,18 +97,18 @@ func pressed(c *conn) {
 		c.out.shrink()
 	}
 	m.settle()
-	m.tight = short && m.share.Exceeds(largeChunk)
+	m.short = short && m.share.Exceeds(largeChunk)
 	moveWindows(c)
 	c.pump.resume()
-	c.timers.squeezed(c, m.tight && c.out.backlog() > budget.Promised)
+	c.timers.squeezed(c, m.short && c.out.backlog() > budget.Promised)
 }
 
 // moveWindows closes the windows of sessions while the connection has more than it may have, and opens them again.
 func moveWindows(c *conn) {
-	if m := &c.memory; m.tight == c.allowed.shut {
+	if m := &c.memory; m.short == c.allowed.shut {
 		return
 	}
-	c.allowed.shut = c.memory.tight
+	c.allowed.shut = c.memory.short
 	for _, s := range c.sessions {
 		s.sendFlow()
 	}

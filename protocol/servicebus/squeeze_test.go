@@ -34,12 +34,12 @@ func scarceWith(t *testing.T, limits Limits, test func(b *bench, memory *budget.
 // most is what others take so that nobody has more than is promised.
 const most = 64 << 20
 
-// body is a message of so many bytes.
+// body is a message of that many bytes.
 func bodyOf(size int) []byte {
 	return amqp.AppendSection(nil, amqp.SectionData, bytes.Repeat([]byte("x"), size))
 }
 
-// frames sends a message in frames of so many bytes; the last one comes with ends.
+// frames sends a message in frames of that many bytes; the last one comes with ends.
 func (p *peerConn) frames(id uint32, message []byte, size int, ends bool) {
 	for at := 0; at < len(message); at += size {
 		end := min(at+size, len(message))

@@ -10,54 +10,54 @@ import (
 )
 
 // staging is memory for what is sent in one transaction: it outlives the frames that it came in, by as much as the peer takes for the rest of
-// the transaction. Most messages are small, and there are many of them: they share plots, which go from one transaction to the next.
+// the transaction. Most messages are small, and there are many of them: they share blocks, which go from one transaction to the next.
 type staging struct {
-	plots  []*plot // the last one has room
-	unpaid int     // bytes of those that are not counted yet
+	blocks []*stagingBlock // the last one has room
+	unpaid int             // bytes of those that are not counted yet
 }
 
-// plot is room for a few small messages and what the engine is asked with them.
-type plot struct {
-	bytes [plotBytes]byte
+// stagingBlock is room for a few small messages and what the engine is asked with them.
+type stagingBlock struct {
+	bytes [blockBytes]byte
 	used  int // of bytes
-	sends [plotSends]stagedSend
+	sends [blockSends]stagedSend
 	sent  int // of sends
 }
 
 // stagedSend is a send that becomes part of a transaction.
 type stagedSend struct {
-	single
+	singleSend
 	stage engine.Stage
 }
 
 const (
-	plotBytes = 4 << 10
-	plotSends = 4
-	// maxPlotted is how many bytes are put into a plot, at most: of what is larger too much of a plot could be left over.
-	maxPlotted = plotBytes / 3
+	blockBytes = 4 << 10
+	blockSends = 4
+	// maxInBlock is how many bytes are put into a block, at most: of what is larger too much of a block could be left over.
+	maxInBlock = blockBytes / 3
 )
 
-// plotCost is how many bytes of memory a plot takes.
-var plotCost = int(reflect.TypeFor[plot]().Size())
+// blockCost is how many bytes of memory a block takes.
+var blockCost = int(reflect.TypeFor[stagingBlock]().Size())
 
-var plots = sync.Pool{New: func() any { return new(plot) }}
+var blocks = sync.Pool{New: func() any { return new(stagingBlock) }}
 
-// plot is the one with room for so many bytes, and for a send with send.
-func (g *staging) plot(size int, send bool) *plot {
-	if n := len(g.plots); n > 0 {
-		if p := g.plots[n-1]; p.used+size <= plotBytes && (!send || p.sent < plotSends) {
+// stagingBlock is the one with room for that many bytes, and for a send with send.
+func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
+	if n := len(g.blocks); n > 0 {
+		if p := g.blocks[n-1]; p.used+size <= blockBytes && (!send || p.sent < blockSends) {
 			return p
 		}
 	}
-	p := plots.Get().(*plot)
-	g.plots = append(g.plots, p)
-	g.unpaid += plotCost
+	p := blocks.Get().(*stagingBlock)
+	g.blocks = append(g.blocks, p)
+	g.unpaid += blockCost
 	return p
 }
 
 // newSend returns an empty command. It lives as long as the transaction.
 func (g *staging) newSend() *stagedSend {
-	p := g.plot(0, true)
+	p := g.stagingBlock(0, true)
 	s := &p.sends[p.sent]
 	p.sent++
 	return s
@@ -65,11 +65,11 @@ func (g *staging) newSend() *stagedSend {
 
 // carve returns an empty slice of that capacity, which lives as long as the transaction.
 func (g *staging) carve(size int) []byte {
-	if size > maxPlotted {
+	if size > maxInBlock {
 		g.unpaid += size
 		return make([]byte, 0, size)
 	}
-	p := g.plot(size, false)
+	p := g.stagingBlock(size, false)
 	from := p.used
 	p.used += size
 	return p.bytes[from:from:p.used]
@@ -85,7 +85,7 @@ type keptSend struct {
 // keep begins a send. A large one has memory of its own; so has a batch, which may come to nothing, and what comes behind a refusal: neither
 // is counted then.
 func (x *transaction) keep(body []byte, format uint32) keptSend {
-	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxPlotted {
+	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxInBlock {
 		return keptSend{new(stagedSend), bytes.Clone(body), nil}
 	}
 	room := &x.memory
@@ -109,10 +109,10 @@ func (g *staging) pay() int {
 
 // free gives the memory to other transactions: nobody has any of it any more.
 func (g *staging) free() {
-	for _, p := range g.plots {
+	for _, p := range g.blocks {
 		clear(p.sends[:p.sent])
 		p.used, p.sent = 0, 0
-		plots.Put(p)
+		blocks.Put(p)
 	}
 	*g = staging{}
 }

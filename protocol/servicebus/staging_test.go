@@ -74,24 +74,24 @@ func TestStagingCounts(t *testing.T) {
 		t.Errorf("nothing costs %d", n)
 	}
 	g.newSend()
-	if n := g.pay(); n != plotCost {
-		t.Errorf("the first send costs %d, want %d", n, plotCost)
+	if n := g.pay(); n != blockCost {
+		t.Errorf("the first send costs %d, want %d", n, blockCost)
 	}
-	small, large := g.carve(maxPlotted), g.carve(plotBytes)
-	if n := g.pay(); n != plotBytes || cap(small) != maxPlotted || cap(large) != plotBytes {
+	small, large := g.carve(maxInBlock), g.carve(blockBytes)
+	if n := g.pay(); n != blockBytes || cap(small) != maxInBlock || cap(large) != blockBytes {
 		t.Errorf("%d and %d bytes cost %d", cap(small), cap(large), n)
 	}
-	for range plotSends - 1 {
+	for range blockSends - 1 {
 		g.newSend()
 	}
-	if n := g.pay(); n != 0 || len(g.plots) != 1 {
-		t.Errorf("%d sends cost %d more, in %d plots", plotSends, n, len(g.plots))
+	if n := g.pay(); n != 0 || len(g.blocks) != 1 {
+		t.Errorf("%d sends cost %d more, in %d blocks", blockSends, n, len(g.blocks))
 	}
 	g.newSend()
-	if n := g.pay(); n != plotCost || len(g.plots) != 2 {
-		t.Errorf("one more costs %d, in %d plots", n, len(g.plots))
+	if n := g.pay(); n != blockCost || len(g.blocks) != 2 {
+		t.Errorf("one more costs %d, in %d blocks", n, len(g.blocks))
 	}
-	if g.free(); len(g.plots) != 0 || g.pay() != 0 {
+	if g.free(); len(g.blocks) != 0 || g.pay() != 0 {
 		t.Errorf("what is free is kept: %+v", g)
 	}
 }

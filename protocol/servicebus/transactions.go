@@ -56,7 +56,7 @@ const (
 const (
 	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
 	failedText   = "The transaction has failed, for one of its operations was refused. It can only be rolled back."
-	crowdedText  = "Too many transactions are open on the connection."
+	tooManyText  = "Too many transactions are open on the connection."
 	tooLargeText = "Too much is staged in transactions that are open."
 	noPartText   = "What is sent here cannot be part of a transaction."
 )
@@ -68,7 +68,7 @@ func newTransactions(c *conn) transactions {
 // declare begins a transaction, or refuses to: there are at most as many as there may be sessions, for clients have one in each.
 func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, *engine.Error) {
 	if len(t.open) >= t.c.allowed.sessions() || !t.c.memory.mayHold(transactionCost) {
-		return nil, &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
+		return nil, &engine.Error{Code: engine.QuotaExceeded, Text: tooManyText}
 	}
 	x := &transaction{id: id, coordinator: on}
 	t.open[id] = x
@@ -130,7 +130,7 @@ func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	case x.failed:
 		return &engine.Error{Code: engine.TransactionFailed, Text: failedText}
 	case x.entity == 0 && t.occupied >= t.c.limits.Transactions:
-		return &engine.Error{Code: engine.QuotaExceeded, Text: crowdedText}
+		return &engine.Error{Code: engine.QuotaExceeded, Text: tooManyText}
 	case x.entity != 0 && x.entity != topLevel(s.on.Entity):
 		return &engine.Error{Code: engine.NotAllowed, Text: spanText}
 	case len(s.on.Entity.Hosts) > 1 && x.spreads(s) != "":

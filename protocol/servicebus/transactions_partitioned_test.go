@@ -192,9 +192,9 @@ func TestBatchWithoutIDs(t *testing.T) {
 			p.rejectedText(p.last, amqp.CondNotAllowed, refused)
 		}
 		const distinct = "Batching brokered messages with distinct SessionId or PartitionKey is not supported"
-		batch(1, homelessText, keyedMessage("", "", ""), keyedMessage("", "", ""))
-		batch(1, homelessText, keyedMessage("1", "", ""), keyedMessage("", "", ""))
-		batch(1, homelessText, keyedMessage("", "", ""))
+		batch(1, withoutKeyText, keyedMessage("", "", ""), keyedMessage("", "", ""))
+		batch(1, withoutKeyText, keyedMessage("1", "", ""), keyedMessage("", "", ""))
+		batch(1, withoutKeyText, keyedMessage("", "", ""))
 		batch(1, distinct, keyedMessage("1", "", ""), keyedMessage("2", "", ""))
 		batch(1, "", keyedMessage("", "", "k"), keyedMessage("", "", "k"))
 		batch(1, "", keyedMessage("", "s", ""), keyedMessage("", "s", ""))

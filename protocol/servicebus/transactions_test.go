@@ -437,7 +437,7 @@ func TestStagedBytes(t *testing.T) {
 			p.send(open[len(open)-1], 1, newMessage("m", "x"))
 		}
 		txn = p.declare()
-		p.notSent(txn, 1, newMessage("m", "x"), amqp.CondResourceLimit, crowdedText)
+		p.notSent(txn, 1, newMessage("m", "x"), amqp.CondResourceLimit, tooManyText)
 		p.rollBack(txn)
 		p.commit(open[0])
 		txn = p.declare()

@@ -69,7 +69,7 @@ func sdk(name string, before ...command) part {
 	}
 }
 
-// hasCompiler tells whether there is the C compiler that the race detector needs.
+// hasCompiler reports whether there is the C compiler that the race detector needs.
 func hasCompiler(ctx context.Context) (bool, error) {
 	cc, err := output(ctx, "go", "env", "CC")
 	words := strings.Fields(cc) // it may have arguments

@@ -228,7 +228,7 @@ func binaryFor(tb testing.TB) string {
 	return harness.Build(tb, tb.TempDir())
 }
 
-// TestAttack shows that hostile peers end nothing, that honest calls are answered meanwhile, and that memory stays within the formula.
+// TestAttack shows that hostile peers end nothing, that honest calls are answered meanwhile, and that memory stays within the formula (reliability.md I28).
 func TestAttack(t *testing.T) {
 	binary := binaryFor(t)
 	for _, a := range attacks {

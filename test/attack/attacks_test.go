@@ -38,13 +38,13 @@ var attacks = []attack{
 }
 
 const (
-	newcomers = 1000   // connections before login
+	anonymous = 1000   // connections before login
 	intruders = 8      // connections of attackers who have logged in
 	longText  = 60_000 // bytes: nearly all of a frame
 	manyLinks = 20_000 // per connection
 )
 
-// each runs f for so many attackers at a time, and again when it ends, until the context ends.
+// each runs f for that many attackers at a time, and again when it ends, until the context ends.
 func each(ctx context.Context, n int, f func(n int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -79,7 +79,7 @@ func (a *assault) descriptors(ctx context.Context) {
 // textsBefore attaches all links that there may be before a token, with long names, and sends no token.
 func (a *assault) textsBefore(ctx context.Context) {
 	name := strings.Repeat("n", longText)
-	each(ctx, newcomers, func(n int) {
+	each(ctx, anonymous, func(n int) {
 		p, err := attacker(ctx, n, a.address)
 		if err != nil {
 			return
@@ -254,14 +254,14 @@ func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
 const (
 	room       = 64 << 20
 	caches     = 16 << 20  // of four partitions
-	perVisitor = 256 << 10 // a connection before login, with all it may send
+	perPending = 256 << 10 // a connection before login, with all it may send
 	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
 	perBuffers = 64 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
 	perLinks   = 96 << 20  // … with as many links as it may have
 	perMessage = 63        // a message that waits
 )
 
-func idle(*scene) int64 { return room + caches + 2*newcomers*perVisitor }
+func idle(*scene) int64 { return room + caches + 2*anonymous*perPending }
 
 func loggedIn(*scene) int64 { return room + caches + 2*intruders*(perConn+perBuffers) }
 

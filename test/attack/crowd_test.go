@@ -203,7 +203,7 @@ func TestCrowd(t *testing.T) {
 	}
 	s := stage(t, binaryFor(t), crowd, gathering+*duration,
 		"--memory-limit", fmt.Sprint(limit), "--limits-connections", fmt.Sprint(size+100))
-	s.many, s.honest.strained = size, true
+	s.many, s.honest.disturbed = size, true
 	s.fill("attacked", 200, 100<<10)
 	s.honest.workers.Go(func() { s.honest.large(t.Context()) })
 	f := s.playWithin(crowd, limit+limit/10, size*9/10, *duration)
@@ -242,7 +242,7 @@ func (s *scene) fill(entity string, count, size int) {
 	}
 }
 
-// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when so many descriptors are open.
+// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when that many descriptors are open.
 func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Duration) (f figures) {
 	s.Helper()
 	f.before, f.bound = s.statusBytes("VmRSS:"), bound

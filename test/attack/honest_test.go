@@ -27,7 +27,7 @@ type honest struct {
 	workers sync.WaitGroup
 	over    atomic.Bool
 	// strained says that the broker may say of itself that it is not well; it has to answer all the same
-	strained bool
+	disturbed bool
 
 	mu    sync.Mutex
 	calls map[string][]time.Duration // by what was asked
@@ -56,7 +56,7 @@ func (h *honest) call(what string, f func(context.Context) error) bool {
 
 func (h *honest) client() *azservicebus.Client {
 	var options azservicebus.ClientOptions
-	if h.strained { // who is told that the broker is busy has to try again soon enough to be answered in time
+	if h.disturbed { // who is told that the broker is busy has to try again soon enough to be answered in time
 		options.RetryOptions = azservicebus.RetryOptions{MaxRetries: 50, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: time.Second}
 	}
 	c, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), &options)
@@ -148,7 +148,7 @@ func (h *honest) health(ctx context.Context) {
 				return err
 			}
 			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK && !h.strained {
+			if response.StatusCode != http.StatusOK && !h.disturbed {
 				return fmt.Errorf("health: %s", response.Status)
 			}
 			_, err = io.Copy(io.Discard, response.Body)

@@ -120,7 +120,7 @@ func (f *FS) Hook(hook func(Call) Fault) {
 	f.hook = hook
 }
 
-// Limit makes the disk one of so many bytes, more than the files have: a write beyond it is done as far as there is room and fails with
+// Limit makes the disk one of that many bytes, more than the files have: a write beyond it is done as far as there is room and fails with
 // ENOSPC. 0: no limit.
 func (f *FS) Limit(bytes int64) {
 	f.mu.Lock()

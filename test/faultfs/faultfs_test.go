@@ -92,6 +92,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// T3: every fault of the file system can be injected at every call.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	f := scene(t)

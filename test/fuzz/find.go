@@ -34,7 +34,7 @@ func find(root string, only *regexp.Regexp) ([]target, error) {
 	return targets, err
 }
 
-// foreign tells whether ./... leaves the directory out.
+// foreign reports whether ./... leaves the directory out.
 func foreign(dir string) bool {
 	name := filepath.Base(dir)
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "node_modules" {
@@ -58,7 +58,7 @@ func declared(file string) (names []string, err error) {
 	return names, nil
 }
 
-// isTarget tells whether a function is one that go test would fuzz: func FuzzName(f *testing.F).
+// isTarget reports whether a function is one that go test would fuzz: func FuzzName(f *testing.F).
 func isTarget(f *ast.FuncDecl) bool {
 	if f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Fuzz") || len(f.Type.Params.List) != 1 {
 		return false

@@ -34,7 +34,7 @@ func TestPartitioned(t *testing.T) {
 	follow(t, "../../docs/guide/partitioned.md", newDirectory(t))
 }
 
-// What the guide says about backups is what one sees who makes one and starts a broker on it.
+// What the guide says about backups is what one sees who makes one and starts a broker on it (reliability.md P26).
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/backup.md", newDirectory(t))

@@ -20,8 +20,8 @@ type Options struct {
 	Events     int           // about so many, in all logs together
 	Partitions int           // logs; 0: 4
 	Queues     int           // 0: 16. The first, queue-00, has half of the messages
-	Dead       int           // of 1,000 messages so many become dead letters, and stay; the rest is completed
-	Lost       int           // of 1,000 attempts so many end with their lock
+	Dead       int           // of 1,000 messages that many become dead letters, and stay; the rest is completed
+	Lost       int           // of 1,000 attempts that many end with their lock
 	Span       time.Duration // of broker time; 0: a day
 	Body       int           // bytes of each; 0: 100
 	Raw        bool          // chapters are not sealed

@@ -6,13 +6,13 @@ type Entry struct {
 	First uint64 // number it was stored under
 }
 
-// duplicate tells whether an id was accepted within the window, and as what.
+// duplicate reports whether an id was accepted within the window, and as what.
 func (q *Queue) duplicate(now int64, id string) (uint64, bool) {
 	e, ok := q.Seen[id]
 	return e.First, ok && now < e.Until && q.Settings.Window > 0
 }
 
-// twice tells whether a draft is dropped as a duplicate, now or since it was staged.
+// twice reports whether a draft is dropped as a duplicate, now or since it was staged.
 func (q *Queue) twice(now int64, d *Draft) (uint64, bool) {
 	if d.dropped {
 		return d.original, true

@@ -2,13 +2,13 @@ package model
 
 // Use is when an entity was used, which keeps it from deleting itself (7.7); ms.
 type Use struct {
-	Asked    int64  // somebody last sent to it, received from it or looked into it
-	Noted    int64  // of that, what the log knows
-	Put      int64  // its settings were last changed, or a rule of it
-	Forwards bool   // what forwards has a receiver that never leaves
-	Busy     bool   // it has a receiver, or a scheduled message
-	Idle     int64  // how long it may be left alone; 0: for ever
-	Below    []*Use // subscriptions of a topic, the use of which is its own
+	Asked         int64  // somebody last sent to it, received from it or looked into it
+	Noted         int64  // of that, what the log knows
+	Put           int64  // its settings were last changed, or a rule of it
+	Forwards      bool   // what forwards has a receiver that never leaves
+	Busy          bool   // it has a receiver, or a scheduled message
+	Idle          int64  // how long it may be left alone; 0: for ever
+	Subscriptions []*Use // subscriptions of a topic, the use of which is its own
 }
 
 const (
@@ -23,18 +23,18 @@ func (u *Use) Quiet(now int64) int64 {
 		return 0
 	}
 	quiet := now - max(u.Asked, u.Put)
-	for _, sub := range u.Below {
+	for _, sub := range u.Subscriptions {
 		quiet = min(quiet, sub.Quiet(now))
 	}
 	return quiet
 }
 
-// Over tells whether the entity deletes itself now.
+// Over reports whether the entity deletes itself now.
 func (u *Use) Over(now, started int64) bool {
 	return u.Idle != 0 && u.Quiet(now) >= u.Idle && now-started >= idleGrace
 }
 
-// Note tells whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
+// Note reports whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
 func (u *Use) Note(now int64) bool {
 	every := int64(noted)
 	if u.Idle != 0 {

@@ -22,7 +22,7 @@ func (p *Partition) lock(now int64, q *Queue, seq uint64, token Token) int64 {
 	return q.Until(m)
 }
 
-// underSession tells whether locks of the message are those of its session.
+// underSession reports whether locks of the message are those of its session.
 func (m *Message) underSession(q *Queue) bool { return q.Settings.Sessions && !m.Dead }
 
 // Until is when a message's lock ends.

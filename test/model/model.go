@@ -146,10 +146,10 @@ func (m *Message) bytes() int64 {
 	return int64(len(m.Body) + m.changed())
 }
 
-// waits tells whether the message can be given to a receiver of the main queue.
+// waits reports whether the message can be given to a receiver of the main queue.
 func (m *Message) waits() bool { return m.State == Active && !m.Dead }
 
-// locked tells whether somebody holds the message.
+// locked reports whether somebody holds the message.
 func (m *Message) locked() bool { return m.State == Locked || m.State == DeferredLocked }
 
 // expired: nothing expires in a dead-letter queue (7.5), nor before it is active.
@@ -174,10 +174,10 @@ type Queue struct {
 	Used      bool                // there is, or was, something in it
 	Dropped   bool                // the queue is deleted
 
-	Topic   *Queue   // of a subscription
-	Below   []*Queue // all subscriptions a topic ever had, in the order in which they were made
-	InForce bool     // of a subscription: it gets copies
-	Rules   []Rule   // of a subscription, in force, in the order in which they were added
+	Topic         *Queue   // of a subscription
+	Subscriptions []*Queue // all subscriptions a topic ever had, in the order in which they were made
+	InForce       bool     // of a subscription: it gets copies
+	Rules         []Rule   // of a subscription, in force, in the order in which they were added
 }
 
 // News is something the partition's loop has to hear of.
@@ -202,7 +202,7 @@ func (q *Queue) Bytes() (n int64) {
 	if q.Dropped {
 		return 0
 	}
-	for _, sub := range q.Below {
+	for _, sub := range q.Subscriptions {
 		n += sub.Bytes()
 	}
 	for _, m := range q.Live {
@@ -276,7 +276,7 @@ func (p *Partition) Add(id int, s Settings, base uint64, topic *Queue) *Queue {
 	q := &Queue{ID: id, Settings: s, Base: base, Last: base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
 		Topic: topic}
 	if topic != nil {
-		topic.Below = append(topic.Below, q)
+		topic.Subscriptions = append(topic.Subscriptions, q)
 	}
 	p.Queues = append(p.Queues, q)
 	return q
@@ -296,7 +296,7 @@ func (p *Partition) record(now int64, solid bool) {
 	}
 }
 
-// spent tells whether what nobody asked for should be left for later. It is called behind each record of it.
+// spent reports whether what nobody asked for should be left for later. It is called behind each record of it.
 func (p *Partition) spent() bool { return p.Spent != nil && p.Spent() }
 
 // Fact is a record that changes nothing and that nobody waits for.
@@ -390,5 +390,5 @@ func (p *Partition) Drop(now int64, q *Queue) {
 		p.changing(func() { *q = was })
 	}
 	*q = Queue{ID: q.ID, Settings: q.Settings, Base: q.Base, Last: q.Base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{},
-		Seen: map[string]Entry{}, Dropped: true, Topic: q.Topic, Below: q.Below}
+		Seen: map[string]Entry{}, Dropped: true, Topic: q.Topic, Subscriptions: q.Subscriptions}
 }

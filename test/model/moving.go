@@ -42,7 +42,7 @@ type Arrivals struct {
 	Moved map[uint64]int // with the record
 }
 
-// Knows tells whether a move is taken for one that has arrived.
+// Knows reports whether a move is taken for one that has arrived.
 func (a *Arrivals) Knows(number uint64) bool { return a != nil && (number < a.Floor || a.Set[number]) }
 
 // Arriving is a message that comes from another queue.
@@ -141,7 +141,7 @@ func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, larges
 }
 
 // Forward puts the first deliverable messages of a queue in transfer, as many as there is room for, and ends what stands in their way:
-// what has expired, and what has moved too often. All of it is one record. It tells whether there is more.
+// what has expired, and what has moved too often. All of it is one record. It reports whether there is more.
 func (p *Partition) Forward(now int64, q *Queue, dead bool, to int, tooOften bool) (again bool) {
 	trigger := Forward
 	if dead {
@@ -263,7 +263,7 @@ func (p *Partition) arrived(q *Queue, source int, floor, number uint64) {
 
 // Import takes messages in that come from another queue, each for itself: one that is known changes nothing, the others are let in, or
 // refused, as if they were sent now (13.3). What is taken in is one record.
-func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (landed []Landing) {
+func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (results []Landing) {
 	begun := false
 	begin := func() {
 		if !begun {
@@ -281,18 +281,18 @@ func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items 
 			break // the others have their turn
 		}
 		if q.Arrived[source].Knows(it.Number) {
-			landed = append(landed, Landing{Known: true})
+			results = append(results, Landing{Known: true})
 			continue
 		}
 		r, dropped := p.land(now, q, d, begin)
 		if r == Accepted {
 			p.arrived(q, source, floor, it.Number)
 		}
-		if landed = append(landed, Landing{Dropped: dropped, Refusal: r}); waits && r == QuotaExceeded {
+		if results = append(results, Landing{Dropped: dropped, Refusal: r}); waits && r == QuotaExceeded {
 			break // there may be room later
 		}
 	}
-	return landed
+	return results
 }
 
 // land takes one message in.
@@ -343,7 +343,7 @@ func (p *Partition) land(now int64, q *Queue, d Draft, begin func()) (r Refusal,
 func (d *Draft) message(q *Queue, now int64) *Message {
 	m := &Message{Seq: q.Last + 1, Body: d.Body, State: Active, EnqueuedAt: now, OwnTTL: d.TTL, For: d.For, Draft: d}
 	if a := d.arrived; a != nil {
-		m.came(a)
+		m.arrived(a)
 		m.change(a.Changes)
 	}
 	if q.Settings.Sessions {
@@ -361,8 +361,8 @@ func (d *Draft) message(q *Queue, now int64) *Message {
 	return m
 }
 
-// came notes where a message comes from.
-func (m *Message) came(a *Arriving) { m.Hops, m.From, m.Source = a.Hops, a.First, a.Source }
+// arrived notes where a message comes from.
+func (m *Message) arrived(a *Arriving) { m.Hops, m.From, m.Source = a.Hops, a.First, a.Source }
 
 // Properties are the application properties and the session id of a message as they are after changes: what was sent, changed so.
 type Properties struct {

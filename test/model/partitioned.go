@@ -73,7 +73,7 @@ func (e *Partitioned) Elsewhere(tried []int, serves func(partition int) bool) (i
 	return 0, false
 }
 
-// OfKey is the partition of a key, of so many.
+// OfKey is the partition of a key, of a number of partitions.
 func OfKey(key string, partitions int) int { return int(Hash(key) % uint64(partitions)) }
 
 // Hash is that of keys (log-format.md 8), in two steps, written down as the document says it.

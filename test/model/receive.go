@@ -30,7 +30,7 @@ func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) 
 }
 
 // clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
-// [MaxFront] of them. It tells whether there were any.
+// [MaxFront] of them. It reports whether there were any.
 func (p *Partition) clearFront(now int64, q *Queue, sub Sub, session *string) bool {
 	m := q.first(sub, session)
 	if m == nil || !m.expired(now) {
@@ -81,7 +81,7 @@ func (p *Partition) Sweep(now int64, q *Queue, s *Sweep) (done bool) {
 	return true
 }
 
-// expire is what the end of a time to live does (7.5), to a message with so many bytes beside its body, as far as the broker knows.
+// expire is what the end of a time to live does (7.5), to a message with that many bytes beside its body, as far as the broker knows.
 func (p *Partition) expire(q *Queue, m *Message, header int) {
 	p.cleared(q)
 	if q.Settings.DeadLetterExpired {

@@ -13,7 +13,7 @@ type Rule struct {
 	Action []Step // none: copies stay as they are
 }
 
-// Equal tells whether two rules do the same under the same name.
+// Equal reports whether two rules do the same under the same name.
 func (r *Rule) Equal(o *Rule) bool {
 	return r.Name == o.Name && r.Filter == o.Filter && slices.Equal(r.Action, o.Action)
 }
@@ -69,7 +69,7 @@ const (
 	unheard = "There is no system property 'unheard'."
 )
 
-// matches tells whether a message matches that gets a number in its topic, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
+// matches reports whether a message matches that gets a number in its topic, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
 // neither true nor an error.
 func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
 	see := d.seen()

@@ -70,7 +70,7 @@ func (q *Queue) mayStore(drafts []Draft) (size int64, r Refusal) {
 	return size, Accepted
 }
 
-// fits tells whether there is room for more bytes, beside those that open transactions reserve: a subscription's is that of its topic (16.3).
+// fits reports whether there is room for more bytes, beside those that open transactions reserve: a subscription's is that of its topic (16.3).
 func (p *Partition) fits(q *Queue, more int64) bool {
 	q = q.quota()
 	is := q.Bytes()

@@ -95,7 +95,7 @@ func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
 func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterFirst bool) (all []Copy, r Refusal) {
 	sent := Message{OwnTTL: d.TTL}
 	sent.live(now, t.Settings.TTL)
-	for _, sub := range t.Below {
+	for _, sub := range t.Subscriptions {
 		if !sub.InForce {
 			continue
 		}
@@ -110,7 +110,7 @@ func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterF
 		for _, m := range p.copiesOf(sub, d, v) {
 			m.Body, m.State, m.OwnTTL, m.Draft, m.From = d.Body, Active, sent.OwnTTL, d, number
 			if a := d.arrived; a != nil {
-				m.came(a)
+				m.arrived(a)
 				if len(a.Changes) > 0 {
 					m.Changes = append([][]byte{a.Changes}, m.Changes...)
 				}
@@ -209,5 +209,5 @@ func (p *Partition) dead(d *Draft, reason, description string) *Message {
 	return &Message{Dead: true, Loose: true, Changes: [][]byte{p.told(MaxHeader-d.Header, reason, description)}}
 }
 
-// in tells whether the message belongs to a session.
+// in reports whether the message belongs to a session.
 func (m *Message) in(session string) bool { return m.Session == session && !m.Loose }

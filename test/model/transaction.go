@@ -99,13 +99,13 @@ func (p *Partition) pinnedBy(lock Token) *transaction {
 	return nil
 }
 
-// staged tells whether what a lock is of waits for a commit that is not this one.
+// staged reports whether what a lock is of waits for a commit that is not this one.
 func (p *Partition) staged(lock Token) bool {
 	t := p.pinnedBy(lock)
 	return t != nil && (p.committing == nil || p.committing.of != t)
 }
 
-// pinned tells whether a lock does not end by its time, because a transaction relies on it (12.4).
+// pinned reports whether a lock does not end by its time, because a transaction relies on it (12.4).
 func (p *Partition) pinned(lock Token) bool {
 	return slices.ContainsFunc(p.transactions, func(t *transaction) bool {
 		return slices.Contains(t.pins, lock) || slices.Contains(t.holds, lock)

@@ -142,7 +142,7 @@ func (w *world) administered(a *ask, ok bool) {
 			w.queues = w.queues[:q.n]
 		}
 	case a.op == opDelete:
-		gone := append(slices.SortedFunc(slices.Values(a.below), func(a, b *queue) int { return cmp.Compare(a.path, b.path) }), q)
+		gone := append(slices.SortedFunc(slices.Values(a.subscriptions), func(a, b *queue) int { return cmp.Compare(a.path, b.path) }), q)
 		for _, o := range gone {
 			for _, part := range o.whole.parts {
 				part.ended = true
@@ -167,7 +167,7 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		if w.placed(q, x); q.host.wound != nil && q.topic == nil && !q.several() { // one that is fenced may have been there when it was decided
+		if w.placed(q, x); q.host.corruption != nil && q.topic == nil && !q.several() { // one that is fenced may have been there when it was decided
 			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
 		}
 	}
@@ -222,7 +222,7 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 	switch a.op {
 	case opDelete:
 		next.deleted = true
-		a.below = w.below(q)
+		a.subscriptions = w.subscriptionsOf(q)
 	case opUpdate:
 		changes, r = w.putDecided(now, a, &next, exists)
 	case opPutRule:
@@ -239,14 +239,14 @@ func (s *shadow) admin(now int64, a *ask) (r model.Refusal) {
 		return r
 	}
 	if a.op == opUpdate || a.op == opPutRule {
-		if !w.strains.bears(a.weightOf(exists, &old, &next)) {
-			w.stats.BusyByStrain++
+		if !w.faults.admits(a.weightOf(exists, &old, &next)) {
+			w.stats.BusyByFault++
 			return model.Busy
 		}
 	}
 	s.m.Catalogued(now, true)
 	next.record = s.m.Records
-	for _, sub := range a.below {
+	for _, sub := range a.subscriptions {
 		end, _ := w.newestSetting(sub)
 		end.deleted, end.record = true, next.record
 		w.catalogue = append(w.catalogue, end)

@@ -174,7 +174,7 @@ func (a *asking) moment(like *moment, of *queue) (m *moment, at ledger.Instant, 
 	return nil, at, nil, false
 }
 
-// nothing tells whether there need not be an answer: what is asked about is behind the beginning of history, or was not there.
+// nothing reports whether there need not be an answer: what is asked about is behind the beginning of history, or was not there.
 func (a *asking) nothing(err error, want int) bool {
 	return errors.Is(err, ledger.ErrNothing) && (!a.keeps || want == 0)
 }

@@ -22,7 +22,7 @@ type sizes struct {
 }
 
 // Batch is asked for before each record and behind it, so none is missed.
-func (t *tap) Batch() *log.Batch {
+func (t *simWriter) Batch() *log.Batch {
 	b, s := t.ManualWriter.Batch(), &t.sizes
 	switch n := t.p.appended + b.Count(); {
 	case b.Count() == 0:
@@ -69,5 +69,5 @@ func (s *shadow) forgetSynced() {
 
 // more tells that a turn ended with work for the next one.
 func (s *shadow) more() bool {
-	return len(s.arrivals) > 0 || len(s.marked) > 0 || len(s.openHalls) > 0 || len(s.sweepers.running) > 0
+	return len(s.arrivals) > 0 || len(s.marked) > 0 || len(s.openWaiters) > 0 || len(s.sweepers.running) > 0
 }

@@ -81,7 +81,7 @@ func (w *world) request() {
 	}
 }
 
-// takes tells whether clients ask an entity for something: they send to topics and receive from subscriptions, but some have not
+// takes reports whether clients ask an entity for something: they send to topics and receive from subscriptions, but some have not
 // understood that.
 func (w *world) takes(q *queue, op operation) bool {
 	switch {

@@ -79,7 +79,7 @@ func (w *world) strike(file string, drops bool) {
 	}
 }
 
-// faulted tells whether an injected error was returned in this run, of which it is not known yet what came of it.
+// faulted reports whether an injected error was returned in this run, of which it is not known yet what came of it.
 func (w *world) faulted() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
 }
@@ -190,7 +190,7 @@ func (w *world) restart(how stop) {
 	w.reopen(how)
 }
 
-// documented tells whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
+// documented reports whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
 // note about it could not be written.
 func (w *world) documented(c *log.CorruptError) bool {
 	return w.parts[c.Partition].dropped && !w.hasFault(int(c.Partition))
@@ -269,7 +269,7 @@ func (w *world) open(how stop, damaged bool) error {
 // replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
 func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	for _, p := range w.parts {
-		if p.away = p.wound != nil; p.away {
+		if p.away = p.corruption != nil; p.away {
 			w.refuse(p)
 			states = append(states, nil)
 			continue
@@ -314,13 +314,13 @@ func (w *world) lead(p *part, state *index.Index) error {
 	if err != nil {
 		return err
 	}
-	p.writer = &tap{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
+	p.writer = &simWriter{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
 	if p.courier = nil; w.o.moves {
 		p.courier = w.courier(p)
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.strains.noMemory }, Memory: w.memory})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.faults.noMemory }, Memory: w.memory})
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
 		p.state.Split(w.o.split)
@@ -420,7 +420,7 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	w.replays(p, x, true)
 }
 
-// residual tells whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
+// residual reports whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
 // was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
 // with the boot id away, and an end that is missing since the last progress note leaves no trace.
 func (w *world) residual(p *part, how stop) bool {
@@ -482,7 +482,7 @@ func (w *world) stop() {
 }
 
 // damaged flips bits at rest, or cuts a file of the log short, and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
-// is repaired. It tells whether the process is started, or dead.
+// is repaired. It reports whether the process is started, or dead.
 func (w *world) damaged(how stop) bool {
 	files := slices.DeleteFunc(w.disk.Files(root), func(name string) bool {
 		p, _ := w.disk.ReadFile(name)

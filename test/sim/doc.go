@@ -31,14 +31,14 @@
 // delete themselves, and nobody comes for long times (idle.go); in others messages have headers of almost the size that is
 // allowed (header.go). A third of the worlds have two to four logs between which messages move (moves.go), some of them sent through an entity (via.go),
 // and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). In a third of the worlds the disk has
-// little room or hangs, and memory is short, now and then (strain.go). In two fifths of the worlds history is given back while all this goes on, by policies
+// little room or hangs, and memory is short, now and then (faults.go). In two fifths of the worlds history is given back while all this goes on, by policies
 // that change: bases are made, files before them removed, and bodies dropped that no state needs (space.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
 // damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
 // every session, every dead-letter queue, and the deferred messages by their numbers.
 //
 // # The oracle
 //
-//  1. The model decides what each command comes to before the reply is looked at. The shadow (shadow.go, hall.go) knows only
+//  1. The model decides what each command comes to before the reply is looked at. The shadow (shadow.go, session_waiters.go) knows only
 //     when replies may leave and must, and so when a frame has to be written for one, whose credit and whose wait for a session come
 //     first, when expired messages are looked for, and when the loop must be woken. Records are counted: the broker writes one where the model has one.
 //

@@ -222,8 +222,8 @@ func (w *world) decided(q *queue) (event.Properties, bool) {
 	return s.props, exists
 }
 
-// below are the subscriptions of a topic that exist by the newest decision.
-func (w *world) below(t *queue) (subs []*queue) {
+// subscriptionsOf are the subscriptions of a topic that exist by the newest decision.
+func (w *world) subscriptionsOf(t *queue) (subs []*queue) {
 	for _, q := range w.queues {
 		if q.topic != t {
 			continue
@@ -283,7 +283,7 @@ func (w *world) neverWas(q *queue) {
 			part.host.model.Queues = slices.DeleteFunc(part.host.model.Queues, same)
 		}
 		if part.topic != nil && part.topic.model != nil {
-			part.topic.model.Below = slices.DeleteFunc(part.topic.model.Below, same)
+			part.topic.model.Subscriptions = slices.DeleteFunc(part.topic.model.Subscriptions, same)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func (w *world) ruled(x *index.Index) {
 			continue
 		}
 		n, m := x.Catalogue.Filters(q.slice.Entity)
-		got, must := [3]int{x.Catalogue.SubscriptionCount(q.slice.Entity), n, m}, [3]int{len(w.below(q)), sql[q], correlation[q]}
+		got, must := [3]int{x.Catalogue.SubscriptionCount(q.slice.Entity), n, m}, [3]int{len(w.subscriptionsOf(q)), sql[q], correlation[q]}
 		if got != must {
 			w.broken("I22", "%s has so many subscriptions, SQL and correlation filters: %v, it must have %v", q.path, got, must)
 		}

@@ -132,8 +132,8 @@ func (s *shadow) counted(now int64) {
 	}
 }
 
-// hurry: facts have waited for long enough.
-func (s *shadow) hurry(now int64) {
+// ripen: facts have waited for long enough.
+func (s *shadow) ripen(now int64) {
 	if s.facts.by != 0 && now >= s.facts.by {
 		s.facts.by, s.facts.ripe = 0, true
 	}

@@ -16,7 +16,7 @@ import (
 
 // fences has a partition fenced in order, or one that is fenced restarted, now and then; it reports whether it did.
 func (w *world) fences(p *part) bool {
-	away := slices.ContainsFunc(w.parts, func(p *part) bool { return p.away && p.wound == nil })
+	away := slices.ContainsFunc(w.parts, func(p *part) bool { return p.away && p.corruption == nil })
 	switch n := w.rng.IntN(50); {
 	case n < 5 && away:
 		w.revive()
@@ -29,7 +29,7 @@ func (w *world) fences(p *part) bool {
 	return true
 }
 
-// mayFence tells whether a partition that has failed is fenced. Where somebody waits for it whom a start would have to forget, the process ends.
+// mayFence reports whether a partition that has failed is fenced. Where somebody waits for it whom a start would have to forget, the process ends.
 func (w *world) mayFence(p *part) bool {
 	busy := w.collector != nil && w.collector.asked > 0 || w.admin != nil && slices.ContainsFunc(w.admin.q.whole.parts, func(q *queue) bool { return q.host == p || q.host == nil })
 	return w.o.fences && p.id != 0 && !busy && !w.draining && w.chance(80)
@@ -141,7 +141,7 @@ func (w *world) abandon(p *part) {
 	w.parts[0].state.Avoid(w.avoided())
 }
 
-// inVain tells whether a restart may have failed, and takes it back: the partition stays fenced.
+// inVain reports whether a restart may have failed, and takes it back: the partition stays fenced.
 func (w *world) inVain(p *part, err error) bool {
 	var c *log.CorruptError
 	if errors.As(err, &c) && w.documented(c) {
@@ -150,7 +150,7 @@ func (w *world) inVain(p *part, err error) bool {
 		w.ended = true
 		return true
 	}
-	if !p.faulted || p.wound != nil {
+	if !p.faulted || p.corruption != nil {
 		return false
 	}
 	w.stats.RestartsInVain++

@@ -27,7 +27,7 @@ func (w *world) headerOf(t model.Token) int {
 	return 0
 }
 
-// change is what a settlement changes, of a message with so many bytes beside its body: now and then exactly as much as fits, or
+// change is what a settlement changes, of a message with that many bytes beside its body: now and then exactly as much as fits, or
 // so much that what is left for a text is near 127 bytes, where it gets a longer length.
 func (w *world) change(how model.Outcome, header int) (c model.Change) {
 	room := model.MaxHeader - header

@@ -14,20 +14,19 @@ import (
 
 // history is what clients know, without the model's help: a second, simpler oracle.
 type history struct {
-	w       *world
-	all     []*life
-	copies  []*life // of those that were sent to topics, as far as anybody saw them
-	bySeq   map[seqKey]*life
-	byTok   map[model.Token]*life
-	byID    map[idKey][]*life // acknowledged, by message-id
-	tokens  []known           // of deliveries that were not settled yet
-	old     []known
-	aside   []numbered // deferred messages
-	planned []numbered // scheduled ones
-	grants  []*held    // of sessions
-	states  map[sessionKey]register
-	// newestIn is the largest number that was delivered from a session.
-	newestIn map[sessionKey]uint64
+	w        *world
+	all      []*life
+	copies   []*life // of those that were sent to topics, as far as anybody saw them
+	bySeq    map[seqKey]*life
+	byTok    map[model.Token]*life
+	byID     map[idKey][]*life // acknowledged, by message-id
+	tokens   []known           // of deliveries that were not settled yet
+	old      []known
+	aside    []numbered // deferred messages
+	planned  []numbered // scheduled ones
+	grants   []*held    // of sessions
+	states   map[sessionKey]register
+	newestIn map[sessionKey]uint64 // the largest number that was delivered from a session
 }
 
 type seqKey struct {

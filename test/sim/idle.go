@@ -121,7 +121,7 @@ func (w *world) use(c *collector, q *queue) *model.Use {
 	}
 	for _, sub := range w.living() {
 		if sub.topic == q {
-			u.Below = append(u.Below, w.use(c, sub))
+			u.Subscriptions = append(u.Subscriptions, w.use(c, sub))
 		}
 	}
 	return u
@@ -133,7 +133,7 @@ func (s *shadow) inUse() (all []*queue) {
 		if q.host != s.p || q.model == nil || !q.model.InForce {
 			continue
 		}
-		if q.site().attended() || s.halls[q.site()] != nil ||
+		if q.site().attended() || s.sessionWaiters[q.site()] != nil ||
 			slices.ContainsFunc(q.model.Live, func(m *model.Message) bool {
 				return m.State == model.Scheduled || m.State == model.Transferring && !m.Dead
 			}) {
@@ -154,5 +154,5 @@ func (s *shadow) touched(now int64, a *ask) {
 	s.w.catalogue = append(s.w.catalogue, next)
 }
 
-// uses tells whether somebody uses an entity who asks it for this.
+// uses reports whether somebody uses an entity who asks it for this.
 func (op operation) uses() bool { return op < opUpdate }

@@ -9,7 +9,7 @@ import (
 
 // What the shadow knows of receivers without a session: that they are there, what they ask for, and that they leave.
 
-// attended tells whether somebody is attached to a sub-queue.
+// attended reports whether somebody is attached to a sub-queue.
 func (q *queue) attended() bool {
 	return slices.ContainsFunc(q.lines[:], func(ln *line) bool { return ln != nil })
 }
@@ -45,8 +45,8 @@ func (s *shadow) flow(now int64, a *ask) {
 		credit = max(0, int32(a.limit-r.assigned))
 		ln.set(r, credit)
 	}
-	if credit > 0 && !r.pulls && r.sub == model.Main {
-		r.pulls = true
+	if credit > 0 && !r.hasPulled && r.sub == model.Main {
+		r.hasPulled = true
 		for _, q := range r.from() {
 			s.sweepers.attached(q)
 		}
@@ -98,7 +98,7 @@ func (s *shadow) detach(now int64, a *ask) {
 	r.line.revoke(r, r.line.queued(r))
 	ln := r.line
 	r.line = nil
-	s.rests(r)
+	s.deactivate(r)
 	if ln.attached--; ln.attached == 0 {
 		a.q.lines[a.sub] = nil
 		s.mayForget(a.q)

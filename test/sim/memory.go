@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // account is the memory of a process (docs/decisions/0041), from which couriers, checkpoints and the cache of sealed blocks take theirs. In some worlds
 // there is now and then little: then whoever asks gets none, and must do with less, or wait. Nothing else may come of it. That is the first level of
-// memory that is short; at the second one what lasts is refused as well, see [strains].
+// memory that is short; at the second one what lasts is refused as well, see [faults].
 //
 // What connections have is not there, for the protocol is not.
 type account struct {
@@ -14,7 +14,7 @@ type account struct {
 
 // Take implements [log.Memory].
 func (a *account) Take(bytes int) bool {
-	if s := &a.w.strains; s.littleMemory || s.noMemory {
+	if s := &a.w.faults; s.littleMemory || s.noMemory {
 		a.w.stats.MemoryRefused++
 		return false
 	}
@@ -34,7 +34,7 @@ func (a *account) Give(bytes int) {
 
 // Exceeds implements [log.Memory].
 func (a *account) Exceeds(int) bool {
-	s := &a.w.strains
+	s := &a.w.faults
 	return (s.littleMemory || s.noMemory) && a.taken.Load() > 0
 }
 

@@ -73,7 +73,7 @@ func (w *world) mayLeave(cmd *engine.Import) {
 	}
 }
 
-// refusing tells whether a log takes nothing now: it goes for a while.
+// refusing reports whether a log takes nothing now: it goes for a while.
 func (w *world) refusing(p *part) bool {
 	if p.shut == 0 && w.chance(3) {
 		p.shut = 1 + w.rng.IntN(6)
@@ -395,7 +395,7 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 	to.used = max(to.used, now)
 	if s.m.NoSends {
 		x.refusal = model.Busy
-		s.w.stats.BusyByStrain++
+		s.w.stats.BusyByFault++
 		s.hold(x)
 		return
 	}
@@ -414,9 +414,9 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 			w.broken("I21", "%s: what was %s is offered to %s as if it waited for room: %v", from.path, triggerNames[m.Transfer.Trigger], to.path, cmd.Waits)
 		}
 	}
-	x.landed = s.m.Import(now, to.model, from.n+1, uint64(cmd.Floor), items, cmd.Waits)
-	for i := range x.landed {
-		w.landing(from, items[i].Number, x.landed[i])
+	x.committed = s.m.Import(now, to.model, from.n+1, uint64(cmd.Floor), items, cmd.Waits)
+	for i := range x.committed {
+		w.landing(from, items[i].Number, x.committed[i])
 	}
 	if to.kind == event.Topic {
 		w.stats.Copies += int64(len(s.m.Copies))
@@ -486,8 +486,8 @@ func (w *world) arriving(from *queue, item *engine.Arriving) model.Arriving {
 func (p *part) imported(r *engine.Reply, x *want) {
 	w := p.w
 	got, _ := r.Answer.(engine.Arrivals)
-	if x.refusal == model.Accepted && len(got) != len(x.landed) {
-		w.broken("I21", "%s takes %d messages in, it must %d", x.ask.q.path, len(got), len(x.landed))
+	if x.refusal == model.Accepted && len(got) != len(x.committed) {
+		w.broken("I21", "%s takes %d messages in, it must %d", x.ask.q.path, len(got), len(x.committed))
 	}
 	for i, refused := range got {
 		is := model.Accepted
@@ -496,7 +496,7 @@ func (p *part) imported(r *engine.Reply, x *want) {
 		}
 		w.note("landed", int64(is))
 		w.stats.Moves += int64(bit(is == model.Accepted))
-		if must := x.landed[i]; is != must.Refusal {
+		if must := x.committed[i]; is != must.Refusal {
 			w.broken("I21", "%s answers %v to message %d of those that arrive, it must %v (known %v)", x.ask.q.path, is, i, must.Refusal, must.Known)
 		}
 	}

@@ -63,7 +63,7 @@ type options struct {
 	split   int  // partitions of entities that have several; 0: none has
 	keyless bool // most messages to these have no key
 
-	strained bool // disks have little room or hang, and memory is short
+	faults bool // disks have little room or hang, and memory is short
 
 	startBytes int // see [engine.LoopOptions]
 }
@@ -144,7 +144,7 @@ const (
 	movesStream  = 0x94d049bb133111eb
 	fenceStream  = 0x2545f4914f6cdd1d
 	sealStream   = 0xff51afd7ed558ccd
-	strainStream = 0xc4ceb9fe1a85ec53
+	faultStream  = 0xc4ceb9fe1a85ec53
 	spaceStream  = 0x165667b19e3779f9
 )
 
@@ -187,7 +187,7 @@ func swarm(rng *rand.Rand, seed uint64) options {
 	o.fences = o.partitions > 1 && !o.damage && pick(rand.New(rand.NewPCG(seed, fenceStream)), true, false)
 	o.addSealing(rand.New(rand.NewPCG(seed, sealStream)))
 	o.addSpace(rand.New(rand.NewPCG(seed, spaceStream)))
-	o.strained = rand.New(rand.NewPCG(seed, strainStream)).IntN(3) == 0
+	o.faults = rand.New(rand.NewPCG(seed, faultStream)).IntN(3) == 0
 	o.addSplit(rand.New(rand.NewPCG(seed, splitStream)))
 	return o
 }

@@ -44,8 +44,8 @@ type look struct {
 	is host.Ports
 }
 
-// joint is how far ports are with what they answer together.
-type joint struct {
+// jointAnswer is how far ports are with what they answer together.
+type jointAnswer struct {
 	ports, done, said int
 	unsure            bool // whether it is answered at all: one of them is gone, or refuses
 }
@@ -96,7 +96,7 @@ func (x *want) where() *queue {
 	return x.ask.q
 }
 
-// byReceiver tells whether a request is one of a receiver, for all its ports.
+// byReceiver reports whether a request is one of a receiver, for all its ports.
 func (a *ask) byReceiver() bool {
 	switch a.op {
 	case opAttach, opAccept, opFlow, opDetach:
@@ -186,7 +186,7 @@ func (w *world) looked(r *receiver) {
 	if p == nil {
 		return // it is turned away
 	}
-	if p.pause != nil && w.weaver.IntN(100) < 35 {
+	if p.pause != nil && w.interleaver.IntN(100) < 35 {
 		w.stats.StoodStill++
 		p.pause(struct{}{})
 	}

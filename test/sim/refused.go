@@ -23,8 +23,8 @@ import (
 // for is turned away, what moves there waits, the catalogue knows of it as before and of what is changed meanwhile, and nothing of it is written.
 // The clock may be set without it. Partition 0 is never refused: without the catalogue there is no broker.
 
-// wound is damage that has a partition refused.
-type wound struct {
+// corruption is damage that has a partition refused.
+type corruption struct {
 	file string
 	off  int64
 	mask byte
@@ -36,18 +36,18 @@ func (w *world) running() []*part {
 	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.away })
 }
 
-// refused tells whether the partition of an entity is.
+// refused reports whether the partition of an entity is.
 func (q *queue) refused() bool {
 	return slices.ContainsFunc(q.whole.parts, func(part *queue) bool { return part.away() })
 }
 
-// away tells whether the log of this partition of an entity is.
+// away reports whether the log of this partition of an entity is.
 func (q *queue) away() bool { return q.host != nil && q.host.away }
 
 // injure damages a log before a start, or puts earlier damage right.
 func (w *world) injure() {
 	for _, p := range w.parts {
-		if p.wound != nil && (w.draining || w.chance(60) || !w.refuses(p, w.disk)) { // it may pass for a torn tail since the power failed
+		if p.corruption != nil && (w.draining || w.chance(60) || !w.refuses(p, w.disk)) { // it may pass for a torn tail since the power failed
 			w.heal(p)
 		}
 	}
@@ -59,36 +59,36 @@ func (w *world) injure() {
 		b, _ := w.disk.ReadFile(name)
 		return len(b) == 0 || !strings.Contains(name, "/wal/")
 	})
-	if p.id == 0 || p.wound != nil || len(files) == 0 {
+	if p.id == 0 || p.corruption != nil || len(files) == 0 {
 		return
 	}
 	name := files[w.rng.IntN(len(files))]
 	b, _ := w.disk.ReadFile(name)
-	d := &wound{file: name, off: int64(w.rng.IntN(min(len(b), 4000))), mask: 1 << w.rng.IntN(8)}
+	d := &corruption{file: name, off: int64(w.rng.IntN(min(len(b), 4000))), mask: 1 << w.rng.IntN(8)}
 	injured := w.disk.Clone()
 	if injured.Flip(d.file, d.off, d.mask); !w.refuses(p, injured) {
 		return
 	}
 	w.disk.Flip(d.file, d.off, d.mask)
-	d.sum, p.wound = w.sum(p), d
+	d.sum, p.corruption = w.sum(p), d
 	w.note("injured "+name, d.off)
 	w.stats.Injured++
 }
 
 // heal puts damage right. Nobody has written to what was refused.
 func (w *world) heal(p *part) {
-	d := p.wound
+	d := p.corruption
 	if d.sum != 0 && d.sum != w.sum(p) {
 		w.broken("P24", "partition %d is refused, and its files were changed", p.id)
 	}
 	if b, _ := w.disk.ReadFile(d.file); d.off < int64(len(b)) {
 		w.disk.Flip(d.file, d.off, d.mask)
 	}
-	p.wound = nil
+	p.corruption = nil
 	w.note("healed", int64(p.id))
 }
 
-// refuses tells whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
+// refuses reports whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
 func (w *world) refuses(p *part, disk *faultfs.FS) bool {
 	store, err := w.storeOn(disk.Clone())
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *world) refuse(p *part) {
 		return
 	}
 	if !errors.As(err, &c) || int(c.Partition) != p.id {
-		w.broken("P24", "partition %d is damaged in %s at %d, and opening it says %v", p.id, p.wound.file, p.wound.off, err)
+		w.broken("P24", "partition %d is damaged in %s at %d, and opening it says %v", p.id, p.corruption.file, p.corruption.off, err)
 	}
 	w.note("refused", int64(p.id))
 	w.stats.PartitionsRefused++
@@ -149,10 +149,10 @@ func (w *world) revive() {
 		return
 	}
 	p := w.parts[i]
-	if w.failing > 0 && p.wound != nil {
+	if w.failing > 0 && p.corruption != nil {
 		return
 	}
-	if p.wound != nil {
+	if p.corruption != nil {
 		w.heal(p)
 	}
 	w.note("revive", int64(p.id))
@@ -202,7 +202,7 @@ func (w *world) install(p *part, x *index.Index) error {
 	w.recover(p)
 	for _, o := range w.running() {
 		if o.courier != nil {
-			host.Hurry(o.courier)
+			host.RetryNow(o.courier)
 		}
 	}
 	return nil
@@ -220,8 +220,8 @@ func (w *world) avoided() []bool {
 // ran notes how a run ended, for those that were in it. What was not synced before can be lost with the power at any time.
 func (w *world) ran(how stop) {
 	for _, p := range w.parts {
-		if p.wound != nil && how == stopPower {
-			p.wound.sum = 0
+		if p.corruption != nil && how == stopPower {
+			p.corruption.sum = 0
 		}
 		switch {
 		case !p.away:

@@ -40,7 +40,7 @@ func (p *part) reply(r *engine.Reply, x *want) {
 	}
 	if x.ask != nil && x.ask.op == opImport {
 		if (refusal == model.Busy) != (x.refusal == model.Busy) {
-			w.broken("S4 (strain)", "partition %d: what arrives is answered %v, it must be %v", p.id, refusal, x.refusal)
+			w.broken("S4 (faults)", "partition %d: what arrives is answered %v, it must be %v", p.id, refusal, x.refusal)
 		}
 		p.imported(r, x)
 		return

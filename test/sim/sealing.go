@@ -28,7 +28,7 @@ func (o *options) addSealing(rng *rand.Rand) {
 
 // seal lets a partition seal a chapter, if it is time.
 func (w *world) seal(p *part) {
-	if w.o.sealAfter == 0 || w.gone() || p.wound != nil || p.plog == nil || p.loop == nil || w.sealRand.IntN(100) >= w.o.sealing {
+	if w.o.sealAfter == 0 || w.gone() || p.corruption != nil || p.plog == nil || p.loop == nil || w.sealRand.IntN(100) >= w.o.sealing {
 		return
 	}
 	more, err := p.plog.(log.Sealer).Seal(context.Background())

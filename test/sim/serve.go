@@ -43,7 +43,7 @@ func (s *shadow) serveAll(now int64) {
 				later = append(later, ln)
 			}
 		}
-		if s.marked = later; len(s.openHalls) == 0 || !s.acceptWaiting(now) {
+		if s.marked = later; len(s.openWaiters) == 0 || !s.acceptWaiting(now) {
 			return
 		}
 	}

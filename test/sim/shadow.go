@@ -30,10 +30,10 @@ type ask struct {
 	limitB int
 	props  event.Properties
 
-	rules  []model.Rule   // opUpdate: to be made with; opEnforce: in force from now on
-	rule   model.Rule     // opPutRule, opDropRule
-	below  []*queue       // opDelete: subscriptions that end with their topic
-	entity *engine.Entity // opEnforce
+	rules         []model.Rule   // opUpdate: to be made with; opEnforce: in force from now on
+	rule          model.Rule     // opPutRule, opDropRule
+	subscriptions []*queue       // opDelete: subscriptions that end with their topic
+	entity        *engine.Entity // opEnforce
 
 	seqs    []uint64         // opRecall, opCancel
 	deletes bool             // opRecall: taken for good
@@ -52,10 +52,10 @@ type ask struct {
 	orders [2]*event.EntityID // opOrder: where its messages go, and its dead letters; nil: they stay
 	offer  *offered           // opImport
 
-	of    *ask  // by a receiver that has several ports: what was asked of all of them
-	joint joint // … and how far that is
-	tried []int // opSend, opBatch: partitions that it was refused in before anybody looked at it
-	left  *int  // opEnforce: logs in which it is not in force
+	of    *ask        // by a receiver that has several ports: what was asked of all of them
+	joint jointAnswer // … and how far that is
+	tried []int       // opSend, opBatch: partitions that it was refused in before anybody looked at it
+	left  *int        // opEnforce: logs in which it is not in force
 
 	asked int64 // broker time
 }
@@ -72,7 +72,7 @@ type receiver struct {
 	leaving bool // a detach was asked for
 
 	assigned, limit uint32
-	pulls           bool  // it has had credit: something may expire
+	hasPulled       bool  // it has had credit: something may expire
 	line            *line // nil: not attached any more, or not yet
 	wait            *wait // for a session
 	session         string
@@ -106,7 +106,7 @@ type want struct {
 	state     []byte          // of a session
 	ids       []string        // of sessions
 	n         int             // deleted
-	landed    []model.Landing // opImport
+	committed []model.Landing // opImport
 	busy      []*queue        // in use by themselves
 	granted   bool            // it locks or renews
 	unwritten bool            // it was staged, without numbers
@@ -136,26 +136,26 @@ type grant struct {
 // shadow is what the broker's documents say about one loop: which commands are answered when, and whose turn it is
 // (wire-protocol.md 4.3: credit is served in the order it arrived).
 type shadow struct {
-	m         *model.Partition
-	w         *world
-	p         *part
-	marked    []*line
-	halls     map[*queue]*hall
-	openHalls []*hall
-	waits     []*wait
-	sweepers  sweepers
-	waiting   []*want
-	handed    int     // records in frames that were given to the writer
-	marks             // how far they are in the log, as the loop saw it last
-	asked     int     // records that are being synced; 0: none are
-	back      []*want // deliveries that found their receiver gone
-	due       []*want // replies that must have been posted by now
-	facts     facts
-	orders    map[orderKey]*order
-	ready     []*order   // that have something to do, maybe
-	arrivals  []*offered // that were taken and wait for room
-	budget    budget
-	halted    bool // the disk hangs: nobody is served
+	m              *model.Partition
+	w              *world
+	p              *part
+	marked         []*line
+	sessionWaiters map[*queue]*sessionWaiters
+	openWaiters    []*sessionWaiters
+	waits          []*wait
+	sweepers       sweepers
+	waiting        []*want
+	handed         int     // records in frames that were given to the writer
+	marks                  // how far they are in the log, as the loop saw it last
+	asked          int     // records that are being synced; 0: none are
+	back           []*want // deliveries that found their receiver gone
+	due            []*want // replies that must have been posted by now
+	facts          facts
+	orders         map[orderKey]*order
+	ready          []*order   // that have something to do, maybe
+	arrivals       []*offered // that were taken and wait for room
+	budget         budget
+	halted         bool // the disk hangs: nobody is served
 }
 
 // marks are how many records are written, and durable.
@@ -172,7 +172,7 @@ func newShadow(w *world, p *part) *shadow {
 	n := p.model.Records
 	p.model.Lost()
 	p.reached = marks{n, n}
-	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, halls: map[*queue]*hall{}, orders: map[orderKey]*order{}}
+	s := &shadow{m: p.model, w: w, p: p, handed: n, marks: marks{n, n}, sessionWaiters: map[*queue]*sessionWaiters{}, orders: map[orderKey]*order{}}
 	p.model.Aborted, p.model.Spent = s.aborted, nil // a start ends everything
 	return s
 }
@@ -208,7 +208,7 @@ func (s *shadow) wait(x want, solid int) {
 func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.marks, s.m.Written = before, before.written
 	s.suffers()
-	s.hurry(now)
+	s.ripen(now)
 	for _, a := range asks {
 		s.step(now, a)
 	}
@@ -229,8 +229,8 @@ func (s *shadow) turn(now int64, asks []*ask, given []*offered, before marks) {
 	s.seal(now)
 }
 
-// landed is what hearing of the log must do.
-func (s *shadow) landed(now int64, before marks) {
+// committed is what hearing of the log must do.
+func (s *shadow) committed(now int64, before marks) {
 	if s.marks = before; s.durable >= s.asked {
 		s.asked = 0
 	}
@@ -252,7 +252,7 @@ func (s *shadow) heard() {
 		switch n.Kind {
 		case model.Returned:
 			s.sweepers.stored(q)
-			if h := s.halls[q.site()]; h != nil && !n.Loose {
+			if h := s.sessionWaiters[q.site()]; h != nil && !n.Loose {
 				s.arrived(h, q, n.Session)
 			}
 			for _, ln := range q.site().lines {
@@ -263,7 +263,7 @@ func (s *shadow) heard() {
 			}
 		case model.Ended:
 			s.sweepers.stored(q)
-			if h := s.halls[q.site()]; h != nil {
+			if h := s.sessionWaiters[q.site()]; h != nil {
 				s.sessionEnded(h, q, n.Session)
 			}
 		}
@@ -283,8 +283,8 @@ func (s *shadow) drop(now int64, q *queue) {
 	s.m.Drop(now, q.model)
 	s.order(q, [2]*event.EntityID{})
 	q.soonest = 0
-	if h := s.halls[q.site()]; h != nil {
-		s.markHall(h, q)
+	if h := s.sessionWaiters[q.site()]; h != nil {
+		s.markWaiters(h, q)
 	}
 }
 
@@ -294,7 +294,7 @@ func (s *shadow) step(now int64, a *ask) {
 	if a.op.uses() {
 		a.q.use(now)
 	}
-	if s.strained(a, &x) {
+	if s.withFaults(a, &x) {
 		s.hold(x)
 		return
 	}
@@ -431,7 +431,7 @@ func (x *want) showing(q *model.Queue, found []*model.Message) {
 func (s *shadow) seal(now int64) {
 	for {
 		s.release()
-		s.takeBack(now)
+		s.undoAccepted(now)
 		if s.m.Records > s.handed && slices.ContainsFunc(s.waiting, s.urgent) {
 			s.hand()
 			continue
@@ -501,8 +501,8 @@ func (s *shadow) release() {
 	s.waiting = left
 }
 
-// takeBack gives up what could not leave: locks are released, what was deleted on receipt is lost (5.2).
-func (s *shadow) takeBack(now int64) {
+// undoAccepted gives up what could not leave: locks are released, what was deleted on receipt is lost (5.2).
+func (s *shadow) undoAccepted(now int64) {
 	if len(s.back) == 0 {
 		return
 	}

@@ -137,7 +137,7 @@ func checkCoverage(t *testing.T, stats *Stats) {
 		"checkpoints": stats.Checkpoints, "changes cut off": stats.CutOff, "deletions for idleness": stats.IdleDeleted, "waits of a start": stats.StartWaits,
 		"syncs with something else meanwhile": stats.LongSyncs, "writes during a sync": stats.WritesDuringSync, "crashes in a sync": stats.DiedInSync,
 		"moves": stats.Moves, "partitions refused": stats.PartitionsRefused, "partitions that come back": stats.Revived, "fences": stats.Fenced, "fences in order": stats.FencedInOrder, "restarts in vain": stats.RestartsInVain, "requests to a refused partition": stats.Busy, "offers turned away": stats.TurnedAway, "commits over two entities": stats.CrossCommits,
-		"strains": stats.Strains, "disks that hang": stats.Hangs, "requests turned away for a strain": stats.AwayByStrain, "requests refused for a strain": stats.BusyByStrain, "memory that was not there": stats.MemoryRefused,
+		"changes of faults": stats.Faults, "disks that hang": stats.Hangs, "requests turned away for a fault": stats.AwayByFault, "requests refused for a fault": stats.BusyByFault, "memory that was not there": stats.MemoryRefused,
 		"sealed chapters": stats.Sealed, "crashes while sealing": stats.DiedSealing,
 		"bases": stats.Bases, "cuts of history": stats.FilesCut, "files without bodies": stats.FilesRevised, "crashes while history was given back": stats.DiedInSpace, "thorough looks": stats.Tidied,
 		"rollbacks": stats.Aborts[event.AbortRolledBack], "transactions out of time": stats.Aborts[event.AbortTimedOut],

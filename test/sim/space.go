@@ -282,7 +282,7 @@ func (w *world) dropBodies(ctx context.Context, h *host.History, p *part) {
 	w.gaveBack(p, "bodies", err)
 }
 
-// erased tells whether a body may be gone that a client is shown: of what it was given without a lock, or only looked at, nothing may be left by the time it reads.
+// erased reports whether a body may be gone that a client is shown: of what it was given without a lock, or only looked at, nothing may be left by the time it reads.
 func (p *part) erased(b event.Blob, err error) bool {
 	if p.w.spaces.rng == nil || !errors.Is(err, event.ErrErased) || p.state == nil {
 		return false

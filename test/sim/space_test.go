@@ -59,7 +59,7 @@ var layouts = []struct {
 }
 
 // A keeping is what becomes of what was written.
-var keepings = []struct {
+var retentions = []struct {
 	name   string
 	change func(*options)
 }{
@@ -72,7 +72,7 @@ var keepings = []struct {
 }
 
 // The same operations, whatever becomes of files: segments tiny or huge, checkpoints never or always, chapters sealed never or at once, history cut and bodies dropped never
-// or all the time. Clients have the same answers, and where addresses are the same so are the last states. In every other run the process stops or dies after every few operations.
+// or all the time. Clients have the same answers, and where addresses are the same so are the last states. In every other run the process stops or dies after every few operations (SM-367, SM-369).
 func TestSpaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(40)
@@ -84,7 +84,7 @@ func TestSpaceChangesNothing(t *testing.T) {
 		var answers uint64
 		for i, layout := range layouts {
 			var state uint64
-			for k, keep := range keepings {
+			for k, keep := range retentions {
 				res := run(seed, nil, func(o *options) { alike(o, seed%2 == 0); layout.change(o); keep.change(o) })
 				all.Add(res.Stats)
 				if res.Violation != nil {

@@ -20,10 +20,10 @@ type split struct {
 	model *model.Partitioned
 }
 
-// several tells whether an entity has several partitions.
+// several reports whether an entity has several partitions.
 func (q *queue) several() bool { return len(q.whole.parts) > 1 }
 
-// first tells whether it is the first partition of its entity, which stands for all of it where settings are concerned.
+// first reports whether it is the first partition of its entity, which stands for all of it where settings are concerned.
 func (q *queue) first() bool { return q == q.whole.parts[0] }
 
 // site is the first partition of the entity in the same log: it stands for what the log's loop knows of the entity.
@@ -104,7 +104,7 @@ func (w *world) spread(q *queue, id event.EntityID, hosts []byte) {
 	q.whole.model.Queues = make([]*model.Queue, must)
 }
 
-// partitioned tells whether an entity is asked for with several partitions.
+// partitioned reports whether an entity is asked for with several partitions.
 func (q *queue) partitioned(w *world) bool {
 	props, _ := w.decided(q)
 	return props.EnablePartitioning && w.o.split > 1
@@ -236,7 +236,7 @@ func (m *sent) identity() string {
 	return m.key
 }
 
-// notWhole tells whether not all logs serve that an entity of several partitions is in, or would be: then nothing of it is changed (10.6).
+// notWhole reports whether not all logs serve that an entity of several partitions is in, or would be: then nothing of it is changed (10.6).
 func (w *world) notWhole(a *ask, exists bool) (away bool) {
 	q := a.q
 	switch {

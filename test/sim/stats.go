@@ -31,8 +31,8 @@ type Stats struct {
 	Moves, TurnedAway                     int64 // messages that arrived; offers that a log did not take
 	Fenced, FencedInOrder, RestartsInVain int64 // partitions
 	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
-	Strains, Hangs                        int64 // changes of what there is of room, memory and answers of the disk
-	AwayByStrain, BusyByStrain            int64 // requests that were turned away for it in front of a loop, and refused by one
+	Faults, Hangs                         int64 // changes of what there is of room, memory and answers of the disk
+	AwayByFault, BusyByFault              int64 // requests that were turned away for it in front of a loop, and refused by one
 	MemoryRefused                         int64 // asked for by what can do with less, or wait
 	Revived                               int64 // of those, such as came back while the others served
 	IdleDeleted                           int64 // entities that nobody used

@@ -50,7 +50,7 @@ type part struct {
 	shadow *shadow
 
 	plog   log.Partition
-	writer *tap
+	writer *simWriter
 	state  *engine.Partition
 	loop   *host.Loop
 	inbox  []*ask
@@ -76,17 +76,17 @@ type part struct {
 	offers  []*offered    // that couriers made it
 	given   []*offered    // … and its loop has; some of them have their answers
 	looks   []look        // of its ports at what they share with others, that the shadow has not heard of
-	weft
+	suspended
 
-	shut int   // so many more are turned away
+	shut int   // that many more are turned away
 	rest int64 // when its courier wants a turn; 0: when it is told something
 
-	wound   *wound // that has it refused; nil: none
-	away    bool   // it is refused, or fenced
-	faulted bool   // an injected error was returned to it since it was taken in service
-	dropped bool   // … by a sync that lost pages; it has not been recovered since
-	how     stop   // how its last run ended
-	missed  bool   // there was a run without it since: nobody vouches for that end any more
+	corruption *corruption // that has it refused; nil: none
+	away       bool        // it is refused, or fenced
+	faulted    bool        // an injected error was returned to it since it was taken in service
+	dropped    bool        // … by a sync that lost pages; it has not been recovered since
+	how        stop        // how its last run ended
+	missed     bool        // there was a run without it since: nobody vouches for that end any more
 
 	facts map[int]noted // by record
 	stops []event.Stop  // how the last run may be said to have ended; nil: anything
@@ -100,19 +100,19 @@ type frame struct {
 	level   log.Durability
 }
 
-// tap is the writer with its appends counted.
-type tap struct {
+// simWriter is the writer with its appends counted.
+type simWriter struct {
 	log.ManualWriter
 	p     *part
 	sizes sizes
 	hangs bool // the disk does not answer, as far as the loop knows
 }
 
-func (t *tap) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
+func (t *simWriter) Append(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Append) }
 
-func (t *tap) Write(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Write) }
+func (t *simWriter) Write(b *log.Batch) log.Ticket { return t.count(b, t.ManualWriter.Write) }
 
-func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
+func (t *simWriter) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	p := t.p
 	p.appended += b.Count()
 	p.w.stats.Frames++
@@ -129,13 +129,13 @@ func (t *tap) count(b *log.Batch, give func(*log.Batch) log.Ticket) log.Ticket {
 	return ticket
 }
 
-func (t *tap) Sync() {
+func (t *simWriter) Sync() {
 	t.p.asked = t.p.appended
 	t.ManualWriter.Sync()
 }
 
 // Work counts what a start has to wait for.
-func (t *tap) Work() bool {
+func (t *simWriter) Work() bool {
 	if t.p.starting {
 		t.p.w.stats.StartWaits++
 	}
@@ -169,13 +169,13 @@ type world struct {
 	stats Stats
 	step  int
 
-	sealRand *rand.Rand
-	sends    map[uint64]*ask // those without a key, by tag
-	weaver   *rand.Rand      // says where a loop stands still at what ports share; nil: nowhere
-	current  *part           // whose loop does something
-	strains  strains
-	spaces   spacing
-	memory   *account // of the process that runs
+	sealRand    *rand.Rand
+	sends       map[uint64]*ask // those without a key, by tag
+	interleaver *rand.Rand      // says where a loop stands still at what ports share; nil: nowhere
+	current     *part           // whose loop does something
+	faults      faults
+	spaces      spacing
+	memory      *account // of the process that runs
 
 	disk    *faultfs.FS
 	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
@@ -223,16 +223,16 @@ func run(seed uint64, out io.Writer, change func(*options)) (res Result) {
 		disk: faultfs.New()}
 	w.o, w.leaving, w.refusals = swarm(w.rng, seed), map[moveKey]uint64{}, map[moveKey]model.Refusal{}
 	change(&w.o)
-	if w.o.strained {
-		w.strains.rng = rand.New(rand.NewPCG(seed, strainStream+1))
-		w.strains.little = rand.New(rand.NewPCG(seed, strainStream+2))
+	if w.o.faults {
+		w.faults.rng = rand.New(rand.NewPCG(seed, faultStream+1))
+		w.faults.little = rand.New(rand.NewPCG(seed, faultStream+2))
 	}
 	if w.o.spacing > 0 {
 		w.spaces.rng = rand.New(rand.NewPCG(seed, spaceStream+1))
 	}
 	if w.o.split > 0 {
 		w.sends = map[uint64]*ask{}
-		w.weaver = rand.New(rand.NewPCG(seed, splitStream+1))
+		w.interleaver = rand.New(rand.NewPCG(seed, splitStream+1))
 	}
 	if w.o.questions > 0 {
 		w.asks.rng = rand.New(rand.NewPCG(seed, answersStream))
@@ -318,7 +318,7 @@ func (w *world) settle(p *part) {
 			p.work()
 		}
 		heard := w.land(p)
-		if !worked && !heard && p.writer.ManualWriter.Strain().Room == log.RoomNone { // a frame that found no room is tried once a second
+		if !worked && !heard && p.writer.ManualWriter.DiskState().Room == log.RoomNone { // a frame that found no room is tried once a second
 			p.writer.Tick()
 			continue
 		}
@@ -352,7 +352,7 @@ func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 // act does one thing.
 func (w *world) act() {
 	switch {
-	case w.weave():
+	case w.interleave():
 		return
 	case w.crashed:
 		w.reborn()
@@ -363,7 +363,7 @@ func (w *world) act() {
 	if w.o.fences && w.step%4 == 0 && w.fences(p) {
 		return
 	}
-	w.strain(p)
+	w.changeFaults(p)
 	switch w.choose() {
 	case actRequest:
 		w.request()
@@ -505,12 +505,12 @@ func (w *world) beginLand(p *part) bool {
 	p.heard = before
 	now := w.now(p)
 	w.note("landed", int64(p.id))
-	w.do(p, p.loop.Landed, func() {
+	w.do(p, p.loop.Committed, func() {
 		if w.gone() || p.failed() || p.loop.Err() != nil {
-			p.lastly(func() { p.shadow.landed(now, before) })
+			p.lastly(func() { p.shadow.committed(now, before) })
 			return
 		}
-		p.shadow.landed(now, before)
+		p.shadow.committed(now, before)
 		p.agree("a commit")
 	})
 	return true
@@ -551,7 +551,7 @@ func (w *world) logger() *slog.Logger {
 	}}))
 }
 
-// Damaging tells whether a seed flips bits at rest.
+// Damaging reports whether a seed flips bits at rest.
 func Damaging(seed uint64) bool {
 	return swarm(rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), seed).damage
 }

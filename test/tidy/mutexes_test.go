@@ -49,7 +49,7 @@ var mutexes = map[string]string{
 	"protocol/access.Failures.mu":    "failed logins by address",
 	"protocol/access.keySet.mu":      "fetching an issuer's keys: one at a time",
 	"ledger.Memory.mu":               "who is who in logs, for questions that are asked again and again",
-	"log.holds.mu":                   "what readers over the network have yet to read",
+	"log.remoteLeases.mu":            "what readers over the network have yet to read",
 	"protocol/ledger.answering.mu":   "lines of an answer that wait to be sent, between who finds them and who sees that they do not wait for long",
 	"protocol/listen.answering.mu":   "how many connections net/http has, whose goroutines tell it",
 	"protocol/listen.Server.mu":      "listeners, and connections that have not said what they speak",

@@ -28,23 +28,15 @@ var otherwise = map[string]string{
 	"P13": "I21",
 	"P15": "I18",
 	"P18": "I12",
-	"P22": "log/drop_test.go", // and what history lets go, I24
 	"P25": "I25",
-	"P26": "docs/guide/backup.md", // typed by test/guide
-	"F24": "cmd/settings/settings_test.go",
-	"I28": "test/attack/attacks_test.go", // memory; descriptors and goroutines have tests of their own
-	"S11": "protocol/servicebus/cbs_test.go",
 	"S20": "protocol/amqp", // nothing of it can be seen from outside
 	"S22": noUI,
 	"S25": noUI,
 	"S26": noUI,
 	"S29": noUI,
 	"S30": noUI,
-	"S34": "cmd/ledgerbus/entities_test.go",
 	"S35": "Makefile",
 	"S36": "no test: there is no such endpoint",
-	"T2":  "test/torture",
-	"T3":  "test/faultfs",
 	"T9":  "no test: it is not built",
 	"T10": ".ci/run",
 }

@@ -127,7 +127,7 @@ func (s *small) count(what string) (n int) {
 	return n
 }
 
-// complete settles so many messages, or all there are, and returns how many.
+// complete settles that many messages, or all there are, and returns how many.
 func (s *small) complete(most int) (n int) {
 	s.Helper()
 	client := s.client()

@@ -570,7 +570,7 @@ func (f *fence) during(calls []call, away bool) (took []time.Duration) {
 	return took
 }
 
-// percentile is the value that so many of a hundred do not exceed; 0 of nothing.
+// percentile is the value that that many of a hundred do not exceed; 0 of nothing.
 func percentile(list []time.Duration, p int) time.Duration {
 	if len(list) == 0 {
 		return 0

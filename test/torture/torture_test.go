@@ -68,7 +68,7 @@ type rig struct {
 }
 
 // newRig starts a broker with the entities of a file on a new directory. A test that fails keeps the directory, and says how it is run again
-// with so many kills.
+// with that many kills.
 func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ledgerbus-torture-")
@@ -104,7 +104,7 @@ func firstSeed() uint64 {
 	return rand.Uint64N(1 << 32)
 }
 
-// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5.
+// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5 (suite T2).
 func TestTorture(t *testing.T) {
 	r := newRig(t, harness.Build(t, t.TempDir()), entities, firstSeed(), *rounds)
 	r.serves = func(rng *rand.Rand) time.Duration {

@@ -231,12 +231,12 @@ func (m *mover) forward(ctx context.Context, queue, to string) error {
 	return err
 }
 
-// arrived waits until a queue has so many messages.
+// arrived waits until a queue has that many messages.
 func (m *mover) arrived(ctx context.Context, queue string, n int64) error {
 	return m.until(ctx, queue, func(e *admin.Entity) bool { return int64(e.Runtime.Active) >= n })
 }
 
-// deadLettered waits until the dead-letter queue of a queue has so many messages.
+// deadLettered waits until the dead-letter queue of a queue has that many messages.
 func (m *mover) deadLettered(ctx context.Context, queue string, n int) error {
 	return m.until(ctx, queue, func(e *admin.Entity) bool { return e.Runtime.DeadLetter >= n })
 }

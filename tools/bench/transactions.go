@@ -116,19 +116,19 @@ func runUnits(ctx context.Context, to *child, transactional bool, size int, dura
 
 // unitConn is a connection with several sessions, each of which does one unit of work after the other.
 type unitConn struct {
-	net     net.Conn
-	in      *bufio.Reader
-	out     []byte
-	decoder amqp.Decoder
-	lanes   []*lane
-	busy    int // lanes at work
-	units   atomic.Int64
-	stop    atomic.Bool
-	latency Histogram
+	net      net.Conn
+	in       *bufio.Reader
+	out      []byte
+	decoder  amqp.Decoder
+	sessions []*session
+	busy     int // lanes at work
+	units    atomic.Int64
+	stop     atomic.Bool
+	latency  Histogram
 }
 
-// lane is a session with a link to the coordinator and one to the queue.
-type lane struct {
+// session is a session with a link to the coordinator and one to the queue.
+type session struct {
 	c             *unitConn
 	channel       uint16
 	transactional bool
@@ -167,8 +167,8 @@ func openUnits(ctx context.Context, to Target, transactional bool, size int) (*u
 		batch = amqp.AppendData(batch, message)
 	}
 	for i := range unitsAtOnce / unitConnections {
-		l := &lane{c: c, channel: uint16(i), transactional: transactional, message: message, batch: batch}
-		c.lanes = append(c.lanes, l)
+		l := &session{c: c, channel: uint16(i), transactional: transactional, message: message, batch: batch}
+		c.sessions = append(c.sessions, l)
 		c.put(l.channel, &amqp.Begin{IncomingWindow: 1 << 20, OutgoingWindow: 1 << 20}, nil)
 		if transactional {
 			c.put(l.channel, &amqp.Attach{Name: fmt.Sprint("coordinator", i), Handle: coordinatorHandle, Role: amqp.RoleSender,
@@ -223,13 +223,13 @@ func (c *unitConn) run() error {
 		}
 		switch p := p.(type) {
 		case *amqp.Flow: // credit: a lane begins when its link to the queue, the last one, has some
-			if l := c.lanes[h.Channel]; p.Handle.Set && p.Handle.Value == queueHandle && l.began.IsZero() {
+			if l := c.sessions[h.Channel]; p.Handle.Set && p.Handle.Value == queueHandle && l.began.IsZero() {
 				c.busy++
 				first = false
 				l.begin()
 			}
 		case *amqp.Disposition:
-			if err := c.lanes[h.Channel].answered(p); err != nil {
+			if err := c.sessions[h.Channel].answered(p); err != nil {
 				return err
 			}
 		case *amqp.Detach:
@@ -245,7 +245,7 @@ func (c *unitConn) run() error {
 	return nil
 }
 
-func (l *lane) transfer(handle, format uint32, state amqp.DeliveryState, payload []byte) {
+func (l *session) transfer(handle, format uint32, state amqp.DeliveryState, payload []byte) {
 	var tag [4]byte
 	binary.BigEndian.PutUint32(tag[:], l.delivery)
 	t := amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(l.delivery), DeliveryTag: tag[:], MessageFormat: amqp.Some(format), State: state}
@@ -254,7 +254,7 @@ func (l *lane) transfer(handle, format uint32, state amqp.DeliveryState, payload
 }
 
 // begin sends a batch, or asks for a transaction.
-func (l *lane) begin() {
+func (l *session) begin() {
 	l.began = time.Now()
 	if l.transactional {
 		l.ask(&amqp.Declare{})
@@ -265,12 +265,12 @@ func (l *lane) begin() {
 }
 
 // ask asks the coordinator for something.
-func (l *lane) ask(what amqp.Control) {
+func (l *session) ask(what amqp.Control) {
 	l.transfer(coordinatorHandle, amqp.MessageFormatPlain, nil, amqp.AppendControl(amqp.AppendDescriptor(nil, 0x77), what))
 }
 
 // answered takes what the broker says of deliveries, and does what comes next.
-func (l *lane) answered(d *amqp.Disposition) error {
+func (l *session) answered(d *amqp.Disposition) error {
 	switch state := d.State.(type) {
 	case amqp.Declared:
 		l.transaction, l.unanswered = append([]byte(nil), state.TxnID...), unitMessages

@@ -76,7 +76,7 @@ func wrap(op string, err error) error {
 	return e
 }
 
-// ended tells whether an error means that a link, its session or the connection is over.
+// ended reports whether an error means that a link, its session or the connection is over.
 func ended(err error) bool {
 	return errors.As(err, new(*amqp.LinkError)) || errors.As(err, new(*amqp.SessionError)) || errors.As(err, new(*amqp.ConnError))
 }

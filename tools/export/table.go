@@ -61,7 +61,7 @@ func newTable[T any](dir, name string, f Format) (*table[T], error) {
 	return t, nil
 }
 
-// add adds a row that has so many bytes of texts and bodies.
+// add adds a row that has that many bytes of texts and bodies.
 func (t *table[T]) add(row T, bytes int) error {
 	t.rows, t.count = append(t.rows, row), t.count+1
 	if t.bytes += bytes; len(t.rows) < pendingRows && t.bytes < groupBytes {

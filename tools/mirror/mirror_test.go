@@ -23,7 +23,7 @@ type logs struct {
 	first     uint64
 	all       [][]string // each entry of a partition
 	lsn       [][]uint64
-	breaks    int // after so many entries the source fails; 0: it does not
+	breaks    int // after that many entries the source fails; 0: it does not
 }
 
 // grow adds frames of one to three events.

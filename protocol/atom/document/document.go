@@ -84,7 +84,7 @@ type Feed struct {
 // notFoundTitle is what clients know the feed by that says that nothing is there (management-api.md 2.5).
 const notFoundTitle = "Publicly Listed Services"
 
-// NotFound tells whether a feed is the answer of an address where nothing is.
+// NotFound reports whether a feed is the answer of an address where nothing is.
 func (f *Feed) NotFound() bool { return f.Title == notFoundTitle && len(f.Entries) == 0 }
 
 // Error is the body of an answer with a status of 400 or more (management-api.md 2.10).

@@ -78,7 +78,7 @@ var elementsByName = func() map[string]Element {
 // Elements is a set of elements.
 type Elements uint64
 
-// Has tells whether e is in the set.
+// Has reports whether e is in the set.
 func (s Elements) Has(e Element) bool { return s>>e&1 == 1 }
 
 // Add puts elements into the set.
@@ -130,7 +130,7 @@ var readOnly = func() (s Elements) {
 	return s
 }()
 
-// shows tells whether a description has an element in a format.
+// shows reports whether a description has an element in a format.
 func (d *Description) shows(e Element, f Format) bool {
 	if f.Form == Request {
 		return d.Present.Has(e) && !readOnly.Has(e)

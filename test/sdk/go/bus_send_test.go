@@ -56,7 +56,7 @@ func (b *bus) keyed(m *message) *message {
 	return &one
 }
 
-// together tells whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2).
+// together reports whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2).
 func (b *bus) together(one, other *message) bool {
 	return b.place.partitioned == nil || deref(one.SessionID) == deref(other.SessionID)
 }

@@ -190,7 +190,7 @@ func (l List) Of(group string) []string {
 	return SDKs
 }
 
-// Shows tells whether a scenario is one that a client shows, or says why it cannot.
+// Shows reports whether a scenario is one that a client shows, or says why it cannot.
 func (l List) Shows(client string, s Scenario) bool { return slices.Contains(l.Of(s.Group), client) }
 
 // For returns the list with the scenarios of a client alone.

@@ -58,7 +58,7 @@ func (r *resultReader) read() ([]Result, error) {
 	}
 }
 
-// rest tells whether a line has begun and not ended.
+// rest reports whether a line has begun and not ended.
 func (r *resultReader) rest() bool { return len(bytes.TrimSpace(r.pending)) > 0 }
 
 // Report is what one run of a suite came to.

@@ -17,7 +17,7 @@ type DiskResult struct {
 	PerSecond  float64       `json:"perSecond"` // writes
 }
 
-// Disk appends frames of so many bytes to a new file of a directory, each followed by an fdatasync, until the duration is
+// Disk appends frames of that many bytes to a new file of a directory, each followed by an fdatasync, until the duration is
 // over or the context ends, and removes the file.
 func Disk(ctx context.Context, dir string, frameBytes int, duration time.Duration) (DiskResult, error) {
 	path := filepath.Join(dir, "floor.disk")

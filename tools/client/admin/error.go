@@ -38,10 +38,10 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the network or of a document, if there was one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// IsNotFound tells whether an error says that what was asked for does not exist.
+// IsNotFound reports whether an error says that what was asked for does not exist.
 func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// IsConflict tells whether an error says that what was to be created exists, or that something else changes it now.
+// IsConflict reports whether an error says that what was to be created exists, or that something else changes it now.
 func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 
 func hasStatus(err error, status int) bool {

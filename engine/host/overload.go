@@ -53,14 +53,14 @@ func eventWeight(events []event.Event) weight {
 	return most
 }
 
-// bears is the weight from which on commands are refused with so much room; see [log.Room].
-func bears(room log.Room) weight {
+// refusedFrom is the weight from which on commands are refused with that much room; see [log.Room].
+func refusedFrom(room log.Room) weight {
 	return [...]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[room]
 }
 
 // tooHeavy refuses a command for want of room on the disk; nil: there is enough for it.
 func tooHeavy(on log.Writer, w weight) *engine.Error {
-	if w == light || w < bears(on.Strain().Room) {
+	if w == light || w < refusedFrom(on.DiskState().Room) {
 		return nil
 	}
 	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")
@@ -84,8 +84,8 @@ func (m memory) refuses(w weight) *engine.Error {
 	return noMemory
 }
 
-// bear has the partition refuse sends for as long as they cannot be stored.
-func bear(l *Loop) {
+// refuseGrowth has the partition refuse sends for as long as they cannot be stored.
+func refuseGrowth(l *Loop) {
 	refusal := tooHeavy(l.frames.writer, growth)
 	if mutant.On(mutant.SendsInNeed) {
 		refusal = nil
@@ -101,13 +101,13 @@ func bear(l *Loop) {
 }
 
 // scarce tells that the reserve is not for facts.
-func scarce(on log.Writer) bool { return on.Strain().Room >= log.RoomCritical }
+func scarce(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
 // withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says why: what is new while the disk hangs, what
 // writes while there is no room at all. The loop cannot: it may be in a write, and its answers leave in order, behind those that wait for the
 // disk. It does not change the slice.
 func withoutNew(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
-	s := on.Strain()
+	s := on.DiskState()
 	full := s.Room == log.RoomNone
 	if s.Hangs.IsZero() && !full {
 		return requests, nil, nil
@@ -150,7 +150,7 @@ func isNew(cmd engine.Command) bool {
 
 // halted reports that no locks are granted: the disk hangs, and they could end before they are written.
 func halted(on log.Writer) bool {
-	return !on.Strain().Hangs.IsZero() && !mutant.On(mutant.GrantedWhileHung)
+	return !on.DiskState().Hangs.IsZero() && !mutant.On(mutant.GrantedWhileHung)
 }
 
 // The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
@@ -210,7 +210,7 @@ func absence(s engine.PartitionStatus) Condition {
 
 // Conditions are the states that last, those of the disk first.
 func (ps *partitions) Conditions() (list []Condition) {
-	worst := log.Strain{}
+	worst := log.DiskState{}
 	var rest []Condition
 	for i, l := range ps.loops() {
 		if l == nil {
@@ -220,7 +220,7 @@ func (ps *partitions) Conditions() (list []Condition) {
 		if r := ps.slots[i].rotten.Load(); r != nil {
 			rest = append(rest, Condition{State: dataDamaged, Partition: i, Since: r.since.Std(), Cause: r.count()})
 		}
-		s := l.frames.writer.Strain()
+		s := l.frames.writer.DiskState()
 		if s.Room > worst.Room {
 			worst = s
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// hall is the shadow of the receivers of a session queue: who holds which session, and who waits for one (8.3).
-type hall struct {
+// sessionWaiters is the shadow of the receivers of a session queue: who holds which session, and who waits for one (8.3).
+type sessionWaiters struct {
 	q        *queue
 	held     map[sessionOf]*line
 	waits    []*wait
@@ -32,10 +32,10 @@ type wait struct {
 }
 
 func (s *shadow) attachSession(now int64, a *ask) {
-	h := s.halls[a.q]
+	h := s.sessionWaiters[a.q]
 	if h == nil {
-		h = &hall{q: a.q, held: map[sessionOf]*line{}}
-		s.halls[a.q] = h
+		h = &sessionWaiters{q: a.q, held: map[sessionOf]*line{}}
+		s.sessionWaiters[a.q] = h
 	}
 	h.attached++
 	w := &wait{a: a, until: now + a.wait}
@@ -56,14 +56,14 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	}
 	if again {
 		for _, q := range a.rcv.from() {
-			s.markHall(h, q)
+			s.markWaiters(h, q)
 		}
 	}
 }
 
-// acceptFor tries to give a session of some partitions, and tells whether there was an answer, here or in another log, or so much has expired
+// acceptFor tries to give a session of some partitions, and reports whether there was an answer, here or in another log, or so much has expired
 // that others have their turn first.
-func (s *shadow) acceptFor(now int64, h *hall, w *wait, in []*queue) (answered, again bool) {
+func (s *shadow) acceptFor(now int64, h *sessionWaiters, w *wait, in []*queue) (answered, again bool) {
 	r := w.a.rcv
 	if s.halted {
 		return false, true
@@ -84,7 +84,7 @@ func (s *shadow) acceptFor(now int64, h *hall, w *wait, in []*queue) (answered, 
 }
 
 // acceptIn is acceptFor for one partition.
-func (s *shadow) acceptIn(now int64, h *hall, w *wait, q *queue) (answered, again bool) {
+func (s *shadow) acceptIn(now int64, h *sessionWaiters, w *wait, q *queue) (answered, again bool) {
 	a := w.a
 	x := want{tag: a.tag, ask: a, q: q, at: now, lock: s.p.tokens(q, 1)[0]}
 	var id string
@@ -108,7 +108,7 @@ func (s *shadow) acceptIn(now int64, h *hall, w *wait, q *queue) (answered, agai
 	}
 	switch {
 	case x.refusal != model.Accepted:
-		s.leaveHall(h, a.rcv)
+		s.leaveWaiters(h, a.rcv)
 	case !got:
 		return false, again
 	default:
@@ -122,7 +122,7 @@ func (s *shadow) acceptIn(now int64, h *hall, w *wait, q *queue) (answered, agai
 	return true, false
 }
 
-func (s *shadow) leaveHall(h *hall, r *receiver) {
+func (s *shadow) leaveWaiters(h *sessionWaiters, r *receiver) {
 	r.wait, r.there = nil, false
 	h.attached--
 	s.mayForget(h.q)
@@ -131,22 +131,22 @@ func (s *shadow) leaveHall(h *hall, r *receiver) {
 // mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, at its dead letters maybe, it
 // stays marked although those have left for whom something came: who waits next is looked at once more.
 func (s *shadow) mayForget(q *queue) {
-	if h := s.halls[q]; h != nil && h.attached == 0 && !q.attended() {
-		delete(s.halls, q)
+	if h := s.sessionWaiters[q]; h != nil && h.attached == 0 && !q.attended() {
+		delete(s.sessionWaiters, q)
 	}
 }
 
 func (s *shadow) giveUp(now int64, w *wait) {
 	w.over = true
 	if r := w.a.rcv; r.shared && s.looks(r).Spoken { // another has one for it
-		h := s.halls[w.a.q]
+		h := s.sessionWaiters[w.a.q]
 		h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
 		r.wait = nil
 		return
 	}
-	h := s.halls[w.a.q]
+	h := s.sessionWaiters[w.a.q]
 	h.waits = slices.DeleteFunc(h.waits, func(o *wait) bool { return o == w })
-	s.leaveHall(h, w.a.rcv)
+	s.leaveWaiters(h, w.a.rcv)
 	s.tell(w.a.rcv, want{tag: w.a.tag, ask: w.a, at: now, refusal: model.TimedOut}, s.m.Solid)
 }
 
@@ -159,14 +159,14 @@ func (s *shadow) endWaits(now int64) {
 				break
 			}
 		}
-		if !w.over && w.until <= now && (s.halted || !s.halls[w.a.q].marked) { // there may be a session for it yet
+		if !w.over && w.until <= now && (s.halted || !s.sessionWaiters[w.a.q].marked) { // there may be a session for it yet
 			s.giveUp(now, w)
 		}
 	}
 	s.waits = slices.DeleteFunc(s.waits, func(w *wait) bool { return w.over })
 }
 
-func (s *shadow) markHall(h *hall, q *queue) {
+func (s *shadow) markWaiters(h *sessionWaiters, q *queue) {
 	if len(h.waits) == 0 {
 		return
 	}
@@ -176,14 +176,14 @@ func (s *shadow) markHall(h *hall, q *queue) {
 	}
 	if !h.marked {
 		h.marked = true
-		s.openHalls = append(s.openHalls, h)
+		s.openWaiters = append(s.openWaiters, h)
 	}
 }
 
 // acceptWaiting gives sessions to those that wait. It reports whether it came to an end.
 func (s *shadow) acceptWaiting(now int64) bool {
-	for len(s.openHalls) > 0 {
-		h := s.openHalls[0]
+	for len(s.openWaiters) > 0 {
+		h := s.openWaiters[0]
 		for len(h.waits) > 0 {
 			first := h.waits[0]
 			answered, again := s.acceptFor(now, h, first, first.a.rcv.among(h.look))
@@ -196,44 +196,44 @@ func (s *shadow) acceptWaiting(now int64) bool {
 			h.waits = h.waits[1:]
 		}
 		h.marked, h.look = false, nil
-		s.openHalls = s.openHalls[1:]
+		s.openWaiters = s.openWaiters[1:]
 	}
 	return true
 }
 
 // arrived marks who may get a message of a session.
-func (s *shadow) arrived(h *hall, q *queue, session string) {
+func (s *shadow) arrived(h *sessionWaiters, q *queue, session string) {
 	if ln := h.held[sessionOf{q, session}]; ln != nil {
 		ln.wakes(q)
 		s.markLine(ln)
 	} else {
-		s.markHall(h, q)
+		s.markWaiters(h, q)
 	}
 }
 
-func (s *shadow) sessionEnded(h *hall, q *queue, id string) {
+func (s *shadow) sessionEnded(h *sessionWaiters, q *queue, id string) {
 	if ln := h.held[sessionOf{q, id}]; ln != nil {
 		r := ln.holder
 		s.leaveSession(h, r)
 		s.tell(r, want{tag: r.tag, kind: engine.ReplyEnded, refusal: model.SessionLost, ask: &ask{op: opEnded, q: r.q, rcv: r}}, s.m.Solid)
 	}
-	if s.halls[h.q] != nil {
-		s.markHall(h, q)
+	if s.sessionWaiters[h.q] != nil {
+		s.markWaiters(h, q)
 	}
 }
 
-func (s *shadow) leaveSession(h *hall, r *receiver) {
+func (s *shadow) leaveSession(h *sessionWaiters, r *receiver) {
 	r.line.revoke(r, r.line.queued(r))
 	delete(h.held, sessionOf{r.line.q, r.session})
-	s.rests(r)
+	s.deactivate(r)
 	r.line = nil
-	s.leaveHall(h, r)
+	s.leaveWaiters(h, r)
 }
 
-// rests counts a receiver out that has asked for messages.
-func (s *shadow) rests(r *receiver) {
-	if r.pulls {
-		r.pulls = false
+// deactivate counts a receiver out that has asked for messages.
+func (s *shadow) deactivate(r *receiver) {
+	if r.hasPulled {
+		r.hasPulled = false
 		for _, q := range r.from() {
 			s.sweepers.detached(q)
 		}
@@ -248,11 +248,11 @@ func (s *shadow) detachSession(now int64, r *receiver) {
 		return
 	}
 	if r.line == nil { // another has its session, or it is only counted here
-		s.leaveHall(s.halls[r.q], r)
+		s.leaveWaiters(s.sessionWaiters[r.q], r)
 		return
 	}
 	q := r.line.q
-	s.leaveSession(s.halls[r.q], r)
+	s.leaveSession(s.sessionWaiters[r.q], r)
 	if !q.model.Dropped {
 		s.m.Close(now, q.model, r.lock)
 		s.heard()

@@ -12,21 +12,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// strained is a writer whose disk has as much room as the test says.
-type strained struct {
+// ailingDisk is a writer whose disk has as much room as the test says.
+type ailingDisk struct {
 	log.Writer
 	room  log.Room
 	hangs time.Time
 }
 
-func (s *strained) Strain() log.Strain { return log.Strain{Room: s.room, Hangs: s.hangs} }
+func (s *ailingDisk) DiskState() log.DiskState { return log.DiskState{Room: s.room, Hangs: s.hangs} }
 
 // TestF8WhatIsRefused: with little room what grows is refused as busy, with less what can wait, with none what writes; nothing of it has any
 // effect, and all is taken again when there is room.
 func TestF8WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
-	disk := &strained{Writer: h.loop.frames.writer}
+	disk := &ailingDisk{Writer: h.loop.frames.writer}
 	h.loop.frames.writer = disk
 	found, _ := h.loop.part.Index().Catalogue.Find("orders")
 	entity := engine.View(found, nil)

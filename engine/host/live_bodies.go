@@ -23,8 +23,8 @@ import (
 const (
 	// readingTime is how long what was read when the state was taken may go on being read.
 	readingTime = 30 * time.Second
-	// maxNeeds is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
-	maxNeeds = 1 << 20
+	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
+	maxLiveSpans = 1 << 20
 	// durableEvery is how often it is looked whether a state is durable.
 	durableEvery = 10 * time.Millisecond
 )
@@ -95,15 +95,15 @@ func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look f
 	return look(cmd.state)
 }
 
-// needs is what the state of a partition needs of sealed files.
-type needs struct {
-	files  []needed       // by address
+// liveBodies is what the state of a partition needs of sealed files.
+type liveBodies struct {
+	files  []liveFile     // by address
 	after  time.Time      // when nobody reads any more what the state does not need
 	memory snapshotMemory // has to be given back
 }
 
-// needed is what is needed of a sealed file.
-type needed struct {
+// liveFile is what is needed of a sealed file.
+type liveFile struct {
 	log.SegmentInfo
 	bytes int64 // of bodies, about; those that are shared count once
 	known bool  // by spans; else nobody has asked, or there are too many
@@ -114,25 +114,25 @@ type needed struct {
 type span struct{ from, to event.Position }
 
 // has reports whether a body is needed.
-func (f *needed) has(b event.Blob) bool {
+func (f *liveFile) has(b event.Blob) bool {
 	i := sort.Search(len(f.spans), func(i int) bool { return f.spans[i].to > b.Position })
 	return !f.known || i < len(f.spans) && f.spans[i].from < b.Position+event.Position(b.Size)
 }
 
-// needsOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
+// liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
 // that choose says, as long as there is memory for it.
-func needsOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*needed) bool) (*needs, error) {
-	n := &needs{files: make([]needed, len(files)), memory: snapshotMemory{from: from}}
+func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
+	n := &liveBodies{files: make([]liveFile, len(files)), memory: snapshotMemory{from: from}}
 	for i, f := range files {
 		n.files[i].SegmentInfo = f
 	}
 	err := state(ctx, func(s *index.Snapshot) error {
-		if !n.memory.take(min(1<<20+64*s.Live(), needsMemory), int(s.Copied()), false) {
+		if !n.memory.take(min(1<<20+64*s.Live(), liveBodiesMemory), int(s.Copied()), false) {
 			return noMemory
 		}
 		n.after = time.Now().Add(readingTime)
 		sample := sampleOf(maxSample)
-		if err := n.each(ctx, s, func(_ *needed, b event.Blob) { sample.add(b) }); err != nil {
+		if err := n.each(ctx, s, func(_ *liveFile, b event.Blob) { sample.add(b) }); err != nil {
 			return err
 		}
 		for at, size := range sample.sizes {
@@ -147,9 +147,9 @@ func needsOf(ctx context.Context, from log.Memory, state lasting, files []log.Se
 }
 
 // collect finds the bodies that are needed of the files that were chosen. Where there is no memory for all of them the last ones are not known.
-func (n *needs) collect(ctx context.Context, s *index.Snapshot) error {
+func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot) error {
 	held := 0
-	err := n.each(ctx, s, func(f *needed, b event.Blob) {
+	err := n.each(ctx, s, func(f *liveFile, b event.Blob) {
 		if !f.known {
 			return
 		}
@@ -158,16 +158,16 @@ func (n *needs) collect(ctx context.Context, s *index.Snapshot) error {
 			return
 		}
 		f.spans = append(f.spans, span{b.Position, b.Position + event.Position(b.Size)})
-		if held++; held > maxNeeds {
-			held = n.shrink(maxNeeds / 2)
+		if held++; held > maxLiveSpans {
+			held = n.shrink(maxLiveSpans / 2)
 		}
 	})
-	n.shrink(maxNeeds)
+	n.shrink(maxLiveSpans)
 	return err
 }
 
 // shrink joins spans, forgets those of the last files until there are no more than so many, and returns how many are left.
-func (n *needs) shrink(most int) (held int) {
+func (n *liveBodies) shrink(most int) (held int) {
 	for i := range n.files {
 		f := &n.files[i]
 		f.spans = joined(f.spans)
@@ -194,9 +194,9 @@ func joined(list []span) []span {
 }
 
 // each calls do with every blob that the state points to in one of the files.
-func (n *needs) each(ctx context.Context, s *index.Snapshot, do func(*needed, event.Blob)) error {
+func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, do func(*liveFile, event.Blob)) error {
 	count := 0
-	var f *needed
+	var f *liveFile
 	for b := range s.Blobs() {
 		if count++; count%(1<<16) == 0 {
 			if err := ctx.Err(); err != nil {
@@ -216,7 +216,7 @@ func (n *needs) each(ctx context.Context, s *index.Snapshot, do func(*needed, ev
 }
 
 // find is the file with an address, nil: none of them.
-func (n *needs) find(at event.LSN) *needed {
+func (n *liveBodies) find(at event.LSN) *liveFile {
 	i := sort.Search(len(n.files), func(i int) bool { return n.files[i].End > at })
 	if i == len(n.files) || at < n.files[i].First {
 		return nil

@@ -17,8 +17,8 @@ const stateFactor = 3
 // lookEvery is after how many frames it is looked whether there is memory.
 const lookEvery = 256
 
-// shy is a log that is read only while nobody else needs what that takes.
-type shy struct {
+// lowPriorityLog is a log that is read only while nobody else needs what that takes.
+type lowPriorityLog struct {
 	log.Partition
 	log.Finder
 	log.Bases
@@ -42,8 +42,8 @@ func (e everything) Find(log.Search) ([]log.Stretch, error) {
 // Base implements [log.Bases].
 func (everything) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
 
-func newShy(p log.Partition, share *budget.Share) *shy {
-	s := &shy{Partition: p, share: share}
+func newLowPriorityLog(p log.Partition, share *budget.Share) *lowPriorityLog {
+	s := &lowPriorityLog{Partition: p, share: share}
 	var ok bool
 	if s.Finder, ok = p.(log.Finder); !ok {
 		s.Finder = everything{Partition: p}
@@ -55,7 +55,7 @@ func newShy(p log.Partition, share *budget.Share) *shy {
 }
 
 // Read implements [log.Reader].
-func (s *shy) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+func (s *lowPriorityLog) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
 	return func(yield func(log.Frame, error) bool) {
 		if s.refused {
 			yield(log.Frame{}, errMemory)
@@ -76,7 +76,7 @@ func (s *shy) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, err
 }
 
 // OpenCheckpoint implements [log.Checkpoints].
-func (s *shy) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
+func (s *lowPriorityLog) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	for _, c := range s.Checkpoints() {
 		if c.LSN == at && !s.take(c.Size) {
 			return nil, errMemory
@@ -86,15 +86,15 @@ func (s *shy) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 }
 
 // OpenBase implements [log.Bases].
-func (s *shy) OpenBase() (io.ReadCloser, error) {
+func (s *lowPriorityLog) OpenBase() (io.ReadCloser, error) {
 	if b, ok := s.Base(); ok && !s.take(b.Size) {
 		return nil, errMemory
 	}
 	return s.Bases.OpenBase()
 }
 
-// take takes memory for a state of so many bytes, which is given back when the question has been answered.
-func (s *shy) take(stored int64) bool {
+// take takes memory for a state of that many bytes, which is given back when the question has been answered.
+func (s *lowPriorityLog) take(stored int64) bool {
 	s.refused = s.refused || !s.share.Take(int(stored)*stateFactor)
 	return !s.refused
 }

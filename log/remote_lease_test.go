@@ -10,7 +10,7 @@ import (
 
 // What a reader over the network has yet to read is asked for like that of a reader beside the broker: for a minute, by partition, and for no more names
 // than there may be leases.
-func TestLend(t *testing.T) {
+func TestRemoteLease(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	s, err := Open(t.Context(), t.TempDir(), Options{Partitions: 2, Now: func() time.Time { return now }})
@@ -26,14 +26,14 @@ func TestLend(t *testing.T) {
 		}
 		return least
 	}
-	lender := s.(Lender)
-	lender.Lend("a", 1, 500)
-	lender.Lend("b", 1, 700)
+	leaser := s.(RemoteLeaser)
+	leaser.Lease("a", 1, 500)
+	leaser.Lease("b", 1, 700)
 	if lowest(1) != 500 || lowest(0) != 1<<62 {
 		t.Errorf("held from %d and %d", lowest(0), lowest(1))
 	}
-	lender.Lend("a", 1, 900) // it has read on
-	lender.Lend("a", 9, 1)   // there is none
+	leaser.Lease("a", 1, 900) // it has read on
+	leaser.Lease("a", 9, 1)   // there is none
 	if lowest(1) != 700 {
 		t.Errorf("held from %d", lowest(1))
 	}
@@ -42,7 +42,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("held from %d after a minute", lowest(1))
 	}
 	for i := range 1000 {
-		lender.Lend(fmt.Sprint(i), 0, 8)
+		leaser.Lease(fmt.Sprint(i), 0, 8)
 	}
 	if n := len(s.(*store).holds.all); n > maxLeases*2 {
 		t.Errorf("%d names", n)

@@ -7,8 +7,8 @@ import (
 
 // Loops that stand still where ports share something (ports.go), while others go on.
 
-// weft is a loop that stands still in what it does.
-type weft struct {
+// suspended is a loop that stands still in what it does.
+type suspended struct {
 	goesOn func() (struct{}, bool) // nil: it does nothing
 	quit   func()
 	pause  func(struct{}) bool
@@ -17,7 +17,7 @@ type weft struct {
 
 // do has a loop do something, and then holds it against what must come of it. Where ports share something it may stand still on its way.
 func (w *world) do(p *part, what, then func()) {
-	if w.weaver == nil || w.starting() {
+	if w.interleaver == nil || w.starting() {
 		w.current = p
 		what()
 		w.current = nil
@@ -32,7 +32,7 @@ func (w *world) do(p *part, what, then func()) {
 	w.goOn(p)
 }
 
-// starting tells whether nothing is asked yet.
+// starting reports whether nothing is asked yet.
 func (w *world) starting() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.starting })
 }
@@ -46,7 +46,7 @@ func (w *world) goOn(p *part) {
 	}
 	p.quit()
 	then := p.then
-	p.weft = weft{}
+	p.suspended = suspended{}
 	then()
 }
 
@@ -73,14 +73,14 @@ func (w *world) stopTurns() {
 				w.current = p
 				p.quit()
 			}()
-			p.weft = weft{}
+			p.suspended = suspended{}
 		}
 	}
 }
 
-// weave does one thing while a loop stands still; false: none does.
-func (w *world) weave() bool {
-	if w.weaver == nil {
+// interleave does one thing while a loop stands still; false: none does.
+func (w *world) interleave() bool {
+	if w.interleaver == nil {
 		return false
 	}
 	var still, other []*part
@@ -95,15 +95,15 @@ func (w *world) weave() bool {
 		return false
 	}
 	w.stats.Woven++
-	if len(other) == 0 || w.weaver.IntN(100) < 45 {
-		w.goOn(still[w.weaver.IntN(len(still))])
+	if len(other) == 0 || w.interleaver.IntN(100) < 45 {
+		w.goOn(still[w.interleaver.IntN(len(still))])
 	} else {
-		p := other[w.weaver.IntN(len(other))]
-		switch n := w.weaver.IntN(10); {
+		p := other[w.interleaver.IntN(len(other))]
+		switch n := w.interleaver.IntN(10); {
 		case n < 1:
 			w.request()
 		case n < 6:
-			w.beginTurn(p, p.mail(w.weaver.IntN(len(p.inbox)+1)))
+			w.beginTurn(p, p.mail(w.interleaver.IntN(len(p.inbox)+1)))
 		case n < 8:
 			w.beginLand(p)
 		case !p.writer.hangs:
@@ -128,7 +128,7 @@ func (w *world) most(p *part) int {
 	return n
 }
 
-// mail takes requests from an inbox, so many at least: an entity's partitions in one log are dropped together.
+// mail takes requests from an inbox, that many at least: an entity's partitions in one log are dropped together.
 func (p *part) mail(n int) []*ask {
 	for n > 0 && n < len(p.inbox) && p.inbox[n].op == opDrop && p.inbox[n-1].op == opDrop {
 		n++

@@ -30,9 +30,9 @@ const (
 // firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
 const firstConnection = 1 << 40
 
-// Desk is where a request shows its token. It is safe for concurrent use; one is enough for a broker, so that no two requests have the same
+// Authenticator is where a request shows its token. It is safe for concurrent use; one is enough for a broker, so that no two requests have the same
 // number.
-type Desk struct {
+type Authenticator struct {
 	Access   *access.Verifier
 	Failures *access.Failures // counts bad tokens by address; nil: nobody does
 	Logger   *slog.Logger     // nil: slog.Default
@@ -42,7 +42,7 @@ type Desk struct {
 
 // Login checks the token of a request for a decoded path. The error is [ErrNoToken], [ErrAddress] or what package access has for a token. A
 // caller whose tokens were bad often waits for it.
-func (d *Desk) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
+func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" {
 		return access.Grant{}, ErrNoToken
@@ -68,7 +68,7 @@ func peer(r *http.Request) string {
 
 // failed counts a token that nobody signed, and lets its sender wait when there have been many. One that has expired, or is for another
 // resource, was signed with a key.
-func (d *Desk) failed(r *http.Request, err error, now time.Time) {
+func (d *Authenticator) failed(r *http.Request, err error, now time.Time) {
 	if d.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
 		return
 	}
@@ -87,7 +87,7 @@ func (d *Desk) failed(r *http.Request, err error, now time.Time) {
 	}
 }
 
-func (d *Desk) logger() *slog.Logger {
+func (d *Authenticator) logger() *slog.Logger {
 	if d.Logger == nil {
 		return slog.Default()
 	}
@@ -95,14 +95,14 @@ func (d *Desk) logger() *slog.Logger {
 }
 
 // Origin says where a change comes from. The link is what the audit calls the way in.
-func (d *Desk) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
+func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
 	return &engine.Origin{
 		Connection: firstConnection + d.requests.Add(1), RemoteAddress: Clip(r.RemoteAddr, maxAddress), Product: Clip(r.UserAgent(), maxName),
 		Principal: Clip(g.Rule, maxName), Link: link, Entity: Clip(path, maxPath),
 	}
 }
 
-// Clip cuts a text to so many bytes, at the end of a character.
+// Clip cuts a text to that many bytes, at the end of a character.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s

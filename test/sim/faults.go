@@ -14,8 +14,8 @@ import (
 // A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041) come and go in some worlds. What they keep from being
 // carried out is said here once more, by what clients ask for: it is refused as busy and leaves no trace, and everything else goes on.
 
-// strains are what the world suffers from now; its zero value is nothing.
-type strains struct {
+// faults are what the world suffers from now; its zero value is nothing.
+type faults struct {
 	rng          *rand.Rand // nil: nothing ever
 	room         log.Room   // on the one disk of all partitions
 	noMemory     bool       // for what lasts
@@ -23,9 +23,9 @@ type strains struct {
 	little       *rand.Rand // when that is
 }
 
-// strain has something begin or end now and then.
-func (w *world) strain(p *part) {
-	s := &w.strains
+// changeFaults has something begin or end now and then.
+func (w *world) changeFaults(p *part) {
+	s := &w.faults
 	if s.rng == nil || w.draining {
 		return
 	}
@@ -45,13 +45,13 @@ func (w *world) strain(p *part) {
 		p.writer.hangs = !p.writer.hangs && s.rng.IntN(2) == 0
 		w.stats.Hangs += int64(bit(p.writer.hangs))
 	}
-	w.stats.Strains++
-	w.note("strain", int64(s.room), int64(bit(s.noMemory)), int64(p.id), int64(bit(p.writer.hangs)))
+	w.stats.Faults++
+	w.note("faults", int64(s.room), int64(bit(s.noMemory)), int64(p.id), int64(bit(p.writer.hangs)))
 }
 
 // relieve ends all of it.
 func (w *world) relieve() {
-	w.strains.room, w.strains.noMemory, w.strains.littleMemory = log.RoomEnough, false, false
+	w.faults.room, w.faults.noMemory, w.faults.littleMemory = log.RoomEnough, false, false
 	for _, p := range w.parts {
 		if p.writer != nil {
 			p.writer.hangs = false
@@ -59,9 +59,9 @@ func (w *world) relieve() {
 	}
 }
 
-// Strain is what the world says. That a frame waits for room is hidden: what is refused then may change within a turn.
-func (t *tap) Strain() log.Strain {
-	s := log.Strain{Room: t.p.w.strains.room}
+// DiskState is what the world says. That a frame waits for room is hidden: what is refused then may change within a turn.
+func (t *simWriter) DiskState() log.DiskState {
+	s := log.DiskState{Room: t.p.w.faults.room}
 	if t.hangs {
 		s.Hangs = time.Unix(1, 0)
 	}
@@ -95,13 +95,13 @@ func (a *ask) weight() weight {
 	return ending
 }
 
-// bears tells whether something so heavy is carried out.
-func (s *strains) bears(n weight) bool {
+// admits reports whether something so heavy is carried out.
+func (s *faults) admits(n weight) bool {
 	least := map[log.Room]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[s.room]
 	return n == light || n < least && (n < growth || !s.noMemory)
 }
 
-// isNew tells whether a request is turned away while the disk hangs.
+// isNew reports whether a request is turned away while the disk hangs.
 func (a *ask) isNew() bool {
 	switch a.op {
 	case opSend, opBatch, opPutRule, opUpdate:
@@ -114,7 +114,7 @@ func (a *ask) isNew() bool {
 
 // kept hands a request to the front of a partition's mailbox, and reports whether it got in. What must not is busy at once.
 func (w *world) kept(p *part, a *ask) bool {
-	full := w.strains.room == log.RoomNone
+	full := w.faults.room == log.RoomNone
 	if !full && !p.writer.hangs {
 		return true
 	}
@@ -122,21 +122,21 @@ func (w *world) kept(p *part, a *ask) bool {
 	req := engine.Request{Command: a.cmd, Sink: &answer, Tag: a.tag}
 	kept := len(host.Admitted(p.writer, []engine.Request{req})) == 1
 	if must := a.isNew() || full && a.weight() >= ending; kept == must {
-		w.broken("S4 (strain)", "partition %d: request %d (%v) is let in: %v; the disk is full: %v, hangs: %v", p.id, a.tag, a.op, kept, full, p.writer.hangs)
+		w.broken("S4 (faults)", "partition %d: request %d (%v) is let in: %v; the disk is full: %v, hangs: %v", p.id, a.tag, a.op, kept, full, p.writer.hangs)
 	}
 	if kept {
 		return true
 	}
 	var e *engine.Error
 	if len(answer) != 1 || answer[0].Tag != a.tag || !errors.As(answer[0].Err, &e) || e.Code != engine.Busy {
-		w.broken("S4 (strain)", "partition %d: request %d (%v) is turned away with %+v", p.id, a.tag, a.op, answer)
+		w.broken("S4 (faults)", "partition %d: request %d (%v) is turned away with %+v", p.id, a.tag, a.op, answer)
 	}
 	if w.elsewhere(a, a.sending()) {
 		w.submit(a)
 		return false
 	}
-	w.stats.AwayByStrain++
-	w.note("strained", int64(a.op), int64(a.tag))
+	w.stats.AwayByFault++
+	w.note("fault", int64(a.op), int64(a.tag))
 	if w.admin == a || a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule {
 		w.administered(a, false)
 		return false
@@ -154,19 +154,19 @@ func (a *answers) Post(replies []engine.Reply) { *a = append(*a, replies...) }
 // suffers is what a loop looks at when its turn begins.
 func (s *shadow) suffers() {
 	s.halted = s.p.writer.hangs
-	s.m.NoSends = !s.w.strains.bears(growth)
+	s.m.NoSends = !s.w.faults.admits(growth)
 }
 
 // scarce tells that the reserve is not for facts.
-func (s *shadow) scarce() bool { return s.w.strains.room >= log.RoomCritical }
+func (s *shadow) scarce() bool { return s.w.faults.room >= log.RoomCritical }
 
-// strained refuses what there is no room for before it is decided on.
-func (s *shadow) strained(a *ask, x *want) bool {
-	if s.w.strains.bears(a.weight()) {
+// withFaults refuses what there is no room for before it is decided on.
+func (s *shadow) withFaults(a *ask, x *want) bool {
+	if s.w.faults.admits(a.weight()) {
 		return false
 	}
 	x.refusal = model.Busy
-	s.w.stats.BusyByStrain++
+	s.w.stats.BusyByFault++
 	return true
 }
 
@@ -176,6 +176,6 @@ func (s *shadow) full(a *ask, x *want) bool {
 		return false
 	}
 	x.refusal = model.Busy
-	s.w.stats.BusyByStrain++
+	s.w.stats.BusyByFault++
 	return true
 }
