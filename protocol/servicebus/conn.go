@@ -328,7 +328,7 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 	p, payload, err := c.decoder.Decode(body)
 	if c.in.cut {
 		if _, ok := p.(*amqp.Transfer); err != nil || !ok {
-			c.noMemory()
+			noMemory(c)
 			return
 		}
 	}

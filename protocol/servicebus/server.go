@@ -163,7 +163,7 @@ func (s *Server) admit(c *conn) string {
 	}
 	switch {
 	case turn && !room:
-		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory") // as [conn.noMemory]
+		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory") // as [noMemory]
 	case turn:
 		text := fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
 		s.turnAway(c, &amqp.Error{Condition: amqp.CondResourceLimit, Description: text}, "too many connections")

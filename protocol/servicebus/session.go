@@ -51,7 +51,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), advertised: c.allowed.window(),
 	}
 	if !c.memory.reserve(sessionCost) {
-		c.noMemory()
+		noMemory(c)
 		return
 	}
 	c.sessions[channel] = s

@@ -146,9 +146,9 @@ func (t *timers) squeezed(c *conn, is bool) {
 
 // noMemory closes the connection, because there is no memory now for what its peer wants. The condition is one after which every SDK connects again:
 // after resource-limit-exceeded the one for Go tries nothing any more, and after server-busy it tries the same connection again and again.
-func (c *conn) noMemory() { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
+func noMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
 
-// evicted closes the connection: it has more than its share of memory that is short. Its peer may come again, see [conn.noMemory].
+// evicted closes the connection: it has more than its share of memory that is short. Its peer may come again, see [noMemory].
 func evicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
