@@ -34,6 +34,18 @@ func TestPartitioned(t *testing.T) {
 	follow(t, "../../docs/guide/partitioned.md", newDirectory(t))
 }
 
+// What the guide says about erasing is what one sees who erases the body of a message.
+func TestErasing(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/erasing.md", newDirectory(t))
+}
+
+// What the guide says about tables is what one sees who makes them. The question that it asks DuckDB is asked by test/format.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/export.md", newDirectory(t))
+}
+
 // What the guide says about backups is what one sees who makes one and starts a broker on it (reliability.md P26).
 func TestBackup(t *testing.T) {
 	t.Parallel()
@@ -138,7 +150,7 @@ func TestEveryPageIsFollowed(t *testing.T) {
 	shell := map[string]string{
 		"README.md":         "make run, which does not end: TestReadme starts the broker as its recipe does",
 		"containers.md":     "they need a container engine",
-		"export.md":         "they need DuckDB; what is exported is tested in cmd/ledgerbus and ledger",
+		"export.md":         "one command needs DuckDB; TestDuckDB of test/format asks such tables",
 		"tls-and-access.md": "they need an application, and keys of the reader's",
 		"ledger-api.md":     "an answer shows times that were; the requests are tested where they are answered, in protocol/ledger",
 	}
@@ -148,6 +160,9 @@ func TestEveryPageIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(page)
+		for _, m := range untyped.FindAllString(string(text), -1) {
+			t.Errorf("%s has a command in a block that is neither console nor sh, so that nothing types it: %q", page, m)
+		}
 		if strings.Contains(string(text), "\n```sh\n") && shell[name] == "" {
 			t.Errorf("%s has commands in a block of kind sh, and no reason is known why no test types them", page)
 		}
@@ -156,6 +171,9 @@ func TestEveryPageIsFollowed(t *testing.T) {
 		}
 	}
 }
+
+// untyped is a command at the beginning of a block of another kind.
+var untyped = regexp.MustCompile("\n\n```(?:text|yaml|)\n(?:\\$ |ledgerbus |make |curl |docker ).*")
 
 // The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
 func TestTransactions(t *testing.T) {
