@@ -34,7 +34,7 @@ func logCommand() *cli.Command {
 		Usage: "look into the log of a data directory, whether a broker runs on it or not",
 		Description: "Works on the data directory of a broker, running or not, or on a copy that was made while none ran: in a copy of a directory\n" +
 			"that is being written to, files may not fit each other (ledgerbus backup makes one that does). Nothing is ever changed.\n" +
-			"Exit codes: 0 well, 3 a broker was started meanwhile, 4 damage, 5 cannot be read, 7 made by a newer version.",
+			"Exit codes: 0 success, 3 a broker was started meanwhile, 4 damage, 5 cannot be read, 7 made by a newer version.",
 		Subcommands: []*cli.Command{
 			{
 				Name:      "dump",
