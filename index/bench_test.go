@@ -20,6 +20,29 @@ func BenchmarkMessageAlone(b *testing.B) {
 	}
 }
 
+// Messages of a backlog are locked and completed, with a thousand locks at a time that all end within the same seconds.
+func BenchmarkReceived(b *testing.B) {
+	const locked = 1000
+	x := New()
+	for i := range b.N {
+		x.Apply(1, enqueued(event.SequenceNumber(i+1)))
+	}
+	token := func(i int) event.LockToken {
+		h := uint64(i+1) * 0x9e3779b97f4a7c15 // as random as those of a broker
+		return event.LockToken{byte(h), byte(h >> 8), byte(h >> 16), byte(h >> 24), byte(h >> 32), byte(h >> 40), byte(h >> 48), byte(h >> 56)}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N + locked {
+		if i < b.N {
+			x.Apply(1, &event.MessageLocked{Envelope: q1, Sequence: event.SequenceNumber(i + 1), Token: token(i), LockedUntil: event.Time(60000 + i/100)})
+		}
+		if done := i - locked; done >= 0 && done < b.N {
+			x.Apply(1, &event.MessageCompleted{Envelope: q1, Sequence: event.SequenceNumber(done + 1), Token: token(done)})
+		}
+	}
+}
+
 // Sends with duplicate detection, of ids that stay for 10,000 sends.
 func BenchmarkRememberedID(b *testing.B) {
 	x := New()

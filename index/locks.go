@@ -3,8 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/RoaringBitmap/roaring/v2"
+	"iter"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -35,11 +34,17 @@ func newLockTable(v *versions) lockTable {
 }
 
 func (t *lockTable) add(l lock) uint32 {
-	if t.find(l.token) != 0 {
+	h := half(l.token)
+	other := t.byToken.halves[h]
+	if other != 0 && t.at(other).token == l.token || t.byToken.others[l.token] != 0 {
 		panic(fmt.Sprintf("index: lock token %v is in use", l.token))
 	}
 	slot := t.slots.add(t.versions, l)
-	t.byToken.add(l.token, slot)
+	if other == 0 {
+		t.byToken.halves[h] = slot
+	} else {
+		t.byToken.others[l.token] = slot
+	}
 	if l.until != 0 {
 		t.ends.add(l.until, slot)
 	}
@@ -53,7 +58,7 @@ func (t *lockTable) remove(slot uint32) {
 	t.byToken.remove(l.token, slot)
 	t.slots.remove(t.versions, slot)
 	if t.byToken.len() == 0 && t.end > peak { // give its memory back
-		t.slots, t.byToken = slots[lock]{}, newTokens()
+		t.slots, t.byToken, t.ends.links = slots[lock]{}, newTokens(), nil
 	}
 }
 
@@ -80,16 +85,8 @@ func half(token event.LockToken) uint64 { return binary.LittleEndian.Uint64(toke
 
 func (t *tokens) len() int { return len(t.halves) + len(t.others) }
 
-func (t *tokens) add(token event.LockToken, slot uint32) {
-	if h := half(token); t.halves[h] == 0 {
-		t.halves[h] = slot
-	} else {
-		t.others[token] = slot
-	}
-}
-
 func (t *tokens) remove(token event.LockToken, slot uint32) {
-	if h := half(token); t.halves[h] == slot {
+	if h := half(token); len(t.others) == 0 || t.halves[h] == slot {
 		delete(t.halves, h)
 	} else {
 		delete(t.others, token)
@@ -151,39 +148,74 @@ type deadlines struct {
 	buckets map[bucket]*ending
 	keys    heapOf[bucket] // of buckets, those of all that are not empty among them; the first one is not
 	idle    []bucket       // those that are in no heap, and some that are again
+	links   []neighbours   // of the slots in one bucket, by slot
+	last    bucket         // the one that was asked for last: the next lock is likely to end, or to have ended, when that does
+	lastIs  *ending        // nil: none was
 }
 
-// ending is the locks that end within one bucket.
+// ending is the locks that end within one bucket: a list of slots.
 type ending struct {
-	slots  roaring.Bitmap
+	first  uint32 // 0: there are none
+	count  int
 	queued bool // it is in the heap
 	idle   bool // it is in the list of idle ones
 }
+
+// neighbours are the slots beside one in its list; 0: there is none.
+type neighbours struct{ before, behind uint32 }
 
 // maxIdle is how many empty buckets are kept: the next lock is likely to end when one of them does, too.
 const maxIdle = 16
 
 func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*ending{}} }
 
+// bucket finds a bucket; nil: there is none.
+func (d *deadlines) bucket(k bucket) *ending {
+	if d.lastIs == nil || d.last != k {
+		d.last, d.lastIs = k, d.buckets[k]
+	}
+	return d.lastIs
+}
+
 func (d *deadlines) add(t event.Time, slot uint32) {
 	k := bucketOf(t)
-	b := d.buckets[k]
+	b := d.bucket(k)
 	if b == nil {
 		b = new(ending)
-		d.buckets[k] = b
+		d.buckets[k], d.lastIs = b, b
 	}
 	if !b.queued {
 		b.queued = true
 		d.keys.push(k)
 	}
-	b.slots.Add(slot)
+	if n := int(slot) + 1 - len(d.links); n > 0 {
+		d.links = append(d.links, make([]neighbours, n)...)
+	}
+	d.links[slot] = neighbours{behind: b.first}
+	if b.first != 0 {
+		d.links[b.first].before = slot
+	}
+	b.first = slot
+	b.count++
 }
 
 func (d *deadlines) remove(t event.Time, slot uint32) {
-	d.buckets[bucketOf(t)].slots.Remove(slot)
+	b := d.bucket(bucketOf(t))
+	l := d.links[slot]
+	if l.before != 0 {
+		d.links[l.before].behind = l.behind
+	} else {
+		b.first = l.behind
+	}
+	if l.behind != 0 {
+		d.links[l.behind].before = l.before
+	}
+	if b.count--; b.count > 0 {
+		return
+	}
 	for len(d.keys) > 0 {
 		b := d.buckets[d.keys[0]]
-		if !b.slots.IsEmpty() {
+		if b.count > 0 {
 			break
 		}
 		b.queued = false
@@ -206,14 +238,22 @@ func (d *deadlines) tidy() {
 			delete(d.buckets, k)
 		}
 	}
-	d.idle = d.idle[:0]
+	d.idle, d.lastIs = d.idle[:0], nil
 }
 
-// first returns the earliest bucket and the time at which all in it are due.
-func (d *deadlines) first() (*roaring.Bitmap, event.Time) {
+// first returns the earliest bucket and the time at which all in it are due; nil: there is none.
+func (d *deadlines) first() (*ending, event.Time) {
 	if len(d.keys) == 0 {
 		return nil, 0
 	}
 	k := d.keys[0]
-	return &d.buckets[k].slots, event.Time((k + 1) << bucketBits)
+	return d.buckets[k], event.Time((k + 1) << bucketBits)
+}
+
+// of yields the slots of a bucket, in no order that means anything.
+func (d *deadlines) of(b *ending) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for slot := b.first; slot != 0 && yield(slot); slot = d.links[slot].behind {
+		}
+	}
 }

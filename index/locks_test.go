@@ -1,6 +1,8 @@
 package index
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -47,4 +49,51 @@ func TestTokensWithEqualHalves(t *testing.T) {
 	again := token(0, 0)
 	slots[again] = table.add(lock{token: again, sequence: 1})
 	check()
+}
+
+// The earliest bucket has the slots that were entered there and have not left, whatever the order of both; buckets that are empty are none.
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d, ends := newDeadlines(), map[uint32]event.Time{}
+		for range 2000 {
+			slot := 1 + r.Uint32N(60)
+			if until, ok := ends[slot]; ok {
+				d.remove(until, slot)
+				delete(ends, slot)
+			} else {
+				ends[slot] = event.Time(1 + r.IntN(40<<bucketBits))
+				d.add(ends[slot], slot)
+			}
+			first := bucket(1 << 40)
+			for _, until := range ends {
+				first = min(first, bucketOf(until))
+			}
+			b, at := d.first()
+			if (b == nil) != (len(ends) == 0) || b != nil && at != event.Time((first+1)<<bucketBits) {
+				t.Fatalf("seed %d: with %d locks, the earliest in bucket %d, something is due at %d: %v", seed, len(ends), first, at, b != nil)
+			}
+			if b == nil {
+				continue
+			}
+			var found, want []uint32
+			for slot := range d.of(b) {
+				found = append(found, slot)
+			}
+			for slot, until := range ends {
+				if bucketOf(until) == first {
+					want = append(want, slot)
+				}
+			}
+			slices.Sort(found)
+			slices.Sort(want)
+			if !slices.Equal(found, want) || b.count != len(want) {
+				t.Fatalf("seed %d: the earliest bucket counts %d and has %v, not %v", seed, b.count, found, want)
+			}
+		}
+		if n := len(d.buckets); n > 40+maxIdle {
+			t.Errorf("seed %d: %d buckets are kept", seed, n)
+		}
+	}
 }

@@ -207,13 +207,14 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 // Slots have an order of their own, but that differs between a state that was replayed and one that was read from a
 // checkpoint, and may not be seen (reliability.md P21): neither in the order, nor in which locks are among the first.
 func (x *Index) Due(now event.Time, limit int) []Lock {
-	b, at := x.shared.locks.ends.first()
+	ends := &x.shared.locks.ends
+	b, at := ends.first()
 	if b == nil || at > now {
 		return nil
 	}
-	out, full := make([]Lock, 0, min(2*limit, int(b.GetCardinality()))), false // full: the first limit of them are those of all so far
-	for it := b.Iterator(); it.HasNext(); {
-		l := x.slices.lock(it.Next())
+	out, full := make([]Lock, 0, min(2*limit, b.count)), false // full: the first limit of them are those of all so far
+	for slot := range ends.of(b) {
+		l := x.slices.lock(slot)
 		if full && compareEnds(l, out[limit-1]) > 0 {
 			continue
 		}
