@@ -26,7 +26,7 @@ func checkFresh(file string, list lab.List, all []Suite) error {
 		if err != nil {
 			return err
 		}
-		columns = append(columns, column{SDK: s.SDK, Package: s.Version.Package, Version: version, Rounds: []Report{allShown(s.SDK, list)}})
+		columns = append(columns, column{SDK: s.SDK, Package: s.Version.Package, Version: version, Rounds: []Report{allShown(s.SDK, list, false)}, Partitioned: []Report{allShown(s.SDK, list, true)}})
 	}
 	var want bytes.Buffer
 	if err := writeCompatibility(&want, list, columns, 0); err != nil {
@@ -39,11 +39,12 @@ func checkFresh(file string, list lab.List, all []Suite) error {
 }
 
 // allShown is the report of a client that has shown everything it can.
-func allShown(sdk string, list lab.List) Report {
+func allShown(sdk string, list lab.List, partitioned bool) Report {
 	report := NewReport(sdk)
+	report.Partitioned = partitioned
 	for _, s := range list.For(sdk).Scenarios {
 		result := pass
-		if s.Not[sdk] != "" {
+		if s.Why(sdk, partitioned) != "" {
 			result = notApplicable
 		}
 		report.Results[s.ID] = Result{ID: s.ID, Result: result}
