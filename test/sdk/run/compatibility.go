@@ -78,8 +78,8 @@ func (c column) worst(s lab.Scenario, rounds []Report) string {
 }
 
 // writeCompatibility writes docs/compatibility.md: one row a behaviour, with what shows it. longest is that of all rounds of all
-// suites, 0 if there was none.
-func writeCompatibility(w io.Writer, list lab.List, columns []column, longest time.Duration) error {
+// suites, 0 if there was none. some are statements to be listed at the end.
+func writeCompatibility(w io.Writer, list lab.List, columns []column, longest time.Duration, some []statement) error {
 	p := &page{}
 	p.head(list, columns)
 	p.time(columns, longest)
@@ -92,6 +92,7 @@ func writeCompatibility(w io.Writer, list lab.List, columns []column, longest ti
 		}
 		p.row(s, of(columns, list, group))
 	}
+	p.statements(some)
 	p.printf("\n")
 	for i, note := range p.notes {
 		p.printf("[^%d]: %s.\n", i+1, note)

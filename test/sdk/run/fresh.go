@@ -15,7 +15,7 @@ var timeLine = regexp.MustCompile(`(?m)^\nThe suites, one after another, took .*
 
 // checkFresh compares a page with the one that runs would write in which everything was shown that the list does not except. It is
 // an error if another scenario, title, note or version stands there, or a scenario that was not shown.
-func checkFresh(file string, list lab.List, all []Suite) error {
+func checkFresh(file string, list lab.List, all []Suite, some []statement) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func checkFresh(file string, list lab.List, all []Suite) error {
 		columns = append(columns, column{SDK: s.SDK, Package: s.Version.Package, Version: version, Rounds: []Report{allShown(s.SDK, list, false)}, Partitioned: []Report{allShown(s.SDK, list, true)}})
 	}
 	var want bytes.Buffer
-	if err := writeCompatibility(&want, list, columns, 0); err != nil {
+	if err := writeCompatibility(&want, list, columns, 0, some); err != nil {
 		return err
 	}
 	if difference := firstDifference(string(timeLine.ReplaceAll(text, nil)), want.String()); difference != "" {

@@ -47,7 +47,7 @@ func TestFreshPage(t *testing.T) {
 	list := exampleList(t)
 	all := pinned(t, map[string]string{"go": "1.0", "js": "2.0", "python": "3.0", "java": "4.0"})
 	page := pageOf(t, list, all, "")
-	if err := checkFresh(page, list, all); err != nil {
+	if err := checkFresh(page, list, all, nil); err != nil {
 		t.Error(err)
 	}
 	newer := pinned(t, map[string]string{"go": "1.0", "js": "2.1", "python": "3.0", "java": "4.0"})
@@ -68,7 +68,7 @@ func TestFreshPage(t *testing.T) {
 		{"a failure", pageOf(t, list, all, "java"), list, all, "there:  | java | package-java | 4.0 | plain | 1 | 1 |"},
 		{"no page", filepath.Join(t.TempDir(), "none.md"), list, all, "none.md"},
 	} {
-		if err := checkFresh(c.page, c.list, c.all); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := checkFresh(c.page, c.list, c.all, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

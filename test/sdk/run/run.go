@@ -59,8 +59,14 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	all := suites(filepath.Join(cache, "ledgerbus-sdk"))
+	var statements []statement
+	if o.Table+o.Check != "" {
+		if statements, err = partitioned(".", list); err != nil {
+			return err
+		}
+	}
 	if o.Check != "" {
-		return checkFresh(o.Check, list, all)
+		return checkFresh(o.Check, list, all, statements)
 	}
 	chosen, err := choose(all, o.SDKs)
 	if err != nil {
@@ -78,7 +84,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	if o.Entities == bothEntities {
 		most = budgetOfBoth
 	}
-	r := &runner{options: o, budget: most, list: list, suites: chosen, dir: dir, w: w, open: func(dir string, list lab.List) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
+	r := &runner{options: o, budget: most, list: list, suites: chosen, dir: dir, w: w, statements: statements, open: func(dir string, list lab.List) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
 	return r.all(ctx, all)
 }
 
@@ -92,7 +98,9 @@ type runner struct {
 	w       io.Writer
 	open    func(dir string, list lab.List) (*lab.Lab, error) // starts the surroundings of one run in a directory
 	reports []Report                                          // of all rounds
-	longest time.Duration                                     // round of all suites; 0: there was none
+
+	statements []statement   // for the page
+	longest    time.Duration // round of all suites; 0: there was none
 }
 
 // all runs the rounds and writes the page, which has a column for each of the suites. What the runs leave behind stays only if
@@ -295,7 +303,7 @@ func (r *runner) writeTable(all []Suite) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeCompatibility(file, r.list, columns, r.longest), file.Close())
+	return errors.Join(writeCompatibility(file, r.list, columns, r.longest, r.statements), file.Close())
 }
 
 // kinds returns the suites for each kind of entities: those of the SDKs run on both, the clients of plain AMQP on plain ones.

@@ -74,7 +74,7 @@ func TestCompatibility(t *testing.T) {
 		{SDK: "python", Package: "azure-servicebus", Version: "3", Rounds: []Report{reports[1], again}},
 		{SDK: "java", Package: "azure-messaging-servicebus", Version: "4", Rounds: reports[2:]},
 		{SDK: "qpid-jms", Package: "qpid-jms-client", Version: "5", Rounds: []Report{ofClient()}},
-	}, 421700*time.Millisecond); err != nil {
+	}, 421700*time.Millisecond, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/compatibility.md", b.String())
