@@ -24,8 +24,8 @@ test: build ## unit tests, the scenarios with the Go SDK, and those with the oth
 test-js test-python test-java: test-%: build ## the JavaScript, Python or Java SDK against bin/ledgerbus
 	go run ./test/all --only $*
 
-sdk: build ## the scenarios of test/sdk/scenarios.json with all clients, and the page of what they show; needs Node 20, Python 3.10, a JDK 17, mvn and a C compiler
-	go run ./test/sdk/run --sdk go,js,python,java,qpid-jms,qpid-proton --table docs/compatibility.md
+sdk: build ## the scenarios of test/sdk/scenarios.json with all clients, those of the SDKs on partitioned entities too, and the page of what they show; needs Node 20, Python 3.10, a JDK 17, mvn and a C compiler
+	go run ./test/sdk/run --sdk go,js,python,java,qpid-jms,qpid-proton --entities both --table docs/compatibility.md
 
 fuzz: ## every fuzz target, FUZZ executions of each; fewer of the two that run a whole connection or directory
 	go run ./test/fuzz --count $(FUZZ)

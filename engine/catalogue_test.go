@@ -41,7 +41,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// SM-321: one queue more than a namespace may have. Those that exist can be changed, and a deleted one makes room.
+// SM-321, S4-68: one queue more than a namespace may have. Those that exist can be changed, and a deleted one makes room.
 func TestTooManyEntities(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

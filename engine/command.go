@@ -237,6 +237,7 @@ type CancelScheduled struct {
 	Slice     event.Slice
 	Origin    *Origin
 	Sequences []event.SequenceNumber
+	Try       bool // says what would be refused, and ends nothing
 }
 
 // BatchDelete removes up to Count active messages enqueued before a time, oldest first (semantics.md 14.3).

@@ -18,7 +18,7 @@ func askCatalogue(p *Partition, cmd Command) error {
 	return out.Reply.Err
 }
 
-// SM-320, SM-324: what a namespace and a topic may have, to the last one.
+// SM-320, SM-324, S4-67: what a namespace and a topic may have, to the last one.
 func TestTopicQuotas(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

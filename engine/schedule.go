@@ -63,7 +63,7 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkCancel(cmd); err != nil {
+	if err := s.checkCancel(cmd); err != nil || cmd.Try {
 		return err
 	}
 	origin := s.origin(cmd.Origin)

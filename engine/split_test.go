@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S4-01, S4-03, SM-202: where the sixteen partitions of an entity are, on few logs and on many: spread over all of them, the same whenever it is
+// S4-01, S4-02, S4-03, S4-12, SM-202: where the sixteen partitions of an entity are, on few logs and on many: spread over all of them, the same whenever it is
 // asked, in the event and in the catalogue, and a subscription's beside its topic's. A plain entity has one.
 func TestPlacementOfSixteen(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ type link struct {
 	spoken  atomic.Bool  // the attach has an answer, or is about to get one
 	pending atomic.Int32 // ports that have not attached
 	closing atomic.Int32 // ports that have not detached
+	looking atomic.Int32 // ports that have not looked for the session it wants: none can be said to be there before all have
 	only    [1]*receiver // memory of ports where there is one
 
 	// step, in a test, is called before each look at what is shared: there it says which loop goes on.
@@ -36,6 +37,7 @@ func newLink(r *engine.Receiver) *link {
 			l.serving++
 		}
 	}
+	l.looking.Store(int32(l.serving))
 	if r.Session != nil {
 		l.serving = 1 // the one that gets a session
 	}
@@ -109,6 +111,15 @@ func (l *link) over() bool {
 	}
 	l.pause()
 	return l.spoken.Load()
+}
+
+// lastLook says that a port has looked for a session and found none, and reports whether all have: the last one ends the wait.
+func (l *link) lastLook() bool {
+	if !l.shared() {
+		return true
+	}
+	l.pause()
+	return l.looking.Add(-1) == 0
 }
 
 // speak reports whether the port that asks is the one to answer the attach: with a session, a refusal, or that it was in vain. The others

@@ -20,6 +20,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"", ""},
 		{mutant.CreditGivenBack, "has [0-9]+ deliveries for a credit of|left and must have"},
 		{mutant.TwoSessions, "is answered twice|sessions are locked for"},
+		{mutant.NoneTooSoon, "is told that there is no session"},
 	} {
 		t.Run("bug "+string(m.bug), func(t *testing.T) {
 			out, failed := planted.Run(t, m.bug, "-test.run", "^TestPorts$", "-test.v", "-ports", "500")

@@ -518,6 +518,7 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 		w.stats.tooMany++
 	case e.Code == engine.Timeout && l.any:
 		w.stats.waitsOver++
+		w.allHaveLooked(l)
 	case e.Code == engine.SessionCannotBeLocked && !l.any:
 		w.stats.lost++
 	default:
@@ -525,6 +526,17 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 	}
 	if !l.detached {
 		w.detach(l)
+	}
+}
+
+// allHaveLooked holds that no loop has still to hear that a link wants a session when it is told that there is none (semantics.md 10.4).
+func (w *ports) allHaveLooked(l *portLink) {
+	for i, m := range w.members {
+		for _, req := range m.inbox {
+			if attach, ok := req.Command.(*engine.Attach); ok && attach.Receiver == l.r && !l.detached {
+				w.broken("%d is told that there is no session, and loop %d has not looked", l.r.Tag, i)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"slices"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -66,10 +67,11 @@ func (h waitDeadlines) first() event.Time {
 	return h[0].until
 }
 
-// Wait puts a receiver behind the others that wait for a session. When it gives up is the affair of one port.
+// Wait puts a receiver behind the others that wait for a session. When it gives up is the affair of one port: of the last to come here, so that
+// however short the wait is no session is said to be there before each port has looked for one (semantics.md 10.4).
 func (w *waiting) Wait(r *receiver) {
 	r.place, r.index = r.at.sessions.waiters.PushBack(r), -1
-	if r.home {
+	if last := r.link.lastLook(); last && !mutant.On(mutant.NoneTooSoon) || r.home && mutant.On(mutant.NoneTooSoon) {
 		heap.Push(&w.deadlines, r)
 	}
 }

@@ -98,17 +98,18 @@ func TurnAway(requests []engine.Request, err error) { turnAway(requests, err) }
 
 // Ports is what the ports of a receiver share.
 type Ports struct {
-	Left   int32  // deliveries that it takes
-	Flows  uint32 // that are in force, or were
-	Owing  uint32 // ports that have not answered its drain
-	Spoken bool   // its attach has an answer
+	Left    int32  // deliveries that it takes
+	Flows   uint32 // that are in force, or were
+	Owing   uint32 // ports that have not answered its drain
+	Looking int32  // ports that have not looked for its session
+	Spoken  bool   // its attach has an answer
 }
 
 // PortsOf is what the ports of a receiver share now.
 func PortsOf(r *engine.Receiver) Ports {
 	l := linkOf(r)
 	s := l.credit.state()
-	return Ports{Left: s.left, Flows: s.flows, Owing: s.owing, Spoken: l.spoken.Load()}
+	return Ports{Left: s.left, Flows: s.flows, Owing: s.owing, Looking: l.looking.Load(), Spoken: l.spoken.Load()}
 }
 
 // WatchPorts has a function called before each look that a port of a receiver takes at what they share. It reports whether there are several.

@@ -51,7 +51,7 @@ func (f *fencing) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, err
 	return r.Numbers()[0].Partition(), nil
 }
 
-// SM-210, SM-219, SM-220, S4-26, S4-39, S4-59, S4-60, S4-72: while one partition of the log is fenced all sends without a key succeed, evenly
+// SM-210, SM-219, SM-220, S4-26, S4-39, S4-43, S4-59, S4-60, S4-72: while one partition of the log is fenced all sends without a key succeed, evenly
 // elsewhere; those with a key of it are busy, others go on; counts are sums over the others and Limited; nothing of the entity is changed or
 // deleted. When it is back, all is as it was, and what was there is.
 func TestPartOfASplitQueueIsFenced(t *testing.T) {

@@ -165,4 +165,5 @@ const (
 	NumberUnpartitioned Bug = "P1" // a slice that begins with a session gives its messages numbers without the partition
 	CreditGivenBack     Bug = "P3" // a loop that finds nothing to deliver gives credit back that it did not take
 	TwoSessions         Bug = "P4" // two loops give one receiver a session each
+	NoneTooSoon         Bug = "P7" // a receiver that waits for a session is told that there is none before every loop has looked
 )

@@ -58,7 +58,7 @@ func drainAll(t testing.TB, r *azservicebus.Receiver, n int) map[int64]int {
 	return got
 }
 
-// SM-200, SM-202, SM-205, SM-206, SM-211, SM-213, S4-15, S4-38: 160 sends without a key come to ten in each partition, one receiver gets all of
+// SM-200, SM-202, SM-205, SM-206, SM-211, SM-212, SM-213, S4-07, S4-13, S4-15, S4-18, S4-21, S4-22, S4-38, S4-61, S4-64: 160 sends without a key come to ten in each partition, one receiver gets all of
 // them, and a plain queue beside it has its own numbers.
 func TestSDKPartitionedKeyless(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func peekAll(t testing.TB, r *azservicebus.Receiver, at int) (all []*azservicebu
 	}
 }
 
-// SM-207, S4-23, S4-25: a key has one partition, over restarts, on one, three, four and many logs, as the vectors say.
+// SM-207, S4-23, S4-25, S4-51: a key has one partition, over restarts, on one, three, four and many logs, as the vectors say.
 func TestSDKPartitionedKeys(t *testing.T) {
 	t.Parallel()
 	want := map[string]int64{"tenant-a": 5, "tenant-q": 1, "mySession": 12, "myPartitionKey": 9, "日本": 3}
@@ -274,12 +274,20 @@ func TestSDKPartitionedSchedule(t *testing.T) {
 			t.Fatal(ns)
 		}
 	}
+	var later []int64 // in eight partitions
 	for i, number := range numbers {
 		if i%2 == 1 {
-			if err := s.CancelScheduledMessages(ctx, []int64{number}, nil); err != nil {
-				t.Error(err)
-			}
+			later = append(later, number)
 		}
+	}
+	if err := s.CancelScheduledMessages(ctx, append([]int64{later[7] + 1}, later...), nil); err == nil || !strings.Contains(err.Error(), "no scheduled message") {
+		t.Errorf("with a number that there is not: %v", err)
+	}
+	if err := s.CancelScheduledMessages(ctx, append([]int64{later[0]}, later[1], later[0]), nil); err == nil {
+		t.Error("a number twice is cancelled")
+	}
+	if err := s.CancelScheduledMessages(ctx, later, nil); err != nil { // what was refused has cancelled nothing
+		t.Error(err)
 	}
 	if got := drainAll(t, r, 8); len(got) != 8 {
 		t.Errorf("scheduled messages: %v", got)

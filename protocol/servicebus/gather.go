@@ -140,8 +140,82 @@ func (l *listing) goOn(req *request) {
 	req.succeed(amqp.Map{{Key: "skip", Value: int32(min(int64(l.skip)+int64(len(l.ids)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
 }
 
-// inOnePartition refuses a request about tokens or numbers of several partitions: they are settled, renewed or cancelled in one record or not at
-// all.
+// share is what a request names of one partition.
+type share[T any] struct {
+	partition uint8
+	of        []T
+}
+
+// byPartition sorts what a request names by partition, in the order in which it names them.
+func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
+	for _, one := range all {
+		at := slices.IndexFunc(shares, func(s share[T]) bool { return s.partition == of(one) })
+		if at < 0 {
+			at, shares = len(shares), append(shares, share[T]{partition: of(one)})
+		}
+		shares[at].of = append(shares[at].of, one)
+	}
+	return shares
+}
+
+// cancelling is a request to cancel scheduled messages on its way. Where they are in several partitions each is asked whether it could before any does:
+// what is refused cancels nothing. Between the two a message can become active, or a partition go away; then those before it stay cancelled.
+type cancelling struct {
+	cmd   engine.CancelScheduled
+	parts []share[event.SequenceNumber]
+	next  int
+}
+
+func (p *cancelling) ask(req *request) {
+	cmd, part := p.cmd, p.parts[p.next]
+	cmd.Slice, cmd.Sequences = req.l.target.Slice(part.partition), part.of
+	req.ask(part.partition, &cmd, p.answered)
+}
+
+func (p *cancelling) answered(req *request, _ *engine.Reply) {
+	switch p.next++; {
+	case p.next < len(p.parts):
+		p.ask(req)
+	case p.cmd.Try:
+		p.cmd.Try, p.next = false, 0
+		p.ask(req)
+	default:
+		req.succeed(nil)
+	}
+}
+
+// renewing is a request to renew locks on its way. Where a partition refuses, those before it have been renewed, which takes nothing from anybody.
+type renewing struct {
+	cmd    engine.Renew
+	tokens []event.LockToken
+	parts  []share[event.LockToken]
+	next   int
+	until  map[event.LockToken]event.Time
+}
+
+func (p *renewing) ask(req *request) {
+	cmd, part := p.cmd, p.parts[p.next]
+	cmd.Slice, cmd.Tokens = req.l.target.Slice(part.partition), part.of
+	req.ask(part.partition, &cmd, p.answered)
+}
+
+func (p *renewing) answered(req *request, r *engine.Reply) {
+	for i, at := range r.Times() {
+		p.until[p.parts[p.next].of[i]] = at
+	}
+	if p.next++; p.next < len(p.parts) {
+		p.ask(req)
+		return
+	}
+	expirations := amqp.Array{Elem: amqp.CodeTimestamp}
+	for _, t := range p.tokens {
+		expirations.Values = append(expirations.Values, amqp.Timestamp(p.until[t]))
+	}
+	req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
+}
+
+// inOnePartition refuses a request about tokens or numbers of several partitions: what is settled, or received and deleted, cannot be taken back when
+// another partition refuses.
 func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
 	for _, one := range all[1:] {
 		if of(one) != of(all[0]) {

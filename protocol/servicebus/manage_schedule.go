@@ -77,10 +77,10 @@ func cancelScheduled(req *request, body amqp.Map) {
 		req.refuse(400, amqp.CondNotAllowed, "There are no scheduled messages in a sub-queue.")
 		return
 	}
-	if !inOnePartition(req, numbers, t.OfSequence) {
+	parts := byPartition(numbers, t.OfSequence)
+	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, numbers, t.OfSequence) { // as all of a transaction
 		return
 	}
-	at := t.OfSequence(numbers[0])
-	cmd := &engine.CancelScheduled{Entity: t.Entity, Slice: t.Slice(at), Origin: req.l.origin, Sequences: numbers}
-	req.ask(at, cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
+	c := &cancelling{cmd: engine.CancelScheduled{Entity: t.Entity, Origin: req.l.origin, Try: len(parts) > 1}, parts: parts}
+	c.ask(req)
 }

@@ -12,7 +12,7 @@ const (
 	badSessionText = "The 'session-id' of the request must be a string."
 )
 
-// renewLock moves the ends of locks: of all tokens or none (semantics.md 6.2).
+// renewLock moves the ends of locks: of all tokens or none, in each partition (semantics.md 6.2).
 func renewLock(req *request, body amqp.Map) {
 	tokens, ok := message.LockTokens(body)
 	if !ok {
@@ -20,18 +20,9 @@ func renewLock(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	if !inOnePartition(req, tokens, t.OfToken) {
-		return
-	}
-	at := t.OfToken(tokens[0])
-	cmd := &engine.Renew{Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Tokens: tokens}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) {
-		expirations := amqp.Array{Elem: amqp.CodeTimestamp}
-		for _, at := range r.Times() {
-			expirations.Values = append(expirations.Values, amqp.Timestamp(at))
-		}
-		req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
-	})
+	r := &renewing{cmd: engine.Renew{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, tokens: tokens, parts: byPartition(tokens, t.OfToken),
+		until: map[event.LockToken]event.Time{}}
+	r.ask(req)
 }
 
 // updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or none (semantics.md 5.3).

@@ -27,7 +27,7 @@ case "$call" in
 "go list ./...") printf 'example/engine\nexample/test/sdk/go\nexample/test/sdk/run\n'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
 esac
-echo "${LEDGERBUS:+LEDGERBUS=$LEDGERBUS }$call in $PWD" >>"$FAKE_CALLS"
+echo "${LEDGERBUS_PARTITIONED:+partitioned }${LEDGERBUS:+LEDGERBUS=$LEDGERBUS }$call in $PWD" >>"$FAKE_CALLS"
 [ -z "$FAKE_FAILS" ] && exit
 case "$call" in *"$FAKE_FAILS"*) echo "that fails" >&2; exit 3;; esac
 `
@@ -81,6 +81,7 @@ func (at top) calls() []string {
 var (
 	units   = "go test -race -short -timeout 15m example/engine example/test/sdk/run in TOP"
 	goTests = "go test -race -short -timeout 15m ./test/sdk/go in TOP"
+	goSplit = "partitioned go test -race -short -timeout 15m -run ^TestScenarios$ ./test/sdk/go in TOP"
 	jsTests = []string{
 		"npm ci --no-audit --no-fund in TOP/test/sdk/js",
 		"LEDGERBUS=TOP/bin/ledgerbus npm test in TOP/test/sdk/js",
@@ -90,12 +91,13 @@ var (
 
 func probe(sdk string) string     { return "go run ./test/sdk/run --sdk " + sdk + " --rounds 0 in TOP" }
 func scenarios(sdk string) string { return "go run ./test/sdk/run --sdk " + sdk + " in TOP" }
+func both(sdk string) string      { return "go run ./test/sdk/run --sdk " + sdk + " --entities both in TOP" }
 
 func TestEverythingRuns(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
 	out, code := at.run(nil)
-	want := slices.Concat([]string{units, goTests, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), scenarios("java"),
+	want := slices.Concat([]string{units, goTests, goSplit, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), both("java"),
 		probe("qpid-jms"), scenarios("qpid-jms"), probe("qpid-proton"), scenarios("qpid-proton")})
 	if got := at.calls(); code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit code %d, calls\n%s\nwant\n%s\n%s", code, strings.Join(got, "\n"), strings.Join(want, "\n"), out)
@@ -111,12 +113,12 @@ func TestMissingRuntime(t *testing.T) {
 	missing := "FAKE_FAILS=--sdk js --rounds 0"
 	at := fake(t)
 	out, code := at.run([]string{missing})
-	if got := at.calls(); code != 0 || !strings.Contains(out, "that fails\njs left out\n") || slices.Contains(got, jsTests[0]) || !slices.Contains(got, scenarios("java")) {
+	if got := at.calls(); code != 0 || !strings.Contains(out, "that fails\njs left out\n") || slices.Contains(got, jsTests[0]) || !slices.Contains(got, both("java")) {
 		t.Errorf("exit code %d, calls %q\n%s", code, got, out)
 	}
 	at = fake(t)
 	out, code = at.run([]string{missing, "CI=true"})
-	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{units, goTests, probe("js")}) {
+	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{units, goTests, goSplit, probe("js")}) {
 		t.Errorf("CI=true: exit code %d, calls %q\n%s", code, got, out)
 	}
 	at = fake(t)
@@ -139,7 +141,7 @@ func TestItStopsAtTheFirstFailure(t *testing.T) {
 func TestChoiceOfParts(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
-	if out, code := at.run(nil, "--only", "python,go"); code != 0 || !slices.Equal(at.calls(), []string{probe("python"), scenarios("python"), goTests}) {
+	if out, code := at.run(nil, "--only", "python,go"); code != 0 || !slices.Equal(at.calls(), []string{probe("python"), scenarios("python"), goTests, goSplit}) {
 		t.Errorf("exit code %d, calls %q\n%s", code, at.calls(), out)
 	}
 	at = fake(t)
@@ -147,7 +149,8 @@ func TestChoiceOfParts(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	out, code := at.run(nil, "--list", "--only", "java,go")
-	if want := "go run ./test/sdk/run --sdk java\ngo test -race -short -timeout 15m ./test/sdk/go\n"; code != 0 || out != want {
+	if want := "go run ./test/sdk/run --sdk java --entities both\ngo test -race -short -timeout 15m ./test/sdk/go\n" +
+		"LEDGERBUS_PARTITIONED=1 go test -race -short -timeout 15m -run ^TestScenarios$ ./test/sdk/go\n"; code != 0 || out != want {
 		t.Errorf("--list: exit code %d\n%s", code, out)
 	}
 	if out, code := at.run(nil, "--help"); code != 0 || !strings.Contains(out, "--only") || !strings.Contains(out, "--list") {

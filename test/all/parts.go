@@ -48,12 +48,15 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 	const js = "test/sdk/js"
 	return []part{
 		{name: "units", commands: []command{{args: slices.Concat(test, packages)}}},
-		{name: "go", commands: []command{{args: slices.Concat(test, []string{"." + goSDK})}}}, // by itself: what it times is not what others leave of the machine
+		{name: "go", commands: []command{ // by itself: what it times is not what others leave of the machine
+			{args: slices.Concat(test, []string{"." + goSDK})},
+			{env: []string{"LEDGERBUS_PARTITIONED=1"}, args: slices.Concat(test, []string{"-run", "^TestScenarios$", "." + goSDK})},
+		}},
 		sdk("js",
 			command{dir: js, args: []string{"npm", "ci", "--no-audit", "--no-fund"}},
 			command{dir: js, env: []string{"LEDGERBUS=" + binary}, args: []string{"npm", "test"}}),
 		sdk("python"),
-		sdk("java"),
+		twice(sdk("java")), // of the SDKs the one that has transactions
 		sdk("qpid-jms"),
 		sdk("qpid-proton"),
 	}, nil
@@ -67,6 +70,13 @@ func sdk(name string, before ...command) part {
 		needs:    &command{args: append(slices.Clone(scenarios), "--rounds", "0")},
 		commands: append(before, command{args: scenarios}),
 	}
+}
+
+// twice runs the scenarios of an SDK on plain entities, then on partitioned ones.
+func twice(p part) part {
+	last := &p.commands[len(p.commands)-1]
+	last.args = append(last.args, "--entities", "both")
+	return p
 }
 
 // hasCompiler reports whether there is the C compiler that the race detector needs.

@@ -205,7 +205,21 @@ func (s *shadow) looks(r *receiver) host.Ports {
 }
 
 // Post implements [engine.Sink], for receivers with several ports.
-func (w *world) Post(replies []engine.Reply) { w.current.Post(replies) }
+func (w *world) Post(replies []engine.Reply) {
+	w.current.Post(replies)
+	for i := range replies {
+		at := slices.IndexFunc(w.receivers, func(r *receiver) bool { return r.tag == replies[i].Tag && len(r.ports) > 0 })
+		if at < 0 {
+			continue
+		}
+		switch m := &w.receivers[at].mail; replies[i].Kind {
+		case engine.ReplyDelivery:
+			m.posted++
+		case engine.ReplyDrained:
+			m.drains = append(m.drains, m.posted)
+		}
+	}
+}
 
 // joined counts what a port has said, or keeps to itself, of what all answer together.
 func (w *world) joined(x *want, r *engine.Reply) {
@@ -232,8 +246,13 @@ func (w *world) sharedLimit(a *ask) {
 
 // drained: what was left of the credit is given up.
 func (a *ask) drained() {
-	if a.of != nil && a.of.rcv.newest == a.of {
-		a.of.rcv.got = a.limit
+	if a.of == nil || len(a.of.rcv.mail.drains) == 0 { // or its client has forgotten it
+		return
+	}
+	m := &a.of.rcv.mail
+	before := m.drains[0]
+	if m.drains = m.drains[1:]; a.of.rcv.newest == a.of {
+		a.of.rcv.got, m.early = a.limit, max(0, before-m.read)
 	}
 }
 

@@ -156,8 +156,12 @@ func (p *part) delivered(d *engine.Delivery, x *want) {
 	p.content(d, m, x.q)
 	p.lock(d, m, x.q, x.rcv.delete)
 	r := x.rcv.client()
-	w.withinCredit(r)
-	r.got++
+	if r.mail.read++; r.mail.early > 0 {
+		r.mail.early--
+	} else {
+		w.withinCredit(r)
+		r.got++
+	}
 	if !x.rcv.delete {
 		if r.recent = append(r.recent, model.Token(d.Token)); len(r.recent) > 3 {
 			r.recent = r.recent[1:]

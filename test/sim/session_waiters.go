@@ -50,7 +50,7 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	}
 	if !answered {
 		h.waits = append(h.waits, w)
-		if a.rcv.isHome() {
+		if !a.rcv.shared || s.looks(a.rcv).Looking == 1 { // all others have looked
 			s.waits = append(s.waits, w)
 		}
 	}

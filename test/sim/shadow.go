@@ -84,6 +84,15 @@ type receiver struct {
 	granted bool        // … and it has a session
 	largest uint32      // limit of its flows
 	newest  *ask        // of its flows
+	mail    mail        // to its client
+}
+
+// mail is what is on its way to the client of a receiver with several ports. A loop that stands still has posted what is looked at only when it is done, when
+// what others have posted behind it may have been.
+type mail struct {
+	posted, read int   // deliveries
+	drains       []int // for each end of a drain that was posted and not read: deliveries posted before it
+	early        int   // deliveries posted before the end of a drain that was read before them: the limit of that counts them
 }
 
 // want is a reply that must come.

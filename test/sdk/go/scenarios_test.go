@@ -153,7 +153,7 @@ type result struct {
 
 // run runs a scenario when it may run, and appends what came of it to the results.
 func (s *suite) run(t *testing.T, scenario lab.Scenario) {
-	if reason := scenario.Not["go"]; reason != "" {
+	if reason := scenario.Why("go", s.list.Partitioned); reason != "" {
 		s.write(t, result{ID: scenario.ID, Result: "n/a"})
 		t.Skip(reason)
 	}

@@ -4,6 +4,7 @@ import { ServiceBusAdministrationClient, ServiceBusClient } from "@azure/service
 import Long from "long";
 import WebSocket from "ws";
 import { describe, fail, same } from "./check.js";
+import { keyed, together } from "./keys.js";
 
 export { sleep };
 
@@ -16,9 +17,10 @@ const patience = 20_000;
 
 /** A scenario's queue or topic, its client, and all other clients that it makes. */
 export class Bus {
-  /** lab has the connection strings and the URL of the control API. */
-  constructor(lab, queue, { persistent = false } = {}) {
-    Object.assign(this, { lab, queue, retryOptions: persistent ? stubborn : noRetries, clients: [], sender: undefined });
+  /** lab has the connection strings and the URL of the control API. Partitioned are all queues and topics, or none. */
+  constructor(lab, queue, { persistent = false, partitioned = false } = {}) {
+    Object.assign(this, { lab, queue, partitioned, retryOptions: persistent ? stubborn : noRetries, clients: [], sender: undefined });
+    this.key = partitioned ? queue : undefined; // of messages that have none
     this.subscription = undefined; // from which it receives; undefined: from the queue
     this.client = this.connect();
     this.sender = this.client.createSender(queue);
@@ -53,14 +55,21 @@ export class Bus {
 
   /** An administration client. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
   admin(connectionString = this.lab.tlsConnectionString) {
-    return new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
+    const admin = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
+    if (this.partitioned) {
+      for (const make of ["createQueue", "createTopic"]) {
+        const plain = admin[make].bind(admin);
+        admin[make] = (name, options) => plain(name, { enablePartitioning: true, ...options });
+      }
+    }
+    return admin;
   }
 
   /** Another client, with a connection of its own. */
   connect(retryOptions = {}, connectionString = this.lab.connectionString, options = {}) {
     const client = new ServiceBusClient(connectionString, { retryOptions: { ...this.retryOptions, ...retryOptions }, ...options });
     this.clients.push(client);
-    return client;
+    return this.key === undefined ? client : keyed(client, this.key);
   }
 
   /** Sends one message and waits for the acknowledgement. */
@@ -71,8 +80,11 @@ export class Bus {
   /** Sends messages in as many batches as they need, in their order. */
   async sendAll(messages) {
     let batch = await this.sender.createMessageBatch();
+    let previous = messages[0];
     for (const message of messages) {
-      if (batch.tryAddMessage(message)) continue;
+      const fits = !this.partitioned || together(previous, message);
+      previous = message;
+      if (fits && batch.tryAddMessage(message)) continue;
       await this.sender.sendMessages(batch);
       batch = await this.sender.createMessageBatch();
       if (!batch.tryAddMessage(message)) throw new Error("a message is larger than a batch");
@@ -154,6 +166,11 @@ export class Bus {
     return (await ask(this.lab, "/cut")).connections;
   }
 
+  /** Messages in the order in which they were sent: where entities are partitioned only those of one session, or of none, are received so. */
+  sorted(messages, order = (m) => m.body) {
+    return this.partitioned ? messages.toSorted((a, b) => (order(a) < order(b) ? -1 : Number(order(a) > order(b)))) : messages;
+  }
+
   async close() {
     await Promise.all(this.clients.map((client) => client.close()));
   }
@@ -176,6 +193,8 @@ export const withKey = (connectionString, name, key) =>
 
 export const bodies = (messages) => messages.map((m) => m.body);
 export const number = (message) => message.sequenceNumber.toNumber();
+/** A number without its partition, which is none on a plain entity: what counts from 1 (semantics.md 10.3). */
+export const lowPart = (n) => Number(n) % 2 ** 48;
 export const texts = (n, first = 0) => Array.from({ length: n }, (_, i) => `${first + i}`);
 
 /** Receives n messages, in as many calls as it takes. */

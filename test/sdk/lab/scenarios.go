@@ -51,6 +51,10 @@ type Scenario struct {
 	Exclusive bool              `json:"exclusive,omitzero"` // kills the broker or cuts connections
 	Not       map[string]string `json:"not,omitempty"`      // by client: why its public API cannot express it
 	Note      map[string]string `json:"note,omitempty"`     // by client: how it shows it where its API alone does not
+
+	Partitioned string `json:"partitioned,omitempty"` // what it shows instead where its entity is partitioned, because the rules exclude the rest
+
+	NotPartitioned map[string]string `json:"notPartitioned,omitempty"` // by client: why it cannot show it where entities are partitioned
 }
 
 var (
@@ -156,7 +160,7 @@ func (l List) checkScenario(s Scenario) (problems []string) {
 	if steps := strings.Join(s.Steps, " "); s.Exclusive != strings.Contains(steps, "POST /") {
 		complain("exclusive is what kills the broker or cuts connections, and nothing else")
 	}
-	for _, reasons := range []map[string]string{s.Not, s.Note} {
+	for _, reasons := range []map[string]string{s.Not, s.Note, s.NotPartitioned} {
 		for client, reason := range reasons {
 			if !slices.Contains(l.Of(s.Group), client) || reason == "" {
 				complain("not and note give a reason per client of the group; %q: %q does not", client, reason)
@@ -188,6 +192,14 @@ func (l List) Of(group string) []string {
 		return clients
 	}
 	return SDKs
+}
+
+// Why says why a client cannot show a scenario, of partitioned entities or of plain ones; empty: it can.
+func (s Scenario) Why(client string, partitioned bool) string {
+	if reason := s.NotPartitioned[client]; partitioned && reason != "" {
+		return reason
+	}
+	return s.Not[client]
 }
 
 // Shows reports whether a scenario is one that a client shows, or says why it cannot.

@@ -15,7 +15,7 @@ var timeLine = regexp.MustCompile(`(?m)^\nThe suites, one after another, took .*
 
 // checkFresh compares a page with the one that runs would write in which everything was shown that the list does not except. It is
 // an error if another scenario, title, note or version stands there, or a scenario that was not shown.
-func checkFresh(file string, list lab.List, all []Suite) error {
+func checkFresh(file string, list lab.List, all []Suite, some []statement) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -26,10 +26,10 @@ func checkFresh(file string, list lab.List, all []Suite) error {
 		if err != nil {
 			return err
 		}
-		columns = append(columns, column{SDK: s.SDK, Package: s.Version.Package, Version: version, Rounds: []Report{allShown(s.SDK, list)}})
+		columns = append(columns, column{SDK: s.SDK, Package: s.Version.Package, Version: version, Rounds: []Report{allShown(s.SDK, list, false)}, Partitioned: []Report{allShown(s.SDK, list, true)}})
 	}
 	var want bytes.Buffer
-	if err := writeCompatibility(&want, list, columns, 0); err != nil {
+	if err := writeCompatibility(&want, list, columns, 0, some); err != nil {
 		return err
 	}
 	if difference := firstDifference(string(timeLine.ReplaceAll(text, nil)), want.String()); difference != "" {
@@ -39,11 +39,12 @@ func checkFresh(file string, list lab.List, all []Suite) error {
 }
 
 // allShown is the report of a client that has shown everything it can.
-func allShown(sdk string, list lab.List) Report {
+func allShown(sdk string, list lab.List, partitioned bool) Report {
 	report := NewReport(sdk)
+	report.Partitioned = partitioned
 	for _, s := range list.For(sdk).Scenarios {
 		result := pass
-		if s.Not[sdk] != "" {
+		if s.Why(sdk, partitioned) != "" {
 			result = notApplicable
 		}
 		report.Results[s.ID] = Result{ID: s.ID, Result: result}

@@ -30,11 +30,11 @@ func pageOf(t *testing.T, list lab.List, all []Suite, failing string) string {
 	file := filepath.Join(t.TempDir(), "page.md")
 	r := &runner{options: options{Table: file}, list: list, longest: 11 * time.Minute}
 	for _, s := range all {
-		report := allShown(s.SDK, list)
+		report := allShown(s.SDK, list, false)
 		if s.SDK == failing {
 			report.Results["send-one"] = Result{ID: "send-one", Result: fail}
 		}
-		r.reports = append(r.reports, report)
+		r.reports = append(r.reports, report, allShown(s.SDK, list, true))
 	}
 	if err := r.writeTable(all); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestFreshPage(t *testing.T) {
 	list := exampleList(t)
 	all := pinned(t, map[string]string{"go": "1.0", "js": "2.0", "python": "3.0", "java": "4.0"})
 	page := pageOf(t, list, all, "")
-	if err := checkFresh(page, list, all); err != nil {
+	if err := checkFresh(page, list, all, nil); err != nil {
 		t.Error(err)
 	}
 	newer := pinned(t, map[string]string{"go": "1.0", "js": "2.1", "python": "3.0", "java": "4.0"})
@@ -61,14 +61,14 @@ func TestFreshPage(t *testing.T) {
 		all        []Suite
 		want       string
 	}{
-		{"another version", page, list, newer, "should: | js | package-js | 2.1 |"},
+		{"another version", page, list, newer, "should: | js | package-js | 2.1 | plain |"},
 		{"another title", page, renamed, all, "should: | Another. | send-one |"},
-		{"a scenario too many", page, fewer, all, "there:  | go | package-go | 1.0 | 2 |"},
-		{"an exception that has gone", page, unexcused, all, "there:  | js | package-js | 2.0 | 1 | 0 | 0 | 1 |"},
-		{"a failure", pageOf(t, list, all, "java"), list, all, "there:  | java | package-java | 4.0 | 1 | 1 |"},
+		{"a scenario too many", page, fewer, all, "there:  | go | package-go | 1.0 | plain | 2 |"},
+		{"an exception that has gone", page, unexcused, all, "there:  | js | package-js | 2.0 | plain | 1 | 0 | 0 | 1 |"},
+		{"a failure", pageOf(t, list, all, "java"), list, all, "there:  | java | package-java | 4.0 | plain | 1 | 1 |"},
 		{"no page", filepath.Join(t.TempDir(), "none.md"), list, all, "none.md"},
 	} {
-		if err := checkFresh(c.page, c.list, c.all); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := checkFresh(c.page, c.list, c.all, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

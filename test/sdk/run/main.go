@@ -4,6 +4,7 @@
 //	go run ./test/sdk/run                                all suites whose runtime is installed and recent enough
 //	go run ./test/sdk/run --sdk go,js --rounds 3         two of them, three times
 //	go run ./test/sdk/run --sdk java --scenario peek-large
+//	go run ./test/sdk/run --entities both                each SDK twice: on plain entities, and with every queue and topic partitioned
 //	go run ./test/sdk/run --table docs/compatibility.md  and write the page
 //	go run ./test/sdk/run --sdk js --rounds 0            only say whether the runtime is there
 //	go run ./test/sdk/run --check docs/compatibility.md  only say whether the page has today's scenarios and versions
@@ -16,6 +17,7 @@
 //	LEDGERBUS_CONTROL                  URL of the control API: POST /kill, POST /restart, POST /cut, POST /relay, GET /now (../lab)
 //	LEDGERBUS_SCENARIOS                path of the list, with the scenarios of this suite alone
 //	LEDGERBUS_ONLY                     ids to run, with commas between; empty: all
+//	LEDGERBUS_PARTITIONED              1: every queue and topic has sixteen partitions, also those that scenarios make, unless they are of the group admin
 //	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:
 //	                                   {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
 //
@@ -38,6 +40,7 @@ func main() {
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "sdk", Usage: "suites to run, which must be installed", DefaultText: "all that are installed"},
 			&cli.StringSliceFlag{Name: "scenario", Usage: "ids of the scenarios to run", DefaultText: "all"},
+			&cli.StringFlag{Name: "entities", Usage: "what the scenarios of the SDKs run on: plain, partitioned, or both, one after the other", Value: plainEntities},
 			&cli.IntFlag{Name: "rounds", Usage: "how often to run everything", Value: 1},
 			&cli.StringFlag{Name: "table", Usage: "file for the page of what was shown"},
 			&cli.StringFlag{Name: "check", Usage: "file with such a page: fail unless it is that of today's scenarios and versions, all shown; run nothing"},
@@ -46,7 +49,7 @@ func main() {
 		},
 		Action: func(c *cli.Context) error {
 			return run(c.Context, options{
-				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Rounds: c.Int("rounds"), Budget: budget, Table: c.String("table"), Check: c.String("check"),
+				SDKs: c.StringSlice("sdk"), Scenarios: c.StringSlice("scenario"), Entities: c.String("entities"), Rounds: c.Int("rounds"), Table: c.String("table"), Check: c.String("check"),
 				Binary: c.String("binary"), Timeout: c.Duration("timeout"), CI: os.Getenv("CI") == "true",
 			}, c.App.Writer)
 		},

@@ -68,6 +68,16 @@ type Report struct {
 	Results  map[string]Result // by scenario
 	Problems []string          // that belong to no scenario
 	Took     time.Duration
+
+	Partitioned bool // of partitioned entities
+}
+
+// name is what the report is of, in tables and logs.
+func (r Report) name() string {
+	if r.Partitioned {
+		return r.SDK + " partitioned"
+	}
+	return r.SDK
 }
 
 // NewReport is the report of a suite of which nothing is known yet.
@@ -111,7 +121,8 @@ func (r Report) Verdict(s lab.Scenario) Verdict {
 		return Verdict{Mark: unknown}
 	}
 	result, has := r.Results[s.ID]
-	reason, excused := s.Not[r.SDK]
+	reason := s.Why(r.SDK, r.Partitioned)
+	excused := reason != ""
 	switch {
 	case !has:
 		return Verdict{failed, "no result"}
@@ -131,14 +142,14 @@ func (r Report) Verdict(s lab.Scenario) Verdict {
 func (r Report) Failures(list lab.List) []string {
 	var all []string
 	for _, problem := range r.Problems {
-		all = append(all, fmt.Sprintf("%s: %s", r.SDK, problem))
+		all = append(all, fmt.Sprintf("%s: %s", r.name(), problem))
 	}
 	if len(r.Results) == 0 && len(r.Problems) > 0 {
 		return all // nothing ran, which is said
 	}
 	for _, s := range list.Scenarios {
 		if v := r.Verdict(s); v.Mark == failed {
-			all = append(all, fmt.Sprintf("%s %s: %s", r.SDK, s.ID, v.Why))
+			all = append(all, fmt.Sprintf("%s %s: %s", r.name(), s.ID, v.Why))
 		}
 	}
 	return all

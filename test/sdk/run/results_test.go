@@ -81,6 +81,16 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%q, excused %v: %+v, want %+v", c.result, c.scenario.Not, got, c.want)
 		}
 	}
+	half := NewReport("go")
+	half.Partitioned = true
+	half.Results["x"] = Result{ID: "x", Result: notApplicable}
+	if got := half.Verdict(lab.Scenario{ID: "x", NotPartitioned: map[string]string{"go": "no room"}}); got != (Verdict{Mark: cannot}) {
+		t.Errorf("excused of partitioned entities alone: %+v", got)
+	}
+	half.Partitioned = false
+	if got := half.Verdict(lab.Scenario{ID: "x", NotPartitioned: map[string]string{"go": "no room"}}); got.Mark != failed {
+		t.Errorf("of plain ones too: %+v", got)
+	}
 	absent := NewReport("go")
 	absent.Absent = "go is not installed"
 	if got := absent.Verdict(plain); got != (Verdict{Mark: unknown}) {

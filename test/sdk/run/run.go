@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
@@ -16,14 +17,24 @@ import (
 // scenariosFile is the list, from the top of the repository, where the program runs.
 const scenariosFile = "test/sdk/scenarios.json"
 
-// budget is how long one round of all suites may take, on two cores.
-const budget = 20 * time.Minute
+// budget is how long one round of all suites may take, on two cores; budgetOfBoth where the SDKs run twice.
+const (
+	budget       = 20 * time.Minute
+	budgetOfBoth = 30 * time.Minute
+)
+
+// What scenarios run on.
+const (
+	plainEntities       = "plain"
+	partitionedEntities = "partitioned"
+	bothEntities        = "both"
+)
 
 // options are the flags.
 type options struct {
 	SDKs, Scenarios []string // none: all
+	Entities        string   // one of the kinds above
 	Rounds          int      // 0: runs nothing, for a page that says so, or to know whether the runtimes are there
-	Budget          time.Duration
 	Table           string
 	Check           string // page to compare with; then nothing is run
 	Binary          string
@@ -48,11 +59,20 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	all := suites(filepath.Join(cache, "ledgerbus-sdk"))
+	var statements []statement
+	if o.Table+o.Check != "" {
+		if statements, err = partitioned(".", list); err != nil {
+			return err
+		}
+	}
 	if o.Check != "" {
-		return checkFresh(o.Check, list, all)
+		return checkFresh(o.Check, list, all, statements)
 	}
 	chosen, err := choose(all, o.SDKs)
 	if err != nil {
+		return err
+	}
+	if chosen, err = kinds(chosen, o.Entities); err != nil {
 		return err
 	}
 	chosen = slices.DeleteFunc(slices.Clone(chosen), func(s Suite) bool { return len(list.For(s.SDK).Scenarios) == 0 })
@@ -60,20 +80,27 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, list: list, suites: chosen, dir: dir, w: w, open: func(dir string, list lab.List) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
+	most := budget
+	if o.Entities == bothEntities {
+		most = budgetOfBoth
+	}
+	r := &runner{options: o, budget: most, list: list, suites: chosen, dir: dir, w: w, statements: statements, open: func(dir string, list lab.List) (*lab.Lab, error) { return lab.Open(o.Binary, dir, list) }}
 	return r.all(ctx, all)
 }
 
 // runner runs a choice of suites and keeps what they came to.
 type runner struct {
 	options
+	budget  time.Duration // of a round of all suites
 	list    lab.List
 	suites  []Suite
 	dir     string // of everything that runs leave behind
 	w       io.Writer
 	open    func(dir string, list lab.List) (*lab.Lab, error) // starts the surroundings of one run in a directory
 	reports []Report                                          // of all rounds
-	longest time.Duration                                     // round of all suites; 0: there was none
+
+	statements []statement   // for the page
+	longest    time.Duration // round of all suites; 0: there was none
 }
 
 // all runs the rounds and writes the page, which has a column for each of the suites. What the runs leave behind stays only if
@@ -105,7 +132,7 @@ func (r *runner) rounds(ctx context.Context) (failures int, err error) {
 		var reports []Report
 		began := time.Now()
 		for _, s := range r.suites {
-			report := NewReport(s.SDK)
+			report := s.report()
 			if report.Absent = absent[s.SDK]; report.Absent == "" {
 				report = r.run(ctx, s, round)
 			}
@@ -124,7 +151,12 @@ func (r *runner) rounds(ctx context.Context) (failures int, err error) {
 // prepare readies the suites and returns why runtimes are of no use, by SDK.
 func (r *runner) prepare(ctx context.Context) (absent map[string]string, err error) {
 	absent = map[string]string{}
+	ready := map[string]bool{}
 	for _, s := range r.suites {
+		if ready[s.SDK] { // it runs twice
+			continue
+		}
+		ready[s.SDK] = true
 		if problem := s.missing(ctx); problem != "" {
 			if len(r.SDKs) > 0 {
 				return nil, fmt.Errorf("%s: %s", s.SDK, problem)
@@ -147,19 +179,20 @@ func (r *runner) prepare(ctx context.Context) (absent map[string]string, err err
 func (r *runner) run(ctx context.Context, s Suite, round int) Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("not ended after %s", r.Timeout))
 	defer cancel()
-	name := fmt.Sprintf("%s-%d", s.SDK, round+1)
-	report := NewReport(s.SDK)
+	report := s.report()
+	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(report.name(), " ", "-"), round+1)
 	err := r.logged(name, func(log io.Writer) error {
 		dir := filepath.Join(r.dir, name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
 		list := r.list.For(s.SDK)
+		list.Partitioned = s.Partitioned
 		l, err := r.open(dir, list)
 		if err != nil {
 			return err
 		}
-		report, err = s.run(ctx, l, r.only(list), filepath.Join(dir, "results.jsonl"), log, r.progress(s.SDK))
+		report, err = s.run(ctx, l, r.only(list), filepath.Join(dir, "results.jsonl"), log, r.progress(report.name()))
 		return errors.Join(err, l.Close())
 	})
 	if err != nil {
@@ -180,10 +213,10 @@ func (r *runner) only(list lab.List) (ids []string) {
 }
 
 // progress prints a result as it arrives.
-func (r *runner) progress(sdk string) func(Result) {
+func (r *runner) progress(name string) func(Result) {
 	marks := map[string]string{pass: shown, fail: failed, notApplicable: cannot}
 	return func(result Result) {
-		fmt.Fprintf(r.w, "%-6s %-3s %-34s %6.1f s", sdk, marks[result.Result], result.ID, result.Seconds)
+		fmt.Fprintf(r.w, "%-6s %-3s %-34s %6.1f s", name, marks[result.Result], result.ID, result.Seconds)
 		if result.Error != "" {
 			fmt.Fprintf(r.w, "  %s", result.Error)
 		}
@@ -197,7 +230,7 @@ func (r *runner) show(round int, reports []Report, took time.Duration) (failures
 	printTable(r.w, r.list, reports)
 	for _, report := range reports {
 		if report.Absent != "" {
-			fmt.Fprintf(r.w, "%s not run: %s\n", report.SDK, report.Absent)
+			fmt.Fprintf(r.w, "%s not run: %s\n", report.name(), report.Absent)
 			if r.CI {
 				failures++
 			}
@@ -212,14 +245,14 @@ func (r *runner) show(round int, reports []Report, took time.Duration) (failures
 
 // overtime counts a round of all suites as a failure if it took too long, and notes how long it took.
 func (r *runner) overtime(reports []Report, took time.Duration) (failures int) {
-	if len(reports) < len(lab.Clients) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
+	if all, err := kinds(suites(""), r.Entities); err != nil || len(reports) < len(all) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
 		return 0
 	}
 	r.longest = max(r.longest, took)
-	if took <= r.Budget {
+	if took <= r.budget {
 		return 0
 	}
-	fmt.Fprintf(r.w, "all suites together took %s, and may take %s\n", took, r.Budget)
+	fmt.Fprintf(r.w, "all suites together took %s, and may take %s\n", took, r.budget)
 	return 1
 }
 
@@ -250,11 +283,15 @@ func (r *runner) writeTable(all []Suite) error {
 	for _, s := range all {
 		c := column{SDK: s.SDK, Package: s.Version.Package, Version: unknown}
 		for _, report := range r.reports {
-			if report.SDK == s.SDK && report.Absent == "" {
+			switch {
+			case report.SDK != s.SDK || report.Absent != "":
+			case report.Partitioned:
+				c.Partitioned = append(c.Partitioned, report)
+			default:
 				c.Rounds = append(c.Rounds, report)
 			}
 		}
-		if len(c.Rounds) > 0 { // only then was a version tested
+		if len(c.Rounds)+len(c.Partitioned) > 0 { // only then was a version tested
 			var err error
 			if c.Version, err = s.Version.Read(); err != nil {
 				return err
@@ -266,7 +303,24 @@ func (r *runner) writeTable(all []Suite) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeCompatibility(file, r.list, columns, r.longest), file.Close())
+	return errors.Join(writeCompatibility(file, r.list, columns, r.longest, r.statements), file.Close())
+}
+
+// kinds returns the suites for each kind of entities: those of the SDKs run on both, the clients of plain AMQP on plain ones.
+func kinds(all []Suite, entities string) (some []Suite, err error) {
+	if !slices.Contains([]string{plainEntities, partitionedEntities, bothEntities}, entities) {
+		return nil, fmt.Errorf("entities are %s, %s or %s; not %q", plainEntities, partitionedEntities, bothEntities, entities)
+	}
+	for _, s := range all {
+		if entities != partitionedEntities {
+			some = append(some, s)
+		}
+		if entities != plainEntities && slices.Contains(lab.SDKs, s.SDK) {
+			s.Partitioned = true
+			some = append(some, s)
+		}
+	}
+	return some, nil
 }
 
 // choose returns the suites named, all if none is.

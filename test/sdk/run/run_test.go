@@ -57,6 +57,10 @@ func fakeSuite(kind string) int {
 		if os.Getenv("RUN_FAKE_TRUST") != os.Getenv("LEDGERBUS_CA") {
 			return 4
 		}
+		if list, err := os.ReadFile(filepath.Join(filepath.Dir(os.Getenv("LEDGERBUS_RESULTS")), "entities.json")); err != nil ||
+			(os.Getenv("LEDGERBUS_PARTITIONED") == "1") != strings.Contains(string(list), `"EnablePartitioning": true`) {
+			return 3
+		}
 		for id := range strings.SplitSeq(os.Getenv("LEDGERBUS_ONLY"), ",") {
 			line, _ := json.Marshal(Result{ID: id, Result: pass, Seconds: 0.5})
 			write("%s\n", line)
@@ -138,8 +142,8 @@ func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 		ids = append(ids, s.ID)
 	}
 	return &runner{
-		options: options{Rounds: 1, Budget: time.Minute, Scenarios: ids, Timeout: time.Minute},
-		list:    list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}, Trust: "RUN_FAKE_TRUST"}}, dir: t.TempDir(), w: &out,
+		options: options{Entities: plainEntities, Rounds: 1, Scenarios: ids, Timeout: time.Minute}, budget: time.Minute,
+		list: list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}, Trust: "RUN_FAKE_TRUST"}}, dir: t.TempDir(), w: &out,
 		open: func(dir string, list lab.List) (*lab.Lab, error) {
 			return lab.New(list, dir, fakeProcess{})
 		},
@@ -256,7 +260,7 @@ func again(t *testing.T, r *runner, budget time.Duration) (*runner, *strings.Bui
 	t.Helper()
 	var out strings.Builder
 	like := &runner{options: r.options, list: r.list, suites: r.suites, dir: t.TempDir(), w: &out, open: r.open}
-	like.Budget = budget
+	like.budget = budget
 	return like, &out
 }
 
@@ -323,6 +327,47 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := choose(all, []string{"ruby"}); err == nil || !strings.Contains(err.Error(), `"ruby"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The suites of SDKs run on each kind of entities, those of plain AMQP on plain ones alone.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for entities, want := range map[string]string{
+		"plain":       "go, qpid-jms",
+		"partitioned": "go partitioned",
+		"both":        "go, go partitioned, qpid-jms",
+	} {
+		some, err := kinds([]Suite{{SDK: "go"}, {SDK: "qpid-jms"}}, entities)
+		var names []string
+		for _, s := range some {
+			names = append(names, s.report().name())
+		}
+		if err != nil || strings.Join(names, ", ") != want {
+			t.Errorf("%s: %q, %v", entities, names, err)
+		}
+	}
+	if _, err := kinds(nil, "split"); err == nil || !strings.Contains(err.Error(), `"split"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A suite that runs twice is readied once, has a broker of its own each time, and is told what it runs on.
+func TestBothKinds(t *testing.T) {
+	r, out := fake(t, "good")
+	r.suites[0].Prepare = [][]string{{"go", "version"}}
+	r.Entities = bothEntities
+	suites, err := kinds(r.suites, r.Entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.suites = suites
+	failures, err := r.rounds(t.Context())
+	if err != nil || failures != 0 || len(r.reports) != 2 || r.reports[0].Partitioned || !r.reports[1].Partitioned {
+		t.Fatalf("%d failures, %v, %+v\n%s", failures, err, r.reports, out)
+	}
+	if strings.Count(out.String(), "preparing") != 1 || !strings.Contains(out.String(), "go partitioned ✓   send-one") {
+		t.Error(out)
 	}
 }
 

@@ -24,6 +24,15 @@ type Suite struct {
 	Run     []string   // runs all scenarios, or those of LEDGERBUS_ONLY
 	Trust   string     // variable by which the runtime is told whom to trust, where the suite cannot say so itself
 	Version Version
+
+	Partitioned bool // all queues and topics are
+}
+
+// report is one of the suite in which nothing is known yet.
+func (s Suite) report() Report {
+	r := NewReport(s.SDK)
+	r.Partitioned = s.Partitioned
+	return r
 }
 
 // suites are the suites in the order of their columns. cache is a directory that may be lost.
@@ -128,7 +137,7 @@ const poll = 200 * time.Millisecond
 // run runs the suite in a lab. Each result goes to seen as it arrives; the report has all of them. The error is everything
 // that was wrong with the run as a whole.
 func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results string, output io.Writer, seen func(Result)) (Report, error) {
-	report := NewReport(s.SDK)
+	report := s.report()
 	file, err := os.OpenFile(results, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
 		return report, err
@@ -151,6 +160,11 @@ func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results strin
 		"LEDGERBUS_CA=" + authority, "LEDGERBUS_CONTROL=" + l.Control(),
 		"LEDGERBUS_SCENARIOS=" + scenarios, "LEDGERBUS_RESULTS=" + results, "LEDGERBUS_ONLY=" + strings.Join(only, ","),
 	}
+	partitioned := ""
+	if s.Partitioned {
+		partitioned = "1"
+	}
+	env = append(env, "LEDGERBUS_PARTITIONED="+partitioned)
 	if s.Trust != "" {
 		env = append(env, s.Trust+"="+authority)
 	}

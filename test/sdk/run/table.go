@@ -20,7 +20,7 @@ func printTable(w io.Writer, list lab.List, reports []Report) {
 	t.Style().Format.Header = text.FormatDefault // names of SDKs are small letters
 	header := table.Row{"group", "scenario"}
 	for _, r := range reports {
-		header = append(header, r.SDK)
+		header = append(header, r.name())
 	}
 	t.AppendHeader(header)
 	group := ""

@@ -57,18 +57,24 @@ func TestCompatibility(t *testing.T) {
 	good := NewReport("go")
 	good.Results["send-one"] = Result{ID: "send-one", Result: pass}
 	good.Results["lock-one"] = Result{ID: "lock-one", Result: pass}
+	split := good
+	split.Partitioned = true
+	split.Results = map[string]Result{"send-one": {ID: "send-one", Result: notApplicable}, "lock-one": {ID: "lock-one", Result: fail}}
+	list := withClient(exampleList(t))
+	list.Scenarios[0].NotPartitioned = map[string]string{"go": "its numbers have 32 bits"}
+	list.Scenarios[1].Partitioned = "it is refused"
 	reports := exampleReports()
 	again := NewReport("python")
 	again.Results["send-one"] = Result{ID: "send-one", Result: pass}
 	again.Results["lock-one"] = Result{ID: "lock-one", Result: pass} // which mends nothing
 	var b strings.Builder
-	if err := writeCompatibility(&b, withClient(exampleList(t)), []column{
-		{SDK: "go", Package: "azservicebus", Version: "1", Rounds: []Report{good}},
+	if err := writeCompatibility(&b, list, []column{
+		{SDK: "go", Package: "azservicebus", Version: "1", Rounds: []Report{good}, Partitioned: []Report{split}},
 		{SDK: "js", Package: "@azure/service-bus", Version: "2", Rounds: reports[:1]},
 		{SDK: "python", Package: "azure-servicebus", Version: "3", Rounds: []Report{reports[1], again}},
 		{SDK: "java", Package: "azure-messaging-servicebus", Version: "4", Rounds: reports[2:]},
 		{SDK: "qpid-jms", Package: "qpid-jms-client", Version: "5", Rounds: []Report{ofClient()}},
-	}, 421700*time.Millisecond); err != nil {
+	}, 421700*time.Millisecond, nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/compatibility.md", b.String())

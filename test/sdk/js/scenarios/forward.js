@@ -1,5 +1,5 @@
 // Forwarding. The scenario's queue is where messages end; those that forward have its name and more.
-import { bodies, complete, nothing, number, one, receive, remove, sleep, take, texts } from "../bus.js";
+import { bodies, complete, lowPart, nothing, number, one, receive, remove, sleep, take, texts } from "../bus.js";
 import { fails, has, holds, promptly, same } from "../check.js";
 
 const hopLimit = "MaxTransferHopCountExceeded";
@@ -81,11 +81,13 @@ export default {
     await bus.send("X");
     await source.send("B");
     await source.send("A", sent);
-    const got = await take(bus.receiver(), "X", "B", "A");
-    same("numbers", got.map(number), [1, 2, 3]);
+    const got = bus.sorted(await receive(bus.receiver(), 3), (m) => -m.body.charCodeAt(0));
+    same("bodies", bodies(got), ["X", "B", "A"]);
+    const alone = bus.partitioned; // A has a session, and with it a partition of its own
+    same("numbers", got.map((m) => lowPart(number(m))), [1, 2, alone ? 1 : 3]);
     const a = got[2];
     has("A", a, { ...sent, deadLetterSource: undefined });
-    same("enqueued sequence number", Number(a.enqueuedSequenceNumber), 2);
+    same("enqueued sequence number", lowPart(a.enqueuedSequenceNumber), alone ? 1 : 2);
     same("expires", Number(a.expiresAtUtc), Number(a.enqueuedTimeUtc) + 3_600_000);
   },
 
@@ -265,7 +267,7 @@ export default {
     const [a] = await receive(receiver, 1);
     same("body", `${a.body}`, "A");
     has("A", a, sent);
-    same("enqueued sequence number", Number(a.enqueuedSequenceNumber), 1);
+    same("enqueued sequence number", lowPart(a.enqueuedSequenceNumber), 1);
     await receiver.completeMessage(a);
     await nothing(receiver);
   },

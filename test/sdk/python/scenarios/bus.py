@@ -1,6 +1,7 @@
 """The verbs of scenarios.json, over the SDK: what a scenario does is said with a Bus and what it hands out."""
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from azure.servicebus import (
     TransportType,
     exceptions as sdk,
 )
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 from . import expect
@@ -81,28 +83,46 @@ class Handle:
 
 
 class Sender(Handle):
+    """A sender. Where entities are partitioned it gives messages without a key of their own one of the scenario's: what the scenarios say of the order of
+    messages holds in one partition. That messages without a key come to all partitions is shown elsewhere (SM-200, SM-213)."""
+
+    def keyed(self, message):
+        key = self.client.key
+        if key is None:
+            return message
+        if isinstance(message, AmqpAnnotatedMessage):
+            message.annotations = {"x-opt-partition-key": key, **(message.annotations or {})}
+        elif isinstance(message, ServiceBusMessage) and message.session_id is None and message.partition_key is None:
+            message.partition_key = key
+        return message
+
     def send(self, *bodies: str | bytes, **properties) -> None:
         """Sends messages one after another, each with the properties, which have the names of ServiceBusMessage."""
         for body in bodies:
             self.send_message(ServiceBusMessage(body, **properties))
 
     def send_message(self, message) -> None:
-        self.call(self.sdk.send_messages, message)
+        messages = [self.keyed(m) for m in message] if isinstance(message, list) else self.keyed(message)
+        self.call(self.sdk.send_messages, messages)
 
     def send_batch(self, messages: list) -> None:
         """Sends messages in one batch. An error if they are too large for one."""
         batch = self.call(self.sdk.create_message_batch)
         for message in messages:
-            batch.add_message(message)
+            batch.add_message(self.keyed(message))
         self.call(self.sdk.send_messages, batch)
 
     def send_batches(self, messages: list, size: int = 100) -> None:
-        for i in range(0, len(messages), size):
-            self.send_batch(messages[i : i + size])
+        """Sends messages in batches. With several sessions a partitioned entity takes none (SM-209, semantics.md 10.2)."""
+        together = (lambda m: m.session_id) if self.client.key is not None else (lambda m: None)
+        for _, some in itertools.groupby(messages, together):
+            some = list(some)
+            for i in range(0, len(some), size):
+                self.send_batch(some[i : i + size])
 
     def schedule(self, at: datetime, *texts: str, **properties) -> list[int]:
         """Schedules messages in one call and returns their numbers."""
-        messages = [ServiceBusMessage(text, **properties) for text in texts]
+        messages = [self.keyed(ServiceBusMessage(text, **properties)) for text in texts]
         return self.call(self.sdk.schedule_messages, messages, at)
 
     def cancel(self, number: int) -> None:
@@ -239,6 +259,10 @@ class Source:
     def peek_texts(self) -> list[str]:
         return texts(self.peek_all())
 
+    def sorted(self, messages, order=lambda m: text(m)):
+        """Messages in the order in which they were sent: where entities are partitioned only those of one session, or of none, are received so."""
+        return messages if self._client.key is None else sorted(messages, key=order)
+
     def empty(self) -> None:
         """Peek all is empty."""
         expect.equal(self.peek_texts(), [], "peek all")
@@ -260,8 +284,9 @@ class Source:
 class Client(Source):
     """A client object of the SDK, and the queue or topic of the scenario. What it is asked of a source is asked of the queue."""
 
-    def __init__(self, name: str, connection_string: str, stubborn: bool = False, topic: bool = False, **options):
+    def __init__(self, name: str, connection_string: str, stubborn: bool = False, topic: bool = False, key: str | None = None, **options):
         self.name, self.connection_string, self.stubborn, self._topic = name, connection_string, stubborn, topic
+        self.key = key  # of messages that have none; None: entities are not partitioned
         retries = STUBBORN if stubborn else ONCE
         self.sdk = ServiceBusClient.from_connection_string(connection_string, **retries, **options)
         self.handles: list[Handle] = []
@@ -308,8 +333,8 @@ class Client(Source):
 class Bus(Client):
     """What a scenario is called with: its client, and the ways to more clients and to the broker itself."""
 
-    def __init__(self, name: str, connection_string: str, control: str, stubborn: bool, topic: bool):
-        super().__init__(name, connection_string, stubborn, topic)
+    def __init__(self, name: str, connection_string: str, control: str, stubborn: bool, topic: bool, partitioned: bool):
+        super().__init__(name, connection_string, stubborn, topic, name if partitioned else None)
         self._control = control
         self._others: list[Client] = []
         self._admins: list[ServiceBusAdministrationClient] = []
@@ -317,7 +342,7 @@ class Bus(Client):
     def another(self, connection_string: str | None = None, stubborn: bool | None = None) -> Client:
         """A second client, with connections of its own, stubborn if this is unless said otherwise."""
         stubborn = self.stubborn if stubborn is None else stubborn
-        other = Client(self.name, connection_string or self.connection_string, stubborn, self._topic)
+        other = Client(self.name, connection_string or self.connection_string, stubborn, self._topic, self.key)
         self._others.append(other)
         return other
 
@@ -326,7 +351,7 @@ class Bus(Client):
         connection_string = os.environ["LEDGERBUS_TLS_CONNECTION_STRING"]
         address = re.search("Endpoint=([^;]*)", connection_string).group(1)
         other = Client(
-            self.name, connection_string, self.stubborn, self._topic,
+            self.name, connection_string, self.stubborn, self._topic, self.key,
             transport_type=transport, custom_endpoint_address=address, connection_verify=os.environ["LEDGERBUS_CA"],
         )
         self._others.append(other)
@@ -349,6 +374,9 @@ class Bus(Client):
             connection_string, connection_verify=os.environ["LEDGERBUS_CA"], **retries
         )
         self._admins.append(client)
+        if self.key is not None:
+            for name in ("create_queue", "create_topic"):
+                setattr(client, name, functools.partial(getattr(client, name), enable_partitioning=True))
         return client
 
     def no_session_left(self, subscription: str | None = None) -> None:
@@ -421,6 +449,15 @@ def properties(message) -> dict:
 
 def numbers(messages) -> list[int]:
     return [m.sequence_number for m in messages]
+
+
+def low_part(number: int) -> int:
+    """A number without its partition, which is none on a plain entity: what counts from 1 (semantics.md 10.3)."""
+    return number & (1 << 48) - 1
+
+
+def low_parts(messages) -> list[int]:
+    return [low_part(m.sequence_number) for m in messages]
 
 
 def seconds(n: float) -> timedelta:

@@ -6,7 +6,7 @@ from azure.servicebus import ServiceBusSubQueue
 from azure.servicebus.management import EntityStatus, SqlRuleFilter
 
 from . import expect
-from .bus import Bus, message, numbers, properties, seconds, text, texts
+from .bus import Bus, low_part, low_parts, message, properties, seconds, text, texts
 from .scenario import scenario
 
 HOP_LIMIT = "MaxTransferHopCountExceeded"
@@ -90,14 +90,15 @@ def all_properties(bus: Bus):
     bus.send("X")
     source.send("B")
     source.send("A", application_properties={"colour": "red"}, **sent)
-    got = bus.receiver().receive(3)
+    got = bus.sorted(bus.receiver().receive(3), lambda m: -ord(text(m)))
+    alone = bus.key is not None  # A has a session, and with it a partition of its own
     expect.equal(sorted(texts(got)), ["A", "B", "X"], "received")
-    expect.equal(numbers(got), [1, 2, 3], "numbers")
+    expect.equal(low_parts(got), [1, 2, 1 if alone else 3], "numbers")
     a = got[2]
     expect.equal(text(a), "A", "the last")
     expect.equal({name: getattr(a, name) for name in sent}, sent, "properties")
     expect.equal(properties(a), {"colour": "red"}, "application properties")
-    expect.equal((a.enqueued_sequence_number, a.dead_letter_source), (2, None), "enqueued sequence number, dead-letter source")
+    expect.equal((low_part(a.enqueued_sequence_number), a.dead_letter_source), (1 if alone else 2, None), "enqueued sequence number, dead-letter source")
     expect.equal(a.expires_at_utc, a.enqueued_time_utc + seconds(3600), "expires")
 
 
@@ -292,7 +293,7 @@ def other_sdk(bus: Bus):
     a = receiver.take("A")
     expect.equal({name: getattr(a, name) for name in sent}, sent, "properties")
     expect.equal(properties(a), {"colour": "red", "size": 7}, "application properties")
-    expect.equal(a.enqueued_sequence_number, 1, "enqueued sequence number")
+    expect.equal(low_part(a.enqueued_sequence_number), 1, "enqueued sequence number")
     receiver.complete(a)
     receiver.nothing()
 

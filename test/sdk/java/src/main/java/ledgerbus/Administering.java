@@ -4,7 +4,6 @@ import static java.util.Map.entry;
 
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
 import com.azure.messaging.servicebus.administration.models.AccessRights;
 import com.azure.messaging.servicebus.administration.models.AuthorizationRule;
@@ -241,7 +240,7 @@ final class Administering {
         admin.createTopic(topic);
         admin.createSubscription(topic, "one");
         admin.createSubscription(topic, "two");
-        ServiceBusSenderClient sender = bus.client().newTopicSender(topic);
+        Sender sender = bus.client().newTopicSender(topic);
         sender.sendMessage(Bus.message("A"));
         sender.sendMessage(Bus.message("B"));
         sender.scheduleMessage(Bus.message("C"), OffsetDateTime.now().plusHours(1));

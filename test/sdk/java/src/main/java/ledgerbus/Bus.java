@@ -8,14 +8,16 @@ import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusMessageBatch;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
+import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
+import com.azure.messaging.servicebus.administration.models.CreateTopicOptions;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
@@ -37,6 +39,7 @@ final class Bus implements Runner.Surroundings {
     final String queue; // or topic
     final Control control;
     private final boolean topic;
+    private final String key; // of messages that have none; null: entities are not partitioned
     private final String connectionString;
     private final List<Client> clients = new ArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
@@ -44,9 +47,10 @@ final class Bus implements Runner.Surroundings {
     private ServiceBusAdministrationClient admin;
     private boolean stubborn;
 
-    Bus(String queue, boolean topic, String connectionString, Control control) {
+    Bus(String queue, boolean topic, boolean partitioned, String connectionString, Control control) {
         this.queue = queue;
         this.topic = topic;
+        this.key = partitioned ? queue : null;
         this.connectionString = connectionString;
         this.control = control;
     }
@@ -66,12 +70,12 @@ final class Bus implements Runner.Surroundings {
 
     /** One more client, with a connection of its own. */
     Client another() {
-        return keep(new Client(connectionString, queue, topic, stubborn ? Client.stubborn() : Client.once(TRY)));
+        return keep(new Client(connectionString, queue, topic, key, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
     /** A client that waits for a session as long as that. It is the try timeout, of which the SDK tells the broker a second less. */
     Client waiting(Duration forSession) {
-        return keep(new Client(connectionString, queue, topic, Client.once(forSession.plusSeconds(1))));
+        return keep(new Client(connectionString, queue, topic, key, Client.once(forSession.plusSeconds(1))));
     }
 
     /**
@@ -79,18 +83,18 @@ final class Bus implements Runner.Surroundings {
      * behind the others: the scenario's own limit comes before it.
      */
     Client unhurried() {
-        return keep(new Client(connectionString, queue, topic, Client.once(Duration.ofMinutes(2))));
+        return keep(new Client(connectionString, queue, topic, key, Client.once(Duration.ofMinutes(2))));
     }
 
     /** A client that shows another key than the rest of the suite. */
     Client withKey(String name, String key) {
-        return keep(new Client(replaceKey(connectionString, name, key), queue, topic, Client.once(TRY)));
+        return keep(new Client(replaceKey(connectionString, name, key), queue, topic, key, Client.once(TRY)));
     }
 
     /** A client whose transactions may span entities: all its links are in one group, and the first of them decides through whom the rest send. */
     Client crossEntity() {
         ServiceBusClientBuilder builder = new ServiceBusClientBuilder().connectionString(connectionString).enableCrossEntityTransactions();
-        return keep(new Client(builder, queue, topic, stubborn ? Client.stubborn() : Client.once(TRY)));
+        return keep(new Client(builder, queue, topic, key, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
     /** A client that speaks TLS, and in it AMQP or a WebSocket. The SDK drops the port of the connection string. */
@@ -101,7 +105,7 @@ final class Bus implements Runner.Surroundings {
                 .connectionString(tls)
                 .customEndpointAddress("https://localhost:" + Administration.port(tls))
                 .transportType(transport);
-        return keep(new Client(builder, queue, topic, Client.once(TRY)));
+        return keep(new Client(builder, queue, topic, key, Client.once(TRY)));
     }
 
     private static String replaceKey(String connectionString, String name, String key) {
@@ -120,6 +124,39 @@ final class Bus implements Runner.Surroundings {
     ServiceBusAdministrationClient adminWithKey(String name, String key) {
         String other = replaceKey(environment("LEDGERBUS_TLS_CONNECTION_STRING"), name, key);
         return Administration.client(other, environment("LEDGERBUS_CA"), stubborn);
+    }
+
+    /** Makes a queue, which is partitioned if all are. */
+    void createQueue(String name) {
+        createQueue(name, new CreateQueueOptions());
+    }
+
+    void createQueue(String name, CreateQueueOptions options) {
+        admin().createQueue(name, options.setPartitioningEnabled(partitioned()));
+    }
+
+    /** Makes a topic, which is partitioned if all are. */
+    void createTopic(String name) {
+        createTopic(name, new CreateTopicOptions());
+    }
+
+    void createTopic(String name, CreateTopicOptions options) {
+        admin().createTopic(name, options.setPartitioningEnabled(partitioned()));
+    }
+
+    /** Tells whether all queues and topics are partitioned. */
+    boolean partitioned() {
+        return key != null;
+    }
+
+    /** A message as it is sent without {@link Sender}. */
+    ServiceBusMessage keyed(ServiceBusMessage message) {
+        return Sender.keyed(message, key);
+    }
+
+    /** Messages in the order of their texts: where entities are partitioned only those of one session, or of none, are received as they were sent. */
+    List<ServiceBusReceivedMessage> sorted(List<ServiceBusReceivedMessage> messages) {
+        return partitioned() ? messages.stream().sorted(Comparator.comparing(Bus::text)).toList() : messages;
     }
 
     private static String environment(String name) {
@@ -163,14 +200,16 @@ final class Bus implements Runner.Surroundings {
         sendBatches(client().sender(), messages);
     }
 
-    static void sendBatches(ServiceBusSenderClient sender, List<ServiceBusMessage> messages) {
+    static void sendBatches(Sender sender, List<ServiceBusMessage> messages) {
         ServiceBusMessageBatch batch = sender.createMessageBatch();
+        ServiceBusMessage previous = messages.get(0);
         for (ServiceBusMessage message : messages) {
-            if (!batch.tryAddMessage(message)) {
+            if (!sender.together(previous, message) || !sender.tryAddMessage(batch, message)) {
                 sender.sendMessages(batch);
                 batch = sender.createMessageBatch();
-                Expect.that(batch.tryAddMessage(message), "an empty batch does not take a message");
+                Expect.that(sender.tryAddMessage(batch, message), "an empty batch does not take a message");
             }
+            previous = message;
         }
         sender.sendMessages(batch);
     }
@@ -180,10 +219,10 @@ final class Bus implements Runner.Surroundings {
         client().sender().sendMessages(batch(client().sender(), messages));
     }
 
-    static ServiceBusMessageBatch batch(ServiceBusSenderClient sender, ServiceBusMessage... messages) {
+    static ServiceBusMessageBatch batch(Sender sender, ServiceBusMessage... messages) {
         ServiceBusMessageBatch batch = sender.createMessageBatch();
         for (ServiceBusMessage message : messages) {
-            Expect.that(batch.tryAddMessage(message), "one batch does not take %d messages", messages.length);
+            Expect.that(sender.tryAddMessage(batch, message), "one batch does not take %d messages", messages.length);
         }
         return batch;
     }
@@ -359,6 +398,16 @@ final class Bus implements Runner.Surroundings {
         return messages.stream()
                 .map(m -> text(m) + " " + m.getState().name().toLowerCase(Locale.ROOT) + " " + m.getDeliveryCount())
                 .toList();
+    }
+
+    /** A number without its partition, which is none on a plain entity: what counts from 1 (semantics.md 10.3). */
+    static long lowPart(long number) {
+        return number & ((1L << 48) - 1);
+    }
+
+    /** Numbers as {@link #lowPart} has them. */
+    static List<Long> lowParts(Collection<ServiceBusReceivedMessage> messages) {
+        return messages.stream().map(m -> lowPart(m.getSequenceNumber())).toList();
     }
 
     static List<Long> sequenceNumbers(Collection<ServiceBusReceivedMessage> messages) {

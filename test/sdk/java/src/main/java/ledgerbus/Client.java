@@ -8,7 +8,6 @@ import com.azure.messaging.servicebus.ServiceBusClientBuilder.ServiceBusSessionR
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusRuleManagerClient;
 import com.azure.messaging.servicebus.ServiceBusSenderAsyncClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import com.azure.messaging.servicebus.models.SubQueue;
@@ -31,18 +30,20 @@ final class Client implements AutoCloseable {
     private final ServiceBusClientBuilder builder;
     private final String queue;
     private final boolean topic; // and no queue
-    private final Map<String, ServiceBusSenderClient> senders = new HashMap<>();
+    private final String key; // of messages that have none; null: entities are not partitioned
+    private final Map<String, Sender> senders = new HashMap<>();
     private final Map<String, ServiceBusSessionReceiverClient> sessions = new HashMap<>();
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
-    Client(String connectionString, String queue, boolean topic, AmqpRetryOptions retry) {
-        this(new ServiceBusClientBuilder().connectionString(connectionString), queue, topic, retry);
+    Client(String connectionString, String queue, boolean topic, String key, AmqpRetryOptions retry) {
+        this(new ServiceBusClientBuilder().connectionString(connectionString), queue, topic, key, retry);
     }
 
-    Client(ServiceBusClientBuilder builder, String queue, boolean topic, AmqpRetryOptions retry) {
+    Client(ServiceBusClientBuilder builder, String queue, boolean topic, String key, AmqpRetryOptions retry) {
         this.builder = builder.retryOptions(retry);
         this.queue = queue;
         this.topic = topic;
+        this.key = key;
     }
 
     static AmqpRetryOptions once(Duration tryTimeout) {
@@ -60,11 +61,11 @@ final class Client implements AutoCloseable {
     }
 
     /** The sender of the scenario. There is one, which also keeps the connection. */
-    synchronized ServiceBusSenderClient sender() {
+    synchronized Sender sender() {
         return senders.computeIfAbsent("", n -> topic ? newTopicSender(queue) : newSender(queue));
     }
 
-    synchronized ServiceBusSenderClient sender(String name) {
+    synchronized Sender sender(String name) {
         return senders.computeIfAbsent(name, this::newSender);
     }
 
@@ -72,12 +73,12 @@ final class Client implements AutoCloseable {
         return keep(builder.sender().queueName(queue).buildAsyncClient());
     }
 
-    synchronized ServiceBusSenderClient newSender(String name) {
-        return keep(builder.sender().queueName(name).buildClient());
+    synchronized Sender newSender(String name) {
+        return keep(new Sender(builder.sender().queueName(name).buildClient(), key));
     }
 
-    synchronized ServiceBusSenderClient newTopicSender(String name) {
-        return keep(builder.sender().topicName(name).buildClient());
+    synchronized Sender newTopicSender(String name) {
+        return keep(new Sender(builder.sender().topicName(name).buildClient(), key));
     }
 
     /** The scenario's queue, or one of another name. */

@@ -5,7 +5,6 @@ import static java.util.Map.entry;
 import com.azure.messaging.servicebus.ServiceBusException;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -59,7 +58,7 @@ final class Connections {
 
     /** Has sender, receiver and peek do something, whatever became of their links. */
     private static void goOn(Bus bus, ServiceBusReceiverClient receiver, String text) throws Exception {
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         Bus.insist(() -> sender.sendMessage(Bus.message(text)));
         ServiceBusReceivedMessage message = Bus.insist(() -> Bus.receive(receiver, text));
         Bus.insist(() -> receiver.complete(message));
@@ -111,7 +110,7 @@ final class Connections {
     private static void cutSend(Bus bus) throws Exception {
         bus.stubborn();
         List<String> texts = Bus.numbers(300);
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         for (int i = 0; i < texts.size(); i++) {
             if (i == 100 || i == 200) {
                 bus.control.cut();
@@ -263,7 +262,7 @@ final class Connections {
         }
 
         private Void send(String name) throws Exception {
-            ServiceBusSenderClient sender = bus.another().sender();
+            Sender sender = bus.another().sender();
             for (int i = 0; i < MESSAGES; i++) {
                 String text = name + i;
                 Bus.insist(() -> sender.sendMessage(Bus.message(text)));

@@ -4,7 +4,6 @@ import static java.util.Map.entry;
 
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -44,7 +43,7 @@ final class Duplicates {
     }
 
     private static void scheduled(Bus bus) {
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         ServiceBusReceiverClient receiver = bus.receiver();
         bus.warmUp(receiver);
         OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));

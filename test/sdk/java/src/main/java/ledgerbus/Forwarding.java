@@ -17,6 +17,7 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntSupplier;
@@ -50,7 +51,7 @@ final class Forwarding {
 
     /** Makes a queue whose name ends so, and which forwards to another one. */
     private static String forwarder(Bus bus, String end, String target) {
-        bus.admin().createQueue(bus.queue + end, new CreateQueueOptions().setForwardTo(target));
+        bus.createQueue(bus.queue + end, new CreateQueueOptions().setForwardTo(target));
         return bus.queue + end;
     }
 
@@ -65,7 +66,7 @@ final class Forwarding {
 
     /** Makes a queue that takes nothing, and one that forwards to it. */
     private static String unable(Bus bus) {
-        bus.admin().createQueue(bus.queue + "-off", new CreateQueueOptions().setStatus(EntityStatus.SEND_DISABLED));
+        bus.createQueue(bus.queue + "-off", new CreateQueueOptions().setStatus(EntityStatus.SEND_DISABLED));
         return forwarder(bus, "-to-off", bus.queue + "-off");
     }
 
@@ -150,8 +151,12 @@ final class Forwarding {
                 .setContentType("application/json").setCorrelationId("correlation").setMessageId("id").setSessionId("group").setPartitionKey("group")
                 .setReplyTo("reply-to").setReplyToSessionId("reply-group").setSubject("subject").setTo("to").setTimeToLive(Duration.ofHours(1)));
         List<ServiceBusReceivedMessage> all = Bus.receive(bus.receiver(), 3);
+        boolean alone = bus.partitioned(); // A has a session, and with it a partition of its own
+        if (alone) {
+            all = all.stream().sorted(Comparator.comparing(Bus::text).reversed()).toList();
+        }
         Expect.equal(List.of("X", "B", "A"), Bus.texts(all), "received");
-        Expect.equal(List.of(1L, 2L, 3L), Bus.sequenceNumbers(all), "numbers");
+        Expect.equal(List.of(1L, 2L, alone ? 1L : 3L), Bus.lowParts(all), "numbers");
         ServiceBusReceivedMessage a = all.get(2);
         Expect.equal(
                 List.of("application/json", "correlation", "id", "group", "group", "reply-to", "reply-group", "subject", "to", Duration.ofHours(1)),
@@ -159,7 +164,7 @@ final class Forwarding {
                         a.getReplyToSessionId(), a.getSubject(), a.getTo(), a.getTimeToLive()),
                 "properties");
         Expect.equal(Map.of("colour", "red"), a.getApplicationProperties(), "application properties");
-        Expect.equal(2L, a.getEnqueuedSequenceNumber(), "enqueued sequence number");
+        Expect.equal(alone ? 1L : 2L, Bus.lowPart(a.getEnqueuedSequenceNumber()), "enqueued sequence number");
         Expect.equal(null, a.getDeadLetterSource(), "dead-letter source");
         Expect.equal(a.getEnqueuedTime().plusHours(1), a.getExpiresAt(), "expires");
     }
@@ -167,7 +172,7 @@ final class Forwarding {
     private static void existing(Bus bus) {
         ServiceBusAdministrationClient admin = bus.admin();
         String source = bus.queue + "-source";
-        admin.createQueue(source);
+        bus.createQueue(source);
         send(bus, source, Bus.message("A"), Bus.message("B"), Bus.message("C"));
         admin.updateQueue(admin.getQueue(source).setForwardTo(bus.queue));
         bus.client().queue().consume("A", "B", "C");
@@ -182,11 +187,11 @@ final class Forwarding {
         ServiceBusAdministrationClient admin = bus.admin();
         String one = bus.queue + "-one";
         String two = bus.queue + "-two";
-        admin.createTopic(two);
+        bus.createTopic(two);
         admin.createSubscription(two, "all");
         admin.createSubscription(two, "red", "red", new CreateSubscriptionOptions().setForwardTo(bus.queue),
                 new CreateRuleOptions(new SqlRuleFilter("colour = 'red'")));
-        admin.createTopic(one);
+        bus.createTopic(one);
         admin.createSubscription(one, "on", new CreateSubscriptionOptions().setForwardTo(two));
         String source = forwarder(bus, "-source", one);
         send(bus, source, coloured("A", "blue"), coloured("B", "red"));
@@ -211,7 +216,7 @@ final class Forwarding {
                 "description");
 
         String first = bus.queue + "-a";
-        bus.admin().createQueue(first);
+        bus.createQueue(first);
         String second = forwarder(bus, "-b", first);
         bus.admin().updateQueue(bus.admin().getQueue(first).setForwardTo(second));
         send(bus, first, Bus.message("C"));
@@ -232,7 +237,7 @@ final class Forwarding {
 
     private static void unableToTake(Bus bus) {
         String gone = bus.queue + "-gone";
-        bus.admin().createQueue(gone);
+        bus.createQueue(gone);
         List<String> sources = List.of(unable(bus), forwarder(bus, "-to-gone", gone), forwarder(bus, "-to-full", bus.queue));
         bus.admin().deleteQueue(gone);
         fill(bus, bus.queue);
@@ -262,7 +267,7 @@ final class Forwarding {
 
     private static void deadLetters(Bus bus) {
         String source = bus.queue + "-source";
-        bus.admin().createQueue(source, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
+        bus.createQueue(source, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
         send(bus, source, coloured("A", "red"));
         ServiceBusReceiverClient there = bus.client().queue(source).receiver();
         there.deadLetter(Bus.receive(there, "A"), new DeadLetterOptions().setDeadLetterReason("reason"));
@@ -279,7 +284,7 @@ final class Forwarding {
     private static void deadLettersStay(Bus bus) throws InterruptedException {
         ServiceBusAdministrationClient admin = bus.admin();
         String first = bus.queue + "-a";
-        admin.createQueue(first, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
+        bus.createQueue(first, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
         String second = forwarder(bus, "-b", first);
         admin.updateQueue(admin.getQueue(first).setForwardTo(second));
         send(bus, first, Bus.message("C"));
@@ -294,7 +299,7 @@ final class Forwarding {
 
     private static void deadLettersFull(Bus bus) throws InterruptedException {
         String source = bus.queue + "-source";
-        bus.admin().createQueue(source, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
+        bus.createQueue(source, new CreateQueueOptions().setForwardDeadLetteredMessagesTo(bus.queue));
         fill(bus, bus.queue);
         send(bus, source, new ServiceBusMessage(LARGE));
         ServiceBusReceiverClient there = bus.client().queue(source).receiver();
@@ -325,7 +330,7 @@ final class Forwarding {
 
     private static void otherSdk(Bus bus) {
         String read = bus.queue + "-read";
-        bus.admin().createQueue(read);
+        bus.createQueue(read);
         String there = forwarder(bus, "-out", read);
         String back = forwarder(bus, "-in", bus.queue);
         ServiceBusMessage message = coloured("A", "red").setContentType("text/plain").setCorrelationId("correlation").setMessageId("id")
@@ -338,7 +343,7 @@ final class Forwarding {
         Expect.equal(List.of("text/plain", "correlation", "id", "subject", Duration.ofHours(1)),
                 List.of(a.getContentType(), a.getCorrelationId(), a.getMessageId(), a.getSubject(), a.getTimeToLive()), "properties");
         Expect.equal(Map.of("colour", "red", "size", 7), a.getApplicationProperties(), "application properties");
-        Expect.equal(1L, a.getEnqueuedSequenceNumber(), "enqueued sequence number");
+        Expect.equal(1L, Bus.lowPart(a.getEnqueuedSequenceNumber()), "enqueued sequence number");
         receiver.complete(a);
         Bus.nothing(receiver);
     }
@@ -346,7 +351,7 @@ final class Forwarding {
     private static void survivesKill(Bus bus) throws Exception {
         bus.stubborn();
         String topic = bus.queue + "-topic";
-        bus.admin().createTopic(topic);
+        bus.createTopic(topic);
         bus.admin().createSubscription(topic, "on", new CreateSubscriptionOptions().setForwardTo(bus.queue));
         String source = forwarder(bus, "-source", topic);
         List<String> all = new ArrayList<>();

@@ -35,8 +35,8 @@ final class Jms implements Runner.Surroundings {
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
     private Connection connection;
 
-    Jms(String queue, boolean topic, String connectionString, Control control) {
-        this.bus = new Bus(queue, topic, connectionString, control);
+    Jms(String queue, boolean topic, boolean partitioned, String connectionString, Control control) {
+        this.bus = new Bus(queue, topic, partitioned, connectionString, control);
         this.queue = queue;
         this.connectionString = connectionString;
     }

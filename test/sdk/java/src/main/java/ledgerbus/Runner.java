@@ -41,7 +41,7 @@ final class Runner<B extends Runner.Surroundings> {
 
     /** Makes what a scenario works with, for the queue or topic of its id. */
     interface Maker<B> {
-        B make(String id, boolean topic, String connectionString, Control control);
+        B make(String id, boolean topic, boolean partitioned, String connectionString, Control control);
     }
 
     /** Most scenarios only wait, so many go at the same time even where cores are few. */
@@ -76,9 +76,10 @@ final class Runner<B extends Runner.Surroundings> {
     }
 
     /** What the list says of a scenario, as far as it matters here. */
-    private record Entry(String id, boolean topic, boolean exclusive, boolean not) {}
+    private record Entry(String id, boolean topic, boolean exclusive, boolean not, boolean partitioned) {}
 
     private List<Entry> entries() throws IOException {
+        boolean partitioned = !System.getenv().getOrDefault("LEDGERBUS_PARTITIONED", "").isEmpty();
         String only = System.getenv().getOrDefault("LEDGERBUS_ONLY", "");
         Set<String> chosen = Arrays.stream(only.split(",")).filter(id -> !id.isEmpty()).collect(Collectors.toSet());
         try (JsonReader reader = JsonProviders.createReader(Files.readAllBytes(Path.of(environment("LEDGERBUS_SCENARIOS"))))) {
@@ -86,16 +87,22 @@ final class Runner<B extends Runner.Surroundings> {
             return ((List<?>) list.get("scenarios")).stream()
                     .map(s -> (Map<?, ?>) s)
                     .map(s -> new Entry((String) s.get("id"), s.get("topic") != null, Boolean.TRUE.equals(s.get("exclusive")),
-                            s.get("not") instanceof Map<?, ?> not && not.containsKey(client)))
+                            excepts(s, "not") || partitioned && excepts(s, "notPartitioned"),
+                            partitioned && !"admin".equals(s.get("group")))) // those say themselves what they make
                     .filter(e -> chosen.isEmpty() || chosen.contains(e.id))
                     .toList();
         }
     }
 
+    /** Tells whether a scenario says why this client cannot show it. */
+    private boolean excepts(Map<?, ?> scenario, String field) {
+        return scenario.get(field) instanceof Map<?, ?> reasons && reasons.containsKey(client);
+    }
+
     /** Runs a scenario and writes its result. */
     private void show(Entry entry) {
         long began = System.nanoTime();
-        String failure = entry.not ? null : attempt(entry.id, entry.topic);
+        String failure = entry.not ? null : attempt(entry);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("id", entry.id);
         result.put("result", entry.not ? "n/a" : failure == null ? "pass" : "fail");
@@ -118,14 +125,15 @@ final class Runner<B extends Runner.Surroundings> {
     }
 
     /** Does the steps of a scenario, in a thread of its own and no longer than the limit. Null means that all went well. */
-    private String attempt(String id, boolean topic) {
+    private String attempt(Entry entry) {
+        String id = entry.id;
         Scenario<B> scenario = scenarios.get(id);
         if (scenario == null) {
             return "the suite has no scenario of this name";
         }
         AtomicReference<Throwable> failure = new AtomicReference<>();
         Thread thread = new Thread(() -> {
-            try (B bus = maker.make(id, topic, connectionString, control)) {
+            try (B bus = maker.make(entry.id, entry.topic, entry.partitioned, connectionString, control)) {
                 scenario.run(bus);
             } catch (Throwable t) {
                 failure.set(t);

@@ -4,7 +4,6 @@ import static java.util.Map.entry;
 
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -34,7 +33,7 @@ final class Scheduling {
     }
 
     private static void property(Bus bus) throws Exception {
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         ServiceBusReceiverClient receiver = bus.receiver();
         bus.warmUp(receiver);
         OffsetDateTime t = in(Duration.ofSeconds(4));
@@ -84,7 +83,7 @@ final class Scheduling {
     }
 
     private static void cancel(Bus bus) {
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         ServiceBusReceiverClient receiver = bus.receiver();
         bus.warmUp(receiver);
         List<Long> numbers = schedule(bus, in(Duration.ofSeconds(4)), "A", "B");
@@ -123,7 +122,7 @@ final class Scheduling {
 
     private static void survivesKill(Bus bus) {
         bus.stubborn();
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         sender.createMessageBatch(); // has its link before the clock runs
         OffsetDateTime later = in(Duration.ofSeconds(6));
         sender.scheduleMessage(Bus.message("B"), later);

@@ -200,7 +200,7 @@ final class Sending {
             Expect.equal("note", raw.getFooter().get("foot"), "foot");
             Expect.equal(true, raw.getHeader().isDurable(), "durable");
             Expect.equal((short) 7, raw.getHeader().getPriority(), "priority");
-            Expect.between(1, 777_776, all.get(i).getSequenceNumber(), "number");
+            Expect.between(1, 777_776, Bus.lowPart(all.get(i).getSequenceNumber()), "number");
             Expect.near(Instant.now(), all.get(i).getEnqueuedTime(), Duration.ofSeconds(5), "enqueued");
             Expect.that(all.get(i).getLockedUntil().toInstant().isAfter(Instant.now()), "locked until %s", all.get(i).getLockedUntil());
         }
@@ -242,7 +242,7 @@ final class Sending {
     private static void batchOfAMebibyte(Bus bus) {
         List<byte[]> bodies = new ArrayList<>();
         ServiceBusMessageBatch batch = bus.client().sender().createMessageBatch();
-        for (byte[] body = random(4000); batch.tryAddMessage(new ServiceBusMessage(body)); body = random(4000)) {
+        for (byte[] body = random(4000); bus.client().sender().tryAddMessage(batch, new ServiceBusMessage(body)); body = random(4000)) {
             bodies.add(body);
         }
         Expect.above(239, batch.getCount(), "messages in a batch");
@@ -258,7 +258,10 @@ final class Sending {
     }
 
     private static void batchRefused(Bus bus) {
-        Expect.error(Kind.NOT_ALLOWED, "The SessionId was not set on a message", () -> bus.sendBatch(Bus.inSession("A", "s"), Bus.message("B")));
+        String text = bus.partitioned()
+                ? "Batching brokered messages with distinct SessionId or PartitionKey is not supported for an entity with partitioning enabled"
+                : "The SessionId was not set on a message";
+        Expect.error(Kind.NOT_ALLOWED, text, () -> bus.sendBatch(Bus.inSession("A", "s"), Bus.message("B")));
         bus.send(Bus.inSession("C", "s"));
         ServiceBusReceiverClient session = bus.client().accept("s");
         session.complete(Bus.receive(session, "C"));
@@ -279,7 +282,7 @@ final class Sending {
         List<String> texts = Bus.numbers(1500);
         Client client = bus.unhurried(); // the last send waits in the SDK for the link and for all the others
         ServiceBusSenderAsyncClient sender = client.asyncSender();
-        Flux.fromIterable(texts).flatMap(text -> sender.sendMessage(Bus.message(text)), texts.size()).blockLast();
+        Flux.fromIterable(texts).flatMap(text -> sender.sendMessage(bus.keyed(Bus.message(text))), texts.size()).blockLast();
 
         ServiceBusReceiverClient receiver = client.deleting();
         List<String> received = Bus.texts(Bus.receive(receiver, texts.size()));

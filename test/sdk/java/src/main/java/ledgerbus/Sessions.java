@@ -239,6 +239,9 @@ final class Sessions {
     private static void emptyId(Bus bus) {
         bus.send(in("", "A"), in("b", "B"));
         ServiceBusReceiverClient session = bus.client().acceptNext();
+        if (bus.partitioned() && session.getSessionId().equals("b")) { // which of two partitions has the next session is not said
+            session = bus.client().acceptNext();
+        }
         Expect.equal("", session.getSessionId(), "session id");
         ServiceBusReceivedMessage a = Bus.receive(session, "A");
         Expect.equal("", a.getSessionId(), "session id of A");

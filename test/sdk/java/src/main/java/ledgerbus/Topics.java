@@ -5,7 +5,6 @@ import static java.util.Map.entry;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.models.CreateSubscriptionOptions;
 import com.azure.messaging.servicebus.administration.models.CreateTopicOptions;
 import com.azure.messaging.servicebus.administration.models.EntityStatus;
@@ -87,7 +86,7 @@ final class Topics {
         ServiceBusReceiverClient receiver = source.receiver();
         List<ServiceBusReceivedMessage> both = Bus.receive(receiver, 2);
         Expect.equal(List.of("A active 0", "B active 0"), Bus.states(both), "received");
-        Expect.equal(List.of(1L, 2L), Bus.sequenceNumbers(both), "numbers");
+        Expect.equal(List.of(1L, 2L), Bus.lowParts(both), "numbers");
         for (ServiceBusReceivedMessage m : both) {
             Expect.equal(
                     List.of("id-" + Bus.text(m), "subject", "correlation", "text/plain", "to", "reply-to", "reply-group", "group", Duration.ofHours(1)),
@@ -109,7 +108,7 @@ final class Topics {
             List<ServiceBusReceivedMessage> all = Bus.receive(receiver, 100);
             Expect.equal(Bus.numbers(100), Bus.texts(all), "received");
             Expect.equal(Bus.numbers(100).stream().map(n -> "id" + n).toList(), all.stream().map(ServiceBusReceivedMessage::getMessageId).toList(), "ids");
-            Expect.equal(LongStream.rangeClosed(1, 100).boxed().toList(), Bus.sequenceNumbers(all), "numbers");
+            Expect.equal(LongStream.rangeClosed(1, 100).boxed().toList(), Bus.lowParts(all), "numbers");
             all.forEach(receiver::complete);
             bus.subscription(name).peeks();
         }
@@ -122,7 +121,7 @@ final class Topics {
         late.nothing();
         late.peeks();
         bus.send("B");
-        Expect.equal(List.of(1L), Bus.sequenceNumbers(late.consume("B")), "number");
+        Expect.equal(List.of(1L), Bus.lowParts(late.consume("B")), "number");
         late.nothing();
         TopicRuntimeProperties runtime = bus.admin().getTopicRuntimeProperties(bus.queue);
         Expect.equal(0L, runtime.getSizeInBytes(), "size");
@@ -246,7 +245,11 @@ final class Topics {
         isDeadLetter(d, "D", "Session id is null.", "Session enabled entity doesn't allow a message whose session identifier is null.");
         dead.complete(d);
         bus.waiting(Duration.ofSeconds(1)).subscription(bus.queue, "grouped").noSessionLeft();
-        List<String> ids = bus.subscription("plain").consume("A", "B", "C", "D").stream().map(m -> String.valueOf(m.getSessionId())).toList();
+        ServiceBusReceiverClient plain = bus.subscription("plain").receiver();
+        List<ServiceBusReceivedMessage> all = bus.sorted(Bus.receive(plain, 4));
+        Expect.equal(List.of("A", "B", "C", "D"), Bus.texts(all), "received from plain");
+        all.forEach(plain::complete);
+        List<String> ids = all.stream().map(m -> String.valueOf(m.getSessionId())).toList();
         Expect.equal(List.of("s", "s", "t", "null"), ids, "session ids");
     }
 
@@ -267,7 +270,7 @@ final class Topics {
         Expect.equal(Duration.ofHours(1), peeked.get(1).getTimeToLive(), "time to live of B in long");
 
         String capped = "topic-ttl-capped";
-        bus.admin().createTopic(capped, new CreateTopicOptions().setDefaultMessageTimeToLive(Duration.ofSeconds(3)));
+        bus.createTopic(capped, new CreateTopicOptions().setDefaultMessageTimeToLive(Duration.ofSeconds(3)));
         bus.admin().createSubscription(capped, "long",
                 new CreateSubscriptionOptions().setDefaultMessageTimeToLive(Duration.ofHours(1)).setDeadLetteringOnMessageExpiration(true));
         bus.client().newTopicSender(capped).sendMessage(Bus.message("C").setTimeToLive(Duration.ofHours(1)));
@@ -291,7 +294,7 @@ final class Topics {
         List<Source> sources = List.of(bus.subscription("one"), bus.subscription("two"));
         List<ServiceBusReceiverClient> receivers = sources.stream().map(Source::receiver).toList();
         bus.warmUp(receivers.toArray(ServiceBusReceiverClient[]::new));
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));
         Set<Long> numbers = new HashSet<>();
         sender.scheduleMessages(List.of(Bus.message("A"), Bus.message("B")), t).forEach(numbers::add);
@@ -326,7 +329,7 @@ final class Topics {
     }
 
     private static void scheduleRules(Bus bus) {
-        ServiceBusSenderClient sender = bus.client().sender();
+        Sender sender = bus.client().sender();
         bus.admin().getRule(bus.queue, "one", "red"); // has its connection before the clock runs
         sender.createMessageBatch(); // so has the sender
         OffsetDateTime t = Scheduling.in(Duration.ofSeconds(4));
@@ -379,7 +382,7 @@ final class Topics {
         for (Source source : List.of(one, one, other)) {
             List<ServiceBusReceivedMessage> peeked = source.peekAll();
             Expect.equal(List.of("L active 0", "D deferred 1", "A active 0"), Bus.states(peeked), "peek all");
-            Expect.equal(List.of(1L, 2L, 3L), Bus.sequenceNumbers(peeked), "numbers");
+            Expect.equal(List.of(1L, 2L, 3L), Bus.lowParts(peeked), "numbers");
         }
         ServiceBusReceiverClient second = other.receiver();
         second.complete(Bus.receiveDeferred(second, "D", both.get(1).getSequenceNumber()));
@@ -428,13 +431,13 @@ final class Topics {
 
         List<ServiceBusReceivedMessage> peeked = Bus.insist(one::peekAll);
         Expect.equal(List.of("C active 0"), Bus.states(peeked), "peek all of one");
-        Expect.equal(List.of(3L), Bus.sequenceNumbers(peeked), "numbers in one");
+        Expect.equal(List.of(3L), Bus.lowParts(peeked), "numbers in one");
         List<ServiceBusReceivedMessage> letters = one.peekAllDeadLetters();
         Expect.equal(List.of("B"), Bus.texts(letters), "dead letters of one");
         Expect.equal("reason", letters.get(0).getDeadLetterReason(), "reason");
         peeked = two.peekAll();
         Expect.equal(List.of("A deferred 1", "B active 1", "C active 0"), Bus.states(peeked), "peek all of two");
-        Expect.equal(List.of(1L, 2L, 3L), Bus.sequenceNumbers(peeked), "numbers in two");
+        Expect.equal(List.of(1L, 2L, 3L), Bus.lowParts(peeked), "numbers in two");
 
         one.consume("C");
         two.consume("B", "C");
@@ -446,7 +449,7 @@ final class Topics {
         one.peeksDeadLetters("B");
         Bus.insist(() -> bus.send("D"));
         for (Source source : List.of(one, two)) {
-            Expect.equal(List.of(4L), Bus.sequenceNumbers(source.consume("D")), "number of D");
+            Expect.equal(List.of(4L), Bus.lowParts(source.consume("D")), "number of D");
         }
     }
 
@@ -455,7 +458,7 @@ final class Topics {
         List<Future<Void>> sending = new ArrayList<>();
         for (String name : List.of("a", "b")) {
             // One that retries would make sends that nobody counts.
-            ServiceBusSenderClient sender = bus.another().sender();
+            Sender sender = bus.another().sender();
             sending.add(bus.meanwhile(() -> {
                 for (String text : IntStream.range(0, 200).mapToObj(i -> name + i).toList()) {
                     Bus.insist(() -> sender.sendMessage(Bus.message(text)));

@@ -6,7 +6,6 @@ import com.azure.core.amqp.AmqpTransportType;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
-import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.models.DeadLetterOptions;
 import java.time.Duration;
 import java.time.Instant;
@@ -25,7 +24,7 @@ final class Transports {
 
     private static void everything(Bus bus, Client client) {
         Source one = client.subscription(bus.queue, "one");
-        ServiceBusSenderClient sender = client.sender();
+        Sender sender = client.sender();
         ServiceBusMessage red = Bus.inSession("A", "s");
         red.getApplicationProperties().put("colour", "red");
         sender.sendMessage(red);
