@@ -47,7 +47,10 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 		r := h.receiver(uint64(round), event.Main)
 		r.Mode = engine.ReceiveAndDelete
 		h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 3})
-		h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 5}}}) // two more are decided and nobody has seen them
+		h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 5}}}) // two more are decided and mostly nobody has seen them: the writer may have been quick
+		if got, left := len(h.got), h.count(event.Main, index.Active); got < 3 || left != n-5*(round+1) {
+			t.Fatalf("round %d: %d were delivered, %d are left", round, got, left)
+		}
 		for _, d := range h.got {
 			times[d.Delivery().Sequence]++
 		}
@@ -58,9 +61,6 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 			<-h.loop.frames.writer.Moved()
 		}
 		h.restart()
-	}
-	if len(times) != n*3/5 {
-		t.Errorf("%d messages were delivered", len(times))
 	}
 	for seq, k := range times {
 		if k > 1 {
