@@ -116,7 +116,7 @@ func BenchmarkCheckpoint10M(b *testing.B) {
 		end()
 		before := heap()
 		held := heldLog{plog, make(chan struct{}), make(chan struct{})}
-		s := newCheckpointer(held, x, LoopOptions{Logger: slog.Default(), CheckpointBytes: 1})
+		s := newCheckpointer(held, x, LoopOptions{Logger: slog.Default(), CheckpointBytes: 1, Memory: log.Unbounded{}})
 		_, s.at = plog.Bounds()
 		events = 0
 		start, freeze := time.Now(), begin()
