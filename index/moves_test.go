@@ -56,7 +56,7 @@ func TestArrivals(t *testing.T) {
 	}
 	m, _ := x.Message(q1.Slice, 2)
 	if m.Hops != 1 || m.EnqueuedSequence != 102 {
-		t.Errorf("%+v", m)
+		t.Errorf("%+v; want m.Hops == 1 && m.EnqueuedSequence == 102", m)
 	}
 }
 

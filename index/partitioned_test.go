@@ -22,7 +22,7 @@ func TestPartitionedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, ok := y.Catalogue.Find("wide"); !ok || string(e.Hosts) != string(hosts) || e.KeyHash != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("%+v; want ok && string(e.Hosts) == string(hosts) && e.KeyHash == 1", e)
 	}
 	for of, want := range map[string]bool{"k": true, "other": false, "": false} {
 		id := event.Identity{ID: []byte("m"), Keyed: of != "", Key: []byte(of)}

@@ -297,7 +297,7 @@ func TestPublishScheduled(t *testing.T) {
 		t.Errorf("%d and %d bytes, %d scheduled, %d live", x.Bytes(news), x.Bytes(copies), x.Scheduled(news), x.Live())
 	}
 	if m, _ := x.Message(copies, third+2); m.EnqueuedSequence != third+3 || m.EnqueuedAt != 2000 || !m.WasScheduled || !sameBlob(m.Body, body) {
-		t.Errorf("%+v", m)
+		t.Errorf("%+v; want m.EnqueuedSequence == third + 3 && m.EnqueuedAt == 2000 && m.WasScheduled && sameBlob(m.Body, body)", m)
 	}
 }
 

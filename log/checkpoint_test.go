@@ -175,7 +175,7 @@ func TestEpochOfCheckpoint(t *testing.T) {
 	}
 	list := w.part.Checkpoints()
 	if len(list) != 2 || list[0].Epoch != 2 || list[1].Epoch != 1 {
-		t.Errorf("%+v", list)
+		t.Errorf("%+v; want len(list) == 2 && list[0].Epoch == 2 && list[1].Epoch == 1", list)
 	}
 }
 

@@ -38,7 +38,7 @@ func leasesHeld(t *testing.T, leader Store, now func() time.Time) int {
 	all, _ := s.leases()
 	for _, l := range all {
 		if l.PID != uint32(os.Getpid()) || !slices.Equal(l.Lowest, []event.LSN{format.FirstLSN, format.FirstLSN}) {
-			t.Errorf("%+v", l)
+			t.Errorf("%+v; want l.PID == uint32(os.Getpid()) && slices.Equal(l.Lowest, []event.LSN{format.FirstLSN, format.FirstLSN})", l)
 		}
 	}
 	return len(all)

@@ -142,7 +142,7 @@ func TestTick(t *testing.T) {
 		return w.lastFrame()
 	}
 	if f := tick(); f.Kind != log.EpochStart {
-		t.Fatalf("%v", f.Kind)
+		t.Fatalf("%v, want %v", f.Kind, log.EpochStart)
 	}
 	w.send(1, 10, log.Ordered)
 	w.w.Work()
@@ -158,7 +158,7 @@ func TestTick(t *testing.T) {
 	}
 	w.w.Append(w.w.Batch()) // gives it back
 	if f := tick(); f.Kind != log.Skip || f.DurableUpTo != f.LSN {
-		t.Fatalf("%v", f.Kind)
+		t.Fatalf("%v; want f.Kind == log.Skip && f.DurableUpTo == f.LSN", f.Kind)
 	}
 	end := w.w.Durable()
 	tick()
@@ -407,7 +407,7 @@ func TestF21Panic(t *testing.T) {
 	<-ticket.Done()
 	for _, err := range []error{w.Err(), ticket.Err(), w.Close()} {
 		if !errors.Is(err, log.ErrInternal) || !errors.Is(err, log.ErrPoisoned) {
-			t.Errorf("%v", err)
+			t.Errorf("%v; want errors.Is(err, log.ErrInternal) && errors.Is(err, log.ErrPoisoned)", err)
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -248,7 +248,7 @@ func TestSharedFileIsGone(t *testing.T) {
 	}
 	var c *log.CorruptError
 	if _, err := w.beside(w.fs); !errors.As(err, &c) || !strings.Contains(c.Reason, "chapter is missing") {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want errors.As(err, &c) && strings.Contains(c.Reason, "chapter is missing")`, err)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestSharedChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.beside(w.fs); err == nil || !strings.Contains(err.Error(), "belongs to another namespace") {
-			t.Errorf("%v", err)
+			t.Errorf(`%v; want err != nil && strings.Contains(err.Error(), "belongs to another namespace")`, err)
 		}
 	})
 }
@@ -363,6 +363,6 @@ func TestSharedTornNote(t *testing.T) {
 	}
 	var c *log.CorruptError
 	if _, err := w.beside(w.fs); !errors.As(err, &c) || filepath.Base(c.File) != "progress" {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want errors.As(err, &c) && filepath.Base(c.File) == "progress"`, err)
 	}
 }

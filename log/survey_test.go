@@ -296,6 +296,6 @@ func TestSurveyReadErrors(t *testing.T) {
 	})
 	got, _ := w.survey()
 	if len(got) != 2 || got[0].File != broken.file || got[0].Cause == nil || got[1].File != flipped.file || got[1].LSN != flipped.lsn {
-		t.Errorf("%v", got)
+		t.Errorf("%v; want len(got) == 2 && got[0].File == broken.file && got[0].Cause != nil && got[1].File == flipped.file && got[1].LSN == flipped.lsn", got)
 	}
 }

@@ -70,7 +70,7 @@ func TestReceive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := s.Open(t.Context(), 0); err != nil || !p.Recovery().Clean {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want err == nil && p.Recovery().Clean", err)
 	}
 	s.Close()
 	if _, err := tools.Receive(dir); !errors.Is(err, tools.ErrNotEmpty) {
@@ -154,7 +154,7 @@ func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says str
 		}
 	}
 	if err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want err != nil && strings.Contains(err.Error(), says)", err)
 	}
 	if err := in.Drop(); err != nil {
 		t.Error(err)

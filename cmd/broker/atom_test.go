@@ -288,7 +288,7 @@ func TestWhatWasGivenStays(t *testing.T) {
 			t.Errorf("%+v, %v", rules, err)
 		}
 		if got := counts(t, c, event.Queue, "guarded").Properties.AccessRules; !reflect.DeepEqual(got, q.Properties.AccessRules) {
-			t.Errorf("%+v", got)
+			t.Errorf("%+v; want reflect.DeepEqual(got, q.Properties.AccessRules)", got)
 		}
 		sub := counts(t, c, event.Subscription, "events/Subscriptions/s")
 		if topic := counts(t, c, event.Topic, "events"); sub.AccessedAt != sub.CreatedAt || topic.AccessedAt != 0 {

@@ -152,7 +152,7 @@ func TestManagementOverCrashes(t *testing.T) {
 		t.Errorf("MA-101, MA-105: %+v", topic.Runtime)
 	}
 	if all := counts(t, c, event.Subscription, "events/Subscriptions/all"); all.Runtime.Active != 2 {
-		t.Errorf("%+v", all.Runtime)
+		t.Errorf("%+v; want all.Runtime.Active == 2", all.Runtime)
 	}
 	b.Crash()
 	for path, kind := range managed {

@@ -284,7 +284,7 @@ func TestLimitsOfTheSettings(t *testing.T) {
 		Transactions: 23, TransactionBytes: 240000, AllTransactions: 250000,
 	}
 	if got := (&Server{settings: s}).options().Limits; got != want {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -280,13 +280,13 @@ func TestCountsThatAreUnknown(t *testing.T) {
 		"lost   Active  ?       ?            ?          ?         ?                     ?\n"+
 		"sound  Active  2       0            0          0         0                     7", "queue", "list")
 	if got := strings.Fields(s.run(0, "…", "queue", "show", "lost")); got[slices.Index(got, "messages")+1] != "?" {
-		t.Errorf("%s", got)
+		t.Errorf(`%s; want got[slices.Index(got, "messages")+1] == "?"`, got)
 	}
 	if got := s.run(0, "…", "queue", "show", "lost", "-o", "json"); !strings.HasPrefix(got, `{"name":"lost",`) || strings.Contains(got, "active") || strings.Contains(got, "sizeBytes") {
 		t.Errorf("%s", got)
 	}
 	if got := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.Contains(got, ",true,false"+strings.Repeat(",", 12)+"\n") || !strings.Contains(got, ",2,2,0,0,0,0,7,") {
-		t.Errorf("%s", got)
+		t.Errorf(`%s; want strings.Contains(got, ",true,false"+strings.Repeat(",", 12)+"\n") && strings.Contains(got, ",2,2,0,0,0,0,7,")`, got)
 	}
 	if got := s.run(0, "…", "entities", "export"); !strings.Contains(got, `"lost"`) || !strings.Contains(got, `"sound"`) {
 		t.Errorf("%s", got)

@@ -167,7 +167,7 @@ func TestServeCannotMakeItsDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := execute(t, "", "", "serve", "--data", filepath.Join(file, "data"), "--listen", "127.0.0.1:0"); r.code != 5 || r.out != "" {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 5 && r.out == ""`, r)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestServeAfterAKill(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, data)
 	if r := execute(t, p.connection, "", "send", "orders", "--body", "x", "--count", "3"); r.code != 0 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("%+v; want r.code == 0", r)
 	}
 	if list := messages(t, execute(t, p.connection, "", "receive", "orders", "-o", "json")); len(list) != 1 {
 		t.Fatalf("received %v", list)
@@ -326,7 +326,7 @@ func TestServeRefusesAClock(t *testing.T) {
 	for range 2 {
 		r := execute(t, "", "", args...)
 		if r.code != 2 || r.out != "" || !strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock says ") || !strings.Contains(r.errOut, "--accept-clock=wall") {
-			t.Fatalf("%+v", r)
+			t.Fatalf(`%+v; want r.code == 2 && r.out == "" && strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock says ") && strings.Contains(r.errOut, "--accept-clock=wall")`, r)
 		}
 	}
 	if r := execute(t, "", "", "log", "verify", data); r.code != 0 {

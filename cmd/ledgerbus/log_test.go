@@ -64,12 +64,12 @@ func TestVerifyEveryPlace(t *testing.T) {
 	}
 	r := execute(t, "", "", "log", "verify", data)
 	if r.code != 4 || r.errOut != "ledgerbus: the log is damaged\n" || strings.Count(r.out, "DAMAGED partition 0 file ") != 3 || strings.Count(r.out, "\n") != 4 {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 4 && r.errOut == "ledgerbus: the log is damaged\n" && strings.Count(r.out, "DAMAGED partition 0 file ") == 3 && strings.Count(r.out, "\n") == 4`, r)
 	}
 	r = execute(t, "", "", "log", "verify", "-o", "json", data)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	if r.code != 4 || len(lines) != 4 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 4 && len(lines) == 4", r)
 	}
 	for i, line := range lines[:3] {
 		var v struct{ File string }
@@ -78,7 +78,7 @@ func TestVerifyEveryPlace(t *testing.T) {
 		}
 	}
 	if r := execute(t, "", "", "log", "verify", "-o", "xml", data); r.code != 2 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 2", r)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestLogAgreesWithServe(t *testing.T) {
 	}
 	for _, n := range []string{"2", "9", "-2"} {
 		if r := execute(t, "", "", "log", "dump", "--partition", n, data); r.code != 2 || !strings.Contains(r.errOut, "no such partition: data has 0 to 1, not "+n) {
-			t.Errorf("%+v", r)
+			t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "no such partition: data has 0 to 1, not "+n)`, r)
 		}
 	}
 	all := [][]string{{"log", "verify", data}, {"log", "dump", data}, {"serve", "--data", data, "--listen", "127.0.0.1:0"}} // serve last: it would go on for ever

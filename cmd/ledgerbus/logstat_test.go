@@ -52,7 +52,7 @@ func TestLogCensus(t *testing.T) {
 	data := sealedDirectory(t)
 	r := execute(t, "", "", "log", "ls", "-o", "json", data)
 	if r.code != 0 || r.errOut != "" {
-		t.Fatalf("%+v", r)
+		t.Fatalf(`%+v; want r.code == 0 && r.errOut == ""`, r)
 	}
 	type file struct {
 		File, Kind                                                                       string
@@ -79,7 +79,7 @@ func TestLogCensus(t *testing.T) {
 	}
 	r = execute(t, "", "", "log", "ls", data)
 	if lines := strings.Split(r.out, "\n"); r.code != 0 || len(lines) != 4 || !strings.HasPrefix(lines[0], "FILE ") || !strings.HasPrefix(lines[1], "partitions/00/sealed/0000000001-0001.lbs") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && len(lines) == 4 && strings.HasPrefix(lines[0], "FILE ") && strings.HasPrefix(lines[1], "partitions/00/sealed/0000000001-0001.lbs")`, r)
 	}
 	spaces := regexp.MustCompile(" +")
 	for output, lines := range map[string][]string{
@@ -96,10 +96,10 @@ func TestLogCensus(t *testing.T) {
 	}
 	for _, command := range []string{"ls", "stat"} {
 		if r := execute(t, "", "", "log", command, "-o", "xml", data); r.code != 2 {
-			t.Errorf("%+v", r)
+			t.Errorf("%+v; want r.code == 2", r)
 		}
 		if r := execute(t, "", "", "log", command); r.code != 2 {
-			t.Errorf("%+v", r)
+			t.Errorf("%+v; want r.code == 2", r)
 		}
 	}
 	name := filepath.Join(data, "partitions/00/sealed/0000000001-0001.lbs")

@@ -202,7 +202,7 @@ func TestSendPeekReceive(t *testing.T) {
 	sent := execute(t, broker, "", "send", "orders", "--body", "first", "--property", "region=eu", "--property", "n:int=3", "--message-id", "m1",
 		"--subject", "s", "--content-type", "text/plain")
 	if sent.code != 0 || !strings.HasPrefix(sent.out, "1 message to orders, acknowledged in ") {
-		t.Fatalf("%+v", sent)
+		t.Fatalf(`%+v; want sent.code == 0 && strings.HasPrefix(sent.out, "1 message to orders, acknowledged in ")`, sent)
 	}
 	if r := execute(t, broker, "second\nthird \x1b[31m\n", "send", "orders", "--batch", "10", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"acknowledged":2`) {
 		t.Fatalf("%+v", r)
@@ -229,17 +229,17 @@ func TestSendPeekReceive(t *testing.T) {
 		t.Fatalf("dead-lettered %v", dead)
 	}
 	if r := execute(t, broker, "", "receive", "orders", "--abandon"); r.code != 0 || !strings.Contains(r.errOut, "1 message from orders abandoned") {
-		t.Fatalf("%+v", r)
+		t.Fatalf(`%+v; want r.code == 0 && strings.Contains(r.errOut, "1 message from orders abandoned")`, r)
 	}
 	rest := messages(t, execute(t, broker, "", "receive", "orders", "--count", "0", "--wait", "300ms", "--complete", "-o", "json"))
 	if len(rest) != 2 || rest[0]["body"] != "second" || rest[0]["deliveryCount"] != 1.0 || rest[1]["deliveryCount"] != 0.0 {
 		t.Fatalf("received %v", rest)
 	}
 	if r := execute(t, broker, "", "receive", "orders", "--wait", "100ms"); r.code != 0 || r.out != "" || !strings.Contains(r.errOut, "no message in orders within 100ms") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && r.out == "" && strings.Contains(r.errOut, "no message in orders within 100ms")`, r)
 	}
 	if r := execute(t, broker, "", "send", "nowhere", "--body", "x"); r.code != 1 || !strings.Contains(r.errOut, "amqp:not-found, status 404") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.errOut, "amqp:not-found, status 404")`, r)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestSessionsDeferredScheduled(t *testing.T) {
 	done := func(r result) {
 		t.Helper()
 		if r.code != 0 {
-			t.Fatalf("%+v", r)
+			t.Fatalf("%+v; want r.code == 0", r)
 		}
 	}
 	for _, id := range []string{"a", "b"} {
@@ -304,7 +304,7 @@ func TestManyMessages(t *testing.T) {
 	broker := startBroker(t)
 	for _, batch := range []string{"1", "64"} {
 		if r := execute(t, broker, "", "send", "orders", "--body", "x", "--count", "1000", "--batch", batch); r.code != 0 {
-			t.Fatalf("%+v", r)
+			t.Fatalf("%+v; want r.code == 0", r)
 		}
 	}
 	half := messages(t, execute(t, broker, "", "receive", "orders", "--count", "1000", "--delete", "-o", "json"))

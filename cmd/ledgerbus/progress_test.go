@@ -49,7 +49,7 @@ func TestBar(t *testing.T) {
 		bar.finish()
 		text = drawn.String()
 		if left := text[strings.LastIndex(text, "\r")+1:]; left != "" || strings.Contains(text, "\n") {
-			t.Errorf("%q", text)
+			t.Errorf(`%q; want left == "" && !strings.Contains(text, "\n")`, text)
 		}
 	}
 	var none progress

@@ -19,7 +19,7 @@ func TestInit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	r := execute(t, "", "", "init", "--config", file)
 	if r.code != 0 || !strings.Contains(r.out, "ledgerbus serve --config "+file) {
-		t.Fatalf("%+v", r)
+		t.Fatalf(`%+v; want r.code == 0 && strings.Contains(r.out, "ledgerbus serve --config "+file)`, r)
 	}
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -35,7 +35,7 @@ func TestInit(t *testing.T) {
 		}
 	}
 	if r := execute(t, "", "", "init", "--config", file); r.code != 2 || strings.TrimSpace(r.errOut) != "ledgerbus: "+file+" is there already: remove it, or name another file with --config" {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 2 && strings.TrimSpace(r.errOut) == "ledgerbus: " + file + " is there already: remove it, or name another file with --config"`, r)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Error("the keys there were are gone")
@@ -130,7 +130,7 @@ func TestKeysReplacedBySignal(t *testing.T) {
 func TestExportAuthority(t *testing.T) {
 	data := t.TempDir()
 	if r := execute(t, "", "", "tls", "export-ca", "--data", data); r.code != 2 || !strings.Contains(r.errOut, "there is no authority in "+data) {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "there is no authority in "+data)`, r)
 	}
 	startBroker(t, "data", data)
 	want, err := os.ReadFile(filepath.Join(data, "tls", "ca.pem"))
@@ -141,6 +141,6 @@ func TestExportAuthority(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := execute(t, "", "", "tls", "export-ca", "x"); r.code != 2 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 2", r)
 	}
 }

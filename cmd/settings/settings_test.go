@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("access rules %v", s.Access)
 	}
 	if s.Mode != Development || s.Storage.Data != "data" || s.Storage.Partitions != 0 || !s.DevelopmentKey() {
-		t.Errorf("%+v", s)
+		t.Errorf(`%+v; want s.Mode == Development && s.Storage.Data == "data" && s.Storage.Partitions == 0 && s.DevelopmentKey()`, s)
 	}
 }
 

@@ -29,6 +29,6 @@ func TestChangesAsValues(t *testing.T) {
 	}
 	var none Changes
 	if none.Values(&got); len(got.Set)+len(got.Removed)+len(got.System) > 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v; want len(got.Set) + len(got.Removed) + len(got.System) <= 0", got)
 	}
 }

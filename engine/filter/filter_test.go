@@ -389,7 +389,7 @@ func TestConstantFilters(t *testing.T) {
 	}
 	got := s.Match(&Message{}, nil)
 	if len(got) != 2 || got[0].Subscription != 1 || got[1].Subscription != 3 || !got[0].Plain {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v; want len(got) == 2 && got[0].Subscription == 1 && got[1].Subscription == 3 && got[0].Plain", got)
 	}
 }
 

@@ -81,15 +81,15 @@ func TestBrowserCounts(t *testing.T) {
 	h.loop.waiting.limit = 1
 	r := h.browser(1)
 	if busy := h.loop.waiting.usage(); len(busy.ids) != 1 {
-		t.Errorf("%v", busy)
+		t.Errorf("%v; want len(busy.ids) == 1", busy)
 	}
 	second := h.receiver(2, event.Main)
 	if reply := h.ask(&engine.Attach{Receiver: second}); code(reply.Err) != engine.QuotaExceeded {
-		t.Errorf("%v", reply.Err)
+		t.Errorf("%v; want code(reply.Err) == engine.QuotaExceeded", reply.Err)
 	}
 	h.turn(&engine.Detach{Receiver: r})
 	if busy := h.loop.waiting.usage(); len(busy.ids) != 0 {
-		t.Errorf("%v", busy)
+		t.Errorf("%v; want len(busy.ids) == 0", busy)
 	}
 	if reply := h.ask(&engine.Attach{Receiver: second}); reply.Err != nil {
 		t.Error(reply.Err)

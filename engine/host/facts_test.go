@@ -209,7 +209,7 @@ func TestSendsCostWhatTheyCost(t *testing.T) {
 		t.Errorf("%d frames and %d syncs for %d groups", w.frames, w.syncs, groups)
 	}
 	if runs := kept[event.RunStarted](h); len(runs) != 1 || runs[0].Version != "1.2.3" || runs[0].Settings != "abc" || runs[0].Cut != 0 {
-		t.Errorf("%+v", runs)
+		t.Errorf(`%+v; want len(runs) == 1 && runs[0].Version == "1.2.3" && runs[0].Settings == "abc" && runs[0].Cut == 0`, runs)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestFenceByOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := f.status(2); s.State != engine.PartitionFenced || s.By != "root" || !strings.Contains(s.Cause, "new disk") {
-		t.Errorf("%+v", s)
+		t.Errorf(`%+v; want s.State == engine.PartitionFenced && s.By == "root" && strings.Contains(s.Cause, "new disk")`, s)
 	}
 	if err := f.FencePartition(t.Context(), 2, by, event.ReasonGiven{}); !isCode(err, engine.NotAllowed) {
 		t.Errorf("fenced twice: %v", err)
@@ -110,7 +110,7 @@ func TestFenceIsRefused(t *testing.T) {
 	}
 	for _, s := range f.Namespace.Partitions() {
 		if s.State != engine.PartitionServing || s.Cause != "" {
-			t.Errorf("%+v", s)
+			t.Errorf(`%+v; want s.State == engine.PartitionServing && s.Cause == ""`, s)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 			t.Errorf("partition %d: %v", id, err)
 		}
 		if s := f.status(id); s.State != engine.PartitionServing {
-			t.Errorf("%+v", s)
+			t.Errorf("%+v; want s.State == engine.PartitionServing", s)
 		}
 		_ = f.Close()
 		_ = f.store.Close()
@@ -189,7 +189,7 @@ func TestRestartOfARefusedPartition(t *testing.T) {
 	b = moving(t, dir, 2)
 	s := b.status(1)
 	if s.State != engine.PartitionRefused || s.Cause == "" || s.Since == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf(`%+v; want s.State == engine.PartitionRefused && s.Cause != "" && s.Since != 0`, s)
 	}
 	p := testQueue()
 	p.MaxDeliveryCount = 4

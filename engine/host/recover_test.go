@@ -257,7 +257,7 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	b = open(t, dir)
 	defer b.close(t)
 	if r := b.Recovered()[old.Host(0)]; r.Messages != 0 || r.Locks != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.Messages == 0 && r.Locks == 0", r)
 	}
 	if s := replayed(t, b.slots[old.Host(0)].last.log); s.Events > 1 {
 		t.Errorf("%d events behind the checkpoint", s.Events)

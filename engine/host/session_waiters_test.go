@@ -120,7 +120,7 @@ func TestSessionLockEnds(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	if s, _ := h.loop.part.Index().Session(handEntity, []byte("A")); !s.Held || s.Token == held.Token {
-		t.Fatalf("%+v", s)
+		t.Fatalf("%+v; want s.Held && s.Token != held.Token", s)
 	}
 	if m, _ := h.loop.part.Index().Message(handEntity, 1); m.DeliveryCount != 1 {
 		t.Errorf("count %d", m.DeliveryCount)
@@ -153,7 +153,7 @@ func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	h.turn()
 	h.hears()
 	if m, _ := h.loop.part.Index().Message(handEntity, 1); m.State != index.Active || m.DeliveryCount != 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("%+v; want m.State == index.Active && m.DeliveryCount == 0", m)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestHeaderSizeExceeded(t *testing.T) {
 		abandon(24<<10 + 1)
 		m, ok := h.loop.part.Index().Message(handEntity, 1)
 		if !ok || m.SubQueue != event.DeadLetter || len(m.Changes) != 2 || m.Changes[0].Size != 40<<10 {
-			t.Fatalf("%+v", m)
+			t.Fatalf("%+v; want ok && m.SubQueue == event.DeadLetter && len(m.Changes) == 2 && m.Changes[0].Size == 40 << 10", m)
 		}
 		why, err := h.plog.ReadBlob(m.Changes[1], nil)
 		if err != nil || !strings.Contains(string(why), "HeaderSizeExceeded") {

@@ -66,7 +66,7 @@ func TestFound(t *testing.T) {
 		}
 	}
 	if len(p.Segments()) < 3 {
-		t.Fatalf("%+v", p.Segments())
+		t.Fatalf("%+v; want len(p.Segments()) >= 3", p.Segments())
 	}
 	hot := p.Segments()[len(p.Segments())-1]
 	looked, all := 0, 0

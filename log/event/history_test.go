@@ -52,10 +52,10 @@ func TestRetentionOver(t *testing.T) {
 		}
 	}
 	if a := KeepNone.Longer(5); a != 5 {
-		t.Errorf("%v", a)
+		t.Errorf("%v, want %v", a, 5)
 	}
 	if a := Retention(5).Longer(KeepForever); a != KeepForever {
-		t.Errorf("%v", a)
+		t.Errorf("%v, want %v", a, KeepForever)
 	}
 }
 
@@ -64,6 +64,6 @@ func TestHistoryPolicyOr(t *testing.T) {
 	t.Parallel()
 	p := HistoryPolicy{Bodies: KeepNone}.Or(HistoryPolicy{Events: 5, Bodies: 6})
 	if p != (HistoryPolicy{Events: 5, Bodies: KeepNone}) || p.IsZero() || !(HistoryPolicy{}).IsZero() {
-		t.Errorf("%+v", p)
+		t.Errorf("%+v; want p == (HistoryPolicy{Events: 5, Bodies: KeepNone}) && !p.IsZero() && (HistoryPolicy{}).IsZero()", p)
 	}
 }

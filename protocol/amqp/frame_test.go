@@ -104,7 +104,7 @@ func TestDecoderAliasing(t *testing.T) {
 		t.Errorf("transaction id %q", txn)
 	}
 	if !reflect.DeepEqual(copied, tr) {
-		t.Errorf("%v", copied)
+		t.Errorf("%v; want reflect.DeepEqual(copied, tr)", copied)
 	}
 	// The struct is used again and holds nothing of the call before.
 	q, _, err := d.Decode(AppendFrame(nil, 0, &Transfer{Handle: 9}, nil)[FrameHeaderSize:])

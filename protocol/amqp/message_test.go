@@ -423,7 +423,7 @@ func TestBatchIteration(t *testing.T) {
 		got = append(got, m)
 	}
 	if !reflect.DeepEqual(got, inner) {
-		t.Errorf("%q", got)
+		t.Errorf("%q; want reflect.DeepEqual(got, inner)", got)
 	}
 	for range DataSections(AppendSection(nil, SectionValue, "x")) {
 		t.Error("a value is no data")

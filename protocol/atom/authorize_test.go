@@ -197,9 +197,9 @@ func TestOrigin(t *testing.T) {
 		seen[o.Connection] = true
 	}
 	if o := a.fake.origins[0]; o.Entity != "q" || o.Product != strings.Repeat("é", 64) {
-		t.Errorf("%+v", o)
+		t.Errorf(`%+v; want o.Entity == "q" && o.Product == strings.Repeat("é", 64)`, o)
 	}
 	if o := a.fake.origins[4]; o.Entity != "t/Subscriptions/s/Rules/r" || o.Product != "test" {
-		t.Errorf("%+v", o)
+		t.Errorf(`%+v; want o.Entity == "t/Subscriptions/s/Rules/r" && o.Product == "test"`, o)
 	}
 }

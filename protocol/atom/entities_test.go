@@ -25,14 +25,14 @@ func TestCreateDefaults(t *testing.T) {
 		t.Errorf("%v", w.header)
 	}
 	if w := a.get("/orders/eu").is(200, "<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>", "<CountDetails "); w.header.Get("ETag") != "639028224000010000" { // MA-104
-		t.Errorf("%v", w.header)
+		t.Errorf(`%v; want w.header.Get("ETag") == "639028224000010000"`, w.header)
 	}
 	a.put("/t", topic("")).is(201, "<SupportOrdering>true</SupportOrdering>", "<FilteringMessagesBeforePublishing>false<").lacks("CountDetails", "AccessedAt", "SubscriptionCount")
 	a.get("/t?api-version=2024-05").is(200, "CountDetails", "AccessedAt", "<SubscriptionCount>0<", "<SqlFilterCount>0<")
 	w = a.put("/t/Subscriptions/s", subscription("")).is(201, `<title type="text">s</title>`, `<AccessedAt>0001-01-01T00:00:00</AccessedAt>`,
 		"<DeadLetteringOnFilterEvaluationExceptions>true<", "<MessageCount>0<").lacks("CountDetails", "<author>", "AuthorizationRules", "SizeInBytes")
 	if w.header.Get("ETag") == "" { // of the topic
-		t.Errorf("%v", w.header)
+		t.Errorf(`%v; want w.header.Get("ETag") != ""`, w.header)
 	}
 	a.get("/t/Subscriptions/s").is(200, "<CountDetails xmlns:d3p1=", `<CreatedAt>2026-01-01T00:00:00.003Z<`, `<AccessedAt>2026-01-01T00:00:00.003Z<`)
 	a.get("/t/Subscriptions").is(200, `<AccessedAt>2026-01-01T00:00:00.003Z<`)
@@ -72,7 +72,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("updated %s, created %s", e.UpdatedAt, e.CreatedAt)
 	}
 	if w.header.Get("ETag") != "639028224000020000" {
-		t.Errorf("%v", w.header)
+		t.Errorf(`%v; want w.header.Get("ETag") == "639028224000020000"`, w.header)
 	}
 	a.update("/q", queue("<MaxDeliveryCount>3</MaxDeliveryCount>"), "If-Match", `"anything"`).is(200, "<MaxDeliveryCount>3<")
 	a.create("topic:t")
@@ -468,7 +468,7 @@ func TestRequestID(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{"7e0d", ""} {
 		if w := a.get("/missing", "x-ms-client-request-id", id, "x-ms-return-client-request-id", "true"); w.header.Get("x-ms-client-request-id") != id {
-			t.Errorf("%v", w.header)
+			t.Errorf(`%v; want w.header.Get("x-ms-client-request-id") == id`, w.header)
 		}
 	}
 	if w := a.get("/missing", "x-ms-client-request-id", strings.Repeat("x", 300)); w.header.Get("x-ms-client-request-id") != "" {

@@ -84,7 +84,7 @@ func TestLinks(t *testing.T) {
 		`<link rel="self" href="http://bus.example:5300/$Resources/queues?$skip=0&amp;$top=1&amp;api-version=2021-05&amp;enrich=false"/><link rel="next" href="http://bus.example:5300/$Resources/queues?%24skip=1&amp;%24top=1&amp;api-version=2021-05"/><entry xml:base="http://bus.example:5300/$Resources/queues?$skip=0`,
 		`<id>http://bus.example:5300/a/b?`, `<link rel="self" href="../a/b?`, "<CountDetails", "<AccessedAt>")
 	if w.header.Get("Content-Type") != "application/atom+xml;type=feed;charset=utf-8" {
-		t.Errorf("%v", w.header)
+		t.Errorf(`%v; want w.header.Get("Content-Type") == "application/atom+xml;type=feed;charset=utf-8"`, w.header)
 	}
 	a.get("/$Resources/queues?$skip=1&$top=1&api-version=2021-05").is(200, `rel="self"`, `<title type="text">c</title>`).lacks(`rel="next"`)
 	a.get("/$Resources/Topics").is(200, `<title type="text">Topics</title>`, `<title type="text">t</title>`, "<SubscriptionCount>2<").lacks("QueueDescription")

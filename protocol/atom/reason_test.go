@@ -34,7 +34,7 @@ func TestReasons(t *testing.T) {
 	a.put("/q", queue("")).is(201)
 	a.update("/q", queue(""), caller.RequestHeader, strings.Repeat("x", 257)).is(200)
 	if silent := a.fake.whys[n+7:]; len(silent) != 2 || silent[0] != silent[1] || silent[0] != (event.ReasonGiven{}) {
-		t.Errorf("%+v", silent)
+		t.Errorf("%+v; want len(silent) == 2 && silent[0] == silent[1] && silent[0] == (event.ReasonGiven{})", silent)
 	}
 }
 

@@ -189,15 +189,15 @@ func TestPartitions(t *testing.T) {
 	a.is(a.do("GET", list, ""), `{"partitions":[{"id":0,"state":"serving"},{"id":1,"state":"serving","since":"2026-01-01T00:00:00Z"},`+refused+`]}`)
 	a.is(a.do("POST", fence, "", caller.ReasonHeader, "INC-4711", caller.RequestHeader, "7e0d"), fenced)
 	if o := a.fake.by; o.Principal != "ops" || o.Product != "test" || o.Link != "ledger" || o.Entity != fence || o.RemoteAddress == "" || o.Connection == 0 {
-		t.Errorf("%+v", o)
+		t.Errorf(`%+v; want o.Principal == "ops" && o.Product == "test" && o.Link == "ledger" && o.Entity == fence && o.RemoteAddress != "" && o.Connection != 0`, o)
 	}
 	if a.fake.why != (event.ReasonGiven{Reason: "INC-4711", TrackingID: "7e0d"}) {
-		t.Errorf("%+v", a.fake.why)
+		t.Errorf(`%+v; want a.fake.why == (event.ReasonGiven{Reason: "INC-4711", TrackingID: "7e0d"})`, a.fake.why)
 	}
 	a.is(a.do("GET", list, ""), `{"partitions":[{"id":0,"state":"serving"},`+fenced+`,`+refused+`]}`)
 	a.is(a.do("POST", restart, " {} \n"), `{"id":1,"state":"serving","since":"2026-01-01T00:00:01.5Z"}`)
 	if a.fake.why != (event.ReasonGiven{}) {
-		t.Errorf("%+v", a.fake.why)
+		t.Errorf("%+v; want a.fake.why == (event.ReasonGiven{})", a.fake.why)
 	}
 	for _, id := range []string{"3", "-1", "01", "+1", "x", "99999999999999999999", "1%20", "%2e%2e"} {
 		w := a.do("POST", "/$ledger/v1/partitions/"+id+"/fence", "")

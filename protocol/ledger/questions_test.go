@@ -220,7 +220,7 @@ func TestQuestionBreaksOff(t *testing.T) {
 	lines := a.lines(a.do("GET", "/$ledger/v1/events", ""))
 	last := lines[len(lines)-1]
 	if len(lines) < 2 || last.Part != wire.Failed || last.Code != "busy" || !strings.Contains(last.Text, "given back while it was read") {
-		t.Errorf("%+v", lines)
+		t.Errorf(`%+v; want len(lines) >= 2 && last.Part == wire.Failed && last.Code == "busy" && strings.Contains(last.Text, "given back while it was read")`, lines)
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(lines[0].Fields, &fields); err != nil || fields["Type"] != "created" {

@@ -111,7 +111,7 @@ func TestDetailOfNoText(t *testing.T) {
 		}
 	}
 	if got := idDetail([]byte{amqp.CodeStr8, 1, 0xff}); got != nil {
-		t.Errorf("%q", got)
+		t.Errorf("%q, want %q", got, nil)
 	}
 }
 
@@ -139,6 +139,6 @@ func checkDetails(t *testing.T, sent []byte, d *event.Details) {
 		t.Errorf("a body of %d bytes, not %d: %v", d.BodySize, s.Body.Len(), err)
 	}
 	if d.Source != (event.Source{}) {
-		t.Errorf("%+v", d.Source)
+		t.Errorf("%+v; want d.Source == (event.Source{})", d.Source)
 	}
 }

@@ -136,7 +136,7 @@ func TestOverlayApplication(t *testing.T) {
 		}
 	}
 	if m := rendered(t, message("m", "x"), &engine.Delivery{}, View{}, ruled(pair("a", "b"), nil, nil)); len(m.application) != 1 {
-		t.Errorf("%+v", m.application)
+		t.Errorf("%+v; want len(m.application) == 1", m.application)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestOverlaySystem(t *testing.T) {
 		at, _ := m.annotations.Get(keyScheduled)
 		from, _ := m.annotations.Get(keyEnqueueSequence)
 		if at != amqp.Timestamp(5) || from != int64(3) || m.header.TTL != amqp.Some(uint32(75)) || m.properties.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(60_100)) {
-			t.Errorf("%+v", m)
+			t.Errorf("%+v; want at == amqp.Timestamp(5) && from == int64(3) && m.header.TTL == amqp.Some(uint32(75)) && m.properties.AbsoluteExpiryTime == amqp.Some(amqp.Timestamp(60_100))", m)
 		}
 		m = rendered(t, stored, d, View{Peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
 		for name, of := range texts {
@@ -188,7 +188,7 @@ func TestOverlaySystem(t *testing.T) {
 		t.Errorf("%+v", m.properties)
 	}
 	if _, there := m.annotations.Get(keyEnqueueSequence); there {
-		t.Errorf("%+v", m.annotations)
+		t.Errorf("%+v; want !there", m.annotations)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestOverlayOfRule(t *testing.T) {
 	newID := func() [16]byte { return [16]byte{} }
 	matches := set.Match(&seen, newID)
 	if len(matches) != 1 || len(matches[0].Actions) != 1 {
-		t.Fatalf("%+v", matches)
+		t.Fatalf("%+v; want len(matches) == 1 && len(matches[0].Actions) == 1", matches)
 	}
 	var c filter.Changes
 	if err := matches[0].Actions[0].Run(&seen, newID, &c); err != nil {
@@ -232,7 +232,7 @@ func TestOverlayOfRule(t *testing.T) {
 		}
 	}
 	if _, there := m.application.Get("n"); there {
-		t.Errorf("%+v", m.application)
+		t.Errorf("%+v; want !there", m.application)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestProperties(t *testing.T) {
 	user := []event.Property{{Name: "color", Value: event.Value{Type: event.String, Text: "blue"}},
 		{Name: "n", Value: event.Value{Type: event.Int, Bits: 1}}, {Name: "bytes", Value: opaque}, {Name: ""}}
 	if !reflect.DeepEqual(m.User, user) {
-		t.Errorf("%+v", m.User)
+		t.Errorf("%+v; want reflect.DeepEqual(m.User, user)", m.User)
 	}
 	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} { // nothing of the one before stays
 		if _, err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {

@@ -63,10 +63,10 @@ func TestSessionFilterAnswers(t *testing.T) {
 	filters := amqp.Map{{Key: amqp.Symbol("other"), Value: nil}, {Key: "mine", Value: amqp.Described{Descriptor: amqp.Symbol(keySessionFilter), Value: nil}}}
 	got := Granted(filters, "a")
 	if d, _ := got[0].Value.(amqp.Described); len(got) != 1 || got[0].Key != "mine" || d.Value != "a" || d.Descriptor != amqp.Symbol(keySessionFilter) {
-		t.Errorf("%+v", got)
+		t.Errorf(`%+v; want len(got) == 1 && got[0].Key == "mine" && d.Value == "a" && d.Descriptor == amqp.Symbol(keySessionFilter)`, got)
 	}
 	if got := Granted(filters[:1], "a"); got != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v, want %+v", got, nil)
 	}
 	for _, c := range []struct {
 		timeout any

@@ -31,7 +31,7 @@ func (p *peerConn) acceptSession(handle uint32, address string, value any) *amqp
 	p.wantSession(handle, address, value)
 	a := expect[*amqp.Attach](p)
 	if a.Source == nil || a.Name != fmt.Sprint("r", handle) {
-		p.Fatalf("%+v", a)
+		p.Fatalf(`%+v; want a.Source != nil && a.Name == fmt.Sprint("r", handle)`, a)
 	}
 	return a
 }
@@ -40,11 +40,11 @@ func (p *peerConn) acceptSession(handle uint32, address string, value any) *amqp
 func (p *peerConn) refused(handle uint32, symbol amqp.Symbol, text string) {
 	p.Helper()
 	if a := expect[*amqp.Attach](p); a.Source != nil || a.Target != nil || a.Handle != handle || a.Role != amqp.RoleSender {
-		p.Fatalf("%+v", a)
+		p.Fatalf("%+v; want a.Source == nil && a.Target == nil && a.Handle == handle && a.Role == amqp.RoleSender", a)
 	}
 	d := expect[*amqp.Detach](p)
 	if d.Handle != handle || !d.Closed || d.Error == nil || d.Error.Condition != symbol || !strings.HasPrefix(d.Error.Description, text) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Handle == handle && d.Closed && d.Error != nil && d.Error.Condition == symbol && strings.HasPrefix(d.Error.Description, text)", d)
 	}
 	p.tracked(d.Error.Description)
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
@@ -54,7 +54,7 @@ func (p *peerConn) detach(handle uint32) {
 	p.Helper()
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
 	if d := expect[*amqp.Detach](p); d.Handle != handle || !d.Closed || d.Error != nil {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Handle == handle && d.Closed && d.Error == nil", d)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAcceptSession(t *testing.T) {
 				}
 				b.put("s", inSession(test.id, "2", "x"))
 				if m := p.receive(); m.properties.GroupID != amqp.Some(test.id) {
-					t.Errorf("%+v", m)
+					t.Errorf("%+v; want m.properties.GroupID == amqp.Some(test.id)", m)
 				}
 			})
 		})
@@ -176,12 +176,12 @@ func TestSessionIsExclusive(t *testing.T) {
 		p.detach(2)
 		a := expect[*amqp.Attach](other)
 		if a.Handle != 3 {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Handle == 3", a)
 		}
 		other.credit(3, 0, 5, false)
 		m := other.receive()
 		if m.header.DeliveryCount.Value != 0 || m.properties.MessageID != "1" || string(m.tag) == string(first.tag) {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want m.header.DeliveryCount.Value == 0 && m.properties.MessageID == "1" && string(m.tag) != string(first.tag)`, m)
 		}
 		other.detach(3)
 		p.acceptSession(4, "s", "a") // the first client again: its old token is dead
@@ -191,7 +191,7 @@ func TestSessionIsExclusive(t *testing.T) {
 		}
 		p.credit(4, 0, 5, false)
 		if m := p.receive(); m.header.DeliveryCount.Value != 0 {
-			t.Errorf("%+v", m)
+			t.Errorf("%+v; want m.header.DeliveryCount.Value == 0", m)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestSessionOrder(t *testing.T) {
 			m := p.receive()
 			until, _ := m.annotations.Get(keyLockedUntil)
 			if m.properties.MessageID != id || m.header.DeliveryCount.Value != count || until != locked {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.properties.MessageID == id && m.header.DeliveryCount.Value == count && until == locked", m)
 			}
 			return m
 		}
@@ -285,7 +285,7 @@ func TestSessionLockEnds(t *testing.T) {
 		other.acceptSession(2, "s", nil)
 		other.credit(2, 0, 5, false)
 		if m := other.receive(); m.header.DeliveryCount.Value != 1 {
-			t.Errorf("%+v", m)
+			t.Errorf("%+v; want m.header.DeliveryCount.Value == 1", m)
 		}
 	})
 }
@@ -301,7 +301,7 @@ func TestSettleInLostSession(t *testing.T) {
 			t.Helper()
 			d := expect[*amqp.Disposition](p)
 			if r, ok := d.State.(amqp.Rejected); !ok || d.First != id || !d.Settled || r.Error.Condition != amqp.CondSessionLockLost {
-				t.Errorf("%+v", d)
+				t.Errorf("%+v; want ok && d.First == id && d.Settled && r.Error.Condition == amqp.CondSessionLockLost", d)
 			}
 		}
 		p.credit(2, 1, 0, false)
@@ -318,7 +318,7 @@ func TestSettleInLostSession(t *testing.T) {
 		})
 		lost(m2.id)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondSessionLockLost {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondSessionLockLost", d)
 		}
 	})
 }
@@ -332,14 +332,14 @@ func TestSessionDeadLetters(t *testing.T) {
 		for i := range uint32(3) {
 			p.credit(2, i, 1, false)
 			if m := p.receive(); m.properties.MessageID != "bad" || m.header.DeliveryCount.Value != i {
-				t.Errorf("%+v", m)
+				t.Errorf(`%+v; want m.properties.MessageID == "bad" && m.header.DeliveryCount.Value == i`, m)
 			}
 			p.settle(i, amqp.Modified{}, false)
 			p.outcome(i, amqp.Modified{})
 		}
 		p.credit(2, 3, 1, false)
 		if m := p.receive(); m.properties.MessageID != "good" {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want m.properties.MessageID == "good"`, m)
 		}
 		p.wantSession(3, "s/$DeadLetterQueue", "a")
 		p.refused(3, amqp.CondNotAllowed, "It is not possible for an entity that does not require sessions")
@@ -347,7 +347,7 @@ func TestSessionDeadLetters(t *testing.T) {
 		p.credit(4, 0, 1, false)
 		m := p.receive()
 		if reason, _ := m.application.Get(deadLetterReason); reason != "MaxDeliveryCountExceeded" || m.properties.GroupID != amqp.Some("a") || m.header.DeliveryCount.Value != 3 {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want reason == "MaxDeliveryCountExceeded" && m.properties.GroupID == amqp.Some("a") && m.header.DeliveryCount.Value == 3`, m)
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestSessionRefusals(t *testing.T) {
 		p.acceptSession(3, "s", strings.Repeat("x", 128))
 		p.transfer(1, 7, newMessage("none", "x"))
 		if e := p.rejected(7, amqp.CondNotAllowed); !strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.") { // WP-088, SM-115
-			t.Errorf("%+v", e)
+			t.Errorf(`%+v; want strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.")`, e)
 		}
 		p.send(1, 8, inSession("a", "1", "x")) // the link stays
 	})
@@ -384,11 +384,11 @@ func TestManySessions(t *testing.T) {
 		}
 		for i := range uint32(n) {
 			if a := p.acceptSession(10+i, "s", nil); !reflect.DeepEqual(a.Source.Filter, amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}}) {
-				t.Fatalf("%+v", a.Source.Filter)
+				t.Fatalf(`%+v; want reflect.DeepEqual(a.Source.Filter, amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}})`, a.Source.Filter)
 			}
 			p.credit(10+i, 0, 2, false)
 			if m := p.receive(); m.properties.MessageID != fmt.Sprint(i) {
-				t.Fatalf("%+v", m)
+				t.Fatalf("%+v; want m.properties.MessageID == fmt.Sprint(i)", m)
 			}
 		}
 	})
@@ -434,10 +434,10 @@ func TestAbandonedSessionAttach(t *testing.T) {
 		"detach": {func(p *peerConn) {
 			p.write(0, &amqp.Detach{Handle: 2, Closed: true}, nil)
 			if a := expect[*amqp.Attach](p); a.Source != nil || a.Target != nil {
-				p.Errorf("%+v", a)
+				p.Errorf("%+v; want a.Source == nil && a.Target == nil", a)
 			}
 			if d := expect[*amqp.Detach](p); d.Error != nil || !d.Closed {
-				p.Errorf("%+v", d)
+				p.Errorf("%+v; want d.Error == nil && d.Closed", d)
 			}
 			p.wantSession(2, "s", "x") // the handle is free again
 			expect[*amqp.Attach](p)
@@ -464,7 +464,7 @@ func TestAbandonedSessionAttach(t *testing.T) {
 					}
 				case *amqp.Detach:
 					if f.Handle != 1 {
-						p.Errorf("%+v", f)
+						p.Errorf("%+v; want f.Handle == 1", f)
 					}
 				}
 			}
@@ -514,7 +514,7 @@ func TestSessionAttachLimits(t *testing.T) {
 		p.wantSession(3, "s", "a")
 		expect[*amqp.Attach](p)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondSessionLockLost { // 30 s; one of a plain link is longer
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondSessionLockLost", d)
 		}
 	})
 }
@@ -535,7 +535,7 @@ func TestSessionLinkLost(t *testing.T) {
 			other.acceptSession(2, "s", "a")
 			other.credit(2, 0, 5, false)
 			if m := other.receive(); m.header.DeliveryCount.Value != 0 {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.header.DeliveryCount.Value == 0", m)
 			}
 		})
 	}

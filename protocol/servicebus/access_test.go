@@ -36,7 +36,7 @@ func (p *peerConn) sendRefused(handle uint32, entity string) {
 		p.Fatalf("attached to %s", entity)
 	}
 	if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, "'Send' claim(s) are required") {
-		p.Fatalf("%+v", d)
+		p.Fatalf(`%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess && strings.Contains(d.Error.Description, "'Send' claim(s) are required")`, d)
 	}
 }
 

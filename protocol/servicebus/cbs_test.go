@@ -18,7 +18,7 @@ func (p *peerConn) tokenAnswer(m amqp.Map, status int32, text string) {
 	code, _ := m.Get("status-code")
 	description, _ := m.Get("status-description")
 	if code != status || !strings.HasPrefix(fmt.Sprint(description), text) {
-		p.Errorf("%+v", m)
+		p.Errorf("%+v; want code == status && strings.HasPrefix(fmt.Sprint(description), text)", m)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestTokenExpiration(t *testing.T) {
 				p.quiet(59 * time.Second)
 				p.send(1, 0, newMessage("a", "x"))
 				if d := expect[*amqp.Detach](p); !strings.Contains(d.Error.Description, "Code: RenewToken") {
-					t.Errorf("%+v", d)
+					t.Errorf(`%+v; want strings.Contains(d.Error.Description, "Code: RenewToken")`, d)
 				}
 			})
 		})
@@ -69,7 +69,7 @@ func TestBadTokens(t *testing.T) {
 		p.tokenAnswer(p.putToken("sb://ns/q", "eyJhbGciOi", "1"), 401, "InvalidSignature")
 		p.attachSender(1, "q")
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess", d)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestClaimScope(t *testing.T) {
 			}
 			if !ok {
 				if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, text) {
-					t.Errorf("%+v", d.Error)
+					t.Errorf("%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess && strings.Contains(d.Error.Description, text)", d.Error)
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func TestTokenExpiry(t *testing.T) {
 		for range 2 {
 			d := expect[*amqp.Detach](p)
 			if d.Error.Condition != amqp.CondDetachForced || !strings.Contains(d.Error.Description, "is force detached. Code: RenewToken. Details: Unauthorized access. '") {
-				t.Errorf("%+v", d)
+				t.Errorf(`%+v; want d.Error.Condition == amqp.CondDetachForced && strings.Contains(d.Error.Description, "is force detached. Code: RenewToken. Details: Unauthorized access. '")`, d)
 			}
 		}
 		if d := time.Since(start); d < 59*time.Second || d > time.Minute {

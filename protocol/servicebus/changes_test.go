@@ -22,7 +22,7 @@ func (p *peerConn) detached(symbol amqp.Symbol, text string, handles ...uint32) 
 	for len(left) > 0 {
 		d := expect[*amqp.Detach](p)
 		if !left[d.Handle] || !d.Closed || d.Error.Condition != symbol || !strings.Contains(d.Error.Description, text) {
-			p.Fatalf("%+v", d)
+			p.Fatalf("%+v; want left[d.Handle] && d.Closed && d.Error.Condition == symbol && strings.Contains(d.Error.Description, text)", d)
 		}
 		p.tracked(d.Error.Description)
 		delete(left, d.Handle)
@@ -59,7 +59,7 @@ func TestEntityUpdated(t *testing.T) {
 		next := p.receive()
 		until, _ := next.annotations.Get(keyLockedUntil)
 		if next.properties.MessageID != "c" || until != timestampOf(time.Now().Add(10*time.Second)) {
-			t.Errorf("%+v", next)
+			t.Errorf(`%+v; want next.properties.MessageID == "c" && until == timestampOf(time.Now().Add(10 * time.Second))`, next)
 		}
 		time.Sleep(time.Second)
 		status, _, renewed := p.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(next.tag))}}) // over the link of before
@@ -105,7 +105,7 @@ func TestEntityOfSessionUpdated(t *testing.T) {
 		p.settle(held.id, amqp.StateReleased, false)
 		bringForward[*amqp.Transfer](p)
 		if again := p.receive(); again.properties.MessageID != "1" {
-			t.Errorf("%+v", again)
+			t.Errorf(`%+v; want again.properties.MessageID == "1"`, again)
 		}
 		p.outcome(held.id, amqp.StateReleased)
 		b.queue("s", func(p *event.Properties) { p.RequiresSession, p.MaxDeliveryCount = true, 9 })
@@ -113,7 +113,7 @@ func TestEntityOfSessionUpdated(t *testing.T) {
 		p.acceptSession(2, "s", "a")
 		p.credit(2, 0, 5, false)
 		if m := p.receive(); m.header.DeliveryCount.Value != 0 {
-			t.Errorf("%+v", m)
+			t.Errorf("%+v; want m.header.DeliveryCount.Value == 0", m)
 		}
 	})
 }
@@ -176,12 +176,12 @@ func TestAnswersBeforeParting(t *testing.T) {
 				for range 2 {
 					d := expect[*amqp.Disposition](p)
 					if d.State != amqp.StateAccepted {
-						t.Errorf("%+v", d)
+						t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 					}
 					answered[d.Role] = d.First
 				}
 				if answered[amqp.RoleReceiver] != 7 || answered[amqp.RoleSender] != m.id {
-					t.Errorf("%v", answered)
+					t.Errorf("%v; want answered[amqp.RoleReceiver] == 7 && answered[amqp.RoleSender] == m.id", answered)
 				}
 				if name == "stop" {
 					expect[*amqp.Close](p)
@@ -191,7 +191,7 @@ func TestAnswersBeforeParting(t *testing.T) {
 				p.attachReceiver(2, "q", amqp.SenderSettled)
 				p.credit(2, 0, 5, false)
 				if m := p.receive(); m.properties.MessageID != "seven" {
-					t.Errorf("%+v", m.properties)
+					t.Errorf(`%+v; want m.properties.MessageID == "seven"`, m.properties)
 				}
 				p.quiet(time.Second)
 			})

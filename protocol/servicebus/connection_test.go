@@ -66,12 +66,12 @@ func TestPipelinedOpen(t *testing.T) {
 		p.next()
 		o := expect[*amqp.Open](p)
 		if o.MaxFrameSize.Value < 512 || o.IdleTimeout.Value < 120000 || o.ContainerID == "" {
-			t.Errorf("%+v", o)
+			t.Errorf(`%+v; want o.MaxFrameSize.Value >= 512 && o.IdleTimeout.Value >= 120000 && o.ContainerID != ""`, o)
 		}
 		for _, channel := range []uint16{1, 7} {
 			begin := expect[*amqp.Begin](p)
 			if begin.RemoteChannel != amqp.Some(channel) || !begin.HandleMax.Set || begin.IncomingWindow == 0 || begin.OutgoingWindow == 0 || begin.NextOutgoingID != 1 {
-				t.Errorf("%+v", begin)
+				t.Errorf("%+v; want begin.RemoteChannel == amqp.Some(channel) && begin.HandleMax.Set && begin.IncomingWindow != 0 && begin.OutgoingWindow != 0 && begin.NextOutgoingID == 1", begin)
 			}
 		}
 		expect[*amqp.Attach](p)
@@ -151,10 +151,10 @@ func TestSlowStart(t *testing.T) {
 			t.Errorf("attached without a token: %+v", e)
 		}
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !d.Closed { // WP-059, WP-129
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess && d.Closed", d)
 		}
 		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced {
-			t.Errorf("%+v", c)
+			t.Errorf("%+v; want c.Error.Condition == amqp.CondConnectionForced", c)
 		}
 		if d := time.Since(start); d != 30*time.Second {
 			t.Error(d)

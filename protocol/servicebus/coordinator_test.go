@@ -20,10 +20,10 @@ func (p *peerConn) attachCoordinator(handle uint32) *amqp.Coordinator {
 		Target: &amqp.Coordinator{Capabilities: []amqp.Symbol{"amqp:local-transactions", "amqp:distributed-transactions"}}}, nil)
 	a := expect[*amqp.Attach](p)
 	if a.Source == nil || a.Role != amqp.RoleReceiver || a.MaxMessageSize.Value == 0 {
-		p.Fatalf("%+v", a)
+		p.Fatalf("%+v; want a.Source != nil && a.Role == amqp.RoleReceiver && a.MaxMessageSize.Value != 0", a)
 	}
 	if f := expect[*amqp.Flow](p); f.LinkCredit.Value == 0 || !f.DeliveryCount.Set {
-		p.Fatalf("%+v", f)
+		p.Fatalf("%+v; want f.LinkCredit.Value != 0 && f.DeliveryCount.Set", f)
 	}
 	return a.Target.(*amqp.Coordinator)
 }
@@ -44,7 +44,7 @@ func (p *peerConn) declare(handle, id uint32) (txn []byte) {
 	d := expect[*amqp.Disposition](p)
 	declared, ok := d.State.(amqp.Declared)
 	if !ok || d.First != id || !d.Settled || d.Role != amqp.RoleReceiver || len(declared.TxnID) != 16 {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && d.First == id && d.Settled && d.Role == amqp.RoleReceiver && len(declared.TxnID) == 16", d)
 	}
 	return declared.TxnID
 }
@@ -61,7 +61,7 @@ func (p *peerConn) accepted(id uint32) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p)
 	if _, ok := d.State.(amqp.Accepted); !ok || d.First != id || !d.Settled || d.Role != amqp.RoleReceiver {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && d.First == id && d.Settled && d.Role == amqp.RoleReceiver", d)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestCoordinator(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open() // one SDK asks for it before its first token
 		if c := p.attachCoordinator(coordinatorHandle); !reflect.DeepEqual(c.Capabilities, []amqp.Symbol{"amqp:local-transactions"}) {
-			t.Errorf("%+v", c)
+			t.Errorf(`%+v; want reflect.DeepEqual(c.Capabilities, []amqp.Symbol{"amqp:local-transactions"})`, c)
 		}
 		first, second := p.declare(coordinatorHandle, 0), p.declare(coordinatorHandle, 1)
 		if bytes.Equal(first, second) {
@@ -96,7 +96,7 @@ func TestCoordinator(t *testing.T) {
 		}
 		p.write(0, &amqp.Attach{Name: "no capabilities", Handle: 51, Role: amqp.RoleSender, Target: &amqp.Coordinator{}}, nil)
 		if a := expect[*amqp.Attach](p); !reflect.DeepEqual(a.Target, &amqp.Coordinator{}) {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want reflect.DeepEqual(a.Target, &amqp.Coordinator{})", a)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestCoordinatorIdle(t *testing.T) {
 		p.write(0, &amqp.Detach{Handle: 1, Closed: true}, nil)
 		expect[*amqp.Detach](p)
 		if c := expect[*amqp.Close](p); c.Error == nil || !strings.Contains(c.Error.Description, "LinkTracker") {
-			t.Errorf("%+v", c)
+			t.Errorf(`%+v; want c.Error != nil && strings.Contains(c.Error.Description, "LinkTracker")`, c)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestCoordinatorBesideTokens(t *testing.T) {
 		p.write(0, &amqp.Attach{Name: "second", Handle: coordinatorHandle + 1, Role: amqp.RoleSender, Source: &amqp.Source{}, Target: &amqp.Coordinator{}}, nil)
 		expect[*amqp.Attach](p)
 		if d := expect[*amqp.Detach](p); d.Error == nil || d.Error.Condition != amqp.CondResourceLimit {
-			t.Fatalf("%+v", d)
+			t.Fatalf("%+v; want d.Error != nil && d.Error.Condition == amqp.CondResourceLimit", d)
 		}
 		p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
 		p.attachSender(coordinatorHandle+2, "q")

@@ -24,7 +24,7 @@ func TestClosedWindow(t *testing.T) {
 			window(p, 100, 0, 100, false)
 			for range 3 {
 				if m := p.receive(); m.header.DeliveryCount.Value != 0 {
-					t.Errorf("%+v", m.header)
+					t.Errorf("%+v; want m.header.DeliveryCount.Value == 0", m.header)
 				}
 			}
 		})
@@ -34,7 +34,7 @@ func TestClosedWindow(t *testing.T) {
 			p := b.loaded(0)
 			window(p, 0, 0, 7, true)
 			if f := expect[*amqp.Flow](p); f.DeliveryCount != amqp.Some(uint32(7)) || !f.Drain {
-				t.Errorf("%+v", f)
+				t.Errorf("%+v; want f.DeliveryCount == amqp.Some(uint32(7)) && f.Drain", f)
 			}
 		})
 	})

@@ -42,7 +42,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 			}
 			p.credit(7, 0, 1, false)
 			if m := p.receive(); m.header.DeliveryCount.Value != 0 || m.properties.MessageID != []any{"1", "2"}[i] {
-				t.Errorf("%+v", m)
+				t.Errorf(`%+v; want m.header.DeliveryCount.Value == 0 && m.properties.MessageID == []any{"1", "2"}[i]`, m)
 			}
 			p.suspend(7) // its message stays locked, as after a close
 		}
@@ -56,16 +56,16 @@ func TestDetachMirrorsClosed(t *testing.T) {
 		p.wantSession(8, "s", nil) // waits for a session, and is given up
 		p.write(0, &amqp.Detach{Handle: 8}, nil)
 		if a := expect[*amqp.Attach](p); a.Source != nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Source == nil", a)
 		}
 		if d := expect[*amqp.Detach](p); d.Closed {
 			t.Errorf("%+v", d)
 		}
 		if a := p.attachSender(9, "none"); a.Target != nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Target == nil", a)
 		}
 		if d := expect[*amqp.Detach](p); !d.Closed { // ours, with an error, always closes; nothing answers the peer's
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Closed", d)
 		}
 		p.write(0, &amqp.Detach{Handle: 9}, nil)
 		p.quiet(0)

@@ -79,7 +79,7 @@ func TestSDKSessions(t *testing.T) {
 	}
 	next := must(c.AcceptNextSessionForQueue(ctx, "sessions", nil))(t)
 	if next.SessionID() != "" {
-		t.Errorf("%q", next.SessionID())
+		t.Errorf("%q, want %q", next.SessionID(), "")
 	}
 	m := must(next.ReceiveMessages(ctx, 1, nil))(t)[0]
 	if err := next.Close(ctx); err != nil {
@@ -87,7 +87,7 @@ func TestSDKSessions(t *testing.T) {
 	}
 	next = must(c.AcceptSessionForQueue(ctx, "sessions", "", nil))(t)
 	if again := must(next.ReceiveMessages(ctx, 1, nil))(t)[0]; again.DeliveryCount != m.DeliveryCount || again.MessageID != m.MessageID {
-		t.Errorf("%+v", again)
+		t.Errorf("%+v; want again.DeliveryCount == m.DeliveryCount && again.MessageID == m.MessageID", again)
 	}
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -119,18 +119,18 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 	r := must(c.NewReceiverForQueue("orders", nil))(t)
 	peeked := must(r.PeekMessages(ctx, 10, nil))(t)
 	if len(peeked) != 2 || peeked[0].State != azservicebus.MessageStateScheduled || !peeked[0].ScheduledEnqueueTime.Equal(later.Truncate(time.Millisecond)) {
-		t.Errorf("%+v", peeked)
+		t.Errorf("%+v; want len(peeked) == 2 && peeked[0].State == azservicebus.MessageStateScheduled && peeked[0].ScheduledEnqueueTime.Equal(later.Truncate(time.Millisecond))", peeked)
 	}
 	m := receiveOne(t, r)
 	if string(m.Body) != "soon" || time.Now().Before(soon) || *m.SequenceNumber != 4 || m.EnqueuedTime.Before(soon.Truncate(time.Millisecond)) {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want string(m.Body) == "soon" && !time.Now().Before(soon) && *m.SequenceNumber == 4 && !m.EnqueuedTime.Before(soon.Truncate(time.Millisecond))`, m)
 	}
 	if err := r.DeferMessage(ctx, m, nil); err != nil {
 		t.Fatal(err)
 	}
 	deferred := must(r.ReceiveDeferredMessages(ctx, []int64{*m.SequenceNumber}, nil))(t)
 	if len(deferred) != 1 || deferred[0].State != azservicebus.MessageStateDeferred || deferred[0].LockedUntil == nil {
-		t.Fatalf("%+v", deferred)
+		t.Fatalf("%+v; want len(deferred) == 1 && deferred[0].State == azservicebus.MessageStateDeferred && deferred[0].LockedUntil != nil", deferred)
 	}
 	_, err := r.ReceiveDeferredMessages(ctx, []int64{*m.SequenceNumber}, nil)
 	wantCode(t, err, azservicebus.CodeNotFound)
@@ -142,7 +142,7 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 	}
 	deferred = must(r.ReceiveDeferredMessages(ctx, []int64{*m.SequenceNumber}, nil))(t)
 	if deferred[0].DeliveryCount != 3 { // deferring and abandoning count; the SDK shows one more
-		t.Errorf("%+v", deferred[0])
+		t.Errorf("%+v; want deferred[0].DeliveryCount == 3", deferred[0])
 	}
 	if err := r.CompleteMessage(ctx, deferred[0], nil); err != nil {
 		t.Fatal(err)
@@ -163,6 +163,6 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 	}
 	dead := must(c.NewReceiverForQueue("sessions", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}))(t)
 	if m := receiveOne(t, dead); *m.SessionID != "a" {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want *m.SessionID == "a"`, m)
 	}
 }

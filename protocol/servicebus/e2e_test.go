@@ -209,7 +209,7 @@ func TestSDKSettle(t *testing.T) {
 	}
 	m = receiveOne(t, r)
 	if m.DeliveryCount != 2 || m.ApplicationProperties["a"] != "1" || m.MessageID != "id-1" {
-		t.Fatalf("%+v", m)
+		t.Fatalf(`%+v; want m.DeliveryCount == 2 && m.ApplicationProperties["a"] == "1" && m.MessageID == "id-1"`, m)
 	}
 	reason, text := "because", "of this"
 	if err := r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text, PropertiesToModify: map[string]any{"a": "2"}}); err != nil {
@@ -218,7 +218,7 @@ func TestSDKSettle(t *testing.T) {
 	dlq := must(c.NewReceiverForQueue("orders", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}))(t)
 	m = receiveOne(t, dlq)
 	if *m.DeadLetterReason != reason || *m.DeadLetterErrorDescription != text || m.ApplicationProperties["a"] != "2" || m.DeliveryCount != 2 {
-		t.Fatalf("%+v", m)
+		t.Fatalf(`%+v; want *m.DeadLetterReason == reason && *m.DeadLetterErrorDescription == text && m.ApplicationProperties["a"] == "2" && m.DeliveryCount == 2`, m)
 	}
 	if err := dlq.AbandonMessage(ctx, m, nil); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestSDKSettle(t *testing.T) {
 	}
 	peeked := must(dlq.PeekMessages(ctx, 10, nil))(t)
 	if len(peeked) != 1 || peeked[0].State != azservicebus.MessageStateDeferred || peeked[0].LockedUntil != nil {
-		t.Fatalf("%+v", peeked)
+		t.Fatalf("%+v; want len(peeked) == 1 && peeked[0].State == azservicebus.MessageStateDeferred && peeked[0].LockedUntil == nil", peeked)
 	}
 }
 

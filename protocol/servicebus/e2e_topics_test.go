@@ -38,7 +38,7 @@ func TestSDKTopics(t *testing.T) {
 	for i, body := range []string{"one", "two", "three"} {
 		m := receiveOne(t, r)
 		if string(m.Body) != body || *m.SequenceNumber != int64(i+1) || *m.EnqueuedSequenceNumber != int64(i+1) || m.LockedUntil == nil || *m.SessionID != "a" {
-			t.Fatalf("%+v", m)
+			t.Fatalf(`%+v; want string(m.Body) == body && *m.SequenceNumber == int64(i + 1) && *m.EnqueuedSequenceNumber == int64(i + 1) && m.LockedUntil != nil && *m.SessionID == "a"`, m)
 		}
 		var err error
 		switch i {
@@ -54,18 +54,18 @@ func TestSDKTopics(t *testing.T) {
 		}
 	}
 	if m := must(r.ReceiveDeferredMessages(ctx, []int64{3}, nil))(t); len(m) != 1 || string(m[0].Body) != "three" || r.RenewMessageLock(ctx, m[0], nil) != nil {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want len(m) == 1 && string(m[0].Body) == "three" && r.RenewMessageLock(ctx, m[0], nil) == nil`, m)
 	}
 	dead := must(c.NewReceiverForSubscription("orders", "all", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}))(t)
 	if m := receiveOne(t, dead); string(m.Body) != "two" || *m.DeadLetterReason != "because" {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want string(m.Body) == "two" && *m.DeadLetterReason == "because"`, m)
 	}
 	session := must(c.AcceptNextSessionForSubscription(ctx, "orders", "sessions", nil))(t)
 	if m := must(session.ReceiveMessages(ctx, 3, nil))(t); session.SessionID() != "a" || len(m) == 0 || string(m[0].Body) != "one" || m[0].ApplicationProperties["n"] != int64(7) {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want session.SessionID() == "a" && len(m) != 0 && string(m[0].Body) == "one" && m[0].ApplicationProperties["n"] == int64(7)`, m)
 	}
 	if m := must(session.PeekMessages(ctx, 3, nil))(t); len(m) != 3 {
-		t.Errorf("%+v", m)
+		t.Errorf("%+v; want len(m) == 3", m)
 	}
 	state := make([]byte, 200<<10) // bounded by the size of the topic's messages
 	if err := session.SetSessionState(ctx, state, nil); err != nil {
@@ -90,12 +90,12 @@ func TestSDKTopicSchedule(t *testing.T) {
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
 	r := must(c.NewReceiverForSubscription("orders", "all", nil))(t)
 	if peeked := must(r.PeekMessages(ctx, 5, nil))(t); len(peeked) != 0 {
-		t.Errorf("%+v", peeked)
+		t.Errorf("%+v; want len(peeked) == 0", peeked)
 	}
 	soon := time.Now().Add(300 * time.Millisecond)
 	must(s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("soon")}}, soon, nil))(t)
 	if m := receiveOne(t, r); string(m.Body) != "soon" || m.EnqueuedTime.Before(soon.Truncate(time.Millisecond)) {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want string(m.Body) == "soon" && !m.EnqueuedTime.Before(soon.Truncate(time.Millisecond))`, m)
 	}
 }
 

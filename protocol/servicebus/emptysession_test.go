@@ -37,7 +37,7 @@ func TestEmptySession(t *testing.T) {
 				for _, id := range []string{"sent", "scheduled"} {
 					m := p.receive()
 					if m.properties.MessageID != id || m.properties.GroupID != amqp.Some("") {
-						t.Errorf("%+v", m.properties)
+						t.Errorf(`%+v; want m.properties.MessageID == id && m.properties.GroupID == amqp.Some("")`, m.properties)
 					}
 					p.settle(m.id, amqp.StateAccepted, false)
 					p.outcome(m.id, amqp.StateAccepted)

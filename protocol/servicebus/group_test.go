@@ -129,7 +129,7 @@ func TestNoTransactionGroup(t *testing.T) {
 		for i, at := range []string{"q", "q2"} {
 			p.write(1, &amqp.Attach{Name: "r" + at, Handle: uint32(i), Role: amqp.RoleReceiver, Source: &amqp.Source{Address: at}, Target: &amqp.Target{}}, nil)
 			if a := expect[*amqp.Attach](p.peerConn); a.Source == nil {
-				t.Errorf("%+v", a)
+				t.Errorf("%+v; want a.Source != nil", a)
 			}
 		}
 	})
@@ -144,7 +144,7 @@ func TestTransferRights(t *testing.T) {
 		p.putToken("sb://ns/q2", token("sb://ns/q2", "send", "send-key", time.Hour), "2")
 		p.attachReceiver(1, "q", amqp.SenderUnsettled)
 		if a := p.attachSender(2, "q2"); a.Target == nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Target != nil", a)
 		}
 		p = b.dial().open()
 		p.putToken("sb://ns/q2", token("sb://ns/q2", "send", "send-key", time.Hour), "1")
@@ -158,7 +158,7 @@ func TestTransferRights(t *testing.T) {
 		expect[*amqp.Flow](p)
 		time.Sleep(2 * time.Minute) // what is left is the right to the entity that only hands over
 		if d := expect[*amqp.Detach](p); d.Error == nil || d.Handle != 3 || !strings.Contains(d.Error.Description, "RenewToken") || !strings.Contains(d.Error.Description, "sb://ns/q'") {
-			t.Errorf("%+v", d.Error)
+			t.Errorf(`%+v; want d.Error != nil && d.Handle == 3 && strings.Contains(d.Error.Description, "RenewToken") && strings.Contains(d.Error.Description, "sb://ns/q'")`, d.Error)
 		}
 	})
 }
@@ -173,11 +173,11 @@ func (p *peerConn) attachVia(handle uint32, via string, to any) {
 func (p *peerConn) notAttached(handle uint32, symbol amqp.Symbol, text string) {
 	p.Helper()
 	if a := expect[*amqp.Attach](p); a.Source != nil || a.Target != nil || a.Handle != handle {
-		p.Fatalf("%+v", a)
+		p.Fatalf("%+v; want a.Source == nil && a.Target == nil && a.Handle == handle", a)
 	}
 	d := expect[*amqp.Detach](p)
 	if d.Handle != handle || d.Error == nil || d.Error.Condition != symbol || !strings.HasPrefix(d.Error.Description, text) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Handle == handle && d.Error != nil && d.Error.Condition == symbol && strings.HasPrefix(d.Error.Description, text)", d)
 	}
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
 }
@@ -198,7 +198,7 @@ func TestSendVia(t *testing.T) {
 			p.attachVia(handle, "q", test.to)
 			a := expect[*amqp.Attach](p.peerConn)
 			if v, _ := a.Properties.Get(keyDestination); v != test.to || a.Target == nil || a.Target.(*amqp.Target).Address != "q" || a.MaxMessageSize.Value != 256<<10 {
-				t.Fatalf("%+v", a)
+				t.Fatalf(`%+v; want v == test.to && a.Target != nil && a.Target.(*amqp.Target).Address == "q" && a.MaxMessageSize.Value == 256 << 10`, a)
 			}
 			expect[*amqp.Flow](p.peerConn)
 			p.handed(asked, handle, nil, test.want)

@@ -72,7 +72,7 @@ func TestSessionsAndLinksBeforeLogin(t *testing.T) {
 		}
 		p.begin(16)
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
-			t.Errorf("%+v", e)
+			t.Errorf("%+v; want e.Error.Condition == amqp.CondResourceLimit", e)
 		}
 		p.write(16, &amqp.End{}, nil)
 		p.write(15, &amqp.End{}, nil)
@@ -99,7 +99,7 @@ func TestSessionsThatAreNotEnded(t *testing.T) {
 		}
 		p.write(32, &amqp.Begin{}, nil)
 		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondResourceLimit {
-			t.Errorf("%+v", c.Error)
+			t.Errorf("%+v; want c.Error.Condition == amqp.CondResourceLimit", c.Error)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestLinksThatAreNotDetached(t *testing.T) {
 				refused()
 				attach(test.limit + 1)
 				if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
-					t.Errorf("%+v", e.Error)
+					t.Errorf("%+v; want e.Error.Condition == amqp.CondResourceLimit", e.Error)
 				}
 				p.write(0, &amqp.End{}, nil)
 				p.begin(0)
@@ -180,7 +180,7 @@ func TestStolenLinksThatAreNotDetached(t *testing.T) {
 		}
 		attach(5)
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
-			t.Errorf("%+v", e.Error)
+			t.Errorf("%+v; want e.Error.Condition == amqp.CondResourceLimit", e.Error)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestSilenceBeforeLogin(t *testing.T) {
 		time.Sleep(20*time.Second - 1)
 		p.write(0, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000}, nil)
 		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced || !strings.Contains(c.Error.Description, "allowed 20000 milliseconds") {
-			t.Errorf("%+v", c.Error)
+			t.Errorf(`%+v; want c.Error.Condition == amqp.CondConnectionForced && strings.Contains(c.Error.Description, "allowed 20000 milliseconds")`, c.Error)
 		}
 		if d := time.Since(start); d != 40*time.Second-1 {
 			t.Error(d)
@@ -294,7 +294,7 @@ func (p *peerConn) rejectedOnNode(id uint32, symbol amqp.Symbol) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p)
 	if r, ok := d.State.(amqp.Rejected); !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && r.Error != nil && r.Error.Condition == symbol && d.First == id", d)
 	}
 }
 
@@ -304,12 +304,12 @@ func TestWindowBeforeLogin(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
 		if begin := p.begin(1); begin.IncomingWindow != 100 {
-			t.Errorf("%+v", begin)
+			t.Errorf("%+v; want begin.IncomingWindow == 100", begin)
 		}
 		p.write(1, &amqp.Attach{Name: "s", Handle: 100, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, nil)
 		expect[*amqp.Attach](p)
 		if f := p.next().p.(*amqp.Flow); f.IncomingWindow != 100 || f.LinkCredit.Value != 100 {
-			t.Errorf("%+v", f)
+			t.Errorf("%+v; want f.IncomingWindow == 100 && f.LinkCredit.Value == 100", f)
 		}
 		room := 100
 		for i := range 1000 { // one delivery
@@ -333,10 +333,10 @@ func TestWindowBeforeLogin(t *testing.T) {
 		p.tokenAnswer(p.putToken("sb://ns", token("sb://ns", "root", "root-key", time.Hour), "1"), 202, "")
 		p.write(1, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
 		if f := p.next(); f.channel != 1 || f.p.(*amqp.Flow).IncomingWindow != 5000 {
-			t.Errorf("%+v", f)
+			t.Errorf("%+v; want f.channel == 1 && f.p.(*amqp.Flow).IncomingWindow == 5000", f)
 		}
 		if begin := p.begin(2); begin.IncomingWindow != 5000 {
-			t.Errorf("%+v", begin)
+			t.Errorf("%+v; want begin.IncomingWindow == 5000", begin)
 		}
 	})
 }
@@ -362,7 +362,7 @@ func TestUnfinishedBeforeLogin(t *testing.T) {
 			if login {
 				p.noAnswer(p)
 			} else if d := expect[*amqp.Detach](p); d.Handle != 100 || d.Error.Condition != amqp.CondResourceLimit {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Handle == 100 && d.Error.Condition == amqp.CondResourceLimit", d.Error)
 			}
 		})
 	}
@@ -450,7 +450,7 @@ func TestLimitsAfterLogin(t *testing.T) {
 				p.write(0, f, make([]byte, 50_000))
 			}
 			if d := expect[*amqp.Detach](p); d.Handle != 2 || d.Error.Condition != amqp.CondResourceLimit {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Handle == 2 && d.Error.Condition == amqp.CondResourceLimit", d.Error)
 			}
 			p.noAnswer(p)
 		})
@@ -466,7 +466,7 @@ func TestLimitsAfterLogin(t *testing.T) {
 				synctest.Wait()
 			}
 			if d := expect[*amqp.Detach](p); d.Handle != 201 || d.Error.Condition != amqp.CondResourceLimit {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Handle == 201 && d.Error.Condition == amqp.CondResourceLimit", d.Error)
 			}
 		})
 	})

@@ -18,7 +18,7 @@ func TestLostNamesEntity(t *testing.T) {
 			p.settle(id, amqp.StateAccepted, false)
 			d := expect[*amqp.Disposition](p)
 			if r, ok := d.State.(amqp.Rejected); !ok || d.First != id || d.Last.Or(id) != id || !strings.Contains(r.Error.Description, ", SystemTracker:ns"+entity+", ") {
-				t.Errorf("%+v", d)
+				t.Errorf(`%+v; want ok && d.First == id && d.Last.Or(id) == id && strings.Contains(r.Error.Description, ", SystemTracker:ns"+entity+", ")`, d)
 			}
 		}
 		b.put("q", newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"))

@@ -57,7 +57,7 @@ func TestReceiveDeferred(t *testing.T) {
 		update(tokens[1], "completed")
 		got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(0), int64(3), int64(4))))
 		if len(got) != 2 || got[0].header.DeliveryCount.Value != 2 || got[1].properties.MessageID != "3" || got[0].delivery != nil {
-			t.Errorf("%+v", got)
+			t.Errorf(`%+v; want len(got) == 2 && got[0].header.DeliveryCount.Value == 2 && got[1].properties.MessageID == "3" && got[0].delivery == nil`, got)
 		}
 		if ids := p.peekIDs(); fmt.Sprint(ids) != "[1 4]" {
 			t.Error(ids)
@@ -84,7 +84,7 @@ func TestDeferDeadLetter(t *testing.T) {
 		p.attachManagement("q/$DeadLetterQueue")
 		got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), int64(1))))
 		if len(got) != 1 || got[0].header.DeliveryCount.Value != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("%+v; want len(got) == 1 && got[0].header.DeliveryCount.Value == 0", got)
 		}
 	})
 }

@@ -36,13 +36,13 @@ func (p *peerConn) rules(skip, top any) (shown []amqp.List) {
 		return nil
 	}
 	if status != 200 {
-		p.Fatalf("%+v", properties)
+		p.Fatalf("%+v; want status == 200", properties)
 	}
 	v, _ := answer.(amqp.Map).Get("rules")
 	for _, e := range v.(amqp.List) {
 		d, _ := e.(amqp.Map).Get("rule-description")
 		if rule := d.(amqp.Described); rule.Descriptor != uint64(0x13700000004) {
-			p.Errorf("%+v", d)
+			p.Errorf("%+v; want rule.Descriptor == uint64(0x13700000004)", d)
 		}
 		shown = append(shown, d.(amqp.Described).Value.(amqp.List))
 	}
@@ -61,7 +61,7 @@ func TestRules(t *testing.T) {
 		}
 		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$default"}})
 		if got := p.rules(int32(0), int32(100)); got != nil {
-			t.Errorf("%+v", got)
+			t.Errorf("%+v, want %+v", got, nil)
 		}
 		b.put("t", with("nobody's"))
 		time.Sleep(time.Second)
@@ -99,7 +99,7 @@ func TestRules(t *testing.T) {
 		}
 		p.managedWith(409, amqp.CondEntityAlreadyExists, "add-rule", ruleBody("A", amqp.Map{{Key: "sql-filter", Value: expression("1=1")}}))
 		if got := p.rules(uint8(0), int32(1<<31-1)); len(got) != 7 {
-			t.Errorf("%+v", got)
+			t.Errorf("%+v; want len(got) == 7", got)
 		}
 		rules, err := b.ns.Rules(context.Background(), "T/subscriptions/U", 0, 100) // what the HTTP plane shows
 		if err != nil || len(rules) != 7 || rules[3].Filter.Conditions[0] != (event.Condition{Field: event.FieldLabel, Text: "label"}) {
@@ -158,7 +158,7 @@ func TestRulesRefused(t *testing.T) {
 			p.managedWith(400, amqp.CondArgumentError, "enumerate-rules", amqp.Map{{Key: "skip", Value: page[0]}, {Key: "top", Value: page[1]}})
 		}
 		if got := p.rules(int32(0), int32(100)); len(got) != 1 || got[0][2] != "$Default" {
-			t.Errorf("%+v", got)
+			t.Errorf(`%+v; want len(got) == 1 && got[0][2] == "$Default"`, got)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestRulesInFlight(t *testing.T) {
 		}
 		p.send(1, 0, newMessage("a", "x"))
 		if got := p.rules(int32(0), int32(1)); len(got) != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("%+v; want len(got) == 1", got)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestRulesNotDone(t *testing.T) {
 		b.broker.refuse(func(engine.Command) error { return engine.ErrUnknown })
 		p.request("m", "com.microsoft:remove-rule", remove)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondDetachForced", d)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func TestSchedule(t *testing.T) {
 		p.credit(2, 0, 10, false)
 		past := p.receive() // SM-096
 		if past.properties.MessageID != "past" {
-			t.Errorf("%+v", past)
+			t.Errorf(`%+v; want past.properties.MessageID == "past"`, past)
 		}
 		p.quiet(25 * time.Second)
 		peeked := p.peekAll()
@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2), int64(99)))
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(4)))
 		if answer := p.managedWith(200, "", "cancel-scheduled-message", amqp.Map{{Key: "sequence-numbers", Value: amqp.List{int32(2)}}}); answer != nil {
-			t.Errorf("%+v", answer)
+			t.Errorf("%+v, want %+v", answer, nil)
 		}
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2)))
 		p.settle(past.id, amqp.StateAccepted, true)
@@ -73,7 +73,7 @@ func TestSchedule(t *testing.T) {
 			at, _ := got[i].annotations.Get(keyEnqueuedTime)
 			due := timestampOf(later.Add(time.Duration(i) * time.Second))
 			if got[i].properties.MessageID != id || seq != int64(5+i) || at.(amqp.Timestamp) < due || at.(amqp.Timestamp) > due+1000 {
-				t.Errorf("%+v", got[i])
+				t.Errorf("%+v; want got[i].properties.MessageID == id && seq == int64(5 + i) && at.(amqp.Timestamp) >= due && at.(amqp.Timestamp) <= due + 1000", got[i])
 			}
 		}
 		p.quiet(10 * time.Second)
@@ -146,7 +146,7 @@ func TestScheduledTimeToLive(t *testing.T) {
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
 		p.credit(2, 0, 1, false)
 		if d := p.receive(); d.properties.AbsoluteExpiryTime.Value < timestampOf(later.Add(time.Minute)) || d.header.TTL != amqp.Some(uint32(60000)) {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.properties.AbsoluteExpiryTime.Value >= timestampOf(later.Add(time.Minute)) && d.header.TTL == amqp.Some(uint32(60000))", d)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestDuplicates(t *testing.T) {
 		sender.attachSender(1, "d")
 		sender.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(amqp.MessageFormatBatch)}, batch)
 		if d := expect[*amqp.Disposition](sender); d.State != amqp.StateAccepted {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		if got := p.peekIDs(); len(got) != len(ids)+4 {
 			t.Error(got)

@@ -29,18 +29,18 @@ func TestSessionState(t *testing.T) {
 			answer := p.managedWith(200, "", "get-session-state", sessionBody("a"), more...).(amqp.Map)
 			state, ok := answer.Get("session-state")
 			if !ok || len(answer) != 1 {
-				t.Errorf("%+v", answer)
+				t.Errorf("%+v; want ok && len(answer) == 1", answer)
 			}
 			return state
 		}
 		set := func(state any, more ...amqp.Pair) {
 			t.Helper()
 			if answer := p.managedWith(200, "", "set-session-state", sessionBody("a", amqp.Pair{Key: "session-state", Value: state}), more...); answer != nil {
-				t.Errorf("%+v", answer)
+				t.Errorf("%+v, want %+v", answer, nil)
 			}
 		}
 		if state := get(p, linked("r2")); state != nil {
-			t.Errorf("%v", state)
+			t.Errorf("%v, want %v", state, nil)
 		}
 		listed := func() bool {
 			status, _, _ := p.manage("com.microsoft:get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(event.EndOfTime)},
@@ -61,7 +61,7 @@ func TestSessionState(t *testing.T) {
 		other := b.root()
 		other.attachManagement("s")
 		if state := get(other); !reflect.DeepEqual(state, []byte("mine")) { // anybody may look
-			t.Errorf("%v", state)
+			t.Errorf(`%v; want reflect.DeepEqual(state, []byte("mine"))`, state)
 		}
 		other.acceptSession(3, "s", "b")
 		null := amqp.Pair{Key: "session-state", Value: nil}
@@ -95,7 +95,7 @@ func TestRenewSessionLock(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			answer := p.managedWith(200, "", "renew-session-lock", sessionBody("")).(amqp.Map)
 			if !reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}) {
-				t.Errorf("%+v", answer)
+				t.Errorf(`%+v; want reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}})`, answer)
 			}
 		}
 		p.managedWith(400, amqp.CondNotAllowed, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}}) // 6.2: not singly
@@ -116,7 +116,7 @@ func TestListSessions(t *testing.T) {
 				{Key: "last-updated-time", Value: at}, {Key: "skip", Value: skip}, {Key: "top", Value: top}})
 			if status == 204 {
 				if answer != nil {
-					t.Errorf("%+v", answer)
+					t.Errorf("%+v, want %+v", answer, nil)
 				}
 				return nil
 			}

@@ -106,7 +106,7 @@ func TestPeek(t *testing.T) {
 			}
 		}
 		if _, found := peek(int64(0), int64(1), amqp.Pair{Key: "omit-message-body", Value: true}); found[0].body != "" || found[0].properties.MessageID != "0" {
-			t.Errorf("%+v", found)
+			t.Errorf(`%+v; want found[0].body == "" && found[0].properties.MessageID == "0"`, found)
 		}
 		if status, found := peek(int64(99), int32(1)); status != 204 || found != nil {
 			t.Error(status, found)
@@ -163,7 +163,7 @@ func TestUpdateDisposition(t *testing.T) {
 		}
 		p.credit(2, 4, 10, false)
 		if d := p.receive(); d.header.DeliveryCount.Value != 1 || d.properties.MessageID != "3" {
-			t.Errorf("%+v", d)
+			t.Errorf(`%+v; want d.header.DeliveryCount.Value == 1 && d.properties.MessageID == "3"`, d)
 		}
 		dead := b.root()
 		dead.attachManagement("q/$DeadLetterQueue")
@@ -171,7 +171,7 @@ func TestUpdateDisposition(t *testing.T) {
 		dead.credit(3, 0, 1, false)
 		d := dead.receive()
 		if r, _ := d.application.Get("DeadLetterReason"); r != "r" || len(d.application) != 2 {
-			t.Errorf("%+v", d.application)
+			t.Errorf(`%+v; want r == "r" && len(d.application) == 2`, d.application)
 		}
 		token := uuids(uuidOf(d.tag))
 		dead.disposed(400, amqp.CondNotAllowed, "suspended", []amqp.UUID{uuidOf(d.tag)})
@@ -179,7 +179,7 @@ func TestUpdateDisposition(t *testing.T) {
 		dead.disposed(200, "", "completed", []amqp.UUID{uuidOf(d.tag)})
 		dead.managedWith(410, amqp.CondMessageLockLost, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: token}})
 		if left := dead.peekAll(); left != nil {
-			t.Errorf("%+v", left)
+			t.Errorf("%+v, want %+v", left, nil)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestManagementRefusals(t *testing.T) {
 		p.attachManagement("q")
 		status, properties, _ := p.manage("com.microsoft:peek-message", amqp.Map{})
 		if c, _ := properties.Get("errorCondition"); status != 401 || c != amqp.CondUnauthorizedAccess {
-			t.Errorf("%+v", properties)
+			t.Errorf("%+v; want status == 401 && c == amqp.CondUnauthorizedAccess", properties)
 		}
 		p = b.root()
 		p.attachManagement("q")
@@ -200,7 +200,7 @@ func TestManagementRefusals(t *testing.T) {
 		m = amqp.AppendSection(m, amqp.SectionValue, amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{})}})
 		p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(uint32(0)), Settled: amqp.Some(true)}, m)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondDetachForced", d)
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestSettledElsewhere(t *testing.T) {
 			got[properties.MessageID]++
 		}
 		if got["2"] != 1 || got["3"] != 1 || got[nil] != 1 {
-			t.Errorf("%v", got)
+			t.Errorf(`%v; want got["2"] == 1 && got["3"] == 1 && got[nil] == 1`, got)
 		}
 		p.settle(first.id, amqp.StateAccepted, false) // SM-031
 		p.outcomeLost(first.id)

@@ -104,7 +104,7 @@ func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 				expect[*amqp.Flow](p)
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondResourceLimit {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Error.Condition == amqp.CondResourceLimit", d.Error)
 			}
 			p.write(0, &amqp.Detach{Handle: 10 + attached, Closed: true}, nil)
 			if most := uint32(limit / (linkCost + 1000)); attached < most/2 || attached > most {

@@ -167,7 +167,7 @@ func bringForward[T amqp.Performative](p *peerConn) {
 			return
 		}
 		if others = append(others, r); r.err != nil {
-			p.Fatalf("%+v", others)
+			p.Fatalf("%+v; want r.err == nil", others)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func (p *peerConn) send(handle, id uint32, message []byte) {
 	p.transfer(handle, id, message)
 	d := expect[*amqp.Disposition](p)
 	if _, ok := d.State.(amqp.Accepted); !ok || d.First != id || !d.Settled || d.Role != amqp.RoleReceiver {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && d.First == id && d.Settled && d.Role == amqp.RoleReceiver", d)
 	}
 }
 
@@ -307,7 +307,7 @@ func (p *peerConn) rejected(id uint32, symbol amqp.Symbol) *amqp.Error {
 	d := expect[*amqp.Disposition](p)
 	r, ok := d.State.(amqp.Rejected)
 	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && r.Error != nil && r.Error.Condition == symbol && d.First == id && d.Settled", d)
 	}
 	p.tracked(r.Error.Description)
 	return r.Error
@@ -341,7 +341,7 @@ func (p *peerConn) outcome(id uint32, state amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p)
 	if d.Role != amqp.RoleSender || d.First != id || !d.Settled || !reflect.DeepEqual(d.State, state) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Role == amqp.RoleSender && d.First == id && d.Settled && reflect.DeepEqual(d.State, state)", d)
 	}
 }
 
@@ -381,7 +381,7 @@ func (p *peerConn) receive() openedMessage {
 		tag = 0
 	}
 	if t.DeliveryTag == nil || len(m.tag) != tag || t.MessageFormat.Value != 0 || !t.MessageFormat.Set {
-		p.Errorf("%+v", t)
+		p.Errorf("%+v; want t.DeliveryTag != nil && len(m.tag) == tag && t.MessageFormat.Value == 0 && t.MessageFormat.Set", t)
 	}
 	return m
 }
@@ -511,7 +511,7 @@ func (p *peerConn) managed(id any) (status int32, properties amqp.Map, answer an
 	v, _ := properties.Get("statusCode")
 	status, ok := v.(int32)
 	if text, _ := properties.Get("statusDescription"); !ok || text == nil {
-		p.Fatalf("%+v", properties)
+		p.Fatalf("%+v; want ok && text != nil", properties)
 	}
 	if c, ok := properties.Get("errorCondition"); (status >= 300) != ok {
 		p.Errorf("status %d and condition %v", status, c)

@@ -15,7 +15,7 @@ func TestPublishedAgain(t *testing.T) {
 	c := &conn{environment: &environment{newUUID: newUUID, limits: Limits{}.withDefaults()}}
 	topic := &engine.Send{Entity: &engine.Entity{Kind: event.Topic}}
 	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Queue}}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
-		t.Errorf("%+v", seen)
+		t.Errorf("%+v; want seen == nil && seen.with(nil) == nil && seen.size() == 0", seen)
 	}
 	full := amqp.AppendProperties(nil, &amqp.Properties{MessageID: amqp.UUID{1}, Subject: amqp.Some("label")})
 	full = amqp.AppendSection(full, amqp.SectionApplicationProperties, amqp.Map{
@@ -32,7 +32,7 @@ func TestPublishedAgain(t *testing.T) {
 				c.complete(&in, nil, nil, seen)
 				p := in.Message.Properties
 				if p.System[filter.MessageID].Text != string(in.Message.ID) || len(p.User) != 4*len(p.System[filter.Label].Text)/5 {
-					t.Fatalf("%+v", p)
+					t.Fatalf("%+v; want p.System[filter.MessageID].Text == string(in.Message.ID) && len(p.User) == 4 * len(p.System[filter.Label].Text) / 5", p)
 				}
 			}
 			if seen.size() < 2*messageSize {
@@ -47,6 +47,6 @@ func TestPublishedAgain(t *testing.T) {
 func TestPublishedElsewhere(t *testing.T) {
 	t.Parallel()
 	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Topic}, Destination: &engine.Entity{}}, 1); seen != nil {
-		t.Errorf("%+v", seen)
+		t.Errorf("%+v, want %+v", seen, nil)
 	}
 }

@@ -52,7 +52,7 @@ func TestReceive(t *testing.T) {
 		p.settle(78, amqp.StateAccepted, true)
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 100, Last: amqp.Some(uint32(1 << 19)), State: amqp.StateAccepted}, nil)
 		if d := expect[*amqp.Disposition](p); d.First != 100 || d.Last.Value != 1<<19 { // one frame for all
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.First == 100 && d.Last.Value == 1 << 19", d)
 		}
 		p.quiet(time.Second)
 	})
@@ -67,7 +67,7 @@ func TestReceiveAndDelete(t *testing.T) {
 		for range 2 {
 			m := p.receive()
 			if _, ok := m.annotations.Get(keyLockedUntil); ok || !m.settled {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want !ok && m.settled", m)
 			}
 			p.settle(m.id, amqp.StateAccepted, false)
 			p.settle(m.id, amqp.StateAccepted, true)
@@ -141,7 +141,7 @@ func TestUnreadableBody(t *testing.T) {
 				}
 				b.broker.unreadable.Store(nil)
 				if m := p.receive(); m.body != "body 0" { // its lock ran out
-					t.Errorf("%+v", m)
+					t.Errorf(`%+v; want m.body == "body 0"`, m)
 				}
 			})
 			if !strings.Contains(said.String(), c.said) {
@@ -191,10 +191,10 @@ func TestReceiverRefusals(t *testing.T) {
 			{"forward", amqp.CondNotAllowed, "auto-forwarding"}, {"off", amqp.CondEntityDisabled, "disabled"}, {"none", amqp.CondNotFound, "could not be found"},
 		} {
 			if a := p.attachReceiver(uint32(i), test.entity, amqp.SenderUnsettled); a.Source != nil || a.Target != nil {
-				t.Errorf("%+v", a)
+				t.Errorf("%+v; want a.Source == nil && a.Target == nil", a)
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != test.symbol || !strings.Contains(d.Error.Description, test.text) {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Error.Condition == test.symbol && strings.Contains(d.Error.Description, test.text)", d.Error)
 			}
 		}
 		p.attachReceiver(50, "session/$DeadLetterQueue", amqp.SenderUnsettled)
@@ -254,7 +254,7 @@ func TestIdleLink(t *testing.T) {
 		for range 3 {
 			d := expect[*amqp.Detach](p)
 			if d.Error.Condition != amqp.CondDetachForced {
-				t.Errorf("%+v", d)
+				t.Errorf("%+v; want d.Error.Condition == amqp.CondDetachForced", d)
 			}
 			detached[d.Handle] = d.Error.Description
 		}

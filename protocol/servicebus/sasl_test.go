@@ -31,7 +31,7 @@ func TestSASL(t *testing.T) {
 				t.Fatalf("header %q", r.header)
 			}
 			if m := expect[*amqp.SASLMechanisms](p); len(m.Mechanisms) != 3 || m.Mechanisms[0] != "MSSBCBS" {
-				t.Errorf("%v", m.Mechanisms)
+				t.Errorf(`%v; want len(m.Mechanisms) == 3 && m.Mechanisms[0] == "MSSBCBS"`, m.Mechanisms)
 			}
 			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: test.mechanism, InitialResponse: []byte(test.response)}))
 			if o := expect[*amqp.SASLOutcome](p); o.Code != test.code || o.AdditionalData == nil {
@@ -160,10 +160,10 @@ func TestPlainResponses(t *testing.T) {
 		p := b.login("listen", "listen-key")
 		p.attachReceiver(1, "q", amqp.SenderSettled)
 		if a := p.attachSender(2, "q"); a.Target != nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Target == nil", a)
 		}
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, "'Send' claim(s) are required") {
-			t.Errorf("%+v", d.Error)
+			t.Errorf(`%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess && strings.Contains(d.Error.Description, "'Send' claim(s) are required")`, d.Error)
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestFailedLogins(t *testing.T) {
 			p.closed()
 		}
 		if r := b.dial().next(); r.err == nil {
-			t.Errorf("%+v", r)
+			t.Errorf("%+v; want r.err != nil", r)
 		}
 		time.Sleep(time.Minute)
 		b.root()
@@ -210,7 +210,7 @@ func TestFailedLoginsWait(t *testing.T) {
 		}
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "wrong", time.Hour), "3"), 401, "InvalidSignature")
 		if r := b.dial().next(); r.err == nil {
-			t.Errorf("%+v", r)
+			t.Errorf("%+v; want r.err != nil", r)
 		}
 		time.Sleep(time.Minute)
 		b.root()

@@ -131,7 +131,7 @@ func TestDeliveryTag(t *testing.T) {
 		p.credit(3, 0, 2, false)
 		for range 2 {
 			if m := p.receive(); m.tag == nil || len(m.tag) != 0 || !m.settled {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.tag != nil && len(m.tag) == 0 && m.settled", m)
 			}
 		}
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)

@@ -90,7 +90,7 @@ func TestSenderAttach(t *testing.T) {
 		}
 		f := expect[*amqp.Flow](p)
 		if f.LinkCredit.Value != 1000 || !f.DeliveryCount.Set || !f.NextIncomingID.Set {
-			t.Errorf("%+v", f)
+			t.Errorf("%+v; want f.LinkCredit.Value == 1000 && f.DeliveryCount.Set && f.NextIncomingID.Set", f)
 		}
 		refused := func(a amqp.Attach, symbol amqp.Symbol, text string) {
 			t.Helper()
@@ -157,7 +157,7 @@ func TestSenderCredit(t *testing.T) {
 			switch f := p.next().p.(type) {
 			case *amqp.Detach:
 				if f.Error.Condition != amqp.CondTransferLimit {
-					t.Errorf("%+v", f)
+					t.Errorf("%+v; want f.Error.Condition == amqp.CondTransferLimit", f)
 				}
 				return
 			case nil:
@@ -208,7 +208,7 @@ func TestDispositionRange(t *testing.T) {
 		for next := uint32(0); next < 20; frames++ {
 			d := expect[*amqp.Disposition](p)
 			if d.First != next {
-				t.Fatalf("%+v", d)
+				t.Fatalf("%+v; want d.First == next", d)
 			}
 			next = d.Last.Value + 1
 		}
@@ -268,11 +268,11 @@ func TestBatch(t *testing.T) {
 		p.rejected(0, amqp.CondDecodeError)
 		batch(1, newMessage("1", "a"), amqp.AppendData(nil, []byte("no id")), newMessage("3", "c"))
 		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-			t.Fatalf("%+v", d)
+			t.Fatalf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		batch(2)
 		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-			t.Fatalf("%+v", d)
+			t.Fatalf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		p.attachReceiver(2, "q", amqp.SenderSettled)
 		p.credit(2, 0, 10, false)
@@ -394,7 +394,7 @@ func TestFidelity(t *testing.T) {
 			numbered := slices.Contains(d.annotations, amqp.Pair{Key: uint64(77), Value: "n"}) // unknown ones come through, whatever their key
 			now := timestampOf(time.Now())
 			if seq != int64(i+1) || at != now || until != now+30000 || user != "u" || key != nil || !ok || source != nil || !there || !numbered || len(d.annotations) != 7 {
-				t.Errorf("%+v", d.annotations)
+				t.Errorf(`%+v; want seq == int64(i + 1) && at == now && until == now + 30000 && user == "u" && key == nil && ok && source == nil && there && numbered && len(d.annotations) == 7`, d.annotations)
 			}
 			if d.header.Priority.Value != 9 || d.header.DeliveryCount != amqp.Some(uint32(0)) || d.header.TTL.Set || d.properties.Subject.Value != "subject" {
 				t.Errorf("%+v %+v", d.header, d.properties)
@@ -455,7 +455,7 @@ func TestLenientDecoding(t *testing.T) {
 		frame := append([]byte{0, 0, 0, byte(len(body) + 8), 2, 0, 0, 0}, body...)
 		p.raw(frame)
 		if a := expect[*amqp.Attach](p); a.Target == nil || a.Source == nil || a.Handle != 3 {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Target != nil && a.Source != nil && a.Handle == 3", a)
 		}
 		// a message whose sections have ulong descriptors is stored with small ones
 		m := append([]byte{0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x75, 0xA0, 1}, 'b')
@@ -463,7 +463,7 @@ func TestLenientDecoding(t *testing.T) {
 		p.attachReceiver(4, "q", amqp.SenderSettled)
 		p.credit(4, 0, 1, false)
 		if d := p.receive(); d.body != "b" {
-			t.Errorf("%+v", d)
+			t.Errorf(`%+v; want d.body == "b"`, d)
 		}
 	})
 }

@@ -19,7 +19,7 @@ func TestServerClose(t *testing.T) {
 		p := b.root()
 		go b.server.Close(context.Background())
 		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced {
-			t.Errorf("%+v", c)
+			t.Errorf("%+v; want c.Error.Condition == amqp.CondConnectionForced", c)
 		}
 		p.write(0, &amqp.Close{}, nil)
 		p.closed()
@@ -42,7 +42,7 @@ func TestConnectionLimits(t *testing.T) {
 		p.begin(1)
 		p.begin(2)
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondResourceLimit {
-			t.Errorf("%+v", e)
+			t.Errorf("%+v; want e.Error.Condition == amqp.CondResourceLimit", e)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestTooManyConnections(t *testing.T) {
 		over.raw(amqp.ProtocolAMQP[:])
 		over.write(0, &amqp.Open{ContainerID: "over"}, nil)
 		if h := over.next(); len(h.header) == 0 {
-			t.Fatalf("%+v", h)
+			t.Fatalf("%+v; want len(h.header) != 0", h)
 		}
 		expect[*amqp.Open](over)
 		if e := expect[*amqp.Close](over).Error; e == nil || e.Condition != amqp.CondResourceLimit || !strings.HasPrefix(e.Description, "ConnectionsQuotaExceeded for namespace") {
@@ -231,7 +231,7 @@ func TestAnonymousConnectionsMakeRoomAtOnce(t *testing.T) {
 		honest := dial("10.0.0.2")
 		honest.raw(amqp.ProtocolAMQP[:])
 		if h := honest.next(); len(h.header) == 0 {
-			t.Fatalf("%+v", h)
+			t.Fatalf("%+v; want len(h.header) != 0", h)
 		}
 		if waited := time.Since(start); waited > 0 {
 			t.Errorf("the peer that room was made for waited for %v", waited)

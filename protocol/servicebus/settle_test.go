@@ -145,11 +145,11 @@ func TestSettleRange(t *testing.T) {
 		}
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(9)), State: amqp.StateAccepted}, nil)
 		if d := expect[*amqp.Disposition](p); d.First != 0 || d.Last.Value != 9 || d.State != amqp.StateAccepted {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.First == 0 && d.Last.Value == 9 && d.State == amqp.StateAccepted", d)
 		}
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(1 << 30)), State: amqp.StateAccepted}, nil)
 		if e := expect[*amqp.End](p); e.Error.Condition != amqp.CondInvalidField {
-			t.Errorf("%+v", e)
+			t.Errorf("%+v; want e.Error.Condition == amqp.CondInvalidField", e)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestSettleWideRange(t *testing.T) {
 		for range 1000 {
 			p.write(0, wide, nil)
 			if d := expect[*amqp.Disposition](p); int32(d.First) != -5 || d.Last.Value != 1<<20-10 {
-				t.Fatalf("%+v", d)
+				t.Fatalf("%+v; want int32(d.First) == -5 && d.Last.Value == 1<<20 - 10", d)
 			}
 		}
 	})
@@ -213,7 +213,7 @@ func TestLockExpiry(t *testing.T) {
 		p.credit(2, 0, 10, false)
 		for i := range uint32(3) {
 			if m := p.receive(); m.header.DeliveryCount.Value != i {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.header.DeliveryCount.Value == i", m)
 			}
 		}
 		p.settle(0, amqp.StateAccepted, false)
@@ -223,7 +223,7 @@ func TestLockExpiry(t *testing.T) {
 		p.credit(3, 0, 1, false)
 		m := p.receive()
 		if reason, _ := m.application.Get("DeadLetterReason"); reason != "MaxDeliveryCountExceeded" {
-			t.Errorf("%+v", m.application)
+			t.Errorf(`%+v; want reason == "MaxDeliveryCountExceeded"`, m.application)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestDetachKeepsLocks(t *testing.T) {
 		p.attachReceiver(2, "q", amqp.SenderSettled)
 		p.credit(2, 0, 10, false)
 		if m := p.receive(); m.properties.MessageID != "1" {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want m.properties.MessageID == "1"`, m)
 		}
 		p.quiet(time.Minute)
 	})

@@ -269,7 +269,7 @@ func (p *peerConn) closedForMemory() {
 		}
 		if c, ok := r.p.(*amqp.Close); ok {
 			if c.Error == nil || c.Error.Condition != amqp.CondConnectionForced {
-				p.Errorf("%+v", c.Error)
+				p.Errorf("%+v; want c.Error != nil && c.Error.Condition == amqp.CondConnectionForced", c.Error)
 			}
 			return
 		}

@@ -82,9 +82,9 @@ func TestStalledStorage(t *testing.T) {
 		for range 20 { // whatever the connection has to say it has said by then; time stands still
 			p.write(0, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
 			if r := p.next(); r.raw == nil {
-				t.Fatalf("%+v", r)
+				t.Fatalf("%+v; want r.raw != nil", r)
 			} else if _, ok := r.p.(*amqp.Flow); !ok {
-				t.Fatalf("%+v", r.p)
+				t.Fatalf("%+v; want ok", r.p)
 			}
 		}
 		b.refusesNew(p, 4)
@@ -94,7 +94,7 @@ func TestStalledStorage(t *testing.T) {
 			switch f := p.next().p.(type) {
 			case *amqp.Disposition:
 				if f.First != 1+accepted || f.State != amqp.StateAccepted {
-					t.Errorf("%+v", f)
+					t.Errorf("%+v; want f.First == 1 + accepted && f.State == amqp.StateAccepted", f)
 				}
 				accepted += f.Last.Value - f.First + 1
 			case *amqp.Transfer:
@@ -143,7 +143,7 @@ func TestFailedSync(t *testing.T) {
 				p.transfer(1, 1+i, newMessage(fmt.Sprint(i), "x"))
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Error.Condition == amqp.CondDetachForced", d.Error)
 			}
 			set(nil)
 			p.quiet(30 * time.Second)
@@ -212,7 +212,7 @@ func TestSendsOverlap(t *testing.T) {
 		for answered := uint32(0); answered < n; {
 			d := expect[*amqp.Disposition](p)
 			if d.First != answered || d.State != amqp.StateAccepted {
-				t.Fatalf("%+v", d)
+				t.Fatalf("%+v; want d.First == answered && d.State == amqp.StateAccepted", d)
 			}
 			answered = d.Last.Value + 1
 		}
@@ -242,7 +242,7 @@ func TestCreditInOrder(t *testing.T) {
 		for i, p := range []*peerConn{first, first, second, second, second, first, first} {
 			b.put("q", newMessage(fmt.Sprint(i), "x"))
 			if m := p.receive(); m.properties.MessageID != fmt.Sprint(i) {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.properties.MessageID == fmt.Sprint(i)", m)
 			}
 		}
 		b.put("q", newMessage("last", "x"))

@@ -153,7 +153,7 @@ func TestUnknownFilters(t *testing.T) {
 		twice := b.root()
 		twice.receiverOf(&amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: "a"}, {Key: amqp.Symbol("k"), Value: described("b")}}}, nil, amqp.Some(amqp.SenderSettled))
 		if d := expect[*amqp.Detach](twice); d.Error.Condition != amqp.CondArgumentError {
-			t.Errorf("%+v", d.Error)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondArgumentError", d.Error)
 		}
 		other := b.root() // a session filter under another name is one
 		a := other.receiverOf(&amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol("k"), Value: described("a")}}}, nil, amqp.Some(amqp.SenderUnsettled))
@@ -167,7 +167,7 @@ func TestUnknownFilters(t *testing.T) {
 func (p *peerConn) browse(address string, mode amqp.Opt[amqp.SenderSettleMode]) {
 	p.Helper()
 	if a := p.receiverOf(&amqp.Source{Address: address, DistributionMode: "copy"}, nil, mode); a.Source == nil || a.Source.DistributionMode != "copy" || a.SenderSettleMode != mode {
-		p.Fatalf("%+v", a)
+		p.Fatalf(`%+v; want a.Source != nil && a.Source.DistributionMode == "copy" && a.SenderSettleMode == mode`, a)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestBrowse(t *testing.T) {
 					got := p.shows("locked", "deferred", "active")
 					for i, m := range got {
 						if state, _ := m.annotations.Get(keyState); m.settled == unsettled || m.header.DeliveryCount.Value != map[int]uint32{0: 0, 1: 1, 2: 0}[i] || state != []any{int32(0), int32(1), int32(0)}[i] {
-							t.Errorf("%+v", m)
+							t.Errorf("%+v; want m.settled != unsettled && m.header.DeliveryCount.Value == map[int]uint32{0: 0, 1: 1, 2: 0}[i] && state == []any{int32(0), int32(1), int32(0)}[i]", m)
 						}
 					}
 					for i, state := range []amqp.DeliveryState{amqp.Rejected{Error: &amqp.Error{Condition: deadLetterCondition}}, amqp.StateAccepted, amqp.Modified{DeliveryFailed: true}} {
@@ -295,10 +295,10 @@ func TestBrowseElsewhere(t *testing.T) {
 		none.net.Close()
 		sender := b.login("send", "send-key")
 		if a := sender.receiverOf(&amqp.Source{Address: "q", DistributionMode: "copy"}, nil, amqp.Some(amqp.SenderSettled)); a.Source != nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Source == nil", a)
 		}
 		if d := expect[*amqp.Detach](sender); d.Error.Condition != amqp.CondUnauthorizedAccess {
-			t.Errorf("%+v", d.Error)
+			t.Errorf("%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess", d.Error)
 		}
 	})
 }
@@ -309,7 +309,7 @@ func TestCopyOnSubscriptionMoves(t *testing.T) {
 		b.put("t", newMessage("1", "x"))
 		p := b.root()
 		if a := p.receiverOf(&amqp.Source{Address: "t/Subscriptions/u", DistributionMode: "copy", Durable: amqp.Some(uint32(2)), ExpiryPolicy: "never"}, nil, amqp.Some(amqp.SenderUnsettled)); a.Source.DistributionMode != "move" {
-			t.Fatalf("%+v", a.Source)
+			t.Fatalf(`%+v; want a.Source.DistributionMode == "move"`, a.Source)
 		}
 		p.credit(2, 0, 10, false)
 		m := p.receive()
@@ -385,7 +385,7 @@ func TestBrowseCreditTakenBack(t *testing.T) {
 				if r := p.next(); r.err != nil {
 					t.Fatal(r.err)
 				} else if _, ok := r.p.(*amqp.Transfer); !ok {
-					t.Fatalf("%+v", r.p)
+					t.Fatalf("%+v; want ok", r.p)
 				} else if m := decodeMessage(t, r.payload); m.properties.MessageID != fmt.Sprint(seen) {
 					t.Fatalf("%v instead of %d", m.properties.MessageID, seen)
 				}

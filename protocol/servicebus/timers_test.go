@@ -24,7 +24,7 @@ func TestHeartbeat(t *testing.T) {
 		for range 3 {
 			start := time.Now()
 			if r := <-p.in; r.err != nil || r.p != nil {
-				t.Fatalf("%+v", r)
+				t.Fatalf("%+v; want r.err == nil && r.p == nil", r)
 			}
 			if d := time.Since(start); d > 5*time.Second {
 				t.Errorf("silent for %v", d)

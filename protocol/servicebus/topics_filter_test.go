@@ -50,7 +50,7 @@ func TestTopicActions(t *testing.T) {
 		for i, m := range openedMessages(t, answer) {
 			want(i, m)
 			if more, _ := m.application.Get("more"); more != "x" {
-				t.Errorf("%+v", m)
+				t.Errorf(`%+v; want more == "x"`, m)
 			}
 		}
 		b.put("t", with("fixed"), with("fixed")) // one of them: no duplicate of the id that the rule has set, but of each other
@@ -75,7 +75,7 @@ func TestTopicFilterErrors(t *testing.T) {
 		reason, _ := m.application.Get(deadLetterReason)
 		text, _ := m.application.Get(deadLetterDescription)
 		if reason != "FilterException" || !strings.Contains(fmt.Sprint(text), "bad") {
-			t.Errorf("%+v", m.application)
+			t.Errorf(`%+v; want reason == "FilterException" && strings.Contains(fmt.Sprint(text), "bad")`, m.application)
 		}
 	})
 }

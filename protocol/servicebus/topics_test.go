@@ -56,11 +56,11 @@ func with(id any, properties ...amqp.Pair) []byte {
 func (p *peerConn) refusedSender(handle uint32, address string, symbol amqp.Symbol, text string) {
 	p.Helper()
 	if a := p.attachSender(handle, address); a.Source != nil || a.Target != nil {
-		p.Fatalf("%+v", a)
+		p.Fatalf("%+v; want a.Source == nil && a.Target == nil", a)
 	}
 	d := expect[*amqp.Detach](p)
 	if d.Handle != handle || !d.Closed || d.Error.Condition != symbol || !strings.HasPrefix(d.Error.Description, text) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Handle == handle && d.Closed && d.Error.Condition == symbol && strings.HasPrefix(d.Error.Description, text)", d)
 	}
 	p.tracked(d.Error.Description)
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
@@ -144,7 +144,7 @@ func TestTopicTransferDeadLetters(t *testing.T) {
 	topics(t, func(b *bench) {
 		const path = "T/$transfer/$DeadLetterQueue"
 		if a := b.root().attachReceiver(1, path, amqp.SenderUnsettled); a.Source == nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Source != nil", a)
 		}
 		node := b.node(path)
 		node.managedWith(204, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(5)}})
@@ -159,7 +159,7 @@ func TestTopicClaims(t *testing.T) {
 		p := b.dial().open()
 		p.putToken("sb://ns/t/Subscriptions/u", token("sb://ns/t/Subscriptions/u", "root", "root-key", time.Hour), "1")
 		if a := p.attachReceiver(1, "t/Subscriptions/u/$DeadLetterQueue", amqp.SenderUnsettled); a.Source == nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Source != nil", a)
 		}
 		for _, address := range []string{"t/Subscriptions/u2", "t/$management"} {
 			p.write(0, &amqp.Attach{Name: "r", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: address}}, nil)
@@ -167,7 +167,7 @@ func TestTopicClaims(t *testing.T) {
 		}
 		p.putToken("sb://ns/t", token("sb://ns/t", "listen", "listen-key", time.Hour), "2")
 		if a := p.attachReceiver(2, "T/subscriptions/U2", amqp.SenderUnsettled); a.Source == nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.Source != nil", a)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestTopicCopies(t *testing.T) {
 		}
 		p.credit(3, 0, 1, false)
 		if m := p.receive(); m.body != "two" || !m.settled {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want m.body == "two" && m.settled`, m)
 		}
 		if got := b.held("t/Subscriptions/u/$DeadLetterQueue"); got != "2" {
 			t.Error(got)
@@ -205,13 +205,13 @@ func TestTopicCopies(t *testing.T) {
 		peeked := b.node("t/Subscriptions/u2").peekAll()
 		from, _ := peeked[0].annotations.Get(keyEnqueueSequence)
 		if len(peeked) != 1 || peeked[0].body != "three" || from != int64(4) {
-			t.Errorf("%+v", peeked)
+			t.Errorf(`%+v; want len(peeked) == 1 && peeked[0].body == "three" && from == int64(4)`, peeked)
 		}
 		deferred := b.node("t/Subscriptions/u")
 		answer := deferred.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), int64(3)))
 		from, _ = openedMessages(t, answer)[0].annotations.Get(keyEnqueueSequence)
 		if from != int64(4) {
-			t.Errorf("%+v", answer)
+			t.Errorf("%+v; want from == int64(4)", answer)
 		}
 	})
 }
@@ -232,14 +232,14 @@ func TestTopicBatch(t *testing.T) {
 		red := amqp.Pair{Key: "Color", Value: "red"}
 		batch(0, false, with("1", red), newMessage("2", "x"), with("3", amqp.Pair{Key: "color", Value: "blue"}))
 		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		batch(1, false, with("4", red), []byte("no message"))
 		p.rejected(1, amqp.CondDecodeError)
 		batch(2, true, with("5", red))
 		batch(3, false)
 		if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		if got := b.held("t/Subscriptions/u"); got != "1 2 3 5" {
 			t.Error(got)
@@ -273,7 +273,7 @@ func TestTopicStatus(t *testing.T) {
 		p.attachReceiver(2, "t/Subscriptions/u", amqp.SenderUnsettled)
 		p.credit(2, 0, 2, false)
 		if m := p.receive(); m.properties.MessageID != "0" {
-			t.Errorf("%+v", m)
+			t.Errorf(`%+v; want m.properties.MessageID == "0"`, m)
 		}
 		b.topic("t", status(event.ReceiveDisabled)) // of a topic it says nothing
 		b.put("t", newMessage("2", "x"))
@@ -312,7 +312,7 @@ func TestTopicSchedule(t *testing.T) {
 		at, _ := m.annotations.Get(keyEnqueuedTime)
 		from, _ := m.annotations.Get(keyEnqueueSequence)
 		if at != timestampOf(later) || from != int64(6) {
-			t.Errorf("%+v", m.annotations)
+			t.Errorf("%+v; want at == timestampOf(later) && from == int64(6)", m.annotations)
 		}
 	})
 }
@@ -421,7 +421,7 @@ func TestTopicSessions(t *testing.T) {
 			p.acceptSession(uint32(handle), "t/Subscriptions/s", session)
 			p.credit(uint32(handle), 0, 5, false)
 			if m := p.receive(); m.properties.MessageID != "1" || m.properties.GroupID.Value != session {
-				t.Errorf("%+v", m)
+				t.Errorf(`%+v; want m.properties.MessageID == "1" && m.properties.GroupID.Value == session`, m)
 			}
 		}
 		p.quiet(time.Second)

@@ -237,7 +237,7 @@ func TestSendThroughPartitions(t *testing.T) {
 		r.attachReceiver(1, "ends", amqp.SenderUnsettled)
 		r.credit(1, 0, 1, false)
 		if got := r.receive(); got.properties.MessageID != "2" || value(got.annotations, keySequence).(int64)>>48 != 5 || value(got.annotations, keyPartitionKey) != "tenant-a" {
-			t.Errorf("%+v", got)
+			t.Errorf(`%+v; want got.properties.MessageID == "2" && value(got.annotations, keySequence).(int64) >> 48 == 5 && value(got.annotations, keyPartitionKey) == "tenant-a"`, got)
 		}
 	})
 }

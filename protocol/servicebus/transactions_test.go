@@ -120,7 +120,7 @@ func TestTransactionalRanges(t *testing.T) {
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 2, Last: amqp.Some(uint32(4)), State: in(txn, amqp.StateAccepted)}, nil)
 		d := expect[*amqp.Disposition](p.peerConn)
 		if r, ok := d.State.(amqp.Rejected); !ok || d.First != 2 || d.Last.Value != 3 || r.Error.Condition != amqp.CondMessageLockLost {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want ok && d.First == 2 && d.Last.Value == 3 && r.Error.Condition == amqp.CondMessageLockLost", d)
 		}
 		p.rejectedBySender(4, amqp.CondTransactionRollback)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "") // SM-248
@@ -198,11 +198,11 @@ func TestTransactionalSessionState(t *testing.T) {
 				return v
 			}
 			if v := state(); v != nil {
-				t.Errorf("%v", v)
+				t.Errorf("%v, want %v", v, nil)
 			}
 			p.end(txn, commit)
 			if b, _ := state().([]byte); string(b) != map[bool]string{true: "new", false: ""}[commit] {
-				t.Errorf("%q", b)
+				t.Errorf(`%q; want string(b) == map[bool]string{true: "new", false: ""}[commit]`, b)
 			}
 		})
 	}
@@ -389,7 +389,7 @@ func TestCommitUnknown(t *testing.T) {
 		p.rollBack(other)
 		p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
 		if d := expect[*amqp.Detach](p.peerConn); d.Error == nil || d.Error.Condition != amqp.CondDetachForced || !strings.HasPrefix(d.Error.Description, outcomeText) {
-			t.Errorf("%+v", d.Error)
+			t.Errorf("%+v; want d.Error != nil && d.Error.Condition == amqp.CondDetachForced && strings.HasPrefix(d.Error.Description, outcomeText)", d.Error)
 		}
 		p.peerConn.send(1, p.next(), newMessage("3", "x")) // other links go on
 	})
@@ -456,7 +456,7 @@ func TestDischargeUnfinished(t *testing.T) {
 		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: in(txn, nil), More: true}, newMessage("2", "x"))
 		p.control(coordinatorHandle, 77, &amqp.Discharge{TxnID: txn})
 		if d := expect[*amqp.Detach](p.peerConn); d.Error == nil || d.Error.Condition != amqp.CondTransactionRollback {
-			t.Errorf("%+v", d.Error)
+			t.Errorf("%+v; want d.Error != nil && d.Error.Condition == amqp.CondTransactionRollback", d.Error)
 		}
 		p.write(0, &amqp.Transfer{Handle: 1}, amqp.AppendData(nil, []byte("x")))
 		p.rejectedText(p.last, amqp.CondTransactionUnknownID, "")
@@ -501,7 +501,7 @@ func TestTransactionsInTheLog(t *testing.T) {
 		p.attachManagement("q")
 		all := p.peekAll()
 		if at, _ := all[2].annotations.Get("x-opt-enqueued-time"); all[2].properties.MessageID != "2" || at != timestampOf(time.Now()) {
-			t.Errorf("%+v", all[2])
+			t.Errorf(`%+v; want all[2].properties.MessageID == "2" && at == timestampOf(time.Now())`, all[2])
 		}
 		for _, end := range []func(txn []byte){p.rollBack, func(txn []byte) {
 			p.peerConn.settle(m.id, in(txn, amqp.StateAccepted), false) // its lock has ended

@@ -82,7 +82,7 @@ func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outc
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
 	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !reflect.DeepEqual(d.State, in(txn, outcome)) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Role == role && d.First == first && d.Last.Or(first) == last && d.Settled && reflect.DeepEqual(d.State, in(txn, outcome))", d)
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *peerConn) rejectedBySender(id uint32, symbol amqp.Symbol) {
 	d := expect[*amqp.Disposition](p)
 	r, ok := d.State.(amqp.Rejected)
 	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled || d.Role != amqp.RoleSender {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && r.Error != nil && r.Error.Condition == symbol && d.First == id && d.Settled && d.Role == amqp.RoleSender", d)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestReceivedState(t *testing.T) {
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: ids[0], Last: amqp.Some(ids[4]), Settled: true, State: amqp.StateAccepted}, nil)
 		p.settle(ids[3], amqp.StateAccepted, false)
 		if d := expect[*amqp.Disposition](p); d.First != ids[3] || d.State.(amqp.Rejected).Error.Condition != amqp.CondMessageLockLost {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.First == ids[3] && d.State.(amqp.Rejected).Error.Condition == amqp.CondMessageLockLost", d)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func TestIncomingWindow(t *testing.T) {
 		bubble(t, func(o *Options) { o.Limits.Window = test.window }, func(b *bench) {
 			p := b.root()
 			if begin := p.begin(1); begin.IncomingWindow != test.window {
-				t.Errorf("%+v", begin)
+				t.Errorf("%+v; want begin.IncomingWindow == test.window", begin)
 			}
 			p.attachSender(1, "q")
 			m := newMessage("a", strings.Repeat("x", 10*test.transfers))
@@ -48,7 +48,7 @@ func TestIncomingWindow(t *testing.T) {
 				}
 			}
 			if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-				t.Errorf("%+v", d)
+				t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 			}
 		})
 	}
@@ -101,11 +101,11 @@ func TestBatchSize(t *testing.T) {
 		p := b.root()
 		const property = "com.microsoft:max-message-batch-size"
 		if a := p.attachSender(2, "even"); a.MaxMessageSize.Value != 1<<20 || a.Properties != nil {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want a.MaxMessageSize.Value == 1 << 20 && a.Properties == nil", a)
 		}
 		a := p.attachSender(1, "large")
 		if limit, _ := a.Properties.Get(property); limit != uint64(1<<20) || a.MaxMessageSize.Value != 2<<20 {
-			t.Errorf("%+v", a)
+			t.Errorf("%+v; want limit == uint64(1 << 20) && a.MaxMessageSize.Value == 2 << 20", a)
 		}
 		batch := func(n int) []byte { return amqp.AppendData(nil, newMessage("m", strings.Repeat("x", n))) }
 		around := len(batch(1000)) - 1000 // what is around the body
@@ -123,15 +123,15 @@ func TestBatchSize(t *testing.T) {
 		}
 		for _, handle := range []uint32{1, 2} {
 			if state := send(handle, amqp.MessageFormatBatch, batch(1<<20-around)); state != amqp.StateAccepted {
-				t.Errorf("%+v", state)
+				t.Errorf("%+v, want %+v", state, amqp.StateAccepted)
 			}
 			r, _ := send(handle, amqp.MessageFormatBatch, batch(1<<20-around+1)).(amqp.Rejected)
 			if r.Error == nil || r.Error.Condition != amqp.CondMessageSizeExceeded || !strings.Contains(r.Error.Description, "exceeds the limit (1048576 bytes)") {
-				t.Errorf("%+v", r)
+				t.Errorf(`%+v; want r.Error != nil && r.Error.Condition == amqp.CondMessageSizeExceeded && strings.Contains(r.Error.Description, "exceeds the limit (1048576 bytes)")`, r)
 			}
 		}
 		if state := send(1, amqp.MessageFormatPlain, batch(2<<20-around)); state != amqp.StateAccepted {
-			t.Errorf("%+v", state)
+			t.Errorf("%+v, want %+v", state, amqp.StateAccepted)
 		}
 		p.attachReceiver(3, "large", amqp.SenderSettled)
 		p.credit(3, 0, 10, false)

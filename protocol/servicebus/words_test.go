@@ -66,12 +66,12 @@ func TestNotFoundInTheClientsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := expect[*amqp.Detach](p); !strings.HasPrefix(d.Error.Description, "The messaging entity 'sb://My.Host/mIXED' could not be found.") {
-			t.Errorf("%+v", d.Error)
+			t.Errorf(`%+v; want strings.HasPrefix(d.Error.Description, "The messaging entity 'sb://My.Host/mIXED' could not be found.")`, d.Error)
 		}
 		send := b.login("send", "send-key")
 		send.attachReceiver(1, "sb://That.Host/Q", amqp.SenderUnsettled)
 		if d := expect[*amqp.Detach](send); !strings.Contains(d.Error.Description, "Resource: 'sb://That.Host/q'.") {
-			t.Errorf("%+v", d.Error)
+			t.Errorf(`%+v; want strings.Contains(d.Error.Description, "Resource: 'sb://That.Host/q'.")`, d.Error)
 		}
 	})
 }
@@ -132,13 +132,13 @@ func (b *bench) peersTexts(most uint32, long string) {
 			case *amqp.Detach:
 				done = true
 				if f.Error == nil {
-					b.Errorf("%+v", f)
+					b.Errorf("%+v; want f.Error != nil", f)
 				}
 			case *amqp.End:
 				ended++
 				done = true
 				if f.Error.Condition != amqp.CondFrameSizeTooSmall {
-					b.Errorf("%+v", f.Error)
+					b.Errorf("%+v; want f.Error.Condition == amqp.CondFrameSizeTooSmall", f.Error)
 				}
 			case *amqp.Flow:
 			default:

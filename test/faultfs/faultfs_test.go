@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _ := f.ReadFile("/d/x"); !bytes.Equal(p, []byte{0, 0, 0}) {
-		t.Fatalf("%q", p)
+		t.Fatalf("%q; want bytes.Equal(p, []byte{0, 0, 0})", p)
 	}
 	if err := w.Sync(); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 				all.Add(res.Stats)
 				mu.Unlock()
 				if res.Violation != nil {
-					t.Errorf("%v", res.Violation)
+					t.Errorf("%v, want %v", res.Violation, nil)
 				}
 			}
 		})

@@ -214,7 +214,7 @@ func TestGap(t *testing.T) {
 		t.Errorf("%q", got[had:])
 	}
 	if strings.Count(said.String(), "was given back before it was mirrored") != 2 { // of two partitions
-		t.Errorf("%q", said.String())
+		t.Errorf(`%q; want strings.Count(said.String(), "was given back before it was mirrored") == 2`, said.String())
 	}
 }
 

@@ -310,11 +310,11 @@ func TestFeed(t *testing.T) {
 	}
 	got := parse(t, text).Feed
 	if got.NotFound() || got.Title != "Queues" || got.Next != feed.Next || got.Self != feed.Self || got.ID != feed.ID || len(got.Entries) != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf(`%+v; want !got.NotFound() && got.Title == "Queues" && got.Next == feed.Next && got.Self == feed.Self && got.ID == feed.ID && len(got.Entries) == 2`, got)
 	}
 	e := got.Entries[1].Entity
 	if got.Entries[1].Title != "q1" || e.Runtime != feed.Entries[1].Entity.Runtime || e.AccessedAt != 1767225600001 {
-		t.Errorf("%+v", got.Entries[1])
+		t.Errorf(`%+v; want got.Entries[1].Title == "q1" && e.Runtime == feed.Entries[1].Entity.Runtime && e.AccessedAt == 1767225600001`, got.Entries[1])
 	}
 	feed.Next, feed.Entries = "", nil
 	if text := string(AppendFeed(nil, feed, Format{})); strings.Count(text, "<link") != 1 || !strings.HasSuffix(text, "/></feed>") || parse(t, text).Feed.NotFound() {
@@ -348,7 +348,7 @@ func TestErrorAndNamespace(t *testing.T) {
 		t.Error(text)
 	}
 	if got := parse(t, text).Entry.Namespace; *got != *n {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v; want *got == *n", got)
 	}
 	n.Tier = "Premium"
 	text = string(AppendEntry(nil, &Entry{Namespace: n}, Format{}))

@@ -158,7 +158,7 @@ func TestBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Path != "Orders" || got.Properties.ForwardTo != "Archive" || got.Runtime.Total() != 5 || got.Runtime.SizeBytes != 77 {
-		t.Errorf("%+v", got)
+		t.Errorf(`%+v; want got.Path == "Orders" && got.Properties.ForwardTo == "Archive" && got.Runtime.Total() == 5 && got.Runtime.SizeBytes == 77`, got)
 	}
 	doc, err := document.Parse([]byte(ns.bodies[0]), document.Options{Limits: document.RequestLimits})
 	if err != nil {
@@ -213,7 +213,7 @@ func TestPages(t *testing.T) {
 			found, err := ns.List(t.Context(), event.Queue, "")
 			if c.failure != "" {
 				if err == nil || !strings.Contains(err.Error(), c.failure) {
-					t.Fatalf("%v", err)
+					t.Fatalf("%v; want err != nil && strings.Contains(err.Error(), c.failure)", err)
 				}
 			} else if err != nil {
 				t.Fatal(err)
@@ -276,7 +276,7 @@ func TestErrors(t *testing.T) {
 			err := c.do(serve(t, c.answer).Client)
 			e := (*Error)(nil)
 			if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), c.text) || e.Status != c.status || e.SubCode != c.subCode {
-				t.Errorf("%v", err)
+				t.Errorf("%v; want errors.As(err, &e) && strings.HasPrefix(err.Error(), c.text) && e.Status == c.status && e.SubCode == c.subCode", err)
 			}
 			if IsNotFound(err) != (c.status == 404) || IsConflict(err) != (c.status == 409) {
 				t.Errorf("not found %t, conflict %t", IsNotFound(err), IsConflict(err))
@@ -292,19 +292,19 @@ func TestNoAnswer(t *testing.T) {
 	t.Cleanup(func() { close(released) })
 	ns.o.Timeout = time.Millisecond
 	if _, err := ns.Namespace(t.Context()); err == nil || err.Error() != "show namespace: no answer in time" || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && err.Error() == "show namespace: no answer in time" && errors.Is(err, context.DeadlineExceeded)`, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := ns.Namespace(ctx); err == nil || err.Error() != "show namespace: given up before the answer came" {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && err.Error() == "show namespace: given up before the answer came"`, err)
 	}
 	c, err := New("Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Namespace(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "connection refused; is the broker running at 127.0.0.1:1?") {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && strings.HasSuffix(err.Error(), "connection refused; is the broker running at 127.0.0.1:1?")`, err)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestBusy(t *testing.T) {
 	wait := ns.pause
 	ns.pause = func(ctx context.Context, d time.Duration) error { cancel(); return wait(ctx, d) }
 	if err := ns.Delete(ctx, event.Queue, "orders"); err == nil || err.Error() != "delete queue orders: given up before the answer came" {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && err.Error() == "delete queue orders: given up before the answer came"`, err)
 	}
 }
 
