@@ -111,7 +111,7 @@ func TestDetailOfNoText(t *testing.T) {
 		}
 	}
 	if got := idDetail([]byte{amqp.CodeStr8, 1, 0xff}); got != nil {
-		t.Errorf("%q, want %q", got, nil)
+		t.Errorf("%q, want nil", got)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestSessionFilterAnswers(t *testing.T) {
 		t.Errorf(`%+v; want len(got) == 1 && got[0].Key == "mine" && d.Value == "a" && d.Descriptor == amqp.Symbol(keySessionFilter)`, got)
 	}
 	if got := Granted(filters[:1], "a"); got != nil {
-		t.Errorf("%+v, want %+v", got, nil)
+		t.Errorf("%+v, want nil", got)
 	}
 	for _, c := range []struct {
 		timeout any

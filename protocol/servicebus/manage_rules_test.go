@@ -61,7 +61,7 @@ func TestRules(t *testing.T) {
 		}
 		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$default"}})
 		if got := p.rules(int32(0), int32(100)); got != nil {
-			t.Errorf("%+v, want %+v", got, nil)
+			t.Errorf("%+v, want nil", got)
 		}
 		b.put("t", with("nobody's"))
 		time.Sleep(time.Second)

@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2), int64(99)))
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(4)))
 		if answer := p.managedWith(200, "", "cancel-scheduled-message", amqp.Map{{Key: "sequence-numbers", Value: amqp.List{int32(2)}}}); answer != nil {
-			t.Errorf("%+v, want %+v", answer, nil)
+			t.Errorf("%+v, want nil", answer)
 		}
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2)))
 		p.settle(past.id, amqp.StateAccepted, true)

@@ -36,11 +36,11 @@ func TestSessionState(t *testing.T) {
 		set := func(state any, more ...amqp.Pair) {
 			t.Helper()
 			if answer := p.managedWith(200, "", "set-session-state", sessionBody("a", amqp.Pair{Key: "session-state", Value: state}), more...); answer != nil {
-				t.Errorf("%+v, want %+v", answer, nil)
+				t.Errorf("%+v, want nil", answer)
 			}
 		}
 		if state := get(p, linked("r2")); state != nil {
-			t.Errorf("%v, want %v", state, nil)
+			t.Errorf("%v, want nil", state)
 		}
 		listed := func() bool {
 			status, _, _ := p.manage("com.microsoft:get-message-sessions", amqp.Map{{Key: "last-updated-time", Value: amqp.Timestamp(event.EndOfTime)},
@@ -116,7 +116,7 @@ func TestListSessions(t *testing.T) {
 				{Key: "last-updated-time", Value: at}, {Key: "skip", Value: skip}, {Key: "top", Value: top}})
 			if status == 204 {
 				if answer != nil {
-					t.Errorf("%+v, want %+v", answer, nil)
+					t.Errorf("%+v, want nil", answer)
 				}
 				return nil
 			}

@@ -179,7 +179,7 @@ func TestUpdateDisposition(t *testing.T) {
 		dead.disposed(200, "", "completed", []amqp.UUID{uuidOf(d.tag)})
 		dead.managedWith(410, amqp.CondMessageLockLost, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: token}})
 		if left := dead.peekAll(); left != nil {
-			t.Errorf("%+v, want %+v", left, nil)
+			t.Errorf("%+v, want nil", left)
 		}
 	})
 }

@@ -47,6 +47,6 @@ func TestPublishedAgain(t *testing.T) {
 func TestPublishedElsewhere(t *testing.T) {
 	t.Parallel()
 	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Topic}, Destination: &engine.Entity{}}, 1); seen != nil {
-		t.Errorf("%+v, want %+v", seen, nil)
+		t.Errorf("%+v, want nil", seen)
 	}
 }

@@ -198,7 +198,7 @@ func TestTransactionalSessionState(t *testing.T) {
 				return v
 			}
 			if v := state(); v != nil {
-				t.Errorf("%v, want %v", v, nil)
+				t.Errorf("%v, want nil", v)
 			}
 			p.end(txn, commit)
 			if b, _ := state().([]byte); string(b) != map[bool]string{true: "new", false: ""}[commit] {

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 				all.Add(res.Stats)
 				mu.Unlock()
 				if res.Violation != nil {
-					t.Errorf("%v, want %v", res.Violation, nil)
+					t.Errorf("%v, want nil", res.Violation)
 				}
 			}
 		})
