@@ -66,8 +66,6 @@ func (r *receiver) from() []*queue {
 	return []*queue{r.q}
 }
 
-func (r *receiver) isHome() bool { return r.up == nil || r.home }
-
 // among are those of some partitions that a receiver has messages of.
 func (r *receiver) among(some []*queue) (all []*queue) {
 	for _, q := range r.from() {
