@@ -62,22 +62,50 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{until: event.EndOfTime}}}
-	for _, e := range replay.Begin(b).Index.Catalogue.All() { // of a base
-		n.add(&life{id: e.ID, kind: e.Kind, path: e.Path, topic: e.Topic, hosts: slices.Clone(e.Hosts), created: e.CreatedAt,
-			changes: []change{{at: e.UpdatedAt, now: e.Properties}}})
+	first, end := b.Bounds()
+	n, from := l.memory.names(first, end)
+	ours := n == nil // else others have it, too
+	if ours {
+		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{until: event.EndOfTime}}}
+		for _, e := range replay.Begin(b).Index.Catalogue.All() { // of a base
+			n.add(&life{id: e.ID, kind: e.Kind, path: e.Path, topic: e.Topic, hosts: slices.Clone(e.Hosts), created: e.CreatedAt,
+				changes: []change{{at: e.UpdatedAt, now: e.Properties}}})
+		}
 	}
-	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: catalogueKinds}) {
+	for rec, err := range replay.FoundAny(ctx, b, from, []log.Search{{Kinds: catalogueKinds}}) {
 		if err != nil {
 			return nil, err
 		}
+		if rec.LSN >= end { // of a log that grows
+			break
+		}
 		for _, ev := range rec.Events {
 			b.see(ev)
+			if !ours && slices.Contains(catalogueKinds, ev.Kind()) {
+				n, ours = n.clone(), true
+			}
 			n.apply(rec, ev)
 		}
 	}
 	l.names = n
+	l.memory.keepNames(n, first, end)
 	return n, nil
+}
+
+// clone is a copy that can be changed while others look at the original.
+func (n *names) clone() *names {
+	c := &names{byID: make(map[event.EntityID]*life, len(n.byID)), byPath: make(map[string][]*life, len(n.byPath)), clocks: slices.Clone(n.clocks)}
+	for id, e := range n.byID {
+		own := *e
+		own.changes = slices.Clip(own.changes)
+		c.byID[id] = &own
+	}
+	for path, lives := range n.byPath {
+		for _, e := range lives {
+			c.byPath[path] = append(c.byPath[path], c.byID[e.id])
+		}
+	}
+	return c
 }
 
 // apply follows what one event does to the entities and the clock.

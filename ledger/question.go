@@ -18,17 +18,19 @@ import (
 // Question is one of those that a [Ledger] answers, as a value: whoever asks a broker sends it, and who asks a directory puts it. Of its fields those count
 // that the verb has.
 type Question struct {
-	Verb      string          // story, why, at, diff, when, audit, events or log
+	Verb      string          // story, why, at, diff, when, audit, events, trace or log
 	Of        address.Address // story, why: what it is about
 	MessageID string          // story: in place of that; audit, events: of messages that were sent with it; "": all
 	Types     []string        // audit, events; nil: all
 	Instants  []Instant       // at: one; diff: two
-	Entity    string          // at, diff, audit, events: path; "": all
+	Entity    string          // at, diff, audit, events: path; "": all. trace: of the topic
+	Message   string          // trace: the message, in JSON
 	Messages  bool            // at, diff: each message, in place of counts
 	Condition string          // when
 	Since     *Instant        // when, audit, events; nil: the beginning
 	Until     *Instant        // audit, events; nil: the end
 	Where     string          // audit, events
+	After     string          // events: only what stands behind these places, a new question each time; [FromNow], [FromBeginning], or the [NextField] of the answer before; "": all, once
 	Partition log.PartitionID // log
 	From      event.LSN       // log: of the first frame
 	Bodies    bool            // log: messages' bodies, too
@@ -42,12 +44,14 @@ const (
 	fromName      = "from"
 	toName        = "to"
 	entityName    = "entity"
+	messageName   = "message"
 	messagesName  = "messages"
 	conditionName = "condition"
 	sinceName     = "since"
 	untilName     = "until"
 	whereName     = "where"
 	typeName      = "type" // several with commas between
+	afterName     = "after"
 	partitionName = "partition"
 	lsnName       = "lsn"
 	bodiesName    = "bodies"
@@ -61,7 +65,8 @@ var questions = map[string][]string{
 	"diff":   {fromName, toName, entityName, messagesName},
 	"when":   {conditionName, sinceName},
 	"audit":  {entityName, idName, typeName, sinceName, untilName, whereName},
-	"events": {entityName, idName, typeName, sinceName, untilName, whereName},
+	"events": {entityName, idName, typeName, sinceName, untilName, whereName, afterName},
+	"trace":  {entityName, messageName},
 	"log":    {partitionName, lsnName, bodiesName},
 }
 
@@ -95,6 +100,7 @@ func (q *Question) Values() url.Values {
 		set(name, at.String())
 	}
 	set(entityName, q.Entity)
+	set(messageName, q.Message)
 	if q.Messages {
 		set(messagesName, "true")
 	}
@@ -105,6 +111,7 @@ func (q *Question) Values() url.Values {
 		}
 	}
 	set(whereName, q.Where)
+	set(afterName, q.After)
 	set(typeName, strings.Join(q.Types, ","))
 	if q.Verb == "log" {
 		set(partitionName, strconv.FormatUint(uint64(q.Partition), 10))
@@ -116,8 +123,11 @@ func (q *Question) Values() url.Values {
 	return v
 }
 
-// maxText bounds what a question says under one name, bytes.
-const maxText = 4 << 10
+// maxText bounds what a question says under one name, bytes, and maxMessage a message: more does not fit into a request.
+const (
+	maxText    = 4 << 10
+	maxMessage = 8 << 10
+)
 
 // ParseQuestion reads a question. What its verb does not have is refused, for a misspelt word must not be left out. Instants that are not absolute are
 // those of now. The error wraps [ErrQuestion].
@@ -132,12 +142,12 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 			return nil, fmt.Errorf("%w: %s has no %.20q, it has %v", ErrQuestion, verb, name, names)
 		case len(texts) != 1:
 			return nil, fmt.Errorf("%w: %s stands there %d times", ErrQuestion, name, len(texts))
-		case len(texts[0]) > maxText:
-			return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrQuestion, name, maxText)
+		case len(texts[0]) > maxText && name != messageName, len(texts[0]) > maxMessage:
+			return nil, fmt.Errorf("%w: %s has more than %d bytes, or a message more than %d", ErrQuestion, name, maxText, maxMessage)
 		}
 	}
 	r := reading{Values: v, now: now}
-	q := &Question{Verb: verb, MessageID: v.Get(idName), Condition: v.Get(conditionName), Where: v.Get(whereName), Messages: r.flag(messagesName),
+	q := &Question{Verb: verb, MessageID: v.Get(idName), Message: v.Get(messageName), Condition: v.Get(conditionName), Where: v.Get(whereName), After: v.Get(afterName), Messages: r.flag(messagesName),
 		Partition: log.PartitionID(r.number(partitionName, 16)), From: event.LSN(r.number(lsnName, 63)), Bodies: r.flag(bodiesName),
 		Since: r.instant(sinceName), Until: r.instant(untilName), Entity: r.entity()}
 	if text := v.Get(ofName); text != "" {
@@ -167,6 +177,8 @@ func (q *Question) check() error {
 		missing = "when? at has one instant, diff two"
 	case q.Verb == "when" && q.Condition == "":
 		missing = "which condition? As in orders.active > 1000"
+	case q.Verb == "trace" && (q.Entity == "" || q.Message == ""):
+		missing = "which message, to which topic? A message is a JSON object"
 	default:
 		return nil
 	}
@@ -256,7 +268,12 @@ func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	case "audit":
 		return l.Audit(ctx, q.span())
 	case "events":
+		if q.After != "" {
+			return l.newer(ctx, q.span(), q.After)
+		}
 		return l.Events(ctx, q.span())
+	case "trace":
+		return l.Trace(ctx, q.Entity, q.Message)
 	case "log":
 		return l.Log(ctx, q.Partition, q.From, q.Bodies)
 	}
@@ -274,6 +291,8 @@ func (q *Question) Columns() []string {
 		return MomentColumns
 	case q.Verb == "why":
 		return WhyColumns
+	case q.Verb == "trace":
+		return TraceColumns
 	case q.Verb == "at" && q.Messages:
 		return MessageColumns
 	case q.Verb == "at":

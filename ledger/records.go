@@ -15,10 +15,14 @@ import (
 // mostRecords is how many events one answer of [Ledger.Log] has at most, but for those of its last frame: whoever asks goes on behind it.
 const mostRecords = 100_000
 
-// Memory is who is who in the logs of a source, for those who ask again and again. It may be used by several goroutines.
+// Memory is who is who in the logs of a source, and which entities there have been, for those who ask again and again. It may be used by several
+// goroutines.
 type Memory struct {
 	mu      sync.Mutex // guards what follows
 	origins map[log.PartitionID]*remembered
+	// entities are those of the catalogue's log from first up to end. Nobody changes them.
+	entities   *names // nil: none are remembered
+	first, end event.LSN
 }
 
 type remembered struct {
@@ -31,6 +35,31 @@ const mostRemembered = 1 << 16
 
 // Remember has the ledger know what it has found out about origins before.
 func (l *Ledger) Remember(m *Memory) { l.memory = m }
+
+// names are the entities of a log that has these bounds, as far as they are known, and from where on they are not.
+func (m *Memory) names(first, end event.LSN) (n *names, from event.LSN) {
+	if m == nil {
+		return nil, 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entities == nil || m.first != first || m.end > end {
+		return nil, 0
+	}
+	return m.entities, m.end
+}
+
+// keepNames keeps the entities of a log that has these bounds.
+func (m *Memory) keepNames(n *names, first, end event.LSN) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entities, m.first, m.end = n, first, end; len(n.byID) > mostRemembered {
+		m.entities = nil
+	}
+}
 
 // recall tells a book who is who, as far as that is known.
 func (m *Memory) recall(b *book) {

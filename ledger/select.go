@@ -23,6 +23,8 @@ type Range struct {
 	Where        string               // condition on the columns; "": none
 	// After is where in each log to begin, as [Ledger.Ends] says; nil: with the beginning.
 	After map[log.PartitionID]event.LSN
+	// before is where in each log to end; nil: with the end.
+	before map[log.PartitionID]event.LSN
 }
 
 // maxSelected is how many messages may have the id that is asked for.
@@ -39,6 +41,7 @@ type Selection struct {
 	types   map[string]bool         // kinds and verbs; nil: all
 	where   *where
 	after   map[log.PartitionID]event.LSN
+	before  map[log.PartitionID]event.LSN // nil: the ends
 }
 
 // Select reads what the logs have to be asked for.
@@ -47,7 +50,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Selection{l: l, after: r.After}
+	s := &Selection{l: l, after: r.After, before: r.before}
 	if s.where, err = newWhere(r.Where); err != nil {
 		return nil, err
 	}
@@ -211,7 +214,17 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 	if len(list) == 0 {
 		return func(func(*replay.Record, error) bool) {}
 	}
-	return replay.FoundAny(ctx, b, s.after[b.ID()], list)
+	found := replay.FoundAny(ctx, b, s.after[b.ID()], list)
+	if s.before == nil {
+		return found
+	}
+	return func(yield func(*replay.Record, error) bool) {
+		for rec, err := range found {
+			if err == nil && rec.LSN >= s.before[b.ID()] || !yield(rec, err) {
+				return
+			}
+		}
+	}
 }
 
 // wants reports whether an event is in the range, but for the condition on its columns.
@@ -287,16 +300,3 @@ func (s *Selection) Path(id event.EntityID) string { return s.l.names.path(id) }
 
 // Type is what happened, in the word that all answers have for it.
 func Type(ev event.Event) string { return verb(ev) }
-
-// Ends are how far the logs can be read: what follows is not durable yet, or was not when the source was opened.
-func (l *Ledger) Ends(ctx context.Context) (map[log.PartitionID]event.LSN, error) {
-	ends := make(map[log.PartitionID]event.LSN)
-	for _, id := range l.src.Partitions() {
-		b, err := l.book(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		_, ends[id] = b.Bounds()
-	}
-	return ends, nil
-}

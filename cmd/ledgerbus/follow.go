@@ -2,83 +2,209 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// followEvery is how long there is between two looks at a directory: a broker says once a second how far its log is durable.
-const followEvery = time.Second
+const (
+	// followEvery is how long there is between two looks: a broker says once a second how far its log is durable.
+	followEvery = time.Second
+	// leastRest is between two looks at a broker, which sees by itself to it that they do not take its time.
+	leastRest = followEvery / 5
+	// followShare bounds how much of the time looks at a directory take: a rest is at least so many times as long as the look before it.
+	followShare = 4
+	// mostRest is how long there is at most before a broker is asked again that does not answer.
+	mostRest = 30 * time.Second
+)
 
-// followDirectory prints what happens in a directory, until it is told to stop. Each look goes on where the one before ended, in each log, so that nothing is
-// there twice and nothing is left out; in the order of their times are the events of one look.
-func followDirectory(c *cli.Context, q *ledger.Question) error {
-	switch {
-	case !c.IsSet("data"):
-		return usageError{errors.New("--follow is about a directory: it goes with --data")}
-	case q.Until != nil:
+// followEvents prints what happens, until it is told to stop. Each look goes on where the one before ended, in each log, so that nothing is there twice
+// and nothing is left out; in the order of their times are the events of one look.
+func followEvents(c *cli.Context, q *ledger.Question) error {
+	if q.Until != nil {
 		return usageError{errors.New("give either --follow or --until")}
+	}
+	if c.IsSet("data") {
+		if err := dataAlone(c); err != nil {
+			return err
+		}
+	} else if c.Bool("live") {
+		return usageError{errors.New("--live is about a directory: it goes with --data")}
 	}
 	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
 		return err
 	}
+	if q.After = ledger.FromNow; q.Since != nil {
+		q.After = ledger.FromBeginning
+	}
+	f := &followed{answerPrinter: t, q: q}
+	again := repeated{every: followEvery, what: "events", notes: c.App.ErrWriter}
+	if !c.IsSet("data") {
+		again.least = leastRest
+		return administer(c, func(a *administration) error {
+			return again.run(a.ctx, func() error {
+				return f.look(func(heard func(*wire.Line) error) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), heard)) })
+			})
+		})
+	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var after map[log.PartitionID]event.LSN
-	if q.Since != nil {
-		after = map[log.PartitionID]event.LSN{}
-	}
-	for {
-		told := false
-		tell := func(l ledger.Line) error { told = true; return t.tell(l) }
-		after, err = lookAgain(ctx, c.String("data"), tell, ledger.Range{Since: q.Since, Entity: q.Entity, MessageID: q.MessageID, Types: q.Types, Where: q.Where, After: after})
-		if errors.Is(err, log.ErrChanged) && !told { // a broker has started: what it goes on with follows what was read
-			err = nil
-		}
-		if ctx.Err() != nil {
+	again.share = followShare
+	var memory ledger.Memory
+	return again.run(ctx, func() error {
+		err := f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, c, q, &memory, heard) })
+		if errors.Is(err, log.ErrChanged) { // a broker has started: what it goes on with follows what was read
 			return nil
 		}
-		if err != nil {
-			return known(err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-	}
+		return err
+	})
 }
 
-// lookAgain tells what there is in a directory behind some places, and returns where it ended. Without places it looks where they are.
-func lookAgain(ctx context.Context, dir string, tell ledger.Tell, r ledger.Range) (after map[log.PartitionID]event.LSN, err error) {
-	s, err := log.Open(ctx, dir, log.Options{Shared: true})
+// followDirectory puts the question to a directory as it is by now, which a broker may be using or begin to use.
+func followDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, m *ledger.Memory, heard func(*wire.Line) error) error {
+	s, err := log.Open(ctx, c.String("data"), log.Options{Shared: true})
 	if err != nil {
-		return r.After, err
+		return err
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	l := ledger.New(s, tell)
-	ends, err := l.Ends(ctx)
-	if err != nil || r.After == nil {
-		return ends, err
+	l := ledger.New(s, func(l ledger.Line) error {
+		fields, err := l.Fields.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		return heard(&wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
+	})
+	l.Remember(m)
+	return known(l.Put(ctx, q))
+}
+
+// followed is what has been told of what is followed.
+type followed struct {
+	*answerPrinter
+	q     *ledger.Question
+	notes []string // of the look before: what still holds is not said again and again
+	// told is how far each partition has been told by looks that broke off, which the next one begins again; nil: none has.
+	told map[uint16]told
+}
+
+// told is the last frame of a log of which rows were told, and how many.
+type told struct {
+	lsn  event.LSN
+	rows int
+}
+
+// look puts the question once more and prints what is new. What stands behind it is where the next look begins.
+func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
+	var notes []string
+	next, passed := "", make(map[uint16]told)
+	err := ask(func(l *wire.Line) error {
+		switch l.Part {
+		case ledger.Row.String():
+			if before, err := f.before(l, passed); before || err != nil {
+				return err
+			}
+		case ledger.Note.String():
+			if notes = append(notes, l.Text); slices.Contains(f.notes, l.Text) {
+				return nil
+			}
+		case ledger.Answer.String():
+			var says map[string]any
+			if err := json.Unmarshal(l.Fields, &says); err != nil {
+				return err
+			}
+			next, _ = says[ledger.NextField].(string)
+			return nil
+		}
+		return f.heard(l)
+	})
+	if err == nil && next == "" {
+		err = errors.New("the answer does not say where to go on: the broker is of a version before events could be followed")
 	}
-	moved := false
-	for id, end := range ends {
-		moved = moved || end > r.After[id]
+	if err == nil {
+		f.notes, f.q.After, f.q.Since, f.told = notes, next, nil, nil
 	}
-	if !moved {
-		return r.After, nil
+	return err
+}
+
+// before reports whether a row was told by a look that broke off. passed is what this one has come to.
+func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
+	var row struct{ Place string }
+	if err := json.Unmarshal(l.Fields, &row); err != nil {
+		return false, err
 	}
-	if err := l.Events(ctx, r); err != nil && !errors.Is(err, ledger.ErrNothing) {
-		return r.After, err
+	at, err := address.Parse(row.Place)
+	if err != nil || !at.Place {
+		return false, fmt.Errorf("an event without a place: %s", oneLine(l.Text))
 	}
-	return ends, nil
+	now := told{at.LSN, 1}
+	if p := passed[at.Partition]; p.lsn == at.LSN {
+		now.rows = p.rows + 1
+	}
+	passed[at.Partition] = now
+	if was := f.told[at.Partition]; now.lsn < was.lsn || now.lsn == was.lsn && now.rows <= was.rows {
+		return true, nil
+	}
+	if f.told == nil {
+		f.told = make(map[uint16]told)
+	}
+	f.told[at.Partition] = now
+	return false, nil
+}
+
+// repeated is something that is done again and again.
+type repeated struct {
+	every time.Duration
+	share int           // at least so many times as long as it takes is the rest behind it; 0: that does not matter
+	least time.Duration // 0: every round is followed by a whole rest; else rounds begin at most once in every, and so long is between them
+	once  bool
+	what  string // in front of what is said about a broker that does not answer
+	notes interface{ Write([]byte) (int, error) }
+}
+
+// run calls round until a signal comes. A broker that does not answer is asked again, more and more seldom.
+func (r *repeated) run(ctx context.Context, round func() error) error {
+	rest := r.every
+	for {
+		began := time.Now()
+		err := round()
+		switch e := (*admin.Error)(nil); {
+		case ctx.Err() != nil:
+			return nil // what has come is there
+		case r.once:
+			return err
+		case err == nil:
+			took := time.Since(began)
+			if rest = max(r.every, time.Duration(r.share)*took); r.least > 0 {
+				rest = max(r.every-took, r.least)
+			}
+		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
+			if rest = min(2*max(rest, r.every), mostRest); rest >= time.Second {
+				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, oneLine(err.Error()), rest)
+			}
+		default:
+			return err
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -17,12 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
-	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 	"github.com/ledgerbus/ledgerbus/tools/mirror"
 )
-
-// mostMirrorRest is how long the mirror waits at most before it asks a broker again that does not answer.
-const mostMirrorRest = 30 * time.Second
 
 func mirrorCommand() *cli.Command {
 	return &cli.Command{
@@ -60,6 +55,7 @@ func mirrorLog(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	again := repeated{every: c.Duration("every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
 	if c.Args().Present() {
 		dir, err := directory(c)
 		if err != nil {
@@ -67,40 +63,11 @@ func mirrorLog(c *cli.Context) (err error) {
 		}
 		ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return follow(ctx, c, func() error { return mirrorDirectory(ctx, c, dir, m) })
+		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, dir, m) })
 	}
 	return administer(c, func(a *administration) error {
-		return follow(a.ctx, c, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
+		return again.run(a.ctx, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
 	})
-}
-
-// follow calls round again and again until a signal comes. A broker that does not answer is asked again, more and more seldom.
-func follow(ctx context.Context, c *cli.Context, round func() error) error {
-	rest := c.Duration("every")
-	for {
-		err := round()
-		switch e := (*admin.Error)(nil); {
-		case ctx.Err() != nil:
-			return nil // what has come is there
-		case c.Bool("once"):
-			return err
-		case err == nil:
-			rest = c.Duration("every")
-		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
-			if rest = min(2*rest, mostMirrorRest); rest >= time.Second {
-				fmt.Fprintf(c.App.ErrWriter, "mirror: %s; again in %v\n", oneLine(err.Error()), rest)
-			}
-		default:
-			return err
-		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
-	}
 }
 
 // brokerLog is the log of a broker.

@@ -249,15 +249,15 @@ func eventsCommand() *cli.Command {
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
 			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
-			"   ledgerbus events -f --data data --where \"type IN ('lost', 'dead')\"" + dataHelp,
-		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what happens from now on, or with --since from then, in the directory of --data"}),
+			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"" + dataHelp,
+		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what happens from now on, or with --since from then"}),
 		Action: func(c *cli.Context) error {
 			q, err := theRange(c, "events")
 			if err != nil {
 				return err
 			}
 			if c.Bool("follow") {
-				return followDirectory(c, q)
+				return followEvents(c, q)
 			}
 			return ask(c, q)
 		},

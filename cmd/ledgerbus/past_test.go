@@ -146,7 +146,7 @@ func placeOf(t *testing.T, data, what, where string) string {
 
 // Every question about the past explains itself.
 func TestPastHelp(t *testing.T) {
-	for _, name := range []string{"story", "why", "at", "diff", "when", "audit", "events"} {
+	for _, name := range []string{"story", "why", "at", "diff", "when", "audit", "events", "trace", "doctor"} {
 		r := execute(t, "", "", name, "--help")
 		if r.code != 0 || !strings.Contains(r.out, "   ledgerbus "+name+" ") || !strings.Contains(r.out, "--data value") || !strings.Contains(r.out, "text, json for one object per line, or csv") {
 			t.Errorf("%s: %+v", name, r)

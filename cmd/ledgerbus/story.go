@@ -70,14 +70,22 @@ func ask(c *cli.Context, q *ledger.Question) error {
 		}
 		return administer(c, func(a *administration) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), t.heard)) })
 	}
+	if err := dataAlone(c); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return askDirectory(ctx, c, q, t)
+}
+
+// dataAlone refuses a broker beside a directory.
+func dataAlone(c *cli.Context) error {
 	for _, name := range []string{"connection-string", "context"} {
 		if c.IsSet(name) {
 			return usageError{fmt.Errorf("give either --data or --%s", name)}
 		}
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return askDirectory(ctx, c, q, t)
+	return nil
 }
 
 // askDirectory has a data directory answer.

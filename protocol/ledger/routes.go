@@ -26,7 +26,7 @@ var routes = []route{
 	{http.MethodPost, "v1/history/policies/delete", access.Manage, (*call).deleteHistoryPolicy},
 	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
 	{http.MethodPost, "v1/messages/erase", access.Manage, (*call).eraseMessage},
-	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("log"),
+	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
 }
 
 // Owns reports whether the path of a request is one of this package's, whether there is something or not.

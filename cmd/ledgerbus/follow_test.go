@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// What a broker does is printed while it happens; whoever follows its directory sees the same.
+func TestFollow(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	broker, stop := startStoppable(t, data)
+	defer stop()
+	for _, source := range [][]string{nil, {"--data", data}} {
+		connection := broker
+		if source != nil {
+			connection = ""
+		}
+		cmd := command(t, connection, append([]string{"events", "orders", "-f", "--since", "1m", "--type", "sent", "--type", "dead", "-o", "csv"}, source...)...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errOut bytes.Buffer
+		cmd.Stderr = &errOut
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if source == nil {
+			troubled(t, broker) // after it has begun to follow, as far as that goes
+		}
+		lines := bufio.NewScanner(out)
+		var got []string
+		for len(got) < 8 && lines.Scan() {
+			got = append(got, strings.Join(strings.Split(lines.Text(), ",")[1:4], " "))
+		}
+		want := []string{"Type Entity Number", "sent orders 1", "dead orders 1", "sent orders 2", "sent orders 3", "sent orders 4", "dead orders 2", "dead orders 3"}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%q: %q\n%s", source, got, errOut.String())
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%q: %v, %s", source, err, errOut.String())
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		text string
+	}{
+		{[]string{"events", "-f", "--until", "now"}, "--follow or --until"},
+		{[]string{"events", "-f", "--live"}, "--live is about a directory"},
+		{[]string{"events", "-f", "--where", "type IN"}, "--where"},
+	} {
+		if r := execute(t, broker, "", c.args...); r.code != 2 || !strings.Contains(r.errOut, c.text) {
+			t.Errorf("%q: %+v", c.args, r)
+		}
+	}
+}
+
+// A look that breaks off is begun again, and nothing is printed twice; notes that still hold are not said again.
+func TestFollowBreaksOff(t *testing.T) {
+	var out, notes bytes.Buffer
+	q := &ledger.Question{After: ledger.FromNow}
+	f := &followed{answerPrinter: &answerPrinter{out: &out, notes: &notes}, q: q}
+	line := func(part, text string, fields ...print.Field) wire.Line {
+		raw, err := print.Object(fields).AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.Line{Part: part, Text: text, Fields: raw}
+	}
+	row := func(place, text string) wire.Line { return line("row", text, print.Named("Place", place)) }
+	note := line("note", "partition 2 is away")
+	broken := errors.New("broken off")
+	look := func(end error, lines ...wire.Line) {
+		t.Helper()
+		err := f.look(func(heard func(*wire.Line) error) error {
+			for _, l := range lines {
+				if err := heard(&l); err != nil {
+					return err
+				}
+			}
+			return end
+		})
+		if !errors.Is(err, end) {
+			t.Fatal(err)
+		}
+	}
+	next := func(at string) wire.Line { return line("answer", "up to", print.Named(ledger.NextField, at)) }
+	look(broken, row("@0/8", "a"), row("@1/8", "b"), row("@0/8", "c"))
+	look(broken, row("@1/8", "b"), row("@0/8", "a")) // in another order, and less far
+	look(nil, note, row("@0/8", "a"), row("@1/8", "b"), row("@0/8", "c"), row("@0/8", "d"), row("@0/16", "e"), row("@1/8", "f"), next("@0/24,@1/16"))
+	if q.After != "@0/24,@1/16" {
+		t.Errorf("goes on behind %q", q.After)
+	}
+	look(nil, note, row("@0/24", "g"), next("@0/32,@1/16"))
+	if got := strings.Join(strings.Fields(out.String()), " "); got != "a b c partition 2 is away d e f g" {
+		t.Errorf("%q", got)
+	}
+	if err := f.look(func(func(*wire.Line) error) error { return nil }); err == nil || !strings.Contains(err.Error(), "where to go on") {
+		t.Error(err)
+	}
+	if err := f.look(func(heard func(*wire.Line) error) error { l := row("nowhere", "h"); return heard(&l) }); err == nil || !strings.Contains(fmt.Sprint(err), "place") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+)
+
+// mostTraced bounds the file of a message, bytes; its body is left out.
+const mostTraced = 1 << 20
+
+func traceCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "trace",
+		Usage:     "tell which rules of a topic a message would match, and why not the others; nothing is sent",
+		ArgsUsage: "TOPIC",
+		Description: "The rules are those in force by now, and looked at by the code that looks at them when a message is sent. Of a rule that matches it is said\n" +
+			"what its action would change, of another one the first part of its condition that is not true, with the values it had.\n\n" +
+			"The message is a JSON object as receive and peek print one with -o json, of which rules see messageId, sessionId, subject, contentType,\n" +
+			"correlationId, to, replyTo, replyToSessionId, partitionKey, timeToLive (PT1H), and properties: texts, numbers, true, false, null, or with\n" +
+			"a type, as in {\"type\": \"time\", \"value\": \"2026-11-03T03:12:00Z\"} (string, bool, int, long, double, decimal, uuid, time, duration).\n\n" +
+			"   ledgerbus trace weather --message m.json\n" +
+			"   echo '{\"properties\": {\"wind\": 17}}' | ledgerbus trace weather --message -" + dataHelp,
+		Flags: historyFlags(&cli.StringFlag{Name: "message", Usage: "file with the message, - for standard input"}),
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 || c.String("message") == "" {
+				return usageError{errors.New("which message, to which topic? ledgerbus trace TOPIC --message FILE")}
+			}
+			topic, err := address.Parse(c.Args().First())
+			if err == nil && (topic.Place || topic.Number != 0 || topic.SubQueue != 0) {
+				err = fmt.Errorf("%s is no topic", topic)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			m, err := messageFile(c)
+			if err != nil {
+				return usageError{fmt.Errorf("--message: %w", err)}
+			}
+			return ask(c, &ledger.Question{Verb: "trace", Entity: topic.Entity, Message: m})
+		},
+	}
+}
+
+// messageFile is what rules see of the message in a file, in JSON.
+func messageFile(c *cli.Context) (string, error) {
+	var in io.Reader = c.App.Reader
+	if name := c.String("message"); name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, mostTraced+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > mostTraced {
+		return "", fmt.Errorf("it has more than %d bytes", mostTraced)
+	}
+	s, err := ledger.ParseSketch(text)
+	if err != nil {
+		return "", err
+	}
+	seen, err := json.Marshal(&s)
+	return string(seen), err
+}

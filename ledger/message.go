@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Sketch is a message as [Ledger.Trace] takes it in JSON: of what the command line prints of one, what rules see.
+type Sketch struct {
+	MessageID        *string         `json:"messageId,omitempty"`
+	SessionID        *string         `json:"sessionId,omitempty"`
+	Subject          *string         `json:"subject,omitempty"`
+	ContentType      *string         `json:"contentType,omitempty"`
+	CorrelationID    *string         `json:"correlationId,omitempty"`
+	To               *string         `json:"to,omitempty"`
+	ReplyTo          *string         `json:"replyTo,omitempty"`
+	ReplyToSessionID *string         `json:"replyToSessionId,omitempty"`
+	PartitionKey     *string         `json:"partitionKey,omitempty"`
+	TimeToLive       *string         `json:"timeToLive,omitempty"` // such as PT1H
+	Properties       json.RawMessage `json:"properties,omitempty"` // application properties: an object
+}
+
+// mostProperties is how many properties a sketch may have.
+const mostProperties = 1024
+
+// ParseSketch reads a message. What rules do not see, such as its body, is left out; what no message has is refused, for it may be misspelt.
+// The error wraps [ErrQuestion].
+func ParseSketch(text []byte) (s Sketch, err error) {
+	var others struct {
+		Sketch
+		Body                   json.RawMessage `json:"body"`
+		SequenceNumber         json.RawMessage `json:"sequenceNumber"`
+		State                  json.RawMessage `json:"state"`
+		EnqueuedSequenceNumber json.RawMessage `json:"enqueuedSequenceNumber"`
+		EnqueuedTime           json.RawMessage `json:"enqueuedTime"`
+		ExpiresAt              json.RawMessage `json:"expiresAt"`
+		DeliveryCount          json.RawMessage `json:"deliveryCount"`
+		LockToken              json.RawMessage `json:"lockToken"`
+		LockedUntil            json.RawMessage `json:"lockedUntil"`
+		Reason                 json.RawMessage `json:"deadLetterReason"`
+		Description            json.RawMessage `json:"deadLetterErrorDescription"`
+		Source                 json.RawMessage `json:"deadLetterSource"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&others); err == nil {
+		if _, end := d.Token(); !errors.Is(end, io.EOF) {
+			err = errors.New("there is more than one JSON object")
+		}
+	}
+	if err != nil {
+		return s, fmt.Errorf("%w: the message cannot be read: %w", ErrQuestion, err)
+	}
+	return others.Sketch, nil
+}
+
+// parseMessage is a sketch as rules see it when it is sent.
+func parseMessage(text string) (*filter.Message, error) {
+	s, err := ParseSketch([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	m := &filter.Message{}
+	for p, text := range map[filter.SystemProperty]*string{filter.MessageID: s.MessageID, filter.SessionID: s.SessionID, filter.Label: s.Subject, filter.ContentType: s.ContentType,
+		filter.CorrelationID: s.CorrelationID, filter.To: s.To, filter.ReplyTo: s.ReplyTo, filter.ReplyToSessionID: s.ReplyToSessionID, filter.PartitionKey: s.PartitionKey} {
+		if text != nil {
+			m.System[p] = event.Value{Type: event.String, Text: *text}
+		}
+	}
+	m.System[filter.DeliveryCount], m.System[filter.State] = event.Value{Type: event.Long}, event.Value{Type: event.Long}
+	m.System[filter.ForcePersistence] = event.Value{Type: event.Bool}
+	if s.TimeToLive != nil {
+		ticks, err := event.ParseTicks(*s.TimeToLive)
+		if err != nil || ticks <= 0 {
+			return nil, fmt.Errorf("%w: timeToLive: %q is no duration above zero such as PT1H", ErrQuestion, *s.TimeToLive)
+		}
+		m.System[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(ticks)}
+	}
+	if m.User, err = parseProperties(s.Properties); err != nil {
+		return nil, fmt.Errorf("%w: properties: %w", ErrQuestion, err)
+	}
+	return m, nil
+}
+
+// parseProperties reads application properties in the order in which they stand: of names that differ in case alone the first counts.
+func parseProperties(text json.RawMessage) (list []event.Property, err error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("they are an object of names and values")
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string)
+		var raw any
+		if err := d.Decode(&raw); err != nil {
+			return nil, err
+		}
+		v, err := parseValue(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+		if slices.ContainsFunc(list, func(p event.Property) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("%q stands there twice", name)
+		}
+		if list = append(list, event.Property{Name: name, Value: v}); len(list) > mostProperties {
+			return nil, fmt.Errorf("there are more than %d", mostProperties)
+		}
+	}
+	return list, nil
+}
+
+// parseValue is a value of a property: a text, a boolean, a number, null, or with its type, as in {"type": "time", "value": "2026-11-03T03:12:00Z"}.
+func parseValue(raw any) (v event.Value, err error) {
+	switch raw := raw.(type) {
+	case nil:
+		return v, nil
+	case bool:
+		return typedValue("bool", strconv.FormatBool(raw))
+	case string:
+		return event.Value{Type: event.String, Text: raw}, nil
+	case json.Number:
+		if strings.ContainsAny(raw.String(), ".eE") {
+			return typedValue("double", raw.String())
+		}
+		return typedValue("long", raw.String())
+	case map[string]any:
+		kind, ok1 := raw["type"].(string)
+		text := fmt.Sprint(raw["value"])
+		if ok1 && len(raw) == 2 && raw["value"] != nil {
+			return typedValue(kind, text)
+		}
+	}
+	return v, errors.New(`a value is a text, a number, true, false, null, or one such as {"type": "uuid", "value": "…"}`)
+}
+
+// typedValue reads a value whose type has a name.
+func typedValue(kind, text string) (v event.Value, err error) {
+	ok := true
+	switch kind {
+	case "string":
+		v = event.Value{Type: event.String, Text: text}
+	case "bool":
+		v = event.Value{Type: event.Bool}
+		if text == "true" {
+			v.Bits = 1
+		}
+		ok = text == "true" || text == "false"
+	case "int", "long":
+		var n int64
+		n, err = strconv.ParseInt(text, 10, 64)
+		v = event.Value{Type: event.Long, Bits: uint64(n)}
+	case "double":
+		var f float64
+		f, err = strconv.ParseFloat(text, 64)
+		v = event.Value{Type: event.Double, Bits: math.Float64bits(f)}
+	case "decimal":
+		_, err = strconv.ParseFloat(text, 64)
+		v = event.Value{Type: event.Decimal, Text: text}
+		ok = strings.Trim(text, "+-.0123456789") == ""
+	case "uuid":
+		v, ok = parseUUID(text)
+	case "time":
+		v, ok = event.ParseInstant(text)
+	case "duration":
+		var ticks int64
+		if ticks, err = event.ParseTicks(text); err != nil { // else as Go writes one
+			var d time.Duration
+			d, err = time.ParseDuration(text)
+			ticks = int64(d / event.Tick)
+		}
+		v = event.Value{Type: event.Span, Bits: uint64(ticks)}
+	default:
+		return v, fmt.Errorf("there is no type %q; there are string, bool, int, long, double, decimal, uuid, time and duration", kind)
+	}
+	if err != nil || !ok {
+		return v, fmt.Errorf("%q is no %s", text, kind)
+	}
+	return v, nil
+}
+
+func parseUUID(text string) (event.Value, bool) {
+	digits := strings.ReplaceAll(text, "-", "")
+	var id [16]byte
+	for i := range id {
+		if len(digits) != 2*len(id) {
+			return event.Value{}, false
+		}
+		b, err := strconv.ParseUint(digits[2*i:2*i+2], 16, 8)
+		if err != nil {
+			return event.Value{}, false
+		}
+		id[i] = byte(b)
+	}
+	return event.Value{Type: event.UUID, Text: string(id[:])}, string(event.AppendUUID(nil, id[:])) == strings.ToLower(text)
+}
