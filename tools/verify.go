@@ -31,6 +31,7 @@ type Report struct {
 	All     bool
 	Places  uint64              // damaged ones
 	Damaged []*log.CorruptError // the first of them, 1,000 at most
+	States  int                 // of checkpoints that were compared with the replay
 	// Tail is what the next start will cut off, bytes: nobody was promised it.
 	Tail int64
 	// Discarded are checkpoints and notes that are no good. Only a slower start follows.
@@ -199,6 +200,7 @@ func (v *verifier) partition(p log.Partition) error {
 	if err := v.replay(p, states); err != nil {
 		return err
 	}
+	r.States += len(states)
 	if r.Places > before {
 		if err := v.print(fmt.Sprintf("unsound partition %d: %d damaged places, though all %d frames are good", p.ID(), r.Places-before, rec.Frames),
 			print.Object{print.Named("Found", "unsound"), print.Named("Partition", uint64(p.ID())), print.Named("Places", r.Places-before), print.Named("Frames", rec.Frames),

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 )
 
 func messageCommand() *cli.Command {
@@ -12,16 +14,34 @@ func messageCommand() *cli.Command {
 		Name:  "message",
 		Usage: "erase the body of a message from a broker's log",
 		Description: "Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
-			"   ledgerbus message erase orders 17 --reason 'a customer asked'",
+			"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 		Subcommands: []*cli.Command{{
-			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY NUMBER",
+			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY#NUMBER | ENTITY NUMBER",
 			Description: "What happened to the message stays, with the size and the checksum of what it was; the body is gone when the command ends, and who asked\n" +
 				"for it, and why, is an event of the log. A message that waits has to be settled first. Copies elsewhere are not touched: in backups, and\n" +
 				"where the message was forwarded to.\n\n" +
-				"   ledgerbus message erase orders 17 --reason 'a customer asked'",
+				"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 			Flags: connectionFlags(tableFlag(), reasonFlag()), Action: eraseMessage,
 		}},
 	}
+}
+
+// oneMessage is the message that arguments name: by its address, as in orders#17, or by entity and number.
+func oneMessage(args cli.Args) (entity string, number int64, err error) {
+	switch args.Len() {
+	case 1:
+		of, err := address.Parse(args.First())
+		if err == nil && of.Number == 0 {
+			err = strconv.ErrSyntax
+		}
+		return of.Entity, int64(of.Number), err
+	case 2:
+		if number, err = strconv.ParseInt(args.Get(1), 10, 64); err == nil && number <= 0 {
+			err = strconv.ErrRange
+		}
+		return args.First(), number, err
+	}
+	return "", 0, strconv.ErrSyntax
 }
 
 func eraseMessage(c *cli.Context) error {
@@ -29,12 +49,12 @@ func eraseMessage(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	which, err := strconv.ParseInt(c.Args().Get(1), 10, 64)
-	if err != nil || which <= 0 || c.Args().Len() != 2 {
-		return usageError{fmt.Errorf("which message? %s ENTITY NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
+	entity, which, err := oneMessage(c.Args())
+	if err != nil {
+		return usageError{fmt.Errorf("which message? %s ENTITY#NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
 	}
 	return administer(c, func(a *administration) error {
-		m, err := a.EraseMessage(a.ctx, c.Args().First(), which)
+		m, err := a.EraseMessage(a.ctx, entity, which)
 		if err != nil {
 			return err
 		}

@@ -70,6 +70,12 @@ func TestReadme(t *testing.T) {
 		"until ledgerbus health >health.txt 2>&1; do sleep 0.1; done")
 }
 
+// What the guide says about operating is what one sees who examines a broker and its directory.
+func TestOperating(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/operating.md", newDirectory(t))
+}
+
 // What the guide says about administration is what one sees who types it.
 func TestAdministration(t *testing.T) {
 	t.Parallel()

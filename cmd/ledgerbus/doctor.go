@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/tools/doctor"
+)
+
+// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may be from ours: it is told to a second.
+const (
+	syncTime   = 400 * time.Millisecond
+	clockApart = 5 * time.Second
+)
+
+// errUnwell: a check found what a broker does not work with.
+var errUnwell = errors.New("something is bad; the lines above say what")
+
+var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
+
+func doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "examine a data directory and its machine, or a running broker",
+		Description: "A line per check: ok, warning, or bad, with what to do about it. The exit code is 0 unless something is bad.\n\n" +
+			"With --data it looks at the settings that serve would have with the same --config and environment, who may read the directory, how much\n" +
+			"room there is, how long the disk takes to make something durable and how many of that it does at once, the clock, and the log: every\n" +
+			"checksum, and every event replayed, against the hash of each stored state. All of the log is read for that. It can be done beside a\n" +
+			"running broker. Nothing is changed: what the disk is measured with are files in the directory, doctor-PID-N.tmp, that lose their name\n" +
+			"before they are written to.\n\n" +
+			"Without it asks a broker, with a key that gives the right Manage, whether it takes messages, how its partitions are, and its clock.\n\n" +
+			"   ledgerbus doctor --data /var/lib/ledgerbus --config /etc/ledgerbus.yaml\n" +
+			"   ledgerbus doctor --context production",
+		Flags: connectionFlags(
+			&cli.StringFlag{Name: "data", Usage: "data directory to examine, in place of a broker that is asked"},
+			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
+			formFlag(), liveFlag()),
+		Action: examine,
+	}
+}
+
+// consultation prints findings and counts them.
+type consultation struct {
+	*answerPrinter
+	good, warnings, bad int
+}
+
+func (d *consultation) found(f doctor.Finding) error {
+	switch f.Verdict {
+	case doctor.Good:
+		d.good++
+	case doctor.Warning:
+		d.warnings++
+	default:
+		d.bad++
+	}
+	text := fmt.Sprintf("%-8s %-12s %s", f.Verdict, f.Check, f.Text)
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	return d.tell(ledger.Line{Part: ledger.Row, Text: text, Fields: print.Object{print.Named("Check", f.Check), print.Named("Verdict", string(f.Verdict)),
+		print.Named("Finding", print.Text([]byte(f.Text))), print.Named("Remedy", f.Remedy)}})
+}
+
+// end says what it comes to.
+func (d *consultation) end() error {
+	if err := d.tell(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
+		Fields: print.Object{print.Named("Good", uint64(d.good)), print.Named("Warnings", uint64(d.warnings)), print.Named("Bad", uint64(d.bad))}}); err != nil {
+		return err
+	}
+	if d.bad > 0 {
+		return errUnwell
+	}
+	return nil
+}
+
+func examine(c *cli.Context) error {
+	if err := arguments(c, 0, 0, ""); err != nil {
+		return err
+	}
+	t, err := newAnswerPrinter(c, findingColumns)
+	if err != nil {
+		return err
+	}
+	d := &consultation{answerPrinter: t}
+	if !c.IsSet("data") {
+		if c.Bool("live") || c.IsSet("config") {
+			return usageError{errors.New("--live and --config are about a directory: they go with --data")}
+		}
+		if err := administer(c, func(a *administration) error { return d.broker(a) }); err != nil {
+			return err
+		}
+		return d.end()
+	}
+	if err := dataAlone(c); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := d.settings(c); err != nil {
+		return err
+	}
+	how := doctor.Options{Beside: beside(c), Now: time.Now, Sync: syncTime}
+	if err := doctor.Examine(ctx, c.String("data"), how, d.found); err != nil {
+		return usageError{fmt.Errorf("--data: %w", err)}
+	}
+	return d.end()
+}
+
+// settings looks whether serve would take those there are.
+func (d *consultation) settings(c *cli.Context) error {
+	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
+	if err != nil {
+		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: oneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
+	}
+	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve takes them: no file, the environment and what holds without"}
+	if name := configFile(c); name != "" {
+		f.Text = "serve takes them: " + name + ", and the environment"
+	}
+	if s.Mode == settings.Development {
+		f.Verdict, f.Text = doctor.Warning, f.Text+"; it is in development mode, whose key everybody knows"
+		f.Remedy = "ledgerbus init makes a file for production"
+	}
+	return d.found(f)
+}
+
+// broker asks one that runs.
+func (d *consultation) broker(a *administration) error {
+	asked := time.Now()
+	h, err := a.Health(a.ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(asked)
+	f := doctor.Finding{Check: "health", Verdict: doctor.Good, Text: fmt.Sprintf("it takes messages, and answers after %v", took.Round(10*time.Microsecond))}
+	var says struct{ Conditions []json.RawMessage }
+	switch _ = json.Unmarshal([]byte(h.Text), &says); { // what is no JSON has no conditions
+	case !h.Takes:
+		f.Verdict, f.Text, f.Remedy = doctor.Bad, "it takes no messages: "+oneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
+	case len(says.Conditions) > 0:
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, "it takes messages, but: "+oneLine(h.Text), "docs/guide/operating.md"
+	}
+	if err := d.found(f); err != nil {
+		return err
+	}
+	if err := d.brokerClock(h.Time, asked.Add(took/2)); err != nil {
+		return err
+	}
+	return d.partitions(a)
+}
+
+func (d *consultation) brokerClock(theirs, ours time.Time) error {
+	f := doctor.Finding{Check: "clock", Verdict: doctor.Good, Text: "the broker's and ours are the same to a second or two"}
+	switch apart := ours.Sub(theirs).Abs(); {
+	case theirs.IsZero():
+		f.Verdict, f.Text = doctor.Warning, "the broker does not say what its clock shows"
+	case apart > clockApart:
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's says %s, ours %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "set the one that is wrong"
+	}
+	return d.found(f)
+}
+
+// partitions says how the parts of the log are.
+func (d *consultation) partitions(a *administration) error {
+	all, err := a.Partitions(a.ctx)
+	if err != nil {
+		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(err.Error()), Remedy: "take a key that gives the right Manage"})
+	}
+	serving := 0
+	for _, p := range all {
+		switch {
+		case p.State != "serving":
+			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(fmt.Sprintf("partition %d is %s: %s", p.ID, p.State, p.Cause)), Remedy: "docs/guide/partitions.md"})
+		case p.Cause != "":
+			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(fmt.Sprintf("partition %d has damaged data: %s", p.ID, p.Cause)), Remedy: "docs/guide/partitions.md"})
+		default:
+			serving++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if serving < len(all) {
+		return nil
+	}
+	return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Good, Text: fmt.Sprintf("%s, each serves, and no damage is known", plural(serving, "partition"))})
+}

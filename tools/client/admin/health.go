@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxHealth is how much of an answer about health is read, bytes.
+const maxHealth = 4 << 10
+
+// Health is what a broker says of itself to whoever asks.
+type Health struct {
+	Takes bool      // it takes messages
+	Text  string    // as it says it: JSON with the conditions that it is in
+	Time  time.Time // that its clock showed, to a second; zero: it does not say
+}
+
+// Health asks whether messages are taken. No token is sent.
+func (c *Client) Health(ctx context.Context) (h Health, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	of := c.base
+	of.Path = "/health"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, of.String(), nil)
+	if err != nil {
+		return h, &Error{Op: "health", Text: err.Error(), cause: err}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return h, c.unanswered("health", err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxHealth))
+	if err != nil {
+		return h, c.unanswered("health", err)
+	}
+	h.Takes, h.Text = res.StatusCode == http.StatusOK, strings.TrimSpace(string(text))
+	h.Time, _ = http.ParseTime(res.Header.Get("Date")) // else it is zero
+	return h, nil
+}
