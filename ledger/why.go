@@ -90,14 +90,13 @@ type autopsy struct {
 
 	// of the slice that is being read:
 
-	slice event.Slice
-	dead  map[event.SequenceNumber]*cause          // messages that are in the queue
-	tries map[event.SequenceNumber]tries           // of messages that are not dead yet, and that somebody has received
-	lost  map[event.LockToken]event.SequenceNumber // locks that ended by time, the first maxLost of them
+	slice   event.Slice
+	courses courses                                  // of messages that are in the queue, or that somebody has received
+	lost    map[event.LockToken]event.SequenceNumber // locks that ended by time, the first maxLost of them
 }
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
-	w.slice, w.dead, w.tries, w.lost = slice, make(map[event.SequenceNumber]*cause), make(map[event.SequenceNumber]tries), make(map[event.LockToken]event.SequenceNumber)
+	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
 	start := replay.Begin(b).Index
 	for m := range start.Browse(slice, w.queue, 0) { // of a base: why they are there, history does not know
 		w.die(b, m.Sequence, start.LastAt(), 0, "unknown", "", "")
@@ -131,26 +130,22 @@ func (w *autopsy) event(b *book, at event.Time, ev event.Event) {
 	}
 	switch ev := ev.(type) {
 	case *event.MessageLocked:
-		if w.dead[ev.Sequence] == nil {
-			t := w.tries[ev.Sequence]
-			t.origin, t.held = ev.Origin, 0
+		if f := w.courses.add(ev.Sequence); f.cause == nil {
+			f.received, f.origin, f.held = true, ev.Origin, 0
 			if ev.LockedUntil != 0 {
-				t.held = ev.LockedUntil.Sub(at)
+				f.held = ev.LockedUntil.Sub(at)
 			}
-			w.tries[ev.Sequence] = t
 		}
 	case *event.LockExpired:
-		if t, ok := w.tries[ev.Sequence]; ok {
-			t.lost++
-			w.tries[ev.Sequence] = t
+		if f := w.courses.find(ev.Sequence); f != nil && f.received {
+			f.lost++
 		}
 		if len(w.lost) < maxLost {
 			w.lost[ev.Token] = ev.Sequence
 		}
 	case *event.MessageAbandoned:
-		if t, ok := w.tries[ev.Sequence]; ok {
-			t.back++
-			w.tries[ev.Sequence] = t
+		if f := w.courses.find(ev.Sequence); f != nil && f.received {
+			f.back++
 		}
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == w.queue || ev.SubQueue != event.TransferDeadLetter && w.queue == event.DeadLetter {
@@ -195,19 +190,22 @@ func (w *autopsy) ended(ev event.Event) {
 			w.gone(n)
 		}
 	case *event.SliceDropped:
-		for n := range w.dead {
+		for _, n := range w.courses.all() {
 			w.gone(n)
 		}
 	}
 }
 
 func (w *autopsy) gone(n event.SequenceNumber) {
-	delete(w.tries, n)
-	if g := w.dead[n]; g != nil {
+	f := w.courses.find(n)
+	if f == nil {
+		return
+	}
+	if g := f.cause; g != nil {
 		g.count--
 		g.gone++
-		delete(w.dead, n)
 	}
+	w.courses.remove(n)
 }
 
 // group is the one of a cause.
@@ -232,22 +230,22 @@ func (w *autopsy) group(b *book, n event.SequenceNumber, at event.Time, kind, re
 // die notes a dead letter.
 func (w *autopsy) die(b *book, n event.SequenceNumber, at event.Time, by event.OriginID, kind, reason, description string) {
 	g := w.group(b, n, at, kind, reason, description)
-	if w.dead[n] != nil {
+	f := w.courses.add(n)
+	if f.cause != nil {
 		return
 	}
-	w.dead[n] = g
+	f.cause = g
 	g.count++
 	g.last = max(g.last, at)
-	t, received := w.tries[n]
-	if received {
-		g.lost, g.back, g.tooLate = g.lost+int(t.lost), g.back+int(t.back), g.tooLate+int(t.tooLate)
-		if t.lost > 0 {
-			g.held = t.held
+	if f.received {
+		g.lost, g.back, g.tooLate = g.lost+int(f.lost), g.back+int(f.back), g.tooLate+int(f.tooLate)
+		if f.lost > 0 {
+			g.held = f.held
 		}
 		if by == 0 {
-			by = t.origin
+			by = f.origin
 		}
-		delete(w.tries, n)
+		f.received, f.tries = false, tries{}
 	} else {
 		g.unreceived++
 	}
@@ -282,11 +280,12 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 	if n == 0 {
 		n = w.lost[ev.Token]
 	}
-	if g := w.dead[n]; g != nil {
-		g.tooLate++
-	} else if t, ok := w.tries[n]; ok {
-		t.tooLate++
-		w.tries[n] = t
+	switch f := w.courses.find(n); {
+	case f == nil:
+	case f.cause != nil:
+		f.cause.tooLate++
+	case f.received:
+		f.tooLate++
 	}
 }
 

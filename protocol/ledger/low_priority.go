@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"runtime"
 
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -23,6 +22,7 @@ type lowPriorityLog struct {
 	log.Finder
 	log.Bases
 	share *budget.Share
+	pace  *pace
 	// refused: there was no memory for a state. A replay from an older one would take as much.
 	refused bool
 }
@@ -42,8 +42,8 @@ func (e everything) Find(log.Search) ([]log.Stretch, error) {
 // Base implements [log.Bases].
 func (everything) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
 
-func newLowPriorityLog(p log.Partition, share *budget.Share) *lowPriorityLog {
-	s := &lowPriorityLog{Partition: p, share: share}
+func newLowPriorityLog(p log.Partition, share *budget.Share, pace *pace) *lowPriorityLog {
+	s := &lowPriorityLog{Partition: p, share: share, pace: pace}
 	var ok bool
 	if s.Finder, ok = p.(log.Finder); !ok {
 		s.Finder = everything{Partition: p}
@@ -67,10 +67,11 @@ func (s *lowPriorityLog) Read(ctx context.Context, from event.LSN) iter.Seq2[log
 				yield(log.Frame{}, errMemory)
 				return
 			}
-			runtime.Gosched() // a loop may wait for the processor
+			s.pace.yield() // a loop may wait for the processor
 			if !yield(f, err) {
 				return
 			}
+			s.pace.rest(ctx)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (a *answering) send(c *call) {
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	err := a.readSafely(ctx, &source{Source: c.h.Past, share: a.share})
+	err := a.readSafely(ctx, &source{Source: c.h.Past, share: a.share, pace: newPace(ctx, c.h.Past)})
 	close(over)
 	<-told
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -235,6 +235,7 @@ func (a *answering) unanswered(err error) *refusal {
 type source struct {
 	past.Source
 	share *budget.Share
+	pace  *pace
 }
 
 // Namespace says which one the logs are of.
@@ -251,7 +252,7 @@ func (s *source) Open(ctx context.Context, id log.PartitionID) (log.Partition, e
 	if err != nil {
 		return nil, err
 	}
-	return newLowPriorityLog(p, s.share), nil
+	return newLowPriorityLog(p, s.share, s.pace), nil
 }
 
 func stack() string {

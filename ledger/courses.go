@@ -1,0 +1,81 @@
+package ledger
+
+import "github.com/ledgerbus/ledgerbus/log/event"
+
+// course is what [Ledger.Why] knows of a message that is dead, or that somebody has received.
+type course struct {
+	there    bool
+	received bool   // tries says by whom
+	cause    *cause // nil: it is not dead
+	tries
+}
+
+// coursesPage is how many numbers one after the other are kept together: messages come and go in the order of their numbers.
+const coursesPage = 256
+
+type coursePage struct {
+	of   [coursesPage]course
+	used int
+}
+
+// courses are those of one slice's messages, by number. A page of which all are gone takes no memory.
+type courses struct {
+	pages map[event.SequenceNumber]*coursePage
+	page  *coursePage // the one that was looked at last; nil: none
+	at    event.SequenceNumber
+}
+
+func newCourses() courses { return courses{pages: make(map[event.SequenceNumber]*coursePage)} }
+
+// look finds the page of a number; nil: there is none.
+func (f *courses) look(n event.SequenceNumber) *coursePage {
+	if at := n / coursesPage; f.page == nil || f.at != at {
+		f.page, f.at = f.pages[at], at
+	}
+	return f.page
+}
+
+// find is what is known of a message; nil: nothing.
+func (f *courses) find(n event.SequenceNumber) *course {
+	if p := f.look(n); p != nil && p.of[n%coursesPage].there {
+		return &p.of[n%coursesPage]
+	}
+	return nil
+}
+
+// add is what is known of a message, of which something is known from now on.
+func (f *courses) add(n event.SequenceNumber) *course {
+	p := f.look(n)
+	if p == nil {
+		p = &coursePage{}
+		f.pages[f.at], f.page = p, p
+	}
+	x := &p.of[n%coursesPage]
+	if !x.there {
+		x.there = true
+		p.used++
+	}
+	return x
+}
+
+// remove forgets a message of which something is known.
+func (f *courses) remove(n event.SequenceNumber) {
+	p := f.look(n)
+	p.of[n%coursesPage] = course{}
+	if p.used--; p.used == 0 {
+		delete(f.pages, f.at)
+		f.page = nil
+	}
+}
+
+// all are the numbers of which something is known, in no order.
+func (f *courses) all() (list []event.SequenceNumber) {
+	for at, p := range f.pages {
+		for i := range p.of {
+			if p.of[i].there {
+				list = append(list, at*coursesPage+event.SequenceNumber(i))
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	past "github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// While messages come and go a question works for workTime and rests restShare times as long, so it has a fifth of a core, in pieces that a send hardly
+// notices. A broker that has nothing else to do answers as fast as it can.
+const (
+	workTime  = 250 * time.Microsecond
+	restShare = 4
+	// mostPaceRest bounds one rest: a frame may take long, and its reader is not to be punished for it.
+	mostPaceRest = 20 * time.Millisecond
+)
+
+// pace has one question rest while the logs of its broker grow.
+type pace struct {
+	logs  []log.Partition
+	ends  event.LSN // of all logs, together, when it was looked last
+	began time.Time // of the work since the last rest
+	now   func() time.Time
+	give  func()
+	sleep func(context.Context, time.Duration)
+}
+
+func newPace(ctx context.Context, of past.Source) *pace {
+	p := &pace{now: time.Now, give: runtime.Gosched, sleep: sleep}
+	for _, id := range of.Partitions() {
+		if l, err := of.Open(ctx, id); err == nil { // of one that does not serve nobody has to wait
+			p.logs = append(p.logs, l)
+		}
+	}
+	p.grown()
+	p.began = p.now()
+	return p
+}
+
+// grown reports whether anything was made durable since the last look.
+func (p *pace) grown() bool {
+	var ends event.LSN
+	for _, l := range p.logs {
+		_, end := l.Bounds()
+		ends += end
+	}
+	changed := ends != p.ends
+	p.ends = ends
+	return changed
+}
+
+// yield gives the processor to whoever waits for it. What that takes is no work of ours.
+func (p *pace) yield() {
+	before := p.now()
+	p.give()
+	p.began = p.began.Add(p.now().Sub(before))
+}
+
+// rest rests, if it is time.
+func (p *pace) rest(ctx context.Context) {
+	now := p.now()
+	worked := now.Sub(p.began)
+	if worked < workTime {
+		return
+	}
+	if p.grown() {
+		p.sleep(ctx, min(restShare*worked, mostPaceRest))
+		now = p.now()
+	}
+	p.began = now
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
