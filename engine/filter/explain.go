@@ -34,17 +34,8 @@ func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, e
 	if err := s.Put(1, *r); err != nil {
 		return x, err
 	}
-	for _, match := range s.Match(m, newID) {
-		if x.Err = match.Err; x.Err != nil {
-			return x, nil
-		}
-		x.Matches = true
-		for _, rule := range match.Actions {
-			var c Changes
-			if x.Err = rule.Run(m, newID, &c); x.Err == nil {
-				c.Values(&x.Changes)
-			}
-		}
+	if matches := s.Match(m, newID); len(matches) > 0 {
+		x.of(&matches[0], m, newID)
 		return x, nil
 	}
 	e := explaining{m: m, params: r.Filter.Parameters}
@@ -62,6 +53,20 @@ func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, e
 		x.Part = constantText(truthValue(no))
 	}
 	return x, nil
+}
+
+// of is what a rule that matches, or cannot be evaluated, makes of a message.
+func (x *Explanation) of(match *Match, m *Message, newID func() [16]byte) {
+	if x.Err = match.Err; x.Err != nil {
+		return
+	}
+	x.Matches = true
+	for _, rule := range match.Actions {
+		var c Changes
+		if x.Err = rule.Run(m, newID, &c); x.Err == nil {
+			c.Values(&x.Changes)
+		}
+	}
 }
 
 // explaining looks for the part of a condition that is not true.
