@@ -248,6 +248,29 @@ func TestMemoryOfFewMessages(t *testing.T) {
 	}
 }
 
+// S4-06: two thousand subscriptions of a partitioned topic, with one message in each of the sixteen partitions of each, take 64 MB at most.
+func TestMemoryOfPartitionedSubscriptions(t *testing.T) {
+	const each, most = 2000, 64_000_000
+	one := held(each*event.MaxEntityPartitions, func() any {
+		x := New()
+		for p := range uint8(event.MaxEntityPartitions) {
+			first := event.SequenceNumber(p)<<48 + 1
+			ev := &event.MessagePublished{Envelope: event.Envelope{Slice: event.Slice{Entity: 1, Partition: p}}, Sequence: first, EnqueuedAt: 1000,
+				Body: event.Blob{Position: 100, Size: 10}}
+			for i := range each {
+				ev.Copies = append(ev.Copies, event.Copy{Subscription: event.EntityID(100 + i), Sequence: first})
+			}
+			x.Apply(1000, ev)
+		}
+		return x
+	})
+	all := one * each * event.MaxEntityPartitions
+	t.Logf("%.1f MB, %.0f bytes for a partition with one message", all/1e6, one)
+	if all > most {
+		t.Errorf("%.0f bytes, at most %d are meant", all, most)
+	}
+}
+
 // What is left of many messages takes little more than it would by itself.
 func TestMemoryOfLeftMessages(t *testing.T) {
 	const n = 200_000
