@@ -26,7 +26,7 @@ var exportedNames = ratchet{
 		"ledger":                 34, // columns and questions of the verbs; where what is followed begins is three; a message to trace is two
 		"ledger/address":         4,
 		"ledger/print":           6,
-		"internal/mutant":        106,
+		"internal/mutant":        107,
 		"internal/private":       2,
 		"log":                    79, // scrubbing is four; memory is two; bases are four; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
